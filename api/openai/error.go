@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Types of errors, as OpenAI's clients know them.
+const (
+	TypeInvalidRequest    = "invalid_request_error"
+	TypeServer            = "server_error"
+	TypeRequests          = "requests"
+	TypeTokens            = "tokens"
+	TypeInsufficientQuota = "insufficient_quota"
+)
+
+// An Error is the one error that crosses to the client: a status and the body OpenAI's clients expect for it. Message
+// is written for the person who made the request: it says what to change, and holds no secret. An empty Code or Param
+// is rendered as null.
+type Error struct {
+	Status  int
+	Message string
+	Type    string
+	Param   string
+	Code    string
+
+	// RetryAfter, where it is not 0, becomes retry-after and retry-after-ms.
+	RetryAfter time.Duration
+	// NoRetry becomes x-should-retry: false, which keeps SDKs from repeating what cannot succeed.
+	NoRetry bool
+}
+
+// Error returns status, type and message, for logs.
+func (e *Error) Error() string {
+	return fmt.Sprintf("%d %s: %s", e.Status, e.Type, e.Message)
+}
+
+// AppendJSON appends the body, {"error":{...}}, to dst. All four members are always present: OpenAI declares them
+// required and nullable.
+func (e *Error) AppendJSON(dst []byte) []byte {
+	dst = append(dst, `{"error":{"message":`...)
+	dst = AppendString(dst, e.Message)
+	dst = append(dst, `,"type":`...)
+	dst = AppendString(dst, e.Type)
+	dst = append(dst, `,"param":`...)
+	dst = appendNullable(dst, e.Param)
+	dst = append(dst, `,"code":`...)
+	dst = appendNullable(dst, e.Code)
+	return append(dst, `}}`...)
+}
+
+// Header returns the response headers that belong to the error, its content type included.
+func (e *Error) Header() http.Header {
+	h := http.Header{"Content-Type": {"application/json"}}
+	if e.RetryAfter > 0 {
+		seconds := (e.RetryAfter + time.Second - 1) / time.Second
+		h.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+		h.Set("Retry-After-Ms", strconv.FormatInt(e.RetryAfter.Milliseconds(), 10))
+	}
+	if e.NoRetry {
+		h.Set("X-Should-Retry", "false")
+	}
+	return h
+}
+
+// BadRequest is a 400 about the member of the body that param names, as a path such as messages[0].content.
+func BadRequest(param, code, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// ModelNotFound is the 404 for a model that does not exist or that the key may not use; the two look the same.
+func ModelNotFound(model string) *Error {
+	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: "model_not_found",
+		Message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model)}
+}
+
+// Unsupported is the 400 for a parameter that the named provider cannot honour.
+func Unsupported(param, provider string) *Error {
+	return BadRequest(param, "unsupported_parameter", "Unsupported parameter: '%s' is not supported by the provider '%s'. Remove it or choose another model.", param, provider)
+}
+
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s) // the error only reports that invalid UTF-8 was replaced
+	return dst
+}
+
+func appendNullable(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "null"...)
+	}
+	return AppendString(dst, s)
+}

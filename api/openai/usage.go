@@ -1,0 +1,43 @@
+package openai
+
+import "strconv"
+
+// A Usage counts the tokens of one answer as OpenAI does: PromptTokens includes cached ones, CompletionTokens includes
+// reasoning.
+type Usage struct {
+	PromptTokens     int64
+	CompletionTokens int64
+	TotalTokens      int64
+
+	CachedTokens     int64 // of PromptTokens, read from a cache
+	CacheWriteTokens int64 // of PromptTokens, written to a cache
+	PromptAudio      int64
+	ReasoningTokens  int64 // of CompletionTokens
+	CompletionAudio  int64
+}
+
+// IsZero reports whether nothing was counted, which is what a provider that reports no usage leaves behind.
+func (u Usage) IsZero() bool { return u == Usage{} }
+
+// AppendJSON appends the usage object to dst.
+func (u Usage) AppendJSON(dst []byte) []byte {
+	total := u.TotalTokens
+	if total == 0 {
+		total = u.PromptTokens + u.CompletionTokens
+	}
+	dst = appendInt(dst, `{"prompt_tokens":`, u.PromptTokens)
+	dst = appendInt(dst, `,"completion_tokens":`, u.CompletionTokens)
+	dst = appendInt(dst, `,"total_tokens":`, total)
+	dst = appendInt(dst, `,"prompt_tokens_details":{"cached_tokens":`, u.CachedTokens)
+	dst = appendInt(dst, `,"audio_tokens":`, u.PromptAudio)
+	if u.CacheWriteTokens > 0 {
+		dst = appendInt(dst, `,"cache_write_tokens":`, u.CacheWriteTokens)
+	}
+	dst = appendInt(dst, `},"completion_tokens_details":{"reasoning_tokens":`, u.ReasoningTokens)
+	dst = appendInt(dst, `,"audio_tokens":`, u.CompletionAudio)
+	return append(dst, `,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`...)
+}
+
+func appendInt(dst []byte, prefix string, n int64) []byte {
+	return strconv.AppendInt(append(dst, prefix...), n, 10)
+}

@@ -1,0 +1,64 @@
+package provider
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// ErrTruncated is returned by ChatStream.Close where the body ended without the vendor's own end mark. Such an answer is
+// never completed for the client.
+var ErrTruncated = errors.New("the provider's stream ended before it was complete")
+
+// ErrNotAnAnswer is returned by ChatAnswer.Decode for a body that cannot be read.
+var ErrNotAnAnswer = errors.New("the provider's answer could not be read")
+
+// StatusError returns the error that the client gets for a vendor's status, where the vendor's body says no more than
+// message. It draws the lines that matter to clients: their own mistakes stay theirs, the gateway's credential is not
+// their business, overload and rate limits can be told apart.
+func StatusError(status int, header http.Header, message string) *openai.Error {
+	e := &openai.Error{Status: status, Message: message, Type: openai.TypeServer, RetryAfter: RetryAfter(header)}
+	switch {
+	case status == http.StatusUnauthorized:
+		// The client's key was good; it is the gateway's credential that the provider refused.
+		e.Status, e.Code, e.Message = http.StatusBadGateway, "upstream_auth_failed", "The provider refused the gateway's credential."
+	case status == http.StatusPaymentRequired:
+		e.Status, e.Type, e.Code, e.NoRetry = http.StatusTooManyRequests, openai.TypeInsufficientQuota, "insufficient_quota", true
+	case status == http.StatusTooManyRequests:
+		e.Type, e.Code = openai.TypeRequests, "rate_limit_exceeded"
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout, status == 499:
+		e.Status, e.Code = http.StatusGatewayTimeout, "upstream_timeout"
+	case status == http.StatusServiceUnavailable, status == 529, status == 498:
+		e.Status, e.Code = http.StatusServiceUnavailable, "overloaded"
+	case status == http.StatusNotFound:
+		e.Type, e.Code = openai.TypeInvalidRequest, "model_not_found"
+	case status == http.StatusUnprocessableEntity:
+		e.Status, e.Type = http.StatusBadRequest, openai.TypeInvalidRequest
+	case status == http.StatusRequestEntityTooLarge:
+		e.Type, e.Code = openai.TypeInvalidRequest, "request_too_large"
+	case status >= 400 && status < 500:
+		e.Type = openai.TypeInvalidRequest
+	case status > 599 || status < 400:
+		e.Status = http.StatusBadGateway
+	}
+	return e
+}
+
+// RetryAfter reads how long a provider asks to wait: retry-after-ms, or retry-after in seconds or as a date. 0 where it
+// does not say.
+func RetryAfter(h http.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	s := h.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(s, 64); err == nil && seconds > 0 {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	if at, err := http.ParseTime(s); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}

@@ -1,0 +1,82 @@
+// Package provider says what a provider is: a value with one small codec for each thing the gateway asks of a vendor.
+// Each vendor is a folder below this one, and package all lists them.
+//
+// What a newcomer gets wrong: a codec holds no state. Everything that one request needs is in its arguments, and
+// everything that one answer needs is in the ChatAnswer that came with the request: several attempts of one request,
+// at different vendors, are alive at the same time.
+package provider
+
+import (
+	"net/http"
+
+	"github.com/modelgate/modelgate/api/openai"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// A Provider is everything the gateway knows about one vendor of models. A capability that the vendor lacks is nil, and
+// the gateway answers requests for it with an error that names the provider.
+type Provider struct {
+	// Name is the vendor: its folder, its name in configuration, its metric label.
+	Name string
+	// DefaultEndpoint is the base URL where the vendor serves, or empty where there is no such place.
+	DefaultEndpoint string
+	// CredentialEnv is the environment variable in which the vendor's own SDK looks for a key, or empty.
+	CredentialEnv string
+	// CredentialHeaders are the request headers that carry credentials or choose an account. They are stripped before
+	// any attempt at another provider.
+	CredentialHeaders []string
+	// Sign sets the headers that authenticate a request with the vendor. A vendor that needs no credential may be
+	// given an empty one.
+	Sign func(r *Request, credential secret.Value)
+	// Chat translates chat completions.
+	Chat ChatCodec
+}
+
+// A Target is what one attempt is sent to.
+type Target struct {
+	// Config is the provider as configured. It is shared and must not be modified.
+	Config *configv1.Provider
+	// Model is the provider's own name of the model.
+	Model string
+}
+
+// A Request is what goes to a vendor. Its path is relative to the endpoint's.
+type Request struct {
+	Path   string
+	Header http.Header // canonical names; content-length and host are not in it
+	Body   []byte
+	// Dropped names the parameters that were left out because the vendor cannot honour them and the operator said to
+	// drop such.
+	Dropped []string
+}
+
+// A ChatCodec translates chat completions between OpenAI's API and a vendor's. It holds no state.
+type ChatCodec interface {
+	// Encode builds the vendor's request, and the ChatAnswer that reads what comes back for it. The request must not
+	// be modified; the bodies may share memory. An error is an *openai.Error.
+	Encode(r *openai.ChatRequest, t Target) (Request, ChatAnswer, error)
+	// DecodeError turns a vendor's answer with a status of 400 or more into OpenAI's error. Body may be anything, also
+	// HTML or nothing.
+	DecodeError(status int, header http.Header, body []byte) *openai.Error
+}
+
+// A ChatAnswer reads one successful answer of a vendor. It is immutable.
+type ChatAnswer interface {
+	// Decode turns a complete body into a chat completion that names the model as model does. It fails where the body
+	// is not an answer, also where it is an error sent with status 200; an *openai.Error is then what the client gets.
+	Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error)
+	// Stream returns a decoder for one streamed body.
+	Stream() ChatStream
+}
+
+// A ChatStream decodes one streamed answer. Pieces arrive cut anywhere, also within a rune; where the cuts fall never
+// changes what is written.
+type ChatStream interface {
+	// Decode takes the next piece of the body and writes what the client is to get for it. It keeps no reference to
+	// piece. An error ends the stream: an *openai.Error is what the vendor said in band.
+	Decode(piece []byte, w *openai.StreamWriter) error
+	// Close is called when the body has ended. It writes what the end completes, the usage chunk included but not the
+	// [DONE] mark, or returns ErrTruncated where the vendor's own end mark is missing.
+	Close(w *openai.StreamWriter) error
+}

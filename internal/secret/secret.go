@@ -1,0 +1,27 @@
+// Package secret holds values that must not be printed. A [Value] shows itself as [redacted] in logs, errors and JSON
+// alike; only Reveal gives what it holds, so every use of a secret can be found by that word.
+package secret
+
+// Redacted is what every rendering of a Value shows.
+const Redacted = "[redacted]"
+
+// A Value is a secret string. Its zero value is the empty secret.
+type Value struct{ s string }
+
+// New wraps s.
+func New(s string) Value { return Value{s} }
+
+// Reveal returns the secret itself.
+func (v Value) Reveal() string { return v.s }
+
+// IsZero reports whether there is no secret.
+func (v Value) IsZero() bool { return v.s == "" }
+
+// String returns [Redacted], also for %v and %s.
+func (Value) String() string { return Redacted }
+
+// GoString returns [Redacted], for %#v.
+func (Value) GoString() string { return Redacted }
+
+// MarshalText returns [Redacted], for JSON, YAML and loggers.
+func (Value) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
