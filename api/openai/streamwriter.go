@@ -133,6 +133,13 @@ func (w *StreamWriter) Event(data []byte) {
 	w.buf = append(w.buf, "\n\n"...)
 }
 
+// EventFunc is Event for data that appendData appends to what it is given, so that no copy of it is needed.
+func (w *StreamWriter) EventFunc(appendData func(dst []byte) []byte) {
+	w.buf = append(w.buf, "data: "...)
+	w.buf = appendData(w.buf)
+	w.buf = append(w.buf, "\n\n"...)
+}
+
 // UsageChunk writes the chunk that carries the usage, where the client asked for it.
 func (w *StreamWriter) UsageChunk() {
 	if !w.includeUsage {

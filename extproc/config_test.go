@@ -1,0 +1,165 @@
+package extproc
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap/zaptest"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// A controlPlane is the other end of the configuration's stream, in the test's hands.
+type controlPlane struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+	streams chan *controlStream
+}
+
+type controlStream struct {
+	discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
+	end chan error
+}
+
+func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	cs := &controlStream{s, make(chan error)}
+	select {
+	case c.streams <- cs:
+	case <-s.Context().Done():
+		return nil
+	}
+	select {
+	case err := <-cs.end:
+		return err
+	case <-s.Context().Done():
+		return nil
+	}
+}
+
+// send gives the client resources and removals of one type, and returns its acknowledgement.
+func (s *controlStream) send(t *testing.T, revision string, of proto.Message, removed []string, resources ...proto.Message) *discoveryv3.DeltaDiscoveryRequest {
+	t.Helper()
+	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL(of), SystemVersionInfo: revision, Nonce: revision, RemovedResources: removed}
+	for _, m := range resources {
+		packed, err := anypb.New(m)
+		require.NoError(t, err)
+		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: m.(interface{ GetName() string }).GetName(), Version: revision, Resource: packed})
+	}
+	require.NoError(t, s.Send(r))
+	ack, err := s.Recv()
+	require.NoError(t, err)
+	require.Equal(t, revision, ack.GetResponseNonce())
+	return ack
+}
+
+// subscriptions reads what the client asks for when a stream begins, by type.
+func (s *controlStream) subscriptions(t *testing.T) (map[string]*discoveryv3.DeltaDiscoveryRequest, *corev3.Node) {
+	t.Helper()
+	asked := map[string]*discoveryv3.DeltaDiscoveryRequest{}
+	var node *corev3.Node
+	for range 4 {
+		r, err := s.Recv()
+		require.NoError(t, err)
+		require.Equal(t, []string{"*"}, r.GetResourceNamesSubscribe())
+		asked[r.GetTypeUrl()] = r
+		if r.GetNode() != nil {
+			node = r.GetNode()
+		}
+	}
+	return asked, node
+}
+
+func startConfigClient(t *testing.T) (*configClient, *controlPlane) {
+	dir, err := os.MkdirTemp("", "mg")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	require.NoError(t, err)
+	plane := &controlPlane{streams: make(chan *controlStream)}
+	server := grpc.NewServer()
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, plane)
+	go func() { _ = server.Serve(l) }()
+	conn, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	c := newConfigClient(Options{XDS: conn, NodeID: "test", Vendors: vendors(), Logger: zaptest.NewLogger(t)})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		c.run(ctx)
+		close(done)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+		_ = conn.Close()
+		server.Stop()
+	})
+	return c, plane
+}
+
+func testKey(name string, b byte) *configv1.Key {
+	hash := make([]byte, 32)
+	hash[0] = b
+	return &configv1.Key{Name: name, Hash: hash}
+}
+
+func resolved(name, vendor string) *configv1.ResolvedProvider {
+	return &configv1.ResolvedProvider{Name: name, Provider: &configv1.Provider{Name: name, Vendor: vendor}, Credential: "c"}
+}
+
+func TestConfigFollowsTheControlPlane(t *testing.T) {
+	c, plane := startConfigClient(t)
+	s := <-plane.streams
+	asked, node := s.subscriptions(t)
+	require.Len(t, asked, 4)
+	require.Equal(t, envoy.RoleExtProc, node.GetCluster())
+
+	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1), testKey("k2", 2))
+	s.send(t, "1", &configv1.ResolvedProvider{}, nil, resolved("a", "openai"))
+	s.send(t, "1", &configv1.Model{}, nil)
+	require.Nil(t, c.current.Load(), "not before every type has come")
+	s.send(t, "1", &configv1.Settings{}, nil, &configv1.Settings{Name: "default", KeyPepper: []byte("p")})
+	first := c.current.Load()
+	require.Len(t, first.Keys, 2)
+	require.Len(t, first.Providers, 1)
+
+	s.send(t, "2", &configv1.Key{}, []string{"k1"}, testKey("k2", 3))
+	second := c.current.Load()
+	require.Len(t, second.Keys, 1, "k1 is gone, and k2's old hash with it")
+	require.Len(t, first.Keys, 2, "what exchanges hold does not change")
+	require.Same(t, first.Providers["a"], second.Providers["a"])
+
+	nack := s.send(t, "3", &configv1.ResolvedProvider{}, nil, resolved("b", "nobody"), resolved("c", "anthropic"))
+	require.Contains(t, nack.GetErrorDetail().GetMessage(), `b: unknown vendor "nobody"`)
+	require.Contains(t, c.current.Load().Providers, "c", "its sibling is taken")
+	require.Contains(t, c.current.Load().Providers, "a")
+}
+
+func TestConfigSurvivesTheControlPlane(t *testing.T) {
+	c, plane := startConfigClient(t)
+	s := <-plane.streams
+	s.subscriptions(t)
+	s.send(t, "1", &configv1.Settings{}, nil, &configv1.Settings{Name: "default", KeyPepper: []byte("p")})
+	s.send(t, "1", &configv1.ResolvedProvider{}, nil)
+	s.send(t, "1", &configv1.Model{}, nil)
+	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1))
+	before := c.current.Load()
+	close(s.end)
+
+	s = <-plane.streams // it comes back by itself
+	require.Same(t, before, c.current.Load())
+	asked, _ := s.subscriptions(t)
+	require.Equal(t, map[string]string{"k1": "1"}, asked[typeURL(&configv1.Key{})].GetInitialResourceVersions(), "only what changed need be sent")
+	s.send(t, "2", &configv1.Key{}, []string{"k1"})
+	require.Empty(t, c.current.Load().Keys)
+}

@@ -1,0 +1,107 @@
+package exchange
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// A Config is all that exchanges are decided by. It is immutable: a change of configuration makes another.
+type Config struct {
+	Hasher    *auth.Hasher
+	Keys      map[auth.Hash]*configv1.Key
+	Providers map[string]*Provider
+	Models    map[string]*configv1.Model
+}
+
+// A Provider is a configured provider with the codecs of its vendor.
+type Provider struct {
+	Config *configv1.Provider
+	Vendor provider.Provider
+
+	path       string // prefix of every request path
+	credential secret.Value
+}
+
+// NewProvider resolves a provider as it came from the control plane.
+func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provider, error) {
+	base := r.GetProvider().GetEndpoint()
+	if base == "" {
+		base = vendor.DefaultEndpoint
+	}
+	endpoint, err := provider.ParseEndpoint(base)
+	if err != nil {
+		return nil, err
+	}
+	return &Provider{Config: r.GetProvider(), Vendor: vendor, path: endpoint.Path, credential: secret.New(r.GetCredential())}, nil
+}
+
+// authenticate returns the key that the authorization header names, or nil.
+func (c *Config) authenticate(key string, now time.Time) *configv1.Key {
+	if !auth.CheckFormat(key) {
+		return nil
+	}
+	k := c.Keys[c.Hasher.Hash(key)]
+	if k == nil || k.GetDisabled() {
+		return nil
+	}
+	if e := k.GetExpiresAt(); e != nil && !now.Before(e.AsTime()) {
+		return nil
+	}
+	return k
+}
+
+// mayUse reports whether a key may use a model, by the name the client uses.
+func mayUse(k *configv1.Key, model string) bool {
+	if len(k.GetModels()) == 0 {
+		return true
+	}
+	for _, pattern := range k.GetModels() {
+		if matches(pattern, model) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether name matches a pattern in which "*" stands for any characters, slashes included. It takes
+// time in the product of the lengths at most: the name is the client's.
+func matches(pattern, name string) bool {
+	p, n, star, mark := 0, 0, -1, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case p < len(pattern) && pattern[p] == name[n]:
+			p, n = p+1, n+1
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// unlisted returns the target of a model named <provider>/<model> that has no Model of its own.
+func (c *Config) unlisted(name string) (*Provider, string) {
+	head, model, ok := strings.Cut(name, "/")
+	if !ok || model == "" {
+		return nil, ""
+	}
+	p := c.Providers[head]
+	if p == nil || p.Config.GetDisabled() {
+		return nil, ""
+	}
+	if p.Config.AllowUnlistedModels != nil && !p.Config.GetAllowUnlistedModels() && !slices.Contains(p.Config.GetModels(), model) {
+		return nil, ""
+	}
+	return p, model
+}

@@ -1,0 +1,12 @@
+// Package exchange is what the gateway decides about one HTTP exchange: who may ask, which providers are tried in which
+// order, what each of them is sent, and what the client sees of the answer. It is a state machine over decoded messages:
+//
+//	RequestHeaders -> RequestBody -> ResponseHeaders -> ResponseBody ... -> Close
+//	      |                |               |
+//	      +--- reply made here: nothing follows but Close
+//
+// It knows nothing of gRPC and holds no clock, so that the transport can change without it.
+//
+// What a newcomer gets wrong: an Exchange belongs to one goroutine, but its Plan does not. A retry arrives on another
+// stream, while the first one may end at any moment; what both need is in the Plan, which never changes.
+package exchange

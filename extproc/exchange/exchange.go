@@ -1,0 +1,115 @@
+package exchange
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// An Env is what exchanges need from outside.
+type Env struct {
+	Now    func() time.Time
+	Random func(n uint32) uint32 // in [0,n)
+	NewID  func() string         // unique among exchanges, of this process and others
+}
+
+// An Exchange is one HTTP request and its answer. It is used by one goroutine. Its methods are called in the order in
+// which the messages come; each returns what Envoy is to do.
+type Exchange struct {
+	env    *Env
+	config *Config
+	state  state
+	record Record
+
+	// The request.
+	key          *configv1.Key
+	gzip         bool
+	wantsStream  bool
+	includeUsage bool
+	active       *Plan
+
+	// The answer.
+	answer answer
+	vendor provider.Provider
+	stream provider.ChatStream // of inStream
+	writer *openai.StreamWriter
+	status int         // the provider's, of inError
+	header http.Header // likewise
+}
+
+// state is what an exchange waits for.
+type state uint8
+
+const (
+	awaitRequest state = iota
+	awaitBody
+	awaitResponse
+	inStream // of an answer translated piece by piece
+	inUnary  // the answer comes as one piece
+	inError  // likewise, and it is an error
+	ended
+)
+
+// New returns an exchange that is decided by config from its first message to its last.
+func New(env *Env, config *Config) *Exchange {
+	x := &Exchange{env: env, config: config}
+	x.record.Start = env.Now()
+	return x
+}
+
+// Plan returns the plan that the reply to the request body carried, or nil.
+func (x *Exchange) Plan() *Plan { return x.active }
+
+// Close ends the exchange when Envoy has closed its side, and returns what is to be recorded of it. An exchange that was
+// not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which.
+func (x *Exchange) Close() Record {
+	if x.state != ended {
+		x.record.Outcome = OutcomeCut
+		x.finish()
+	}
+	return x.record
+}
+
+// finish ends the exchange.
+func (x *Exchange) finish() {
+	x.state = ended
+	x.record.End = x.env.Now()
+	if x.writer != nil {
+		x.record.Usage = x.writer.Usage()
+	}
+	if x.active != nil {
+		x.active.release()
+	}
+}
+
+// reject ends the exchange with an error for the client, which is the client's own mistake or the gateway's limit.
+func (x *Exchange) reject(e *openai.Error, details string) Reply {
+	x.record.Outcome, x.record.Status, x.record.Error = OutcomeRejected, e.Status, e
+	x.finish()
+	return x.immediate(e.Status, e.Header(), e.AppendJSON(nil), details)
+}
+
+// immediate answers the client without asking a provider further. Every answer names the request.
+func (x *Exchange) immediate(status int, h http.Header, body []byte, details string) Reply {
+	if id := x.record.RequestID; id != "" {
+		h.Set("X-Request-Id", id)
+	}
+	return Reply{Immediate: &Immediate{Status: status, Header: h, Body: body, Details: details}}
+}
+
+// clientError is the error that a client gets for err, which is one of a codec's.
+func clientError(err error) *openai.Error {
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return e
+	}
+	if errors.Is(err, provider.ErrTruncated) {
+		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_truncated",
+			Message: "The provider's answer ended before it was complete."}
+	}
+	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
+		Message: "The provider's answer could not be understood."}
+}

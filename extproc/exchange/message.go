@@ -1,0 +1,87 @@
+package exchange
+
+import (
+	"net/http"
+	"strings"
+)
+
+// A Header is one header of a message. Names are in lower case, as Envoy gives them.
+type Header struct {
+	Name  string
+	Value string
+}
+
+// Headers are the headers of a message in the order in which Envoy gives them.
+type Headers []Header
+
+// Get returns the first value of a header, or "".
+func (h Headers) Get(name string) string {
+	for i := range h {
+		if h[i].Name == name {
+			return h[i].Value
+		}
+	}
+	return ""
+}
+
+// HTTP returns the headers as the standard library's type, for decoders of errors.
+func (h Headers) HTTP() http.Header {
+	out := make(http.Header, len(h))
+	for _, e := range h {
+		if e.Name[0] != ':' {
+			out.Add(e.Name, e.Value)
+		}
+	}
+	return out
+}
+
+// Facts is what Envoy says of an answer besides its headers.
+type Facts struct {
+	Cluster     string // of the last attempt
+	Attempts    int    // made so far
+	CodeDetails string // envoy.CodeDetailsUpstream, or why Envoy itself answered
+}
+
+// A BodyMode says how Envoy sends a body to the ext_proc service.
+type BodyMode uint8
+
+// Body modes. Keep means that the mode does not change.
+const (
+	Keep BodyMode = iota
+	None
+	Streamed
+	Buffered
+)
+
+// A Reply is what Envoy is to do with the message it was given.
+type Reply struct {
+	// Immediate ends the exchange: the client gets this and nothing goes further.
+	Immediate *Immediate
+
+	Set    Headers
+	Remove []string
+	// ReplaceBody makes Body the body in place of what came. Body is the exchange's until its next call.
+	ReplaceBody bool
+	Body        []byte
+	// ResponseBody is how the rest of the answer is to be sent.
+	ResponseBody BodyMode
+	// ID, in the reply to request headers, is what the exchange is known by from now on, to Envoy's access log too.
+	ID string
+	// Plan, in the reply to a request body, has Envoy route anew.
+	Plan *Plan
+}
+
+// An Immediate is a complete answer made by the gateway.
+type Immediate struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Details names the reason in Envoy's access log.
+	Details string
+}
+
+// mediaType returns the media type of a content-type header, without its parameters.
+func mediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(media))
+}

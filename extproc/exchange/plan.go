@@ -1,0 +1,266 @@
+package exchange
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// maxAttempts bounds the attempts of a request, the first included.
+const maxAttempts = 5
+
+// A Plan is the attempts that may be made for one request, in order. What it decides never changes; the answers that its
+// attempts led to are kept as they are encoded. It is safe for concurrent use: attempts after the first are encoded on
+// another stream.
+type Plan struct {
+	ID      string // of the exchange, in its ext_proc process
+	Targets []Target
+	Timeout time.Duration // of one attempt, up to its response headers
+	Retry   string        // statuses that are tried again, comma-separated
+
+	mu      sync.Mutex          // guards what follows
+	request *openai.ChatRequest // nil once an answer has begun
+	answers []answer            // by attempt
+}
+
+// A Target is where one attempt goes.
+type Target struct {
+	Provider *Provider
+	Model    string // the provider's own name
+	Cluster  string // of Envoy
+}
+
+type answer struct {
+	chat    provider.ChatAnswer
+	dropped []string
+}
+
+// An Attempt is the request of one attempt, ready to be sent.
+type Attempt struct {
+	Header Headers // the path included, content-length too
+	Body   []byte
+}
+
+// plan finds the targets of a request and the order in which they are tried.
+func (x *Exchange) plan(r *openai.ChatRequest) (*Plan, error) {
+	if !mayUse(x.key, r.Model) {
+		return nil, openai.ModelNotFound(r.Model)
+	}
+	m := x.config.Models[r.Model]
+	p := &Plan{ID: x.record.ID, request: r}
+	switch prov, model := x.config.unlisted(r.Model); {
+	case m != nil:
+		p.Targets = x.config.targets(m, x.env.Random)
+	case prov != nil:
+		p.Targets = []Target{{Provider: prov, Model: model}}
+	default:
+		return nil, openai.ModelNotFound(r.Model)
+	}
+	if len(p.Targets) == 0 {
+		return nil, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
+			Message: fmt.Sprintf("No provider of the model `%s` is enabled.", r.Model)}
+	}
+	if err := p.keepAble(); err != nil {
+		return nil, err
+	}
+	p.Timeout = firstByte(m, p.Targets)
+	p.spread(m.GetRetry())
+	return p, nil
+}
+
+// keepAble leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be
+// planned again. The error is the first target's, where none is left.
+func (p *Plan) keepAble() error {
+	if len(p.Targets) == 1 {
+		return nil // encoding it for the first attempt is the check
+	}
+	var first error
+	p.Targets = slices.DeleteFunc(p.Targets, func(t Target) bool {
+		_, _, err := p.encode(t)
+		if err != nil && first == nil {
+			first = err
+		}
+		return err != nil
+	})
+	if len(p.Targets) == 0 {
+		return first
+	}
+	return nil
+}
+
+// defaultFirstByte is how long an attempt may take to its response headers where nothing else is configured: reasoning
+// models are silent for minutes.
+const defaultFirstByte = 120 * time.Second
+
+// firstByte is how long one attempt may take: what the model says, or the most patient of its providers. Envoy takes one
+// value for all attempts.
+func firstByte(m *configv1.Model, targets []Target) time.Duration {
+	if d := m.GetTimeouts().GetFirstByte(); d != nil {
+		return d.AsDuration()
+	}
+	longest := time.Duration(0)
+	for _, t := range targets {
+		d := defaultFirstByte
+		if c := t.Provider.Config.GetTimeouts().GetFirstByte(); c != nil {
+			d = c.AsDuration()
+		}
+		longest = max(longest, d)
+	}
+	return longest
+}
+
+// spread turns the targets into attempts: each target once and the last ones again, as the policy allows.
+func (p *Plan) spread(retry *configv1.Retry) {
+	attempts := int(retry.GetMaxAttempts())
+	if attempts == 0 {
+		attempts = max(2, len(p.Targets))
+	}
+	attempts = min(attempts, maxAttempts)
+	several := len(p.Targets) > 1
+	for i := 0; len(p.Targets) < attempts; i++ {
+		p.Targets = append(p.Targets, p.Targets[i])
+	}
+	p.Targets = p.Targets[:attempts]
+	for i := range p.Targets {
+		name := p.Targets[i].Provider.Config.GetName()
+		if i == 0 {
+			p.Targets[i].Cluster = envoy.FirstCluster(name)
+		} else {
+			p.Targets[i].Cluster = envoy.RetryCluster(name)
+		}
+	}
+	p.Retry = retryCodes(retry, several)
+	p.answers = make([]answer, len(p.Targets))
+}
+
+// retryCodes are the statuses that are tried again. A rate limit is only worth another try where another target
+// follows: the same provider would refuse at once.
+func retryCodes(retry *configv1.Retry, several bool) string {
+	if codes := retry.GetStatusCodes(); len(codes) > 0 {
+		s := make([]string, len(codes))
+		for i, c := range codes {
+			s[i] = strconv.Itoa(int(c))
+		}
+		return strings.Join(s, ",")
+	}
+	if several {
+		return "408,429,500,502,503,504,529"
+	}
+	return "408,500,502,503,504,529"
+}
+
+// targets returns the enabled targets of a model: by priority, and by weighted lot within one.
+func (c *Config) targets(m *configv1.Model, random func(n uint32) uint32) []Target {
+	candidates := make([]*configv1.Target, 0, len(m.GetTargets()))
+	for _, t := range m.GetTargets() {
+		if p := c.Providers[t.GetProvider()]; p != nil && !p.Config.GetDisabled() {
+			candidates = append(candidates, t)
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b *configv1.Target) int { return cmp.Compare(a.GetPriority(), b.GetPriority()) })
+	out := make([]Target, 0, len(candidates))
+	for len(candidates) > 0 {
+		i := pick(candidates, random)
+		t := candidates[i]
+		candidates = slices.Delete(candidates, i, i+1)
+		out = append(out, Target{Provider: c.Providers[t.GetProvider()], Model: t.GetModel()})
+	}
+	return out
+}
+
+// pick draws one of the targets that share the first one's priority.
+func pick(targets []*configv1.Target, random func(n uint32) uint32) int {
+	total, n := uint32(0), 0
+	for n < len(targets) && targets[n].GetPriority() == targets[0].GetPriority() {
+		total += max(1, targets[n].GetWeight())
+		n++
+	}
+	if n == 1 {
+		return 0
+	}
+	at := random(total)
+	for i := range n {
+		w := max(1, targets[i].GetWeight())
+		if at < w {
+			return i
+		}
+		at -= w
+	}
+	return n - 1
+}
+
+// Encode builds the request of the n-th attempt, counted from 1. An error is an *openai.Error.
+func (p *Plan) Encode(n int) (Attempt, error) {
+	t := p.Targets[n-1]
+	r, chat, err := p.encode(t)
+	if err != nil {
+		return Attempt{}, err
+	}
+	p.mu.Lock()
+	p.answers[n-1] = answer{chat: chat, dropped: r.Dropped}
+	p.mu.Unlock()
+	return t.Provider.attempt(r), nil
+}
+
+func (p *Plan) encode(t Target) (provider.Request, provider.ChatAnswer, error) {
+	codec := t.Provider.Vendor.Chat
+	if codec == nil {
+		return provider.Request{}, nil, openai.BadRequest("model", "unsupported_endpoint", "The provider '%s' does not serve chat completions. Choose another model.", t.Provider.Config.GetName())
+	}
+	p.mu.Lock()
+	request := p.request
+	p.mu.Unlock()
+	if request == nil {
+		return provider.Request{}, nil, errReleased
+	}
+	return codec.Encode(request, provider.Target{Config: t.Provider.Config, Model: t.Model})
+}
+
+// errReleased means that Envoy asked for another attempt after an answer had begun, which it never does.
+var errReleased = errors.New("the request was let go of")
+
+// attempt adds to a request what authenticates it and what the operator configured.
+func (p *Provider) attempt(r provider.Request) Attempt {
+	if r.Header == nil {
+		r.Header = make(http.Header, 4)
+	}
+	p.Vendor.Sign(&r, p.credential)
+	h := make(Headers, 0, len(r.Header)+len(p.Config.GetHeaders())+2)
+	h = append(h, Header{":path", p.path + r.Path}, Header{"content-length", strconv.Itoa(len(r.Body))})
+	for name, values := range r.Header {
+		h = append(h, Header{strings.ToLower(name), values[0]})
+	}
+	for name, value := range p.Config.GetHeaders() {
+		h = append(h, Header{strings.ToLower(name), value})
+	}
+	return Attempt{Header: h, Body: r.Body}
+}
+
+// answer returns who answers the n-th attempt and how the answer is read.
+func (p *Plan) answer(n int) (Target, answer, bool) {
+	if n < 1 || n > len(p.Targets) {
+		return Target{}, answer{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.answers[n-1]
+	return p.Targets[n-1], a, a.chat != nil
+}
+
+// release lets go of the request's body: once an answer has begun there is no further attempt, and streams are long.
+func (p *Plan) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.request = nil
+}

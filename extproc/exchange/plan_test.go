@@ -1,0 +1,136 @@
+package exchange
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+func testProviders(names ...string) *Config {
+	c := &Config{Providers: map[string]*Provider{}, Models: map[string]*configv1.Model{}}
+	for _, n := range names {
+		c.Providers[n] = &Provider{Config: &configv1.Provider{Name: n}}
+	}
+	return c
+}
+
+func names(targets []Target) string {
+	var s []string
+	for _, t := range targets {
+		s = append(s, t.Provider.Config.GetName())
+	}
+	return strings.Join(s, " ")
+}
+
+func TestTargetsAreDrawnByPriorityAndWeight(t *testing.T) {
+	c := testProviders("a", "b", "c", "d")
+	c.Providers["d"].Config.Disabled = true
+	m := &configv1.Model{Targets: []*configv1.Target{
+		{Provider: "c", Priority: 1},
+		{Provider: "a", Weight: 3},
+		{Provider: "b"}, // weight 1
+		{Provider: "d"},
+		{Provider: "gone"},
+	}}
+	for lot, want := range []string{"a b c", "a b c", "a b c", "b a c"} {
+		got := c.targets(m, func(n uint32) uint32 {
+			require.EqualValues(t, 4, n, "one draw among the weights of equal priority")
+			return uint32(lot)
+		})
+		require.Equal(t, want, names(got))
+	}
+}
+
+func TestSpread(t *testing.T) {
+	c := testProviders("a", "b")
+	a, b := Target{Provider: c.Providers["a"]}, Target{Provider: c.Providers["b"]}
+	for _, test := range []struct {
+		name    string
+		targets []Target
+		retry   *configv1.Retry
+		want    string
+		codes   string
+	}{
+		{"one target is tried twice, but not after a rate limit", []Target{a}, nil, "a/first a/retry", "408,500,502,503,504,529"},
+		{"two targets, one attempt each", []Target{a, b}, nil, "a/first b/retry", "408,429,500,502,503,504,529"},
+		{"one attempt", []Target{a, b}, &configv1.Retry{MaxAttempts: 1}, "a/first", "408,429,500,502,503,504,529"},
+		{"more attempts go round", []Target{a, b}, &configv1.Retry{MaxAttempts: 5}, "a/first b/retry a/retry b/retry a/retry", "408,429,500,502,503,504,529"},
+		{"never more than five", []Target{a}, &configv1.Retry{MaxAttempts: 50}, "a/first a/retry a/retry a/retry a/retry", "408,500,502,503,504,529"},
+		{"statuses of the operator's", []Target{a}, &configv1.Retry{StatusCodes: []uint32{418, 503}}, "a/first a/retry", "418,503"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := &Plan{Targets: test.targets}
+			p.spread(test.retry)
+			var clusters []string
+			for _, target := range p.Targets {
+				clusters = append(clusters, target.Cluster)
+			}
+			require.Equal(t, test.want, strings.Join(clusters, " "))
+			require.Equal(t, test.codes, p.Retry)
+		})
+	}
+}
+
+func TestFirstByteIsTheModelsOrThatOfTheMostPatientProvider(t *testing.T) {
+	c := testProviders("a", "b")
+	targets := []Target{{Provider: c.Providers["a"]}, {Provider: c.Providers["b"]}}
+	require.Equal(t, defaultFirstByte, firstByte(nil, targets))
+	c.Providers["a"].Config.Timeouts = &configv1.Timeouts{FirstByte: durationpb.New(time.Second)}
+	require.Equal(t, defaultFirstByte, firstByte(nil, targets), "b has the default")
+	c.Providers["b"].Config.Timeouts = &configv1.Timeouts{FirstByte: durationpb.New(10 * time.Minute)}
+	require.Equal(t, 10*time.Minute, firstByte(nil, targets))
+	m := &configv1.Model{Timeouts: &configv1.Timeouts{FirstByte: durationpb.New(3 * time.Second)}}
+	require.Equal(t, 3*time.Second, firstByte(m, targets))
+}
+
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"a", "a", true}, {"a", "b", false}, {"a", "ab", false}, {"*", "", true}, {"*", "a/b", true},
+		{"openai/*", "openai/gpt-4o", true}, {"openai/*", "openai2/gpt", false}, {"*/gpt*mini", "x/gpt-4o-mini", true},
+		{"*/gpt*mini", "x/gpt-4o-mini-2", false}, {"a*b*c", "abbc", true}, {"a**", "a", true}, {"", "", true}, {"", "a", false},
+	} {
+		require.Equal(t, c.want, matches(c.pattern, c.name), "%q %q", c.pattern, c.name)
+	}
+	start := time.Now()
+	require.False(t, matches(strings.Repeat("*a", 50)+"b", strings.Repeat("a", 10000)))
+	require.Less(t, time.Since(start), 5*time.Second, "not exponential")
+}
+
+func TestUnlistedModels(t *testing.T) {
+	c := testProviders("a")
+	allow := func(v *bool, models ...string) {
+		c.Providers["a"].Config.AllowUnlistedModels, c.Providers["a"].Config.Models = v, models
+	}
+	yes, no := true, false
+	for _, test := range []struct {
+		name    string
+		allowed *bool
+		model   string
+		want    string
+	}{
+		{"by default", nil, "a/x/y", "x/y"},
+		{"allowed", &yes, "a/x", "x"},
+		{"not allowed", &no, "a/x", ""},
+		{"not allowed, but listed", &no, "a/listed", "listed"},
+		{"unknown provider", nil, "b/x", ""},
+		{"bare name", nil, "a", ""},
+		{"no model", nil, "a/", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			allow(test.allowed, "listed")
+			_, model := c.unlisted(test.model)
+			require.Equal(t, test.want, model)
+		})
+	}
+	c.Providers["a"].Config.Disabled = true
+	p, _ := c.unlisted("a/x")
+	require.Nil(t, p, "disabled")
+}

@@ -1,0 +1,157 @@
+package exchange
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/auth"
+)
+
+// kept are the request headers that stay for the provider, or that Envoy itself needs. Every other header of a client
+// is removed: cookies, keys, SDK telemetry and addresses are not the provider's business.
+var kept = map[string]bool{
+	"content-type": true, "content-length": true, "accept": true, "transfer-encoding": true,
+	"x-request-id": true, // removed by the route, after Envoy has logged it
+}
+
+// RequestHeaders takes the headers of a request. It decides what can be decided before a body is read.
+func (x *Exchange) RequestHeaders(h Headers, end bool) Reply {
+	path, _, _ := strings.Cut(h.Get(":path"), "?")
+	method := h.Get(":method")
+	x.record.Method, x.record.Path, x.record.RequestID = method, path, h.Get("x-request-id")
+	if !strings.HasPrefix(path, "/v1/") {
+		return x.reject(unknownURL(method, path), "mg_unknown_url")
+	}
+	if x.config == nil {
+		return x.reject(notReady(), "mg_not_ready")
+	}
+	if e := x.admit(h); e != nil {
+		return x.reject(e, "mg_unauthorized")
+	}
+	switch {
+	case path == "/v1/chat/completions":
+		if method != http.MethodPost {
+			return x.reject(wrongMethod(method, path, http.MethodPost), "mg_method")
+		}
+		return x.awaitChat(h, end)
+	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/"):
+		if method != http.MethodGet {
+			return x.reject(wrongMethod(method, path, http.MethodGet), "mg_method")
+		}
+		return x.models(strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/"))
+	}
+	return x.reject(unknownURL(method, path), "mg_unknown_url")
+}
+
+// admit checks the client's key. Both errors are those of the interface document.
+func (x *Exchange) admit(h Headers) *openai.Error {
+	header := h.Get("authorization")
+	if header == "" {
+		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key",
+			Message: "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."}
+	}
+	if key, ok := auth.FromHeader(header); ok {
+		x.key = x.config.authenticate(key, x.record.Start)
+	}
+	if x.key == nil {
+		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key",
+			Message: "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."}
+	}
+	x.record.KeyID, x.record.Organization, x.record.Project = x.key.GetName(), x.key.GetOrganization(), x.key.GetProject()
+	return nil
+}
+
+// awaitChat lets the body of a chat completion come, and drops what must not travel with it.
+func (x *Exchange) awaitChat(h Headers, end bool) Reply {
+	if t := h.Get("content-type"); t != "" {
+		if mediaType(t) != "application/json" {
+			return x.reject(&openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
+				Message: "Unsupported content type: '" + t + "'. This API method only accepts 'application/json' requests, but you specified the header 'Content-Type: " + t + "'."}, "mg_content_type")
+		}
+	}
+	switch e := h.Get("content-encoding"); strings.ToLower(e) {
+	case "", "identity":
+	case "gzip":
+		x.gzip = true
+	default:
+		return x.reject(&openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_encoding",
+			Message: "Unsupported content encoding: '" + e + "'. Send the body as it is, or with gzip."}, "mg_content_encoding")
+	}
+	if end {
+		return x.reject(openai.BadRequest("", "invalid_json", "The request has no body. Send a JSON object with 'model' and 'messages'."), "mg_no_body")
+	}
+	x.record.ID = x.env.NewID()
+	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
+	for i := range h {
+		if name := h[i].Name; name[0] != ':' && !kept[name] && !strings.HasPrefix(name, "x-envoy-") && !strings.HasPrefix(name, "x-forwarded-") {
+			reply.Remove = append(reply.Remove, name)
+		}
+	}
+	x.state = awaitBody
+	return reply
+}
+
+// RequestBody takes the complete body of a request and plans its attempts.
+func (x *Exchange) RequestBody(body []byte) Reply {
+	if x.gzip {
+		plain, e := gunzip(body)
+		if e != nil {
+			return x.reject(e, "mg_bad_gzip")
+		}
+		body = plain
+	}
+	r, err := openai.ParseChatRequest(body)
+	if err != nil {
+		return x.reject(clientError(err), "mg_bad_request")
+	}
+	x.wantsStream, x.includeUsage = r.Stream, r.IncludeUsage
+	x.record.Stream = r.Stream
+	p, err := x.plan(r)
+	if err != nil {
+		return x.reject(clientError(err), "mg_no_plan")
+	}
+	x.record.Model = r.Model
+	first, err := p.Encode(1)
+	if err != nil {
+		return x.reject(clientError(err), "mg_cannot_encode")
+	}
+	x.active, x.state = p, awaitResponse
+	return Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: p}
+}
+
+// maxPlain bounds a body that was sent compressed: it must not grow beyond what could have been sent as it is.
+const maxPlain = 32 << 20
+
+func gunzip(body []byte) ([]byte, *openai.Error) {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, openai.BadRequest("", "invalid_encoding", "The body is not the gzip data that its content-encoding says.")
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxPlain+1))
+	if err != nil {
+		return nil, openai.BadRequest("", "invalid_encoding", "The body is not the gzip data that its content-encoding says.")
+	}
+	if len(plain) > maxPlain {
+		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "request_too_large", Message: "Request body too large."}
+	}
+	return plain, nil
+}
+
+func unknownURL(method, path string) *openai.Error {
+	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
+		Message: "Invalid URL (" + method + " " + path + ")"}
+}
+
+func wrongMethod(method, path, want string) *openai.Error {
+	return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
+		Message: "Not allowed to " + method + " on " + path + " (HINT: Perhaps you meant to use " + want + "?)"}
+}
+
+func notReady() *openai.Error {
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable",
+		Message: "The gateway has no configuration yet. Please retry.", RetryAfter: 1e9}
+}

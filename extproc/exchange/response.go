@@ -1,0 +1,188 @@
+package exchange
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// Headers of answers that are the gateway's own.
+const (
+	headerProvider  = "x-modelgate-provider"  // who answered
+	headerAttempts  = "x-modelgate-attempts"  // how many attempts it took, where more than one
+	headerDropped   = "x-modelgate-dropped"   // parameters that the provider could not honour
+	headerUpstream  = "x-upstream-request-id" // the provider's own id of the request
+	contentTypeSSE  = "text/event-stream; charset=utf-8"
+	contentTypeJSON = "application/json"
+)
+
+// ResponseHeaders takes the headers of an answer: a provider's, or one that Envoy made because it reached none.
+func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
+	if x.state != awaitResponse {
+		return Reply{ResponseBody: None} // Envoy's own answer to a request that was never planned
+	}
+	status, _ := strconv.Atoi(h.Get(":status"))
+	x.record.Attempts, x.record.Provider = f.Attempts, envoy.ProviderOf(f.Cluster)
+	x.record.Status = status
+	if f.CodeDetails != envoy.CodeDetailsUpstream {
+		x.record.Outcome = OutcomeGateway
+		x.finish()
+		return Reply{ResponseBody: None}
+	}
+	target, a, ok := x.active.answer(min(f.Attempts, len(x.active.Targets)))
+	if !ok {
+		return x.failUpstream(provider.ErrNotAnAnswer, "mg_unplanned_answer")
+	}
+	x.answer, x.vendor = a, target.Provider.Vendor
+	x.record.Upstream = target.Model
+	x.active.release()
+	if status >= 400 || status < 200 {
+		return x.errorHeaders(h, status, end)
+	}
+	if h.Get("content-encoding") != "" || end {
+		return x.failUpstream(provider.ErrNotAnAnswer, "mg_bad_answer")
+	}
+	reply := x.answerHeaders(h)
+	if !x.wantsStream {
+		x.state, reply.ResponseBody = inUnary, Buffered
+		reply.Set = append(reply.Set, Header{"content-type", contentTypeJSON})
+		return reply
+	}
+	if mediaType(h.Get("content-type")) != "text/event-stream" {
+		return x.failUpstream(errNotAStream, "mg_not_a_stream")
+	}
+	x.state, reply.ResponseBody = inStream, Streamed
+	x.stream = a.chat.Stream()
+	x.writer = openai.NewStreamWriter(x.record.Model, x.record.Start.Unix(), x.includeUsage)
+	reply.Remove = append(reply.Remove, "content-length")
+	reply.Set = append(reply.Set, Header{"content-type", contentTypeSSE}, Header{"cache-control", "no-cache"})
+	return reply
+}
+
+var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_not_a_stream",
+	Message: "The provider answered a request for a stream with something else."}
+
+// answerHeaders keeps of a provider's headers only what is the client's business.
+func (x *Exchange) answerHeaders(h Headers) Reply {
+	var reply Reply
+	for i := range h {
+		if name := h[i].Name; !answerKept(name) {
+			reply.Remove = append(reply.Remove, name)
+		}
+	}
+	reply.Set = append(reply.Set, Header{headerProvider, x.record.Provider}, Header{"x-request-id", x.record.RequestID})
+	if id := upstreamID(h); id != "" {
+		reply.Set = append(reply.Set, Header{headerUpstream, id})
+	}
+	if x.record.Attempts > 1 {
+		reply.Set = append(reply.Set, Header{headerAttempts, strconv.Itoa(x.record.Attempts)})
+	}
+	if len(x.answer.dropped) > 0 {
+		reply.Set = append(reply.Set, Header{headerDropped, strings.Join(x.answer.dropped, ",")})
+	}
+	return reply
+}
+
+// answerKept reports whether a header of a provider's answer stays. Cookies, server names and organizations are the
+// provider's and ours; its rate limits are those of the gateway's account, not of the client.
+func answerKept(name string) bool {
+	return name[0] == ':' || name == "content-type" || name == "content-length" || name == "transfer-encoding"
+}
+
+func upstreamID(h Headers) string {
+	if id := h.Get("x-request-id"); id != "" {
+		return id
+	}
+	return h.Get("request-id")
+}
+
+// errorHeaders has the body of an error come whole, so that status and body can be OpenAI's.
+func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
+	x.status, x.header = status, h.HTTP()
+	if end {
+		e := x.vendor.Chat.DecodeError(status, x.header, nil)
+		return x.failUpstream(e, "mg_upstream_error")
+	}
+	x.state = inError
+	reply := x.answerHeaders(h)
+	reply.Remove = append(reply.Remove, "content-encoding")
+	reply.ResponseBody = Buffered
+	return reply
+}
+
+// failUpstream ends the exchange with an error for the client, which is the provider's fault.
+func (x *Exchange) failUpstream(err error, details string) Reply {
+	e := clientError(err)
+	x.failed(err, e)
+	x.finish()
+	return x.immediate(e.Status, e.Header(), e.AppendJSON(nil), details)
+}
+
+func (x *Exchange) failed(err error, e *openai.Error) {
+	x.record.Outcome, x.record.Error = OutcomeFailed, e
+	if errors.Is(err, provider.ErrTruncated) {
+		x.record.Outcome = OutcomeTruncated
+	}
+	if x.state != inStream { // of a stream, the status has gone out
+		x.record.Status = e.Status
+	}
+}
+
+// ResponseBody takes a piece of an answer's body, or all of it where it is not streamed.
+func (x *Exchange) ResponseBody(piece []byte, end bool) Reply {
+	if x.record.FirstByte.IsZero() {
+		x.record.FirstByte = x.env.Now()
+	}
+	switch x.state {
+	case inStream:
+		return x.streamPiece(piece, end)
+	case inUnary:
+		body, usage, err := x.answer.chat.Decode(piece, x.record.Model, x.record.Start.Unix())
+		if err != nil {
+			return x.replaceByError(err)
+		}
+		x.record.Usage, x.record.Outcome = usage, OutcomeFinished
+		x.finish()
+		return Reply{ReplaceBody: true, Body: body, Set: Headers{{"content-length", strconv.Itoa(len(body))}}}
+	case inError:
+		return x.replaceByError(x.vendor.Chat.DecodeError(x.status, x.header, piece))
+	}
+	return Reply{ReplaceBody: true} // what follows an error within a stream
+}
+
+func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
+	err := x.stream.Decode(piece, x.writer)
+	if err == nil && end {
+		if err = x.stream.Close(x.writer); err == nil {
+			x.writer.Done()
+			x.record.Outcome = OutcomeFinished
+		}
+	}
+	if err != nil {
+		e := clientError(err)
+		x.writer.Error(e)
+		x.failed(err, e)
+	}
+	if err != nil || end {
+		x.finish()
+	}
+	return Reply{ReplaceBody: true, Body: x.writer.Take()}
+}
+
+// replaceByError gives the client an error in place of a body that came whole.
+func (x *Exchange) replaceByError(err error) Reply {
+	e := clientError(err)
+	x.failed(err, e)
+	x.finish()
+	body := e.AppendJSON(nil)
+	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{":status", strconv.Itoa(e.Status)}, {"content-length", strconv.Itoa(len(body))}}}
+	for name, values := range e.Header() {
+		reply.Set = append(reply.Set, Header{strings.ToLower(name), values[0]})
+	}
+	return reply
+}

@@ -1,0 +1,237 @@
+// Package extproctest plays Envoy's half of the ext_proc protocol, so that the service can be tested as a client of the
+// gateway sees it, in one process and without Envoy. What it does was measured on the real one; the end-to-end tests run
+// the same cases there.
+//
+// What a newcomer gets wrong: it is as strict as Envoy. A body that changed its length without a new content-length, a
+// plan without a header mutation, a reply to another message than the one sent: each fails the request.
+package extproctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// An Envoy is an HTTP handler that does with each request what Envoy does: it asks the ext_proc service, sends the
+// request to the providers of the plan, and gives the answer back through the service.
+type Envoy struct {
+	client    extprocv3.ExternalProcessorClient
+	upstreams map[string]*url.URL
+	transport http.RoundTripper
+}
+
+// New returns a handler over a connection to the service. upstreams are the base URLs of the providers, by name, as
+// Envoy's clusters would have them.
+func New(conn grpc.ClientConnInterface, upstreams map[string]string) *Envoy {
+	e := &Envoy{client: extprocv3.NewExternalProcessorClient(conn), upstreams: map[string]*url.URL{}, transport: &http.Transport{DisableCompression: true}}
+	for name, base := range upstreams {
+		u, err := url.Parse(base)
+		if err != nil {
+			panic(err)
+		}
+		e.upstreams[name] = u
+	}
+	return e
+}
+
+// errGateway is why Envoy itself answers: the code details.
+type errGateway string
+
+func (e errGateway) Error() string { return string(e) }
+
+// An exchange is one request as Envoy carries it.
+type exchange struct {
+	envoy  *Envoy
+	ctx    context.Context
+	stream extprocv3.ExternalProcessor_ProcessClient
+	header map[string]string
+	body   []byte
+	meta   map[string]*structpb.Struct
+	mode   *filterv3.ProcessingMode
+}
+
+// ServeHTTP carries one request.
+func (e *Envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	x := &exchange{envoy: e, ctx: ctx, meta: map[string]*structpb.Struct{}}
+	err := x.run(w, r)
+	if details := errGateway(""); errors.As(err, &details) {
+		w.Header().Set("content-type", "application/json")
+		w.Header().Set("x-test-details", string(details))
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"error":{"message":"local reply","type":"server_error","param":null,"code":"local_reply"}}`)
+		return
+	}
+	if err != nil && !errors.Is(err, errAnswered) {
+		panic(http.ErrAbortHandler) // the answer has begun: Envoy resets the client's stream
+	}
+}
+
+// errAnswered means that the client has its answer.
+var errAnswered = errors.New("answered")
+
+func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
+	stream, err := x.envoy.client.Process(metadata.AppendToOutgoingContext(x.ctx, envoy.RoleHeader, envoy.RoleDownstream))
+	if err != nil {
+		return errGateway("ext_proc_error")
+	}
+	x.stream = stream
+	defer func() { _ = stream.CloseSend() }()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	x.body, x.header = body, requestHeaders(r, len(body))
+	if err := x.request(w); err != nil {
+		return err
+	}
+	response, n, cluster, err := x.attempts()
+	if err != nil {
+		return x.localReply(err, n, cluster)
+	}
+	defer func() { _ = response.Body.Close() }()
+	return x.respond(w, response, n, cluster)
+}
+
+func requestHeaders(r *http.Request, length int) map[string]string {
+	h := map[string]string{":method": r.Method, ":path": r.URL.RequestURI(), ":authority": r.Host, ":scheme": "https", "x-request-id": "test-request"}
+	for name, values := range r.Header {
+		h[strings.ToLower(name)] = values[0]
+	}
+	if length > 0 {
+		h["content-length"] = strconv.Itoa(length)
+	}
+	return h
+}
+
+// request sends the request's headers and body to the service and does what it says.
+func (x *exchange) request(w http.ResponseWriter) error {
+	reply, err := x.ask(w, &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{
+		RequestHeaders: &extprocv3.HttpHeaders{Headers: headerMap(x.header), EndOfStream: len(x.body) == 0}}})
+	if err != nil {
+		return err
+	}
+	common := reply.GetRequestHeaders().GetResponse()
+	if common == nil {
+		return errGateway("ext_proc_error_spurious")
+	}
+	mutate(x.header, common.GetHeaderMutation())
+	if reply.GetModeOverride() != nil {
+		x.mode = reply.GetModeOverride()
+	}
+	if len(x.body) == 0 {
+		return errGateway("no_healthy_upstream")
+	}
+	reply, err = x.ask(w, &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{
+		RequestBody: &extprocv3.HttpBody{Body: x.body, EndOfStream: true}}})
+	if err != nil {
+		return err
+	}
+	common = reply.GetRequestBody().GetResponse()
+	if common == nil {
+		return errGateway("ext_proc_error_spurious")
+	}
+	mutate(x.header, common.GetHeaderMutation())
+	x.body = replaced(x.body, common.GetBodyMutation())
+	if x.header["content-length"] != strconv.Itoa(len(x.body)) {
+		return errGateway("mismatch_between_content_length_and_the_length_of_the_mutated_body")
+	}
+	if !common.GetClearRouteCache() || common.GetHeaderMutation() == nil || x.meta[envoy.Metadata].GetFields()[envoy.MetadataKind].GetStringValue() != envoy.KindLLM {
+		return errGateway("no_healthy_upstream") // the dead end
+	}
+	return nil
+}
+
+// ask sends a message and waits for the reply to it. An immediate response goes to the client.
+func (x *exchange) ask(w http.ResponseWriter, in *extprocv3.ProcessingRequest) (*extprocv3.ProcessingResponse, error) {
+	if err := x.stream.Send(in); err != nil {
+		return nil, errGateway("ext_proc_error")
+	}
+	reply, err := x.stream.Recv()
+	if err != nil {
+		return nil, errGateway("ext_proc_error")
+	}
+	for name, s := range reply.GetDynamicMetadata().GetFields() {
+		if x.meta[name] == nil {
+			x.meta[name] = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+		}
+		for key, v := range s.GetStructValue().GetFields() {
+			x.meta[name].Fields[key] = v
+		}
+	}
+	if i := reply.GetImmediateResponse(); i != nil {
+		for _, h := range i.GetHeaders().GetSetHeaders() {
+			w.Header().Set(h.GetHeader().GetKey(), string(h.GetHeader().GetRawValue()))
+		}
+		w.Header().Set("x-test-details", i.GetDetails())
+		w.WriteHeader(int(i.GetStatus().GetCode()))
+		_, _ = w.Write(i.GetBody())
+		return nil, errAnswered
+	}
+	return reply, nil
+}
+
+// localReply shows the service the headers of Envoy's own answer, as Envoy does, before the client gets it.
+func (x *exchange) localReply(err error, n int, cluster string) error {
+	_ = x.stream.Send(&extprocv3.ProcessingRequest{
+		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
+			Headers: headerMap(map[string]string{":status": "503"})}},
+		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n, envoy.AttributeCodeDetails: "upstream_reset_before_response_started"}),
+	})
+	if _, err := x.stream.Recv(); err != nil {
+		return errGateway("ext_proc_error")
+	}
+	return errGateway(fmt.Sprintf("upstream_reset_before_response_started: %v", err))
+}
+
+func attributes(values map[string]any) map[string]*structpb.Struct {
+	s, err := structpb.NewStruct(values)
+	if err != nil {
+		panic(err)
+	}
+	return map[string]*structpb.Struct{"envoy.filters.http.ext_proc": s}
+}
+
+func headerMap(h map[string]string) *corev3.HeaderMap {
+	m := &corev3.HeaderMap{}
+	for name, value := range h {
+		m.Headers = append(m.Headers, &corev3.HeaderValue{Key: name, RawValue: []byte(value)})
+	}
+	slices.SortFunc(m.Headers, func(a, b *corev3.HeaderValue) int { return strings.Compare(a.GetKey(), b.GetKey()) })
+	return m
+}
+
+func mutate(h map[string]string, m *extprocv3.HeaderMutation) {
+	for _, name := range m.GetRemoveHeaders() {
+		delete(h, name)
+	}
+	for _, s := range m.GetSetHeaders() {
+		h[s.GetHeader().GetKey()] = string(s.GetHeader().GetRawValue())
+	}
+}
+
+func replaced(body []byte, m *extprocv3.BodyMutation) []byte {
+	switch {
+	case m == nil:
+		return body
+	case m.GetClearBody():
+		return nil
+	}
+	return m.GetBody()
+}

@@ -1,0 +1,225 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/exchange"
+)
+
+// patience is how long a record of an exchange waits for Envoy's. Envoy flushes its access log every 0.1 s; a record that
+// never comes, because Envoy died, must not be lost.
+const patience = 2 * time.Second
+
+// A journal writes one line for each request. An exchange knows who asked and what was answered; Envoy knows who cut,
+// and of the requests that it answered alone. The two records of one request meet here, by the exchange's id.
+type journal struct {
+	log     *zap.Logger
+	metrics *metrics
+
+	mu      sync.Mutex // guards what follows
+	records map[string]waiting
+	entries map[string]waitingEntry // Envoy's records that came before the exchange's
+}
+
+type waiting struct {
+	record exchange.Record
+	since  time.Time
+}
+
+type waitingEntry struct {
+	entry *accesslogdatav3.HTTPAccessLogEntry
+	since time.Time
+}
+
+// envoyFacts is what only Envoy knows of a request.
+type envoyFacts struct {
+	details  string
+	cut      string // who ended it: "client", "provider", or ""
+	sent     uint64
+	duration time.Duration
+	attempts int
+}
+
+func newJournal(log *zap.Logger, m *metrics) *journal {
+	return &journal{log: log, metrics: m, records: make(map[string]waiting), entries: make(map[string]waitingEntry)}
+}
+
+// exchange takes the record of an exchange that has ended.
+func (j *journal) exchange(r exchange.Record) {
+	if r.ID == "" {
+		j.write(r, envoyFacts{}) // refused at its headers: Envoy's record has no id to be known by, and adds nothing
+		return
+	}
+	j.mu.Lock()
+	met, ok := j.entries[r.ID]
+	if ok {
+		delete(j.entries, r.ID)
+	} else {
+		j.records[r.ID] = waiting{record: r, since: r.End}
+	}
+	j.mu.Unlock()
+	if ok {
+		j.write(r, factsOf(met.entry))
+	}
+}
+
+// run writes the records whose other half never came, until ctx ends.
+func (j *journal) run(ctx context.Context) {
+	tick := time.NewTicker(patience / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			j.sweep(time.Now().Add(patience))
+			return
+		case now := <-tick.C:
+			j.sweep(now)
+		}
+	}
+}
+
+func (j *journal) sweep(now time.Time) {
+	var records []exchange.Record
+	var entries []*accesslogdatav3.HTTPAccessLogEntry
+	j.mu.Lock()
+	for id, w := range j.records {
+		if now.Sub(w.since) >= patience {
+			records = append(records, w.record)
+			delete(j.records, id)
+		}
+	}
+	for id, w := range j.entries {
+		if now.Sub(w.since) >= patience {
+			entries = append(entries, w.entry)
+			delete(j.entries, id)
+		}
+	}
+	j.mu.Unlock()
+	for _, r := range records {
+		j.write(r, envoyFacts{})
+	}
+	for _, e := range entries {
+		j.envoyAlone(e)
+	}
+}
+
+// StreamAccessLogs takes Envoy's access log.
+func (s *Server) StreamAccessLogs(stream accesslogv3.AccessLogService_StreamAccessLogsServer) error {
+	for {
+		in, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return stream.SendAndClose(&accesslogv3.StreamAccessLogsResponse{})
+		}
+		if err != nil {
+			return err
+		}
+		for _, entry := range in.GetHttpLogs().GetLogEntry() {
+			s.journal.envoy(entry)
+		}
+	}
+}
+
+// envoy takes a record of Envoy's.
+func (j *journal) envoy(e *accesslogdatav3.HTTPAccessLogEntry) {
+	mg := e.GetCommonProperties().GetMetadata().GetFilterMetadata()[envoy.Metadata].GetFields()
+	id := mg[envoy.MetadataRequest].GetStringValue()
+	if id == "" {
+		j.envoyAlone(e)
+		return
+	}
+	j.mu.Lock()
+	w, ok := j.records[id]
+	if ok {
+		delete(j.records, id)
+	} else {
+		j.entries[id] = waitingEntry{entry: e, since: time.Now()}
+	}
+	j.mu.Unlock()
+	if ok {
+		j.write(w.record, factsOf(e))
+	}
+}
+
+func factsOf(e *accesslogdatav3.HTTPAccessLogEntry) envoyFacts {
+	common := e.GetCommonProperties()
+	return envoyFacts{
+		details:  e.GetResponse().GetResponseCodeDetails(),
+		cut:      cutBy(common.GetResponseFlags()),
+		sent:     e.GetResponse().GetResponseBodyBytes(),
+		duration: common.GetDuration().AsDuration(),
+		attempts: int(common.GetUpstreamRequestAttemptCount()),
+	}
+}
+
+// cutBy says who ended a request before its time.
+func cutBy(f *accesslogdatav3.ResponseFlags) string {
+	switch {
+	case f.GetDownstreamConnectionTermination(), f.GetDownstreamRemoteReset():
+		return "client"
+	case f.GetUpstreamConnectionTermination(), f.GetUpstreamRemoteReset(), f.GetUpstreamProtocolError(),
+		f.GetUpstreamRequestTimeout(), f.GetStreamIdleTimeout():
+		return "provider"
+	}
+	return ""
+}
+
+// envoyAlone writes a line for a request that no exchange of this process knows: Envoy refused it as malformed or too
+// large, or the process that had it is gone. Those that an exchange refused have its own line.
+func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
+	f := factsOf(e)
+	if exchangeAnswered(f.details) {
+		return
+	}
+	status := int(e.GetResponse().GetResponseCode().GetValue())
+	j.metrics.requests.WithLabelValues("", string(exchange.OutcomeGateway), statusClass(status)).Inc()
+	j.log.Info("request",
+		zap.String("request_id", e.GetRequest().GetRequestId()),
+		zap.String("method", e.GetRequest().GetRequestMethod().String()),
+		zap.String("path", cutQuery(e.GetRequest().GetPath())),
+		zap.Int("status", status),
+		zap.String("outcome", string(exchange.OutcomeGateway)),
+		zap.String("details", f.details),
+		zap.String("cut_by", f.cut),
+		zap.Duration("total", f.duration))
+}
+
+func (j *journal) write(r exchange.Record, f envoyFacts) {
+	j.metrics.observe(&r, f.cut)
+	fields := []zap.Field{
+		zap.String("request_id", r.RequestID),
+		zap.String("method", r.Method),
+		zap.String("path", r.Path),
+		zap.String("key_id", r.KeyID),
+		zap.String("model", r.Model),
+		zap.String("provider", r.Provider),
+		zap.String("upstream_model", r.Upstream),
+		zap.Int("attempts", max(r.Attempts, f.attempts)),
+		zap.Bool("stream", r.Stream),
+		zap.Int("status", r.Status),
+		zap.String("outcome", string(r.Outcome)),
+		zap.String("cut_by", f.cut),
+		zap.String("details", f.details),
+		zap.Int64("prompt_tokens", r.Usage.PromptTokens),
+		zap.Int64("completion_tokens", r.Usage.CompletionTokens),
+		zap.Int64("cached_tokens", r.Usage.CachedTokens),
+		zap.Int64("reasoning_tokens", r.Usage.ReasoningTokens),
+		zap.Uint64("bytes_sent", f.sent),
+		zap.Duration("total", r.End.Sub(r.Start)),
+	}
+	if !r.FirstByte.IsZero() {
+		fields = append(fields, zap.Duration("first_byte", r.FirstByte.Sub(r.Start)))
+	}
+	if r.Error != nil {
+		fields = append(fields, zap.String("error_type", r.Error.Type), zap.String("error_code", r.Error.Code))
+	}
+	j.log.Info("request", fields...)
+}

@@ -1,0 +1,87 @@
+package extproc
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/modelgate/modelgate/extproc/exchange"
+)
+
+func testJournal() (*journal, *observer.ObservedLogs) {
+	core, logs := observer.New(zap.InfoLevel)
+	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry())), logs
+}
+
+func entry(id, details string, flags *accesslogdatav3.ResponseFlags) *accesslogdatav3.HTTPAccessLogEntry {
+	e := &accesslogdatav3.HTTPAccessLogEntry{
+		CommonProperties: &accesslogdatav3.AccessLogCommon{ResponseFlags: flags},
+		Request:          &accesslogdatav3.HTTPRequestProperties{Path: "/v1/x?secret=1"},
+		Response:         &accesslogdatav3.HTTPResponseProperties{ResponseCodeDetails: details, ResponseBodyBytes: 7},
+	}
+	if id != "" {
+		s, _ := structpb.NewStruct(map[string]any{"rid": id})
+		e.CommonProperties.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"mg": s}}
+	}
+	return e
+}
+
+func TestJournalJoinsTheTwoRecordsOfARequest(t *testing.T) {
+	for name, envoyFirst := range map[string]bool{"the exchange's first": false, "Envoy's first": true} {
+		t.Run(name, func(t *testing.T) {
+			j, logs := testJournal()
+			r := exchange.Record{ID: "1", KeyID: "key_1", Provider: "a", Outcome: exchange.OutcomeCut, Status: 200}
+			e := entry("1", "downstream_remote_disconnect", &accesslogdatav3.ResponseFlags{DownstreamConnectionTermination: true})
+			if envoyFirst {
+				j.envoy(e)
+				require.Zero(t, logs.Len())
+				j.exchange(r)
+			} else {
+				j.exchange(r)
+				require.Zero(t, logs.Len())
+				j.envoy(e)
+			}
+			require.Equal(t, 1, logs.Len())
+			line := logs.All()[0].ContextMap()
+			require.Equal(t, "key_1", line["key_id"])
+			require.Equal(t, "cut", line["outcome"])
+			require.Equal(t, "client", line["cut_by"])
+			require.EqualValues(t, 7, line["bytes_sent"])
+			var counted dto.Metric
+			require.NoError(t, j.metrics.requests.WithLabelValues("a", "cut_by_client", "2xx").Write(&counted))
+			require.EqualValues(t, 1, counted.GetCounter().GetValue())
+			require.Empty(t, j.records)
+			require.Empty(t, j.entries)
+		})
+	}
+}
+
+func TestJournalWritesWhatHasNoOtherHalf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, logs := testJournal()
+		go j.run(t.Context())
+		j.exchange(exchange.Record{Outcome: exchange.OutcomeRejected, Status: 401})
+		require.Equal(t, 1, logs.Len(), "refused at its headers: nothing to wait for")
+		j.envoy(entry("", "mg_unauthorized", nil))
+		require.Equal(t, 1, logs.Len(), "and Envoy's record of it adds nothing")
+		j.envoy(entry("", "request_payload_too_large", nil))
+		require.Equal(t, 2, logs.Len(), "Envoy refused it alone")
+		require.Equal(t, "/v1/x", logs.All()[1].ContextMap()["path"], "without the query")
+
+		j.exchange(exchange.Record{ID: "lost by Envoy", End: time.Now()})
+		j.envoy(entry("of a process that is gone", "ext_proc_error", nil))
+		require.Equal(t, 2, logs.Len())
+		<-time.After(2 * patience)
+		synctest.Wait()
+		require.Equal(t, 4, logs.Len())
+	})
+}

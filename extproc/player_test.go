@@ -1,0 +1,96 @@
+package extproc
+
+import (
+	"context"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/extproctest"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/anthropic"
+	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/test/cases"
+)
+
+// validKey has the form of a key and its checksum.
+var validKey = auth.Generate().Reveal()
+
+func TestCases(t *testing.T) {
+	cases.Run(t, func(t *testing.T, a, b *cases.Vendor) *cases.Gateway {
+		key := auth.Generate().Reveal()
+		s := startServer(t, testConfig(t, key, a, b))
+		gateway := httptest.NewServer(extproctest.New(s, map[string]string{"a": a.URL, "b": b.URL}))
+		t.Cleanup(gateway.Close)
+		return &cases.Gateway{URL: gateway.URL, Key: key, Client: gateway.Client()}
+	})
+}
+
+// testConfig is the cases' configuration, as the control plane would have resolved it.
+func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
+	providers, models := cases.Config(a, b)
+	c := &exchange.Config{
+		Hasher:    auth.NewHasher([]byte("pepper")),
+		Keys:      map[auth.Hash]*configv1.Key{},
+		Providers: map[string]*exchange.Provider{},
+		Models:    map[string]*configv1.Model{},
+	}
+	c.Keys[c.Hasher.Hash(key)] = &configv1.Key{Name: "key_test"}
+	for _, p := range providers {
+		resolved, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: p.GetName(), Provider: p, Credential: p.GetCredential().GetValue()}, vendors()[p.GetVendor()])
+		require.NoError(t, err)
+		c.Providers[p.GetName()] = resolved
+	}
+	for _, m := range models {
+		c.Models[m.GetName()] = m
+	}
+	return c
+}
+
+// startServer serves the ext_proc service with a configuration of the test's own, and returns a connection to it.
+func startServer(t *testing.T, config *exchange.Config) *grpc.ClientConn {
+	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
+	nowhere, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	s := New(Options{XDS: nowhere, Vendors: vendors(), Logger: log, AccessLog: log, Registerer: prometheus.NewRegistry()})
+	s.config.current.Store(config)
+	return serve(t, s)
+}
+
+// serve runs a server on a Unix socket until the test ends.
+func serve(t *testing.T, s *Server) *grpc.ClientConn {
+	dir, err := os.MkdirTemp("", "mg") // t.TempDir is too long for a socket
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, l, 10*time.Second) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func vendors() map[string]provider.Provider {
+	return map[string]provider.Provider{"openai": openai.Provider(), "anthropic": anthropic.Provider()}
+}

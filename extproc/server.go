@@ -1,0 +1,113 @@
+package extproc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// maxMessage bounds one message from Envoy: a buffered body of 48 MiB, the limit after translation, and its framing.
+const maxMessage = 64 << 20
+
+// Options are what a Server needs.
+type Options struct {
+	// XDS is a connection to the control plane.
+	XDS grpc.ClientConnInterface
+	// NodeID names this process to the control plane.
+	NodeID string
+	// Vendors are the providers that are built in, by name.
+	Vendors map[string]provider.Provider
+	Logger  *zap.Logger
+	// AccessLog takes one line for each request.
+	AccessLog  *zap.Logger
+	Registerer prometheus.Registerer
+}
+
+// A Server is Envoy's external processor and the receiver of its access log.
+type Server struct {
+	extprocv3.UnimplementedExternalProcessorServer
+	accesslogv3.UnimplementedAccessLogServiceServer
+
+	log     *zap.Logger
+	env     exchange.Env
+	config  *configClient
+	journal *journal
+	plans   sync.Map // id -> *exchange.Plan, of exchanges that may still be retried
+	grpc    *grpc.Server
+}
+
+// New returns a server that is not serving yet.
+func New(o Options) *Server {
+	metrics := newMetrics(o.Registerer)
+	s := &Server{
+		log:     o.Logger,
+		env:     exchange.Env{Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs()},
+		config:  newConfigClient(o),
+		journal: newJournal(o.AccessLog, metrics),
+		grpc:    grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20)),
+	}
+	extprocv3.RegisterExternalProcessorServer(s.grpc, s)
+	accesslogv3.RegisterAccessLogServiceServer(s.grpc, s)
+	return s
+}
+
+// Run serves on l and follows the configuration until ctx ends. It then lets the streams that are open go on for grace
+// before it cuts them.
+func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
+	var background sync.WaitGroup
+	backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	background.Go(func() { s.config.run(backgroundCtx) })
+	background.Go(func() { s.journal.run(backgroundCtx) })
+	defer background.Wait()
+	defer stop()
+
+	served := make(chan error, 1)
+	go func() { served <- s.grpc.Serve(l) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve ext_proc: %w", err)
+	case <-ctx.Done():
+	}
+	cut := time.AfterFunc(grace, s.grpc.Stop)
+	defer cut.Stop()
+	s.grpc.GracefulStop()
+	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve ext_proc: %w", err)
+	}
+	return nil
+}
+
+// Ready reports why requests cannot be served yet, or nil.
+func (s *Server) Ready() error {
+	if s.config.current.Load() == nil {
+		return errors.New("no configuration from the control plane yet")
+	}
+	return nil
+}
+
+// newIDs returns a source of ids of exchanges: a random part for the process, so that a retry which reaches another
+// process finds nothing there, and a count.
+func newIDs() func() string {
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails since Go 1.24
+	process := hex.EncodeToString(random[:]) + "-"
+	var count atomic.Uint64
+	return func() string { return process + strconv.FormatUint(count.Add(1), 36) }
+}
