@@ -30,8 +30,14 @@ func NewStreamWriter(model string, created int64, includeUsage bool) *StreamWrit
 func (w *StreamWriter) Take() []byte {
 	b := w.buf
 	w.buf = w.buf[:0]
+	if cap(b) > maxIdleBuffer {
+		w.buf = nil
+	}
 	return b
 }
+
+// maxIdleBuffer bounds what a stream that is silent holds on to: there are thousands of them.
+const maxIdleBuffer = 16 << 10
 
 // Model returns the name the client knows the model by.
 func (w *StreamWriter) Model() string { return w.model }

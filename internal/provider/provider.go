@@ -9,8 +9,8 @@ package provider
 import (
 	"net/http"
 
-	"github.com/modelgate/modelgate/api/openai"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 

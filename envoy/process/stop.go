@@ -1,0 +1,81 @@
+package process
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// idleFor is how many times in a row Envoy must have no request before it counts as idle: the next request of a
+// connection that is being closed can arrive just after its last answer.
+const idleFor = 3
+
+// Stop drains Envoy and ends it: no new connections; then it waits until no request is being served, at most for grace;
+// then SIGTERM, and SIGKILL where that does not help. When ctx ends, the waiting ends. Stop returns when the child is
+// gone, and may be called more than once.
+func (p *Process) Stop(ctx context.Context, grace time.Duration) {
+	p.mu.Lock()
+	p.stop()
+	p.mu.Unlock()
+
+	waiting, cancel := context.WithTimeout(ctx, grace)
+	p.drain(waiting)
+	cancel()
+
+	p.signal(syscall.SIGTERM)
+	term := time.NewTimer(termTimeout)
+	defer term.Stop()
+	select {
+	case <-p.ended:
+		return
+	case <-ctx.Done():
+	case <-term.C:
+		p.options.Log.Warn("envoy does not end and is killed")
+	}
+	p.signal(syscall.SIGKILL)
+	<-p.ended
+}
+
+// drain returns when Envoy serves no request any more, when it is gone, or when ctx ends.
+func (p *Process) drain(ctx context.Context) {
+	if p.Pid() == 0 || ctx.Err() != nil {
+		return
+	}
+	if err := p.admin.DrainListeners(ctx); err != nil {
+		p.options.Log.Warn("envoy could not be drained", zap.Error(err))
+		return
+	}
+	var active int64
+	idle := 0
+	err := poll(ctx, func() bool {
+		select {
+		case <-p.ended:
+			return true
+		default:
+		}
+		// An Envoy that does not answer is not known to be idle.
+		n, err := p.admin.ActiveRequests(ctx)
+		if err != nil || n > 0 {
+			active, idle = n, 0
+			return false
+		}
+		idle++
+		return idle == idleFor
+	})
+	if err != nil {
+		p.options.Log.Warn("envoy is stopped before its requests have ended", zap.Int64("requests", active))
+	}
+}
+
+// signal sends the signal to the present child, if there is one.
+func (p *Process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.child == nil {
+		return
+	}
+	// The only error is that the child has ended already.
+	_ = p.child.Signal(s)
+}

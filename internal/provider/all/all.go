@@ -1,0 +1,18 @@
+// Package all knows every vendor.
+//
+// What a newcomer gets wrong: nothing is registered here by hand. A vendor is a folder beside this one that exports
+// Provider(); `go generate` writes list.go from the folders.
+package all
+
+import "github.com/modelgate/modelgate/internal/provider"
+
+//go:generate go run gen.go -o list.go
+
+// Providers returns every vendor by its name. The map is the caller's.
+func Providers() map[string]provider.Provider {
+	byName := map[string]provider.Provider{}
+	for _, p := range list() {
+		byName[p.Name] = p
+	}
+	return byName
+}

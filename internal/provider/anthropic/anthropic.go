@@ -1,0 +1,61 @@
+// Package anthropic is Anthropic's own API.
+//
+// What a newcomer gets wrong: there is no dialect here. Everything about requests and answers is in package messages,
+// which other clouds that serve the same models share; what is lossy is in README.md.
+package anthropic
+
+import (
+	"net/http"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/messages"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// name is the vendor's.
+const name = "anthropic"
+
+// version is the API's version, which each request must name.
+const version = "2023-06-01"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "https://api.anthropic.com/v1",
+		CredentialEnv:     "ANTHROPIC_API_KEY",
+		CredentialHeaders: []string{"x-api-key", "authorization", "anthropic-version", "anthropic-beta"},
+		Sign:              sign,
+		Chat:              codec{},
+	}
+}
+
+func sign(r *provider.Request, credential secret.Value) {
+	r.Header.Set("X-Api-Key", credential.Reveal())
+}
+
+type codec struct{}
+
+// Encode builds a request of the Messages API.
+func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.ChatAnswer, error) {
+	m, answer, err := messages.Encode(name, r, t)
+	if err != nil {
+		return provider.Request{}, nil, err
+	}
+	body, err := m.JSON()
+	if err != nil {
+		return provider.Request{}, nil, messages.JSONError(err)
+	}
+	return provider.Request{
+		Path:    "/messages",
+		Header:  http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}},
+		Body:    body,
+		Dropped: m.Dropped,
+	}, answer, nil
+}
+
+// DecodeError reads the vendor's error.
+func (codec) DecodeError(status int, header http.Header, body []byte) *openai.Error {
+	return messages.DecodeError(status, header, body)
+}

@@ -1,0 +1,9 @@
+package echo
+
+import (
+	"testing"
+
+	"github.com/modelgate/modelgate/internal/provider/providertest"
+)
+
+func TestCases(t *testing.T) { providertest.Run(t, Provider()) }

@@ -1,0 +1,67 @@
+// Package messages translates between OpenAI's chat completions and Anthropic's Messages dialect, which several clouds
+// serve. A vendor's folder adds where it is served and how a request is authenticated.
+//
+// What a newcomer gets wrong: the two APIs differ most in what they demand of a conversation. Here the user's and the
+// assistant's turns alternate, every tool call is answered in the very next turn, results come before text, and nothing
+// is empty; clients of OpenAI's API do none of that reliably, so the conversation is built anew (turns.go) and never
+// mapped message by message.
+package messages
+
+import (
+	"net/http"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// An encoder builds one request.
+type encoder struct {
+	vendor string
+	body   *openai.ChatRequest
+	chat   *openai.Chat
+	drop   bool // leave out what cannot be honoured instead of refusing it
+	can    *capability
+	table  *capabilityTable
+	names  toolNames
+	out    Request
+
+	// answerTool is the tool that emulates structured output, or empty.
+	answerTool string
+}
+
+// Encode builds the vendor's request for r, and the ChatAnswer that reads what comes back for it. The vendor's name is
+// what errors tell the client. An error is an *openai.Error.
+func Encode(vendor string, r *openai.ChatRequest, t provider.Target) (*Request, *Answer, error) {
+	chat, err := r.Chat()
+	if err != nil {
+		return nil, nil, err
+	}
+	table := builtIn()
+	e := &encoder{vendor: vendor, body: r, chat: chat, drop: drops(t), table: table, can: table.find(t.Model)}
+	e.out.Model, e.out.Stream = t.Model, r.Stream
+	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
+	// whether a tool is forced, and sampling on thinking.
+	for _, step := range []func() error{e.parameters, e.turns, e.tools, e.format, e.thinking, e.sampling} {
+		if err := step(); err != nil {
+			return nil, nil, err
+		}
+	}
+	e.ignored()
+	return &e.out, &Answer{names: e.names.original, answerTool: e.answerTool}, nil
+}
+
+// JSONError is the error for a request that could not be marshalled, which only a defect of this package causes.
+func JSONError(err error) *openai.Error {
+	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Message: "The request could not be translated: " + err.Error()}
+}
+
+// unsupported refuses a parameter that the vendor cannot honour, or notes that it was dropped.
+func (e *encoder) unsupported(param string) error {
+	if e.drop {
+		e.dropped(param)
+		return nil
+	}
+	return openai.Unsupported(param, e.vendor)
+}
+
+func (e *encoder) dropped(param string) { e.out.Dropped = append(e.out.Dropped, param) }

@@ -1,0 +1,271 @@
+package messages
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/sse"
+)
+
+// An event is one event of a stream, all kinds in one.
+type event struct {
+	Index        int          `json:"index"`
+	Message      message      `json:"message"`
+	ContentBlock contentBlock `json:"content_block"`
+	Delta        delta        `json:"delta"`
+	Usage        usage        `json:"usage"`
+	Error        vendorError  `json:"error"`
+}
+
+type delta struct {
+	Type        string      `json:"type"`
+	Text        string      `json:"text"`
+	PartialJSON string      `json:"partial_json"`
+	Thinking    string      `json:"thinking"`
+	Signature   string      `json:"signature"`
+	StopReason  string      `json:"stop_reason"`
+	StopDetails stopDetails `json:"stop_details"`
+}
+
+// An openBlock is a content block that was started and not yet stopped.
+type openBlock struct {
+	index     int // the vendor's, which counts blocks of all types
+	kind      string
+	call      int            // of a tool call, the client's index
+	input     jsontext.Value // of a tool call, the input that came at its start
+	begun     bool           // of a tool call, some of the arguments were written
+	thinking  []byte
+	signature []byte
+	data      string
+}
+
+// Kinds of blocks beside the vendor's own text, thinking, redacted_thinking and tool_use.
+const (
+	kindAnswer  = "answer" // the call of the answer tool
+	kindIgnored = ""
+)
+
+// A Stream decodes one streamed answer. It implements provider.ChatStream; a vendor that frames events in its own way
+// gives them to Event instead.
+type Stream struct {
+	answer *Answer
+	sse    sse.Decoder
+	event  event // the one that is being read, kept so that none is allocated
+
+	begun, done bool
+	open        []openBlock
+	calls       int // tool calls so far
+	usage       usage
+	stop        string
+	details     stopDetails
+
+	// With an answer tool, text is held back until it is certain that the tool will not be called: what the model says
+	// before it would spoil the JSON.
+	held     []byte
+	answered bool
+}
+
+// Stream returns a decoder for one streamed answer.
+func (a *Answer) Stream() provider.ChatStream { return &Stream{answer: a} }
+
+// Decode takes the next piece of a body of server-sent events.
+func (s *Stream) Decode(piece []byte, w *openai.StreamWriter) error {
+	s.sse.Feed(piece)
+	for {
+		e, ok, err := s.sse.Next()
+		if err != nil {
+			return fmt.Errorf("reading the provider's stream: %w", err)
+		}
+		if !ok {
+			return nil
+		}
+		if err := s.Event(e.Data, w); err != nil {
+			return err
+		}
+	}
+}
+
+// Close ends the stream, which is complete only where the vendor said so.
+func (s *Stream) Close(w *openai.StreamWriter) error {
+	if e, ok := s.sse.Close(); ok {
+		if err := s.Event(e.Data, w); err != nil {
+			return err
+		}
+	}
+	if !s.done {
+		return provider.ErrTruncated
+	}
+	return nil
+}
+
+// Event takes the data of one event. An error that the vendor sends in band is an *openai.Error.
+func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
+	// The type stands first, so it is found without reading the rest of events that mean nothing here.
+	typ := gjson.GetBytes(data, "type").Str
+	switch typ {
+	case "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "error":
+	default:
+		return nil // ping, and what the vendor may add
+	}
+	if s.done {
+		return nil
+	}
+	s.event = event{}
+	e := &s.event
+	if err := json.Unmarshal(data, e, lenient); err != nil {
+		return fmt.Errorf("%w: event %s: %w", provider.ErrNotAnAnswer, typ, err)
+	}
+	switch {
+	case typ == "error":
+		return e.Error.decode(0, nil)
+	case typ == "message_start":
+		s.start(e, w)
+	case !s.begun:
+		return fmt.Errorf("%w: event %s before message_start", provider.ErrNotAnAnswer, typ)
+	case typ == "content_block_start":
+		s.startBlock(e, w)
+	case typ == "content_block_delta":
+		s.delta(e, w)
+	case typ == "content_block_stop":
+		s.stopBlock(e.Index, w)
+	case typ == "message_delta":
+		s.stop, s.details = e.Delta.StopReason, e.Delta.StopDetails
+		s.count(e.Usage, w)
+	default:
+		s.finish(w)
+	}
+	return nil
+}
+
+func (s *Stream) start(e *event, w *openai.StreamWriter) {
+	s.begun = true
+	w.Begin(e.Message.ID)
+	w.Role(0)
+	s.count(e.Message.Usage, w)
+}
+
+// count keeps the usage up to date, so that an answer that is cut off is accounted for with what is known.
+func (s *Stream) count(u usage, w *openai.StreamWriter) {
+	s.usage.merge(u)
+	w.SetUsage(s.usage.openai())
+}
+
+func (s *Stream) startBlock(e *event, w *openai.StreamWriter) {
+	b := openBlock{index: e.Index}
+	switch c := &e.ContentBlock; c.Type {
+	case "text":
+		b.kind = c.Type
+		s.text(c.Text, w)
+	case "thinking":
+		b.kind, b.signature = c.Type, []byte(c.Signature)
+		s.reason(&b, c.Thinking, w)
+	case "redacted_thinking":
+		b.kind, b.data = c.Type, c.Data
+	case "tool_use":
+		b.kind, b.input = c.Type, compactObject(c.Input)
+		if s.answer.answerTool != "" && c.Name == s.answer.answerTool {
+			b.kind = kindIgnored
+			if !s.answered {
+				b.kind, s.answered, s.held = kindAnswer, true, nil
+			}
+			break
+		}
+		b.call = s.calls
+		s.calls++
+		w.ToolCall(0, b.call, c.ID, s.answer.clientName(c.Name))
+	}
+	s.open = append(slices.DeleteFunc(s.open, func(o openBlock) bool { return o.index == b.index }), b)
+}
+
+func (s *Stream) delta(e *event, w *openai.StreamWriter) {
+	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == e.Index })
+	if i < 0 {
+		return
+	}
+	b, d := &s.open[i], &e.Delta
+	switch {
+	case d.Type == "text_delta" && b.kind == "text":
+		s.text(d.Text, w)
+	case d.Type == "thinking_delta" && b.kind == "thinking":
+		s.reason(b, d.Thinking, w)
+	case d.Type == "signature_delta" && b.kind == "thinking":
+		b.signature = append(b.signature, d.Signature...)
+	case d.Type == "input_json_delta" && d.PartialJSON != "":
+		s.arguments(b, d.PartialJSON, w)
+	}
+}
+
+// arguments writes a fragment of a tool's input, which is opaque: it may break anywhere and need not be valid JSON.
+func (s *Stream) arguments(b *openBlock, fragment string, w *openai.StreamWriter) {
+	switch b.kind {
+	case "tool_use":
+		w.ToolArguments(0, b.call, fragment)
+	case kindAnswer:
+		w.Text(0, fragment)
+	}
+	b.begun = true
+}
+
+func (s *Stream) text(t string, w *openai.StreamWriter) {
+	switch {
+	case t == "" || s.answered:
+	case s.answer.answerTool != "":
+		s.held = append(s.held, t...)
+	default:
+		w.Text(0, t)
+	}
+}
+
+func (s *Stream) reason(b *openBlock, t string, w *openai.StreamWriter) {
+	if t != "" {
+		b.thinking = append(b.thinking, t...)
+		w.Reasoning(0, t)
+	}
+}
+
+// stopBlock completes a block: a call without arguments gets those it started with, and signed thinking is given to
+// the client to echo.
+func (s *Stream) stopBlock(index int, w *openai.StreamWriter) {
+	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
+	if i < 0 {
+		return
+	}
+	b := s.open[i]
+	s.open = slices.Delete(s.open, i, i+1)
+	switch {
+	case (b.kind == "tool_use" || b.kind == kindAnswer) && !b.begun:
+		s.arguments(&b, string(b.input), w)
+	case b.kind == "thinking" && len(b.signature) > 0:
+		v := append([]byte(nil), `[{"type":"thinking","thinking":`...)
+		v = openai.AppendString(v, string(b.thinking))
+		v = append(v, `,"signature":`...)
+		v = openai.AppendString(v, string(b.signature))
+		w.Raw(0, "thinking_blocks", append(v, "}]"...))
+	case b.kind == "redacted_thinking":
+		v := append([]byte(nil), `[{"type":"redacted_thinking","data":`...)
+		v = openai.AppendString(v, b.data)
+		w.Raw(0, "thinking_blocks", append(v, "}]"...))
+	}
+}
+
+func (s *Stream) finish(w *openai.StreamWriter) {
+	for len(s.open) > 0 {
+		s.stopBlock(s.open[0].index, w)
+	}
+	if held := bytes.Clone(s.held); len(held) > 0 {
+		w.Text(0, string(held))
+	}
+	if s.stop == "refusal" {
+		w.Refusal(0, s.details.refusal())
+	}
+	w.Finish(0, finishReason(s.stop, s.calls > 0))
+	w.UsageChunk()
+	s.done = true
+}

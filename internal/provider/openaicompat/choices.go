@@ -1,0 +1,116 @@
+package openaicompat
+
+import (
+	"bytes"
+
+	"github.com/tidwall/gjson"
+)
+
+// maxChoices is the most choices that a request can ask for.
+const maxChoices = 128
+
+// choiceStates follows the choices of a stream, so that each begins with one role and ends with one finish reason though
+// the vendor repeats or forgets them.
+type choiceStates struct {
+	wanted int // by the client
+	states []choiceState
+}
+
+type choiceState struct{ started, finished bool }
+
+func (c *choiceStates) anyStarted() bool {
+	for _, s := range c.states {
+		if s.started {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *choiceStates) allFinished() bool {
+	for _, s := range c.states {
+		if !s.finished {
+			return false
+		}
+	}
+	return len(c.states) > 0 && len(c.states) >= c.wanted
+}
+
+func (c *choiceStates) at(index int) *choiceState {
+	for len(c.states) <= index {
+		c.states = append(c.states, choiceState{})
+	}
+	return &c.states[index]
+}
+
+// rewrite corrects the choices of a chunk. It reports false where nothing of the chunk may be shown: all its choices have
+// finished before.
+func (c *choiceStates) rewrite(p *patch, list span, d *Dialect) bool {
+	if c.nothingToDo(list.value(p.data)) {
+		return true
+	}
+	live := false
+	gjson.Parse(view(list.value(p.data))).ForEach(func(_, choice gjson.Result) bool {
+		index := choice.Get("index").Int()
+		if index < 0 || index >= maxChoices {
+			return true
+		}
+		state := c.at(int(index))
+		if state.finished {
+			return true
+		}
+		live = true
+		if delta := choice.Get("delta"); delta.IsObject() {
+			state.role(p, list.start+delta.Index, len(delta.Raw))
+		}
+		state.finish(p, list.start, choice.Get("finish_reason"), d)
+		return true
+	})
+	return live
+}
+
+// nothingToDo recognises, without parsing it, a chunk amid the answer to a request for one choice. What looks like a
+// member cannot be text: within a JSON string its quotes would be escaped.
+func (c *choiceStates) nothingToDo(list []byte) bool {
+	return c.wanted == 1 && len(c.states) == 1 && c.states[0] == choiceState{started: true} &&
+		bytes.Contains(list, []byte(`"finish_reason":null`)) && !bytes.Contains(list, []byte(`"role"`))
+}
+
+// role makes the delta at p.data[at:at+size] have the role where it is the first of its choice, and only there.
+func (s *choiceState) role(p *patch, at, size int) {
+	m, ok := scan(p.data[at : at+size])
+	if !ok {
+		return
+	}
+	role := m.role.shift(at)
+	switch {
+	case s.started && m.role.found():
+		p.remove(role)
+	case s.started:
+	case m.role.found():
+		p.set(role, 0, "", `"assistant"`)
+	case m.empty:
+		p.add(edit{from: at + 1, to: at + 1, value: `"role":"assistant"`})
+	default:
+		p.add(edit{from: at + 1, to: at + 1, value: `"role":"assistant",`})
+	}
+	s.started = true
+}
+
+// finish notes a finish reason, and makes it one that clients know.
+func (s *choiceState) finish(p *patch, offset int, reason gjson.Result, d *Dialect) {
+	if reason.Type != gjson.String {
+		return
+	}
+	e := edit{from: offset + reason.Index, to: offset + reason.Index + len(reason.Raw)}
+	if reason.Str == "" {
+		e.value = "null"
+		p.add(e)
+		return
+	}
+	s.finished = true
+	if known := d.finishReason(reason.Str); known != reason.Str {
+		e.value = `"` + known + `"`
+		p.add(e)
+	}
+}

@@ -1,0 +1,157 @@
+package openaicompat
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+func parse(t testing.TB, body string) *openai.ChatRequest {
+	t.Helper()
+	r, err := openai.ParseChatRequest([]byte(body))
+	require.NoError(t, err)
+	return r
+}
+
+func TestEncodeChangesOnlyWhatMustChange(t *testing.T) {
+	dialect := Dialect{Models: []Model{{Pattern: "think-fast*"}, {Pattern: "think*", MaxCompletionTokens: true}, {Pattern: "exact", MaxCompletionTokens: true}}}
+	const head = `{"messages":[{"role":"user","content":"x"}],"model":"m"`
+	for name, c := range map[string]struct{ model, in, want string }{ // without head
+		"usage is asked for":                             {"m", `,"stream":true}`, `,"stream":true,"stream_options":{"include_usage":true}}`},
+		"usage is asked for against the client's wish":   {"m", `,"stream":true,"stream_options":{"include_usage":false}}`, `,"stream":true,"stream_options":{"include_usage":true}}`},
+		"include_usage null is none":                     {"m", `,"stream":true,"stream_options":{"include_usage":null}}`, `,"stream":true,"stream_options":{"include_usage":true}}`},
+		"other stream options stay":                      {"m", `,"stream_options": { "x" : 1 },"stream":true}`, `,"stream_options": { "x" : 1 ,"include_usage":true},"stream":true}`},
+		"empty stream options":                           {"m", `,"stream_options":{ },"stream":true}`, `,"stream_options":{"include_usage":true},"stream":true}`},
+		"stream options of null":                         {"m", `,"stream_options":null,"stream":true}`, `,"stream_options":{"include_usage":true},"stream":true}`},
+		"usage asked for already":                        {"m", `,"stream":true,"stream_options":{"include_usage":true}}`, `,"stream":true,"stream_options":{"include_usage":true}}`},
+		"no stream, no stream options":                   {"m", `,"stream":false,"x":null}`, `,"stream":false,"x":null}`},
+		"max_tokens renamed":                             {"think-1", `,"max_tokens":5}`, `,"max_completion_tokens":5}`},
+		"max_tokens renamed where the other is null":     {"exact", `,"max_completion_tokens":null,"max_tokens":5}`, `,"max_completion_tokens":5}`},
+		"max_tokens dropped where the other is there":    {"exact", `,"max_tokens":5,"max_completion_tokens":6}`, `,"max_completion_tokens":6}`},
+		"max_tokens of null stays":                       {"exact", `,"max_tokens":null}`, `,"max_tokens":null}`},
+		"max_tokens stays where an earlier pattern says": {"think-fast-1", `,"max_tokens":5}`, `,"max_tokens":5}`},
+		"a pattern without * is a whole name":            {"exactly", `,"max_tokens":5}`, `,"max_tokens":5}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := parse(t, head+c.in)
+			req, _, err := New(dialect).Encode(r, provider.Target{Model: c.model})
+			require.NoError(t, err)
+			require.Equal(t, strings.Replace(head, `"m"`, `"`+c.model+`"`, 1)+c.want, string(req.Body))
+			require.Equal(t, head+c.in, string(r.Body), "the client's body is not modified")
+			require.Equal(t, "/chat/completions", req.Path)
+			require.Equal(t, http.Header{"Content-Type": {"application/json"}}, req.Header)
+		})
+	}
+}
+
+func TestEncodeGivesTheBodyItselfWhereNothingChanges(t *testing.T) {
+	r := parse(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+	req, _, err := New(Dialect{Path: "/v2/chat"}).Encode(r, provider.Target{Model: "m"})
+	require.NoError(t, err)
+	require.Same(t, &r.Body[0], &req.Body[0])
+	require.Equal(t, "/v2/chat", req.Path)
+}
+
+func TestDecodeError(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		header http.Header
+		body   string
+		want   openai.Error
+	}{
+		"as OpenAI says it": {400, nil, `{"error":{"message":"m","type":"invalid_request_error","param":"p","code":"c"}}`,
+			openai.Error{Status: 400, Message: "m", Type: "invalid_request_error", Param: "p", Code: "c"}},
+		"a number as code becomes a string": {400, nil, `{"error":{"message":"m","type":"BadRequestError","param":null,"code":400}}`,
+			openai.Error{Status: 400, Message: "m", Type: "BadRequestError", Code: "400"}},
+		"a number as code where the gateway knows a word": {429, nil, `{"error":{"message":"m","code":429,"metadata":{}}}`,
+			openai.Error{Status: 429, Message: "m", Type: openai.TypeRequests, Code: "rate_limit_exceeded"}},
+		"at the top, as vLLM and Mistral do": {404, nil, `{"object":"error","message":"m","type":"NotFoundError","param":null,"code":404}`,
+			openai.Error{Status: 404, Message: "m", Type: "NotFoundError", Code: "model_not_found"}},
+		"a text, as Ollama does":   {404, nil, `{"error":"model 'x' not found"}`, openai.Error{Status: 404, Message: "model 'x' not found", Type: openai.TypeInvalidRequest, Code: "model_not_found"}},
+		"a detail":                 {422, nil, `{"detail":"m"}`, openai.Error{Status: 400, Message: "m", Type: openai.TypeInvalidRequest}},
+		"in an array":              {503, nil, `[{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}]`, openai.Error{Status: 503, Message: "m", Type: openai.TypeServer, Code: "overloaded"}},
+		"white space around it":    {500, nil, "\n\n{\"error\":{\"message\":\"m\"}} \n", openai.Error{Status: 500, Message: "m", Type: openai.TypeServer}},
+		"the vendor's null code":   {404, nil, `{"error":{"message":"m","type":"invalid_request_error","param":"model","code":null}}`, openai.Error{Status: 404, Message: "m", Type: "invalid_request_error", Param: "model"}},
+		"a waiting time":           {429, http.Header{"Retry-After": {"3"}}, `{"error":{"message":"m","type":"tokens","code":"rate_limit_exceeded"}}`, openai.Error{Status: 429, Message: "m", Type: "tokens", Code: "rate_limit_exceeded", RetryAfter: 3 * time.Second}},
+		"an empty account":         {429, nil, `{"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}}`, openai.Error{Status: 429, Message: "m", Type: "insufficient_quota", Code: "insufficient_quota", NoRetry: true}},
+		"payment required":         {402, nil, `{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}`, openai.Error{Status: 429, Message: "Insufficient Balance", Type: "unknown_error", Code: "invalid_request_error", NoRetry: true}},
+		"a refused credential":     {401, nil, `{"error":{"message":"Incorrect API key provided: sk-abc***xyz.","type":"invalid_request_error","code":"invalid_api_key"}}`, refused},
+		"a refused credential 400": {400, nil, `{"code":"invalid-argument","error":"Incorrect API key provided: xa***cd."}`, refused},
+		"a refused credential 403": {403, nil, `{"error":{"message":"no","type":"authentication_error"}}`, refused},
+		"keys are blotted out":     {403, nil, `{"error":{"message":"Key 'sk-proj-0123456789' or Bearer abc has no access to it","type":"invalid_request_error"}}`, openai.Error{Status: 403, Message: "Key [redacted] or Bearer [redacted] has no access to it", Type: "invalid_request_error"}},
+		"HTML":                     {502, nil, `<html>`, openai.Error{Status: 502, Message: "The provider answered with an error (status 502) and did not say more.", Type: openai.TypeServer}},
+		"nothing":                  {504, nil, ``, openai.Error{Status: 504, Message: "The provider answered with an error (status 504) and did not say more.", Type: openai.TypeServer, Code: "upstream_timeout"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, &c.want, New(Dialect{}).DecodeError(c.status, c.header, []byte(c.body)))
+		})
+	}
+}
+
+var refused = openai.Error{Status: 502, Message: "The provider refused the gateway's credential.", Type: openai.TypeServer, Code: "upstream_auth_failed"}
+
+func TestAnErrorInBandHasTheStatusThatTheVendorMeans(t *testing.T) { // pitfalls 24, 27
+	for body, want := range map[string]int{
+		`{"error":{"message":"m","code":400,"type":"BadRequestError"}}`:                       400,
+		`{"error":{"message":"m","code":"503"}}`:                                              503,
+		`{"error":{"message":"m","type":"requests","code":"rate_limit_exceeded"}}`:            429,
+		`{"error":{"message":"m","type":"tokens","code":null}}`:                               429,
+		`{"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}}`:   429,
+		`{"error":{"message":"m","type":"overloaded_error"}}`:                                 503,
+		`{"error":{"message":"m","type":"server_error","code":null}}`:                         500,
+		`{"error":{"message":"m","type":"invalid_request_error","code":"invalid_api_key"}}`:   502,
+		`{"error":{"message":"m","type":"invalid_request_error","code":"something of ours"}}`: 400,
+		`{"error":{"message":"m","type":"timeout","code":null}}`:                              504,
+		`{"error":"m"}`: 502,
+		`{"object":"error","message":"m","type":"NotFoundError","code":404}`: 404,
+		`{"error":{"message":"m","code":200}}`:                               502,
+		`[{"error":{"message":"m","code":429}}]`:                             429,
+	} {
+		t.Run(body, func(t *testing.T) {
+			_, a, err := New(Dialect{}).Encode(parse(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`), provider.Target{Model: "m"})
+			require.NoError(t, err)
+			_, _, err = a.Decode([]byte(body), "m", 1)
+			var unary, streamed *openai.Error
+			require.ErrorAs(t, err, &unary)
+			require.Equal(t, want, unary.Status)
+			require.ErrorAs(t, a.Stream().Decode([]byte("data: "+body+"\n\n"), openai.NewStreamWriter("m", 1, false)), &streamed)
+			require.Equal(t, unary, streamed)
+		})
+	}
+}
+
+func TestDecode(t *testing.T) {
+	dialect := Dialect{FinishReasons: map[string]string{"model_length": "length"}}
+	for name, c := range map[string]struct{ in, want string }{
+		"the model's name is the client's": {`{"model":"m-2024","choices":[]}`, `{"model":"client/m","choices":[]}`},
+		"a missing model is added":         {`{ "choices":[] }`, `{ "choices":[] ,"model":"client/m"}`},
+		"choices of null":                  {`{"choices": null,"model":"client/m"}`, `{"choices": [],"model":"client/m"}`},
+		"white space before it":            {"\n \n{\"choices\":[],\"model\":\"client/m\"}\n", `{"choices":[],"model":"client/m"}`},
+		"a finish reason of the vendor's":  {`{"choices":[{"finish_reason":"stop"},{"message":{"content":"x"},"finish_reason":"model_length"},{"finish_reason":"eos"},{"finish_reason":null}],"model":"client/m"}`, `{"choices":[{"finish_reason":"stop"},{"message":{"content":"x"},"finish_reason":"length"},{"finish_reason":"stop"},{"finish_reason":null}],"model":"client/m"}`},
+		"content that is missing":          {`{"choices":[{"message":{"role":"assistant","tool_calls":[]}}],"model":"client/m"}`, `{"choices":[{"message":{"content":null,"role":"assistant","tool_calls":[]}}],"model":"client/m"}`},
+		"an error of null is none":         {`{"error":null,"choices":[],"model":"client/m"}`, `{"error":null,"choices":[],"model":"client/m"}`},
+		"numbers and unknown members stay": {`{"choices":[],"x":1.50e1,"model":"client/m","y":"\u00e9\/"}`, `{"choices":[],"x":1.50e1,"model":"client/m","y":"\u00e9\/"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, a, err := New(dialect).Encode(parse(t, `{"model":"client/m","messages":[{"role":"user","content":"x"}]}`), provider.Target{Model: "m"})
+			require.NoError(t, err)
+			out, _, err := a.Decode([]byte(c.in), "client/m", 1)
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(out))
+		})
+	}
+	for name, in := range map[string]string{
+		"nothing": "", "no JSON": "<html>", "cut": `{"choices":[]`, "an array": `[]`, "a string": `"x"`, "no choices": `{}`, "choices that are an object": `{"choices":{}}`,
+	} {
+		t.Run(name+" is no answer", func(t *testing.T) {
+			_, _, err := (&answer{dialect: &Dialect{}, choices: 1}).Decode([]byte(in), "m", 1)
+			require.ErrorIs(t, err, provider.ErrNotAnAnswer)
+		})
+	}
+}
