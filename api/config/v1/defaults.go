@@ -1,0 +1,114 @@
+package configv1
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Defaults of fields that are absent, and the bounds that validation keeps.
+const (
+	defaultConnectTimeout   = 5 * time.Second
+	defaultFirstByteTimeout = 120 * time.Second
+	defaultIdleTimeout      = 120 * time.Second
+	defaultEjections        = 5
+	defaultEjectionTime     = 15 * time.Second
+	defaultOwner            = "modelgate"
+	defaultAddress          = "0.0.0.0"
+	defaultCertificate      = "default"
+	defaultRequestBytes     = 32 << 20
+	maxAttempts             = 5
+)
+
+// ConnectTimeout is the longest time to establish a connection.
+func (x *Timeouts) ConnectTimeout() time.Duration {
+	return orDefault(x.GetConnect(), defaultConnectTimeout)
+}
+
+// FirstByteTimeout is the longest time from the complete request to the response headers of one attempt.
+func (x *Timeouts) FirstByteTimeout() time.Duration {
+	return orDefault(x.GetFirstByte(), defaultFirstByteTimeout)
+}
+
+// IdleTimeout is the longest silence within a response.
+func (x *Timeouts) IdleTimeout() time.Duration { return orDefault(x.GetIdle(), defaultIdleTimeout) }
+
+// Over returns the timeouts of x where it has them and those of below for the rest. Either may be nil.
+func (x *Timeouts) Over(below *Timeouts) *Timeouts {
+	return &Timeouts{
+		Connect:   cmp.Or(x.GetConnect(), below.GetConnect()),
+		FirstByte: cmp.Or(x.GetFirstByte(), below.GetFirstByte()),
+		Idle:      cmp.Or(x.GetIdle(), below.GetIdle()),
+	}
+}
+
+func orDefault(d *durationpb.Duration, otherwise time.Duration) time.Duration {
+	if d == nil {
+		return otherwise
+	}
+	return d.AsDuration()
+}
+
+// Ejections is the number of consecutive 5xx answers after which an address is ejected; 0 means never.
+func (x *OutlierDetection) Ejections() uint32 {
+	if x == nil || x.Consecutive_5Xx == nil {
+		return defaultEjections
+	}
+	return x.GetConsecutive_5Xx()
+}
+
+// EjectionTime is how long an address is ejected the first time.
+func (x *OutlierDetection) EjectionTime() time.Duration {
+	return orDefault(x.GetBaseEjectionTime(), defaultEjectionTime)
+}
+
+// AllowsUnlisted reports whether "<provider>/<anything>" reaches the provider without a Model.
+func (x *Provider) AllowsUnlisted() bool {
+	return x.AllowUnlistedModels == nil || x.GetAllowUnlistedModels()
+}
+
+// DropsUnsupported reports whether parameters that the provider cannot honour are dropped instead of refused.
+func (x *Provider) DropsUnsupported() bool {
+	return x.GetUnsupportedParameters() == UnsupportedParameters_DROP
+}
+
+// Share is the target's weight among targets of the same priority.
+func (x *Target) Share() uint32 { return cmp.Or(x.GetWeight(), 1) }
+
+// Attempts is how often a request to the model is tried in all.
+func (x *Model) Attempts() int {
+	if n := x.GetRetry().GetMaxAttempts(); n > 0 {
+		return int(n)
+	}
+	return min(max(2, len(x.GetTargets())), maxAttempts)
+}
+
+// RetryStatuses returns the statuses of a provider that are tried again, sorted. By default 429 is among them where the
+// model has another target: the one that said so needs its time.
+func (x *Model) RetryStatuses() []uint32 {
+	statuses := slices.Clone(x.GetRetry().GetStatusCodes())
+	if len(statuses) == 0 {
+		statuses = []uint32{408, 500, 502, 503, 504, 529}
+		if len(x.GetTargets()) > 1 {
+			statuses = append(statuses, 429)
+		}
+	}
+	slices.Sort(statuses)
+	return statuses
+}
+
+// Owner is what GET /v1/models reports as owned_by.
+func (x *Model) Owner() string { return cmp.Or(x.GetOwnedBy(), defaultOwner) }
+
+// ListenAddress is the address that the gateway listens on.
+func (x *Gateway) ListenAddress() string { return cmp.Or(x.GetAddress(), defaultAddress) }
+
+// CertificateName names the certificate that the gateway shows.
+func (x *Gateway) CertificateName() string { return cmp.Or(x.GetCertificate(), defaultCertificate) }
+
+// RequestLimit is the size of the largest request body, in bytes.
+func (x *Gateway) RequestLimit() uint64 {
+	return cmp.Or(x.GetMaxRequestBytes(), defaultRequestBytes)
+}

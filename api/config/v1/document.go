@@ -1,0 +1,205 @@
+package configv1
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A Document is one object as it was written, with the place where it was.
+type Document struct {
+	Kind   Kind
+	Object Object
+	// Source is "file:line" of where the object begins, or empty where it did not come from a file.
+	Source string
+}
+
+// Members of a document that are not fields of the object. Status is what the admin API says about an object; it is
+// ignored when it comes back, so that what was read can be edited and applied.
+const (
+	kindMember   = "kind"
+	statusMember = "status"
+)
+
+// ParseYAML reads documents separated by "---" lines. Each says its kind and has the fields of that message beside it,
+// spelled in snake_case or as protojson does. Unknown fields, fields given twice and values of the wrong type are
+// refused. The error is an [Errors] that holds everything that is wrong; the documents that could be read are returned
+// with it. The objects are not validated: see [Document.Validate]. Filename is only for messages.
+func ParseYAML(filename string, data []byte) ([]Document, error) {
+	var docs []Document
+	var errs Errors
+	for _, part := range splitYAML(data) {
+		source := filename + ":" + strconv.Itoa(part.line)
+		doc, partErrs := parsePart(part)
+		for _, e := range partErrs {
+			e.Source = source
+			errs = append(errs, e)
+		}
+		if doc != nil {
+			doc.Source = source
+			docs = append(docs, *doc)
+		}
+	}
+	return docs, errs.Err()
+}
+
+func parsePart(part yamlPart) (*Document, Errors) {
+	data, err := yaml.YAMLToJSONStrict(part.text)
+	if err != nil {
+		return nil, Errors{{Message: absoluteLines(err.Error(), part.line)}}
+	}
+	if string(data) == "null" {
+		return nil, nil
+	}
+	tree, err := readTree(data)
+	if err != nil {
+		return nil, Errors{{Message: err.Error()}}
+	}
+	return parseTree(tree, Kind{})
+}
+
+// ParseJSON reads one document, or an array of them, as [ParseYAML] does. The documents have no Source.
+func ParseJSON(data []byte) ([]Document, error) {
+	tree, err := readTree(data)
+	if err != nil {
+		return nil, Errors{{Message: err.Error()}}
+	}
+	list, ok := tree.([]any)
+	if !ok {
+		list = []any{tree}
+	}
+	var docs []Document
+	var errs Errors
+	for _, element := range list {
+		doc, more := parseTree(element, Kind{})
+		errs = append(errs, more...)
+		if doc != nil {
+			docs = append(docs, *doc)
+		}
+	}
+	return docs, errs.Err()
+}
+
+// ParseJSON reads one object of the kind; the document may leave its kind out. The error is an [Errors].
+func (k Kind) ParseJSON(data []byte) (Object, error) {
+	tree, err := readTree(data)
+	if err != nil {
+		return nil, Errors{{Message: err.Error()}}
+	}
+	doc, errs := parseTree(tree, k)
+	if doc == nil || len(errs) > 0 {
+		return nil, errs
+	}
+	return doc.Object, nil
+}
+
+// parseTree returns a document, or errors. Want is the only kind to accept, or the zero Kind.
+func parseTree(tree any, want Kind) (*Document, Errors) {
+	members, ok := tree.(map[string]any)
+	if !ok {
+		return nil, Errors{{Message: "must be a mapping of fields"}}
+	}
+	kind, err := kindOfTree(members, want)
+	if err != nil {
+		return nil, Errors{{Field: kindMember, Message: err.Error()}}
+	}
+	delete(members, kindMember)
+	delete(members, statusMember)
+	d := decoder{object: kind.Name}
+	if name, ok := members["name"].(string); ok {
+		d.object += " " + strconv.Quote(name)
+		if isPlain(name) {
+			d.object = kind.Name + " " + name
+		}
+	}
+	object := kind.New()
+	d.message(object.ProtoReflect(), members, "")
+	if len(d.errs) > 0 {
+		return nil, d.errs
+	}
+	return &Document{Kind: kind, Object: object}, nil
+}
+
+func kindOfTree(members map[string]any, want Kind) (Kind, error) {
+	name, given := members[kindMember]
+	if want.Name != "" {
+		if given && name != want.Name {
+			return Kind{}, fmt.Errorf("must be %s", want.Name)
+		}
+		return want, nil
+	}
+	for _, k := range Kinds() {
+		if name == k.Name {
+			return k, nil
+		}
+	}
+	return Kind{}, fmt.Errorf("must be one of %s", KindNames())
+}
+
+// A yamlPart is one document of a YAML stream and the line of the stream on which it begins, counted from 1.
+type yamlPart struct {
+	text []byte
+	line int
+}
+
+// splitYAML cuts a stream at its document markers. A marker stands at the beginning of a line, where YAML allows nothing
+// else to look like it, not even within a block of text (YAML 1.2, section 9.1.2).
+func splitYAML(data []byte) []yamlPart {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	var parts []yamlPart
+	var text []byte
+	start, line := 1, 0
+	flush := func() {
+		if content, skipped := trimBlank(text); len(content) > 0 {
+			parts = append(parts, yamlPart{text: content, line: start + skipped})
+		}
+	}
+	for l := range bytes.Lines(data) {
+		line++
+		if !isMarker(l) {
+			text = append(text, l...)
+			continue
+		}
+		flush()
+		// What follows on the marker's own line belongs to the document.
+		text, start = append([]byte(nil), l[len("---"):]...), line
+	}
+	flush()
+	return parts
+}
+
+func isMarker(line []byte) bool {
+	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
+		return false
+	}
+	return len(line) == 3 || line[3] == ' ' || line[3] == '\t' || line[3] == '\r' || line[3] == '\n'
+}
+
+// trimBlank cuts the blank lines and comments that a document begins with, and counts them.
+func trimBlank(text []byte) (content []byte, skipped int) {
+	for line := range bytes.Lines(text) {
+		if t := bytes.TrimSpace(line); len(t) > 0 && t[0] != '#' {
+			return text, skipped
+		}
+		text = text[len(line):]
+		skipped++
+	}
+	return nil, skipped
+}
+
+// lineNumber is how the YAML reader names a line of its input.
+var lineNumber = regexp.MustCompile(`\bline (\d+)`)
+
+// absoluteLines turns the line numbers of a message, which count from the document's beginning, into those of the file.
+func absoluteLines(message string, first int) string {
+	return lineNumber.ReplaceAllStringFunc(message, func(s string) string {
+		n, err := strconv.Atoi(s[len("line "):])
+		if err != nil {
+			return s
+		}
+		return "line " + strconv.Itoa(n+first-1)
+	})
+}

@@ -1,0 +1,53 @@
+package configv1
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A FieldError is one thing that is wrong with one object. It never holds a field's value where that could be a secret.
+type FieldError struct {
+	// Source is the file and line where the object begins, or empty where it did not come from a file.
+	Source string
+	// Object is the object's kind and name, or empty where the document could not be read that far.
+	Object string
+	// Field is the path of the field, such as targets[0].provider, or empty where the object as a whole is meant.
+	Field string
+	// Message says what to change.
+	Message string
+}
+
+// Error returns "file:line: Kind name: field: message", without the parts that are empty.
+func (e FieldError) Error() string {
+	var parts []string
+	for _, p := range []string{e.Source, e.Object, e.Field, e.Message} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Errors are all the things that are wrong, in the order of the objects.
+type Errors []FieldError
+
+// Error returns one line for each error.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i := range e {
+		lines[i] = e[i].Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Err returns e as an error, nil where there are none.
+func (e Errors) Err() error {
+	if len(e) == 0 {
+		return nil
+	}
+	return e
+}
+
+func (e *Errors) add(object, field, format string, args ...any) {
+	*e = append(*e, FieldError{Object: object, Field: field, Message: fmt.Sprintf(format, args...)})
+}

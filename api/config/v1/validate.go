@@ -1,0 +1,190 @@
+package configv1
+
+import (
+	"encoding/base64"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Redacted stands in answers for a sealed credential. Applied again, it means the credential that is stored.
+const Redacted = "[redacted]"
+
+const (
+	maxName    = 63
+	maxModel   = 256
+	maxText    = 256
+	maxTimeout = 24 * time.Hour
+	hashSize   = 32 // of HMAC-SHA-256
+)
+
+var (
+	labelPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	idPattern    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	modelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@+/-]*$`)
+	envPattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// Validate returns what is wrong with the object as an operator may write it. Vendors says whether a vendor of providers
+// is known. It is pure: files that the object names are not read.
+func Validate(o Object, vendors func(name string) bool) Errors {
+	kind := KindOf(o)
+	if kind.validate == nil {
+		return Errors{{Object: Label(o), Message: "cannot be stored; only " + KindNames() + " can"}}
+	}
+	v := &validator{object: Label(o), vendors: vendors}
+	kind.validate(v, o)
+	return v.errs
+}
+
+// Validate is [Validate] of the document's object, with its source in every error.
+func (d Document) Validate(vendors func(name string) bool) Errors {
+	errs := Validate(d.Object, vendors)
+	for i := range errs {
+		errs[i].Source = d.Source
+	}
+	return errs
+}
+
+// ValidateStored returns what is wrong with the object as it is stored: a key has its hash, and no credential is in clear.
+func ValidateStored(o Object, vendors func(name string) bool) Errors {
+	v := &validator{object: Label(o), errs: Validate(o, vendors)}
+	if k, ok := o.(*Key); ok && len(k.GetHash()) == 0 {
+		v.fail("hash", "missing; keys are made with the admin API's POST /admin/v1/keys")
+	}
+	for _, c := range Credentials(o) {
+		switch source := c.Credential.GetSource().(type) {
+		case *Credential_Value:
+			v.fail(c.Field+".value", "must be sealed before it is stored")
+		case *Credential_Sealed:
+			if _, err := base64.StdEncoding.DecodeString(source.Sealed); err != nil {
+				v.fail(c.Field+".sealed", "must be base64")
+			}
+		}
+	}
+	return v.errs
+}
+
+// A CredentialField is a credential of an object and the name of the field that holds it.
+type CredentialField struct {
+	Field      string
+	Credential *Credential
+}
+
+// Credentials returns the credentials that the object has, not copied.
+func Credentials(o Object) []CredentialField {
+	var found []CredentialField
+	m := o.ProtoReflect()
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		if fd.Message() == nil || fd.IsMap() || fd.IsList() || !m.Has(fd) {
+			continue
+		}
+		if c, ok := m.Get(fd).Message().Interface().(*Credential); ok {
+			found = append(found, CredentialField{Field: string(fd.Name()), Credential: c})
+		}
+	}
+	return found
+}
+
+// A validator collects what is wrong with one object.
+type validator struct {
+	object  string
+	vendors func(string) bool
+	errs    Errors
+}
+
+func (v *validator) fail(field, format string, args ...any) {
+	v.errs.add(v.object, field, format, args...)
+}
+
+func (v *validator) label(field, s string) {
+	if len(s) > maxName || !labelPattern.MatchString(s) {
+		v.fail(field, "must be 1 to %d lower-case letters, digits and dashes, and begin and end with a letter or digit", maxName)
+	}
+}
+
+func (v *validator) optionalLabel(field, s string) {
+	if s != "" {
+		v.label(field, s)
+	}
+}
+
+func (v *validator) id(field, s string) {
+	if len(s) > maxName || !idPattern.MatchString(s) {
+		v.fail(field, "must be 1 to %d letters, digits, _ and -", maxName)
+	}
+}
+
+func (v *validator) optionalID(field, s string) {
+	if s != "" {
+		v.id(field, s)
+	}
+}
+
+// modelName accepts what clients can send and what can stand in a path unchanged.
+func (v *validator) modelName(field, s string) {
+	if len(s) > maxModel || !modelPattern.MatchString(s) || path.Clean(s) != s {
+		v.fail(field, "must be 1 to %d letters, digits and ._:@+-, in parts separated by single slashes", maxModel)
+	}
+}
+
+// text accepts a short line for people or for a provider.
+func (v *validator) text(field, s string) {
+	if len(s) > maxText || strings.ContainsFunc(s, unicode.IsControl) {
+		v.fail(field, "must be at most %d bytes without control characters", maxText)
+	}
+}
+
+func (v *validator) required(field, s string) {
+	if s == "" {
+		v.fail(field, "missing")
+	}
+	v.text(field, s)
+}
+
+func (v *validator) duration(field string, d *durationpb.Duration) {
+	if d == nil {
+		return
+	}
+	if d.CheckValid() != nil || d.AsDuration() <= 0 || d.AsDuration() > maxTimeout {
+		v.fail(field, "must be more than 0 s and at most %d h", int(maxTimeout.Hours()))
+	}
+}
+
+func (v *validator) time(field string, t *timestamppb.Timestamp) {
+	if t != nil && t.CheckValid() != nil {
+		v.fail(field, "must be a time between the years 1 and 9999")
+	}
+}
+
+// between checks a number that may be absent (0).
+func (v *validator) between(field string, n, low, high uint32) {
+	if n != 0 && (n < low || n > high) {
+		v.fail(field, "must be between %d and %d", low, high)
+	}
+}
+
+// distinct reports the elements of a list that came before.
+func (v *validator) distinct(field string, list []string) {
+	for i, s := range list {
+		if first := slices.Index(list, s); first < i {
+			v.fail(element(field, i), "is the same as %s", element(field, first))
+		}
+	}
+}
+
+func element(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
+
+// isPlain reports whether s can stand in a message without quotes.
+func isPlain(s string) bool {
+	return s != "" && len(s) <= maxModel && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+}

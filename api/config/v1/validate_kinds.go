@@ -1,0 +1,265 @@
+package configv1
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+func (v *validator) provider(p *Provider) {
+	v.label("name", p.GetName())
+	if p.GetVendor() == "" || !v.vendors(p.GetVendor()) {
+		v.fail("vendor", "must be the name of a vendor that this gateway knows")
+	}
+	encrypted := true
+	if p.GetEndpoint() != "" {
+		var err error
+		if encrypted, err = checkEndpoint(p.GetEndpoint()); err != nil {
+			v.fail("endpoint", "%v", err)
+		}
+	}
+	if p.GetCredential() != nil {
+		v.credential("credential", p.GetCredential())
+		// It becomes a header.
+		if strings.ContainsFunc(p.GetCredential().GetValue(), unicode.IsControl) {
+			v.fail("credential.value", "must be one line without control characters")
+		}
+	}
+	v.headers(p.GetHeaders())
+	v.timeouts(p.GetTimeouts())
+	v.duration("outlier_detection.base_ejection_time", p.GetOutlierDetection().GetBaseEjectionTime())
+	if t := p.GetTls(); t != nil {
+		v.upstreamTLS(t, encrypted)
+	}
+	for i, m := range p.GetModels() {
+		v.required(element("models", i), m)
+	}
+	v.distinct("models", p.GetModels())
+}
+
+// checkEndpoint reports whether the base URL is of a TLS endpoint.
+func checkEndpoint(base string) (encrypted bool, err error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false, fmt.Errorf("must be a URL such as https://host/path")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return false, fmt.Errorf("must have no user, query or fragment")
+	}
+	switch u.Scheme {
+	case "unix":
+		if u.Host != "" || u.Path == "" {
+			return false, fmt.Errorf("a Unix socket is written unix:///path")
+		}
+		return false, nil
+	case "https", "http":
+	default:
+		return false, fmt.Errorf("must begin with https://, http:// or unix://")
+	}
+	if u.Hostname() == "" {
+		return false, fmt.Errorf("has no host")
+	}
+	if p := u.Port(); p != "" {
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+			return false, fmt.Errorf("the port must be between 1 and 65535")
+		}
+	}
+	return u.Scheme == "https", nil
+}
+
+func (v *validator) credential(field string, c *Credential) {
+	switch source := c.GetSource().(type) {
+	case nil:
+		v.fail(field, "needs one of env, file and value")
+	case *Credential_Env:
+		if !envPattern.MatchString(source.Env) {
+			v.fail(field+".env", "must be the name of an environment variable: letters, digits and _")
+		}
+	case *Credential_File:
+		if !path.IsAbs(source.File) || strings.ContainsFunc(source.File, unicode.IsControl) {
+			v.fail(field+".file", "must be an absolute path")
+		}
+	case *Credential_Value:
+		if source.Value == "" {
+			v.fail(field+".value", "is empty")
+		}
+	case *Credential_Sealed:
+		if source.Sealed == "" {
+			v.fail(field+".sealed", "is empty")
+		}
+	}
+}
+
+// refusedHeaders are those that carry credentials, belong to one connection (RFC 9110, section 7.6.1), or are the
+// gateway's to set.
+func refusedHeaders() []string {
+	return []string{
+		"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token",
+		"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+		"host", "content-length", "content-type", "content-encoding", "accept-encoding", "expect",
+	}
+}
+
+func (v *validator) headers(headers map[string]string) {
+	refused := refusedHeaders()
+	lowered := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		field := "headers." + name
+		lower := strings.ToLower(name)
+		switch {
+		case !isToken(name):
+			v.fail("headers", "%q is not the name of a header", name)
+		case slices.Contains(refused, lower), strings.HasPrefix(lower, "x-envoy-"):
+			v.fail(field, "cannot be set; credentials belong in credential, and the others are set by the gateway")
+		case lowered[lower] != "":
+			v.fail(field, "is the same as headers.%s", lowered[lower])
+		case strings.ContainsFunc(headers[name], unicode.IsControl) || strings.TrimSpace(headers[name]) != headers[name]:
+			v.fail(field, "must be one line without control characters and without space around it")
+		}
+		lowered[lower] = name
+	}
+}
+
+// isToken reports whether s is a token (RFC 9110, section 5.6.2), as the names of headers are.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		alphanumeric := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+func (v *validator) timeouts(t *Timeouts) {
+	v.duration("timeouts.connect", t.GetConnect())
+	v.duration("timeouts.first_byte", t.GetFirstByte())
+	v.duration("timeouts.idle", t.GetIdle())
+}
+
+func (v *validator) upstreamTLS(t *UpstreamTLS, encrypted bool) {
+	if !encrypted {
+		v.fail("tls", "the endpoint does not use TLS; it must begin with https://")
+	}
+	if t.GetCa() != "" {
+		v.pemCertificates("tls.ca", t.GetCa())
+	}
+	name := t.GetServerName()
+	if u, err := url.Parse("https://" + name); name != "" && (err != nil || u.Host != name || u.Port() != "") {
+		v.fail("tls.server_name", "must be the name of a host, without a port")
+	}
+}
+
+// pemCertificates checks that text is certificates and nothing else.
+func (v *validator) pemCertificates(field, text string) {
+	rest := []byte(text)
+	for n := 0; ; n++ {
+		block, after := pem.Decode(rest)
+		if block == nil {
+			if n == 0 || strings.TrimSpace(string(rest)) != "" {
+				v.fail(field, "must be PEM certificates; after %d of them there is something else", n)
+			}
+			return
+		}
+		if block.Type != "CERTIFICATE" {
+			v.fail(field, "must hold only PEM certificates; block %d is a %q", n+1, block.Type)
+			return
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			v.fail(field, "certificate %d cannot be read: %v", n+1, err)
+			return
+		}
+		rest = after
+	}
+}
+
+func (v *validator) model(m *Model) {
+	v.modelName("name", m.GetName())
+	if len(m.GetTargets()) == 0 {
+		v.fail("targets", "needs at least one target")
+	}
+	for i, t := range m.GetTargets() {
+		at := element("targets", i)
+		v.label(at+".provider", t.GetProvider())
+		v.required(at+".model", t.GetModel())
+		v.between(at+".weight", t.GetWeight(), 1, 1_000_000)
+		v.between(at+".priority", t.GetPriority(), 0, 127) // Envoy's highest is 128
+		first := slices.IndexFunc(m.GetTargets(), func(o *Target) bool {
+			return o.GetProvider() == t.GetProvider() && o.GetModel() == t.GetModel()
+		})
+		if first < i {
+			v.fail(at, "is the same as %s", element("targets", first))
+		}
+	}
+	v.between("retry.max_attempts", m.GetRetry().GetMaxAttempts(), 1, maxAttempts)
+	for i, code := range m.GetRetry().GetStatusCodes() {
+		if code < 400 || code > 599 {
+			v.fail(element("retry.status_codes", i), "must be between 400 and 599")
+		}
+	}
+	v.timeouts(m.GetTimeouts())
+	v.text("owned_by", m.GetOwnedBy())
+	v.time("created_at", m.GetCreatedAt())
+}
+
+func (v *validator) key(k *Key) {
+	v.id("name", k.GetName())
+	v.text("display_name", k.GetDisplayName())
+	if n := len(k.GetHash()); n != 0 && n != hashSize {
+		v.fail("hash", "must be %d bytes", hashSize)
+	}
+	if len(k.GetHint()) > 4 {
+		v.fail("hint", "must be at most 4 characters")
+	}
+	v.optionalID("organization", k.GetOrganization())
+	v.optionalID("project", k.GetProject())
+	for i, m := range k.GetModels() {
+		v.required(element("models", i), m)
+	}
+	v.distinct("models", k.GetModels())
+	v.time("expires_at", k.GetExpiresAt())
+	v.time("created_at", k.GetCreatedAt())
+}
+
+func (v *validator) gateway(g *Gateway) {
+	v.label("name", g.GetName())
+	if g.GetAddress() != "" {
+		if _, err := netip.ParseAddr(g.GetAddress()); err != nil {
+			v.fail("address", "must be an IP address such as 0.0.0.0 or ::1")
+		}
+	}
+	v.between("port", g.GetPort(), 1, 65535)
+	v.between("plain_http_port", g.GetPlainHttpPort(), 1, 65535)
+	if g.GetPort() != 0 && g.GetPort() == g.GetPlainHttpPort() {
+		v.fail("plain_http_port", "must differ from port")
+	}
+	v.optionalLabel("certificate", g.GetCertificate())
+	v.between("trusted_hops", g.GetTrustedHops(), 0, 32)
+	if g.GetMaxRequestBytes() > 1<<32-1 {
+		v.fail("max_request_bytes", "must be less than 4 GiB")
+	}
+}
+
+func (v *validator) certificate(c *Certificate) {
+	v.label("name", c.GetName())
+	before := len(v.errs)
+	v.pemCertificates("chain", c.GetChain())
+	if c.GetPrivateKey() == nil {
+		v.fail("private_key", "missing")
+		return
+	}
+	v.credential("private_key", c.GetPrivateKey())
+	key := c.GetPrivateKey().GetValue()
+	if key == "" || len(v.errs) > before {
+		return
+	}
+	if _, err := tls.X509KeyPair([]byte(c.GetChain()), []byte(key)); err != nil {
+		v.fail("private_key.value", "must be the PEM of the key of the first certificate in chain")
+	}
+}

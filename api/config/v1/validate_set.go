@@ -1,0 +1,96 @@
+package configv1
+
+import "net/netip"
+
+// ValidateSet returns what is wrong between objects that are valid each for itself: references to what is not there, and
+// gateways that claim the same port. A conflict is reported on the later object, and never resolved. The set is
+// everything that there is or would be.
+func ValidateSet(objects []Object) Errors {
+	var errs Errors
+	errs = append(errs, validateReferences(objects)...)
+	return append(errs, ValidateConflicts(objects)...)
+}
+
+// ValidateConflicts is the part of [ValidateSet] that can be said of some objects alone: which of them cannot be together.
+func ValidateConflicts(objects []Object) Errors {
+	var errs Errors
+	seen := map[string]bool{}
+	var claims []claim
+	for _, o := range objects {
+		if seen[Label(o)] {
+			errs.add(Label(o), "", "is given twice")
+			continue
+		}
+		seen[Label(o)] = true
+		g, ok := o.(*Gateway)
+		if !ok {
+			continue
+		}
+		for _, c := range claimsOf(g) {
+			for _, earlier := range claims {
+				if earlier.gateway != g && earlier.overlaps(c) {
+					errs.add(Label(o), c.field, "port %d is already taken by %s of Gateway %s", c.port, earlier.field, earlier.gateway.GetName())
+				}
+			}
+			claims = append(claims, c)
+		}
+	}
+	return errs
+}
+
+// A claim is an address and port that a gateway listens on.
+type claim struct {
+	gateway *Gateway
+	field   string
+	address string
+	port    uint32
+}
+
+func claimsOf(g *Gateway) []claim {
+	var claims []claim
+	if g.GetPort() != 0 {
+		claims = append(claims, claim{gateway: g, field: "port", address: g.ListenAddress(), port: g.GetPort()})
+	}
+	if g.GetPlainHttpPort() != 0 {
+		claims = append(claims, claim{gateway: g, field: "plain_http_port", address: g.ListenAddress(), port: g.GetPlainHttpPort()})
+	}
+	return claims
+}
+
+// overlaps reports whether both cannot be bound, or would share a port without anyone noticing. An address that stands
+// for all overlaps every other, of IPv4 as of IPv6: whether [::] includes IPv4 depends on the machine.
+func (c claim) overlaps(o claim) bool {
+	if c.port != o.port {
+		return false
+	}
+	a, errA := netip.ParseAddr(c.address)
+	b, errB := netip.ParseAddr(o.address)
+	if errA != nil || errB != nil {
+		return c.address == o.address
+	}
+	return a.IsUnspecified() || b.IsUnspecified() || a.Unmap() == b.Unmap()
+}
+
+func validateReferences(objects []Object) Errors {
+	var errs Errors
+	exists := map[string]bool{}
+	for _, o := range objects {
+		exists[Label(o)] = true
+	}
+	refer := func(from Object, field string, to Object) {
+		if !exists[Label(to)] {
+			errs.add(Label(from), field, "%s does not exist", Label(to))
+		}
+	}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *Model:
+			for i, t := range o.GetTargets() {
+				refer(o, element("targets", i)+".provider", &Provider{Name: t.GetProvider()})
+			}
+		case *Gateway:
+			refer(o, "certificate", &Certificate{Name: o.CertificateName()})
+		}
+	}
+	return errs
+}

@@ -1,0 +1,175 @@
+// Package configstore keeps the configuration in etcd: one key for each object, /modelgate/v1/<kind>/<name>, whose value
+// is the object as protojson. Writes compare revisions, so that of two writers one learns that it was late; [Store.Run]
+// follows what is stored.
+//
+// What a newcomer gets wrong: what is in etcd need not be good, for anyone with access can write there. Reading never
+// fails because of one bad value: the object carries an error, and whoever follows keeps its last good version.
+package configstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+const (
+	prefix = "/modelgate/v1/"
+	// versionKey is written by every transaction, so that a deletion moves the revision of the configuration too, and
+	// a replica that starts after it agrees on that revision with one that saw it.
+	versionKey = prefix + "version"
+)
+
+// MaxBytes is the size of the largest object, and of all objects of one transaction: etcd takes requests of 1.5 MiB
+// (its --max-request-bytes), of which some is the envelope.
+const MaxBytes = 1_500_000
+
+// AnyRevision writes whatever is there.
+const AnyRevision int64 = -1
+
+// Errors of reading and writing.
+var (
+	ErrNotFound = errors.New("no such object")
+	ErrConflict = errors.New("the object was changed by someone else in the meantime")
+	ErrTooLarge = fmt.Errorf("larger than %d bytes, the most that etcd takes at once", MaxBytes)
+)
+
+// A Store reads and writes configuration. It is safe for concurrent use.
+type Store struct {
+	etcd     *clientv3.Client
+	validate func(configv1.Object) error
+	log      *zap.Logger
+}
+
+// New returns a store. Validate says what is wrong with an object; one that it refuses is neither written nor delivered.
+func New(etcd *clientv3.Client, validate func(configv1.Object) error, log *zap.Logger) *Store {
+	return &Store{etcd: etcd, validate: validate, log: log}
+}
+
+// An Entry is what is stored under one key.
+type Entry struct {
+	Kind configv1.Kind
+	Name string
+	// Object is nil where Err is set.
+	Object configv1.Object
+	// Revision is that of the object's last change, which the next one can be made to depend on.
+	Revision int64
+	// Err says why the value is not a good object.
+	Err error
+}
+
+// Get returns one object, or ErrNotFound. That it is not good is in Entry.Err.
+func (s *Store) Get(ctx context.Context, kind configv1.Kind, name string) (Entry, error) {
+	r, err := s.etcd.Get(ctx, keyOf(kind, name))
+	if err != nil {
+		return Entry{}, fmt.Errorf("read %s %s: %w", kind.Name, name, err)
+	}
+	if len(r.Kvs) == 0 {
+		return Entry{}, fmt.Errorf("%s %s: %w", kind.Name, name, ErrNotFound)
+	}
+	kv := r.Kvs[0]
+	object, err := s.decode(kind, name, kv.Value)
+	return Entry{Kind: kind, Name: name, Object: object, Revision: kv.ModRevision, Err: err}, nil
+}
+
+// List returns every object of a kind, sorted by name.
+func (s *Store) List(ctx context.Context, kind configv1.Kind) ([]Entry, error) {
+	snapshot, err := s.read(ctx, prefix+kind.Plural+"/")
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", kind.Plural, err)
+	}
+	return snapshot.Entries, nil
+}
+
+// A Snapshot is everything that is stored at one revision of etcd.
+type Snapshot struct {
+	Revision int64
+	// Entries are sorted by kind's path and name.
+	Entries []Entry
+}
+
+// Find returns the entry of an object, or nil.
+func (s *Snapshot) Find(kind configv1.Kind, name string) *Entry {
+	for i := range s.Entries {
+		if e := &s.Entries[i]; e.Name == name && e.Kind.Name == kind.Name {
+			return e
+		}
+	}
+	return nil
+}
+
+// Snapshot returns everything.
+func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
+	snapshot, err := s.read(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return snapshot, nil
+}
+
+func (s *Store) read(ctx context.Context, from string) (*Snapshot, error) {
+	r, err := s.etcd.Get(ctx, from, clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	snapshot := &Snapshot{Revision: r.Header.Revision}
+	kinds := kindsByPath()
+	for _, kv := range r.Kvs {
+		kind, name, ok := kinds.split(string(kv.Key))
+		if !ok {
+			continue
+		}
+		object, err := s.decode(kind, name, kv.Value)
+		snapshot.Entries = append(snapshot.Entries, Entry{Kind: kind, Name: name, Object: object, Revision: kv.ModRevision, Err: err})
+	}
+	return snapshot, nil
+}
+
+// decode returns the object of a value, or what is wrong with it.
+func (s *Store) decode(kind configv1.Kind, name string, value []byte) (configv1.Object, error) {
+	object, err := kind.Unmarshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("the stored value is not a %s: %w", kind.Name, err)
+	}
+	if object.GetName() != name {
+		return nil, fmt.Errorf("the stored value is of %q", object.GetName())
+	}
+	if err := s.validate(object); err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+// keyOf escapes the name, in which a slash may stand, so that a kind and a name are one key and no other.
+func keyOf(kind configv1.Kind, name string) string {
+	return prefix + kind.Plural + "/" + url.PathEscape(name)
+}
+
+type kindIndex map[string]configv1.Kind
+
+func kindsByPath() kindIndex {
+	index := kindIndex{}
+	for _, k := range configv1.Kinds() {
+		index[k.Plural] = k
+	}
+	return index
+}
+
+// split is the reverse of keyOf. It is false for a key that is not of an object.
+func (x kindIndex) split(key string) (kind configv1.Kind, name string, ok bool) {
+	plural, escaped, ok := strings.Cut(strings.TrimPrefix(key, prefix), "/")
+	if !ok {
+		return kind, "", false
+	}
+	if kind, ok = x[plural]; !ok {
+		return kind, "", false
+	}
+	name, err := url.PathUnescape(escaped)
+	return kind, name, err == nil && keyOf(kind, name) == key
+}

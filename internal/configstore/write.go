@@ -1,0 +1,117 @@
+package configstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// groupSize is how many changes go into one nested transaction: etcd counts 128 operations along each path from the outer
+// transaction inward (its --max-txn-ops).
+const groupSize = 64
+
+// overhead is more than the size of an operation in a request besides its key and value.
+const overhead = 64
+
+// A Change is a write of one object, or the deletion of one where Object is nil.
+type Change struct {
+	Kind   configv1.Kind
+	Name   string
+	Object configv1.Object
+}
+
+// Put stores an object where its revision is still the expected one, and returns its new revision. Expected 0 means that
+// the object must not be there yet, and AnyRevision that it does not matter. The error is ErrConflict, ErrTooLarge, or
+// what is wrong with the object.
+func (s *Store) Put(ctx context.Context, o configv1.Object, expected int64) (int64, error) {
+	kind := configv1.KindOf(o)
+	op, _, err := s.op(Change{Kind: kind, Name: o.GetName(), Object: o})
+	if err != nil {
+		return 0, err
+	}
+	return s.commit(ctx, "store "+configv1.Label(o), unchanged(keyOf(kind, o.GetName()), expected), op)
+}
+
+// Delete removes an object where its revision is still the expected one, or whatever it is with AnyRevision. The error is
+// ErrNotFound or ErrConflict.
+func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, expected int64) (int64, error) {
+	key := keyOf(kind, name)
+	compare := unchanged(key, expected)
+	if expected == AnyRevision {
+		compare = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)}
+	}
+	revision, err := s.commit(ctx, "delete "+kind.Name+" "+name, compare, clientv3.OpDelete(key))
+	if err != nil && expected == AnyRevision {
+		if _, getErr := s.Get(ctx, kind, name); getErr != nil {
+			return 0, getErr
+		}
+	}
+	return revision, err
+}
+
+// Apply makes all changes in one transaction or none, and returns its revision. Base is the [Snapshot] revision on which
+// the changes were decided: where anything of the configuration was changed since, the error is ErrConflict. Every
+// object must be changed at most once.
+func (s *Store) Apply(ctx context.Context, base int64, changes []Change) (int64, error) {
+	var ops []clientv3.Op
+	total := 0
+	for _, c := range changes {
+		op, size, err := s.op(c)
+		if err != nil {
+			return 0, err
+		}
+		total += size
+		ops = append(ops, op)
+	}
+	if total > MaxBytes {
+		return 0, fmt.Errorf("%d changes of %d bytes in all: %w", len(changes), total, ErrTooLarge)
+	}
+	var groups []clientv3.Op
+	for group := range slices.Chunk(ops, groupSize) {
+		groups = append(groups, clientv3.OpTxn(nil, group, nil))
+	}
+	since := clientv3.Compare(clientv3.ModRevision(prefix).WithPrefix(), "<", base+1)
+	return s.commit(ctx, fmt.Sprintf("apply %d changes", len(changes)), []clientv3.Cmp{since}, groups...)
+}
+
+// op returns the operation of a change and about the size that it has in a request.
+func (s *Store) op(c Change) (clientv3.Op, int, error) {
+	key := keyOf(c.Kind, c.Name)
+	if c.Object == nil {
+		return clientv3.OpDelete(key), len(key) + overhead, nil
+	}
+	if err := s.validate(c.Object); err != nil {
+		return clientv3.Op{}, 0, err
+	}
+	value, err := configv1.Marshal(c.Object)
+	if err != nil {
+		return clientv3.Op{}, 0, err
+	}
+	if len(value) > MaxBytes {
+		return clientv3.Op{}, 0, fmt.Errorf("%s has %d bytes: %w", configv1.Label(c.Object), len(value), ErrTooLarge)
+	}
+	return clientv3.OpPut(key, string(value)), len(value) + len(key) + overhead, nil
+}
+
+func unchanged(key string, expected int64) []clientv3.Cmp {
+	if expected == AnyRevision {
+		return nil
+	}
+	return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", expected)}
+}
+
+func (s *Store) commit(ctx context.Context, doing string, compare []clientv3.Cmp, ops ...clientv3.Op) (int64, error) {
+	ops = append(ops, clientv3.OpPut(versionKey, ""))
+	r, err := s.etcd.Txn(ctx).If(compare...).Then(ops...).Commit()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", doing, err)
+	}
+	if !r.Succeeded {
+		return 0, fmt.Errorf("%s: %w", doing, ErrConflict)
+	}
+	return r.Header.Revision, nil
+}

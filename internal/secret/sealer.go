@@ -1,0 +1,61 @@
+package secret
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+)
+
+// sealVersion begins every sealed value, so that another scheme can follow this one.
+const sealVersion = 1
+
+// ErrUnsealable is returned by [Sealer.Open]. It does not say more, for there is no more to say: the value was changed,
+// belongs to another field, or was sealed under another root.
+var ErrUnsealable = errors.New("the sealed value cannot be opened: it was changed or moved, or the root secret is another one")
+
+// A Sealer encrypts credentials for storage, with AES-256-GCM and a random nonce. It is safe for concurrent use.
+type Sealer struct{ aead cipher.AEAD }
+
+func newSealer(key []byte) *Sealer {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic("secret: " + err.Error()) // only for keys of another size
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic("secret: " + err.Error()) // only for blocks of another size
+	}
+	return &Sealer{aead: aead}
+}
+
+// Seal encrypts v for one field of one object, as base64. Two calls give two results. Only [Sealer.Open] for the same
+// kind, name and field opens it, so a sealed value that is copied to another object is worth nothing there.
+func (s *Sealer) Seal(kind, name, field string, v Value) string {
+	sealed := s.aead.Seal([]byte{sealVersion}, nil, []byte(v.Reveal()), place(kind, name, field))
+	return base64.StdEncoding.EncodeToString(sealed)
+}
+
+// Open decrypts what Seal returned. Its only error is [ErrUnsealable].
+func (s *Sealer) Open(kind, name, field, sealed string) (Value, error) {
+	b, err := base64.StdEncoding.DecodeString(sealed)
+	if err != nil || len(b) == 0 || b[0] != sealVersion {
+		return Value{}, ErrUnsealable
+	}
+	clear, err := s.aead.Open(nil, nil, b[1:], place(kind, name, field))
+	if err != nil {
+		return Value{}, ErrUnsealable
+	}
+	return New(string(clear)), nil
+}
+
+// place is the associated data: each part with its length before it, so that no two places look the same.
+func place(parts ...string) []byte {
+	var b []byte
+	for _, p := range parts {
+		b = binary.AppendUvarint(b, uint64(len(p)))
+		b = append(b, p...)
+	}
+	return b
+}
