@@ -18,6 +18,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/provider/all"
 )
 
 // A controlPlane is the other end of the configuration's stream, in the test's hands.
@@ -91,7 +92,7 @@ func startConfigClient(t *testing.T) (*configClient, *controlPlane) {
 	go func() { _ = server.Serve(l) }()
 	conn, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	c := newConfigClient(Options{XDS: conn, NodeID: "test", Vendors: vendors(), Logger: zaptest.NewLogger(t)})
+	c := newConfigClient(Options{XDS: conn, NodeID: "test", Vendors: all.Providers(), Logger: zaptest.NewLogger(t)})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

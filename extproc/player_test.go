@@ -20,9 +20,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/extproctest"
 	"github.com/modelgate/modelgate/internal/auth"
-	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/anthropic"
-	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/test/cases"
 )
 
@@ -50,7 +48,7 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 	}
 	c.Keys[c.Hasher.Hash(key)] = &configv1.Key{Name: "key_test"}
 	for _, p := range providers {
-		resolved, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: p.GetName(), Provider: p, Credential: p.GetCredential().GetValue()}, vendors()[p.GetVendor()])
+		resolved, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: p.GetName(), Provider: p, Credential: p.GetCredential().GetValue()}, all.Providers()[p.GetVendor()])
 		require.NoError(t, err)
 		c.Providers[p.GetName()] = resolved
 	}
@@ -65,7 +63,7 @@ func startServer(t *testing.T, config *exchange.Config) *grpc.ClientConn {
 	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	nowhere, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	s := New(Options{XDS: nowhere, Vendors: vendors(), Logger: log, AccessLog: log, Registerer: prometheus.NewRegistry()})
+	s := New(Options{XDS: nowhere, Vendors: all.Providers(), Logger: log, AccessLog: log, Registerer: prometheus.NewRegistry()})
 	s.config.current.Store(config)
 	return serve(t, s)
 }
@@ -89,8 +87,4 @@ func serve(t *testing.T, s *Server) *grpc.ClientConn {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
-}
-
-func vendors() map[string]provider.Provider {
-	return map[string]provider.Provider{"openai": openai.Provider(), "anthropic": anthropic.Provider()}
 }

@@ -17,8 +17,10 @@ func contentLength(a Answer) int {
 	return n
 }
 
+// askSmart asks a model that falls back from one dialect to the other.
+const askSmart = `{"model":"smart","messages":[{"role":"user","content":"hi"}],"stream":true}`
+
 func fallback(t *testing.T, g *Gateway) {
-	const ask = `{"model":"smart","messages":[{"role":"user","content":"hi"}],"stream":true}`
 	for name, first := range map[string]http.HandlerFunc{
 		"500": status(500, `{"error":{"message":"boom"}}`),
 		"429": status(429, `{"error":{"message":"slow down"}}`, "Retry-After", "30"),
@@ -30,7 +32,7 @@ func fallback(t *testing.T, g *Gateway) {
 		t.Run("to another dialect after "+name, func(t *testing.T) {
 			g.A.Answers(first)
 			g.B.Answers(stream(Recording(t, "anthropic-text.sse"), 1<<20))
-			a := g.Chat(t, ask)
+			a := g.Chat(t, askSmart)
 			require.Equal(t, 200, a.Status, "%s", a.Body)
 			events := a.Events(t)
 			require.Equal(t, "[DONE]", events[len(events)-1])
@@ -48,46 +50,56 @@ func fallback(t *testing.T, g *Gateway) {
 			require.EqualValues(t, len(second.Body), second.Length, "pitfall 72: not chunked")
 		})
 	}
-	t.Run("and back to OpenAI's", func(t *testing.T) {
-		g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
-		g.B.Answers(status(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
-		a := g.Chat(t, `{"model":"reversed","messages":[{"role":"user","content":"hi"}]}`)
-		require.Equal(t, 200, a.Status, "%s", a.Body)
-		second := g.A.Requests()[0]
-		require.Equal(t, "Bearer "+CredentialA, second.Header.Get("Authorization"))
-		require.Empty(t, second.Header.Get("X-Api-Key"))
-		require.Empty(t, second.Header.Get("Anthropic-Version"))
-		require.JSONEq(t, `{"model":"gpt-4.1","messages":[{"role":"user","content":"hi"}]}`, string(second.Body))
-	})
-	t.Run("pitfall 103: a client's own mistake does not fall back", func(t *testing.T) {
-		g.A.Answers(status(400, `{"error":{"message":"bad schema","type":"invalid_request_error","param":"tools","code":"invalid_schema"}}`))
-		g.B.Answers(status(500, `{}`))
-		a := g.Chat(t, ask)
-		require.Equal(t, 400, a.Status)
-		require.Equal(t, Failure{"bad schema", "invalid_request_error", "tools", "invalid_schema"}, a.Failure(t))
-		require.Empty(t, g.B.Requests())
-	})
-	t.Run("what only one of them can do goes to that one", func(t *testing.T) {
-		g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
-		g.B.Answers(status(500, `{}`))
-		a := g.Chat(t, `{"model":"reversed","n":2,"messages":[{"role":"user","content":"hi"}]}`)
-		require.Equal(t, 200, a.Status, "%s", a.Body)
-		require.Empty(t, g.B.Requests())
-	})
-	t.Run("all fail: the last one's error, in OpenAI's shape", func(t *testing.T) {
-		g.A.Answers(status(500, `{"error":{"message":"boom"}}`))
-		g.B.Answers(status(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
-		a := g.Chat(t, ask)
-		require.Equal(t, 503, a.Status)
-		f := a.Failure(t)
-		require.Equal(t, "server_error", f.Type)
-		require.Contains(t, f.Message, "Overloaded")
-	})
-	t.Run("no more attempts than configured", func(t *testing.T) {
-		g.A.Answers(status(503, `{"error":{"message":"down"}}`))
-		require.Equal(t, 503, g.Chat(t, `{"model":"once","messages":[{"role":"user","content":"hi"}]}`).Status)
-		require.Len(t, g.A.Requests(), 1)
-	})
+	t.Run("and back to OpenAI's", func(t *testing.T) { fallbackToOpenAI(t, g) })
+	t.Run("pitfall 103: a client's own mistake does not fall back", func(t *testing.T) { clientMistake(t, g) })
+	t.Run("what only one of them can do goes to that one", func(t *testing.T) { onlyOneCan(t, g) })
+	t.Run("all fail: the last one's error, in OpenAI's shape", func(t *testing.T) { allFail(t, g) })
+	t.Run("no more attempts than configured", func(t *testing.T) { attemptsBounded(t, g) })
+}
+
+func fallbackToOpenAI(t *testing.T, g *Gateway) {
+	g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
+	g.B.Answers(status(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
+	a := g.Chat(t, `{"model":"reversed","messages":[{"role":"user","content":"hi"}]}`)
+	require.Equal(t, 200, a.Status, "%s", a.Body)
+	second := g.A.Requests()[0]
+	require.Equal(t, "Bearer "+CredentialA, second.Header.Get("Authorization"))
+	require.Empty(t, second.Header.Get("X-Api-Key"))
+	require.Empty(t, second.Header.Get("Anthropic-Version"))
+	require.JSONEq(t, `{"model":"gpt-4.1","messages":[{"role":"user","content":"hi"}]}`, string(second.Body))
+}
+
+func clientMistake(t *testing.T, g *Gateway) {
+	g.A.Answers(status(400, `{"error":{"message":"bad schema","type":"invalid_request_error","param":"tools","code":"invalid_schema"}}`))
+	g.B.Answers(status(500, `{}`))
+	a := g.Chat(t, askSmart)
+	require.Equal(t, 400, a.Status)
+	require.Equal(t, Failure{"bad schema", "invalid_request_error", "tools", "invalid_schema"}, a.Failure(t))
+	require.Empty(t, g.B.Requests())
+}
+
+func onlyOneCan(t *testing.T, g *Gateway) {
+	g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
+	g.B.Answers(status(500, `{}`))
+	a := g.Chat(t, `{"model":"reversed","n":2,"messages":[{"role":"user","content":"hi"}]}`)
+	require.Equal(t, 200, a.Status, "%s", a.Body)
+	require.Empty(t, g.B.Requests())
+}
+
+func allFail(t *testing.T, g *Gateway) {
+	g.A.Answers(status(500, `{"error":{"message":"boom"}}`))
+	g.B.Answers(status(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
+	a := g.Chat(t, askSmart)
+	require.Equal(t, 503, a.Status)
+	f := a.Failure(t)
+	require.Equal(t, "server_error", f.Type)
+	require.Contains(t, f.Message, "Overloaded")
+}
+
+func attemptsBounded(t *testing.T, g *Gateway) {
+	g.A.Answers(status(503, `{"error":{"message":"down"}}`))
+	require.Equal(t, 503, g.Chat(t, `{"model":"once","messages":[{"role":"user","content":"hi"}]}`).Status)
+	require.Len(t, g.A.Requests(), 1)
 }
 
 func providerErrors(t *testing.T, g *Gateway) {
