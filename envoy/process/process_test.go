@@ -188,7 +188,7 @@ func TestStopGivesUpAfterTheGraceTime(t *testing.T) {
 	require.NoError(t, err)
 	defer answer.Body.Close()
 
-	p.Stop(t.Context(), 100*time.Millisecond)
+	p.Stop(t.Context(), time.Second)
 	require.Zero(t, p.Pid())
 	warned := logs.FilterMessage("envoy is stopped before its requests have ended").All()
 	require.Len(t, warned, 1)

@@ -44,8 +44,7 @@ func (p *Process) drain(ctx context.Context) {
 		return
 	}
 	if err := p.admin.DrainListeners(ctx); err != nil {
-		p.options.Log.Warn("envoy could not be drained", zap.Error(err))
-		return
+		p.options.Log.Warn("envoy could not be told to drain", zap.Error(err))
 	}
 	var active int64
 	idle := 0
@@ -57,8 +56,13 @@ func (p *Process) drain(ctx context.Context) {
 		}
 		// An Envoy that does not answer is not known to be idle.
 		n, err := p.admin.ActiveRequests(ctx)
-		if err != nil || n > 0 {
-			active, idle = n, 0
+		if err != nil {
+			idle = 0
+			return false
+		}
+		active = n
+		if n > 0 {
+			idle = 0
 			return false
 		}
 		idle++

@@ -223,7 +223,7 @@ func TestWhatIsTooLargeIsRefusedClearly(t *testing.T) {
 	store := newStore(t, etcdtest.Start(t))
 	fill := func(name string, size int) *configv1.Provider {
 		p := provider(name)
-		for i := 0; i*250 < size; i++ {
+		for i := 0; i*240 < size; i++ {
 			p.Models = append(p.Models, fmt.Sprintf("%0240d", i))
 		}
 		return p

@@ -181,14 +181,23 @@ func streamEnds(t *testing.T, g *Gateway) {
 		})
 	}
 	t.Run("the provider's connection breaks: so does the client's", func(t *testing.T) {
+		begun := make(chan struct{})
 		g.A.Answers(func(w http.ResponseWriter, r *http.Request) {
 			stream([]byte(openAI[:len(openAI)/2]), 50)(w, r)
+			select {
+			case <-begun: // before that, Envoy could still answer with an error
+			case <-r.Context().Done():
+			}
 			panic(http.ErrAbortHandler)
 		})
 		response := open(t, g, ask("a/m"))
-		b, err := io.ReadAll(response.Body)
+		body := bufio.NewReader(response.Body)
+		_, err := body.ReadString('\n')
+		require.NoError(t, err)
+		close(begun)
+		rest, err := io.ReadAll(body)
 		require.Error(t, err)
-		require.NotContains(t, string(b), "[DONE]")
+		require.NotContains(t, string(rest), "[DONE]")
 	})
 }
 

@@ -1,0 +1,55 @@
+# Modelgate. `make` alone lists the targets.
+
+GO ?= go
+TOOL := $(GO) tool -modfile=tools/go.mod
+ARGS ?=
+
+# The race detector needs a C compiler.
+RACE ?= $(if $(shell command -v $(shell $(GO) env CC) 2>/dev/null),-race)
+# Whole-system cases measure time and memory, which the race detector would change.
+WHOLE_SYSTEM := /test/
+
+# Whoever names an Envoy needs no other.
+ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
+export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
+
+.PHONY: help build envoy run test lint generate fresh clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+build: ## Build bin/modelgate
+	$(GO) build -trimpath -o bin/modelgate ./cmd/modelgate
+
+envoy: ## Install bin/envoy, the pinned release of Envoy
+	@tools/envoy/install.sh bin/envoy .cache/envoy
+
+run: build $(ENVOY) ## Run the gateway in ./data (ARGS="--listen 127.0.0.1:0")
+	bin/modelgate run $(ARGS)
+
+test: $(ENVOY) ## Run every test against the real Envoy
+	$(GO) vet ./...
+	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
+	@packages=$$($(GO) list ./... | grep $(WHOLE_SYSTEM)); \
+		[ -z "$$packages" ] || $(TOOL) gotestsum --format testname -- -timeout 45m $$packages
+	@[ ! -x test/sdk/run.sh ] || { $(MAKE) build && test/sdk/run.sh; }
+
+lint: ## Run the linters
+	$(TOOL) golangci-lint run ./...
+
+generate: ## Write the generated files again
+	$(TOOL) buf generate --path api
+	$(GO) generate ./...
+
+fresh: ## Check that the generated files are up to date
+	@rm -rf .cache/fresh && mkdir -p .cache/fresh/new
+	@git ls-files -z --cached --others --exclude-standard | \
+		tar --create --null --ignore-failed-read --files-from - --file .cache/fresh/tree.tar 2>/dev/null
+	@tar --extract --file .cache/fresh/tree.tar --directory .cache/fresh/new
+	@$(MAKE) --no-print-directory --directory .cache/fresh/new generate
+	@tar --diff --file .cache/fresh/tree.tar --directory .cache/fresh/new | grep -v 'Mod time differs' > .cache/fresh/differences || true
+	@if [ -s .cache/fresh/differences ]; then cat .cache/fresh/differences; echo "run make generate"; exit 1; fi
+	@rm -rf .cache/fresh
+
+clean: ## Remove what was built; downloads stay in .cache
+	rm -rf bin .cache/fresh

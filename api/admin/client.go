@@ -1,0 +1,161 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// maxAnswer bounds how much of an answer is read.
+const maxAnswer = 256 << 20
+
+// A Client calls the admin API. It is safe for concurrent use. Its errors are an *[openai.Error] where the API answered
+// with one.
+type Client struct {
+	base  string
+	token string
+	http  *http.Client
+}
+
+// NewClient returns a client of the API at base, the URL without /admin/v1.
+func NewClient(base, token string, client *http.Client) *Client {
+	return &Client{base: strings.TrimRight(base, "/"), token: token, http: client}
+}
+
+// List returns the objects of a kind, sorted by name.
+func (c *Client) List(ctx context.Context, kind configv1.Kind) ([]Item, error) {
+	var list List
+	err := c.call(ctx, request{method: http.MethodGet, path: kind.Plural}, &list)
+	return list.Items, err
+}
+
+// Get returns one object. The error is a 404 where there is none.
+func (c *Client) Get(ctx context.Context, kind configv1.Kind, name string) (Item, error) {
+	var item Item
+	err := c.call(ctx, request{method: http.MethodGet, path: pathOf(kind, name)}, &item)
+	return item, err
+}
+
+// Put stores one object, and returns it as it is then. Where revision is not 0, the object must still have it: the error
+// is a 412 otherwise.
+func (c *Client) Put(ctx context.Context, o configv1.Object, revision int64) (Item, error) {
+	var item Item
+	body, err := configv1.MarshalJSON(o)
+	if err != nil {
+		return item, err
+	}
+	err = c.call(ctx, request{method: http.MethodPut, path: pathOf(configv1.KindOf(o), o.GetName()), body: body, revision: revision}, &item)
+	return item, err
+}
+
+// Delete removes one object. A key that is deleted is revoked.
+func (c *Client) Delete(ctx context.Context, kind configv1.Kind, name string) error {
+	return c.call(ctx, request{method: http.MethodDelete, path: pathOf(kind, name)}, nil)
+}
+
+// Apply stores all objects or none. With dryRun it stores none and says what it would have done.
+func (c *Client) Apply(ctx context.Context, objects []configv1.Object, dryRun bool) (ApplyAnswer, error) {
+	var answer ApplyAnswer
+	docs := make([]json.RawMessage, len(objects))
+	for i, o := range objects {
+		doc, err := configv1.MarshalJSON(o)
+		if err != nil {
+			return answer, err
+		}
+		docs[i] = doc
+	}
+	body, err := json.Marshal(docs)
+	if err != nil {
+		return answer, err
+	}
+	path := "apply"
+	if dryRun {
+		path += "?dry_run=true"
+	}
+	err = c.call(ctx, request{method: http.MethodPost, path: path, body: body}, &answer)
+	return answer, err
+}
+
+// CreateKey makes a key. It cannot be shown again.
+func (c *Client) CreateKey(ctx context.Context, r KeyRequest) (NewKey, error) {
+	var key NewKey
+	body, err := json.Marshal(r)
+	if err != nil {
+		return key, err
+	}
+	err = c.call(ctx, request{method: http.MethodPost, path: "keys", body: body}, &key)
+	return key, err
+}
+
+func pathOf(kind configv1.Kind, name string) string {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return kind.Plural + "/" + strings.Join(parts, "/")
+}
+
+type request struct {
+	method, path string
+	body         []byte
+	revision     int64 // that the object must have, where it is not 0
+}
+
+// call does one request and decodes the answer into answer, unless that is nil.
+func (c *Client) call(ctx context.Context, r request, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, r.method, c.base+"/admin/v1/"+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return fmt.Errorf("call the admin API: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if len(r.body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.revision != 0 {
+		req.Header.Set("If-Match", strconv.Quote(strconv.FormatInt(r.revision, 10)))
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("call the admin API: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the admin API's answer: %w", err)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return errorOf(resp.StatusCode, body)
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("read the admin API's answer: %w", err)
+	}
+	return nil
+}
+
+func errorOf(status int, body []byte) error {
+	var answer struct {
+		Error struct {
+			Message string `json:"message"`
+			Type    string `json:"type"`
+			Param   string `json:"param"`
+			Code    string `json:"code"`
+		} `json:"error"`
+	}
+	e := &answer.Error
+	if err := json.Unmarshal(body, &answer); err != nil || e.Message == "" {
+		e.Message = "The answer is not of the admin API; is this its address?"
+	}
+	return &openai.Error{Status: status, Message: e.Message, Type: e.Type, Param: e.Param, Code: e.Code}
+}

@@ -1,0 +1,120 @@
+// Package admin is the admin API as its clients see it: the bodies that are exchanged, and a [Client]. The description
+// for other languages is openapi.yaml beside this file.
+//
+// What a newcomer gets wrong: this is not generated from openapi.yaml. Objects are protobuf messages with a JSON form of
+// their own, which a generator would declare a second time; what is left is six methods. A test keeps the two in step.
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// An Item is an object and what the gateway says about it. As JSON it is the document with a member "status".
+type Item struct {
+	Kind configv1.Kind
+	Name string
+	// Object is nil where what is stored cannot be read; Status.Error then says why.
+	Object configv1.Object
+	Status Status
+}
+
+// Status is what the gateway says about an object.
+type Status struct {
+	// Revision is that of the object's last change, and its ETag.
+	Revision int64 `json:"revision"`
+	// Error is why the object, or its last change, has no effect; empty where it has.
+	Error string `json:"error,omitempty"`
+}
+
+// MarshalJSON returns the document with its status.
+func (i Item) MarshalJSON() ([]byte, error) {
+	doc, err := i.document()
+	if err != nil {
+		return nil, err
+	}
+	status, err := json.Marshal(i.Status)
+	if err != nil {
+		return nil, err
+	}
+	doc = append(doc[:len(doc)-1], `,"status":`...)
+	return append(append(doc, status...), '}'), nil
+}
+
+func (i Item) document() ([]byte, error) {
+	if i.Object != nil {
+		return configv1.MarshalJSON(i.Object)
+	}
+	return json.Marshal(struct {
+		Kind string `json:"kind"`
+		Name string `json:"name"`
+	}{i.Kind.Name, i.Name})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (i *Item) UnmarshalJSON(data []byte) error {
+	var head struct {
+		Kind   string `json:"kind"`
+		Name   string `json:"name"`
+		Status Status `json:"status"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return err
+	}
+	kind, ok := configv1.FindKind(head.Kind)
+	if !ok {
+		return fmt.Errorf("unknown kind %q: is the gateway newer than this program?", head.Kind)
+	}
+	object, err := kind.ParseJSON(data)
+	if err != nil {
+		return fmt.Errorf("is the gateway newer than this program? %w", err)
+	}
+	*i = Item{Kind: kind, Name: head.Name, Object: object, Status: head.Status}
+	return nil
+}
+
+// A List is the objects of a kind, sorted by name.
+type List struct {
+	Items []Item `json:"items"`
+}
+
+// Actions of a [Change].
+const (
+	Created   = "created"
+	Updated   = "updated"
+	Unchanged = "unchanged"
+)
+
+// A Change is what applying did, or would do, to one object.
+type Change struct {
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Action string `json:"action"`
+	// Diff is a unified diff of the object as YAML, credentials redacted. Empty where nothing changes.
+	Diff string `json:"diff,omitempty"`
+}
+
+// An ApplyAnswer lists the changes in the order of the documents.
+type ApplyAnswer struct {
+	// Revision is that of the configuration after the change; 0 for a dry run and where nothing changed.
+	Revision int64    `json:"revision"`
+	Changes  []Change `json:"changes"`
+}
+
+// A KeyRequest asks for a new key.
+type KeyRequest struct {
+	DisplayName  string     `json:"display_name"`
+	Organization string     `json:"organization,omitempty"`
+	Project      string     `json:"project,omitempty"`
+	Models       []string   `json:"models,omitempty"`
+	ExpiresAt    *time.Time `json:"expires_at,omitempty"`
+}
+
+// A NewKey is a key at the only time at which it is shown.
+type NewKey struct {
+	ID  string `json:"id"`
+	Key string `json:"key"`
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/credentials"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+type controlplaneCmd struct {
+	Listen     string `default:"unix:///run/modelgate/xds.sock" help:"Where xDS is served: unix:///path or host:port."`
+	Admin      string `default:"127.0.0.1:8081" help:"Address of the admin API, /healthz, /readyz and /metrics."`
+	SystemCA   string `default:"/etc/ssl/certs/ca-certificates.crt" help:"On Envoy's machine, the PEM file of the authorities that providers are verified by."`
+	Pepper     string `required:"" placeholder:"FILE" help:"File of the root secret, the same for every control plane on one etcd. Made where it is missing."`
+	AdminToken string `required:"" placeholder:"FILE" help:"File of the token of the admin API. Made where it is missing."`
+
+	Etcd etcdFlags `embed:"" prefix:"etcd-"`
+	TLS  struct {
+		Cert string `help:"PEM file of the certificate that xDS is served with. With it, clients must show one too."`
+		Key  string `help:"PEM file of its private key."`
+		CA   string `help:"PEM file of the authorities that clients' certificates are checked against."`
+	} `embed:"" prefix:"xds-"`
+}
+
+type etcdFlags struct {
+	Endpoints []string `default:"http://127.0.0.1:2379" env:"MODELGATE_ETCD" help:"URLs of etcd."`
+	CA        string   `help:"PEM file of the authorities that etcd's certificate is checked against."`
+	Cert      string   `help:"PEM file of this client's certificate."`
+	Key       string   `help:"PEM file of this client's private key."`
+}
+
+// Run serves until ctx ends.
+func (c *controlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
+	etcd, err := c.Etcd.client(log)
+	if err != nil {
+		return err
+	}
+	p := newParts(log)
+	p.add("connection to etcd", func(context.Context) error { return etcd.Close() })
+	if err = c.start(p, etcd, log); err == nil {
+		err = p.wait(ctx)
+	}
+	return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
+}
+
+func (c *controlplaneCmd) start(p *parts, etcd *clientv3.Client, log *zap.Logger) error {
+	root, err := secret.LoadRoot(c.Pepper)
+	if err != nil {
+		return err
+	}
+	token, err := secret.File(c.AdminToken, newAdminToken)
+	if err != nil {
+		return err
+	}
+	secure, err := c.credentials()
+	if err != nil {
+		return err
+	}
+	xds, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	registry := telemetry.NewRegistry()
+	plane, err := newControlPlane(controlPlaneOptions{
+		etcd: etcd, xds: xds, credentials: secure, systemCA: c.SystemCA, root: root, adminToken: token, log: log, registry: registry,
+	})
+	if err != nil {
+		return err
+	}
+	plane.start(p)
+	adminAt, err := listen(c.Admin)
+	if err != nil {
+		return err
+	}
+	mux := healthHandler(plane.Ready, registry)
+	mux.Handle("/", plane.admin)
+	serveHTTP(p, adminAt, mux, log)
+	log.Info("control plane started", zap.Stringer("xds", xds.Addr()), zap.Stringer("admin", adminAt.Addr()))
+	return nil
+}
+
+// controlPlaneOptions are what a control plane needs in either form.
+type controlPlaneOptions struct {
+	etcd        *clientv3.Client
+	xds         net.Listener
+	credentials credentials.TransportCredentials // nil: none
+	systemCA    string                           // on Envoy's machine
+	root        *secret.Root
+	adminToken  secret.Value
+	log         *zap.Logger
+	registry    *prometheus.Registry
+}
+
+// A controlPlane is one and its admin API, which works before the control plane is started.
+type controlPlane struct {
+	*controlplane.Server
+	admin http.Handler
+}
+
+func (c *controlPlane) start(p *parts) { p.serve("control plane", c.Run) }
+
+func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
+	log := o.log.Named("controlplane")
+	validate := func(object configv1.Object) error { return configv1.ValidateStored(object, knownVendor).Err() }
+	store := configstore.New(o.etcd, validate, log)
+	server, err := controlplane.New(controlplane.Config{
+		Store:       store,
+		XDS:         o.xds,
+		Credentials: o.credentials,
+		Root:        o.root,
+		Providers:   vendors(),
+		SystemCA:    o.systemCA,
+		Logger:      log,
+		Registerer:  o.registry,
+	})
+	if err != nil {
+		return nil, errors.Join(err, o.xds.Close())
+	}
+	handler := admin.New(admin.Config{
+		Store:   store,
+		Sealer:  o.root.Sealer(),
+		Hasher:  auth.NewHasher(o.root.KeyPepper()),
+		Token:   o.adminToken,
+		Vendors: knownVendor,
+		Status:  server,
+		Log:     o.log.Named("admin"),
+	})
+	return &controlPlane{server, handler}, nil
+}
+
+// credentials returns the mutual TLS of the xDS server, or nil, with which it serves this machine alone.
+func (c *controlplaneCmd) credentials() (credentials.TransportCredentials, error) {
+	if c.TLS.Cert == "" {
+		return nil, nil
+	}
+	authorities, err := readAuthorities(c.TLS.CA)
+	if err != nil {
+		return nil, err
+	}
+	return credentials.NewTLS(&tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ClientAuth: tls.RequireAndVerifyClientCert,
+		ClientCAs:  authorities,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return readCertificate(c.TLS.Cert, c.TLS.Key)
+		},
+	}), nil
+}
+
+func (f etcdFlags) client(log *zap.Logger) (*clientv3.Client, error) {
+	config := clientv3.Config{
+		Endpoints:            f.Endpoints,
+		DialTimeout:          5 * time.Second,
+		DialKeepAliveTime:    10 * time.Second,
+		DialKeepAliveTimeout: 5 * time.Second,
+		Logger:               log.Named("etcd"),
+		Username:             os.Getenv("MODELGATE_ETCD_USERNAME"),
+		Password:             os.Getenv("MODELGATE_ETCD_PASSWORD"),
+	}
+	if f.CA != "" {
+		authorities, err := readAuthorities(f.CA)
+		if err != nil {
+			return nil, err
+		}
+		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
+		if f.Cert != "" {
+			config.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return readCertificate(f.Cert, f.Key)
+			}
+		}
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to etcd: %w", err)
+	}
+	return client, nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/modelgate/modelgate/internal/atomicfile"
+)
+
+// Names in the data folder. Scripts read those that say where the gateway is; they are there only while it runs.
+const (
+	fileURL        = "url"         // base URL of the gateway, without /v1
+	fileAdmin      = "admin"       // URL of the admin API
+	fileKey        = "key"         // the first key, 0600
+	fileAdminToken = "admin-token" // lets the command line in at the admin API, 0600
+	filePepper     = "pepper"      // the root of all secrets that are kept, 0600
+	fileLock       = "lock"
+	dirEtcd        = "etcd"
+)
+
+// A dataDir is the folder that holds everything a gateway keeps, locked for one process.
+type dataDir struct {
+	path string
+	lock *os.File
+}
+
+// openDataDir makes the folder where it is missing and locks it until close. The lock ends with the process, however
+// that ends.
+func openDataDir(path string) (*dataDir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the data folder: %w", err)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, fileLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the data folder: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another modelgate runs in %s%s", path, holder(path))
+		}
+		return nil, fmt.Errorf("locking the data folder: %w", err)
+	}
+	d := &dataDir{path: path, lock: lock}
+	if err := errors.Join(lock.Truncate(0), d.writePid(), d.forgetURLs()); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the data folder: %w", err), lock.Close())
+	}
+	return d, nil
+}
+
+func (d *dataDir) writePid() error {
+	_, err := d.lock.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	return err
+}
+
+// holder says which process holds the lock, where that can be read.
+func holder(path string) string {
+	text, err := os.ReadFile(filepath.Join(path, fileLock))
+	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
+		return " (process " + pid + ")"
+	}
+	return ""
+}
+
+// close removes what is true only while the gateway runs, and unlocks the folder.
+func (d *dataDir) close() error { return errors.Join(d.forgetURLs(), d.lock.Close()) }
+
+// file returns the path of a file in the folder.
+func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) }
+
+// write replaces a file that everyone may read.
+func (d *dataDir) write(name, line string) error {
+	return atomicfile.Write(d.file(name), []byte(line+"\n"), 0o644)
+}
+
+func (d *dataDir) forgetURLs() error {
+	var errs []error
+	for _, name := range []string{fileURL, fileAdmin} {
+		if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+)
+
+// httpStop is how long requests to the admin address may go on when the process ends.
+const httpStop = 2 * time.Second
+
+// serveHTTP starts the server of an admin address.
+func serveHTTP(p *parts, l net.Listener, handler http.Handler, log *zap.Logger) {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          zap.NewStdLog(log.Named("admin")),
+	}
+	p.serve("admin address", func(ctx context.Context) error { return serveUntil(ctx, server, l) })
+}
+
+// serveUntil serves until ctx ends, and then waits a little for the requests that are being served.
+func serveUntil(ctx context.Context, server *http.Server, l net.Listener) error {
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpStop)
+	defer cancel()
+	if server.Shutdown(ending) != nil {
+		_ = server.Close() // what is cut here has had its time
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// healthHandler answers /healthz while the process lives, /readyz while ready returns nil, and /metrics.
+func healthHandler(ready func() error, metrics prometheus.Gatherer) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := ready(); err != nil {
+			say(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		say(w, http.StatusOK, "ready")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	// The client may be gone.
+	_, _ = io.WriteString(w, text+"\n")
+}
+
+// allReady returns the first error of the checks.
+func allReady(checks ...func() error) func() error {
+	return func() error {
+		for _, check := range checks {
+			if err := check(); err != nil {
+				return fmt.Errorf("not ready: %w", err)
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"github.com/modelgate/modelgate/envoy/bootstrap"
+)
+
+// listen listens on unix:///path or host:port. A socket that an earlier process left, or still uses, is replaced: what
+// is open to that process goes on. Only the user that runs this process can open the new one.
+func listen(address string) (net.Listener, error) {
+	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
+		return listenOn("tcp", net.JoinHostPort(host, port))
+	}
+	a, err := bootstrap.ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if a.Pipe == "" {
+		return listenOn("tcp", net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))))
+	}
+	if err := os.Remove(a.Pipe); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("replacing a socket: %w", err)
+	}
+	l, err := listenOn("unix", a.Pipe)
+	if err != nil {
+		return nil, err
+	}
+	// A successor may have replaced the socket by the time that this process ends.
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := os.Chmod(a.Pipe, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("closing a socket to others: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+func listenOn(network, address string) (net.Listener, error) {
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	return l, nil
+}
+
+// gatewayAddress reads the address that Envoy is to listen on, and checks that nobody else does: Envoy would only say so
+// in its log. An empty host is every address, and localhost is 127.0.0.1.
+func gatewayAddress(listen string) (netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("--listen %q: must be address:port", listen)
+	}
+	switch host {
+	case "":
+		host = "0.0.0.0"
+	case "localhost":
+		host = "127.0.0.1"
+	}
+	at, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("--listen %q: must be an IP address and a port", listen)
+	}
+	l, err := net.Listen("tcp", at.String())
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("--listen %q: %w", listen, err)
+	}
+	return at, l.Close()
+}
+
+// reachable returns how a client on this machine reaches what is bound to the address.
+func reachable(bound netip.AddrPort) string {
+	if bound.Addr().IsUnspecified() {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), bound.Port()).String()
+	}
+	return bound.String()
+}

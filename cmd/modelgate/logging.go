@@ -1,0 +1,36 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+// logFlags are the flags that every command has for its log, which goes to stderr.
+type logFlags struct {
+	Level  string `enum:"debug,info,warn,error" default:"info" env:"MODELGATE_LOG_LEVEL" help:"Least level that is logged: ${enum}."`
+	Format string `enum:"auto,json,console" default:"auto" env:"MODELGATE_LOG_FORMAT" help:"Form of the log: ${enum}. auto is console on a terminal, and json elsewhere."`
+}
+
+func (f logFlags) logger(stderr io.Writer) (*zap.Logger, error) {
+	format := f.Format
+	if format == "auto" {
+		format = "json"
+		if isTerminal(stderr) {
+			format = "console"
+		}
+	}
+	return telemetry.NewLogger(stderr, telemetry.LogOptions{Level: f.Level, Format: format})
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,110 @@
+// Command modelgate is the gateway: one binary whose subcommands are its processes, and the tools of those who run it.
+//
+// What a newcomer gets wrong: there is no logic here. A subcommand reads its flags, builds the parts and starts them; what
+// the parts do is in their packages.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+	"go.uber.org/zap"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// commands is the command line.
+type commands struct {
+	Run          runCmd          `cmd:"" help:"Run a complete gateway on this machine: etcd, control plane, ext_proc service and Envoy."`
+	Controlplane controlplaneCmd `cmd:"" help:"Run a control plane on an etcd that is already there."`
+	Extproc      extprocCmd      `cmd:"" help:"Run the ext_proc service beside an Envoy."`
+	Envoy        envoyCmd        `cmd:"" help:"What Envoy needs."`
+	Echo         echoCmd         `cmd:"" help:"Run the built-in provider that echoes, on an address of its own."`
+	Config       configCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`
+	Key          keyCmd          `cmd:"" help:"Create, list and revoke keys."`
+	Version      versionCmd      `cmd:"" help:"Print the version."`
+
+	Log logFlags `embed:"" prefix:"log-"`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute runs one command line and returns the exit code. What the command has to say goes to stdout; logs, and the
+// error that it ends with, go to stderr.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	exit := -1
+	var line commands
+	parser, err := kong.New(&line,
+		kong.Name("modelgate"),
+		kong.Description("An Envoy-based gateway to generative models."),
+		kong.Writers(stdout, stderr),
+		kong.Vars{"hostname": hostname()},
+		kong.Exit(func(code int) { exit = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.BindTo(stdout, (*io.Writer)(nil)),
+		kong.BindSingletonProvider(func() (*zap.Logger, error) { return line.Log.logger(stderr) }),
+	)
+	if err != nil {
+		return fail(stderr, fmt.Errorf("building the command line: %w", err), exitFailed)
+	}
+	command, err := parser.Parse(args)
+	if exit >= 0 { // --help
+		return exit
+	}
+	if err != nil {
+		return fail(stderr, fmt.Errorf("%w (try --help)", err), exitUsage)
+	}
+	err = command.Run()
+	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return exitOK
+	}
+	return fail(stderr, err, exitFailed)
+}
+
+func fail(stderr io.Writer, err error, code int) int {
+	// There is nowhere left to report that stderr cannot be written.
+	_, _ = fmt.Fprintf(stderr, "modelgate: %v\n", err)
+	return code
+}
+
+type versionCmd struct{}
+
+// Run prints the version of the module, or the commit that was built.
+func (versionCmd) Run(stdout io.Writer) error {
+	_, err := fmt.Fprintln(stdout, "modelgate", version())
+	return err
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
+}
+
+// hostname names this machine in the control plane where the operator does not.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "modelgate"
+	}
+	return name
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
+	cases := map[string]struct {
+		args           []string
+		exit           int
+		stdout, stderr string
+	}{
+		"help":                   {[]string{"--help"}, exitOK, "controlplane", ""},
+		"version":                {[]string{"version"}, exitOK, "modelgate ", ""},
+		"no command":             {nil, exitUsage, "", "try --help"},
+		"an unknown flag":        {[]string{"run", "--nonsense"}, exitUsage, "", "unknown flag --nonsense"},
+		"a wrong log level":      {[]string{"version", "--log-level", "loud"}, exitUsage, "", "--log-level"},
+		"a bootstrap":            {[]string{"envoy", "bootstrap", "--node", "edge-7"}, exitOK, "id: edge-7", ""},
+		"a bootstrap of nowhere": {[]string{"envoy", "bootstrap", "--xds-address", "nowhere"}, exitFailed, "", `"nowhere"`},
+		"xDS on a network without TLS": {
+			[]string{"controlplane", "--listen", "0.0.0.0:0", "--pepper", "pepper", "--admin-token", "token"}, exitFailed, "", "mutual TLS",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, c.exit, execute(t.Context(), c.args, &stdout, &stderr), stderr.String())
+			require.Contains(t, stdout.String(), c.stdout)
+			require.Contains(t, stderr.String(), c.stderr)
+			if c.stderr == "" {
+				require.Empty(t, stderr.String())
+			} else {
+				require.Equal(t, 1, bytes.Count(stderr.Bytes(), []byte(c.stderr)), "an error is said once")
+			}
+		})
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for path, want := range map[string]string{
+		"/data/ca.crt": "/data/ca.crt",
+		"/my data/ca":  "'/my data/ca'",
+		"/it's":        `'/it'\''s'`,
+		"/$(id)":       "'/$(id)'",
+	} {
+		require.Equal(t, want, shellQuote(path))
+	}
+}
+
+func TestADataFolderIsForOneProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	first, err := openDataDir(path)
+	require.NoError(t, err)
+	require.NoError(t, first.write(fileURL, "https://127.0.0.1:1"))
+
+	_, err = openDataDir(path)
+	require.ErrorContains(t, err, "another modelgate runs in "+path)
+	require.FileExists(t, first.file(fileURL), "one that is refused changes nothing")
+
+	require.NoError(t, first.close())
+	require.NoFileExists(t, first.file(fileURL))
+	second, err := openDataDir(path)
+	require.NoError(t, err)
+	require.NoError(t, second.close())
+}
+
+func TestADataFolderForgetsWhereAKilledGatewayWas(t *testing.T) {
+	path := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(path, fileURL), []byte("https://127.0.0.1:1\n"), 0o644))
+	d, err := openDataDir(path)
+	require.NoError(t, err)
+	require.NoFileExists(t, d.file(fileURL))
+	require.NoError(t, d.close())
+}

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane"
+	"github.com/modelgate/modelgate/envoy/bootstrap"
+	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/extproc"
+	"github.com/modelgate/modelgate/internal/atomicfile"
+	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+const (
+	// readyTimeout is how long Envoy may take until its listener is bound.
+	readyTimeout = 60 * time.Second
+	// extProcGrace is how long the ext_proc service may take to end; Envoy, its only client, is gone by then.
+	extProcGrace = 2 * time.Second
+	// etcdQuiet keeps etcd from logging while it starts and stops: what goes wrong at the start is returned, and of its
+	// end it says as errors that its sockets are closed.
+	etcdQuiet = zapcore.FatalLevel
+)
+
+type runCmd struct {
+	Data        string        `default:"data" help:"Folder that holds everything the gateway keeps."`
+	Listen      string        `default:"127.0.0.1:8443" help:"Address of the gateway. Port 0: any that is free."`
+	Admin       string        `default:"127.0.0.1:8081" help:"Address of the admin API, /healthz, /readyz and /metrics."`
+	Config      []string      `sep:"none" placeholder:"FILE" help:"YAML of objects that are applied at the start. May be given more than once."`
+	Envoy       string        `placeholder:"PATH" help:"Envoy binary. Default: $$MODELGATE_ENVOY, then one on the PATH, then bin/envoy."`
+	Grace       time.Duration `default:"30s" help:"How long requests that are being served may go on when the gateway stops."`
+	Concurrency int           `default:"0" help:"Worker threads of Envoy. 0: one for each core."`
+}
+
+// Run runs the gateway until ctx ends, and then stops its parts in reverse order. A signal that comes while they are
+// being stopped stops what is left at once.
+func (c *runCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
+	data, err := openDataDir(c.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.close()) }()
+	sockets, remove, err := process.SocketDir(data.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+
+	g := &gateway{
+		runCmd: c, data: data, sockets: sockets, log: log, stdout: stdout,
+		parts: newParts(log), registry: telemetry.NewRegistry(), etcdLevel: zap.NewAtomicLevelAt(etcdQuiet),
+	}
+	if err = g.start(ctx); err == nil {
+		err = g.parts.wait(ctx)
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // stopped while it was starting
+	}
+	atOnce, cancel := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	log.Info("stopping", zap.Duration("grace", c.Grace))
+	g.etcdLevel.SetLevel(etcdQuiet)
+	return errors.Join(err, g.parts.stop(atOnce))
+}
+
+// A gateway is what one run command starts.
+type gateway struct {
+	*runCmd
+	data     *dataDir
+	sockets  string
+	log      *zap.Logger
+	stdout   io.Writer
+	parts    *parts
+	registry *prometheus.Registry
+
+	etcdLevel    zap.AtomicLevel
+	etcd         *clientv3.Client
+	controlPlane *controlPlane
+	adminURL     string
+	extProc      *extproc.Server
+	envoy        *process.Process
+	serving      atomic.Bool // everything above is set and does not change any more
+}
+
+// start starts the parts, each of which needs those before it, and returns when the gateway serves.
+func (g *gateway) start(ctx context.Context) error {
+	// What an operator can get wrong is found before anything runs.
+	binary, err := process.Find(ctx, g.Envoy)
+	if err != nil {
+		return err
+	}
+	at, err := gatewayAddress(g.Listen)
+	if err != nil {
+		return err
+	}
+	etcdLog := g.log.Named("etcd").WithOptions(zap.IncreaseLevel(g.etcdLevel))
+	if g.etcd, err = startEtcd(ctx, g.parts, g.data.file(dirEtcd), g.sockets, etcdLog); err != nil {
+		return err
+	}
+	api, err := g.startAdmin()
+	if err != nil {
+		return err
+	}
+	// The control plane starts with the configuration complete: what it serves first is what makes the others ready.
+	if err := g.configure(ctx, at, api); err != nil {
+		return err
+	}
+	g.controlPlane.start(g.parts)
+	if err := g.startExtProc(); err != nil {
+		return err
+	}
+	echo, err := listen("unix://" + g.socket("echo"))
+	if err != nil {
+		return err
+	}
+	startEcho(g.parts, echo, g.log)
+	if err := g.startEnvoy(ctx, binary); err != nil {
+		return err
+	}
+	return g.announce(ctx)
+}
+
+func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, name+".sock") }
+
+// startAdmin prepares the control plane, starts the admin address and returns a client of its API.
+func (g *gateway) startAdmin() (*adminapi.Client, error) {
+	root, err := secret.LoadRoot(g.data.file(filePepper))
+	if err != nil {
+		return nil, err
+	}
+	token, err := secret.File(g.data.file(fileAdminToken), newAdminToken)
+	if err != nil {
+		return nil, err
+	}
+	xds, err := listen("unix://" + g.socket("xds"))
+	if err != nil {
+		return nil, err
+	}
+	g.controlPlane, err = newControlPlane(controlPlaneOptions{
+		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, log: g.log, registry: g.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	admin, err := listen(g.Admin)
+	if err != nil {
+		return nil, err
+	}
+	mux := healthHandler(g.ready, g.registry)
+	mux.Handle("/", g.controlPlane.admin)
+	serveHTTP(g.parts, admin, mux, g.log)
+	at, err := netip.ParseAddrPort(admin.Addr().String())
+	if err != nil {
+		return nil, fmt.Errorf("reading the admin address: %w", err)
+	}
+	g.adminURL = "http://" + reachable(at)
+	api := adminapi.NewClient(g.adminURL, token.Reveal(), &http.Client{})
+	return api, g.data.write(fileAdmin, g.adminURL)
+}
+
+func newAdminToken() secret.Value { return secret.New(rand.Text()) }
+
+func (g *gateway) startExtProc() error {
+	connection, err := xdsFlags{Address: "unix://" + g.socket("xds")}.dial()
+	if err != nil {
+		return err
+	}
+	g.parts.add("connection to the control plane", func(context.Context) error { return connection.Close() })
+	l, err := listen("unix://" + g.socket("extproc"))
+	if err != nil {
+		return err
+	}
+	g.extProc = startExtProc(g.parts, extProcOptions{
+		listener: l, xds: connection, node: "run", grace: extProcGrace, log: g.log, registry: g.registry,
+	})
+	return nil
+}
+
+func (g *gateway) startEnvoy(ctx context.Context, binary string) error {
+	text, err := bootstrap.YAML(bootstrap.Options{
+		NodeID:      "run",
+		AdminSocket: g.socket("envoy-admin"),
+		ExtProc:     bootstrap.Address{Pipe: g.socket("extproc")},
+		XDS:         bootstrap.Address{Pipe: g.socket("xds")},
+	})
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(g.sockets, "envoy.yaml")
+	if err := atomicfile.Write(config, text, 0o600); err != nil {
+		return err
+	}
+	g.envoy, err = process.Start(ctx, process.Options{
+		Binary:      binary,
+		Config:      config,
+		AdminSocket: g.socket("envoy-admin"),
+		Concurrency: g.Concurrency,
+		Log:         g.log.Named("envoy"),
+		Restarted: func(ctx context.Context) {
+			if _, err := g.publish(ctx); err != nil {
+				g.log.Error("the gateway's address is unknown since envoy was started again", zap.Error(err))
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	g.parts.add("envoy", func(ctx context.Context) error { g.envoy.Stop(ctx, g.Grace); return nil })
+	return nil
+}
+
+// ready reports why the gateway does not serve, or nil.
+func (g *gateway) ready() error {
+	if !g.serving.Load() {
+		return errors.New("starting")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return allReady(g.controlPlane.Ready, g.extProc.Ready, func() error { return g.envoy.Admin().Ready(ctx) })()
+}
+
+// publish waits until Envoy listens and writes where.
+func (g *gateway) publish(ctx context.Context) (url string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	bound, err := g.envoy.AwaitListener(ctx, listenerName)
+	if err != nil {
+		return "", fmt.Errorf("the gateway does not listen, envoy's log says why: %w", err)
+	}
+	url = "https://" + reachable(bound)
+	return url, g.data.write(fileURL, url)
+}
+
+// awaitExtProc waits until the ext_proc service has its configuration. Nothing tells that it has come.
+func (g *gateway) awaitExtProc(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := g.extProc.Ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the ext_proc service is not ready: %w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// announce waits until the gateway serves and says how it is used.
+func (g *gateway) announce(ctx context.Context) error {
+	if err := g.awaitExtProc(ctx); err != nil {
+		return err
+	}
+	url, err := g.publish(ctx)
+	if err != nil {
+		return err
+	}
+	g.serving.Store(true)
+	g.etcdLevel.SetLevel(zapcore.WarnLevel)
+	ca, key := shellQuote(g.data.file(certs.FileCA)), shellQuote(g.data.file(fileKey))
+	_, err = fmt.Fprintf(g.stdout, `
+Modelgate
+
+  Base URL   %[1]s/v1
+  Admin      %[2]s
+  CA         %[3]s
+  Key        %[4]s
+
+Try it:
+
+  curl --cacert %[3]s %[1]s/v1/chat/completions \
+    -H "Authorization: Bearer $(cat %[4]s)" -H "Content-Type: application/json" \
+    -d '{"model": "echo/echo", "messages": [{"role": "user", "content": "Hello"}]}'
+
+ready
+`, url, g.adminURL, ca, key)
+	return err
+}
+
+// shellQuote writes a path so that a shell reads it as one word.
+func shellQuote(path string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+", r)
+	}
+	if strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/testenv"
+)
+
+// A running is one run command, in this process.
+type running struct {
+	data   string
+	banner string
+	stderr bytes.Buffer // not read before stop has returned
+	cancel context.CancelFunc
+	exit   chan int
+}
+
+// startRun runs the command until it says that it is ready.
+func startRun(t *testing.T, data string, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, stdout := io.Pipe()
+	r := &running{data: data, cancel: cancel, exit: make(chan int, 1)}
+	args = append([]string{
+		"run", "--data", data, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--envoy", testenv.Envoy(t), "--concurrency", "1", "--grace", "10s",
+	}, args...)
+	go func() {
+		code := execute(ctx, args, stdout, &r.stderr)
+		stdout.Close()
+		r.exit <- code
+	}()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if lines.Text() == "ready" {
+			t.Cleanup(func() { r.stop(t) })
+			return r
+		}
+		r.banner += lines.Text() + "\n"
+	}
+	cancel()
+	require.FailNow(t, "it ended before it was ready", "exit code %d\n%s", <-r.exit, r.stderr.String())
+	return nil
+}
+
+// stop stops the command once and expects that it ends well.
+func (r *running) stop(t *testing.T) {
+	t.Helper()
+	if r.cancel == nil {
+		return
+	}
+	r.cancel()
+	r.cancel = nil
+	require.Equal(t, exitOK, <-r.exit, "%s", &r.stderr)
+	require.NotContains(t, r.stderr.String(), `"level":"error"`)
+}
+
+func (r *running) file(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.data, name))
+	require.NoError(t, err)
+	return strings.TrimSpace(string(text))
+}
+
+// chat asks the built-in provider, as the banner tells, and returns the status and the answer.
+func (r *running) chat(t *testing.T, key string) (status int, body string) {
+	t.Helper()
+	authorities := x509.NewCertPool()
+	require.True(t, authorities.AppendCertsFromPEM([]byte(r.file(t, certs.FileCA))))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.file(t, fileURL)+"/v1/chat/completions",
+		strings.NewReader(`{"model": "echo/echo", "messages": [{"role": "user", "content": "Hello"}]}`))
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(text)
+}
+
+func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	first := startRun(t, data)
+	require.Contains(t, first.banner, first.file(t, fileURL)+"/v1")
+	key := first.file(t, fileKey)
+	require.NotContains(t, first.banner, key, "the key is in its file alone")
+	status, body := first.chat(t, key)
+	require.Equal(t, http.StatusOK, status, body)
+	require.Contains(t, body, "Hello")
+	status, body = first.chat(t, "sk-mg-wrong")
+	require.Equal(t, http.StatusUnauthorized, status, body)
+
+	for name, mode := range map[string]os.FileMode{fileKey: 0o600, fileAdminToken: 0o600, filePepper: 0o600, certs.FileCA: 0o644} {
+		info, err := os.Stat(filepath.Join(data, name))
+		require.NoError(t, err)
+		require.Equal(t, mode, info.Mode().Perm(), name)
+	}
+	ready, err := http.Get(first.file(t, fileAdmin) + "/readyz")
+	require.NoError(t, err)
+	require.NoError(t, ready.Body.Close())
+	require.Equal(t, http.StatusOK, ready.StatusCode)
+	http.DefaultClient.CloseIdleConnections()
+
+	var stderr bytes.Buffer
+	require.Equal(t, exitFailed, execute(t.Context(), []string{"run", "--data", data, "--listen", "127.0.0.1:0"}, io.Discard, &stderr))
+	require.Contains(t, stderr.String(), "another modelgate runs in")
+
+	authority := first.file(t, certs.FileCA)
+	first.stop(t)
+	require.NoFileExists(t, filepath.Join(data, fileURL))
+	require.NoFileExists(t, filepath.Join(data, fileAdmin))
+
+	second := startRun(t, data)
+	require.Equal(t, key, second.file(t, fileKey))
+	require.Equal(t, authority, second.file(t, certs.FileCA))
+	status, body = second.chat(t, key)
+	require.Equal(t, http.StatusOK, status, body)
+}

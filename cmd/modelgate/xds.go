@@ -1,0 +1,88 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/modelgate/modelgate/envoy/bootstrap"
+)
+
+// xdsFlags say where a client of the control plane finds it. With mutual TLS the client shows that it may have what it
+// asks for: keys' hashes and credentials are in it.
+type xdsFlags struct {
+	Address string `default:"unix:///run/modelgate/xds.sock" env:"MODELGATE_XDS" help:"Where the control plane serves xDS: unix:///path or host:port."`
+	CA      string `help:"PEM file of the authorities that the control plane's certificate is checked against. With it, the connection has mutual TLS."`
+	Cert    string `help:"PEM file of this client's certificate."`
+	Key     string `help:"PEM file of this client's private key."`
+	Name    string `help:"DNS name in the control plane's certificate. Default: the host of the address."`
+}
+
+func (f xdsFlags) serverName(host string) string {
+	if f.Name != "" {
+		return f.Name
+	}
+	return host
+}
+
+// dial returns a connection to the control plane. It is made when it is first used, and again after it breaks.
+func (f xdsFlags) dial() (*grpc.ClientConn, error) {
+	address, err := bootstrap.ParseAddress(f.Address)
+	if err != nil {
+		return nil, err
+	}
+	secure := insecure.NewCredentials()
+	if f.CA != "" {
+		config, err := f.tls(address.Host)
+		if err != nil {
+			return nil, err
+		}
+		secure = credentials.NewTLS(config)
+	}
+	connection, err := grpc.NewClient(f.Address, grpc.WithTransportCredentials(secure))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the control plane: %w", err)
+	}
+	return connection, nil
+}
+
+func (f xdsFlags) tls(host string) (*tls.Config, error) {
+	authorities, err := readAuthorities(f.CA)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		RootCAs:    authorities,
+		ServerName: f.serverName(host),
+		// Read at every handshake: the files are replaced when the certificate is renewed.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return readCertificate(f.Cert, f.Key)
+		},
+	}, nil
+}
+
+func readAuthorities(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificate authorities: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("reading certificate authorities: %s holds no certificate", path)
+	}
+	return pool, nil
+}
+
+func readCertificate(certificate, key string) (*tls.Certificate, error) {
+	c, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading a certificate: %w", err)
+	}
+	return &c, nil
+}

@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/configstore"
+)
+
+// A plan is a set of changes to the configuration as it was at one revision. The errors of its methods are those of one
+// object; check then looks at the whole.
+type plan struct {
+	server *server
+	before *configstore.Snapshot
+
+	changes  []adminapi.Change    // what the caller asked for, each with its outcome
+	writes   []configstore.Change // what is to be stored
+	revision int64                // of the configuration after it, once it is carried out
+}
+
+// put plans to store an object as an operator wrote it.
+func (p *plan) put(written configv1.Object) error {
+	kind := configv1.KindOf(written)
+	if p.planned(kind, written.GetName()) {
+		return configv1.Errors{{Object: configv1.Label(written), Message: "is given twice"}}
+	}
+	stored := p.stored(kind, written.GetName())
+	object := proto.Clone(written).(configv1.Object)
+	if err := p.server.inherit(object, stored); err != nil {
+		return err
+	}
+	if errs := configv1.Validate(object, p.server.config.Vendors); len(errs) > 0 {
+		return errs
+	}
+	shown := redacted(object)
+	p.server.seal(object)
+	return p.store(kind, object, stored, shown)
+}
+
+// store plans to store an object that is complete. Shown is how it is shown.
+func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) error {
+	change := adminapi.Change{Kind: kind.Name, Name: object.GetName(), Action: adminapi.Updated}
+	switch {
+	case stored != nil && proto.Equal(stored, object):
+		change.Action = adminapi.Unchanged
+	case p.before.Find(kind, object.GetName()) == nil:
+		change.Action = adminapi.Created
+	}
+	if change.Action != adminapi.Unchanged {
+		diff, err := diffObjects(stored, shown)
+		if err != nil {
+			return err
+		}
+		change.Diff = diff
+		p.writes = append(p.writes, configstore.Change{Kind: kind, Name: object.GetName(), Object: object})
+	}
+	p.changes = append(p.changes, change)
+	return nil
+}
+
+// remove plans to delete an object, which may be one that cannot be read.
+func (p *plan) remove(kind configv1.Kind, name string) error {
+	if p.before.Find(kind, name) == nil {
+		return fmt.Errorf("%s %s: %w", kind.Name, name, configstore.ErrNotFound)
+	}
+	p.writes = append(p.writes, configstore.Change{Kind: kind, Name: name})
+	return nil
+}
+
+func (p *plan) planned(kind configv1.Kind, name string) bool {
+	return slices.ContainsFunc(p.changes, func(c adminapi.Change) bool { return c.Kind == kind.Name && c.Name == name })
+}
+
+// stored returns the object as it is stored, or nil where there is none or it cannot be read.
+func (p *plan) stored(kind configv1.Kind, name string) configv1.Object {
+	if e := p.before.Find(kind, name); e != nil {
+		return e.Object
+	}
+	return nil
+}
+
+// check returns what is wrong between objects after the plan that was not wrong before: what others broke does not keep
+// anyone from working.
+func (p *plan) check() error {
+	already := configv1.ValidateSet(p.objects(nil))
+	var errs configv1.Errors
+	for _, e := range configv1.ValidateSet(p.objects(p.writes)) {
+		if !slices.Contains(already, e) {
+			errs = append(errs, e)
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	if slices.ContainsFunc(p.writes, func(c configstore.Change) bool { return c.Object != nil }) {
+		return errs
+	}
+	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "in_use",
+		Message: "The object is still in use: " + errs.Error()}
+}
+
+// objects returns the configuration with the writes laid over it.
+func (p *plan) objects(writes []configstore.Change) []configv1.Object {
+	replaced := map[configstore.Ref]bool{}
+	for _, c := range writes {
+		replaced[configstore.Ref{Kind: c.Kind.Name, Name: c.Name}] = true
+	}
+	var objects []configv1.Object
+	for _, e := range p.before.Entries {
+		if e.Object != nil && !replaced[configstore.Ref{Kind: e.Kind.Name, Name: e.Name}] {
+			objects = append(objects, e.Object)
+		}
+	}
+	for _, c := range writes {
+		if c.Object != nil {
+			objects = append(objects, c.Object)
+		}
+	}
+	return objects
+}
+
+// entry returns an object of the plan as it is stored once the plan is carried out.
+func (p *plan) entry(kind configv1.Kind, name string) *configstore.Entry {
+	for _, c := range p.writes {
+		if c.Kind.Name == kind.Name && c.Name == name {
+			return &configstore.Entry{Kind: kind, Name: name, Object: c.Object, Revision: p.revision}
+		}
+	}
+	return p.before.Find(kind, name)
+}
+
+func isConflict(err error) bool { return errors.Is(err, configstore.ErrConflict) }

@@ -1,0 +1,174 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// maxSecretFile bounds what is read of a file that holds a credential, in bytes.
+const maxSecretFile = 1 << 20
+
+// A resolver finds the secrets that a configuration names. It is used by one goroutine.
+type resolver struct {
+	sealer    *secret.Sealer
+	lookupEnv func(string) (string, bool)
+
+	providers    map[string]*configv1.ResolvedProvider // last good ones
+	certificates map[string]*configv1.Certificate      // last good ones
+	files        map[string]stamp                      // files that were read for the last configuration
+}
+
+// A stamp tells whether a file was changed. It is zero for a file that cannot be read.
+type stamp struct {
+	modified time.Time
+	size     int64
+}
+
+func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool)) *resolver {
+	return &resolver{
+		sealer:       sealer,
+		lookupEnv:    lookupEnv,
+		providers:    map[string]*configv1.ResolvedProvider{},
+		certificates: map[string]*configv1.Certificate{},
+		files:        map[string]stamp{},
+	}
+}
+
+// resolve returns the configuration with its secrets in clear, and what is wrong with those. An object whose secret
+// cannot be had stays as it last was, or is left out.
+func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectError) {
+	in := xds.Input{
+		Models:   configstore.All[*configv1.Model](state),
+		Keys:     configstore.All[*configv1.Key](state),
+		Gateways: configstore.All[*configv1.Gateway](state),
+	}
+	var errs []xds.ObjectError
+	r.files = map[string]stamp{}
+	providers := map[string]*configv1.ResolvedProvider{}
+	for _, p := range configstore.All[*configv1.Provider](state) {
+		resolved, err := r.provider(p)
+		if err != nil {
+			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: xds.KindProvider, Name: p.GetName()}, Err: err})
+			resolved = r.providers[p.GetName()]
+		}
+		if resolved != nil {
+			providers[p.GetName()] = resolved
+			in.Providers = append(in.Providers, resolved)
+		}
+	}
+	certificates := map[string]*configv1.Certificate{}
+	for _, c := range configstore.All[*configv1.Certificate](state) {
+		resolved, err := r.certificate(c)
+		if err != nil {
+			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: xds.KindCertificate, Name: c.GetName()}, Err: err})
+			resolved = r.certificates[c.GetName()]
+		}
+		if resolved != nil {
+			certificates[c.GetName()] = resolved
+			in.Certificates = append(in.Certificates, resolved)
+		}
+	}
+	r.providers, r.certificates = providers, certificates
+	return in, errs
+}
+
+func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, error) {
+	resolved := &configv1.ResolvedProvider{Name: p.GetName(), Provider: p}
+	if p.GetCredential() == nil || p.GetDisabled() {
+		return resolved, nil
+	}
+	v, err := r.secret(xds.KindProvider, p.GetName(), "credential", p.GetCredential())
+	if err != nil {
+		return nil, err
+	}
+	resolved.Credential = v.Reveal()
+	return resolved, nil
+}
+
+func (r *resolver) certificate(c *configv1.Certificate) (*configv1.Certificate, error) {
+	v, err := r.secret(xds.KindCertificate, c.GetName(), "private_key", c.GetPrivateKey())
+	if err != nil {
+		return nil, err
+	}
+	resolved := proto.CloneOf(c)
+	resolved.PrivateKey = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
+	return resolved, nil
+}
+
+// secret finds one secret. The error names the field and the source, and never the secret.
+func (r *resolver) secret(kind, name, field string, c *configv1.Credential) (v secret.Value, err error) {
+	switch source := c.GetSource().(type) {
+	case *configv1.Credential_Env:
+		text, _ := r.lookupEnv(source.Env)
+		if v = secret.New(strings.TrimSpace(text)); v.IsZero() {
+			err = fmt.Errorf("the control plane has no environment variable %s, or it is empty", source.Env)
+		}
+	case *configv1.Credential_File:
+		v, err = r.file(source.File)
+	case *configv1.Credential_Value:
+		v = secret.New(source.Value)
+	case *configv1.Credential_Sealed:
+		v, err = r.sealer.Open(kind, name, field, source.Sealed)
+	default:
+		err = errors.New("has no source")
+	}
+	if err != nil {
+		return secret.Value{}, fmt.Errorf("%s: %w", field, err)
+	}
+	return v, nil
+}
+
+func (r *resolver) file(path string) (secret.Value, error) {
+	r.files[path] = stampOf(path)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return secret.Value{}, fmt.Errorf("reading the file: %w", err)
+	case !info.Mode().IsRegular():
+		return secret.Value{}, fmt.Errorf("%s is not a file", path)
+	case info.Size() > maxSecretFile:
+		return secret.Value{}, fmt.Errorf("the file %s is larger than %d bytes", path, maxSecretFile)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return secret.Value{}, fmt.Errorf("reading the file: %w", err)
+	}
+	v := secret.New(strings.TrimSpace(string(text)))
+	if v.IsZero() {
+		return secret.Value{}, fmt.Errorf("the file %s is empty", path)
+	}
+	return v, nil
+}
+
+// filesChanged reports whether any file was changed since the last configuration was resolved.
+func (r *resolver) filesChanged() bool {
+	for path, was := range r.files {
+		if stampOf(path) != was {
+			return true
+		}
+	}
+	return false
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{modified: info.ModTime(), size: info.Size()}
+}
+
+// settings are what every ext_proc service needs once.
+func settings(root *secret.Root) *configv1.Settings {
+	return &configv1.Settings{Name: "default", KeyPepper: root.KeyPepper()}
+}

@@ -1,0 +1,190 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/modelgate/modelgate/controlplane/snapshot"
+	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// Config is what a Server works with. Every field is required that does not say otherwise.
+type Config struct {
+	// Store is followed.
+	Store *configstore.Store
+	// XDS is where xDS is served: a Unix socket, or, with Credentials, anything. The Server closes it.
+	XDS net.Listener
+	// Credentials are the mutual TLS of xDS. Whoever connects is given the credentials of providers, so they may be nil
+	// only where XDS cannot be reached from another machine.
+	Credentials credentials.TransportCredentials
+	// Root opens sealed credentials and gives the pepper of keys.
+	Root *secret.Root
+	// Providers are the vendors, by name.
+	Providers map[string]provider.Provider
+	// SystemCA is the path, on Envoy's machine, of the PEM file with the authorities that providers are verified by.
+	// Optional: without it every provider that is reached over TLS has to name its own.
+	SystemCA   string
+	Logger     *zap.Logger
+	Registerer prometheus.Registerer
+	// FileInterval is how often files that hold credentials are looked at. 0: 2 s.
+	FileInterval time.Duration
+}
+
+// A Server is the control plane of one process. It is safe for concurrent use.
+type Server struct {
+	config    Config
+	resolver  *resolver
+	publisher *snapshot.Publisher
+	states    chan configstore.State
+}
+
+// New returns a Server that does nothing before Run.
+func New(c Config) (*Server, error) {
+	if c.Credentials == nil && !local(c.XDS.Addr()) {
+		return nil, fmt.Errorf("xDS at %s can be reached from other machines and needs mutual TLS", c.XDS.Addr())
+	}
+	if c.FileInterval == 0 {
+		c.FileInterval = 2 * time.Second
+	}
+	p, err := snapshot.New(snapshot.Options{Logger: c.Logger, Registerer: c.Registerer})
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		config:    c,
+		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv),
+		publisher: p,
+		states:    make(chan configstore.State),
+	}, nil
+}
+
+func local(a net.Addr) bool {
+	switch a := a.(type) {
+	case *net.UnixAddr:
+		return true
+	case *net.TCPAddr:
+		return a.IP.IsLoopback()
+	default:
+		return false
+	}
+}
+
+// Ready returns why there is no configuration to serve yet, or nil. It does not depend on etcd being there: what was read
+// once is served on.
+func (s *Server) Ready() error {
+	if !s.publisher.Status().Ready {
+		return errors.New("no configuration has been read from etcd yet")
+	}
+	return nil
+}
+
+// ObjectError returns why an object, or its last change, has no effect, and "" where it has.
+func (s *Server) ObjectError(kind, name string) string { return s.publisher.ObjectError(kind, name) }
+
+// Status returns what is published.
+func (s *Server) Status() snapshot.Status { return s.publisher.Status() }
+
+// Run follows the configuration and serves it until ctx is done, and returns nil then. It must be called once.
+func (s *Server) Run(ctx context.Context) error {
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.publisher.Run(running) })
+	g.Go(func() error {
+		s.config.Store.Run(running, func(state configstore.State) {
+			select {
+			case s.states <- state:
+			case <-running.Done():
+			}
+		})
+		return running.Err()
+	})
+	g.Go(func() error { return s.follow(running) })
+	g.Go(func() error { return s.serve(running) })
+	if err := g.Wait(); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// serve serves xDS as soon as there is something to serve.
+func (s *Server) serve(ctx context.Context) error {
+	select {
+	case <-s.publisher.Published():
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), s.config.XDS.Close())
+	}
+	options := snapshot.ServerOptions()
+	if s.config.Credentials != nil {
+		options = append(options, grpc.Creds(s.config.Credentials))
+	}
+	server := grpc.NewServer(options...)
+	s.publisher.Register(ctx, server)
+	stop := context.AfterFunc(ctx, server.Stop)
+	defer stop()
+	s.config.Logger.Info("serving xDS", zap.Stringer("address", s.config.XDS.Addr()))
+	if err := server.Serve(s.config.XDS); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serving xDS: %w", err)
+	}
+	return ctx.Err()
+}
+
+// follow publishes the configuration whenever it has changed, or a file that it names has.
+func (s *Server) follow(ctx context.Context) error {
+	ticker := time.NewTicker(s.config.FileInterval)
+	defer ticker.Stop()
+	var state configstore.State
+	var reported map[xds.Object]string
+	for known := false; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case state = <-s.states:
+			known = true
+		case <-ticker.C:
+			if !known || !s.resolver.filesChanged() {
+				continue
+			}
+		}
+		u := s.build(state)
+		reported = s.report(u.Errors, reported)
+		s.publisher.Publish(u)
+	}
+}
+
+// build turns a configuration into what is published.
+func (s *Server) build(state configstore.State) snapshot.Update {
+	in, unresolved := s.resolver.resolve(state)
+	in.Settings = settings(s.config.Root)
+	resources, errs := xds.Build(in, xds.Options{Providers: s.config.Providers, SystemCA: s.config.SystemCA})
+	errs = append(errs, unresolved...)
+	for ref, err := range state.Errors {
+		errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: ref.Kind, Name: ref.Name}, Err: err})
+	}
+	return snapshot.Update{Revision: state.Revision, Resources: resources, Errors: errs}
+}
+
+// report logs the errors that were not there before, and returns all of them. The store has logged its own.
+func (s *Server) report(errs []xds.ObjectError, before map[xds.Object]string) map[xds.Object]string {
+	now := make(map[xds.Object]string, len(errs))
+	for _, e := range errs {
+		now[e.Object] = e.Err.Error()
+	}
+	for o, message := range now {
+		if before[o] != message {
+			s.config.Logger.Warn("an object has an error", zap.String("object", o.String()), zap.String("error", message))
+		}
+	}
+	return now
+}

@@ -1,0 +1,256 @@
+package controlplane
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// A plane is a control plane that runs on an etcd of its own.
+type plane struct {
+	*Server
+	t      *testing.T
+	etcd   *etcdtest.Server
+	client *clientv3.Client
+	store  *configstore.Store
+	root   *secret.Root
+	socket string
+}
+
+// startPlane starts a control plane after objects were stored. It ends with the test.
+func startPlane(t *testing.T, objects ...configv1.Object) *plane {
+	t.Helper()
+	etcd := etcdtest.New(t)
+	client := etcd.Client(t)
+	vendors := map[string]provider.Provider{"openai": {Name: "openai", CredentialHeaders: []string{"Authorization"}}}
+	store := configstore.New(client, func(o configv1.Object) error {
+		if errs := configv1.ValidateStored(o, func(name string) bool { _, ok := vendors[name]; return ok }); len(errs) > 0 {
+			return errs
+		}
+		return nil
+	}, zap.NewNop())
+	// The path of a Unix socket is short.
+	dir, err := os.MkdirTemp("", "cp")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	root, err := secret.LoadRoot(filepath.Join(dir, "root"))
+	require.NoError(t, err)
+	p := &plane{t: t, etcd: etcd, client: client, store: store, root: root, socket: filepath.Join(dir, "xds.sock")}
+	for _, o := range objects {
+		p.put(o)
+	}
+	l, err := net.Listen("unix", p.socket)
+	require.NoError(t, err)
+	p.Server, err = New(Config{
+		Store: store, XDS: l, Root: root, Providers: vendors, SystemCA: "/etc/ssl/certs/ca-certificates.crt",
+		Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(), FileInterval: 10 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	require.Error(t, p.Ready())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
+	return p
+}
+
+func (p *plane) put(o configv1.Object) int64 {
+	p.t.Helper()
+	revision, err := p.store.Put(p.t.Context(), o, configstore.AnyRevision)
+	require.NoError(p.t, err)
+	return revision
+}
+
+// A subscriber is a client of one type.
+type subscriber[M proto.Message] struct {
+	t      *testing.T
+	stream grpc.BidiStreamingClient[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]
+	has    map[string]M
+	// version is that of the last response.
+	version string
+}
+
+// subscribe connects as a client of the role, and takes whatever comes of M's type.
+func subscribe[M proto.Message](p *plane, role string) *subscriber[M] {
+	p.t.Helper()
+	conn, err := grpc.NewClient("unix://"+p.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { _ = conn.Close() })
+	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
+	p.t.Cleanup(cancel)
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx, grpc.WaitForReady(true))
+	require.NoError(p.t, err)
+	var m M
+	require.NoError(p.t, stream.Send(&discoveryv3.DeltaDiscoveryRequest{
+		Node: &corev3.Node{Id: "test", Cluster: role}, TypeUrl: xds.TypeURL(m),
+	}))
+	return &subscriber[M]{t: p.t, stream: stream, has: map[string]M{}}
+}
+
+// await takes responses until ok holds.
+func (s *subscriber[M]) await(ok func() bool) {
+	s.t.Helper()
+	for !ok() {
+		r, err := s.stream.Recv()
+		require.NoError(s.t, err, "it has %v", s.has)
+		for _, i := range r.GetResources() {
+			m, err := i.GetResource().UnmarshalNew()
+			require.NoError(s.t, err)
+			s.has[i.GetName()] = m.(M)
+		}
+		for _, name := range r.GetRemovedResources() {
+			delete(s.has, name)
+		}
+		s.version = r.GetSystemVersionInfo()
+		require.NoError(s.t, s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce()}))
+	}
+}
+
+func openai(name string, c *configv1.Credential) *configv1.Provider {
+	return &configv1.Provider{Name: name, Vendor: "openai", Endpoint: "http://127.0.0.1:1", Credential: c}
+}
+
+func fromFile(path string) *configv1.Credential {
+	return &configv1.Credential{Source: &configv1.Credential_File{File: path}}
+}
+
+func TestCredentialsAreResolvedFromEverySource(t *testing.T) {
+	t.Setenv("CONTROLPLANE_TEST_KEY", " from-env\n")
+	path := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(path, []byte("from-file\n"), 0o600))
+	p := startPlane(t,
+		openai("env", &configv1.Credential{Source: &configv1.Credential_Env{Env: "CONTROLPLANE_TEST_KEY"}}),
+		openai("file", fromFile(path)),
+		openai("none", nil),
+	)
+	sealed := p.root.Sealer().Seal("Provider", "sealed", "credential", secret.New("from-etcd"))
+	revision := p.put(openai("sealed", &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: sealed}}))
+
+	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	s.await(func() bool { return len(s.has) == 4 })
+	for name, want := range map[string]string{"env": "from-env", "file": "from-file", "none": "", "sealed": "from-etcd"} {
+		require.Equal(t, want, s.has[name].GetCredential(), name)
+		require.Nil(t, s.has[name].GetProvider().GetCredential(), name)
+	}
+	require.Equal(t, strconv.FormatInt(revision, 10), s.version)
+	require.NoError(t, p.Ready())
+	require.Equal(t, revision, p.Status().Revision)
+}
+
+func TestTheDataPlaneGetsThePepper(t *testing.T) {
+	p := startPlane(t)
+	s := subscribe[*configv1.Settings](p, envoy.RoleExtProc)
+	s.await(func() bool { return len(s.has) == 1 })
+	require.Equal(t, p.root.KeyPepper(), s.has["default"].GetKeyPepper())
+}
+
+func TestACredentialFileIsReadAgainWhenItChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	p := startPlane(t, openai("a", fromFile(path)))
+	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	s.await(func() bool { return s.has["a"].GetCredential() == "old" })
+
+	require.NoError(t, os.WriteFile(path+".new", []byte("renewed"), 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+	s.await(func() bool { return s.has["a"].GetCredential() == "renewed" })
+	require.Empty(t, p.ObjectError("Provider", "a"))
+}
+
+func TestACredentialThatCannotBeHadLeavesTheProviderAsItWas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(path, []byte("good"), 0o600))
+	p := startPlane(t, openai("a", fromFile(path)), openai("never", fromFile(path+".missing")))
+	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	s.await(func() bool { return s.has["a"].GetCredential() == "good" })
+	require.NotContains(t, s.has, "never")
+	require.Contains(t, p.ObjectError("Provider", "never"), "credential: reading the file")
+
+	require.NoError(t, os.Remove(path))
+	require.Eventually(t, func() bool { return p.ObjectError("Provider", "a") != "" }, 10*time.Second, 10*time.Millisecond)
+	p.put(openai("b", nil))
+	s.await(func() bool { return s.has["b"] != nil })
+	require.Equal(t, "good", s.has["a"].GetCredential())
+
+	require.NoError(t, os.WriteFile(path, []byte("back again"), 0o600))
+	s.await(func() bool { return s.has["a"].GetCredential() == "back again" })
+}
+
+func TestGarbageInEtcdIsReportedAndTheLastGoodFormStays(t *testing.T) {
+	p := startPlane(t, openai("a", nil))
+	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	s.await(func() bool { return s.has["a"] != nil })
+	_, err := p.client.Put(t.Context(), "/modelgate/v1/providers/a", "garbage")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return p.ObjectError("Provider", "a") != "" }, 10*time.Second, 10*time.Millisecond)
+	p.put(openai("b", nil))
+	s.await(func() bool { return s.has["b"] != nil })
+	require.Contains(t, s.has, "a")
+}
+
+func TestTheLastConfigurationIsServedWhileEtcdIsAway(t *testing.T) {
+	p := startPlane(t, openai("a", nil))
+	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	s.await(func() bool { return s.has["a"] != nil })
+	p.etcd.Stop()
+	late := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	late.await(func() bool { return late.has["a"] != nil })
+	require.NoError(t, p.Ready())
+	p.etcd.Start(t)
+	p.put(openai("b", nil))
+	late.await(func() bool { return late.has["b"] != nil })
+}
+
+func TestXDSThatOthersCanReachNeedsTLS(t *testing.T) {
+	for address, ok := range map[string]bool{"127.0.0.1:0": true, "0.0.0.0:0": false} {
+		l, err := net.Listen("tcp", address)
+		require.NoError(t, err)
+		for _, c := range []credentials.TransportCredentials{nil, credentials.NewTLS(nil)} {
+			_, err = New(Config{XDS: l, Credentials: c, Root: &secret.Root{}, Logger: zap.NewNop(), Registerer: prometheus.NewRegistry()})
+			require.Equal(t, ok || c != nil, err == nil, "%s: %v", address, err)
+		}
+		require.NoError(t, l.Close())
+	}
+}
+
+func TestAServerThatStopsBeforeItServesClosesItsListener(t *testing.T) {
+	etcd := etcdtest.New(t)
+	client := etcd.Client(t)
+	etcd.Stop()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s, err := New(Config{
+		Store: configstore.New(client, func(configv1.Object) error { return nil }, zap.NewNop()),
+		XDS:   l, Root: &secret.Root{}, Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.NoError(t, s.Run(ctx))
+	require.Error(t, s.Ready())
+	_, err = l.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+}

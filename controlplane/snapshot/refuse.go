@@ -1,0 +1,126 @@
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelgate/modelgate/controlplane/xds"
+)
+
+// maxMessage bounds what is kept of a client's message, in bytes.
+const maxMessage = 1024
+
+// refuse records that a client has refused a response, and returns the objects that are to blame, sorted. Where the
+// message does not name them, what no client has ever taken is suspected, and where that is more than one object, each is
+// tried alone. All resources of the kind are sent again, because the client may have dropped the good ones with the bad.
+// It reports false where nothing changes: what was refused is not served any more, or every other client has it.
+//
+// Every refusal that changes something takes content out of service or puts an object on trial that was not, so a client
+// that refuses everything is answered a bounded number of times.
+func (s *state) refuse(k kind, versions map[string]string, message string) (blamed []xds.Object, changed bool) {
+	var fresh, named []item
+	for name, hash := range versions {
+		i, ok := s.served[id{k, name}]
+		if !ok || i.hash != hash {
+			continue
+		}
+		if s.acked[i.id] != hash {
+			fresh = append(fresh, i)
+		}
+		if mentions(message, name) {
+			named = append(named, i)
+		}
+	}
+	suspects := named
+	if len(named) == 0 {
+		suspects = fresh
+	}
+	if len(suspects) == 0 {
+		return nil, false
+	}
+	s.epochs[k]++
+	for _, i := range suspects {
+		delete(s.lingering, i.id)
+	}
+	blamed = slices.DeleteFunc(owners(suspects), func(o xds.Object) bool { return s.desired[o] == nil })
+	if len(named) == 0 && len(blamed) > 1 {
+		s.try(k, blamed)
+		return nil, true
+	}
+	for _, o := range blamed {
+		s.blame(o, message)
+	}
+	return blamed, true
+}
+
+// blame takes an object, as it is served now, out of service.
+func (s *state) blame(o xds.Object, message string) {
+	s.trials = slices.DeleteFunc(s.trials, func(t trial) bool { return t.object == o })
+	g, good := s.effective(o), s.good[o]
+	if g == nil {
+		return
+	}
+	for _, i := range g.items {
+		delete(s.acked, i.id)
+	}
+	if good != nil && good.hash == g.hash {
+		delete(s.good, o)
+	} else if good != nil {
+		for _, i := range good.items {
+			s.acked[i.id] = i.hash
+		}
+	}
+	if g == s.desired[o] {
+		s.refused[o] = refusal{g.hash, shorten(message)}
+	}
+}
+
+// try puts objects on trial, one at a time. An object that is on trial already stays where it is in the line.
+func (s *state) try(k kind, suspects []xds.Object) {
+	for _, o := range suspects {
+		if !slices.ContainsFunc(s.trials, func(t trial) bool { return t.object == o }) {
+			s.trials = append(s.trials, trial{o, k})
+		}
+	}
+}
+
+// owners returns the objects that items were built from, each once, sorted.
+func owners(items []item) []xds.Object {
+	var out []xds.Object
+	for _, i := range items {
+		out = append(out, i.owner)
+	}
+	slices.SortFunc(out, func(a, b xds.Object) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return slices.Compact(out)
+}
+
+// mentions reports whether a client's message names a resource: "a/first" is not named by "aa/first" or "a/first-2".
+func mentions(message, name string) bool {
+	for rest := message; name != ""; {
+		before, after, ok := strings.Cut(rest, name)
+		if !ok {
+			return false
+		}
+		prev, _ := utf8.DecodeLastRuneInString(before)
+		next, _ := utf8.DecodeRuneInString(after)
+		if (before == "" || !inName(prev)) && (after == "" || !inName(next)) {
+			return true
+		}
+		rest = after
+	}
+	return false
+}
+
+// inName reports whether a resource's name could go on with r. A full stop could, but it more often ends a sentence.
+func inName(r rune) bool {
+	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("/-_", r)
+}
+
+func shorten(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+}

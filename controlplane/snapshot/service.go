@@ -1,0 +1,196 @@
+package snapshot
+
+import (
+	"context"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/server/delta/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// ServerOptions returns what a gRPC server that serves xDS needs. Envoy pings every 30 s, for which a server with the
+// default policy (at most every 5 minutes) hangs up. A client that reconnects lists all that it has, which can be more
+// than the default of 4 MiB.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.MaxRecvMsgSize(64 << 20),
+	}
+}
+
+// Register serves delta ADS, and nothing else of xDS, on s. The streams end when ctx is done. It must be called once: the
+// library numbers streams within one registration.
+func (p *Publisher) Register(ctx context.Context, s *grpc.Server) {
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, p.service(ctx))
+}
+
+func (p *Publisher) service(ctx context.Context) *service {
+	// The legacy wildcard stays on: with it off, Envoy's subscriptions to clusters and listeners subscribe to nothing.
+	return &service{delta: delta.NewServer(ctx, p.cache, callbacks{p})}
+}
+
+// service is aggregated discovery without the state-of-the-world variant.
+type service struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+	delta delta.Server
+}
+
+// DeltaAggregatedResources serves one client.
+func (s *service) DeltaAggregatedResources(stream grpc.BidiStreamingServer[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]) error {
+	return s.delta.DeltaStreamHandler(stream, resource.AnyType)
+}
+
+// callbacks follow what clients are sent and what they answer. Each stream calls them from one goroutine.
+type callbacks struct{ p *Publisher }
+
+var _ delta.Callbacks = callbacks{}
+
+// OnDeltaStreamOpen takes note of a client that has not said yet what it is.
+func (c callbacks) OnDeltaStreamOpen(_ context.Context, stream int64, _ string) error {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.p.clients[stream] = &client{subs: map[string]*subscription{}}
+	return nil
+}
+
+// OnDeltaStreamClosed forgets a client.
+func (c callbacks) OnDeltaStreamClosed(stream int64, _ *corev3.Node) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	gone := c.p.clients[stream]
+	delete(c.p.clients, stream)
+	if gone == nil || gone.role == "" {
+		return
+	}
+	c.p.metrics.clients.WithLabelValues(gone.role).Dec()
+	c.p.state.disconnect(gone.role)
+	c.p.dirty = true
+	c.p.signal()
+}
+
+// OnStreamDeltaRequest lets a client in by its role, and hears what it says about the last response.
+func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscoveryRequest) error {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	from := c.p.clients[stream]
+	if err := c.p.admit(from, r.GetNode()); err != nil {
+		return err
+	}
+	k := kind{from.role, r.GetTypeUrl()}
+	sub := from.subscription(k.typ)
+	if versions := r.GetInitialResourceVersions(); len(versions) > 0 {
+		sub.settle(sent{versions: versions})
+		c.p.acknowledge(k, versions)
+	}
+	response, ok := sub.sent[r.GetResponseNonce()]
+	if !ok {
+		return nil
+	}
+	delete(sub.sent, r.GetResponseNonce())
+	if e := r.GetErrorDetail(); e != nil {
+		if c.p.refuse(from, k, response, e.GetMessage()) {
+			sub.unsettle(response)
+			return nil
+		}
+		sub.settle(response) // this client goes on without
+		return nil
+	}
+	sub.settle(response)
+	c.p.acknowledge(k, response.versions)
+	return nil
+}
+
+// OnStreamDeltaResponse takes note of what a client is about to be sent.
+func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDiscoveryRequest, r *discoveryv3.DeltaDiscoveryResponse) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	response := sent{versions: make(map[string]string, len(r.GetResources())), removed: r.GetRemovedResources()}
+	for _, i := range r.GetResources() {
+		response.versions[i.GetName()] = i.GetVersion()
+	}
+	c.p.clients[stream].subscription(r.GetTypeUrl()).sent[r.GetNonce()] = response
+}
+
+// admit gives a client its role, once. The caller holds the lock.
+func (p *Publisher) admit(c *client, node *corev3.Node) error {
+	if c.role != "" {
+		if node != nil && node.GetCluster() != c.role {
+			return status.Error(codes.PermissionDenied, "a stream cannot change its role")
+		}
+		return nil
+	}
+	switch role := node.GetCluster(); role {
+	case envoy.RoleEnvoy, envoy.RoleExtProc:
+		c.role, c.node = role, node.GetId()
+		p.state.connect(role)
+		p.metrics.clients.WithLabelValues(role).Inc()
+		return nil
+	default:
+		p.log.Warn("a client of xDS was refused: its node.cluster names no role", zap.String("node", node.GetId()),
+			zap.String("cluster", role))
+		return status.Errorf(codes.PermissionDenied, "node.cluster must be %s or %s", envoy.RoleEnvoy, envoy.RoleExtProc)
+	}
+}
+
+// acknowledge passes on that a client has taken resources. The caller holds the lock.
+func (p *Publisher) acknowledge(k kind, versions map[string]string) {
+	if p.state.acknowledge(k, versions) {
+		p.dirty = true
+	}
+	p.signal()
+}
+
+// refuse passes on that a client has refused a response, and reports whether it will get another instead. The caller holds
+// the lock.
+func (p *Publisher) refuse(c *client, k kind, r sent, message string) bool {
+	blamed, changed := p.state.refuse(k, r.versions, message)
+	p.metrics.nacks.WithLabelValues(k.role, k.typ).Inc()
+	p.log.Error("a client has refused configuration", zap.String("role", k.role), zap.String("node", c.node),
+		zap.String("type", k.typ), zap.Int64("revision", p.state.revision), zap.Strings("objects", labels(blamed)),
+		zap.String("message", shorten(message)))
+	if changed {
+		p.dirty = true
+	}
+	p.signal()
+	return changed
+}
+
+func labels(objects []xds.Object) []string {
+	out := make([]string, 0, len(objects))
+	for _, o := range objects {
+		out = append(out, o.String())
+	}
+	return out
+}
+
+// roleHash has the library keep one snapshot for each role.
+type roleHash struct{}
+
+// ID returns the role that a client says it has. Only admitted clients get here.
+func (roleHash) ID(node *corev3.Node) string { return node.GetCluster() }
+
+// nopLogger keeps the library quiet: what matters of its work is logged by the callbacks.
+type nopLogger struct{}
+
+// Debugf does nothing.
+func (nopLogger) Debugf(string, ...any) {}
+
+// Infof does nothing.
+func (nopLogger) Infof(string, ...any) {}
+
+// Warnf does nothing.
+func (nopLogger) Warnf(string, ...any) {}
+
+// Errorf does nothing.
+func (nopLogger) Errorf(string, ...any) {}

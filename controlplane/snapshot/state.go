@@ -1,0 +1,210 @@
+package snapshot
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+
+	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// A state is what is wanted, what clients have said about it, and so what is served. It does no I/O and holds no clock;
+// the Publisher guards it.
+type state struct {
+	grace    time.Duration
+	revision int64
+
+	desired map[xds.Object]*group
+	errs    map[xds.Object]string  // of the objects, before anything was published
+	good    map[xds.Object]*group  // what clients last acknowledged as a whole
+	refused map[xds.Object]refusal // what a client has refused
+	trials  []trial                // objects to be tried one at a time, the first of them now
+
+	acked  map[id]string // hash that a client has last acknowledged
+	served map[id]item   // what clients are given now
+	epochs map[kind]int  // raised to have everything of a kind sent again
+
+	lingering map[id]leaver
+	connected map[string]int // clients by role
+}
+
+// A refusal says why a client does not take an object in a certain form.
+type refusal struct {
+	hash    string // of the group
+	message string
+}
+
+// A trial is of an object that was in a refused response which did not say what was wrong with it.
+type trial struct {
+	object xds.Object
+	kind   kind
+}
+
+// A leaver is a cluster that nothing plans any more, but that a retry under way may still need.
+type leaver struct {
+	item
+	until time.Time
+}
+
+func newState(grace time.Duration) *state {
+	return &state{
+		grace:     grace,
+		desired:   map[xds.Object]*group{},
+		errs:      map[xds.Object]string{},
+		good:      map[xds.Object]*group{},
+		refused:   map[xds.Object]refusal{},
+		acked:     map[id]string{},
+		served:    map[id]item{},
+		epochs:    map[kind]int{},
+		lingering: map[id]leaver{},
+		connected: map[string]int{},
+	}
+}
+
+// apply makes u what is wanted. Of an object that could not be built, what was wanted before stays.
+func (s *state) apply(u Update) error {
+	desired, err := newGroups(u.Resources)
+	if err != nil {
+		return err
+	}
+	errs := make(map[xds.Object]string, len(u.Errors))
+	for _, e := range u.Errors {
+		errs[e.Object] = e.Err.Error()
+		if previous := s.desired[e.Object]; desired[e.Object] == nil && previous != nil {
+			desired[e.Object] = previous
+		}
+	}
+	s.revision, s.desired, s.errs = u.Revision, desired, errs
+	maps.DeleteFunc(s.good, func(o xds.Object, _ *group) bool { return desired[o] == nil })
+	// What was changed since it was refused gets another chance.
+	maps.DeleteFunc(s.refused, func(o xds.Object, r refusal) bool { return desired[o] == nil || desired[o].hash != r.hash })
+	s.trials = slices.DeleteFunc(s.trials, func(t trial) bool { return desired[t.object] == nil })
+	return nil
+}
+
+// effective returns what is served of an object: what is wanted, or what was good last, or nothing.
+func (s *state) effective(o xds.Object) *group {
+	g := s.desired[o]
+	if g == nil {
+		return nil
+	}
+	if r, ok := s.refused[o]; ok && r.hash == g.hash {
+		return s.good[o]
+	}
+	for i, t := range s.trials {
+		if i > 0 && t.object == o {
+			return s.good[o]
+		}
+	}
+	return g
+}
+
+// serve decides anew what the clients of a role are given, and returns it.
+func (s *state) serve(role string, now time.Time) *resources {
+	next := map[id]item{}
+	for o := range s.desired {
+		g := s.effective(o)
+		if g == nil {
+			continue
+		}
+		for _, i := range g.items {
+			if i.role == role {
+				next[i.id] = i
+			}
+		}
+	}
+	if role == envoy.RoleEnvoy {
+		s.linger(next, now)
+	}
+	maps.DeleteFunc(s.served, func(i id, _ item) bool { return i.role == role })
+	maps.Copy(s.served, next)
+	maps.DeleteFunc(s.acked, func(i id, _ string) bool {
+		_, ok := s.served[i]
+		return i.role == role && !ok
+	})
+	return newResources(s.revision, next, s.epochs)
+}
+
+// linger adds to next the clusters that have just left it, until their grace is over. Only what Envoy has taken lingers.
+func (s *state) linger(next map[id]item, now time.Time) {
+	for key, i := range s.served {
+		if i.role != envoy.RoleEnvoy || i.typ != resource.ClusterType || s.acked[key] != i.hash {
+			continue
+		}
+		if _, ok := next[key]; ok {
+			continue
+		}
+		if _, ok := s.lingering[key]; !ok {
+			s.lingering[key] = leaver{i, now.Add(s.grace)}
+		}
+	}
+	for key, l := range s.lingering {
+		if _, back := next[key]; back || !now.Before(l.until) {
+			delete(s.lingering, key)
+			continue
+		}
+		next[key] = l.item
+	}
+}
+
+// nextDeparture returns when the first lingering cluster leaves; ok is false where there is none.
+func (s *state) nextDeparture() (at time.Time, ok bool) {
+	for _, l := range s.lingering {
+		if !ok || l.until.Before(at) {
+			at, ok = l.until, true
+		}
+	}
+	return at, ok
+}
+
+// acknowledge records that a client has taken resources, by name with their hashes. It reports whether that changes what
+// is to be served.
+func (s *state) acknowledge(k kind, versions map[string]string) bool {
+	for name, hash := range versions {
+		key := id{k, name}
+		i, ok := s.served[key]
+		if !ok || i.hash != hash {
+			continue
+		}
+		s.acked[key] = hash
+		if g := s.desired[i.owner]; g != nil && s.takenWhole(g) && s.refused[i.owner].hash != g.hash {
+			s.good[i.owner] = g
+		}
+	}
+	return s.endTrial()
+}
+
+// takenWhole reports whether clients have acknowledged every resource of a group that is for a role with any client.
+func (s *state) takenWhole(g *group) bool {
+	return !slices.ContainsFunc(g.items, func(i item) bool { return s.connected[i.role] > 0 && s.acked[i.id] != i.hash })
+}
+
+// endTrial ends the trial under way where it was passed, and reports whether it did.
+func (s *state) endTrial() bool {
+	if len(s.trials) == 0 {
+		return false
+	}
+	t := s.trials[0]
+	for _, i := range s.desired[t.object].items {
+		if i.kind == t.kind && s.acked[i.id] != i.hash {
+			return false
+		}
+	}
+	s.trials = s.trials[1:]
+	return true
+}
+
+// connect counts a client of a role.
+func (s *state) connect(role string) { s.connected[role]++ }
+
+// disconnect counts a client off. With the last one go the trials that it could have decided.
+func (s *state) disconnect(role string) {
+	s.connected[role]--
+	if s.connected[role] > 0 {
+		return
+	}
+	s.trials = slices.DeleteFunc(s.trials, func(t trial) bool { return t.kind.role == role })
+}

@@ -1,0 +1,65 @@
+package snapshot
+
+import (
+	"maps"
+
+	"github.com/modelgate/modelgate/controlplane/xds"
+)
+
+// A Status is what a Publisher has published.
+type Status struct {
+	// Ready is whether a configuration has been published.
+	Ready bool
+	// Revision of the configuration that every role has been given.
+	Revision int64
+	// Clients that are connected, by role.
+	Clients map[string]int
+	// Errors of objects: why they could not be built, or why a client has refused them.
+	Errors map[xds.Object]string
+}
+
+// Status returns the present status. The caller owns it.
+func (p *Publisher) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Status{Revision: p.published, Clients: map[string]int{}, Errors: maps.Clone(p.state.errs)}
+	select {
+	case <-p.first:
+		s.Ready = true
+	default:
+	}
+	for _, c := range p.clients {
+		if c.role != "" {
+			s.Clients[c.role]++
+		}
+	}
+	for o := range p.state.desired {
+		if e := p.state.objectError(o); e != "" {
+			s.Errors[o] = e
+		}
+	}
+	return s
+}
+
+// ObjectError returns what is wrong with an object, or "".
+func (p *Publisher) ObjectError(kind, name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state.objectError(xds.Object{Kind: kind, Name: name})
+}
+
+// objectError prefers why an object could not be built, which is about its newest form.
+func (s *state) objectError(o xds.Object) string {
+	if e := s.errs[o]; e != "" {
+		return e
+	}
+	if r, ok := s.refused[o]; ok {
+		return "refused by the data plane: " + r.message
+	}
+	for i, t := range s.trials {
+		if t.object == o && i > 0 {
+			return "waiting to be tried alone, after the data plane has refused it together with others"
+		}
+	}
+	return ""
+}

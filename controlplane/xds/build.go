@@ -1,0 +1,141 @@
+package xds
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// An Input is a complete configuration with its secrets resolved. Build does not modify it, and keeps references to it.
+type Input struct {
+	// Providers hold their credentials in clear; their Provider has none.
+	Providers []*configv1.ResolvedProvider
+	Models    []*configv1.Model
+	Keys      []*configv1.Key
+	Gateways  []*configv1.Gateway
+	// Certificates hold the private key itself in private_key.value.
+	Certificates []*configv1.Certificate
+	// Settings of the data plane; nil while there are none.
+	Settings *configv1.Settings
+}
+
+// Options are what does not come from the configuration.
+type Options struct {
+	// Providers are the vendors, by name.
+	Providers map[string]provider.Provider
+	// SystemCA is the path, on Envoy's machine, of the PEM file with the certificate authorities that are trusted where
+	// a provider names none, such as /etc/ssl/certs/ca-certificates.crt.
+	SystemCA string
+}
+
+// Build returns the resources for in, sorted by role, type and name, and what is wrong with its objects, sorted by
+// object. An object that cannot be built, or whose resources Envoy would refuse, is left out as a whole and the others
+// are built. An object whose references lead nowhere is reported and built all the same: it works as soon as they do.
+func Build(in Input, o Options) ([]Resource, []ObjectError) {
+	b := &builder{options: o, providers: in.Providers, models: in.Models}
+	b.strip = b.headersToStrip()
+	b.add(Object{KindSystem, extProcFilter}, nil, b.extProc)
+	for _, p := range in.Providers {
+		b.add(Object{KindProvider, p.GetName()}, p, func() ([]Resource, error) { return b.provider(p) })
+	}
+	for _, m := range in.Models {
+		b.add(Object{KindModel, m.GetName()}, m, func() ([]Resource, error) { return model(m) })
+	}
+	for _, k := range in.Keys {
+		b.add(Object{KindKey, k.GetName()}, k, func() ([]Resource, error) { return key(k) })
+	}
+	for _, c := range in.Certificates {
+		b.add(Object{KindCertificate, c.GetName()}, c, func() ([]Resource, error) { return certificate(c) })
+	}
+	for _, g := range in.Gateways {
+		b.add(Object{KindGateway, g.GetName()}, g, func() ([]Resource, error) { return b.gateway(g) })
+	}
+	if s := in.Settings; s != nil {
+		b.add(Object{KindSettings, s.GetName()}, s, func() ([]Resource, error) { return settings(s) })
+	}
+	b.errs = append(b.errs, references(in)...)
+	sortResources(b.resources)
+	sortErrors(b.errs)
+	return b.resources, b.errs
+}
+
+// A builder holds what one call of Build needs in more than one place.
+type builder struct {
+	options   Options
+	providers []*configv1.ResolvedProvider
+	models    []*configv1.Model
+	strip     []string // headers that no retry may inherit
+	sockets   []socket // of the listeners so far
+
+	resources []Resource
+	errs      []ObjectError
+}
+
+// add builds an object and takes its resources only where all of them are valid.
+func (b *builder) add(o Object, source proto.Message, build func() ([]Resource, error)) {
+	rs, err := b.build(o, source, build)
+	if err != nil {
+		b.errs = append(b.errs, ObjectError{o, err})
+		return
+	}
+	b.resources = append(b.resources, rs...)
+}
+
+func (b *builder) build(o Object, source proto.Message, build func() ([]Resource, error)) ([]Resource, error) {
+	if o.Name == "" {
+		return nil, fmt.Errorf("has no name")
+	}
+	// After this no string of the object can make a message unmarshalable; see pack.
+	if err := validText(source); err != nil {
+		return nil, err
+	}
+	rs, err := build()
+	if err != nil {
+		return nil, err
+	}
+	for i := range rs {
+		rs[i].Owner, rs[i].Type = o, TypeURL(rs[i].Message)
+		if rs[i].Role != envoy.RoleEnvoy {
+			continue // its schema has no rules, and there may be very many keys
+		}
+		if err := check(rs[i].Message); err != nil {
+			return nil, fmt.Errorf("building %s %q: %w", proto.MessageName(rs[i].Message).Name(), rs[i].Name, err)
+		}
+	}
+	return rs, nil
+}
+
+// gateway builds the listeners of a gateway and its routes.
+func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
+	if err := b.claim(g); err != nil {
+		return nil, err
+	}
+	rs := []Resource{
+		{Role: envoy.RoleEnvoy, Name: listenerName(g), Message: listener(g)},
+		{Role: envoy.RoleEnvoy, Name: routesName(g), Message: b.routes(g)},
+	}
+	if g.GetPlainHttpPort() != 0 {
+		rs = append(rs, Resource{Role: envoy.RoleEnvoy, Name: plainListenerName(g), Message: plainListener(g)})
+	}
+	return rs, nil
+}
+
+// provider builds both clusters of a provider and what the ext_proc service is told about it; nothing for a disabled one.
+func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
+	if p.GetProvider().GetDisabled() {
+		return nil, nil
+	}
+	target, err := b.target(p.GetProvider())
+	if err != nil {
+		return nil, err
+	}
+	return []Resource{
+		{Role: envoy.RoleEnvoy, Name: envoy.FirstCluster(p.GetName()), Message: cluster(target, envoy.FirstCluster(p.GetName()), nil)},
+		{Role: envoy.RoleEnvoy, Name: envoy.RetryCluster(p.GetName()), Message: cluster(target, envoy.RetryCluster(p.GetName()), retryFilters(b.strip))},
+		{Role: envoy.RoleExtProc, Name: p.GetName(), Message: resolvedProvider(p)},
+	}, nil
+}

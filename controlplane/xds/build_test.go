@@ -1,0 +1,183 @@
+package xds
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/golden"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// testOptions are three vendors that differ in what the builders look at.
+func testOptions() Options {
+	return Options{
+		SystemCA: "/etc/ssl/certs/ca-certificates.crt",
+		Providers: map[string]provider.Provider{
+			"openai": {Name: "openai", DefaultEndpoint: "https://api.openai.com/v1",
+				CredentialHeaders: []string{"Authorization", "OpenAI-Organization", "OpenAI-Project"}},
+			"anthropic": {Name: "anthropic", DefaultEndpoint: "https://api.anthropic.com",
+				CredentialHeaders: []string{"X-Api-Key", "Anthropic-Version", "Anthropic-Beta"}},
+			"echo": {Name: "echo"},
+		},
+	}
+}
+
+// readInput reads a configuration as one YAML document.
+func readInput(t *testing.T, path string) Input {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var doc struct {
+		Providers, Models, Keys, Gateways, Certificates []json.RawMessage
+		Settings                                        json.RawMessage
+	}
+	require.NoError(t, yaml.UnmarshalStrict(text, &doc))
+	return Input{
+		Providers:    messages[configv1.ResolvedProvider](t, doc.Providers),
+		Models:       messages[configv1.Model](t, doc.Models),
+		Keys:         messages[configv1.Key](t, doc.Keys),
+		Gateways:     messages[configv1.Gateway](t, doc.Gateways),
+		Certificates: messages[configv1.Certificate](t, doc.Certificates),
+		Settings:     messages[configv1.Settings](t, []json.RawMessage{doc.Settings})[0],
+	}
+}
+
+func messages[M any, P interface {
+	*M
+	proto.Message
+}](t *testing.T, docs []json.RawMessage) []*M {
+	t.Helper()
+	var out []*M
+	for _, doc := range docs {
+		m := new(M)
+		require.NoError(t, protojson.Unmarshal(doc, P(m)), "%s", doc)
+		out = append(out, m)
+	}
+	return out
+}
+
+// render returns resources as YAML documents, in their order.
+func render(t *testing.T, rs []Resource) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	for i, r := range rs {
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(r.Message)
+		require.NoError(t, err)
+		text, err = yaml.JSONToYAML(text)
+		require.NoError(t, err)
+		out.WriteString("# " + r.Name + ", of " + r.Owner.String() + "\n")
+		out.Write(text)
+	}
+	return out.Bytes()
+}
+
+func TestBuildGolden(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*/input.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, inputs)
+	for _, path := range inputs {
+		dir := filepath.Dir(path)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			rs, errs := Build(readInput(t, path), testOptions())
+			byType := map[string][]Resource{}
+			for _, r := range rs {
+				name := r.Role + "." + r.Type[strings.LastIndexByte(r.Type, '.')+1:] + ".yaml"
+				byType[name] = append(byType[name], r)
+			}
+			for name, rs := range byType {
+				golden.Bytes(t, filepath.Join(dir, name), render(t, rs))
+			}
+			var text strings.Builder
+			for _, e := range errs {
+				text.WriteString(e.Error() + "\n")
+			}
+			golden.Bytes(t, filepath.Join(dir, "errors.txt"), []byte(text.String()))
+
+			kept, err := filepath.Glob(filepath.Join(dir, "modelgate-*.yaml"))
+			require.NoError(t, err)
+			for _, file := range kept {
+				require.Contains(t, byType, filepath.Base(file), "nothing of this type is built any more")
+			}
+		})
+	}
+}
+
+func TestBuildDoesNotDependOnTheOrderOfObjects(t *testing.T) {
+	in := readInput(t, "testdata/fallback/input.yaml")
+	want, _ := Build(in, testOptions())
+	slices.Reverse(in.Providers)
+	got, _ := Build(in, testOptions())
+	require.Empty(t, cmp.Diff(want, got, protocmp.Transform()))
+}
+
+func TestBuildDoesNotModifyItsInput(t *testing.T) {
+	in, same := readInput(t, "testdata/fallback/input.yaml"), readInput(t, "testdata/fallback/input.yaml")
+	in.Providers[0].Provider.Credential = &configv1.Credential{Source: &configv1.Credential_Env{Env: "SOME_KEY"}}
+	same.Providers[0].Provider.Credential = &configv1.Credential{Source: &configv1.Credential_Env{Env: "SOME_KEY"}}
+	rs, _ := Build(in, testOptions())
+	require.Empty(t, cmp.Diff(same, in, protocmp.Transform()))
+	require.NotContains(t, string(render(t, rs)), "SOME_KEY", "the data plane is told where a credential comes from")
+}
+
+func TestBuildKeepsSecretsFromTheWrongRole(t *testing.T) {
+	rs, _ := Build(readInput(t, "testdata/fallback/input.yaml"), testOptions())
+	for _, r := range rs {
+		own := strings.HasPrefix(r.Type, "type.googleapis.com/modelgate.")
+		require.Equal(t, own, r.Role == envoy.RoleExtProc, "%s for %s", r.Type, r.Role)
+		if r.Role == envoy.RoleEnvoy {
+			require.NotContains(t, string(render(t, []Resource{r})), "sk-", "a provider's credential goes to Envoy")
+		}
+	}
+}
+
+func TestBuildErrorsDoNotQuoteSecrets(t *testing.T) {
+	in := readInput(t, "testdata/broken/input.yaml")
+	_, errs := Build(in, testOptions())
+	require.NotEmpty(t, errs)
+	for _, e := range errs {
+		require.NotContains(t, e.Error(), "Z2FyYmFnZQ")
+		require.NotContains(t, e.Error(), "PRIVATE KEY")
+	}
+}
+
+func TestBuildRefusesTextThatIsNotUTF8(t *testing.T) {
+	in := Input{Gateways: []*configv1.Gateway{{Name: "default", Certificate: "\xff"}}}
+	rs, errs := Build(in, testOptions())
+	require.Len(t, rs, 1, "only the filter that every configuration has")
+	require.NotEmpty(t, errs)
+	require.ErrorContains(t, errs[0], "UTF-8")
+}
+
+func TestRetryClustersStripWhatAnyProviderIsGiven(t *testing.T) {
+	in := readInput(t, "testdata/fallback/input.yaml")
+	rs, _ := Build(in, testOptions())
+	found := 0
+	for _, r := range rs {
+		if !strings.HasSuffix(r.Name, "/retry") {
+			continue
+		}
+		found++
+		text := string(render(t, []Resource{r}))
+		for _, header := range []string{"authorization", "x-api-key", "openai-project", "x-team"} {
+			require.Contains(t, text, "- remove: "+header+"\n", r.Name)
+		}
+	}
+	require.Equal(t, 5, found)
+}

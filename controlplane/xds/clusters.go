@@ -1,0 +1,198 @@
+package xds
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	commondnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
+	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// never is a circuit breaker that does not fire. An overflow is final, whatever may be retried, so the concurrency of a
+// provider is capped where another one can be planned instead.
+const never = 65536
+
+// A target is what both clusters of a provider have in common.
+type target struct {
+	provider string
+	endpoint provider.Endpoint
+	connect  time.Duration
+	outlier  *clusterv3.OutlierDetection
+	tls      *tlsv3.UpstreamTlsContext // nil: none
+}
+
+// target reads where a provider is and how it is reached.
+func (b *builder) target(p *configv1.Provider) (target, error) {
+	vendor, ok := b.options.Providers[p.GetVendor()]
+	if !ok {
+		return target{}, fmt.Errorf("vendor: there is no vendor %q", p.GetVendor())
+	}
+	base := p.GetEndpoint()
+	if base == "" {
+		base = vendor.DefaultEndpoint
+	}
+	if base == "" {
+		return target{}, fmt.Errorf("endpoint: is required, %s has none of its own", p.GetVendor())
+	}
+	endpoint, err := provider.ParseEndpoint(base)
+	if err != nil {
+		return target{}, fmt.Errorf("endpoint: %w", err)
+	}
+	if err := checkEndpoint(endpoint); err != nil {
+		return target{}, err
+	}
+	if err := checkHeaders(p.GetHeaders()); err != nil {
+		return target{}, err
+	}
+	if err := checkTimeouts(p.GetTimeouts()); err != nil {
+		return target{}, err
+	}
+	t := target{provider: p.GetName(), endpoint: endpoint, connect: p.GetTimeouts().ConnectTimeout()}
+	if t.outlier, err = outlierDetection(p.GetOutlierDetection()); err != nil {
+		return target{}, err
+	}
+	if endpoint.TLS {
+		if t.tls, err = b.clientTLS(endpoint, p.GetTls()); err != nil {
+			return target{}, err
+		}
+	}
+	return t, nil
+}
+
+// cluster returns a cluster of a provider. Upstream filters, if any, end with the codec.
+func cluster(t target, name string, filters []*hcmv3.HttpFilter) *clusterv3.Cluster {
+	c := &clusterv3.Cluster{
+		Name:                          name,
+		Metadata:                      providerMetadata(t.provider),
+		ConnectTimeout:                durationpb.New(t.connect),
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(1 << 20),
+		LoadAssignment:                endpoints(t.endpoint, name),
+		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+			Priority:           corev3.RoutingPriority_DEFAULT,
+			MaxConnections:     wrapperspb.UInt32(never),
+			MaxPendingRequests: wrapperspb.UInt32(never),
+			MaxRequests:        wrapperspb.UInt32(never),
+			MaxRetries:         wrapperspb.UInt32(never),
+		}}},
+		OutlierDetection: t.outlier,
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{
+			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": pack(protocolOptions(t, filters)),
+		},
+	}
+	if t.tls != nil {
+		c.TransportSocket = transportSocket(t.tls)
+	}
+	if named(t.endpoint) {
+		c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
+			Name: "envoy.clusters.dns", TypedConfig: pack(dnsCluster()),
+		}}
+	} else {
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
+	}
+	return c
+}
+
+// dnsCluster has all addresses of a name count as one endpoint, which is right behind a CDN: which of them is used never
+// matters, and none is dropped while its connections live because the next answer lacks it.
+func dnsCluster() *dnsv3.DnsCluster {
+	return &dnsv3.DnsCluster{
+		DnsLookupFamily:              commondnsv3.DnsLookupFamily_ALL,
+		AllAddressesInSingleEndpoint: true,
+		RespectDnsTtl:                true,
+		DnsMinRefreshRate:            seconds(5),
+		DnsRefreshRate:               seconds(30),
+	}
+}
+
+// protocolOptions speaks HTTP/2 where TLS can agree on it, and HTTP/1.1 otherwise.
+func protocolOptions(t target, filters []*hcmv3.HttpFilter) *httpv3.HttpProtocolOptions {
+	o := &httpv3.HttpProtocolOptions{
+		// Below the 60 s after which common load balancers close an idle connection under a request's feet.
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: seconds(55)},
+		HttpFilters:               filters,
+	}
+	if t.tls == nil {
+		o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
+			ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+				ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
+					HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+				},
+			},
+		}
+		return o
+	}
+	o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_AutoConfig{
+		AutoConfig: &httpv3.HttpProtocolOptions_AutoHttpConfig{
+			HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+				InitialStreamWindowSize:     wrapperspb.UInt32(1 << 20),
+				InitialConnectionWindowSize: wrapperspb.UInt32(4 << 20),
+				ConnectionKeepalive:         keepalive(),
+			},
+		},
+	}
+	return o
+}
+
+// outlierDetection returns nil where it is turned off.
+func outlierDetection(o *configv1.OutlierDetection) (*clusterv3.OutlierDetection, error) {
+	if err := positive("outlier_detection.base_ejection_time", o.GetBaseEjectionTime()); err != nil {
+		return nil, err
+	}
+	failures, base := o.Ejections(), o.EjectionTime()
+	if failures == 0 {
+		return nil, nil
+	}
+	return &clusterv3.OutlierDetection{
+		Consecutive_5Xx:                wrapperspb.UInt32(failures),
+		ConsecutiveGatewayFailure:      wrapperspb.UInt32(failures),
+		SplitExternalLocalOriginErrors: true,
+		ConsecutiveLocalOriginFailure:  wrapperspb.UInt32(failures),
+		Interval:                       seconds(5),
+		BaseEjectionTime:               durationpb.New(base),
+		MaxEjectionTime:                durationpb.New(max(120*time.Second, base)),
+		MaxEjectionPercent:             wrapperspb.UInt32(50),
+	}, nil
+}
+
+func providerMetadata(name string) *corev3.Metadata {
+	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
+		envoy.Metadata: {Fields: map[string]*structpb.Value{envoy.MetadataProvider: structpb.NewStringValue(name)}},
+	}}
+}
+
+func checkTimeouts(t *configv1.Timeouts) error {
+	return cmp.Or(
+		positive("timeouts.connect", t.GetConnect()),
+		positive("timeouts.first_byte", t.GetFirstByte()),
+		positive("timeouts.idle", t.GetIdle()),
+	)
+}
+
+// positive reports a duration that is set to less than a millisecond, which is Envoy's unit.
+func positive(field string, d *durationpb.Duration) error {
+	switch {
+	case d == nil:
+		return nil
+	case d.CheckValid() != nil:
+		return fmt.Errorf("%s: %w", field, d.CheckValid())
+	case d.AsDuration() < time.Millisecond:
+		return fmt.Errorf("%s: %s is below a millisecond", field, d.AsDuration())
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,105 @@
+package xds
+
+import (
+	"time"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	grpclogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"
+	sizelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/body_size_limit/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// connections returns how a gateway's listener handles HTTP.
+func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
+	return &hcmv3.HttpConnectionManager{
+		StatPrefix: "edge",
+		CodecType:  hcmv3.HttpConnectionManager_AUTO,
+
+		// The address of the connection counts, less the trusted hops, and what a client sends as x-envoy-* is removed.
+		UseRemoteAddress:             wrapperspb.Bool(true),
+		XffNumTrustedHops:            g.GetTrustedHops(),
+		SkipXffAppend:                true,
+		PreserveExternalRequestId:    true,
+		AlwaysSetRequestIdInResponse: true,
+
+		ServerHeaderTransformation:   hcmv3.HttpConnectionManager_PASS_THROUGH,
+		NormalizePath:                wrapperspb.Bool(true),
+		MergeSlashes:                 true,
+		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_REJECT_REQUEST,
+		StripPortMode:                &hcmv3.HttpConnectionManager_StripAnyHostPort{StripAnyHostPort: true},
+		// Providers that are reached over TLS refuse :scheme http.
+		SchemeHeaderTransformation: &corev3.SchemeHeaderTransformation{MatchUpstream: true},
+
+		MaxRequestHeadersKb: wrapperspb.UInt32(32),
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
+			IdleTimeout:                  seconds(300),
+			MaxHeadersCount:              wrapperspb.UInt32(64),
+			HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_REJECT_REQUEST,
+		},
+		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+			MaxConcurrentStreams:        wrapperspb.UInt32(100),
+			InitialStreamWindowSize:     wrapperspb.UInt32(64 << 10),
+			InitialConnectionWindowSize: wrapperspb.UInt32(1 << 20),
+			ConnectionKeepalive:         keepalive(),
+		},
+
+		RequestHeadersTimeout: seconds(10),
+		RequestTimeout:        seconds(120), // bounds how long a request takes to arrive, not its answer
+		StreamIdleTimeout:     seconds(300),
+		// The default of one second would delay what an HTTP/1 client sees after a reset in mid-stream.
+		DelayedCloseTimeout: durationpb.New(100 * time.Millisecond),
+
+		LocalReplyConfig: localReplies(),
+		AccessLog:        []*accesslogv3.AccessLog{requestLog()},
+		RouteSpecifier:   &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: routesName(g), ConfigSource: ads()}},
+		HttpFilters: []*hcmv3.HttpFilter{
+			httpFilter("mg.body_size_limit", &sizelimitv3.BodySizeLimit{MaxRequestBytes: wrapperspb.UInt64(g.RequestLimit())}),
+			{Name: extProcFilter, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+				ConfigSource: ads(),
+				TypeUrls:     []string{TypeURL(&extprocv3.ExternalProcessor{})},
+			}}},
+			router(),
+		},
+	}
+}
+
+// requestLog sends one record for each request to the ext_proc service: how it ended, who cut it, and its bytes.
+func requestLog() *accesslogv3.AccessLog {
+	return &accesslogv3.AccessLog{
+		Name: "envoy.access_loggers.http_grpc",
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&grpclogv3.HttpGrpcAccessLogConfig{
+			CommonConfig: &grpclogv3.CommonGrpcAccessLogConfig{
+				LogName:             envoy.LogRequests,
+				TransportApiVersion: corev3.ApiVersion_V3,
+				BufferFlushInterval: durationpb.New(100 * time.Millisecond),
+				GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+					EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: envoy.ClusterExtProc},
+				}},
+			},
+		})},
+	}
+}
+
+func router() *hcmv3.HttpFilter {
+	return httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
+}
+
+func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(config)}}
+}
+
+// keepalive finds out that a peer is gone on a connection that carries nothing, such as that of a silent stream.
+func keepalive() *corev3.KeepaliveSettings {
+	return &corev3.KeepaliveSettings{Interval: seconds(30), Timeout: seconds(10)}
+}
+
+func seconds(n int64) *durationpb.Duration { return &durationpb.Duration{Seconds: n} }

@@ -1,0 +1,76 @@
+package xds
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// maxPipePath is the longest path that the kernel takes as the address of a Unix socket.
+const maxPipePath = 107
+
+// checkEndpoint reports an endpoint that Envoy could not connect to.
+func checkEndpoint(e provider.Endpoint) error {
+	if e.Pipe != "" {
+		if len(e.Pipe) > maxPipePath {
+			return fmt.Errorf("endpoint: the path of the socket is longer than %d bytes", maxPipePath)
+		}
+		return nil
+	}
+	if ip, err := netip.ParseAddr(e.Host); err == nil && ip.Zone() != "" {
+		return fmt.Errorf("endpoint: %q has a zone", e.Host)
+	}
+	return nil
+}
+
+// named reports whether Envoy has to look the endpoint up in DNS.
+func named(e provider.Endpoint) bool {
+	if e.Pipe != "" {
+		return false
+	}
+	_, err := netip.ParseAddr(e.Host)
+	return err != nil
+}
+
+// endpoints returns the one endpoint of a cluster. It stands in the cluster and not in EDS: a provider has a single name
+// that Envoy resolves itself, so the endpoints never change while the cluster does not.
+func endpoints(e provider.Endpoint, cluster string) *endpointv3.ClusterLoadAssignment {
+	address := &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: e.Pipe}}}
+	if e.Pipe == "" {
+		address = socketAddress(e.Host, e.Port)
+	}
+	return &endpointv3.ClusterLoadAssignment{
+		ClusterName: cluster,
+		Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+				Address:  address,
+				Hostname: hostHeader(e),
+			}},
+		}}}},
+	}
+}
+
+// hostHeader returns what the provider gets as its host, which names the port where that is not the scheme's own.
+func hostHeader(e provider.Endpoint) string {
+	if e.Pipe != "" {
+		return "localhost"
+	}
+	standard := uint32(80)
+	if e.TLS {
+		standard = 443
+	}
+	if e.Port != standard {
+		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+	}
+	if strings.Contains(e.Host, ":") {
+		return "[" + e.Host + "]"
+	}
+	return e.Host
+}

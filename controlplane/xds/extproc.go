@@ -1,0 +1,129 @@
+package xds
+
+import (
+	"time"
+
+	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// Names of the ext_proc filters: of every listener, and of every retry cluster.
+const (
+	extProcFilter      = "mg.ext_proc"
+	retryExtProcFilter = "mg.up"
+)
+
+// messageTimeout is how long the ext_proc service may take for one message before the request fails. Envoy's default of
+// 200 ms is shorter than a pause of a machine under load.
+const messageTimeout = 10 * time.Second
+
+// extProc returns the filter that every listener has, as an extension configuration: its options change without draining
+// a listener.
+func (b *builder) extProc() ([]Resource, error) {
+	config := &corev3.TypedExtensionConfig{Name: extProcFilter, TypedConfig: pack(downstreamExtProc())}
+	return []Resource{{Role: envoy.RoleEnvoy, Name: extProcFilter, Message: config}}, nil
+}
+
+// downstreamExtProc sees each request once. The response phase is off until the ext_proc service asks for it, so that a
+// local reply which Envoy makes before the request was decoded never opens a stream.
+func downstreamExtProc() *extprocv3.ExternalProcessor {
+	const (
+		streamed = extprocv3.ProcessingMode_STREAMED
+		buffered = extprocv3.ProcessingMode_BUFFERED
+		none     = extprocv3.ProcessingMode_NONE
+		send     = extprocv3.ProcessingMode_SEND
+		skip     = extprocv3.ProcessingMode_SKIP
+	)
+	return &extprocv3.ExternalProcessor{
+		GrpcService:       extProcService(envoy.RoleDownstream),
+		StatusOnError:     &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
+		MessageTimeout:    durationpb.New(messageTimeout),
+		ProcessingMode:    processingMode(send, buffered, skip, none),
+		AllowModeOverride: true,
+		AllowedOverrideModes: []*extprocv3.ProcessingMode{
+			processingMode(send, buffered, send, streamed),
+			processingMode(send, buffered, send, none),
+			processingMode(send, buffered, send, buffered),
+			processingMode(send, none, send, none),
+			processingMode(send, none, skip, none),
+		},
+		MutationRules: &mutationv3.HeaderMutationRules{
+			AllowAllRouting: wrapperspb.Bool(true),
+			AllowEnvoy:      wrapperspb.Bool(true),
+			DisallowIsError: wrapperspb.Bool(true),
+		},
+		MetadataOptions:   metadataOptions(envoy.Metadata, envoy.MetadataPlan),
+		RequestAttributes: []string{envoy.AttributeRequestID, envoy.AttributeSource},
+		ResponseAttributes: []string{
+			envoy.AttributeClusterName,
+			envoy.AttributeAttempt,
+			"xds.cluster_metadata.filter_metadata['" + envoy.Metadata + "']['" + envoy.MetadataProvider + "']",
+			envoy.AttributeCodeDetails,
+			"response.flags",
+		},
+	}
+}
+
+// upstreamExtProc sees the headers of each attempt after the first, and replaces the request.
+func upstreamExtProc() *extprocv3.ExternalProcessor {
+	return &extprocv3.ExternalProcessor{
+		GrpcService:    extProcService(envoy.RoleUpstream),
+		StatusOnError:  &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
+		MessageTimeout: durationpb.New(messageTimeout),
+		ProcessingMode: processingMode(extprocv3.ProcessingMode_SEND, extprocv3.ProcessingMode_NONE,
+			extprocv3.ProcessingMode_SKIP, extprocv3.ProcessingMode_NONE),
+		ForwardRules: &extprocv3.HeaderForwardingRules{AllowedHeaders: &matcherv3.ListStringMatcher{
+			Patterns: []*matcherv3.StringMatcher{exactly("content-type")},
+		}},
+		RequestAttributes: []string{envoy.AttributeClusterName, envoy.AttributeAttempt},
+		MutationRules: &mutationv3.HeaderMutationRules{
+			AllowAllRouting: wrapperspb.Bool(true),
+			DisallowIsError: wrapperspb.Bool(true),
+		},
+		MetadataOptions: metadataOptions(envoy.Metadata),
+	}
+}
+
+// processingMode spells the trailer modes out: an override that Envoy compares with an entry of the allowed ones has them
+// as SKIP, and an entry that leaves them at their default never matches.
+func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode, requestBody extprocv3.ProcessingMode_BodySendMode,
+	responseHeaders extprocv3.ProcessingMode_HeaderSendMode, responseBody extprocv3.ProcessingMode_BodySendMode,
+) *extprocv3.ProcessingMode {
+	return &extprocv3.ProcessingMode{
+		RequestHeaderMode:   requestHeaders,
+		RequestBodyMode:     requestBody,
+		RequestTrailerMode:  extprocv3.ProcessingMode_SKIP,
+		ResponseHeaderMode:  responseHeaders,
+		ResponseBodyMode:    responseBody,
+		ResponseTrailerMode: extprocv3.ProcessingMode_SKIP,
+	}
+}
+
+// extProcService is the ext_proc service beside Envoy. The role travels as gRPC metadata, which no client can forge.
+func extProcService(role string) *corev3.GrpcService {
+	return &corev3.GrpcService{
+		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
+			ClusterName: envoy.ClusterExtProc, SkipEnvoyHeaders: true,
+		}},
+		InitialMetadata: []*corev3.HeaderValue{{Key: envoy.RoleHeader, Value: role}},
+	}
+}
+
+// metadataOptions lets the ext_proc service read the namespace of a request's metadata and write those in receive.
+func metadataOptions(receive ...string) *extprocv3.MetadataOptions {
+	return &extprocv3.MetadataOptions{
+		ForwardingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{envoy.Metadata}},
+		ReceivingNamespaces:  &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: receive},
+	}
+}
+
+func exactly(s string) *matcherv3.StringMatcher {
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: s}}
+}

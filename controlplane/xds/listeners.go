@@ -1,0 +1,104 @@
+package xds
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// Names of a gateway's resources. The prefix keeps them apart from every other word in what Envoy reports.
+func listenerName(g *configv1.Gateway) string      { return "gateway/" + g.GetName() }
+func plainListenerName(g *configv1.Gateway) string { return "gateway/" + g.GetName() + "/plain" }
+func routesName(g *configv1.Gateway) string        { return "gateway/" + g.GetName() + "/routes" }
+
+// A socket is an address that a listener of an earlier gateway binds.
+type socket struct {
+	field   string
+	address string
+	port    uint32
+	gateway string
+}
+
+// claim reports why the gateway's sockets cannot be bound, or takes them: Envoy refuses two listeners on one.
+func (b *builder) claim(g *configv1.Gateway) error {
+	address := g.ListenAddress()
+	if ip, err := netip.ParseAddr(address); err != nil || ip.Zone() != "" {
+		return fmt.Errorf("address: %q is not an IP address", address)
+	}
+	if g.GetPort() != 0 && g.GetPort() == g.GetPlainHttpPort() {
+		return errors.New("plain_http_port: is the same as port")
+	}
+	claims := []socket{
+		{"port", address, g.GetPort(), g.GetName()},
+		{"plain_http_port", address, g.GetPlainHttpPort(), g.GetName()},
+	}
+	for _, c := range claims {
+		if c.port > 65535 {
+			return fmt.Errorf("%s: %d is above 65535", c.field, c.port)
+		}
+		for _, s := range b.sockets {
+			if c.port != 0 && s.port == c.port && s.address == address {
+				return fmt.Errorf("%s: gateway %q listens on %s port %d already", c.field, s.gateway, address, c.port)
+			}
+		}
+	}
+	b.sockets = append(b.sockets, claims...)
+	return nil
+}
+
+// listener returns the HTTPS listener of a gateway.
+func listener(g *configv1.Gateway) *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Name:                          listenerName(g),
+		Address:                       socketAddress(g.ListenAddress(), g.GetPort()),
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
+		FilterChains: []*listenerv3.FilterChain{{
+			TransportSocketConnectTimeout: seconds(10),
+			TransportSocket:               transportSocket(serverTLS(g.CertificateName())),
+			Filters:                       []*listenerv3.Filter{connectionManager(connections(g))},
+		}},
+	}
+}
+
+// connectionBuffer bounds what one connection buffers. Bodies are bounded by the routes' own limit, which is larger.
+const connectionBuffer = 32 << 10
+
+func connectionManager(m *hcmv3.HttpConnectionManager) *listenerv3.Filter {
+	return &listenerv3.Filter{
+		Name:       "envoy.filters.network.http_connection_manager",
+		ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: pack(m)},
+	}
+}
+
+// serverTLS takes the certificate from SDS: a new one changes no listener.
+func serverTLS(certificate string) *tlsv3.DownstreamTlsContext {
+	return &tlsv3.DownstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
+		AlpnProtocols: []string{"h2", "http/1.1"},
+		TlsParams:     tlsVersions(),
+		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{{
+			Name: secretName(certificate), SdsConfig: ads(),
+		}},
+	}}
+}
+
+// ads says that a resource comes over the stream that the bootstrap opens.
+func ads() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+	}
+}
+
+func socketAddress(address string, port uint32) *corev3.Address {
+	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
+		Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: port},
+	}}}
+}

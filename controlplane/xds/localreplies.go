@@ -1,0 +1,128 @@
+package xds
+
+import (
+	"fmt"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// A localReply is how an error that Envoy makes itself is shown to the client.
+type localReply struct {
+	filter     *accesslogv3.AccessLogFilter
+	status     uint32 // 0: as Envoy made it
+	retryAfter string
+	message    string
+	errorType  string
+	code       string
+}
+
+// localReplies turns every error that Envoy makes itself into OpenAI's. The first that matches is taken. What decides is
+// the detail or the flag of a reply wherever there is one, because a bare status also matches what the ext_proc service
+// answers with, which must not be touched.
+func localReplies() *hcmv3.LocalReplyConfig {
+	const (
+		clients = "invalid_request_error"
+		ours    = "server_error"
+	)
+	replies := []localReply{
+		{filter: cel("response.code_details.startsWith('ext_proc_') || response.code_details.startsWith('mismatch_between_content_length')"),
+			status: 503, errorType: ours, code: "gateway_unavailable", message: "The gateway is temporarily unavailable. Please retry."},
+		{filter: cel("response.code_details == 'request_payload_too_large' || response.code_details == 'body_size_limit_exceeded'"),
+			errorType: clients, code: "request_too_large", message: "Request body too large."},
+		{filter: status(431, "local_reply.headers"),
+			errorType: clients, code: "headers_too_large", message: "Request headers too large."},
+		{filter: cel("response.code_details == 'overload'"), retryAfter: "1",
+			errorType: ours, code: "overloaded", message: "The gateway is overloaded. Please retry."},
+		{filter: cel("response.code_details == 'local_rate_limited'"), status: 429, retryAfter: "1",
+			errorType: "requests", code: "rate_limit_exceeded", message: "Too many requests from this address. Please retry."},
+		{filter: cel("response.code_details == 'response_payload_too_large'"), status: 502,
+			errorType: ours, code: "upstream_response_too_large", message: "The provider's answer is larger than the gateway can hold."},
+		{filter: cel("response.code_details == 'upgrade_failed'"),
+			errorType: clients, code: "upgrade_not_supported", message: "Protocol upgrades are not supported."},
+		{filter: flags("NR"),
+			errorType: clients, code: "unknown_url", message: "Invalid URL (%REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%)"},
+		{filter: flags("UT", "SI", "DT", "UMSDR"), status: 504,
+			errorType: ours, code: "upstream_timeout", message: "The provider did not answer in time."},
+		{filter: flags("UH", "NC", "NFCF", "UO", "UF", "UC", "UR", "LR", "UPE"), status: 503,
+			errorType: ours, code: "upstream_unavailable", message: "The provider is unavailable."},
+		{filter: status(426, "local_reply.upgrade"),
+			errorType: clients, code: "upgrade_required", message: "HTTP/1.1 or HTTP/2 is required."},
+		// The flag of a protocol error is not set yet where these are made, so the status has to do.
+		{filter: cel("response.code == 400 && !response.code_details.startsWith('" + envoy.ImmediateDetailPrefix + "')"),
+			errorType: clients, code: "bad_request", message: "Malformed HTTP request."},
+		{filter: status(408, "local_reply.timeout"),
+			errorType: clients, code: "request_timeout", message: "The request was not received in time."},
+	}
+	config := &hcmv3.LocalReplyConfig{}
+	for _, r := range replies {
+		config.Mappers = append(config.Mappers, r.mapper())
+	}
+	return config
+}
+
+func (r localReply) mapper() *hcmv3.ResponseMapper {
+	body, err := structpb.NewStruct(errorBody(r.message, r.errorType, r.code))
+	if err != nil {
+		panic(fmt.Sprintf("the local reply %s: %v", r.code, err)) // strings and nil
+	}
+	m := &hcmv3.ResponseMapper{
+		Filter:       r.filter,
+		HeadersToAdd: []*corev3.HeaderValueOption{requestID()},
+		// The content type becomes application/json by the format.
+		BodyFormatOverride: &corev3.SubstitutionFormatString{
+			Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: body},
+		},
+	}
+	if r.status != 0 {
+		m.StatusCode = wrapperspb.UInt32(r.status)
+	}
+	if r.retryAfter != "" {
+		m.HeadersToAdd = append(m.HeadersToAdd, header("retry-after", r.retryAfter))
+	}
+	return m
+}
+
+// requestID names the answers to requests that were so malformed that Envoy gave them no id.
+func requestID() *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{
+		Header:       &corev3.HeaderValue{Key: "x-request-id", Value: "%UNIQUE_ID%"},
+		AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
+	}
+}
+
+// errorBody is an error in OpenAI's form.
+func errorBody(message, errorType, code string) map[string]any {
+	return map[string]any{"error": map[string]any{"message": message, "type": errorType, "param": nil, "code": code}}
+}
+
+func cel(expression string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
+		ExtensionFilter: &accesslogv3.ExtensionFilter{
+			Name:       "envoy.access_loggers.extension_filters.cel",
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(&celv3.ExpressionFilter{Expression: expression})},
+		},
+	}}
+}
+
+func flags(names ...string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: names},
+	}}
+}
+
+// status matches a status code. Envoy insists on a runtime key that could replace it.
+func status(code uint32, runtimeKey string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+			Op:    accesslogv3.ComparisonFilter_EQ,
+			Value: &corev3.RuntimeUInt32{DefaultValue: code, RuntimeKey: runtimeKey},
+		}},
+	}}
+}

@@ -1,0 +1,120 @@
+package xds
+
+import (
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	priorityv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/router/cluster_specifiers/priority_group/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// routes returns the routes of a gateway. A request matches entry when it arrives, which leads nowhere, so what the
+// ext_proc service did not plan cannot pass. Once it is planned it matches planned, by metadata that only the ext_proc
+// service can write: its path is the provider's by then.
+func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
+	limit := g.RequestLimit()
+	return &routev3.RouteConfiguration{
+		Name: routesName(g),
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name:    "api",
+			Domains: []string{"*"},
+			// The limit holds for the translated body too, which may be longer than what the client sent.
+			RequestBodyBufferLimit: wrapperspb.UInt64(limit + limit/2),
+			Routes:                 []*routev3.Route{b.planned(), entry()},
+		}},
+	}
+}
+
+// entry has to be a route to a cluster and not a direct response, which would not raise the limit of the body.
+func entry() *routev3.Route {
+	return &routev3.Route{
+		Name:  envoy.RouteEntry,
+		Match: prefix("/v1/"),
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: envoy.ClusterDeadEnd},
+			Timeout:          seconds(0),
+		}},
+	}
+}
+
+func (b *builder) planned() *routev3.Route {
+	match := prefix("/")
+	match.DynamicMetadata = []*matcherv3.MetadataMatcher{{
+		Filter: envoy.Metadata,
+		Path: []*matcherv3.MetadataMatcher_PathSegment{{
+			Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: envoy.MetadataKind},
+		}},
+		Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(envoy.KindLLM)}},
+	}}
+	idle := b.longestIdle()
+	return &routev3.Route{
+		Name:                   envoy.RoutePlanned,
+		Match:                  match,
+		RequestHeadersToRemove: []string{"x-request-id", "x-forwarded-proto", "x-forwarded-for", "x-envoy-external-address"},
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			ClusterSpecifier:     planSpecifier(),
+			HostRewriteSpecifier: &routev3.RouteAction_AutoHostRewrite{AutoHostRewrite: wrapperspb.Bool(true)},
+			Timeout:              seconds(0),
+			IdleTimeout:          durationpb.New(max(300*time.Second, idle+time.Minute)),
+			MaxStreamDuration:    &routev3.RouteAction_MaxStreamDuration{MaxStreamDuration: durationpb.New(maxStream)},
+			RetryPolicy:          retryPolicy(idle),
+		}},
+	}
+}
+
+// planSpecifier has Envoy take the clusters of the attempts from a request's own metadata; without it, nowhere.
+func planSpecifier() *routev3.RouteAction_InlineClusterSpecifierPlugin {
+	return &routev3.RouteAction_InlineClusterSpecifierPlugin{InlineClusterSpecifierPlugin: &routev3.ClusterSpecifierPlugin{
+		Extension: &corev3.TypedExtensionConfig{
+			Name: "envoy.router.cluster_specifier_plugin.priority_group",
+			TypedConfig: pack(&priorityv3.PriorityGroupClusterSpecifier{
+				PriorityGroups: []*priorityv3.PriorityGroup{{
+					Name:     "none",
+					Clusters: []*priorityv3.ClusterWeight{{ClusterName: envoy.ClusterDeadEnd, Weight: wrapperspb.UInt32(100)}},
+				}},
+				OverrideMetadataNamespace: envoy.MetadataPlan,
+			}),
+		},
+	}}
+}
+
+// retryPolicy is the floor: the ext_proc service adds to it for each request, by headers, and can take nothing away.
+func retryPolicy(idle time.Duration) *routev3.RetryPolicy {
+	return &routev3.RetryPolicy{
+		RetryOn:               "connect-failure,refused-stream,reset-before-request",
+		NumRetries:            wrapperspb.UInt32(2),
+		PerTryTimeout:         durationpb.New(new(configv1.Timeouts).FirstByteTimeout()),
+		PerTryIdleTimeout:     durationpb.New(idle),
+		RefreshClusterOnRetry: true,
+		RetryBackOff: &routev3.RetryPolicy_RetryBackOff{
+			BaseInterval: durationpb.New(10 * time.Millisecond),
+			MaxInterval:  durationpb.New(50 * time.Millisecond),
+		},
+	}
+}
+
+// maxStream is how long a request may take in all.
+const maxStream = time.Hour
+
+// longestIdle returns the longest silence that any provider or model allows. No header sets it for one request, so
+// Envoy enforces the longest, and shorter ones are the ext_proc service's to enforce.
+func (b *builder) longestIdle() time.Duration {
+	longest := new(configv1.Timeouts).IdleTimeout()
+	for _, p := range b.providers {
+		longest = max(longest, p.GetProvider().GetTimeouts().IdleTimeout())
+	}
+	for _, m := range b.models {
+		longest = max(longest, m.GetTimeouts().IdleTimeout())
+	}
+	return min(longest, maxStream)
+}
+
+func prefix(p string) *routev3.RouteMatch {
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: p}}
+}

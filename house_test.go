@@ -1,0 +1,284 @@
+// Package modelgate_test checks the rules of this codebase that a compiler does not: who imports whom, what every package
+// says of itself, how large files get.
+//
+// What a newcomer gets wrong: an import that the table below does not allow is a question to the design, not to the table.
+package modelgate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/modelgate/modelgate"
+
+// A rule says what the packages that match may import: of this module, and of other modules. Patterns are as for
+// path.Match, and "/..." at the end means the package and all below it. The first rule that matches a package holds.
+type rule struct {
+	packages string
+	ours     []string
+	others   []string // nil: any
+}
+
+var (
+	none     = []string{}
+	protobuf = []string{"google.golang.org/protobuf/..."}
+)
+
+// table is the one place that says which way imports go. Services know domains, domains know formats, formats know bytes.
+var table = []rule{
+	{"cmd/modelgate/...", []string{"..."}, nil},
+	{"test/...", []string{"..."}, nil},
+
+	{"controlplane/xds/...", []string{"api/config/...", "envoy", "internal/provider/...", "internal/secret"}, nil},
+	{"jobsvc/job/...", []string{"api/openai"}, none},
+	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
+	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},
+	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},
+	{"envoy/...", []string{"envoy", "api/config/..."}, nil},
+
+	{"internal/provider", []string{"api/...", "internal/secret"}, nil},
+	{"internal/provider/providertest", []string{"internal/...", "api/..."}, nil},
+	{"internal/provider/all", []string{"internal/provider/..."}, none},
+	{"internal/provider/*", []string{
+		"internal/provider", "internal/provider/openaicompat", "internal/provider/messages", "api/...",
+		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
+	}, nil},
+
+	{"internal/sse", none, []string{"github.com/tidwall/gjson"}},
+	{"internal/eventstream", none, []string{"github.com/aws/aws-sdk-go-v2/..."}},
+	{"internal/id", none, []string{"github.com/oklog/ulid/v2"}},
+	{"internal/secret", none, []string{"golang.org/x/crypto/..."}},
+	{"internal/golden", none, []string{"github.com/google/go-cmp/..."}},
+	{"internal/testenv", []string{"envoy/process"}, none},
+	{"internal/...", []string{"internal/...", "api/...", "envoy"}, nil},
+
+	{"api/openai", none, []string{"github.com/go-json-experiment/json/..."}},
+	{"api/config/...", []string{"api/config/..."}, []string{"google.golang.org/protobuf/...", "sigs.k8s.io/yaml"}},
+	{"api/...", []string{"api/..."}, protobuf},
+}
+
+// pure packages have no clock, context, store or logger.
+var pure = []rule{
+	{packages: "controlplane/xds/...", others: []string{"context", "go.uber.org/zap/...", "go.etcd.io/...", "net/http", "os"}},
+	{packages: "jobsvc/job/...", others: []string{"context", "os"}},
+	{packages: "envoy/bootstrap", others: []string{"context", "go.uber.org/zap/...", "os"}},
+}
+
+// A listed package is what go list says of one.
+type listed struct {
+	Dir          string
+	ImportPath   string
+	Imports      []string
+	GoFiles      []string
+	TestGoFiles  []string
+	XTestGoFiles []string
+}
+
+func (p listed) name() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+}
+
+func (p listed) allFiles() []string {
+	return slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles)
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=Dir,ImportPath,Imports,GoFiles,TestGoFiles,XTestGoFiles", "./...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var all []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.name() == "" {
+			continue
+		}
+		i := slices.IndexFunc(table, func(r rule) bool { return matches(r.packages, p.name()) })
+		if i < 0 {
+			t.Errorf("%s: the table of imports has no rule for this package", p.name())
+			continue
+		}
+		for _, imported := range p.Imports {
+			if !allowed(table[i], imported) {
+				t.Errorf("%s must not import %s", p.name(), imported)
+			}
+		}
+	}
+}
+
+func TestPurePackagesDoNoInputAndOutput(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, r := range pure {
+			for _, imported := range p.Imports {
+				if matches(r.packages, p.name()) && matchesAny(r.others, imported) {
+					t.Errorf("%s is pure and must not import %s", p.name(), imported)
+				}
+			}
+		}
+	}
+}
+
+func allowed(r rule, imported string) bool {
+	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
+		return matchesAny(r.ours, ours)
+	}
+	first, _, _ := strings.Cut(imported, "/")
+	if !strings.Contains(first, ".") { // the standard library
+		return true
+	}
+	return r.others == nil || matchesAny(r.others, imported)
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
+}
+
+func matches(pattern, name string) bool {
+	if pattern == "..." {
+		return true
+	}
+	if prefix, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return name == prefix || strings.HasPrefix(name, prefix+"/")
+	}
+	ok, err := filepath.Match(pattern, name)
+	return err == nil && ok
+}
+
+func TestEveryPackageHasOneComment(t *testing.T) {
+	for _, p := range packages(t) {
+		files := p.GoFiles
+		if len(files) == 0 { // a package that is nothing but tests
+			files = p.allFiles()
+		}
+		var commented []string
+		for _, name := range files {
+			if parse(t, filepath.Join(p.Dir, name)).file.Doc != nil {
+				commented = append(commented, name)
+			}
+		}
+		if len(commented) != 1 && !allGenerated(t, p) {
+			t.Errorf("%s: one file must hold the package comment, not %d %v", p.ImportPath, len(commented), commented)
+		}
+	}
+}
+
+func TestFilesAreWrittenByTheHouseRules(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, name := range p.allFiles() {
+			s := parse(t, filepath.Join(p.Dir, name))
+			if s.generated {
+				continue
+			}
+			at := filepath.Join(p.name(), name)
+			if lines := bytes.Count(s.text, []byte("\n")); lines >= 500 {
+				t.Errorf("%s has %d lines; a file has less than 500", at, lines)
+			}
+			if place := machinePath.FindString(string(s.text)); place != "" {
+				t.Errorf("%s names a place on someone's machine: %s", at, place)
+			}
+			test := strings.HasSuffix(name, "_test.go") || matches("test/...", p.name())
+			for _, found := range forbidden(s, test) {
+				t.Errorf("%s: %s", at, found)
+			}
+		}
+	}
+}
+
+// machinePath is a home or a place of work, written so that it does not match itself.
+var machinePath = regexp.MustCompile(`["'\x60 (](/(?:home|Users|root|work|workspace)/[\w./-]*)`)
+
+// forbidden returns what the file holds that no file may.
+func forbidden(s source, test bool) []string {
+	var found []string
+	// Within a bubble of synctest the clock is not the real one, and Sleep is how it is moved.
+	bubble := slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Name.Name == "init" && n.Recv == nil {
+				found = append(found, "an init function: what runs must be visible where it is called")
+			}
+			if lines := s.lines(n); lines > 60 && !test {
+				found = append(found, "the function "+n.Name.Name+" has more than 60 lines")
+			}
+		case *ast.InterfaceType:
+			if n.Methods.NumFields() >= 5 {
+				found = append(found, "an interface has five methods or more")
+			}
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && n.Sel.Name == "Sleep" && test && !bubble {
+				found = append(found, "time.Sleep in a test: wait for what is to happen")
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// A source is one parsed file.
+type source struct {
+	text      []byte
+	set       *token.FileSet
+	file      *ast.File
+	generated bool
+}
+
+func (s source) lines(n ast.Node) int {
+	return s.set.Position(n.End()).Line - s.set.Position(n.Pos()).Line + 1
+}
+
+func parse(t *testing.T, path string) source {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.ParseComments)
+	require.NoError(t, err)
+	return source{text, set, file, ast.IsGenerated(file)}
+}
+
+func allGenerated(t *testing.T, p listed) bool {
+	return !slices.ContainsFunc(p.GoFiles, func(name string) bool { return !parse(t, filepath.Join(p.Dir, name)).generated })
+}
+
+func TestTheTableRefusesWhatItShould(t *testing.T) {
+	refused := map[string]string{
+		"extproc/exchange":          module + "/controlplane/xds",
+		"internal/provider/openai":  module + "/internal/provider/anthropic",
+		"api/openai":                "github.com/tidwall/gjson",
+		"envoy/process":             module + "/internal/certs",
+		"internal/sse":              module + "/api/openai",
+		"controlplane/xds/listener": module + "/internal/configstore",
+	}
+	for name, imported := range refused {
+		i := slices.IndexFunc(table, func(r rule) bool { return matches(r.packages, name) })
+		require.GreaterOrEqual(t, i, 0, name)
+		require.False(t, allowed(table[i], imported), "%s -> %s", name, imported)
+	}
+}

@@ -1,0 +1,55 @@
+// Package telemetry builds the logger and the registry of metrics of a process.
+//
+// What a newcomer gets wrong: there is no global logger and no global registry. Both are made once, in cmd/modelgate, and
+// passed to what uses them. Secrets are kept out of logs by their type (package secret), not by a filter here.
+package telemetry
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// LogOptions says how much is logged, and how it looks.
+type LogOptions struct {
+	Level  string // debug, info, warn or error
+	Format string // json, or console for people
+}
+
+// NewLogger returns a logger that writes to w, one line for each entry and one Write for each line.
+func NewLogger(w io.Writer, o LogOptions) (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(o.Level)
+	if err != nil {
+		return nil, fmt.Errorf("the log level %q is not debug, info, warn or error", o.Level)
+	}
+	var encoder zapcore.Encoder
+	switch o.Format {
+	case "json":
+		c := zap.NewProductionEncoderConfig()
+		c.TimeKey, c.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
+		encoder = zapcore.NewJSONEncoder(c)
+	case "console":
+		c := zap.NewDevelopmentEncoderConfig()
+		c.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		// Where a line was logged does not help who runs the gateway.
+		c.CallerKey = zapcore.OmitKey
+		encoder = zapcore.NewConsoleEncoder(c)
+	default:
+		return nil, fmt.Errorf("the log format %q is not json or console", o.Format)
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+}
+
+// NewRegistry returns a registry that holds the metrics of the Go runtime and of this process.
+func NewRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return r
+}

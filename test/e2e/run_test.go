@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/test/cases"
+)
+
+func TestCases(t *testing.T) {
+	cases.Run(t, func(t *testing.T, a, b *cases.Vendor) *cases.Gateway {
+		g := startRun(t, t.TempDir())
+		providers, models := cases.Config(a, b)
+		must(t, documents(t, providers, models), "config", "apply", "--data", g.dir, "-f", "-")
+		eventually(t, "configuration in force", func() error { return g.has("smart", "a/gpt-4.1", "b/x") })
+		return g.asCases()
+	})
+}
+
+// TestFirstRequest is the README: start, ask, stop, start again.
+func TestFirstRequest(t *testing.T) {
+	dir := t.TempDir()
+	g := startRun(t, dir)
+	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, g.url)
+	info, err := os.Stat(filepath.Join(dir, "key"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	require.Contains(t, g.output(), "curl", "the first request, to be pasted")
+	require.NotContains(t, g.output(), g.key, "the key is in its file, not in the terminal or the log")
+
+	a := g.asCases().Chat(t, `{"model":"echo/echo","messages":[{"role":"user","content":"hello there"}]}`)
+	require.Equal(t, 200, a.Status, "%s", a.Body)
+	require.Contains(t, string(a.Body), "hello there")
+	streamed := g.asCases().Chat(t, `{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"hello there"}]}`).Events(t)
+	require.Equal(t, "[DONE]", streamed[len(streamed)-1])
+
+	for _, path := range []string{"/healthz", "/readyz"} {
+		status, body := g.adminGet(t, path)
+		require.Equal(t, 200, status, body)
+	}
+	eventually(t, "both requests are counted", func() error {
+		if _, metrics := g.adminGet(t, "/metrics"); !strings.Contains(metrics, `modelgate_requests_total{outcome="finished",provider="echo",status="2xx"} 2`) {
+			return errStill
+		}
+		return nil
+	})
+	g.waitFor(t, `"model":"echo/echo"`)
+
+	made := decode(t, must(t, "", "key", "create", "--data", dir, "--name", "second", "-o", "json"))
+	require.NotEmpty(t, made["id"])
+	second := made["key"].(string)
+	eventually(t, "the new key works", func() error { return g.accepts(second) })
+
+	g.stop(t)
+	again := startRun(t, dir)
+	require.Equal(t, g.key, again.key)
+	require.NoError(t, again.accepts(g.key), "keys survive a restart")
+	require.NoError(t, again.accepts(second))
+	must(t, "", "key", "revoke", "--data", dir, made["id"].(string))
+	eventually(t, "the revoked key is refused", func() error {
+		if err := again.accepts(second); err == nil {
+			return errStill
+		}
+		return nil
+	})
+	require.NoError(t, again.accepts(g.key))
+}
+
+// TestPlainHTTP shows that nothing but HTTPS is served.
+func TestPlainHTTP(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	response, err := http.Get(strings.Replace(g.url, "https://", "http://", 1) + "/v1/models")
+	if err == nil {
+		defer func() { _ = response.Body.Close() }()
+		require.NotEqual(t, 2, response.StatusCode/100)
+	}
+}
