@@ -26,6 +26,9 @@ import (
 // are decided by the last configuration.
 const reconnectDelay = 250 * time.Millisecond
 
+// maxConfig bounds one response of the control plane: a hundred thousand keys are about 30 MB.
+const maxConfig = 256 << 20
+
 // A configClient keeps the configuration that exchanges are decided by equal to what the control plane serves: it is a
 // delta xDS client for resources of our own.
 type configClient struct {
@@ -165,7 +168,7 @@ func (c *configClient) run(ctx context.Context) {
 func (c *configClient) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.client.DeltaAggregatedResources(ctx, grpc.WaitForReady(true))
+	stream, err := c.client.DeltaAggregatedResources(ctx, grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxConfig))
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}

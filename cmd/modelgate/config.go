@@ -46,7 +46,9 @@ func (f adminFlags) client() (*adminapi.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adminapi.NewClient(server, token, &http.Client{Timeout: adminTimeout}), nil
+	// A command makes one request, so there is no connection to keep.
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
+	return adminapi.NewClient(server, token, &http.Client{Timeout: adminTimeout, Transport: transport}), nil
 }
 
 // orFile returns the flag, or what the file of the data folder holds.

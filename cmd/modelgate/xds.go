@@ -5,10 +5,12 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 )
@@ -44,7 +46,8 @@ func (f xdsFlags) dial() (*grpc.ClientConn, error) {
 		}
 		secure = credentials.NewTLS(config)
 	}
-	connection, err := grpc.NewClient(f.Address, grpc.WithTransportCredentials(secure))
+	connection, err := grpc.NewClient(f.Address, grpc.WithTransportCredentials(secure),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the control plane: %w", err)
 	}

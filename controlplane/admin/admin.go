@@ -26,7 +26,7 @@ import (
 
 const (
 	maxBody        = 1 << 20
-	requestTimeout = 10 * time.Second
+	requestTimeout = 5 * time.Second
 )
 
 // A StatusSource says why an object has no effect.
@@ -131,4 +131,15 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 	}
 	return configv1.Kind{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_kind",
 		Message: "There is no such kind of object. The kinds are the paths of " + configv1.KindNames() + ", in the plural and in lower case."}
+}
+
+// objectOf returns the kind and the name that a path is about.
+func objectOf(r *http.Request) (configv1.Kind, string, error) {
+	kind, err := kindOf(r)
+	name := r.PathValue("name")
+	if err == nil && name == "" {
+		err = &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
+			Message: "The path must end with the name of the object."}
+	}
+	return kind, name, err
 }

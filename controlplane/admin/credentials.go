@@ -16,12 +16,12 @@ const createdAt protoreflect.Name = "created_at"
 
 // inherit completes an object that an operator wrote with what only the gateway may write: it is taken from the stored
 // object, which may be nil.
-func (s *server) inherit(o, stored configv1.Object) error {
+func inherit(o, stored configv1.Object) error {
 	if err := inheritKey(o, stored); err != nil {
 		return err
 	}
 	inheritTime(o, stored)
-	return s.inheritCredentials(o, stored)
+	return inheritCredentials(o, stored)
 }
 
 // inheritKey keeps the hash of a key, which says what the key is.
@@ -55,27 +55,29 @@ func inheritTime(o, stored configv1.Object) {
 	}
 }
 
-// inheritCredentials puts the stored sealed credential in the place of a redacted one, and of one in clear that is the
-// same: sealing it again would look like a change.
-func (s *server) inheritCredentials(o, stored configv1.Object) error {
+// inheritCredentials puts the stored sealed credential in the place of a redacted one.
+func inheritCredentials(o, stored configv1.Object) error {
 	for _, c := range configv1.Credentials(o) {
 		was := sealedIn(stored, c.Field)
+		field, problem := "", ""
 		switch source := c.Credential.GetSource().(type) {
 		case *configv1.Credential_Sealed:
-			if source.Sealed != configv1.Redacted {
-				return configv1.Errors{{Object: configv1.Label(o), Field: c.Field + ".sealed", Message: "cannot be written; give the credential as value, env or file"}}
+			field = c.Field + ".sealed"
+			switch {
+			case source.Sealed != configv1.Redacted:
+				problem = "cannot be written; give the credential as value, env or file"
+			case was == "":
+				problem = "is redacted, and no credential is stored that it could stand for; give it as value, env or file"
 			}
-			if was == "" {
-				return configv1.Errors{{Object: configv1.Label(o), Field: c.Field + ".sealed", Message: "is redacted, and no credential is stored that it could stand for; give it as value, env or file"}}
-			}
-			c.Credential.Source = &configv1.Credential_Sealed{Sealed: was}
+			source.Sealed = was
 		case *configv1.Credential_Value:
+			field = c.Field + ".value"
 			if source.Value == configv1.Redacted {
-				return configv1.Errors{{Object: configv1.Label(o), Field: c.Field + ".value", Message: "is redacted; give the credential itself"}}
+				problem = "is redacted; give the credential itself"
 			}
-			if s.opensTo(o, c.Field, was, source.Value) {
-				c.Credential.Source = &configv1.Credential_Sealed{Sealed: was}
-			}
+		}
+		if problem != "" {
+			return configv1.Errors{{Object: configv1.Label(o), Field: field, Message: problem}}
 		}
 	}
 	return nil
@@ -93,12 +95,36 @@ func sealedIn(o configv1.Object, field string) string {
 	return ""
 }
 
-func (s *server) opensTo(o configv1.Object, field, sealed, value string) bool {
+// opened returns a copy of an object with its sealed credentials in clear, as far as they can be opened, so that it can be
+// validated whole: a certificate with its key.
+func (s *server) opened(o configv1.Object) configv1.Object {
+	inClear := proto.Clone(o).(configv1.Object)
+	for _, c := range configv1.Credentials(inClear) {
+		if v, ok := s.open(o, c.Field, c.Credential.GetSealed()); ok {
+			c.Credential.Source = &configv1.Credential_Value{Value: v.Reveal()}
+		}
+	}
+	return inClear
+}
+
+// reuse puts the stored sealed credential in the place of one in clear that is the same. Sealing it again would look like
+// a change.
+func (s *server) reuse(o, stored configv1.Object) {
+	for _, c := range configv1.Credentials(o) {
+		was := sealedIn(stored, c.Field)
+		source, inClear := c.Credential.GetSource().(*configv1.Credential_Value)
+		if v, ok := s.open(o, c.Field, was); ok && inClear && v.Reveal() == source.Value {
+			c.Credential.Source = &configv1.Credential_Sealed{Sealed: was}
+		}
+	}
+}
+
+func (s *server) open(o configv1.Object, field, sealed string) (secret.Value, bool) {
 	if sealed == "" {
-		return false
+		return secret.Value{}, false
 	}
 	v, err := s.config.Sealer.Open(configv1.KindOf(o).Name, o.GetName(), field, sealed)
-	return err == nil && v.Reveal() == value
+	return v, err == nil
 }
 
 // seal replaces every credential in clear.

@@ -29,11 +29,11 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) get(w http.ResponseWriter, r *http.Request) error {
-	kind, err := kindOf(r)
+	kind, name, err := objectOf(r)
 	if err != nil {
 		return err
 	}
-	entry, err := s.config.Store.Get(r.Context(), kind, r.PathValue("name"))
+	entry, err := s.config.Store.Get(r.Context(), kind, name)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) put(w http.ResponseWriter, r *http.Request) error {
-	kind, err := kindOf(r)
+	kind, name, err := objectOf(r)
 	if err != nil {
 		return err
 	}
@@ -53,11 +53,11 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if object.GetName() != r.PathValue("name") {
-		return openai.BadRequest("name", "invalid_object", "The object's name must be that of the path, %q.", r.PathValue("name"))
+	if object.GetName() != name {
+		return openai.BadRequest("name", "invalid_object", "The object's name must be that of the path, %q.", name)
 	}
 	done, err := s.write(r.Context(), false, func(p *plan) error {
-		if err := precondition(r, p.before.Find(kind, object.GetName())); err != nil {
+		if err := precondition(r, p.before.Find(kind, name)); err != nil {
 			return err
 		}
 		return p.put(object)
@@ -70,20 +70,19 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) error {
 		status = http.StatusCreated
 	}
 	// It is shown as this request stored it, also where another has changed it since.
-	return s.writeEntry(w, status, *done.entry(kind, object.GetName()))
+	return s.writeEntry(w, status, *done.entry(kind, name))
 }
 
 func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
-	kind, err := kindOf(r)
+	kind, name, err := objectOf(r)
 	if err != nil {
 		return err
 	}
 	_, err = s.write(r.Context(), false, func(p *plan) error {
-		entry := p.before.Find(kind, r.PathValue("name"))
-		if err := precondition(r, entry); err != nil {
+		if err := precondition(r, p.before.Find(kind, name)); err != nil {
 			return err
 		}
-		return p.remove(kind, r.PathValue("name"))
+		return p.remove(kind, name)
 	})
 	if err != nil {
 		return err

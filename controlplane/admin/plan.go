@@ -33,12 +33,13 @@ func (p *plan) put(written configv1.Object) error {
 	}
 	stored := p.stored(kind, written.GetName())
 	object := proto.Clone(written).(configv1.Object)
-	if err := p.server.inherit(object, stored); err != nil {
+	if err := inherit(object, stored); err != nil {
 		return err
 	}
-	if errs := configv1.Validate(object, p.server.config.Vendors); len(errs) > 0 {
+	if errs := configv1.Validate(p.server.opened(object), p.server.config.Vendors); len(errs) > 0 {
 		return errs
 	}
+	p.server.reuse(object, stored)
 	shown := redacted(object)
 	p.server.seal(object)
 	return p.store(kind, object, stored, shown)

@@ -34,7 +34,8 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 		ServerHeaderTransformation:   hcmv3.HttpConnectionManager_PASS_THROUGH,
 		NormalizePath:                wrapperspb.Bool(true),
 		MergeSlashes:                 true,
-		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_REJECT_REQUEST,
+		// Names of models have slashes, and SDKs escape them. The ext_proc service alone looks at the path.
+		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_KEEP_UNCHANGED,
 		StripPortMode:                &hcmv3.HttpConnectionManager_StripAnyHostPort{StripAnyHostPort: true},
 		// Providers that are reached over TLS refuse :scheme http.
 		SchemeHeaderTransformation: &corev3.SchemeHeaderTransformation{MatchUpstream: true},

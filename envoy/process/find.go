@@ -16,8 +16,9 @@ import (
 // EnvBinary is the environment variable that names the Envoy binary.
 const EnvBinary = "MODELGATE_ENVOY"
 
-// MinVersion is the oldest Envoy that the gateway's wiring is known to work on.
-const MinVersion = "1.38.4"
+// MinVersion is the oldest Envoy that the gateway's wiring works on: the first with the priority_group cluster specifier,
+// which tries the providers of a plan in order.
+const MinVersion = "1.40.0"
 
 const howToGet = `Ways to get Envoy:
   - make envoy, in a clone of this repository, installs bin/envoy

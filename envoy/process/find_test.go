@@ -22,7 +22,7 @@ func TestFindTakesTheFirstPlaceThatIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	named := program(t, filepath.Join(dir, "named"), "1.40.0")
 	variable := program(t, filepath.Join(dir, "variable"), "1.39.3")
-	program(t, filepath.Join(dir, "path"), "1.38.4")
+	program(t, filepath.Join(dir, "path"), "1.40.0")
 	working := program(t, filepath.Join(dir, "work", "bin"), "1.41.0")
 	t.Chdir(filepath.Join(dir, "work"))
 	systemPath := os.Getenv("PATH")

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+const adminToken = "the-token"
+
+type noStatus struct{}
+
+func (noStatus) ObjectError(string, string) string { return "" }
+
+// A cli runs command lines in a folder of files, beside the data folder of an admin API over a real etcd.
+type cli struct {
+	url    string
+	hasher *auth.Hasher
+	store  *configstore.Store
+}
+
+func newCLI(t *testing.T) *cli {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("data", 0o700))
+	root, err := secret.LoadRoot(filepath.Join("data", filePepper))
+	require.NoError(t, err)
+	store := configstore.New(etcdtest.Start(t), func(o configv1.Object) error { return configv1.ValidateStored(o, knownVendor).Err() }, zap.NewNop())
+	c := &cli{hasher: auth.NewHasher(root.KeyPepper()), store: store}
+	server := httptest.NewServer(admin.New(admin.Config{
+		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: knownVendor, Status: noStatus{}, Log: zap.NewNop(),
+	}))
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	c.write(t, "data/"+fileAdmin, server.URL+"\n")
+	c.write(t, "data/"+fileAdminToken, adminToken+"\n")
+	return c
+}
+
+func (c *cli) write(t *testing.T, name, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+}
+
+// run demands the exit code, and returns what was said: to stdout, or to stderr where it failed.
+func (c *cli) run(t *testing.T, exit int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	got := execute(t.Context(), args, &out, &errOut)
+	require.Equal(t, exit, got, "%v\n%s%s", args, out.String(), errOut.String())
+	return out.String(), errOut.String()
+}
+
+const files = `kind: Provider
+name: mine
+vendor: echo
+models:
+- a
+---
+kind: Model
+name: team/best
+targets:
+- provider: mine
+  model: a
+`
+
+func TestConfigOfAGateway(t *testing.T) {
+	c := newCLI(t)
+	c.write(t, "gw.yaml", files)
+
+	out, _ := c.run(t, exitOK, "config", "validate", "gw.yaml")
+	require.Equal(t, "2 objects are valid\n", out)
+	out, errOut := c.run(t, exitFailed, "config", "diff", "-f", "gw.yaml")
+	require.Contains(t, out, "--- /dev/null\n+++ new Provider mine\n@@ -0,0 +1,5 @@\n+kind: Provider\n")
+	require.Contains(t, errOut, errDifferent.Error())
+	out, _ = c.run(t, exitOK, "config", "apply", "-f", "gw.yaml")
+	require.Equal(t, "Provider mine created\nModel team/best created\n", out)
+	out, _ = c.run(t, exitOK, "config", "diff", "-f", "gw.yaml")
+	require.Empty(t, out)
+
+	c.write(t, "gw.yaml", strings.Replace(files, "- a\n", "- b\n", 1))
+	out, _ = c.run(t, exitFailed, "config", "diff", "gw.yaml")
+	require.Contains(t, out, "-- a\n+- b\n")
+	out, _ = c.run(t, exitOK, "config", "apply", "gw.yaml", "--data", "data")
+	require.Equal(t, "Provider mine updated\nModel team/best unchanged\n", out)
+
+	out, _ = c.run(t, exitOK, "config", "get", "providers")
+	require.Equal(t, "kind: Provider\nname: mine\nvendor: echo\nmodels:\n- b\n", out)
+	out, _ = c.run(t, exitOK, "config", "get", "model", "team/best", "-o", "json")
+	require.Contains(t, out, `{"kind":"Model","name":"team/best",`)
+	require.Equal(t, 1, strings.Count(out, "\n"))
+	out, _ = c.run(t, exitOK, "config", "get", "Models", "-o", "name")
+	require.Equal(t, "team/best\n", out)
+
+	_, errOut = c.run(t, exitFailed, "config", "delete", "provider", "mine")
+	require.Contains(t, errOut, "still in use")
+	out, _ = c.run(t, exitOK, "config", "delete", "model", "team/best")
+	require.Equal(t, "Model team/best deleted\n", out)
+	_, errOut = c.run(t, exitFailed, "config", "get", "model", "team/best")
+	require.Equal(t, "modelgate: Model team/best: no such object\n", errOut)
+	out, _ = c.run(t, exitOK, "config", "get", "gateways")
+	require.Empty(t, out)
+}
+
+func TestWhatGetPrintsCanBeAppliedAgain(t *testing.T) {
+	c := newCLI(t)
+	c.write(t, "gw.yaml", files+"---\nkind: Provider\nname: sealed\nvendor: openai\ncredential: {value: sk-upstream}\n")
+	c.run(t, exitOK, "config", "apply", "-f", "gw.yaml")
+	c.run(t, exitOK, "key", "create", "--name", "n")
+	for _, kind := range []string{"providers", "models", "keys"} {
+		out, _ := c.run(t, exitOK, "config", "get", kind)
+		require.NotContains(t, out, "sk-upstream")
+		c.write(t, kind+".yaml", out)
+	}
+	out, _ := c.run(t, exitOK, "config", "apply", "-f", "providers.yaml", "-f", "models.yaml", "keys.yaml")
+	require.Equal(t, 4, strings.Count(out, "unchanged\n"), out)
+}
+
+func TestConfigValidateReportsEverythingAtOnceWithoutAGateway(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("a.yaml", []byte("kind: Provider\nname: a\nvendor: acme\nendpoint: x\n---\nkind: Nothing\n"), 0o600))
+	require.NoError(t, os.WriteFile("b.yaml", []byte("kind: Gateway\nname: g\nport: 1\n---\nkind: Gateway\nname: h\nport: 1\n"), 0o600))
+	c := &cli{}
+	_, errOut := c.run(t, exitFailed, "config", "validate", "a.yaml", "b.yaml")
+	for _, want := range []string{
+		"a.yaml:1: Provider a: vendor:", "a.yaml:1: Provider a: endpoint:", "a.yaml:6: kind:", "Gateway h: port: port 1 is already taken",
+	} {
+		require.Contains(t, errOut, want)
+	}
+	_, errOut = c.run(t, exitFailed, "config", "validate")
+	require.Contains(t, errOut, "at least one file")
+	_, errOut = c.run(t, exitFailed, "config", "validate", "missing.yaml")
+	require.Contains(t, errOut, "missing.yaml")
+}
+
+func TestConfigReadsTheStandardInput(t *testing.T) {
+	c := newCLI(t)
+	c.write(t, "input", files)
+	input, err := os.Open("input")
+	require.NoError(t, err)
+	was := os.Stdin
+	os.Stdin = input
+	t.Cleanup(func() { os.Stdin = was; input.Close() })
+	out, _ := c.run(t, exitOK, "config", "apply", "-f", "-")
+	require.Contains(t, out, "Model team/best created")
+}
+
+func TestFindingTheGateway(t *testing.T) {
+	c := newCLI(t)
+	require.NoError(t, os.Rename("data", "elsewhere"))
+	_, errOut := c.run(t, exitFailed, "config", "get", "keys")
+	require.Contains(t, errOut, "--data or --server")
+	c.run(t, exitOK, "config", "get", "keys", "--data", "elsewhere")
+	_, errOut = c.run(t, exitFailed, "config", "get", "keys", "--server", c.url)
+	require.Contains(t, errOut, "$MODELGATE_TOKEN")
+	c.run(t, exitOK, "config", "get", "keys", "--server", c.url, "--token", adminToken)
+	_, errOut = c.run(t, exitFailed, "config", "get", "keys", "--server", c.url, "--token", "wrong")
+	require.Contains(t, errOut, "Send the admin token")
+	t.Setenv("MODELGATE_TOKEN", adminToken)
+	c.run(t, exitOK, "config", "get", "keys", "--server", c.url+"/")
+	_, errOut = c.run(t, exitFailed, "config", "get", "things", "--server", c.url)
+	require.Contains(t, errOut, `there is no kind "things"`)
+}
+
+func TestKeyLivesFromCreateToRevoke(t *testing.T) {
+	c := newCLI(t)
+	out, _ := c.run(t, exitOK, "key", "create", "--data", "data", "--name", "CI", "--organization", "org", "--model", "openai/*", "--model", "echo/echo", "--expires", "720h", "-o", "json")
+	require.Equal(t, 1, strings.Count(out, "\n"), "one line")
+	var made map[string]string
+	require.NoError(t, json.Unmarshal([]byte(out), &made))
+	require.Len(t, made, 2)
+	require.True(t, auth.CheckFormat(made["key"]))
+
+	entry, err := c.store.Get(t.Context(), configv1.KindOf((*configv1.Key)(nil)), made["id"])
+	require.NoError(t, err)
+	hash := c.hasher.Hash(made["key"])
+	require.Equal(t, hash[:], entry.Object.(*configv1.Key).GetHash())
+
+	out, _ = c.run(t, exitOK, "key", "list")
+	require.Contains(t, out, made["id"])
+	require.Contains(t, out, "openai/*,echo/echo")
+	require.Contains(t, out, "..."+made["key"][len(made["key"])-4:])
+	require.Contains(t, out, "active")
+	require.NotContains(t, out, made["key"])
+
+	out, _ = c.run(t, exitOK, "key", "revoke", made["id"])
+	require.Equal(t, "Key "+made["id"]+" revoked\n", out)
+	out, _ = c.run(t, exitOK, "key", "list", "-o", "name")
+	require.Empty(t, out)
+	_, errOut := c.run(t, exitFailed, "key", "revoke", made["id"])
+	require.Contains(t, errOut, "no such object")
+
+	out, _ = c.run(t, exitOK, "key", "create", "--name", "for people")
+	require.Contains(t, out, "Keep the key now")
+	_, errOut = c.run(t, exitFailed, "key", "create", "--name", "x", "--expires", "soon")
+	require.Contains(t, errOut, "--expires")
+	_, errOut = c.run(t, exitFailed, "key", "create", "--name", "x", "--expires", "2001-01-01T00:00:00Z")
+	require.Contains(t, errOut, "future")
+	c.run(t, exitUsage, "key", "create")
+}

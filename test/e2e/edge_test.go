@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEnvoysOwnErrors holds that every error which Envoy makes by itself is OpenAI's JSON, names the request, and says
+// what to change.
+func TestEnvoysOwnErrors(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	chat := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + g.key + "\r\nContent-Type: application/json\r\n"
+	big := 33 << 20
+	for _, c := range []struct {
+		name, request string
+		status        int
+		code          string
+	}{
+		{"33 MiB, announced", chat + fmt.Sprintf("Content-Length: %d\r\n\r\n", big), 413, "request_too_large"},
+		{"33 MiB, in chunks", chat + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", 1<<20, strings.Repeat(" ", 1<<20)), 33) + "0\r\n\r\n", 413, "request_too_large"},
+		{"a header bomb", chat + "X-Bomb: " + strings.Repeat("b", 40<<10) + "\r\n\r\n", 431, "headers_too_large"},
+		{"many headers", chat + strings.Repeat("X-B: b\r\n", 200) + "\r\n", 431, "headers_too_large"},
+		{"no host", "GET /v1/models HTTP/1.1\r\n\r\n", 400, "bad_request"},
+		{"not HTTP", "HELLO\r\n\r\n", 400, "bad_request"},
+		{"HTTP/1.0", "GET /v1/models HTTP/1.0\r\n\r\n", 426, "upgrade_required"},
+		{"a header with an underscore", "GET /v1/models HTTP/1.1\r\nHost: x\r\nX_Internal: 1\r\n\r\n", 400, "bad_request"},
+		{"a websocket", "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 403, ""},
+		{"a path outside of /v1", "GET /etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", 404, "unknown_url"},
+		{"a path that climbs", "GET /v1/../admin/v1/keys HTTP/1.1\r\nHost: x\r\n\r\n", 404, "unknown_url"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			status, header, body := g.raw(t, c.request)
+			require.Equal(t, c.status, status, "%s", body)
+			require.Equal(t, "application/json", header.Get("Content-Type"))
+			e := decode(t, body)["error"].(map[string]any)
+			require.NotEmpty(t, e["message"])
+			require.Contains(t, e, "param")
+			require.NotEmpty(t, e["type"])
+			if c.code != "" {
+				require.Equal(t, c.code, e["code"])
+			}
+			require.NotEmpty(t, header.Get("X-Request-Id"))
+		})
+	}
+}
+
+// raw sends bytes over TLS, as no client library would, and reads one answer.
+func (g *gateway) raw(t *testing.T, request string) (int, http.Header, string) {
+	t.Helper()
+	config := g.client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", strings.TrimPrefix(g.url, "https://"), config)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	go func() { _, _ = conn.Write([]byte(request)) }() // the answer may come before all is written
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	var b strings.Builder
+	_, err = bufio.NewReader(response.Body).WriteTo(&b)
+	require.NoError(t, err)
+	return response.StatusCode, response.Header, b.String()
+}
+
+// TestModelsByEscapedName is how new SDKs ask for a model whose name has a slash.
+func TestModelsByEscapedName(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	status, err := g.get("/v1/models/echo%2Fecho", g.key)
+	require.NoError(t, err)
+	require.Equal(t, 200, status)
+}
+
+// TestUnreachableProvider covers what Envoy answers where no provider can be reached in time.
+func TestUnreachableProvider(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	require.NoError(t, err)
+	defer func() { _ = silent.Close() }()
+	must(t, fmt.Sprintf(`
+kind: Provider
+name: gone
+vendor: openai
+endpoint: http://127.0.0.1:%d
+---
+kind: Provider
+name: silent
+vendor: openai
+endpoint: http://%s
+timeouts: {first_byte: 0.2s}
+---
+kind: Model
+name: rescued
+targets: [{provider: gone, model: x}, {provider: silent, model: x, priority: 1}, {provider: echo, model: echo, priority: 2}]
+timeouts: {first_byte: 0.2s}
+`, freePort(t), silent.Addr()), "config", "apply", "--data", g.dir, "-f", "-")
+	eventually(t, "configuration in force", func() error { return g.has("gone/x", "silent/x", "rescued") })
+	for _, c := range []struct {
+		model  string
+		status int
+		code   string
+	}{
+		{"gone/x", 503, "upstream_unavailable"},
+		{"silent/x", 504, "upstream_timeout"},
+	} {
+		status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"`+c.model+`","messages":[{"role":"user","content":"hi"}]}`)
+		require.NoError(t, err)
+		require.Equal(t, c.status, status, body)
+		require.Equal(t, c.code, decode(t, body)["error"].(map[string]any)["code"])
+	}
+	status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"rescued","messages":[{"role":"user","content":"hi"}]}`)
+	require.NoError(t, err)
+	require.Equal(t, 200, status, body)
+}
+
+// TestStopDrains holds that a stream in flight is finished, not cut, when the gateway is told to stop.
+func TestStopDrains(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	stream := g.openStream(t, 1<<20)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		g.stop(t)
+	}()
+	g.waitFor(t, "stopping")
+	require.NoError(t, drain(stream))
+	<-stopped
+	require.NoError(t, g.err)
+}

@@ -1,0 +1,259 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/fakeprovider"
+	"github.com/modelgate/modelgate/internal/testenv"
+)
+
+// A split is the gateway as processes of their own: two control planes on one etcd, one ext_proc service, one Envoy.
+type split struct {
+	*gateway
+	t       *testing.T
+	etcd    *etcdtest.Server
+	planes  [2]*process
+	extproc *process
+	envoy   *exec.Cmd
+	port    int
+}
+
+// startSplit starts the parts with a provider "echo" and a key. The first control plane is the one that Envoy and the
+// ext_proc service are connected to.
+func startSplit(t *testing.T) *split {
+	dir, err := os.MkdirTemp("", "mg") // a test's own folder is too long for sockets
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &split{gateway: &gateway{dir: dir}, t: t, etcd: etcdtest.New(t), port: freePort(t)}
+	for i := range s.planes {
+		s.planes[i] = s.startPlane(i)
+	}
+	s.configure()
+	s.startExtProc()
+	s.startEnvoy()
+	s.awaitService()
+	return s
+}
+
+func (s *split) socket(name string) string { return "unix://" + filepath.Join(s.dir, name+".sock") }
+
+// admins are the addresses of the control planes' admin API, as the control planes log them.
+func (s *split) startPlane(i int) *process {
+	p := launch(s.t, nil, "controlplane", "--etcd-endpoints", s.etcd.Endpoint(),
+		"--listen", s.socket(fmt.Sprintf("xds%d", i)), "--admin", "127.0.0.1:0",
+		"--pepper", filepath.Join(s.dir, "pepper"), "--admin-token", filepath.Join(s.dir, "admin-token"))
+	p.waitFor(s.t, "control plane started")
+	return p
+}
+
+// adminURL reads the address of a process's admin server from its log.
+func adminURL(t *testing.T, p *process) string {
+	t.Helper()
+	for line := range strings.SplitSeq(p.output(), "\n") {
+		if _, rest, ok := strings.Cut(line, `"admin":"`); ok {
+			address, _, _ := strings.Cut(rest, `"`)
+			return "http://" + address
+		}
+	}
+	t.Fatalf("no admin address in %s", p.output())
+	return ""
+}
+
+// configure stores a gateway, its certificate, the provider and a key, through either control plane.
+func (s *split) configure() {
+	t := s.t
+	pair, err := certs.Ensure(s.dir, []string{"127.0.0.1"}, time.Now())
+	require.NoError(t, err)
+	s.client = clientFor(t, filepath.Join(s.dir, certs.FileCA))
+	s.url = fmt.Sprintf("https://127.0.0.1:%d", s.port)
+	s.admin = adminURL(t, s.planes[0])
+	echo := httptest.NewServer(fakeprovider.Handler())
+	t.Cleanup(echo.Close)
+
+	objects := []configv1.Object{
+		&configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: echo.URL, Models: []string{"echo"}},
+		&configv1.Certificate{Name: "default", Chain: string(pair.Certificate),
+			PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}}},
+		&configv1.Gateway{Name: "default", Address: "127.0.0.1", Port: uint32(s.port)},
+	}
+	for _, o := range objects {
+		y, err := configv1.MarshalYAML(o)
+		require.NoError(t, err)
+		must(t, string(y), append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
+	}
+	s.key = decode(t, must(t, "", append([]string{"key", "create", "--name", "test", "-o", "json"}, s.at(0)...)...))["key"].(string)
+}
+
+// at are the flags that name a control plane.
+func (s *split) at(plane int) []string {
+	return []string{"--server", adminURL(s.t, s.planes[plane]), "--token", s.file(s.t, "admin-token")}
+}
+
+func (s *split) startExtProc() {
+	s.extproc = launch(s.t, nil, "extproc", "--listen", s.socket("extproc"), "--admin", "127.0.0.1:0", "--xds-address", s.socket("xds0"))
+	s.extproc.waitFor(s.t, "configuration received")
+}
+
+// startEnvoy starts Envoy as an operator does, with the bootstrap that the binary prints.
+func (s *split) startEnvoy() {
+	text := must(s.t, "", "envoy", "bootstrap", "--xds-address", s.socket("xds0"), "--extproc", s.socket("extproc"),
+		"--admin-socket", filepath.Join(s.dir, "envoy-admin.sock"))
+	path := filepath.Join(s.dir, "envoy.yaml")
+	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
+	s.envoy = exec.Command(testenv.Envoy(s.t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
+	s.envoy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	require.NoError(s.t, s.envoy.Start())
+	s.t.Cleanup(s.killEnvoy)
+}
+
+func (s *split) killEnvoy() {
+	if s.envoy != nil {
+		_ = s.envoy.Process.Kill()
+		_ = s.envoy.Wait()
+		s.envoy = nil
+	}
+}
+
+// awaitService waits until a chat completion succeeds.
+func (s *split) awaitService() {
+	s.t.Helper()
+	eventually(s.t, "service", func() error { return s.chat() })
+}
+
+// chat asks for a chat completion of the built-in provider.
+func (s *split) chat() error {
+	status, body, err := s.post("/v1/chat/completions", s.key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", status, body)
+	}
+	return err
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func TestSplit(t *testing.T) {
+	s := startSplit(t)
+	t.Run("both control planes say the same", s.twoPlanes)
+	t.Run("the ext_proc service is killed", s.extprocKilled)
+	t.Run("a control plane is killed", s.planeKilled)
+	t.Run("garbage in etcd", s.garbage)
+	t.Run("etcd stops", s.etcdStops)
+}
+
+func (s *split) twoPlanes(t *testing.T) {
+	for i := range s.planes {
+		out := must(t, "", append([]string{"config", "get", "providers", "-o", "name"}, s.at(i)...)...)
+		require.Contains(t, out, "echo")
+		eventually(t, "ready", func() error {
+			response, err := http.Get(adminURL(t, s.planes[i]) + "/readyz")
+			if err == nil {
+				_ = response.Body.Close()
+				if response.StatusCode != 200 {
+					err = errStill
+				}
+			}
+			return err
+		})
+	}
+	// A change through the control plane that serves nobody reaches Envoy and the ext_proc service through the other.
+	must(t, "kind: Model\nname: alias\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
+	eventually(t, "the new model", func() error { return s.has("alias") })
+}
+
+func (s *split) extprocKilled(t *testing.T) {
+	stream := s.openStream(t, 1<<20)
+	defer func() { _ = stream.Body.Close() }()
+	s.extproc.kill()
+	for range 20 {
+		status, body, err := s.post("/v1/chat/completions", s.key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+		require.NoError(t, err)
+		require.Equal(t, 503, status, "fails closed")
+		e := decode(t, body)["error"].(map[string]any)
+		require.Equal(t, "gateway_unavailable", e["code"])
+		status, _, err = s.post("/v1/chat/completions", "none", `{}`)
+		require.NoError(t, err)
+		require.Equal(t, 503, status, "nothing passes unauthenticated")
+	}
+	require.Error(t, drain(stream), "a stream in flight is cut, not completed")
+	s.startExtProc()
+	s.awaitService()
+}
+
+func (s *split) planeKilled(t *testing.T) {
+	s.planes[0].kill()
+	for range 20 {
+		require.NoError(t, s.chat(), "traffic goes on with the last configuration")
+	}
+	s.planes[0] = s.startPlane(0)
+	must(t, "kind: Model\nname: later\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+	eventually(t, "the new model", func() error { return s.has("later") })
+	require.NoError(t, s.chat())
+}
+
+func (s *split) garbage(t *testing.T) {
+	etcd := s.etcd.Client(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	before, err := etcd.Get(ctx, "/modelgate/v1/provider/echo")
+	if err == nil && before.Count == 0 {
+		before, err = etcd.Get(ctx, "/modelgate/v1/providers/echo")
+	}
+	require.NoError(t, err)
+	require.EqualValues(t, 1, before.Count)
+	key := string(before.Kvs[0].Key)
+	_, err = etcd.Put(ctx, key, "\x00 not JSON {")
+	require.NoError(t, err)
+	eventually(t, "it is reported", func() error {
+		out, _ := command(t, "", append([]string{"config", "get", "providers", "echo", "-o", "json"}, s.at(0)...)...)
+		if !strings.Contains(out, "error") {
+			return fmt.Errorf("config get printed %s", out)
+		}
+		return nil
+	})
+	for range 10 {
+		require.NoError(t, s.chat(), "the last good one stays")
+	}
+	_, err = etcd.Put(ctx, key, string(before.Kvs[0].Value))
+	require.NoError(t, err)
+}
+
+func (s *split) etcdStops(t *testing.T) {
+	s.etcd.Stop()
+	require.NoError(t, s.chat())
+	s.extproc.kill()
+	s.startExtProc()
+	s.awaitService()
+	s.killEnvoy()
+	s.startEnvoy()
+	s.awaitService()
+	out, err := command(t, "kind: Model\nname: x\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+	require.Error(t, err, "a change is refused, clearly")
+	require.NotEmpty(t, out)
+	s.etcd.Start(t)
+	eventually(t, "changes are taken again", func() error {
+		_, err := command(t, "kind: Model\nname: back\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+		return err
+	})
+	eventually(t, "the new model", func() error { return s.has("back") })
+}
