@@ -31,9 +31,9 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 		PreserveExternalRequestId:    true,
 		AlwaysSetRequestIdInResponse: true,
 
-		ServerHeaderTransformation:   hcmv3.HttpConnectionManager_PASS_THROUGH,
-		NormalizePath:                wrapperspb.Bool(true),
-		MergeSlashes:                 true,
+		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
+		NormalizePath:              wrapperspb.Bool(true),
+		MergeSlashes:               true,
 		// Names of models have slashes, and SDKs escape them. The ext_proc service alone looks at the path.
 		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_KEEP_UNCHANGED,
 		StripPortMode:                &hcmv3.HttpConnectionManager_StripAnyHostPort{StripAnyHostPort: true},

@@ -21,7 +21,7 @@ func program(t *testing.T, dir, version string) string {
 func TestFindTakesTheFirstPlaceThatIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	named := program(t, filepath.Join(dir, "named"), "1.40.0")
-	variable := program(t, filepath.Join(dir, "variable"), "1.39.3")
+	variable := program(t, filepath.Join(dir, "variable"), "1.40.2")
 	program(t, filepath.Join(dir, "path"), "1.40.0")
 	working := program(t, filepath.Join(dir, "work", "bin"), "1.41.0")
 	t.Chdir(filepath.Join(dir, "work"))
@@ -57,7 +57,7 @@ func TestFindRefuses(t *testing.T) {
 
 	old := program(t, filepath.Join(dir, "old"), "1.38.3")
 	_, err := Find(t.Context(), old)
-	require.ErrorContains(t, err, "is Envoy 1.38.3; 1.38.4 or newer is needed")
+	require.ErrorContains(t, err, "is Envoy 1.38.3; 1.40.0 or newer is needed")
 
 	_, err = Find(t.Context(), filepath.Join(dir, "missing"))
 	require.ErrorContains(t, err, "missing")

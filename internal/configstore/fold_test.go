@@ -43,6 +43,7 @@ func TestFoldDeliversAtTheLatestAfterTheDebounce(t *testing.T) {
 			time.Sleep(3 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Equal(t, []delivery{{20 * time.Millisecond, 8}, {41 * time.Millisecond, 15}, {62 * time.Millisecond, 21}}, got)
 		close(events)
 		synctest.Wait()

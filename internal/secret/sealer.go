@@ -43,11 +43,11 @@ func (s *Sealer) Open(kind, name, field, sealed string) (Value, error) {
 	if err != nil || len(b) == 0 || b[0] != sealVersion {
 		return Value{}, ErrUnsealable
 	}
-	clear, err := s.aead.Open(nil, nil, b[1:], place(kind, name, field))
+	opened, err := s.aead.Open(nil, nil, b[1:], place(kind, name, field))
 	if err != nil {
 		return Value{}, ErrUnsealable
 	}
-	return New(string(clear)), nil
+	return New(string(opened)), nil
 }
 
 // place is the associated data: each part with its length before it, so that no two places look the same.
