@@ -100,7 +100,7 @@ func (c *Config) unlisted(name string) (*Provider, string) {
 	if p == nil || p.Config.GetDisabled() {
 		return nil, ""
 	}
-	if p.Config.AllowUnlistedModels != nil && !p.Config.GetAllowUnlistedModels() && !slices.Contains(p.Config.GetModels(), model) {
+	if !p.Config.AllowsUnlisted() && !slices.Contains(p.Config.GetModels(), model) {
 		return nil, ""
 	}
 	return p, model

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 )
@@ -67,14 +68,10 @@ func (x *Exchange) knowsModel(name string) bool {
 }
 
 func (x *Exchange) appendModel(dst []byte, name string) []byte {
-	owner, created := "modelgate", int64(0)
-	if m := x.config.Models[name]; m != nil {
-		if m.GetOwnedBy() != "" {
-			owner = m.GetOwnedBy()
-		}
-		created = m.GetCreatedAt().GetSeconds()
-	} else if p, _ := x.config.unlisted(name); p != nil {
-		owner = p.Config.GetName()
+	m := x.config.Models[name]
+	owner, created := m.Owner(), m.GetCreatedAt().GetSeconds()
+	if m == nil {
+		owner, _, _ = strings.Cut(name, "/") // its provider
 	}
 	dst = append(dst, `{"id":`...)
 	dst = openai.AppendString(dst, name)

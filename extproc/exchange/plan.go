@@ -17,9 +17,6 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// maxAttempts bounds the attempts of a request, the first included.
-const maxAttempts = 5
-
 // A Plan is the attempts that may be made for one request, in order. What it decides never changes; the answers that its
 // attempts led to are kept as they are encoded. It is safe for concurrent use: attempts after the first are encoded on
 // another stream.
@@ -75,7 +72,7 @@ func (x *Exchange) plan(r *openai.ChatRequest) (*Plan, error) {
 		return nil, err
 	}
 	p.Timeout = firstByte(m, p.Targets)
-	p.spread(m.GetRetry())
+	p.spread(m)
 	return p, nil
 }
 
@@ -99,35 +96,20 @@ func (p *Plan) keepAble() error {
 	return nil
 }
 
-// defaultFirstByte is how long an attempt may take to its response headers where nothing else is configured: reasoning
-// models are silent for minutes.
-const defaultFirstByte = 120 * time.Second
-
 // firstByte is how long one attempt may take: what the model says, or the most patient of its providers. Envoy takes one
 // value for all attempts.
 func firstByte(m *configv1.Model, targets []Target) time.Duration {
-	if d := m.GetTimeouts().GetFirstByte(); d != nil {
-		return d.AsDuration()
-	}
 	longest := time.Duration(0)
 	for _, t := range targets {
-		d := defaultFirstByte
-		if c := t.Provider.Config.GetTimeouts().GetFirstByte(); c != nil {
-			d = c.AsDuration()
-		}
-		longest = max(longest, d)
+		longest = max(longest, m.GetTimeouts().Over(t.Provider.Config.GetTimeouts()).FirstByteTimeout())
 	}
 	return longest
 }
 
-// spread turns the targets into attempts: each target once and the last ones again, as the policy allows.
-func (p *Plan) spread(retry *configv1.Retry) {
-	attempts := int(retry.GetMaxAttempts())
-	if attempts == 0 {
-		attempts = max(2, len(p.Targets))
-	}
-	attempts = min(attempts, maxAttempts)
-	several := len(p.Targets) > 1
+// spread turns the targets into attempts: each target once, and then from the first again, as the model allows. Of an
+// unlisted model, m is nil.
+func (p *Plan) spread(m *configv1.Model) {
+	attempts := m.Attempts()
 	for i := 0; len(p.Targets) < attempts; i++ {
 		p.Targets = append(p.Targets, p.Targets[i])
 	}
@@ -140,24 +122,15 @@ func (p *Plan) spread(retry *configv1.Retry) {
 			p.Targets[i].Cluster = envoy.RetryCluster(name)
 		}
 	}
-	p.Retry = retryCodes(retry, several)
-	p.answers = make([]answer, len(p.Targets))
-}
-
-// retryCodes are the statuses that are tried again. A rate limit is only worth another try where another target
-// follows: the same provider would refuse at once.
-func retryCodes(retry *configv1.Retry, several bool) string {
-	if codes := retry.GetStatusCodes(); len(codes) > 0 {
-		s := make([]string, len(codes))
-		for i, c := range codes {
-			s[i] = strconv.Itoa(int(c))
+	p.answers = make([]answer, attempts)
+	var codes []byte
+	for _, status := range m.RetryStatuses() {
+		if len(codes) > 0 {
+			codes = append(codes, ',')
 		}
-		return strings.Join(s, ",")
+		codes = strconv.AppendUint(codes, uint64(status), 10)
 	}
-	if several {
-		return "408,429,500,502,503,504,529"
-	}
-	return "408,500,502,503,504,529"
+	p.Retry = string(codes)
 }
 
 // targets returns the enabled targets of a model: by priority, and by weighted lot within one.
@@ -183,7 +156,7 @@ func (c *Config) targets(m *configv1.Model, random func(n uint32) uint32) []Targ
 func pick(targets []*configv1.Target, random func(n uint32) uint32) int {
 	total, n := uint32(0), 0
 	for n < len(targets) && targets[n].GetPriority() == targets[0].GetPriority() {
-		total += max(1, targets[n].GetWeight())
+		total += targets[n].Share()
 		n++
 	}
 	if n == 1 {
@@ -191,7 +164,7 @@ func pick(targets []*configv1.Target, random func(n uint32) uint32) int {
 	}
 	at := random(total)
 	for i := range n {
-		w := max(1, targets[i].GetWeight())
+		w := targets[i].Share()
 		if at < w {
 			return i
 		}

@@ -49,23 +49,23 @@ func TestTargetsAreDrawnByPriorityAndWeight(t *testing.T) {
 func TestSpread(t *testing.T) {
 	c := testProviders("a", "b")
 	a, b := Target{Provider: c.Providers["a"]}, Target{Provider: c.Providers["b"]}
+	two := []*configv1.Target{{Provider: "a"}, {Provider: "b"}}
 	for _, test := range []struct {
 		name    string
 		targets []Target
-		retry   *configv1.Retry
+		model   *configv1.Model
 		want    string
 		codes   string
 	}{
-		{"one target is tried twice, but not after a rate limit", []Target{a}, nil, "a/first a/retry", "408,500,502,503,504,529"},
-		{"two targets, one attempt each", []Target{a, b}, nil, "a/first b/retry", "408,429,500,502,503,504,529"},
-		{"one attempt", []Target{a, b}, &configv1.Retry{MaxAttempts: 1}, "a/first", "408,429,500,502,503,504,529"},
-		{"more attempts go round", []Target{a, b}, &configv1.Retry{MaxAttempts: 5}, "a/first b/retry a/retry b/retry a/retry", "408,429,500,502,503,504,529"},
-		{"never more than five", []Target{a}, &configv1.Retry{MaxAttempts: 50}, "a/first a/retry a/retry a/retry a/retry", "408,500,502,503,504,529"},
-		{"statuses of the operator's", []Target{a}, &configv1.Retry{StatusCodes: []uint32{418, 503}}, "a/first a/retry", "418,503"},
+		{"an unlisted model is tried twice, but not after a rate limit", []Target{a}, nil, "a/first a/retry", "408,500,502,503,504,529"},
+		{"two targets, one attempt each", []Target{a, b}, &configv1.Model{Targets: two}, "a/first b/retry", "408,429,500,502,503,504,529"},
+		{"one attempt", []Target{a, b}, &configv1.Model{Targets: two, Retry: &configv1.Retry{MaxAttempts: 1}}, "a/first", "408,429,500,502,503,504,529"},
+		{"more attempts go round", []Target{a, b}, &configv1.Model{Targets: two, Retry: &configv1.Retry{MaxAttempts: 5}}, "a/first b/retry a/retry b/retry a/retry", "408,429,500,502,503,504,529"},
+		{"statuses of the operator's", []Target{a}, &configv1.Model{Retry: &configv1.Retry{StatusCodes: []uint32{418, 503}}}, "a/first a/retry", "418,503"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &Plan{Targets: test.targets}
-			p.spread(test.retry)
+			p.spread(test.model)
 			var clusters []string
 			for _, target := range p.Targets {
 				clusters = append(clusters, target.Cluster)
@@ -79,9 +79,9 @@ func TestSpread(t *testing.T) {
 func TestFirstByteIsTheModelsOrThatOfTheMostPatientProvider(t *testing.T) {
 	c := testProviders("a", "b")
 	targets := []Target{{Provider: c.Providers["a"]}, {Provider: c.Providers["b"]}}
-	require.Equal(t, defaultFirstByte, firstByte(nil, targets))
+	require.Equal(t, 2*time.Minute, firstByte(nil, targets))
 	c.Providers["a"].Config.Timeouts = &configv1.Timeouts{FirstByte: durationpb.New(time.Second)}
-	require.Equal(t, defaultFirstByte, firstByte(nil, targets), "b has the default")
+	require.Equal(t, 2*time.Minute, firstByte(nil, targets), "b has the default")
 	c.Providers["b"].Config.Timeouts = &configv1.Timeouts{FirstByte: durationpb.New(10 * time.Minute)}
 	require.Equal(t, 10*time.Minute, firstByte(nil, targets))
 	m := &configv1.Model{Timeouts: &configv1.Timeouts{FirstByte: durationpb.New(3 * time.Second)}}
