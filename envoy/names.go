@@ -61,7 +61,7 @@ const (
 	ImmediateDetailPrefix = "mg_" // of every reply that the ext_proc service makes itself
 )
 
-// Logs of Envoy's gRPC access log stream.
+// LogRequests names the log of requests in Envoy's gRPC access log stream.
 const LogRequests = "mg"
 
 // FirstCluster is the cluster of a provider's first attempt, which has no upstream filter.

@@ -86,12 +86,15 @@ func (c keyListCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Output != "text" {
 		return printItems(stdout, c.Output, items)
 	}
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tNAME\tHINT\tORGANIZATION\tPROJECT\tMODELS\tEXPIRES\tSTATE") // Flush returns the error
+	rows := []string{"ID\tNAME\tHINT\tORGANIZATION\tPROJECT\tMODELS\tEXPIRES\tSTATE"}
 	for _, item := range items {
 		if key, ok := item.Object.(*configv1.Key); ok {
-			fmt.Fprintln(table, strings.Join(keyRow(key, item.Status, time.Now()), "\t"))
+			rows = append(rows, strings.Join(keyRow(key, item.Status, time.Now()), "\t"))
 		}
+	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	if _, err := fmt.Fprintln(table, strings.Join(rows, "\n")); err != nil {
+		return err
 	}
 	return table.Flush()
 }

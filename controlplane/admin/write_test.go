@@ -3,6 +3,7 @@ package admin_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -213,7 +214,7 @@ func TestLostRacesEndInAConflict(t *testing.T) {
 	handler := admin.New(admin.Config{
 		Store: racing, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: func(string) bool { return true }, Status: b.status, Log: zap.NewNop(),
 	})
-	r := httptest.NewRequest("PUT", "/admin/v1/providers/a", strings.NewReader(`{"name":"a","vendor":"echo"}`))
+	r := httptest.NewRequest(http.MethodPut, "/admin/v1/providers/a", strings.NewReader(`{"name":"a","vendor":"echo"}`))
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)

@@ -49,12 +49,12 @@ func read(path string) (Value, error) {
 }
 
 // create makes the file appear whole or not at all, and never replaces one.
-func create(path string, v Value) error {
+func create(path string, v Value) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".secret-*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
 	_, err = tmp.WriteString(v.Reveal() + "\n")
 	if err == nil {
 		err = tmp.Sync()

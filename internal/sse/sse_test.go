@@ -2,6 +2,7 @@ package sse
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -209,4 +210,4 @@ func cuts(random *rand.Rand, in []byte) [][]byte {
 	return pieces
 }
 
-func sameError(a, b error) bool { return a == b }
+func sameError(a, b error) bool { return errors.Is(a, b) }

@@ -190,8 +190,7 @@ func streamEnds(t *testing.T, g *Gateway) {
 			}
 			panic(http.ErrAbortHandler)
 		})
-		response := open(t, g, ask("a/m"))
-		body := bufio.NewReader(response.Body)
+		body := bufio.NewReader(open(t, g, ask("a/m")))
 		_, err := body.ReadString('\n')
 		require.NoError(t, err)
 		close(begun)
@@ -201,8 +200,8 @@ func streamEnds(t *testing.T, g *Gateway) {
 	})
 }
 
-// open asks for a stream and returns once its headers are there.
-func open(t *testing.T, g *Gateway, body string) *http.Response {
+// open asks for a stream and returns its body once its headers are there.
+func open(t *testing.T, g *Gateway, body string) io.ReadCloser {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+g.Key)
@@ -211,7 +210,7 @@ func open(t *testing.T, g *Gateway, body string) *http.Response {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	require.Equal(t, 200, response.StatusCode)
-	return response
+	return response.Body
 }
 
 func cancel(t *testing.T, g *Gateway) {
@@ -224,11 +223,11 @@ func cancel(t *testing.T, g *Gateway) {
 			<-r.Context().Done()
 			close(gone)
 		})
-		response := open(t, g, hello[:len(hello)-1]+`,"stream":true}`)
-		line, err := bufio.NewReader(response.Body).ReadString('\n')
+		body := open(t, g, hello[:len(hello)-1]+`,"stream":true}`)
+		line, err := bufio.NewReader(body).ReadString('\n')
 		require.NoError(t, err, "the first event comes before the stream ends")
 		require.Contains(t, line, `"content":"x"`)
-		require.NoError(t, response.Body.Close())
+		require.NoError(t, body.Close())
 		select {
 		case <-gone:
 		case <-time.After(soon):

@@ -169,7 +169,7 @@ func (s *split) twoPlanes(t *testing.T) {
 			response, err := http.Get(adminURL(t, s.planes[i]) + "/readyz")
 			if err == nil {
 				_ = response.Body.Close()
-				if response.StatusCode != 200 {
+				if response.StatusCode != http.StatusOK {
 					err = errStill
 				}
 			}

@@ -3,6 +3,7 @@ package providertest
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -112,7 +113,7 @@ func parseResponse(recorded []byte) (*response, error) {
 		return nil, fmt.Errorf("reading the status: %w", err)
 	}
 	header, err := textproto.NewReader(r).ReadMIMEHeader()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("reading the headers: %w", err)
 	}
 	body, err := io.ReadAll(r)
