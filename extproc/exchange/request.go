@@ -15,7 +15,8 @@ import (
 // is removed: cookies, keys, SDK telemetry and addresses are not the provider's business.
 var kept = map[string]bool{
 	"content-type": true, "content-length": true, "accept": true, "transfer-encoding": true,
-	"x-request-id": true, // removed by the route, after Envoy has logged it
+	// The route removes these, after Envoy has logged them.
+	"x-request-id": true, "x-forwarded-for": true, "x-forwarded-proto": true, "x-envoy-external-address": true,
 }
 
 // RequestHeaders takes the headers of a request. It decides what can be decided before a body is read.
@@ -87,7 +88,7 @@ func (x *Exchange) awaitChat(h Headers, end bool) Reply {
 	x.record.ID = x.env.NewID()
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
 	for i := range h {
-		if name := h[i].Name; name[0] != ':' && !kept[name] && !strings.HasPrefix(name, "x-envoy-") && !strings.HasPrefix(name, "x-forwarded-") {
+		if name := h[i].Name; name[0] != ':' && !kept[name] {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}

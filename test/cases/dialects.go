@@ -20,7 +20,8 @@ func sameDialectUnary(t *testing.T, g *Gateway) {
 	g.A.Answers(status(200, string(recorded), "Set-Cookie", "vendor=1", "X-Request-Id", "vendor-request", "Openai-Organization", "ours"))
 	a := g.Do(t, "POST", "/v1/chat/completions",
 		`{ "messages":[{"role":"user","content":"\u00fc \ud83d\ude00"}], "model":"a/gpt-4.1", "seed":12345678901, "x_new":{"b":[1.50,2]} }`,
-		"Cookie", "a=b", "X-Stainless-Lang", "go", "OpenAI-Organization", "org-client", "X-Title", "app", "Accept-Encoding", "gzip")
+		"Cookie", "a=b", "X-Stainless-Lang", "go", "OpenAI-Organization", "org-client", "X-Title", "app", "Accept-Encoding", "gzip",
+		"X-Forwarded-Host", "client.test", "X-Envoy-Anything", "1", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	require.Equal(t, 200, a.Status)
 	require.Equal(t, strings.Replace(string(recorded), "gpt-4.5-preview-2025-02-27", "a/gpt-4.1", 1), string(a.Body))
 	require.Equal(t, "application/json", a.Header.Get("Content-Type"))
@@ -37,7 +38,7 @@ func sameDialectUnary(t *testing.T, g *Gateway) {
 	require.Equal(t, `{ "messages":[{"role":"user","content":"\u00fc \ud83d\ude00"}], "model":"gpt-4.1", "seed":12345678901, "x_new":{"b":[1.50,2]} }`, string(asked[0].Body))
 	require.Equal(t, "Bearer "+CredentialA, asked[0].Header.Get("Authorization"))
 	require.EqualValues(t, len(asked[0].Body), asked[0].Length, "not chunked")
-	for _, name := range []string{"Cookie", "X-Stainless-Lang", "Openai-Organization", "X-Title", "X-Request-Id", "X-Forwarded-For", "X-Forwarded-Proto", "Accept-Encoding"} {
+	for _, name := range []string{"Cookie", "X-Stainless-Lang", "Openai-Organization", "X-Title", "X-Request-Id", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Accept-Encoding", "Traceparent"} {
 		require.Empty(t, asked[0].Header.Get(name), name)
 	}
 	for name := range asked[0].Header {

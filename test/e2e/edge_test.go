@@ -135,3 +135,13 @@ func TestStopDrains(t *testing.T) {
 	<-stopped
 	require.NoError(t, g.err)
 }
+
+// TestLargeBodies sends what is just allowed, and gets as much back.
+func TestLargeBodies(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	text := strings.Repeat("x", 31<<20)
+	status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"echo/echo","messages":[{"role":"user","content":"`+text+`"}]}`)
+	require.NoError(t, err)
+	require.Equal(t, 200, status, body[:min(len(body), 500)])
+	require.Greater(t, len(body), len(text))
+}
