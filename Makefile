@@ -30,9 +30,8 @@ run: build $(ENVOY) ## Run the gateway in ./data (ARGS="--listen 127.0.0.1:0")
 test: $(ENVOY) ## Run every test against the real Envoy
 	$(GO) vet ./...
 	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
-	@packages=$$($(GO) list ./... | grep $(WHOLE_SYSTEM)); \
-		[ -z "$$packages" ] || $(TOOL) gotestsum --format testname -- -timeout 45m $$packages
-	@[ ! -x test/sdk/run.sh ] || { $(MAKE) build && test/sdk/run.sh; }
+	test/sdk/setup.sh
+	$(TOOL) gotestsum --format testname -- -timeout 45m -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
 
 lint: ## Run the linters
 	$(TOOL) golangci-lint run ./...
