@@ -31,7 +31,6 @@ type target struct {
 	provider string
 	endpoint provider.Endpoint
 	connect  time.Duration
-	outlier  *clusterv3.OutlierDetection
 	tls      *tlsv3.UpstreamTlsContext // nil: none
 }
 
@@ -62,9 +61,6 @@ func (b *builder) target(p *configv1.Provider) (target, error) {
 		return target{}, err
 	}
 	t := target{provider: p.GetName(), endpoint: endpoint, connect: p.GetTimeouts().ConnectTimeout()}
-	if t.outlier, err = outlierDetection(p.GetOutlierDetection()); err != nil {
-		return target{}, err
-	}
 	if endpoint.TLS {
 		if t.tls, err = b.clientTLS(endpoint, p.GetTls()); err != nil {
 			return target{}, err
@@ -88,7 +84,6 @@ func cluster(t target, name string, filters []*hcmv3.HttpFilter) *clusterv3.Clus
 			MaxRequests:        wrapperspb.UInt32(never),
 			MaxRetries:         wrapperspb.UInt32(never),
 		}}},
-		OutlierDetection: t.outlier,
 		TypedExtensionProtocolOptions: map[string]*anypb.Any{
 			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": pack(protocolOptions(t, filters)),
 		},
@@ -146,27 +141,6 @@ func protocolOptions(t target, filters []*hcmv3.HttpFilter) *httpv3.HttpProtocol
 		},
 	}
 	return o
-}
-
-// outlierDetection returns nil where it is turned off.
-func outlierDetection(o *configv1.OutlierDetection) (*clusterv3.OutlierDetection, error) {
-	if err := positive("outlier_detection.base_ejection_time", o.GetBaseEjectionTime()); err != nil {
-		return nil, err
-	}
-	failures, base := o.Ejections(), o.EjectionTime()
-	if failures == 0 {
-		return nil, nil
-	}
-	return &clusterv3.OutlierDetection{
-		Consecutive_5Xx:                wrapperspb.UInt32(failures),
-		ConsecutiveGatewayFailure:      wrapperspb.UInt32(failures),
-		SplitExternalLocalOriginErrors: true,
-		ConsecutiveLocalOriginFailure:  wrapperspb.UInt32(failures),
-		Interval:                       seconds(5),
-		BaseEjectionTime:               durationpb.New(base),
-		MaxEjectionTime:                durationpb.New(max(120*time.Second, base)),
-		MaxEjectionPercent:             wrapperspb.UInt32(50),
-	}, nil
 }
 
 func providerMetadata(name string) *corev3.Metadata {

@@ -117,6 +117,8 @@ func providerErrors(t *testing.T, g *Gateway) {
 		{"nothing", status(500, ``), 500, "server_error", nil, ""},
 		{"an answer that is none", status(200, `<html>oops</html>`), 502, "server_error", "upstream_invalid_response", ""},
 		{"an empty answer", status(200, ``), 502, "server_error", "upstream_invalid_response", ""},
+		{"pitfall 75: an encoding that nobody asked for", status(200, "\x1f\x8b\x08", "Content-Encoding", "gzip"), 502, "server_error", "upstream_invalid_response", ""},
+		{"pitfall 75: the same, on an error", status(500, "\x1f\x8b\x08", "Content-Encoding", "gzip"), 500, "server_error", nil, ""},
 		{"an error with status 200", status(200, `{"error":{"message":"no capacity","type":"server_error"}}`), 500, "server_error", nil, "no capacity"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,6 +132,7 @@ func providerErrors(t *testing.T, g *Gateway) {
 			}
 			require.Contains(t, f.Message, c.contains)
 			require.NotEmpty(t, a.Header.Get("X-Request-Id"))
+			require.Empty(t, a.Header.Get("Content-Encoding"))
 			if c.status == 429 {
 				require.Equal(t, "7", a.Header.Get("Retry-After"), "pitfall 27: the class and the wait are kept")
 				require.Equal(t, "7000", a.Header.Get("Retry-After-Ms"))

@@ -90,18 +90,16 @@ type Provider struct {
 	Headers map[string]string `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Timeouts of requests to this provider.
 	Timeouts *Timeouts `protobuf:"bytes,6,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
-	// Outlier detection: when Envoy stops sending to an address that fails.
-	OutlierDetection *OutlierDetection `protobuf:"bytes,7,opt,name=outlier_detection,json=outlierDetection,proto3" json:"outlier_detection,omitempty"`
 	// Upstream TLS, where the endpoint is not verified by the system's certificate authorities.
-	Tls *UpstreamTLS `protobuf:"bytes,8,opt,name=tls,proto3" json:"tls,omitempty"`
+	Tls *UpstreamTLS `protobuf:"bytes,7,opt,name=tls,proto3" json:"tls,omitempty"`
 	// Models, by the provider's own names, that GET /v1/models lists as "<provider>/<model>".
-	Models []string `protobuf:"bytes,9,rep,name=models,proto3" json:"models,omitempty"`
+	Models []string `protobuf:"bytes,8,rep,name=models,proto3" json:"models,omitempty"`
 	// Whether "<provider>/<anything>" reaches the provider without a Model. Default true.
-	AllowUnlistedModels *bool `protobuf:"varint,10,opt,name=allow_unlisted_models,json=allowUnlistedModels,proto3,oneof" json:"allow_unlisted_models,omitempty"`
+	AllowUnlistedModels *bool `protobuf:"varint,9,opt,name=allow_unlisted_models,json=allowUnlistedModels,proto3,oneof" json:"allow_unlisted_models,omitempty"`
 	// Refuse parameters that the provider cannot honour with a 400 (default), or drop them and name them in a response header.
-	UnsupportedParameters UnsupportedParameters `protobuf:"varint,11,opt,name=unsupported_parameters,json=unsupportedParameters,proto3,enum=modelgate.config.v1.UnsupportedParameters" json:"unsupported_parameters,omitempty"`
+	UnsupportedParameters UnsupportedParameters `protobuf:"varint,10,opt,name=unsupported_parameters,json=unsupportedParameters,proto3,enum=modelgate.config.v1.UnsupportedParameters" json:"unsupported_parameters,omitempty"`
 	// Disabled providers take no requests.
-	Disabled      bool `protobuf:"varint,12,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	Disabled      bool `protobuf:"varint,11,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,13 +172,6 @@ func (x *Provider) GetHeaders() map[string]string {
 func (x *Provider) GetTimeouts() *Timeouts {
 	if x != nil {
 		return x.Timeouts
-	}
-	return nil
-}
-
-func (x *Provider) GetOutlierDetection() *OutlierDetection {
-	if x != nil {
-		return x.OutlierDetection
 	}
 	return nil
 }
@@ -345,7 +336,8 @@ type Timeouts struct {
 	Connect *durationpb.Duration `protobuf:"bytes,1,opt,name=connect,proto3" json:"connect,omitempty"`
 	// Longest time from the complete request to the response headers of one attempt. Default 120 s.
 	FirstByte *durationpb.Duration `protobuf:"bytes,2,opt,name=first_byte,json=firstByte,proto3" json:"first_byte,omitempty"`
-	// Longest silence within a response. Default 120 s.
+	// Longest silence within a response. Default 120 s. Envoy keeps one value for all: the longest that any provider or
+	// model has.
 	Idle          *durationpb.Duration `protobuf:"bytes,3,opt,name=idle,proto3" json:"idle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -402,60 +394,6 @@ func (x *Timeouts) GetIdle() *durationpb.Duration {
 	return nil
 }
 
-type OutlierDetection struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Consecutive 5xx answers after which an address is ejected. Default 5; 0 turns it off.
-	Consecutive_5Xx *uint32 `protobuf:"varint,1,opt,name=consecutive_5xx,json=consecutive5xx,proto3,oneof" json:"consecutive_5xx,omitempty"`
-	// How long an address is ejected the first time. Default 15 s.
-	BaseEjectionTime *durationpb.Duration `protobuf:"bytes,2,opt,name=base_ejection_time,json=baseEjectionTime,proto3" json:"base_ejection_time,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *OutlierDetection) Reset() {
-	*x = OutlierDetection{}
-	mi := &file_api_config_v1_config_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OutlierDetection) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OutlierDetection) ProtoMessage() {}
-
-func (x *OutlierDetection) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OutlierDetection.ProtoReflect.Descriptor instead.
-func (*OutlierDetection) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *OutlierDetection) GetConsecutive_5Xx() uint32 {
-	if x != nil && x.Consecutive_5Xx != nil {
-		return *x.Consecutive_5Xx
-	}
-	return 0
-}
-
-func (x *OutlierDetection) GetBaseEjectionTime() *durationpb.Duration {
-	if x != nil {
-		return x.BaseEjectionTime
-	}
-	return nil
-}
-
 type UpstreamTLS struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// PEM of the certificate authorities to trust instead of the system's.
@@ -468,7 +406,7 @@ type UpstreamTLS struct {
 
 func (x *UpstreamTLS) Reset() {
 	*x = UpstreamTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	mi := &file_api_config_v1_config_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +418,7 @@ func (x *UpstreamTLS) String() string {
 func (*UpstreamTLS) ProtoMessage() {}
 
 func (x *UpstreamTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	mi := &file_api_config_v1_config_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +431,7 @@ func (x *UpstreamTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpstreamTLS.ProtoReflect.Descriptor instead.
 func (*UpstreamTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *UpstreamTLS) GetCa() string {
@@ -531,7 +469,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +481,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +494,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Model) GetName() string {
@@ -617,7 +555,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +567,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +580,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Target) GetProvider() string {
@@ -685,7 +623,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +635,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,7 +648,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Retry) GetMaxAttempts() uint32 {
@@ -752,7 +690,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +702,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +715,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Key) GetName() string {
@@ -872,7 +810,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +822,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +835,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Gateway) GetName() string {
@@ -963,7 +901,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +913,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +926,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Certificate) GetName() string {
@@ -1016,7 +954,7 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc2\x05\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x04\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x1a\n" +
@@ -1025,14 +963,13 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"credential\x18\x04 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
 	"credential\x12D\n" +
 	"\aheaders\x18\x05 \x03(\v2*.modelgate.config.v1.Provider.HeadersEntryR\aheaders\x129\n" +
-	"\btimeouts\x18\x06 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x12R\n" +
-	"\x11outlier_detection\x18\a \x01(\v2%.modelgate.config.v1.OutlierDetectionR\x10outlierDetection\x122\n" +
-	"\x03tls\x18\b \x01(\v2 .modelgate.config.v1.UpstreamTLSR\x03tls\x12\x16\n" +
-	"\x06models\x18\t \x03(\tR\x06models\x127\n" +
-	"\x15allow_unlisted_models\x18\n" +
-	" \x01(\bH\x00R\x13allowUnlistedModels\x88\x01\x01\x12a\n" +
-	"\x16unsupported_parameters\x18\v \x01(\x0e2*.modelgate.config.v1.UnsupportedParametersR\x15unsupportedParameters\x12\x1a\n" +
-	"\bdisabled\x18\f \x01(\bR\bdisabled\x1a:\n" +
+	"\btimeouts\x18\x06 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x122\n" +
+	"\x03tls\x18\a \x01(\v2 .modelgate.config.v1.UpstreamTLSR\x03tls\x12\x16\n" +
+	"\x06models\x18\b \x03(\tR\x06models\x127\n" +
+	"\x15allow_unlisted_models\x18\t \x01(\bH\x00R\x13allowUnlistedModels\x88\x01\x01\x12a\n" +
+	"\x16unsupported_parameters\x18\n" +
+	" \x01(\x0e2*.modelgate.config.v1.UnsupportedParametersR\x15unsupportedParameters\x12\x1a\n" +
+	"\bdisabled\x18\v \x01(\bR\bdisabled\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x18\n" +
@@ -1048,11 +985,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aconnect\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\aconnect\x128\n" +
 	"\n" +
 	"first_byte\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tfirstByte\x12-\n" +
-	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\x9d\x01\n" +
-	"\x10OutlierDetection\x12,\n" +
-	"\x0fconsecutive_5xx\x18\x01 \x01(\rH\x00R\x0econsecutive5xx\x88\x01\x01\x12G\n" +
-	"\x12base_ejection_time\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x10baseEjectionTimeB\x12\n" +
-	"\x10_consecutive_5xx\">\n" +
+	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\">\n" +
 	"\vUpstreamTLS\x12\x0e\n" +
 	"\x02ca\x18\x01 \x01(\tR\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
@@ -1119,47 +1052,44 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(*Provider)(nil),              // 1: modelgate.config.v1.Provider
 	(*Credential)(nil),            // 2: modelgate.config.v1.Credential
 	(*Timeouts)(nil),              // 3: modelgate.config.v1.Timeouts
-	(*OutlierDetection)(nil),      // 4: modelgate.config.v1.OutlierDetection
-	(*UpstreamTLS)(nil),           // 5: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 6: modelgate.config.v1.Model
-	(*Target)(nil),                // 7: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 8: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 9: modelgate.config.v1.Key
-	(*Gateway)(nil),               // 10: modelgate.config.v1.Gateway
-	(*Certificate)(nil),           // 11: modelgate.config.v1.Certificate
-	nil,                           // 12: modelgate.config.v1.Provider.HeadersEntry
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*UpstreamTLS)(nil),           // 4: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 5: modelgate.config.v1.Model
+	(*Target)(nil),                // 6: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 7: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 8: modelgate.config.v1.Key
+	(*Gateway)(nil),               // 9: modelgate.config.v1.Gateway
+	(*Certificate)(nil),           // 10: modelgate.config.v1.Certificate
+	nil,                           // 11: modelgate.config.v1.Provider.HeadersEntry
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	2,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	12, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	11, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	3,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	4,  // 3: modelgate.config.v1.Provider.outlier_detection:type_name -> modelgate.config.v1.OutlierDetection
-	5,  // 4: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
-	0,  // 5: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	13, // 6: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	13, // 7: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	13, // 8: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	13, // 9: modelgate.config.v1.OutlierDetection.base_ejection_time:type_name -> google.protobuf.Duration
-	7,  // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	8,  // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	3,  // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	14, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	14, // 14: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	14, // 15: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	2,  // 16: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	4,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
+	12, // 5: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	12, // 6: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	12, // 7: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	6,  // 8: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	7,  // 9: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	3,  // 10: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	13, // 11: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	13, // 12: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	13, // 13: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	2,  // 14: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -1174,14 +1104,13 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

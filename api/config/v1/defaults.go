@@ -13,8 +13,6 @@ const (
 	defaultConnectTimeout   = 5 * time.Second
 	defaultFirstByteTimeout = 120 * time.Second
 	defaultIdleTimeout      = 120 * time.Second
-	defaultEjections        = 5
-	defaultEjectionTime     = 15 * time.Second
 	defaultOwner            = "modelgate"
 	defaultAddress          = "0.0.0.0"
 	defaultCertificate      = "default"
@@ -49,19 +47,6 @@ func orDefault(d *durationpb.Duration, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d.AsDuration()
-}
-
-// Ejections is the number of consecutive 5xx answers after which an address is ejected; 0 means never.
-func (x *OutlierDetection) Ejections() uint32 {
-	if x == nil || x.Consecutive_5Xx == nil {
-		return defaultEjections
-	}
-	return x.GetConsecutive_5Xx()
-}
-
-// EjectionTime is how long an address is ejected the first time.
-func (x *OutlierDetection) EjectionTime() time.Duration {
-	return orDefault(x.GetBaseEjectionTime(), defaultEjectionTime)
 }
 
 // AllowsUnlisted reports whether "<provider>/<anything>" reaches the provider without a Model.

@@ -84,8 +84,8 @@ func TestParseYAMLNamesFileObjectAndField(t *testing.T) {
 		"no kind":           {"name: a", "f:1: kind: must be one of Provider, Model, Key, Gateway and Certificate"},
 		"unknown kind":      {"kind: provider\nname: a", "f:1: kind: must be one of Provider, Model, Key, Gateway and Certificate"},
 		"never stored kind": {"kind: Settings\nname: a", "f:1: kind: must be one of Provider, Model, Key, Gateway and Certificate"},
-		"unknown field":     {"\n\nkind: Retry\n---\nkind: Provider\nname: a\nurl: x", "f:3: kind: must be one of Provider, Model, Key, Gateway and Certificate\nf:5: Provider a: url: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, outlier_detection, tls, models, allow_unlisted_models, unsupported_parameters and disabled"},
-		"case matters":      {"kind: Provider\nname: a\nVendor: x", "f:1: Provider a: Vendor: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, outlier_detection, tls, models, allow_unlisted_models, unsupported_parameters and disabled"},
+		"unknown field":     {"\n\nkind: Retry\n---\nkind: Provider\nname: a\nurl: x", "f:3: kind: must be one of Provider, Model, Key, Gateway and Certificate\nf:5: Provider a: url: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters and disabled"},
+		"case matters":      {"kind: Provider\nname: a\nVendor: x", "f:1: Provider a: Vendor: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters and disabled"},
 		"in a list":         {"kind: Model\nname: a/b\ntargets:\n- provider: a\n- models: b", "f:1: Model a/b: targets[1].models: unknown field; the fields here are provider, model, weight and priority"},
 		"several at once":   {"kind: Gateway\nname: g\nport: -1\naddress: 5\ntrusted_hops: [1]", "f:1: Gateway g: address: must be a string (put it in quotes)\nf:1: Gateway g: port: must be a whole number from 0 to 4294967295\nf:1: Gateway g: trusted_hops: must be a whole number from 0 to 4294967295"},
 		"duplicate key":     {"# c\n---\nkind: Provider\nname: a\nname: b", `f:3: yaml: unmarshal errors:` + "\n" + `  line 5: key "name" already set in map`},
@@ -102,7 +102,7 @@ func TestParseYAMLNamesFileObjectAndField(t *testing.T) {
 		"map":               {"kind: Provider\nname: a\nheaders: [a]", "f:1: Provider a: headers: must be a mapping from names to strings"},
 		"a scalar":          {"just text", "f:1: must be a mapping of fields"},
 		"not YAML":          {"kind: Provider\n---\nkind: [", "f:3: yaml: line 3: did not find expected node content"},
-		"odd name":          {"kind: Provider\nname: \"a\\nb\"\nx: 1", "f:1: Provider \"a\\nb\": x: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, outlier_detection, tls, models, allow_unlisted_models, unsupported_parameters and disabled"},
+		"odd name":          {"kind: Provider\nname: \"a\\nb\"\nx: 1", "f:1: Provider \"a\\nb\": x: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters and disabled"},
 		"after the end":     {"kind: Key\nname: a\n...\nkind: Nothing", "f:4: kind: must be one of Provider, Model, Key, Gateway and Certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,6 @@ func (v *validator) provider(p *Provider) {
 	}
 	v.headers(p.GetHeaders())
 	v.timeouts(p.GetTimeouts())
-	v.duration("outlier_detection.base_ejection_time", p.GetOutlierDetection().GetBaseEjectionTime())
 	if t := p.GetTls(); t != nil {
 		v.upstreamTLS(t, encrypted)
 	}

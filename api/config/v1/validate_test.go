@@ -85,9 +85,6 @@ func TestValidateProvider(t *testing.T) {
 		"endless": {func(p *configv1.Provider) {
 			p.Timeouts = &configv1.Timeouts{FirstByte: &durationpb.Duration{Seconds: 1 << 40}}
 		}, "timeouts.first_byte"},
-		"no ejection time": {func(p *configv1.Provider) {
-			p.OutlierDetection = &configv1.OutlierDetection{BaseEjectionTime: durationpb.New(0)}
-		}, "outlier_detection.base_ejection_time"},
 		"tls without tls":      {func(p *configv1.Provider) { p.Endpoint, p.Tls = "http://a", &configv1.UpstreamTLS{} }, "tls"},
 		"bad authority":        {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{Ca: "x"} }, "tls.ca"},
 		"server name and port": {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{ServerName: "a:443"} }, "tls.server_name"},
@@ -269,12 +266,8 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, 5*time.Second, p.GetTimeouts().ConnectTimeout())
 	require.Equal(t, 120*time.Second, p.GetTimeouts().FirstByteTimeout())
 	require.Equal(t, 120*time.Second, p.GetTimeouts().IdleTimeout())
-	require.EqualValues(t, 5, p.GetOutlierDetection().Ejections())
-	require.Equal(t, 15*time.Second, p.GetOutlierDetection().EjectionTime())
 	require.True(t, p.AllowsUnlisted())
 	require.False(t, p.DropsUnsupported())
-	off := uint32(0)
-	require.Zero(t, (&configv1.OutlierDetection{Consecutive_5Xx: &off}).Ejections())
 
 	one := &configv1.Model{Targets: make([]*configv1.Target, 1)}
 	require.Equal(t, 2, one.Attempts())
