@@ -13,7 +13,7 @@ WHOLE_SYSTEM := /test/
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-.PHONY: help build envoy run test lint generate fresh clean
+.PHONY: help build envoy run test bench lint generate fresh clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +32,9 @@ test: $(ENVOY) ## Run every test against the real Envoy
 	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
 	test/sdk/setup.sh
 	$(TOOL) gotestsum --format testname -- -timeout 45m -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
+
+bench: build $(ENVOY) ## Measure the gateway beside Envoy alone (writes docs/benchmarks.md)
+	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md
 
 lint: ## Run the linters
 	$(TOOL) golangci-lint run ./...

@@ -55,8 +55,6 @@ const (
 	AttributeClusterName  = "xds.cluster_name"
 	AttributeAttempt      = "upstream.request_attempt_count"
 	AttributeCodeDetails  = "response.code_details"
-	AttributeRequestID    = "request.id"
-	AttributeSource       = "source.address"
 	CodeDetailsUpstream   = "via_upstream"
 	ImmediateDetailPrefix = "mg_" // of every reply that the ext_proc service makes itself
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,15 +16,17 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
-// patience is how long a record of an exchange waits for Envoy's. Envoy flushes its access log every 0.1 s; a record that
-// never comes, because Envoy died, must not be lost.
+// patience is how long a record of an exchange that was cut waits for Envoy's. Envoy flushes its access log every 0.1 s; a
+// record that never comes, because Envoy died, must not be lost.
 const patience = 2 * time.Second
 
-// A journal writes one line for each request. An exchange knows who asked and what was answered; Envoy knows who cut,
-// and of the requests that it answered alone. The two records of one request meet here, by the exchange's id.
+// A journal writes one line for each request. An exchange knows who asked and what was answered. Envoy knows who cut, and
+// of the requests that it answered alone: it sends its record of those only. The two records of one request meet here, by
+// the exchange's id.
 type journal struct {
 	log     *zap.Logger
 	metrics *metrics
+	process string // with which the ids of this process's exchanges begin
 
 	mu      sync.Mutex // guards what follows
 	records map[string]waiting
@@ -44,19 +47,18 @@ type waitingEntry struct {
 type envoyFacts struct {
 	details  string
 	cut      string // who ended it: "client", "provider", or ""
-	sent     uint64
-	duration time.Duration
+	sent     int64
 	attempts int
 }
 
-func newJournal(log *zap.Logger, m *metrics) *journal {
-	return &journal{log: log, metrics: m, records: make(map[string]waiting), entries: make(map[string]waitingEntry)}
+func newJournal(log *zap.Logger, m *metrics, process string) *journal {
+	return &journal{log: log, metrics: m, process: process, records: make(map[string]waiting), entries: make(map[string]waitingEntry)}
 }
 
 // exchange takes the record of an exchange that has ended.
 func (j *journal) exchange(r exchange.Record) {
-	if r.ID == "" {
-		j.write(r, envoyFacts{}) // refused at its headers: Envoy's record has no id to be known by, and adds nothing
+	if r.Outcome != exchange.OutcomeCut && r.Outcome != exchange.OutcomeGateway {
+		j.write(r, envoyFacts{})
 		return
 	}
 	j.mu.Lock()
@@ -88,27 +90,22 @@ func (j *journal) run(ctx context.Context) {
 }
 
 func (j *journal) sweep(now time.Time) {
-	var records []exchange.Record
-	var entries []*accesslogdatav3.HTTPAccessLogEntry
+	var late []exchange.Record
 	j.mu.Lock()
 	for id, w := range j.records {
 		if now.Sub(w.since) >= patience {
-			records = append(records, w.record)
+			late = append(late, w.record)
 			delete(j.records, id)
 		}
 	}
 	for id, w := range j.entries {
 		if now.Sub(w.since) >= patience {
-			entries = append(entries, w.entry)
-			delete(j.entries, id)
+			delete(j.entries, id) // of an exchange that was not cut, and has its line
 		}
 	}
 	j.mu.Unlock()
-	for _, r := range records {
+	for _, r := range late {
 		j.write(r, envoyFacts{})
-	}
-	for _, e := range entries {
-		j.envoyAlone(e)
 	}
 }
 
@@ -132,7 +129,7 @@ func (s *Server) StreamAccessLogs(stream accesslogv3.AccessLogService_StreamAcce
 func (j *journal) envoy(e *accesslogdatav3.HTTPAccessLogEntry) {
 	mg := e.GetCommonProperties().GetMetadata().GetFilterMetadata()[envoy.Metadata].GetFields()
 	id := mg[envoy.MetadataRequest].GetStringValue()
-	if id == "" {
+	if !strings.HasPrefix(id, j.process) {
 		j.envoyAlone(e)
 		return
 	}
@@ -154,8 +151,7 @@ func factsOf(e *accesslogdatav3.HTTPAccessLogEntry) envoyFacts {
 	return envoyFacts{
 		details:  e.GetResponse().GetResponseCodeDetails(),
 		cut:      cutBy(common.GetResponseFlags()),
-		sent:     e.GetResponse().GetResponseBodyBytes(),
-		duration: common.GetDuration().AsDuration(),
+		sent:     int64(e.GetResponse().GetResponseBodyBytes()),
 		attempts: int(common.GetUpstreamRequestAttemptCount()),
 	}
 }
@@ -173,12 +169,9 @@ func cutBy(f *accesslogdatav3.ResponseFlags) string {
 }
 
 // envoyAlone writes a line for a request that no exchange of this process knows: Envoy refused it as malformed or too
-// large, or the process that had it is gone. Those that an exchange refused have its own line.
+// large, or the process that had it is gone.
 func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 	f := factsOf(e)
-	if exchangeAnswered(f.details) {
-		return
-	}
 	status := int(e.GetResponse().GetResponseCode().GetValue())
 	j.metrics.requests.WithLabelValues("", string(exchange.OutcomeGateway), statusClass(status)).Inc()
 	j.log.Info("request",
@@ -189,7 +182,7 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 		zap.String("outcome", string(exchange.OutcomeGateway)),
 		zap.String("details", f.details),
 		zap.String("cut_by", f.cut),
-		zap.Duration("total", f.duration))
+		zap.Duration("total", e.GetCommonProperties().GetDuration().AsDuration()))
 }
 
 func (j *journal) write(r exchange.Record, f envoyFacts) {
@@ -212,7 +205,7 @@ func (j *journal) write(r exchange.Record, f envoyFacts) {
 		zap.Int64("completion_tokens", r.Usage.CompletionTokens),
 		zap.Int64("cached_tokens", r.Usage.CachedTokens),
 		zap.Int64("reasoning_tokens", r.Usage.ReasoningTokens),
-		zap.Uint64("bytes_sent", f.sent),
+		zap.Int64("bytes_sent", max(r.Sent, f.sent)),
 		zap.Duration("total", r.End.Sub(r.Start)),
 	}
 	if !r.FirstByte.IsZero() {

@@ -19,7 +19,7 @@ import (
 
 func testJournal() (*journal, *observer.ObservedLogs) {
 	core, logs := observer.New(zap.InfoLevel)
-	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry())), logs
+	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry()), "p-"), logs
 }
 
 func entry(id, details string, flags *accesslogdatav3.ResponseFlags) *accesslogdatav3.HTTPAccessLogEntry {
@@ -39,8 +39,8 @@ func TestJournalJoinsTheTwoRecordsOfARequest(t *testing.T) {
 	for name, envoyFirst := range map[string]bool{"the exchange's first": false, "Envoy's first": true} {
 		t.Run(name, func(t *testing.T) {
 			j, logs := testJournal()
-			r := exchange.Record{ID: "1", KeyID: "key_1", Provider: "a", Outcome: exchange.OutcomeCut, Status: 200}
-			e := entry("1", "downstream_remote_disconnect", &accesslogdatav3.ResponseFlags{DownstreamConnectionTermination: true})
+			r := exchange.Record{ID: "p-1", KeyID: "key_1", Provider: "a", Outcome: exchange.OutcomeCut, Status: 200}
+			e := entry("p-1", "downstream_remote_disconnect", &accesslogdatav3.ResponseFlags{DownstreamConnectionTermination: true})
 			if envoyFirst {
 				j.envoy(e)
 				require.Zero(t, logs.Len())
@@ -69,19 +69,20 @@ func TestJournalWritesWhatHasNoOtherHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, logs := testJournal()
 		go j.run(t.Context())
-		j.exchange(exchange.Record{Outcome: exchange.OutcomeRejected, Status: 401})
-		require.Equal(t, 1, logs.Len(), "refused at its headers: nothing to wait for")
-		j.envoy(entry("", "mg_unauthorized", nil))
-		require.Equal(t, 1, logs.Len(), "and Envoy's record of it adds nothing")
+		j.exchange(exchange.Record{ID: "p-1", Outcome: exchange.OutcomeFinished})
+		require.Equal(t, 1, logs.Len(), "complete: nothing to wait for")
+		j.envoy(entry("p-1", "via_upstream", &accesslogdatav3.ResponseFlags{DownstreamConnectionTermination: true}))
 		j.envoy(entry("", "request_payload_too_large", nil))
 		require.Equal(t, 2, logs.Len(), "Envoy refused it alone")
 		require.Equal(t, "/v1/x", logs.All()[1].ContextMap()["path"], "without the query")
+		j.envoy(entry("q-1", "ext_proc_error", nil))
+		require.Equal(t, 3, logs.Len(), "of a process that is gone")
 
-		j.exchange(exchange.Record{ID: "lost by Envoy", End: time.Now()})
-		j.envoy(entry("of a process that is gone", "ext_proc_error", nil))
-		require.Equal(t, 2, logs.Len())
+		j.exchange(exchange.Record{ID: "p-2", Outcome: exchange.OutcomeCut, End: time.Now()})
+		require.Equal(t, 3, logs.Len())
 		<-time.After(2 * patience)
 		synctest.Wait()
-		require.Equal(t, 4, logs.Len())
+		require.Equal(t, 4, logs.Len(), "Envoy's half was lost; that of p-1 adds nothing")
+		require.Empty(t, j.entries)
 	})
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
@@ -68,11 +67,6 @@ func statusClass(status int) string {
 		return "none"
 	}
 	return strconv.Itoa(status/100) + "xx"
-}
-
-// exchangeAnswered reports whether an answer was made by an exchange, which has a record of its own.
-func exchangeAnswered(details string) bool {
-	return strings.HasPrefix(details, envoy.ImmediateDetailPrefix)
 }
 
 func cutQuery(path string) string {

@@ -55,12 +55,12 @@ type Server struct {
 
 // New returns a server that is not serving yet.
 func New(o Options) *Server {
-	metrics := newMetrics(o.Registerer)
+	process := newProcessID()
 	s := &Server{
 		log:     o.Logger,
-		env:     exchange.Env{Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs()},
+		env:     exchange.Env{Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process)},
 		config:  newConfigClient(o),
-		journal: newJournal(o.AccessLog, metrics),
+		journal: newJournal(o.AccessLog, newMetrics(o.Registerer), process),
 		grpc:    grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20)),
 	}
 	extprocv3.RegisterExternalProcessorServer(s.grpc, s)
@@ -102,12 +102,16 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// newIDs returns a source of ids of exchanges: a random part for the process, so that a retry which reaches another
-// process finds nothing there, and a count.
-func newIDs() func() string {
+// newProcessID returns what the ids of this process's exchanges begin with. It is random: a retry that reaches another
+// process finds nothing there.
+func newProcessID() string {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
-	process := hex.EncodeToString(random[:]) + "-"
+	return hex.EncodeToString(random[:]) + "-"
+}
+
+// newIDs returns a source of ids of exchanges.
+func newIDs(process string) func() string {
 	var count atomic.Uint64
 	return func() string { return process + strconv.FormatUint(count.Add(1), 36) }
 }

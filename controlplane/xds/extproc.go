@@ -59,15 +59,8 @@ func downstreamExtProc() *extprocv3.ExternalProcessor {
 			AllowEnvoy:      wrapperspb.Bool(true),
 			DisallowIsError: wrapperspb.Bool(true),
 		},
-		MetadataOptions:   metadataOptions(envoy.Metadata, envoy.MetadataPlan),
-		RequestAttributes: []string{envoy.AttributeRequestID, envoy.AttributeSource},
-		ResponseAttributes: []string{
-			envoy.AttributeClusterName,
-			envoy.AttributeAttempt,
-			"xds.cluster_metadata.filter_metadata['" + envoy.Metadata + "']['" + envoy.MetadataProvider + "']",
-			envoy.AttributeCodeDetails,
-			"response.flags",
-		},
+		MetadataOptions:    &extprocv3.MetadataOptions{ReceivingNamespaces: namespaces(envoy.Metadata, envoy.MetadataPlan)},
+		ResponseAttributes: []string{envoy.AttributeClusterName, envoy.AttributeAttempt, envoy.AttributeCodeDetails},
 	}
 }
 
@@ -87,7 +80,10 @@ func upstreamExtProc() *extprocv3.ExternalProcessor {
 			AllowAllRouting: wrapperspb.Bool(true),
 			DisallowIsError: wrapperspb.Bool(true),
 		},
-		MetadataOptions: metadataOptions(envoy.Metadata),
+		MetadataOptions: &extprocv3.MetadataOptions{
+			ForwardingNamespaces: namespaces(envoy.Metadata), // says whose attempt it is
+			ReceivingNamespaces:  namespaces(envoy.Metadata),
+		},
 	}
 }
 
@@ -116,12 +112,8 @@ func extProcService(role string) *corev3.GrpcService {
 	}
 }
 
-// metadataOptions lets the ext_proc service read the namespace of a request's metadata and write those in receive.
-func metadataOptions(receive ...string) *extprocv3.MetadataOptions {
-	return &extprocv3.MetadataOptions{
-		ForwardingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{envoy.Metadata}},
-		ReceivingNamespaces:  &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: receive},
-	}
+func namespaces(names ...string) *extprocv3.MetadataOptions_MetadataNamespaces {
+	return &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: names}
 }
 
 func exactly(s string) *matcherv3.StringMatcher {

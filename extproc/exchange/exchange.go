@@ -98,6 +98,7 @@ func (x *Exchange) immediate(status int, h http.Header, body []byte, details str
 	if id := x.record.RequestID; id != "" {
 		h.Set("X-Request-Id", id)
 	}
+	x.record.Sent = int64(len(body))
 	return Reply{Immediate: &Immediate{Status: status, Header: h, Body: body, Details: details}}
 }
 

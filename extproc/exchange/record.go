@@ -37,6 +37,7 @@ type Record struct {
 	Attempts     int
 	Stream       bool
 	Status       int
+	Sent         int64 // bytes of the answer's body, as handed to Envoy
 	Usage        openai.Usage
 	Outcome      Outcome
 	Error        *openai.Error

@@ -135,6 +135,12 @@ func (x *Exchange) failed(err error, e *openai.Error) {
 
 // ResponseBody takes a piece of an answer's body, or all of it where it is not streamed.
 func (x *Exchange) ResponseBody(piece []byte, end bool) Reply {
+	reply := x.responseBody(piece, end)
+	x.record.Sent += int64(len(reply.Body))
+	return reply
+}
+
+func (x *Exchange) responseBody(piece []byte, end bool) Reply {
 	if x.record.FirstByte.IsZero() {
 		x.record.FirstByte = x.env.Now()
 	}

@@ -70,7 +70,13 @@ func (g *gateway) post(path, key, body string) (int, string, error) {
 // only as it is read.
 func (g *gateway) openStream(t *testing.T, size int) *http.Response {
 	t.Helper()
-	body := `{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("a ", size/2) + `"}]}`
+	return g.openModel(t, "echo/echo", strings.Repeat("a ", size/2))
+}
+
+// openModel asks a model for a stream and reads its first byte.
+func (g *gateway) openModel(t *testing.T, model, text string) *http.Response {
+	t.Helper()
+	body := `{"model":"` + model + `","stream":true,"messages":[{"role":"user","content":"` + text + `"}]}`
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/chat/completions", strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+g.key)

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startTLSMock serves the mock over TLS, as a target would show it, and returns it with a client's endpoint.
+func startTLSMock(t *testing.T, p profile) (*httptest.Server, *endpoint) {
+	t.Helper()
+	m := new(mockServer)
+	a, err := newAnswers(p)
+	require.NoError(t, err)
+	m.current.Store(a)
+	s := httptest.NewTLSServer(m.handler())
+	t.Cleanup(s.Close)
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	require.NoError(t, os.WriteFile(ca, block, 0o600))
+	at, err := newEndpoint(s.URL, ca, "key")
+	require.NoError(t, err)
+	return s, at
+}
+
+func TestRequestBodyHasTheSizeThatWasAskedFor(t *testing.T) {
+	for _, size := range []int{200, 20_000} {
+		for _, stream := range []bool{false, true} {
+			body, err := requestBody("bench/mock", size, stream)
+			require.NoError(t, err)
+			require.Len(t, body, size)
+		}
+	}
+	body, err := requestBody("bench/mock", 0, false)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"model":"bench/mock","messages":[{"role":"user","content":""}]}`, string(body))
+}
+
+func TestAClientKeepsItsConnection(t *testing.T) {
+	_, at := startTLSMock(t, profile{Interval: time.Second, AnswerBytes: 200})
+	c := &client{at: at}
+	defer c.close()
+	body, err := requestBody("mock", 200, false)
+	require.NoError(t, err)
+	require.NoError(t, c.ask(body, time.Minute, discard))
+	first := c.conn
+	require.NotNil(t, first)
+	require.NoError(t, c.ask(body, time.Minute, discard))
+	require.Same(t, first, c.conn)
+}
+
+func TestAnAnswerOtherThan200IsAFailureAndClosesTheConnection(t *testing.T) {
+	_, at := startTLSMock(t, profile{Interval: time.Second})
+	c := &client{at: at}
+	err := c.ask([]byte("not JSON"), time.Minute, discard)
+	require.ErrorContains(t, err, "status 400")
+	require.Nil(t, c.conn)
+}
+
+func TestOpenLoopSendsAllThatIsDue(t *testing.T) {
+	_, at := startTLSMock(t, profile{Interval: time.Second})
+	clients := []*client{{at: at}, {at: at}}
+	for _, c := range clients {
+		defer c.close()
+	}
+	body, err := requestBody("mock", 200, false)
+	require.NoError(t, err)
+	sum := openLoopAt(t.Context(), clients, body, 1000, 50*time.Millisecond)
+	require.Empty(t, sum.failures)
+	require.Len(t, sum.latencies, 50)
+}
+
+// TestStreamsEndWhenTheMockIsTold plays a whole stream: it must not end by itself, and every chunk counts.
+func TestStreamsEndWhenTheMockIsTold(t *testing.T) {
+	s, at := startTLSMock(t, profile{Interval: time.Millisecond, ChunkBytes: 24})
+	seen := make(chan struct{}, 1000)
+	ended := make(chan error, 1)
+	body, err := requestBody("mock", 200, true)
+	require.NoError(t, err)
+	go func() {
+		c := &client{at: at}
+		defer c.close()
+		ended <- c.ask(body, time.Minute, func(r io.Reader) error { return readStream(r, func() { seen <- struct{}{} }) })
+	}()
+	for range 5 {
+		select {
+		case <-seen:
+		case err := <-ended:
+			t.Fatal("the stream ended by itself: ", err)
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+"/profile", strings.NewReader(`{"Interval":1000000}`))
+	require.NoError(t, err)
+	response, err := s.Client().Do(r)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.NoError(t, <-ended)
+}
+
+func TestReadStream(t *testing.T) {
+	const chunk, last, done = `data: {"delta":{"content":"@xx"}}` + "\n\n", `data: {"delta":{"content":"@=3"}}` + "\n\n", "data: [DONE]\n\n"
+	for name, c := range map[string]struct {
+		text string
+		want string // error; empty: none
+	}{
+		"whole":                   {chunk + chunk + last + done, ""},
+		"a chunk is missing":      {chunk + last + done, "2 chunks received, 3 sent, [DONE]: true"},
+		"a chunk too many":        {chunk + chunk + chunk + last + done, "4 chunks received, 3 sent, [DONE]: true"},
+		"no last chunk":           {chunk + done, "1 chunks received, 0 sent, [DONE]: true"},
+		"no end mark":             {chunk + chunk + last, "3 chunks received, 3 sent, [DONE]: false"},
+		"an error in the stream":  {chunk + `data: {"error":{"message":"no"}}` + "\n\n", "1 chunks received, 0 sent, [DONE]: false"},
+		"nothing at all":          {"", "0 chunks received, 0 sent, [DONE]: false"},
+		"an end mark and no more": {done, "0 chunks received, 0 sent, [DONE]: true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range []io.Reader{strings.NewReader(c.text), iotest.OneByteReader(strings.NewReader(c.text))} {
+				err := readStream(r, func() {})
+				if c.want == "" {
+					require.NoError(t, err)
+				} else {
+					require.EqualError(t, err, c.want)
+				}
+			}
+		})
+	}
+	require.ErrorIs(t, readStream(iotest.ErrReader(io.ErrUnexpectedEOF), func() {}), io.ErrUnexpectedEOF)
+}
+
+func TestAwaitAllWaitsForEveryStreamAndNoLonger(t *testing.T) {
+	var s stage
+	s.starting.Add(1)
+	go s.starting.Done()
+	s.awaitAll(t.Context())
+
+	s.starting.Add(1)
+	defer s.starting.Done()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.awaitAll(ctx)
+}
+
+func TestAStreamWhoseTurnDoesNotComeIsGivenUp(t *testing.T) {
+	var s stage // nobody takes its starters
+	s.starting.Add(1)
+	starting, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	require.ErrorIs(t, new(load).stream(starting, nil, &s), errNotStarted)
+	s.awaitAll(t.Context())
+}

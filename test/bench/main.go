@@ -1,0 +1,140 @@
+// Command bench measures what the gateway costs: the complete gateway, and the same Envoy without it, side by side in
+// one run, against a mock provider on loopback.
+//
+// What a newcomer gets wrong: only the differences and ratios within one run carry over to another machine. The mock and
+// the load generator run on the same cores as what they measure; they are processes of their own so that their CPU is
+// not counted, but while they run, what they measure waits.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/modelgate/modelgate/envoy/process"
+)
+
+// The first argument of the processes that this one starts from its own binary.
+const (
+	roleMock = "mock"
+	roleLoad = "load"
+)
+
+// longestRun bounds the whole run, whatever hangs.
+const longestRun = 10 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		log.Fatal("bench: ", err)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 1 && args[0] == roleMock:
+		return serveMock(os.Stdin, os.Stdout)
+	case len(args) == 1 && args[0] == roleLoad:
+		return generate(ctx, os.Stdin, os.Stdout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestRun)
+	defer cancel()
+	return compare(ctx, args, os.Stdout)
+}
+
+// options are the command line.
+type options struct {
+	envoy     string
+	modelgate string
+	quick     bool
+	out       string
+}
+
+func parseOptions(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.StringVar(&o.envoy, "envoy", "", "Envoy binary (default: as for modelgate run)")
+	flags.StringVar(&o.modelgate, "modelgate", "bin/modelgate", "the gateway's binary; empty: measure Envoy alone")
+	flags.BoolVar(&o.quick, "quick", false, "one short pass, to see that everything works: no figures to rely on")
+	flags.StringVar(&o.out, "out", "", "file that the tables are written to as well")
+	err := flags.Parse(args)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	return o, err
+}
+
+// compare measures every scenario on every target and reports.
+func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
+	o, err := parseOptions(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if o.envoy, err = process.Find(ctx, o.envoy); err != nil {
+		return err
+	}
+	setup, err := describe(ctx, o)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "modelgate-bench-")
+	if err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	b := &bench{options: o, dir: dir, progress: log.New(os.Stderr, "", log.Ltime), results: results{}}
+	if b.mock, err = startMock(ctx); err != nil {
+		return err
+	}
+	defer b.mock.stop()
+	if err := b.run(ctx, scenarios(o.quick)); err != nil {
+		return err
+	}
+	text := report(setup, scenarios(o.quick), b.results)
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return err
+	}
+	if o.out == "" {
+		return nil
+	}
+	return os.WriteFile(o.out, []byte(text), 0o644)
+}
+
+// describe says what is measured, and on what machine.
+func describe(ctx context.Context, o options) (setup, error) {
+	s := setup{
+		Date: time.Now().UTC().Format(time.DateOnly), Quick: o.quick, Go: runtime.Version(),
+		Machine: fmt.Sprintf("%d cores, %s/%s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH),
+	}
+	said, err := output(ctx, o.envoy, "--version")
+	if err != nil {
+		return s, err
+	}
+	s.Envoy = envoyVersion(said)
+	if o.modelgate != "" {
+		s.Gateway, err = output(ctx, o.modelgate, "version")
+	}
+	return s, err
+}
+
+// envoyVersion cuts "PATH  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL" down to what follows the commit.
+func envoyVersion(said string) string {
+	_, version, _ := strings.Cut(said, "version: ")
+	_, version, _ = strings.Cut(version, "/")
+	return version
+}

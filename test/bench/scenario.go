@@ -1,0 +1,53 @@
+package main
+
+import "time"
+
+// A scenario is one way of asking, measured on every target.
+type scenario struct {
+	name   string
+	fresh  bool // every pass starts the target anew: what came before must not have grown its heap
+	passes int
+	job    job     // without what differs between targets
+	answer profile // what the mock answers
+}
+
+// Names of the scenarios that the first bars are about.
+const (
+	manySmall    = "200 B, 64 connections"
+	slowStreams  = "2,000 slow streams"
+	crowd        = "5,000 streams at once"
+	openLoop     = "200 requests a second"
+	pacedStreams = "200 streams, a chunk every 40 ms each"
+)
+
+// scenarios returns what is measured, in order. Those that need fresh targets come first.
+func scenarios(quick bool) []scenario {
+	passes, warmup, window := 3, time.Second, 3*time.Second
+	if quick {
+		passes, warmup, window = 1, 300*time.Millisecond, time.Second
+	}
+	requests := func(name string, bytes, connections int) scenario {
+		return scenario{name: name, passes: passes, answer: profile{Interval: time.Second, AnswerBytes: 200}, job: job{
+			BodyBytes: bytes, Connections: connections, Warmup: warmup, Window: window,
+		}}
+	}
+	open := requests(openLoop, 200, 32)
+	open.job.Rate, open.job.Window = 200, 2*window
+	slow := func(name string, passes, streams int, interval time.Duration) scenario {
+		return scenario{name: name, fresh: true, passes: passes, answer: profile{Interval: interval, ChunkBytes: 24}, job: job{
+			BodyBytes: 200, Connections: streams, Stream: true, Warmup: settle, Window: window,
+		}}
+	}
+	paced := slow(pacedStreams, passes, 200, 40*time.Millisecond)
+	paced.fresh = false
+	return []scenario{
+		slow(slowStreams, min(passes, 2), 2000, time.Second),
+		slow(crowd, 1, 5000, 2*time.Second),
+		requests(manySmall, 200, 64),
+		requests("200 B, 1 connection", 200, 1),
+		requests("20 KB, 64 connections", 20_000, 64),
+		requests("20 KB, 1 connection", 20_000, 1),
+		open,
+		paced,
+	}
+}

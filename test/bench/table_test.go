@@ -1,0 +1,100 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/golden"
+)
+
+func TestTableAlignsNumbersToTheRight(t *testing.T) {
+	table := &table{head: []string{"name", "µs", "mixed"}}
+	table.add("a", "12.5", "1")
+	table.add("längst", "-3", "2 KB")
+	table.add("no value", "", "")
+	require.Equal(t, strings.TrimLeft(`
+| name     |   µs | mixed |
+|----------|-----:|-------|
+| a        | 12.5 | 1     |
+| längst   |   -3 | 2 KB  |
+| no value |      |       |
+`, "\n"), table.String())
+}
+
+// canned returns results in which a request costs the Go side the given CPU and a slow stream the given memory.
+func canned(seconds, kb float64, open int) results {
+	r := results{}
+	for _, s := range scenarios(false) {
+		for pass := range s.passes {
+			skew := float64(pass) // the passes differ, so that the median shows
+			alone := &outcome{Seconds: 2, OK: 10_000, P50: 1 + skew, P99: 4 + skew, CPU: map[part]float64{partEnvoy: 0.5}, Others: 0.04}
+			gateway := &outcome{Seconds: 2, OK: 5000, P50: 3 + skew, P99: 9 + skew,
+				CPU: map[part]float64{partEnvoy: 1, partGo: 5000 * seconds}, Others: 0.01}
+			if s.job.Stream {
+				alone.Chunks, gateway.Chunks = 20_000, 20_000
+				alone.Concurrent, gateway.Concurrent = s.job.Connections, min(open, s.job.Connections)
+				alone.Memory = map[part]float64{partEnvoy: 50 * float64(s.job.Connections)}
+				gateway.Memory = map[part]float64{partEnvoy: 80 * float64(gateway.Concurrent), partGo: (kb - 80) * float64(gateway.Concurrent)}
+			}
+			r.add(s.name, targetEnvoy, alone)
+			r.add(s.name, targetGateway, gateway)
+		}
+	}
+	return r
+}
+
+func TestReport(t *testing.T) {
+	s := setup{Date: "2026-11-21", Machine: "2 cores", Go: "go1.26", Gateway: "modelgate v1", Envoy: "1.40.0"}
+	golden.Bytes(t, "testdata/report.md", []byte(report(s, scenarios(false), canned(0.00008, 110, 5000))))
+}
+
+func TestBarsThatAreMissedSaySo(t *testing.T) {
+	for name, c := range map[string]struct {
+		results results
+		missed  []string
+	}{
+		"all hold":                {canned(0.0001, 120, 5000), nil},
+		"too much CPU":            {canned(0.000101, 120, 5000), []string{"CPU of the Go side"}},
+		"too much memory":         {canned(0.0001, 121, 5000), []string{"memory of each"}},
+		"streams are not open":    {canned(0.0001, 120, 4999), []string{"5,000 concurrent"}},
+		"streams fail":            {withFailure(canned(0.0001, 120, 5000), crowd), []string{"5,000 concurrent"}},
+		"slow streams fail":       {withFailure(canned(0.0001, 120, 5000), slowStreams), []string{"memory of each"}},
+		"nothing was measured":    {results{}, nil},
+		"only Envoy was measured": {results{manySmall: {targetEnvoy: {{OK: 1, Seconds: 1}}}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var missed []string
+			for _, row := range barTable(c.results).rows {
+				if row[3] == "**missed**" {
+					missed = append(missed, row[0])
+				}
+				require.Equal(t, len(c.results[manySmall][targetGateway]) == 0, row[3] == "not measured")
+			}
+			require.Len(t, missed, len(c.missed))
+			for i := range missed {
+				require.Contains(t, missed[i], c.missed[i])
+			}
+		})
+	}
+}
+
+func withFailure(r results, scenario string) results {
+	r[scenario][targetGateway][0].Failures = map[string]int{"broken connection": 1}
+	return r
+}
+
+func TestReportOfAQuickRunSaysSo(t *testing.T) {
+	require.Contains(t, report(setup{Quick: true}, scenarios(true), results{}), "nothing here can be relied on")
+	require.NotContains(t, report(setup{}, scenarios(false), results{}), "nothing here can be relied on")
+}
+
+func TestReportOfABusyMachineSaysSo(t *testing.T) {
+	r := canned(0.0001, 120, 5000)
+	require.NotContains(t, report(setup{}, scenarios(false), r), "measure again")
+	r[openLoop][targetEnvoy][1].Others = 0.2
+	text := report(setup{}, scenarios(false), r)
+	require.Contains(t, text, "measure again")
+	require.Contains(t, text, "20 % of the machine's CPU at the worst")
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/template"
+	"time"
+
+	"go.uber.org/zap"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/internal/certs"
+)
+
+// Names of the targets.
+const (
+	targetGateway = "gateway"
+	targetEnvoy   = "Envoy alone"
+)
+
+const (
+	providerName = "bench"
+	// workers is how many threads Envoy has for requests, whatever the machine.
+	workers      = 2
+	readyTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
+)
+
+// A target is something that is measured, while it runs.
+type target struct {
+	name string
+	job  job // what differs between targets
+	stop func() error
+}
+
+// startTarget starts a target that asks the mock at the address, and returns when it answers.
+func startTarget(ctx context.Context, name string, o options, dir, mock string) (*target, error) {
+	start := startEnvoy
+	if name == targetGateway {
+		start = startGateway
+	}
+	t, err := start(ctx, o, dir, mock)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	if err := t.await(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("waiting for %s: %w", name, err), t.stop())
+	}
+	return t, nil
+}
+
+// await asks until there is an answer: a configuration that was applied takes a moment to be in force.
+func (t *target) await(ctx context.Context) error {
+	at, err := newEndpoint(t.job.URL, t.job.CA, t.job.Key)
+	if err != nil {
+		return err
+	}
+	body, err := requestBody(t.job.Model, 0, false)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	c := &client{at: at}
+	defer c.close()
+	for {
+		if err = c.ask(body, requestTimeout, discard); err == nil {
+			return nil
+		}
+		if !wait(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+//go:embed envoy.yaml
+var envoyConfig string
+
+// startEnvoy starts the same Envoy in the same way as the gateway does, on a configuration without the gateway.
+func startEnvoy(ctx context.Context, o options, dir, mock string) (*target, error) {
+	if _, err := certs.Ensure(dir, nil, time.Now()); err != nil {
+		return nil, err
+	}
+	sockets, remove, err := process.SocketDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	admin, config := filepath.Join(sockets, "admin.sock"), filepath.Join(dir, "envoy.yaml")
+	text, err := renderEnvoy(dir, admin, mock)
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	p, err := process.Start(ctx, process.Options{
+		Binary: o.envoy, Config: config, AdminSocket: admin, Concurrency: workers, Log: zap.NewNop(),
+	})
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
+	stop := func() error {
+		p.Stop(context.WithoutCancel(ctx), time.Second)
+		return remove()
+	}
+	ready, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	bound, err := p.AwaitListener(ready, "bench")
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return &target{name: targetEnvoy, stop: stop, job: job{
+		URL: "https://" + bound.String(), CA: filepath.Join(dir, certs.FileCA), Key: "unused",
+		Model: providerName + "/mock", PID: p.Pid(), Root: partEnvoy,
+	}}, nil
+}
+
+func renderEnvoy(dir, admin, mock string) ([]byte, error) {
+	t, err := template.New("envoy.yaml").Option("missingkey=error").Parse(envoyConfig)
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(mock)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, map[string]string{
+		"AdminSocket": admin, "MockHost": host, "MockPort": port,
+		"Certificate": filepath.Join(dir, certs.FileServer), "PrivateKey": filepath.Join(dir, certs.FileServerKey),
+	})
+	return b.Bytes(), err
+}
+
+// startGateway starts the complete gateway, as "modelgate run" does, with one provider: the mock.
+func startGateway(ctx context.Context, o options, dir, mock string) (*target, error) {
+	cmd := exec.Command(o.modelgate, "run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--envoy", o.envoy, "--concurrency", strconv.Itoa(workers), "--grace", "1s")
+	// Accounts of whoever runs this stay out of it.
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "ANTHROPIC_API_KEY=")
+	log, err := os.Create(filepath.Join(dir, "log")) // written, as in service, rather than thrown away
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = log
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	stop := func() error { return errors.Join(end(cmd), log.Close()) }
+	if err := awaitLine(ctx, stdout, "ready"); err != nil {
+		return nil, errors.Join(err, stop(), lastLines(log.Name()))
+	}
+	if err := applyProvider(ctx, o, dir, mock); err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	t := &target{name: targetGateway, stop: stop, job: job{
+		CA: filepath.Join(dir, certs.FileCA), Model: providerName + "/mock", PID: cmd.Process.Pid, Root: partGo,
+	}}
+	for name, value := range map[string]*string{"url": &t.job.URL, "key": &t.job.Key} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return nil, errors.Join(err, stop())
+		}
+		*value = strings.TrimSpace(string(text))
+	}
+	return t, nil
+}
+
+func applyProvider(ctx context.Context, o options, dir, mock string) error {
+	text, err := configv1.MarshalYAML(&configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: "http://" + mock + "/v1"})
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, o.modelgate, "config", "apply", "--data", dir, "-f", "-")
+	cmd.Stdin = bytes.NewReader(text)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("applying the provider: %w: %s", err, said)
+	}
+	return nil
+}
+
+// awaitLine reads until the line has come, and reads on in the background, so that the writer never has to wait.
+func awaitLine(ctx context.Context, r io.Reader, wanted string) error {
+	found := make(chan error, 1)
+	go func() {
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			if lines.Text() == wanted {
+				found <- nil
+			}
+		}
+		found <- fmt.Errorf("it ended without saying %q", wanted)
+	}()
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	select {
+	case err := <-found:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("it does not say %q: %w", wanted, ctx.Err())
+	}
+}
+
+// end has a process stop, and kills it where it does not.
+func end(cmd *exec.Cmd) error {
+	// The only error is that it has ended already.
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	kill := time.AfterFunc(stopTimeout, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
+	return cmd.Wait()
+}
+
+// lastLines returns the end of a log as an error.
+func lastLines(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("its log ends with:\n%s", text[max(0, len(text)-4000):])
+}

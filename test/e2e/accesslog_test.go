@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAccessLog holds that every request has one line, which says how it ended and who cut it.
+func TestAccessLog(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	begun := make(chan struct{})
+	breaks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n")
+		w.(http.Flusher).Flush()
+		select {
+		case <-begun:
+		case <-r.Context().Done():
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(breaks.Close)
+	must(t, "kind: Provider\nname: breaks\nvendor: openai\nendpoint: "+breaks.URL+"\n", "config", "apply", "--data", g.dir, "-f", "-")
+	eventually(t, "configuration in force", func() error { return g.has("breaks/x") })
+
+	_, err := g.get("/v1/models", "wrong")
+	require.NoError(t, err)
+	g.waitFor(t, `"status":401,"outcome":"rejected"`)
+
+	status, _, _ := g.raw(t, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 40000000\r\n\r\n")
+	require.Equal(t, 413, status)
+	g.waitFor(t, `"status":413,"outcome":"gateway"`)
+
+	left := g.openStream(t, 1<<20)
+	require.NoError(t, left.Body.Close())
+	g.waitFor(t, `"outcome":"cut","cut_by":"client"`)
+
+	broken := g.openModel(t, "breaks/x", "hi")
+	close(begun)
+	_, err = io.ReadAll(broken.Body)
+	require.Error(t, err)
+	g.waitFor(t, `"outcome":"cut","cut_by":"provider"`)
+
+	status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"echo/echo","messages":[{"role":"user","content":"one two"}]}`)
+	require.NoError(t, err)
+	require.Equal(t, 200, status)
+	g.waitFor(t, fmt.Sprintf(`"model":"echo/echo","provider":"echo","upstream_model":"echo","attempts":1,"stream":false,"status":200,"outcome":"finished","cut_by":"","details":"","prompt_tokens":2,"completion_tokens":2,"cached_tokens":0,"reasoning_tokens":0,"bytes_sent":%d`, len(body)))
+
+	g.stop(t)
+	require.Equal(t, 1, strings.Count(g.output(), `"status":401`))
+	require.Equal(t, 1, strings.Count(g.output(), `"status":413`))
+	require.Equal(t, 2, strings.Count(g.output(), `"outcome":"cut"`))
+	require.Equal(t, 1, strings.Count(g.output(), `"provider":"echo","upstream_model":"echo","attempts":1,"stream":false`))
+}
