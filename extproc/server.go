@@ -14,7 +14,6 @@ import (
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
-	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -42,7 +41,6 @@ type Options struct {
 
 // A Server is Envoy's external processor and the receiver of its access log.
 type Server struct {
-	extprocv3.UnimplementedExternalProcessorServer
 	accesslogv3.UnimplementedAccessLogServiceServer
 
 	log     *zap.Logger
@@ -61,9 +59,10 @@ func New(o Options) *Server {
 		env:     exchange.Env{Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process)},
 		config:  newConfigClient(o),
 		journal: newJournal(o.AccessLog, newMetrics(o.Registerer), process),
-		grpc:    grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20)),
+		grpc: grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+			grpc.MaxConcurrentStreams(1<<20)),
 	}
-	extprocv3.RegisterExternalProcessorServer(s.grpc, s)
+	s.grpc.RegisterService(&processorService, s)
 	accesslogv3.RegisterAccessLogServiceServer(s.grpc, s)
 	return s
 }

@@ -5,8 +5,8 @@ import (
 	"io"
 	"runtime/debug"
 
-	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -15,8 +15,20 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
-// Process serves one stream of one ext_proc filter. Which filter it is, Envoy says in the stream's metadata.
-func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) (err error) {
+// processorService is envoy.service.ext_proc.v3.ExternalProcessor, over messages of our own: see codec.
+var processorService = grpc.ServiceDesc{
+	ServiceName: "envoy.service.ext_proc.v3.ExternalProcessor",
+	HandlerType: (*any)(nil),
+	Streams: []grpc.StreamDesc{{
+		StreamName:    "Process",
+		Handler:       func(s any, stream grpc.ServerStream) error { return s.(*Server).process(stream) },
+		ServerStreams: true,
+		ClientStreams: true,
+	}},
+}
+
+// process serves one stream of one ext_proc filter. Which filter it is, Envoy says in the stream's metadata.
+func (s *Server) process(stream grpc.ServerStream) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.Error("panic in an exchange", zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
@@ -34,7 +46,7 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) (err 
 }
 
 // downstream carries one exchange, from its request headers to its end.
-func (s *Server) downstream(stream extprocv3.ExternalProcessor_ProcessServer) error {
+func (s *Server) downstream(stream grpc.ServerStream) error {
 	x := exchange.New(&s.env, s.config.current.Load())
 	defer func() {
 		if p := x.Plan(); p != nil {
@@ -42,66 +54,66 @@ func (s *Server) downstream(stream extprocv3.ExternalProcessor_ProcessServer) er
 		}
 		s.journal.exchange(x.Close())
 	}()
+	var in message
 	for {
-		in, err := stream.Recv()
+		err := stream.RecvMsg(&in)
 		if errors.Is(err, io.EOF) {
 			return nil // Envoy has closed its side: the only end that is not an error
 		}
 		if err != nil {
 			return err
 		}
-		reply, phase := step(x, in)
-		if phase == phaseUnknown {
-			return status.Errorf(codes.InvalidArgument, "unexpected message %T", in.GetRequest())
+		reply, ok := step(x, &in)
+		if !ok {
+			return status.Error(codes.InvalidArgument, "unexpected message")
 		}
 		if reply.Plan != nil {
 			s.plans.Store(reply.Plan.ID, reply.Plan)
 		}
-		if err := stream.Send(encodeReply(phase, &reply)); err != nil {
+		if err := stream.SendMsg(&response{phase: in.phase, reply: &reply}); err != nil {
 			return err
 		}
 	}
 }
 
 // step gives a message of Envoy's to the exchange.
-func step(x *exchange.Exchange, in *extprocv3.ProcessingRequest) (exchange.Reply, phase) {
-	switch m := in.GetRequest().(type) {
-	case *extprocv3.ProcessingRequest_RequestHeaders:
-		return x.RequestHeaders(decodeHeaders(m.RequestHeaders), m.RequestHeaders.GetEndOfStream()), phaseRequestHeaders
-	case *extprocv3.ProcessingRequest_RequestBody:
-		return x.RequestBody(m.RequestBody.GetBody()), phaseRequestBody
-	case *extprocv3.ProcessingRequest_ResponseHeaders:
-		return x.ResponseHeaders(decodeHeaders(m.ResponseHeaders), decodeFacts(in), m.ResponseHeaders.GetEndOfStream()), phaseResponseHeaders
-	case *extprocv3.ProcessingRequest_ResponseBody:
-		return x.ResponseBody(m.ResponseBody.GetBody(), m.ResponseBody.GetEndOfStream()), phaseResponseBody
+func step(x *exchange.Exchange, in *message) (exchange.Reply, bool) {
+	switch in.phase {
+	case phaseRequestHeaders:
+		return x.RequestHeaders(in.headers, in.end), true
+	case phaseRequestBody:
+		return x.RequestBody(in.body), true
+	case phaseResponseHeaders:
+		return x.ResponseHeaders(in.headers, in.facts, in.end), true
+	case phaseResponseBody:
+		return x.ResponseBody(in.body, in.end), true
 	}
-	return exchange.Reply{}, phaseUnknown
+	return exchange.Reply{}, false
 }
 
 // upstream carries one attempt after the first: its headers come once, and go out with the body for its provider. Every
 // other way out is an error, for the request must not go on as it was made for another provider.
-func (s *Server) upstream(stream extprocv3.ExternalProcessor_ProcessServer) error {
-	in, err := stream.Recv()
-	if err != nil {
+func (s *Server) upstream(stream grpc.ServerStream) error {
+	var in message
+	if err := stream.RecvMsg(&in); err != nil {
 		return status.Error(codes.Aborted, "no message")
 	}
-	id, cluster, n := decodeAttempt(in)
-	found, ok := s.plans.Load(id)
+	found, ok := s.plans.Load(in.request)
 	if !ok {
-		return status.Errorf(codes.NotFound, "no plan %q", id)
+		return status.Errorf(codes.NotFound, "no plan %q", in.request)
 	}
-	p := found.(*exchange.Plan)
-	if n < 2 || n > len(p.Targets) || p.Targets[n-1].Cluster != cluster {
-		return status.Errorf(codes.FailedPrecondition, "attempt %d at %q is not planned", n, cluster)
+	p, n := found.(*exchange.Plan), in.facts.Attempts
+	if n < 2 || n > len(p.Targets) || p.Targets[n-1].Cluster != in.facts.Cluster {
+		return status.Errorf(codes.FailedPrecondition, "attempt %d at %q is not planned", n, in.facts.Cluster)
 	}
 	attempt, err := p.Encode(n)
 	if err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	if err := stream.Send(encodeAttempt(&attempt)); err != nil {
+	if err := stream.SendMsg(&response{phase: in.phase, attempt: &attempt}); err != nil {
 		return err
 	}
-	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+	if err := stream.RecvMsg(&in); !errors.Is(err, io.EOF) {
 		return status.Error(codes.Aborted, "unexpected message after an attempt's headers")
 	}
 	return nil

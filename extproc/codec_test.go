@@ -1,0 +1,256 @@
+package extproc
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/exchange"
+)
+
+func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
+	plan := &exchange.Plan{ID: "p-1", Timeout: 1500 * time.Millisecond, Retry: "500,503", Targets: []exchange.Target{
+		{Cluster: "a/first"}, {Cluster: "b/retry"},
+	}}
+	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""}, {Name: "long", Value: strings.Repeat("v", 70000)}}
+	for name, r := range map[string]response{
+		"request headers":                    {phase: phaseRequestHeaders, reply: &exchange.Reply{ResponseBody: exchange.Streamed, ID: "p-1", Remove: []string{"cookie", "x-title"}}},
+		"a plan":                             {phase: phaseRequestBody, reply: &exchange.Reply{Plan: plan, Set: set, ReplaceBody: true, Body: []byte("{}")}},
+		"response headers":                   {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.Buffered, Set: set}},
+		"Envoy's own answer":                 {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.None}},
+		"a piece":                            {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true, Body: []byte("data: x\n\n")}},
+		"a piece that is held":               {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true}},
+		"nothing":                            {phase: phaseResponseBody, reply: &exchange.Reply{}},
+		"a body larger than a pool's buffer": {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true, Body: make([]byte, 3<<20)}},
+		"an immediate answer":                {phase: phaseRequestHeaders, reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
+		"an attempt":                         {attempt: &exchange.Attempt{Header: set, Body: []byte("body")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			written, err := newCodec().Marshal(&r)
+			require.NoError(t, err)
+			var got extprocv3.ProcessingResponse
+			require.NoError(t, proto.Unmarshal(written.Materialize(), &got))
+			written.Free()
+			want := standardAttemptOr(r)
+			if !proto.Equal(want, &got) {
+				t.Fatal(cmp.Diff(want, &got, protocmp.Transform()))
+			}
+		})
+	}
+}
+
+func standardAttemptOr(r response) *extprocv3.ProcessingResponse {
+	if r.attempt != nil {
+		return standardAttempt(r.attempt)
+	}
+	return encodeStandard(r.phase, r.reply)
+}
+
+func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {
+	headers := headersOf(":path", "/v1/models", "x-unknown", "1", "empty", "")
+	headers.EndOfStream = true
+	headers.Headers.Headers[1] = &corev3.HeaderValue{Key: "x-plain", Value: "not raw"}
+	metadata, err := structpb.NewStruct(map[string]any{"rid": "p-1", "other": []any{1, "x"}})
+	require.NoError(t, err)
+	attributes, err := structpb.NewStruct(map[string]any{envoy.AttributeClusterName: "a/retry", envoy.AttributeAttempt: 3, envoy.AttributeCodeDetails: "via_upstream", "other": true})
+	require.NoError(t, err)
+	filter := map[string]*structpb.Struct{"envoy.filters.http.ext_proc": attributes}
+	facts := exchange.Facts{Cluster: "a/retry", Attempts: 3, CodeDetails: "via_upstream"}
+	wanted := exchange.Headers{{Name: ":path", Value: "/v1/models"}, {Name: "x-plain", Value: "not raw"}, {Name: "empty", Value: ""}}
+	for name, c := range map[string]struct {
+		in   *extprocv3.ProcessingRequest
+		want message
+	}{
+		"request headers": {&extprocv3.ProcessingRequest{
+			Request:        &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headers},
+			ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_BUFFERED},
+		}, message{phase: phaseRequestHeaders, end: true, headers: wanted}},
+		"request headers of an attempt": {&extprocv3.ProcessingRequest{
+			Request:         &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headers},
+			Attributes:      filter,
+			MetadataContext: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"mg": metadata, "else": attributes}},
+		}, message{phase: phaseRequestHeaders, end: true, headers: wanted, facts: facts, request: "p-1"}},
+		"request body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte("{}"), EndOfStream: true}}},
+			message{phase: phaseRequestBody, body: []byte("{}"), end: true}},
+		"response headers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: headers}, Attributes: filter},
+			message{phase: phaseResponseHeaders, end: true, headers: wanted, facts: facts}},
+		"response body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: []byte("x")}}},
+			message{phase: phaseResponseBody, body: []byte("x")}},
+		"trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}}, message{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := proto.Marshal(c.in)
+			require.NoError(t, err)
+			got := message{request: "of the message before"}
+			require.NoError(t, newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &got))
+			require.Empty(t, cmp.Diff(c.want, got, cmp.AllowUnexported(message{})))
+			for cut := range b {
+				_ = new(message).decode(b[:cut]) // truncated: an error or a part, never a panic
+			}
+		})
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	b, err := proto.Marshal(requestHeaders(":path", "/", "authorization", "x"))
+	require.NoError(f, err)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var in extprocv3.ProcessingRequest
+		valid := proto.Unmarshal(b, &in) == nil
+		if err := new(message).decode(b); err != nil && valid {
+			t.Fatalf("refused what the generated types read: %v", err)
+		}
+	})
+}
+
+// encodeStandard is what a reply is, said with the generated types.
+func encodeStandard(p phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
+	if r.Immediate != nil {
+		return standardImmediate(r.Immediate)
+	}
+	common := &extprocv3.CommonResponse{HeaderMutation: mutation(r.Set, r.Remove)}
+	if r.ReplaceBody {
+		common.BodyMutation = bodyMutation(r.Body)
+	}
+	out := &extprocv3.ProcessingResponse{ModeOverride: modes[r.ResponseBody]}
+	switch {
+	case r.ID != "":
+		out.DynamicMetadata = structOf(field(envoy.Metadata, object(field(envoy.MetadataRequest, structpb.NewStringValue(r.ID)))))
+	case r.Plan != nil:
+		common.ClearRouteCache = true // ignored by Envoy unless there is a header mutation too
+		common.HeaderMutation.SetHeaders = append(common.HeaderMutation.SetHeaders, planHeaders(r.Plan)...)
+		out.DynamicMetadata = planMetadata(r.Plan)
+	}
+	switch p {
+	case phaseRequestHeaders:
+		out.Response = &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{Response: common}}
+	case phaseRequestBody:
+		out.Response = &extprocv3.ProcessingResponse_RequestBody{RequestBody: &extprocv3.BodyResponse{Response: common}}
+	case phaseResponseHeaders:
+		out.Response = &extprocv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: &extprocv3.HeadersResponse{Response: common}}
+	default:
+		out.Response = &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: common}}
+	}
+	return out
+}
+
+var modes = map[exchange.BodyMode]*filterv3.ProcessingMode{
+	exchange.None:     override(filterv3.ProcessingMode_NONE),
+	exchange.Streamed: override(filterv3.ProcessingMode_STREAMED),
+	exchange.Buffered: override(filterv3.ProcessingMode_BUFFERED),
+}
+
+func override(response filterv3.ProcessingMode_BodySendMode) *filterv3.ProcessingMode {
+	return &filterv3.ProcessingMode{
+		RequestBodyMode:     filterv3.ProcessingMode_BUFFERED,
+		RequestTrailerMode:  filterv3.ProcessingMode_SKIP,
+		ResponseHeaderMode:  filterv3.ProcessingMode_SEND,
+		ResponseBodyMode:    response,
+		ResponseTrailerMode: filterv3.ProcessingMode_SKIP,
+	}
+}
+
+func mutation(set exchange.Headers, remove []string) *extprocv3.HeaderMutation {
+	m := &extprocv3.HeaderMutation{RemoveHeaders: remove}
+	if len(set) > 0 {
+		m.SetHeaders = make([]*corev3.HeaderValueOption, len(set), len(set)+4)
+		for i, h := range set {
+			m.SetHeaders[i] = setHeader(h.Name, h.Value)
+		}
+	}
+	return m
+}
+
+func setHeader(name, value string) *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: name, RawValue: []byte(value)}}
+}
+
+func bodyMutation(body []byte) *extprocv3.BodyMutation {
+	if len(body) == 0 {
+		return &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_ClearBody{ClearBody: true}}
+	}
+	return &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_Body{Body: body}}
+}
+
+func planHeaders(p *exchange.Plan) []*corev3.HeaderValueOption {
+	return []*corev3.HeaderValueOption{
+		setHeader("x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1)),
+		setHeader("x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes"),
+		setHeader("x-envoy-retriable-status-codes", p.Retry),
+		setHeader("x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10)),
+	}
+}
+
+func planMetadata(p *exchange.Plan) *structpb.Struct {
+	groups := make([]*structpb.Value, len(p.Targets))
+	for i, t := range p.Targets {
+		cluster := object(field("cluster_name", structpb.NewStringValue(t.Cluster)), field("weight", structpb.NewNumberValue(100)))
+		groups[i] = object(field("name", structpb.NewStringValue(strconv.Itoa(i+1))), field("clusters", list(cluster)))
+	}
+	return structOf(
+		field(envoy.Metadata, object(field(envoy.MetadataKind, structpb.NewStringValue(envoy.KindLLM)))),
+		field(envoy.MetadataPlan, object(field("priority_groups", list(groups...)))))
+}
+
+type structField struct {
+	name  string
+	value *structpb.Value
+}
+
+func field(name string, v *structpb.Value) structField { return structField{name, v} }
+
+func structOf(fields ...structField) *structpb.Struct {
+	m := make(map[string]*structpb.Value, len(fields))
+	for _, f := range fields {
+		m[f.name] = f.value
+	}
+	return &structpb.Struct{Fields: m}
+}
+
+func object(fields ...structField) *structpb.Value {
+	return structpb.NewStructValue(structOf(fields...))
+}
+
+func list(values ...*structpb.Value) *structpb.Value {
+	return structpb.NewListValue(&structpb.ListValue{Values: values})
+}
+
+func standardImmediate(i *exchange.Immediate) *extprocv3.ProcessingResponse {
+	h := make([]*corev3.HeaderValueOption, 0, len(i.Header))
+	for name, values := range i.Header {
+		h = append(h, setHeader(strings.ToLower(name), values[0]))
+	}
+	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ImmediateResponse{ImmediateResponse: &extprocv3.ImmediateResponse{
+		Status:  &typev3.HttpStatus{Code: typev3.StatusCode(i.Status)},
+		Headers: &extprocv3.HeaderMutation{SetHeaders: h},
+		Body:    i.Body,
+		Details: i.Details,
+	}}}
+}
+
+func standardAttempt(a *exchange.Attempt) *extprocv3.ProcessingResponse {
+	length := structpb.NewStringValue(strconv.Itoa(len(a.Body)))
+	return &extprocv3.ProcessingResponse{
+		Response: &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{Response: &extprocv3.CommonResponse{
+			Status:         extprocv3.CommonResponse_CONTINUE_AND_REPLACE,
+			HeaderMutation: mutation(a.Header, nil),
+			BodyMutation:   bodyMutation(a.Body),
+		}}},
+		DynamicMetadata: structOf(field(envoy.Metadata, object(field(envoy.MetadataContentLength, length)))),
+	}
+}

@@ -1,0 +1,279 @@
+package extproc
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/exchange"
+)
+
+// size is about how long a response gets.
+func (r *response) size() int {
+	const others = 1024 // headers of a plan and its metadata, with names of clusters of usual length
+	switch {
+	case r.attempt != nil:
+		return others + len(r.attempt.Body)
+	case r.reply.Immediate != nil:
+		return others + len(r.reply.Immediate.Body)
+	case r.phase == phaseResponseBody && r.reply.Set == nil:
+		return 64 + len(r.reply.Body)
+	}
+	return others + len(r.reply.Body)
+}
+
+// append writes an envoy.service.ext_proc.v3.ProcessingResponse.
+func (r *response) append(b []byte) []byte {
+	switch {
+	case r.attempt != nil:
+		return appendAttempt(b, r.attempt)
+	case r.reply.Immediate != nil:
+		return appendImmediate(b, r.reply.Immediate)
+	}
+	b, answer := begin(b, answerField[r.phase]) // HeadersResponse or BodyResponse
+	b, common := begin(b, 1)                    // CommonResponse
+	b, mutation := begin(b, 2)                  // header_mutation; a plan has no effect without one, so it is always there
+	b = appendSet(b, r.reply.Set)
+	if r.reply.Plan != nil {
+		b = appendPlanHeaders(b, r.reply.Plan)
+	}
+	for _, name := range r.reply.Remove {
+		b = appendString(b, 2, name)
+	}
+	b = end(b, mutation)
+	if r.reply.ReplaceBody {
+		b = appendBody(b, r.reply.Body)
+	}
+	if r.reply.Plan != nil {
+		b = appendBool(b, 5) // clear_route_cache
+	}
+	b = end(end(b, common), answer)
+	b = appendMode(b, r.reply.ResponseBody)
+	switch {
+	case r.reply.Plan != nil:
+		return appendPlan(b, r.reply.Plan)
+	case r.reply.ID != "":
+		return appendMetadata(b, envoy.MetadataRequest, r.reply.ID)
+	}
+	return b
+}
+
+// answerField is the field of the answer to each phase's message.
+var answerField = [...]protowire.Number{phaseRequestHeaders: 1, phaseResponseHeaders: 2, phaseRequestBody: 3, phaseResponseBody: 4}
+
+// appendAttempt replaces the request of an earlier attempt by a later one's. Envoy drops content-length where it replaces
+// a body at the headers; a filter behind this one puts it back from the metadata.
+func appendAttempt(b []byte, a *exchange.Attempt) []byte {
+	b, answer := begin(b, 1) // request_headers
+	b, common := begin(b, 1)
+	b = appendVarint(b, 1, 1) // status: CONTINUE_AND_REPLACE
+	b, mutation := begin(b, 2)
+	b = end(appendSet(b, a.Header), mutation)
+	b = appendBody(b, a.Body)
+	b = end(end(b, common), answer)
+	return appendMetadata(b, envoy.MetadataContentLength, strconv.Itoa(len(a.Body)))
+}
+
+func appendImmediate(b []byte, i *exchange.Immediate) []byte {
+	b, answer := begin(b, 7)
+	b, status := begin(b, 1)
+	b = end(appendVarint(b, 1, uint64(i.Status)), status)
+	b, mutation := begin(b, 2)
+	b = end(appendHTTP(b, i.Header), mutation)
+	b = protowire.AppendTag(b, 3, protowire.BytesType)
+	b = protowire.AppendBytes(b, i.Body)
+	return end(appendString(b, 5, i.Details), answer)
+}
+
+func appendHTTP(b []byte, h http.Header) []byte {
+	for name, values := range h {
+		b = appendHeader(b, strings.ToLower(name), values[0])
+	}
+	return b
+}
+
+func appendSet(b []byte, h exchange.Headers) []byte {
+	for i := range h {
+		b = appendHeader(b, h[i].Name, h[i].Value)
+	}
+	return b
+}
+
+// appendHeader writes a header that overwrites what is there. Envoy ignores "value" in ext_proc mutations: it must be the
+// raw value.
+func appendHeader(b []byte, name, value string) []byte {
+	b, option := begin(b, 1) // HeaderMutation.set_headers
+	b, header := begin(b, 1) // HeaderValueOption.header
+	b = appendString(b, 1, name)
+	b = appendString(b, 3, value)
+	return end(end(b, header), option)
+}
+
+// appendPlanHeaders tells Envoy's router how often and when to try again. The router takes them off.
+func appendPlanHeaders(b []byte, p *exchange.Plan) []byte {
+	b = appendHeader(b, "x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1))
+	b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
+	b = appendHeader(b, "x-envoy-retriable-status-codes", p.Retry)
+	return appendHeader(b, "x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
+}
+
+// appendBody writes a body_mutation of a CommonResponse.
+func appendBody(b, body []byte) []byte {
+	b, mutation := begin(b, 3)
+	if len(body) == 0 {
+		b = appendBool(b, 2) // clear_body
+	} else {
+		b = protowire.AppendTag(b, 1, protowire.BytesType)
+		b = protowire.AppendBytes(b, body)
+	}
+	return end(b, mutation)
+}
+
+// Values of envoy.extensions.filters.http.ext_proc.v3.ProcessingMode.
+const (
+	modeSend     = 1
+	modeSkip     = 2
+	modeNone     = 0
+	modeStreamed = 1
+	modeBuffered = 2
+)
+
+// appendMode writes the mode_override for the response's body. It must equal one that the filter's configuration allows,
+// in every member.
+func appendMode(b []byte, body exchange.BodyMode) []byte {
+	if body == exchange.Keep {
+		return b
+	}
+	b, mode := begin(b, 9)
+	b = appendVarint(b, 2, modeSend)     // response_header_mode
+	b = appendVarint(b, 3, modeBuffered) // request_body_mode
+	switch body {
+	case exchange.Streamed:
+		b = appendVarint(b, 4, modeStreamed) // response_body_mode
+	case exchange.Buffered:
+		b = appendVarint(b, 4, modeBuffered)
+	default:
+		b = appendVarint(b, 4, modeNone)
+	}
+	b = appendVarint(b, 5, modeSkip) // request_trailer_mode
+	b = appendVarint(b, 6, modeSkip) // response_trailer_mode
+	return end(b, mode)
+}
+
+// appendMetadata writes dynamic metadata of one string in the gateway's namespace.
+func appendMetadata(b []byte, key, value string) []byte {
+	b, metadata := begin(b, 8)
+	b, namespace, fields := beginObject(b, envoy.Metadata)
+	b = appendStringField(b, key, value)
+	return end(endObject(b, namespace, fields), metadata)
+}
+
+// appendPlan writes the dynamic metadata of a plan: what the route matches on, and the group of clusters of each attempt.
+func appendPlan(b []byte, p *exchange.Plan) []byte {
+	b, metadata := begin(b, 8)
+	b, namespace, fields := beginObject(b, envoy.Metadata)
+	b = appendStringField(b, envoy.MetadataKind, envoy.KindLLM)
+	b = endObject(b, namespace, fields)
+
+	b, namespace, fields = beginObject(b, envoy.MetadataPlan)
+	b, groups, list := beginList(b, "priority_groups")
+	for i := range p.Targets {
+		b = appendGroup(b, strconv.Itoa(i+1), p.Targets[i].Cluster)
+	}
+	b = endObject(b, groups, list)
+	return end(endObject(b, namespace, fields), metadata)
+}
+
+// appendGroup writes an element of a list: a priority group of one cluster.
+func appendGroup(b []byte, name, cluster string) []byte {
+	b, element := begin(b, 1) // ListValue.values
+	b, group := begin(b, 5)   // Value.struct_value
+	b = appendStringField(b, "name", name)
+	b, clusters, list := beginList(b, "clusters")
+	b, only := begin(b, 1)
+	b, fields := begin(b, 5)
+	b = appendStringField(b, "cluster_name", cluster)
+	b = appendNumberField(b, "weight", 100)
+	b = end(end(b, fields), only)
+	b = endObject(b, clusters, list)
+	return end(end(b, group), element)
+}
+
+// A Struct is a map of Values by name. The functions below write entries of it.
+
+func appendStringField(b []byte, key, value string) []byte {
+	b, entry := begin(b, 1)
+	b = appendString(b, 1, key)
+	b, v := begin(b, 2)
+	return end(end(appendString(b, 3, value), v), entry)
+}
+
+func appendNumberField(b []byte, key string, value float64) []byte {
+	b, entry := begin(b, 1)
+	b = appendString(b, 1, key)
+	b, v := begin(b, 2)
+	b = protowire.AppendTag(b, 2, protowire.Fixed64Type)
+	b = protowire.AppendFixed64(b, math.Float64bits(value))
+	return end(end(b, v), entry)
+}
+
+// An open message has its length written when it is complete: its position is kept until then.
+type open int
+
+// beginObject opens an entry whose value is a Struct, and beginList one whose value is a list.
+func beginObject(b []byte, key string) ([]byte, entryAt, open) { return beginValue(b, key, 5) }
+func beginList(b []byte, key string) ([]byte, entryAt, open)   { return beginValue(b, key, 6) }
+
+// entryAt are the positions of an entry and of its Value.
+type entryAt [2]open
+
+func beginValue(b []byte, key string, kind protowire.Number) ([]byte, entryAt, open) {
+	var at entryAt
+	var inner open
+	b, at[0] = begin(b, 1)
+	b = appendString(b, 1, key)
+	b, at[1] = begin(b, 2)
+	b, inner = begin(b, kind)
+	return b, at, inner
+}
+
+func endObject(b []byte, at entryAt, inner open) []byte {
+	return end(end(end(b, inner), at[1]), at[0])
+}
+
+// lengthBytes is room for the length of a message of up to 2^28-1 bytes. Readers of protobuf take a length that is
+// written with more bytes than it needs.
+const lengthBytes = 4
+
+// begin opens a message that is field n. What is appended up to end belongs to it.
+func begin(b []byte, n protowire.Number) ([]byte, open) {
+	b = protowire.AppendTag(b, n, protowire.BytesType)
+	b = append(b, 0, 0, 0, 0)
+	return b, open(len(b))
+}
+
+func end(b []byte, at open) []byte {
+	length := len(b) - int(at)
+	for i := range lengthBytes {
+		digit := byte(length>>(7*i)) & 0x7f
+		if i < lengthBytes-1 {
+			digit |= 0x80
+		}
+		b[int(at)-lengthBytes+i] = digit
+	}
+	return b
+}
+
+func appendString(b []byte, n protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+}
+
+func appendVarint(b []byte, n protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
+}
+
+func appendBool(b []byte, n protowire.Number) []byte { return appendVarint(b, n, 1) }
