@@ -3,9 +3,6 @@ package openaicompat
 import (
 	"bytes"
 	"fmt"
-	"strings"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -53,22 +50,35 @@ func (a *answer) Decode(body []byte, model string, _ int64) ([]byte, openai.Usag
 
 // correct adds what vendors leave out of choices, and replaces the finish reasons that clients do not know.
 func (a *answer) correct(p *patch, list span) {
-	gjson.Parse(view(list.value(p.data))).ForEach(func(_, choice gjson.Result) bool {
-		message := choice.Get("message")
-		if message.IsObject() && len(message.Raw) > len("{}") && !strings.Contains(message.Raw, `"content"`) { // clients index it
-			at := list.start + message.Index + 1
-			p.add(edit{from: at, to: at, value: `"content":null,`})
+	walkArray(p.data[:list.end], list.start, func(start, end int) {
+		if p.data[start] == '{' {
+			walk(p.data[:end], start, func(name, nameEnd, start, end int) {
+				switch string(p.data[name:nameEnd]) {
+				case `"message"`:
+					a.correctMessage(p, start, end)
+				case `"finish_reason"`:
+					a.correctReason(p, start, end)
+				}
+			})
 		}
-		reason := choice.Get("finish_reason")
-		if reason.Type != gjson.String {
-			return true
-		}
-		if known := a.dialect.finishReason(reason.Str); known != reason.Str {
-			from := list.start + reason.Index
-			p.add(edit{from: from, to: from + len(reason.Raw), value: `"` + known + `"`})
-		}
-		return true
 	})
+}
+
+// correctMessage gives a message content, which clients index.
+func (a *answer) correctMessage(p *patch, start, end int) {
+	if message := p.data[start:end]; message[0] == '{' && len(message) > len("{}") && !bytes.Contains(message, []byte(`"content"`)) {
+		p.add(edit{from: start + 1, to: start + 1, value: `"content":null,`})
+	}
+}
+
+func (a *answer) correctReason(p *patch, start, end int) {
+	if p.data[start] != '"' {
+		return
+	}
+	reason := string(p.data[start+1 : end-1])
+	if known := a.dialect.finishReason(reason); known != reason {
+		p.add(edit{from: start, to: end, value: `"` + known + `"`})
+	}
 }
 
 // Stream implements provider.ChatAnswer.

@@ -44,19 +44,101 @@ func scan(data []byte) (members, bool) {
 	}
 	m.empty, m.end = true, bytes.LastIndexByte(data, '}')
 	after := 0
-	gjson.Parse(view(data)).ForEach(func(key, value gjson.Result) bool {
-		s := span{first: m.empty, after: after, name: key.Index, start: value.Index, end: value.Index + len(value.Raw)}
-		if p := m.find(key.Str); p != nil {
-			*p = s
+	walk(data, 0, func(name, nameEnd, start, end int) {
+		if p := m.find(data[name+1 : nameEnd-1]); p != nil {
+			*p = span{first: m.empty, after: after, name: name, start: start, end: end}
 		}
-		m.empty, after = false, s.end
-		return true
+		m.empty, after = false, end
 	})
 	return m, true
 }
 
-func (m *members) find(name string) *span {
-	switch name {
+// eachMember calls f for the members of an object, with the name as it is written. Of what is not an object there are none.
+func eachMember(data []byte, f func(name, value []byte)) {
+	if len(data) > 0 && data[0] == '{' {
+		walk(data, 0, func(name, nameEnd, start, end int) { f(data[name+1:nameEnd-1], data[start:end]) })
+	}
+}
+
+// walkArray calls f for the elements of the array that begins at a place, which is known to be valid.
+func walkArray(data []byte, at int, f func(start, end int)) {
+	for at = skipBetween(data, at+1); data[at] != ']'; {
+		end := skipValue(data, at)
+		f(at, end)
+		at = skipBetween(data, end)
+	}
+}
+
+// walk calls f for the members of the object that begins at a place, which is known to be valid, with the places of name
+// and value.
+func walk(data []byte, at int, f func(name, nameEnd, start, end int)) {
+	for at = skipBetween(data, at+1); data[at] != '}'; {
+		nameEnd := skipString(data, at)
+		start := skipBetween(data, nameEnd)
+		end := skipValue(data, start)
+		f(at, nameEnd, start, end)
+		at = skipBetween(data, end)
+	}
+}
+
+// The functions below step through JSON that is known to be valid. Each takes a place and returns the one behind.
+
+// skipBetween steps over white space, commas and colons.
+func skipBetween(data []byte, at int) int {
+	for ; ; at++ {
+		switch data[at] {
+		case ' ', '\t', '\r', '\n', ',', ':':
+		default:
+			return at
+		}
+	}
+}
+
+// skipString steps over a string, from its opening quote.
+func skipString(data []byte, at int) int {
+	for at++; data[at] != '"'; at++ {
+		if data[at] == '\\' {
+			at++
+		}
+	}
+	return at + 1
+}
+
+// skipValue steps over a value of any kind.
+func skipValue(data []byte, at int) int {
+	for depth := 0; ; {
+		switch data[at] {
+		case '"':
+			at = skipString(data, at)
+		case '{', '[':
+			depth++
+			at++
+		case '}', ']':
+			depth--
+			at++
+		default:
+			at = skipScalar(data, at)
+		}
+		if depth == 0 {
+			return at
+		}
+		at = skipBetween(data, at)
+	}
+}
+
+// skipScalar steps over a number, true, false or null.
+func skipScalar(data []byte, at int) int {
+	for ; at < len(data); at++ {
+		switch data[at] {
+		case ' ', '\t', '\r', '\n', ',', ':', '}', ']':
+			return at
+		}
+	}
+	return at
+}
+
+func (m *members) find(name []byte) *span {
+	switch string(name) {
 	case "id":
 		return &m.id
 	case "object":

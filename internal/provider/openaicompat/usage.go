@@ -1,31 +1,52 @@
 package openaicompat
 
 import (
-	"github.com/tidwall/gjson"
+	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// readUsage reads a usage object. Members that are null or absent count nothing.
+// readUsage reads a usage object, which is valid JSON. Members that are null or absent count nothing, and some vendors
+// send counts with a decimal point.
 func readUsage(data []byte) openai.Usage {
 	var u openai.Usage
-	gjson.Parse(view(data)).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	eachMember(data, func(name, value []byte) {
+		switch string(name) {
 		case "prompt_tokens":
-			u.PromptTokens = value.Int()
+			u.PromptTokens = count(value)
 		case "completion_tokens":
-			u.CompletionTokens = value.Int()
+			u.CompletionTokens = count(value)
 		case "total_tokens":
-			u.TotalTokens = value.Int()
+			u.TotalTokens = count(value)
 		case "prompt_tokens_details":
-			u.CachedTokens = value.Get("cached_tokens").Int()
-			u.CacheWriteTokens = value.Get("cache_write_tokens").Int()
-			u.PromptAudio = value.Get("audio_tokens").Int()
+			eachMember(value, func(name, value []byte) {
+				switch string(name) {
+				case "cached_tokens":
+					u.CachedTokens = count(value)
+				case "cache_write_tokens":
+					u.CacheWriteTokens = count(value)
+				case "audio_tokens":
+					u.PromptAudio = count(value)
+				}
+			})
 		case "completion_tokens_details":
-			u.ReasoningTokens = value.Get("reasoning_tokens").Int()
-			u.CompletionAudio = value.Get("audio_tokens").Int()
+			eachMember(value, func(name, value []byte) {
+				switch string(name) {
+				case "reasoning_tokens":
+					u.ReasoningTokens = count(value)
+				case "audio_tokens":
+					u.CompletionAudio = count(value)
+				}
+			})
 		}
-		return true
 	})
 	return u
+}
+
+func count(value []byte) int64 {
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+		return n
+	}
+	f, _ := strconv.ParseFloat(string(value), 64) // null and whatever else is no number count nothing
+	return int64(f)
 }
