@@ -1,8 +1,10 @@
 package extproc
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -78,14 +80,15 @@ func (m *message) decode(b []byte) error {
 	})
 }
 
+// firstTag begins every header of a HeaderMap, and every name in it. Counting it tells about how many there are.
+var firstTag = protowire.AppendTag(nil, 1, protowire.BytesType)
+
 // decodeHeaders reads an HttpHeaders.
 func (m *message) decodeHeaders(b []byte) error {
 	return eachField(b, func(n protowire.Number, field []byte, number uint64) error {
 		switch n {
 		case 1: // HeaderMap
-			if m.headers == nil {
-				m.headers = make(exchange.Headers, 0, 24) // a request of an SDK has about twenty
-			}
+			m.headers = slices.Grow(m.headers, bytes.Count(field, firstTag)/2)
 			return eachField(field, m.decodeHeader)
 		case 3:
 			m.end = number != 0

@@ -11,6 +11,7 @@ import (
 	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
@@ -187,32 +188,43 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 
 func (j *journal) write(r exchange.Record, f envoyFacts) {
 	j.metrics.observe(&r, f.cut)
-	fields := []zap.Field{
-		zap.String("request_id", r.RequestID),
-		zap.String("method", r.Method),
-		zap.String("path", r.Path),
-		zap.String("key_id", r.KeyID),
-		zap.String("model", r.Model),
-		zap.String("provider", r.Provider),
-		zap.String("upstream_model", r.Upstream),
-		zap.Int("attempts", max(r.Attempts, f.attempts)),
-		zap.Bool("stream", r.Stream),
-		zap.Int("status", r.Status),
-		zap.String("outcome", string(r.Outcome)),
-		zap.String("cut_by", f.cut),
-		zap.String("details", f.details),
-		zap.Int64("prompt_tokens", r.Usage.PromptTokens),
-		zap.Int64("completion_tokens", r.Usage.CompletionTokens),
-		zap.Int64("cached_tokens", r.Usage.CachedTokens),
-		zap.Int64("reasoning_tokens", r.Usage.ReasoningTokens),
-		zap.Int64("bytes_sent", max(r.Sent, f.sent)),
-		zap.Duration("total", r.End.Sub(r.Start)),
+	j.log.Info("request", zap.Inline(&line{&r, &f}))
+}
+
+// A line is what the access log says of an exchange. Its members are written one by one: as fields they would be a
+// fifth of what a request allocates.
+type line struct {
+	*exchange.Record
+	facts *envoyFacts
+}
+
+// MarshalLogObject implements zapcore.ObjectMarshaler.
+func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
+	e.AddString("request_id", l.RequestID)
+	e.AddString("method", l.Method)
+	e.AddString("path", l.Path)
+	e.AddString("key_id", l.KeyID)
+	e.AddString("model", l.Model)
+	e.AddString("provider", l.Provider)
+	e.AddString("upstream_model", l.Upstream)
+	e.AddInt("attempts", max(l.Attempts, l.facts.attempts))
+	e.AddBool("stream", l.Stream)
+	e.AddInt("status", l.Status)
+	e.AddString("outcome", string(l.Outcome))
+	e.AddString("cut_by", l.facts.cut)
+	e.AddString("details", l.facts.details)
+	e.AddInt64("prompt_tokens", l.Usage.PromptTokens)
+	e.AddInt64("completion_tokens", l.Usage.CompletionTokens)
+	e.AddInt64("cached_tokens", l.Usage.CachedTokens)
+	e.AddInt64("reasoning_tokens", l.Usage.ReasoningTokens)
+	e.AddInt64("bytes_sent", max(l.Sent, l.facts.sent))
+	e.AddDuration("total", l.End.Sub(l.Start))
+	if !l.FirstByte.IsZero() {
+		e.AddDuration("first_byte", l.FirstByte.Sub(l.Start))
 	}
-	if !r.FirstByte.IsZero() {
-		fields = append(fields, zap.Duration("first_byte", r.FirstByte.Sub(r.Start)))
+	if l.Error != nil {
+		e.AddString("error_type", l.Error.Type)
+		e.AddString("error_code", l.Error.Code)
 	}
-	if r.Error != nil {
-		fields = append(fields, zap.String("error_type", r.Error.Type), zap.String("error_code", r.Error.Code))
-	}
-	j.log.Info("request", fields...)
+	return nil
 }

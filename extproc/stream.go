@@ -55,6 +55,8 @@ func (s *Server) downstream(stream grpc.ServerStream) error {
 		s.journal.exchange(x.Close())
 	}()
 	var in message
+	var reply exchange.Reply
+	out := response{reply: &reply}
 	for {
 		err := stream.RecvMsg(&in)
 		if errors.Is(err, io.EOF) {
@@ -63,14 +65,15 @@ func (s *Server) downstream(stream grpc.ServerStream) error {
 		if err != nil {
 			return err
 		}
-		reply, ok := step(x, &in)
-		if !ok {
+		var ok bool
+		if reply, ok = step(x, &in); !ok {
 			return status.Error(codes.InvalidArgument, "unexpected message")
 		}
 		if reply.Plan != nil {
 			s.plans.Store(reply.Plan.ID, reply.Plan)
 		}
-		if err := stream.SendMsg(&response{phase: in.phase, reply: &reply}); err != nil {
+		out.phase = in.phase
+		if err := stream.SendMsg(&out); err != nil {
 			return err
 		}
 	}
