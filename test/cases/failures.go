@@ -2,6 +2,7 @@ package cases
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -235,6 +236,33 @@ func cancel(t *testing.T, g *Gateway) {
 		case <-gone:
 		case <-time.After(soon):
 			t.Fatal("the provider still answers")
+		}
+	})
+	t.Run("pitfall 30: also one that waits for a unary answer", func(t *testing.T) {
+		asked, gone := make(chan struct{}), make(chan struct{})
+		g.A.Answers(func(_ http.ResponseWriter, r *http.Request) {
+			close(asked)
+			<-r.Context().Done()
+			close(gone)
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(hello))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+g.Key)
+		r.Header.Set("Content-Type", "application/json")
+		go func() {
+			<-asked
+			leave()
+		}()
+		response, err := g.Client.Do(r)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		select {
+		case <-gone:
+		case <-time.After(soon):
+			t.Fatal("the provider still works on it")
 		}
 	})
 }
