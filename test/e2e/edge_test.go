@@ -2,10 +2,15 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +149,46 @@ func TestLargeBodies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 200, status, body[:min(len(body), 500)])
 	require.Greater(t, len(body), len(text))
+}
+
+// TestOneStreamForARequest holds what the design saves: one gRPC stream for a request, and one more for each retry.
+func TestOneStreamForARequest(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	t.Cleanup(failing.Close)
+	must(t, "kind: Provider\nname: failing\nvendor: openai\nendpoint: "+failing.URL+
+		"\n---\nkind: Model\nname: retried\ntargets: [{provider: failing, model: x}, {provider: echo, model: echo, priority: 1}]\n",
+		"config", "apply", "--data", g.dir, "-f", "-")
+	eventually(t, "configuration in force", func() error { return g.has("retried") })
+	streams := func(model string, requests int) int64 {
+		before := g.envoyStat(t, "cluster.extproc.upstream_rq_total")
+		for range requests {
+			status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`)
+			require.NoError(t, err)
+			require.Equal(t, 200, status, body)
+		}
+		return g.envoyStat(t, "cluster.extproc.upstream_rq_total") - before
+	}
+	require.EqualValues(t, 20, streams("echo/echo", 20))
+	require.EqualValues(t, 40, streams("retried", 20))
+}
+
+// envoyStat reads a counter from Envoy's admin interface.
+func (g *gateway) envoyStat(t *testing.T, name string) int64 {
+	t.Helper()
+	socket := filepath.Join(g.dir, "run", "envoy-admin.sock")
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	defer client.CloseIdleConnections()
+	response, err := client.Get("http://envoy/stats?filter=^" + name + "$")
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	_, value, ok := strings.Cut(strings.TrimSpace(string(text)), ": ")
+	require.True(t, ok, "%s", text)
+	n, err := strconv.ParseInt(value, 10, 64)
+	require.NoError(t, err)
+	return n
 }

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -156,6 +158,7 @@ func TestSplit(t *testing.T) {
 	s := startSplit(t)
 	t.Run("both control planes say the same", s.twoPlanes)
 	t.Run("the ext_proc service is killed", s.extprocKilled)
+	t.Run("the ext_proc service is killed under load", s.extprocKilledUnderLoad)
 	t.Run("a control plane is killed", s.planeKilled)
 	t.Run("garbage in etcd", s.garbage)
 	t.Run("etcd stops", s.etcdStops)
@@ -197,6 +200,51 @@ func (s *split) extprocKilled(t *testing.T) {
 	}
 	require.Error(t, drain(stream), "a stream in flight is cut, not completed")
 	s.startExtProc()
+	s.awaitService()
+}
+
+// extprocKilledUnderLoad kills the service three times while requests are in every phase. What a client gets is an answer
+// that is whole, an error in OpenAI's form, or a broken connection; and without a key, never an answer.
+func (s *split) extprocKilledUnderLoad(t *testing.T) {
+	var workers sync.WaitGroup
+	stop := make(chan struct{})
+	var answered, refused atomic.Int64
+	for n := range 16 {
+		workers.Go(func() {
+			key := []string{s.key, "none"}[n%2]
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				status, body, err := s.post("/v1/chat/completions", key, `{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"one two three"}]}`)
+				switch {
+				case err != nil:
+				case status == http.StatusOK && key == s.key && strings.HasSuffix(body, "data: [DONE]\n\n"):
+					answered.Add(1)
+				case (status == http.StatusServiceUnavailable || status == http.StatusUnauthorized) && strings.HasPrefix(body, `{"error":`):
+					refused.Add(1)
+				default:
+					t.Errorf("key %v: status %d: %s", key == s.key, status, body)
+				}
+			}
+		})
+	}
+	for range 3 {
+		before := answered.Load()
+		eventually(t, "answers", func() error {
+			if answered.Load() < before+200 {
+				return errStill
+			}
+			return nil
+		})
+		s.extproc.kill()
+		s.startExtProc()
+	}
+	close(stop)
+	workers.Wait()
+	require.Positive(t, refused.Load())
 	s.awaitService()
 }
 
