@@ -43,6 +43,9 @@ type Config struct {
 	FileInterval time.Duration
 }
 
+// ErrNeedsTLS is returned by New where other machines could ask for the credentials of providers.
+var ErrNeedsTLS = errors.New("it can be reached from other machines and needs mutual TLS")
+
 // A Server is the control plane of one process. It is safe for concurrent use.
 type Server struct {
 	config    Config
@@ -54,7 +57,7 @@ type Server struct {
 // New returns a Server that does nothing before Run.
 func New(c Config) (*Server, error) {
 	if c.Credentials == nil && !local(c.XDS.Addr()) {
-		return nil, fmt.Errorf("xDS at %s can be reached from other machines and needs mutual TLS", c.XDS.Addr())
+		return nil, fmt.Errorf("xDS at %s: %w", c.XDS.Addr(), ErrNeedsTLS)
 	}
 	if c.FileInterval == 0 {
 		c.FileInterval = 2 * time.Second

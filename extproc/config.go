@@ -22,9 +22,12 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// reconnectDelay is the pause before the control plane is asked again after a stream has ended. Until then, exchanges
-// are decided by the last configuration.
-const reconnectDelay = 250 * time.Millisecond
+// The pause before the control plane is asked again after a stream has ended. It grows while nothing comes. Until then,
+// exchanges are decided by the last configuration.
+const (
+	minPause = 250 * time.Millisecond
+	maxPause = 4 * time.Second
+)
 
 // maxConfig bounds one response of the control plane: a hundred thousand keys are about 30 MB.
 const maxConfig = 256 << 20
@@ -152,23 +155,27 @@ func fork[K comparable, V any](m map[K]V) map[K]V {
 
 // run follows the control plane until ctx ends.
 func (c *configClient) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := c.follow(ctx)
+	pause := minPause
+	for {
+		err := c.follow(ctx, func() { pause = minPause })
 		if ctx.Err() != nil {
 			return
 		}
-		c.log.Warn("stream to the control plane ended; keeping the last configuration", zap.Error(err))
+		c.log.Warn("no stream to the control plane; keeping the last configuration", zap.Duration("retry_in", pause), zap.Error(err))
 		select {
 		case <-ctx.Done():
-		case <-time.After(reconnectDelay):
+			return
+		case <-time.After(pause):
 		}
+		pause = min(2*pause, maxPause)
 	}
 }
 
-func (c *configClient) follow(ctx context.Context) error {
+// follow takes what the control plane serves until the stream ends, and calls received whenever something came.
+func (c *configClient) follow(ctx context.Context, received func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.client.DeltaAggregatedResources(ctx, grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(maxConfig))
+	stream, err := c.client.DeltaAggregatedResources(ctx, grpc.MaxCallRecvMsgSize(maxConfig))
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
@@ -186,6 +193,7 @@ func (c *configClient) follow(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("receive: %w", err)
 		}
+		received()
 		ack := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: in.GetTypeUrl(), ResponseNonce: in.GetNonce()}
 		if err := c.apply(in); err != nil {
 			c.log.Error("configuration refused", zap.String("type", in.GetTypeUrl()), zap.String("revision", in.GetSystemVersionInfo()), zap.Error(err))

@@ -187,8 +187,8 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 }
 
 func (j *journal) write(r exchange.Record, f envoyFacts) {
-	j.metrics.observe(&r, f.cut)
 	j.log.Info("request", zap.Inline(&line{&r, &f}))
+	j.metrics.observe(&r, f.cut)
 }
 
 // A line is what the access log says of an exchange. Its members are written one by one: as fields they would be a

@@ -40,6 +40,9 @@ var chatChecks = map[string]check{
 	"response_format":       checkResponseFormat,
 }
 
+// maxModelName bounds a model's name in bytes. It is matched against patterns, and told in errors and logs.
+const maxModelName = 256
+
 // check reads the body once: it checks syntax and the members it knows, and records where each member stands.
 func (r *ChatRequest) check() error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(r.Body))
@@ -125,6 +128,8 @@ func (r *ChatRequest) checkWhole() error {
 		return missing("model")
 	case strings.TrimSpace(r.Model) == "":
 		return BadRequest("model", "invalid_value", "Invalid 'model': it is empty. Name a model, such as 'openai/gpt-4o'.")
+	case len(r.Model) > maxModelName:
+		return BadRequest("model", "string_above_max_length", "Invalid 'model': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxModelName, len(r.Model))
 	case r.present("messages") == nil:
 		return missing("messages")
 	case !r.Stream && r.present("stream_options") != nil:

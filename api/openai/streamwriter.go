@@ -16,6 +16,7 @@ type StreamWriter struct {
 	includeUsage bool
 	choices      []choiceState
 	usage        Usage
+	done         bool
 }
 
 type choiceState struct{ started, finished bool }
@@ -41,6 +42,9 @@ const maxIdleBuffer = 16 << 10
 
 // Model returns the name the client knows the model by.
 func (w *StreamWriter) Model() string { return w.model }
+
+// Created returns when the answer was made, in Unix seconds.
+func (w *StreamWriter) Created() int64 { return w.created }
 
 // IncludeUsage reports whether the client asked for usage.
 func (w *StreamWriter) IncludeUsage() bool { return w.includeUsage }
@@ -157,8 +161,16 @@ func (w *StreamWriter) UsageChunk() {
 	w.buf = append(w.buf, "}\n\n"...)
 }
 
-// Done writes the end mark of a stream that is complete.
-func (w *StreamWriter) Done() { w.buf = append(w.buf, "data: [DONE]\n\n"...) }
+// Done writes the end mark of a stream that is complete. Only the first call has an effect.
+func (w *StreamWriter) Done() {
+	if !w.done {
+		w.buf = append(w.buf, "data: [DONE]\n\n"...)
+	}
+	w.done = true
+}
+
+// IsDone reports whether the stream is complete. Nothing of the vendor's matters after that.
+func (w *StreamWriter) IsDone() bool { return w.done }
 
 // Error writes an error event. A stream that failed has no end mark after it.
 func (w *StreamWriter) Error(e *Error) {

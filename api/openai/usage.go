@@ -16,6 +16,13 @@ type Usage struct {
 	CompletionAudio  int64
 }
 
+// MaxTokens is the most that a count of a provider is believed, so that sums cannot overflow.
+const MaxTokens = 1 << 40
+
+// Count returns n where it can be a number of tokens, and otherwise the nearest that can. Every count that a provider
+// reports goes through it.
+func Count(n int64) int64 { return min(max(n, 0), MaxTokens) }
+
 // IsZero reports whether nothing was counted, which is what a provider that reports no usage leaves behind.
 func (u Usage) IsZero() bool { return u == Usage{} }
 

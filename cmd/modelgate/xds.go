@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -47,6 +48,11 @@ func (f xdsFlags) dial() (*grpc.ClientConn, error) {
 		secure = credentials.NewTLS(config)
 	}
 	connection, err := grpc.NewClient(f.Address, grpc.WithTransportCredentials(secure),
+		// Not gRPC's own pauses of up to two minutes: a control plane that is back is of use at once.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the control plane: %w", err)

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"fmt"
+	"strconv"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -36,7 +37,7 @@ func localReplies() *hcmv3.LocalReplyConfig {
 			status: 503, errorType: ours, code: "gateway_unavailable", message: "The gateway is temporarily unavailable. Please retry."},
 		{filter: cel("response.code_details == 'request_payload_too_large' || response.code_details == 'body_size_limit_exceeded'"),
 			errorType: clients, code: "request_too_large", message: "Request body too large."},
-		{filter: status(431, "local_reply.headers"),
+		{filter: ofEnvoy(431),
 			errorType: clients, code: "headers_too_large", message: "Request headers too large."},
 		{filter: cel("response.code_details == 'overload'"), retryAfter: "1",
 			errorType: ours, code: "overloaded", message: "The gateway is overloaded. Please retry."},
@@ -52,12 +53,12 @@ func localReplies() *hcmv3.LocalReplyConfig {
 			errorType: ours, code: "upstream_timeout", message: "The provider did not answer in time."},
 		{filter: flags("UH", "NC", "NFCF", "UO", "UF", "UC", "UR", "LR", "UPE"), status: 503,
 			errorType: ours, code: "upstream_unavailable", message: "The provider is unavailable."},
-		{filter: status(426, "local_reply.upgrade"),
+		{filter: ofEnvoy(426),
 			errorType: clients, code: "upgrade_required", message: "HTTP/1.1 or HTTP/2 is required."},
 		// The flag of a protocol error is not set yet where these are made, so the status has to do.
-		{filter: cel("response.code == 400 && !response.code_details.startsWith('" + envoy.ImmediateDetailPrefix + "')"),
+		{filter: ofEnvoy(400),
 			errorType: clients, code: "bad_request", message: "Malformed HTTP request."},
-		{filter: status(408, "local_reply.timeout"),
+		{filter: ofEnvoy(408),
 			errorType: clients, code: "request_timeout", message: "The request was not received in time."},
 	}
 	config := &hcmv3.LocalReplyConfig{}
@@ -118,11 +119,7 @@ func flags(names ...string) *accesslogv3.AccessLogFilter {
 }
 
 // status matches a status code. Envoy insists on a runtime key that could replace it.
-func status(code uint32, runtimeKey string) *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
-		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
-			Op:    accesslogv3.ComparisonFilter_EQ,
-			Value: &corev3.RuntimeUInt32{DefaultValue: code, RuntimeKey: runtimeKey},
-		}},
-	}}
+// ofEnvoy matches a status that Envoy chose, and not the ext_proc service.
+func ofEnvoy(code int) *accesslogv3.AccessLogFilter {
+	return cel("response.code == " + strconv.Itoa(code) + " && !response.code_details.startsWith('" + envoy.ImmediateDetailPrefix + "')")
 }

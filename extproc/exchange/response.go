@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -41,7 +42,7 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	x.answer, x.vendor = a, target.Provider.Vendor
 	x.record.Upstream = target.Model
 	x.active.release()
-	if status >= 400 || status < 200 {
+	if status < 200 || status > 299 {
 		return x.errorHeaders(h, status, end)
 	}
 	if h.Get("content-encoding") != "" || end {
@@ -82,11 +83,14 @@ func (x *Exchange) answerHeaders(h Headers) Reply {
 	if x.record.Attempts > 1 {
 		reply.Set = append(reply.Set, Header{headerAttempts, strconv.Itoa(x.record.Attempts)})
 	}
-	if len(x.answer.dropped) > 0 {
-		reply.Set = append(reply.Set, Header{headerDropped, strings.Join(x.answer.dropped, ",")})
+	if dropped := strings.Join(x.answer.dropped, ","); dropped != "" {
+		reply.Set = append(reply.Set, Header{headerDropped, dropped[:min(len(dropped), maxHeader)]})
 	}
 	return reply
 }
+
+// maxHeader bounds what goes into a header: proxies on the way take 8 KB for all of them.
+const maxHeader = 1024
 
 // answerKept reports whether a header of a provider's answer stays. Cookies, server names and organizations are the
 // provider's and ours; its rate limits are those of the gateway's account, not of the client.
@@ -94,11 +98,13 @@ func answerKept(name string) bool {
 	return name[0] == ':' || name == "content-type" || name == "content-length" || name == "transfer-encoding"
 }
 
+// upstreamID returns the provider's id of a request, or "" where it has none that fits into a header.
 func upstreamID(h Headers) string {
-	if id := h.Get("x-request-id"); id != "" {
-		return id
+	id := cmp.Or(h.Get("x-request-id"), h.Get("request-id"))
+	if len(id) > 128 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
 	}
-	return h.Get("request-id")
+	return id
 }
 
 // errorHeaders has the body of an error come whole, so that status and body can be OpenAI's.
@@ -158,23 +164,24 @@ func (x *Exchange) responseBody(piece []byte, end bool) Reply {
 	case inError:
 		return x.replaceByError(x.vendor.Chat.DecodeError(x.status, x.header, piece))
 	}
-	return Reply{ReplaceBody: true} // what follows an error within a stream
+	return Reply{ReplaceBody: true} // what follows the end mark or an error of a stream
 }
 
 func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
 	err := x.stream.Decode(piece, x.writer)
-	if err == nil && end {
+	if err == nil && end && !x.writer.IsDone() {
 		if err = x.stream.Close(x.writer); err == nil {
 			x.writer.Done()
-			x.record.Outcome = OutcomeFinished
 		}
 	}
-	if err != nil {
+	switch {
+	case x.writer.IsDone():
+		x.record.Outcome = OutcomeFinished
+		x.finish()
+	case err != nil:
 		e := clientError(err)
 		x.writer.Error(e)
 		x.failed(err, e)
-	}
-	if err != nil || end {
 		x.finish()
 	}
 	return Reply{ReplaceBody: true, Body: x.writer.Take()}

@@ -74,9 +74,11 @@ type ChatAnswer interface {
 // changes what is written.
 type ChatStream interface {
 	// Decode takes the next piece of the body and writes what the client is to get for it. It keeps no reference to
-	// piece. An error ends the stream: an *openai.Error is what the vendor said in band.
+	// piece. With the vendor's own end mark it writes what the end completes, the usage chunk included, and then Done:
+	// clients stop there, and the vendor may keep its connection open. An error ends the stream: an *openai.Error is
+	// what the vendor said in band.
 	Decode(piece []byte, w *openai.StreamWriter) error
-	// Close is called when the body has ended. It writes what the end completes, the usage chunk included but not the
-	// [DONE] mark, or returns ErrTruncated where the vendor's own end mark is missing.
+	// Close is called when the body has ended before Done was written. It writes what the end completes where that is the
+	// vendor's end mark, or returns ErrTruncated.
 	Close(w *openai.StreamWriter) error
 }

@@ -67,6 +67,7 @@ func requests(t *testing.T, g *Gateway) {
 	}{
 		{"unknown model", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "gpt-9", 1), nil, 404, "model_not_found", nil},
 		{"unknown provider", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "x/gpt-9", 1), nil, 404, "model_not_found", nil},
+		{"a name longer than any model's", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "a/"+strings.Repeat("x", 300), 1), nil, 400, "string_above_max_length", "model"},
 		{"not JSON", "POST", "/v1/chat/completions", `{"model":`, nil, 400, "invalid_json", nil},
 		{"no body", "POST", "/v1/chat/completions", ``, nil, 400, "invalid_json", nil},
 		{"wrong type", "POST", "/v1/chat/completions", with(`"temperature":"hot"`), nil, 400, "invalid_type", "temperature"},

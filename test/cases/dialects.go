@@ -90,6 +90,14 @@ func otherDialect(t *testing.T, g *Gateway) {
 	t.Run("a unary answer is translated", func(t *testing.T) { otherDialectUnary(t, g) })
 	t.Run("a stream is translated, however it is cut", func(t *testing.T) { otherDialectStream(t, g) })
 	t.Run("pitfall 1: parallel tool calls are numbered from 0", func(t *testing.T) { otherDialectTools(t, g) })
+	t.Run("what was dropped is told in a header that no proxy refuses", func(t *testing.T) {
+		g.B.Answers(status(200, string(Recording(t, "anthropic-text.json"))))
+		tool := `{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","patternProperties":{"x":{}}}}}`
+		a := g.Chat(t, askB+`,"seed":1,"tools":[`+strings.Repeat(tool+",", 2000)+tool+`]}`)
+		require.Equal(t, 200, a.Status, "%s", a.Body)
+		require.NotEmpty(t, a.Header.Get("X-Modelgate-Dropped"))
+		require.LessOrEqual(t, len(a.Header.Get("X-Modelgate-Dropped")), 1024)
+	})
 	t.Run("what the provider cannot do is refused before it is asked", func(t *testing.T) { otherDialectUnsupported(t, g) })
 }
 

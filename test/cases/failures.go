@@ -120,6 +120,10 @@ func providerErrors(t *testing.T, g *Gateway) {
 		{"an empty answer", status(200, ``), 502, "server_error", "upstream_invalid_response", ""},
 		{"pitfall 75: an encoding that nobody asked for", status(200, "\x1f\x8b\x08", "Content-Encoding", "gzip"), 502, "server_error", "upstream_invalid_response", ""},
 		{"pitfall 75: the same, on an error", status(500, "\x1f\x8b\x08", "Content-Encoding", "gzip"), 500, "server_error", nil, ""},
+		{"a redirect", status(302, `{"choices":[]}`, "Location", "http://elsewhere.test/"), 502, "server_error", nil, ""},
+		{"431 without a body, which Envoy would say of the client's headers", status(431, ``), 431, "invalid_request_error", nil, "provider"},
+		{"JSON that is nested without end", status(200, `{"x":`+strings.Repeat("[", 4<<20)), 502, "server_error", "upstream_invalid_response", ""},
+		{"counts that are none", status(500, `{"usage":{"prompt_tokens":-1}}`), 500, "server_error", nil, ""},
 		{"an error with status 200", status(200, `{"error":{"message":"no capacity","type":"server_error"}}`), 500, "server_error", nil, "no capacity"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -184,6 +188,20 @@ func streamEnds(t *testing.T, g *Gateway) {
 			}
 		})
 	}
+	t.Run("the end mark does not wait for the provider's connection", func(t *testing.T) {
+		g.A.Answers(func(w http.ResponseWriter, r *http.Request) {
+			stream([]byte(openAI), 50)(w, r)
+			<-r.Context().Done()
+		})
+		body := open(t, g, ask("a/m"))
+		for lines := bufio.NewScanner(body); lines.Scan(); {
+			if lines.Text() == "data: [DONE]" {
+				require.NoError(t, body.Close())
+				return
+			}
+		}
+		t.Fatal("no end mark")
+	})
 	t.Run("the provider's connection breaks: so does the client's", func(t *testing.T) {
 		begun := make(chan struct{})
 		g.A.Answers(func(w http.ResponseWriter, r *http.Request) {

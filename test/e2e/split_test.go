@@ -34,15 +34,31 @@ type split struct {
 	extproc *process
 	envoy   *exec.Cmd
 	port    int
+
+	// What differs between Unix sockets and a network: where the control planes listen, and the flags with which they do
+	// and with which their clients connect to the first.
+	listen        [2]string
+	serve, client []string
 }
 
 // startSplit starts the parts with a provider "echo" and a key. The first control plane is the one that Envoy and the
 // ext_proc service are connected to.
 func startSplit(t *testing.T) *split {
+	s := newSplit(t)
+	s.listen = [2]string{s.socket("xds0"), s.socket("xds1")}
+	s.client = []string{"--xds-address", s.listen[0]}
+	s.start()
+	return s
+}
+
+func newSplit(t *testing.T) *split {
 	dir, err := os.MkdirTemp("", "mg") // a test's own folder is too long for sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &split{gateway: &gateway{dir: dir}, t: t, etcd: etcdtest.New(t), port: freePort(t)}
+	return &split{gateway: &gateway{dir: dir}, t: t, etcd: etcdtest.New(t), port: freePort(t)}
+}
+
+func (s *split) start() {
 	for i := range s.planes {
 		s.planes[i] = s.startPlane(i)
 	}
@@ -50,16 +66,14 @@ func startSplit(t *testing.T) *split {
 	s.startExtProc()
 	s.startEnvoy()
 	s.awaitService()
-	return s
 }
 
 func (s *split) socket(name string) string { return "unix://" + filepath.Join(s.dir, name+".sock") }
 
-// admins are the addresses of the control planes' admin API, as the control planes log them.
 func (s *split) startPlane(i int) *process {
-	p := launch(s.t, nil, "controlplane", "--etcd-endpoints", s.etcd.Endpoint(),
-		"--listen", s.socket(fmt.Sprintf("xds%d", i)), "--admin", "127.0.0.1:0",
-		"--pepper", filepath.Join(s.dir, "pepper"), "--admin-token", filepath.Join(s.dir, "admin-token"))
+	p := launch(s.t, nil, append([]string{"controlplane", "--etcd-endpoints", s.etcd.Endpoint(),
+		"--listen", s.listen[i], "--admin", "127.0.0.1:0",
+		"--pepper", filepath.Join(s.dir, "pepper"), "--admin-token", filepath.Join(s.dir, "admin-token")}, s.serve...)...)
 	p.waitFor(s.t, "control plane started")
 	return p
 }
@@ -82,7 +96,7 @@ func (s *split) configure() {
 	t := s.t
 	pair, err := certs.Ensure(s.dir, []string{"127.0.0.1"}, time.Now())
 	require.NoError(t, err)
-	s.client = clientFor(t, filepath.Join(s.dir, certs.FileCA))
+	s.gateway.client = clientFor(t, filepath.Join(s.dir, certs.FileCA))
 	s.url = fmt.Sprintf("https://127.0.0.1:%d", s.port)
 	s.admin = adminURL(t, s.planes[0])
 	echo := httptest.NewServer(fakeprovider.Handler())
@@ -108,14 +122,14 @@ func (s *split) at(plane int) []string {
 }
 
 func (s *split) startExtProc() {
-	s.extproc = launch(s.t, nil, "extproc", "--listen", s.socket("extproc"), "--admin", "127.0.0.1:0", "--xds-address", s.socket("xds0"))
+	s.extproc = launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin", "127.0.0.1:0"}, s.client...)...)
 	s.extproc.waitFor(s.t, "configuration received")
 }
 
 // startEnvoy starts Envoy as an operator does, with the bootstrap that the binary prints.
 func (s *split) startEnvoy() {
-	text := must(s.t, "", "envoy", "bootstrap", "--xds-address", s.socket("xds0"), "--extproc", s.socket("extproc"),
-		"--admin-socket", filepath.Join(s.dir, "envoy-admin.sock"))
+	text := must(s.t, "", append([]string{"envoy", "bootstrap", "--extproc", s.socket("extproc"),
+		"--admin-socket", filepath.Join(s.dir, "envoy-admin.sock")}, s.client...)...)
 	path := filepath.Join(s.dir, "envoy.yaml")
 	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
 	s.envoy = exec.Command(testenv.Envoy(s.t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")

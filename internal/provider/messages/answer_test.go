@@ -151,7 +151,9 @@ func stream(t *testing.T, a *Answer, events ...string) (string, *openai.StreamWr
 		err = s.Close(w)
 	}
 	var deltas []string
-	for line := range strings.Lines(string(w.Take())) {
+	written, marked := strings.CutSuffix(string(w.Take()), "data: [DONE]\n\n")
+	require.Equal(t, err == nil, marked, "the end mark goes with an answer that is complete")
+	for line := range strings.Lines(written) {
 		if data, ok := strings.CutPrefix(line, "data: "); ok {
 			require.True(t, gjson.Valid(data), data)
 			require.Equal(t, int64(0), gjson.Get(data, "choices.0.index").Int(), "pitfall 2")

@@ -64,4 +64,9 @@ func (e *encoder) unsupported(param string) error {
 	return openai.Unsupported(param, e.vendor)
 }
 
-func (e *encoder) dropped(param string) { e.out.Dropped = append(e.out.Dropped, param) }
+// dropped notes that a parameter was left out. A request can have thousands of them; the first tell enough.
+func (e *encoder) dropped(param string) {
+	if len(e.out.Dropped) < maxDropped {
+		e.out.Dropped = append(e.out.Dropped, param)
+	}
+}

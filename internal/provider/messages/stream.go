@@ -267,5 +267,6 @@ func (s *Stream) finish(w *openai.StreamWriter) {
 	}
 	w.Finish(0, finishReason(s.stop, s.calls > 0))
 	w.UsageChunk()
+	w.Done()
 	s.done = true
 }

@@ -29,13 +29,14 @@ func (u *usage) merge(later usage) {
 }
 
 func (u usage) openai() openai.Usage {
-	prompt := u.InputTokens + u.CacheCreationInputTokens + u.CacheReadInputTokens
+	written, read, out := openai.Count(u.CacheCreationInputTokens), openai.Count(u.CacheReadInputTokens), openai.Count(u.OutputTokens)
+	prompt := openai.Count(u.InputTokens) + written + read
 	return openai.Usage{
 		PromptTokens:     prompt,
-		CompletionTokens: u.OutputTokens,
-		TotalTokens:      prompt + u.OutputTokens,
-		CachedTokens:     u.CacheReadInputTokens,
-		CacheWriteTokens: u.CacheCreationInputTokens,
-		ReasoningTokens:  u.OutputTokensDetails.ThinkingTokens,
+		CompletionTokens: out,
+		TotalTokens:      prompt + out,
+		CachedTokens:     read,
+		CacheWriteTokens: written,
+		ReasoningTokens:  openai.Count(u.OutputTokensDetails.ThinkingTokens),
 	}
 }

@@ -2,7 +2,9 @@ package openaicompat
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
+	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -15,7 +17,7 @@ type answer struct {
 }
 
 // Decode implements provider.ChatAnswer. White space before the object is dropped: DeepSeek keeps connections alive with it.
-func (a *answer) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+func (a *answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
 	body = bytes.TrimSpace(body)
 	m, ok := scan(body)
 	if !ok {
@@ -38,6 +40,16 @@ func (a *answer) Decode(body []byte, model string, _ int64) ([]byte, openai.Usag
 		return nil, openai.Usage{}, fmt.Errorf("%w: the body has no choices", provider.ErrNotAnAnswer)
 	}
 	p.set(m.model, m.end, `,"model":`, quote(model))
+	for _, member := range []struct {
+		at                span
+		name, unlessItHas string
+	}{
+		{m.id, `,"id":`, quote(newID())}, {m.object, `,"object":`, `"chat.completion"`}, {m.created, `,"created":`, strconv.FormatInt(created, 10)},
+	} {
+		if !member.at.found() {
+			p.set(member.at, m.end, member.name, member.unlessItHas)
+		}
+	}
 	var usage openai.Usage
 	if m.usage.found() {
 		usage = readUsage(m.usage.value(body))
@@ -66,7 +78,18 @@ func (a *answer) correct(p *patch, list span) {
 
 // correctMessage gives a message content, which clients index.
 func (a *answer) correctMessage(p *patch, start, end int) {
-	if message := p.data[start:end]; message[0] == '{' && len(message) > len("{}") && !bytes.Contains(message, []byte(`"content"`)) {
+	if p.data[start] != '{' {
+		return
+	}
+	empty, has := true, false
+	walk(p.data[:end], start, func(name, nameEnd, _, _ int) {
+		empty, has = false, has || string(p.data[name:nameEnd]) == `"content"`
+	})
+	switch {
+	case has:
+	case empty:
+		p.add(edit{from: start + 1, to: start + 1, value: `"content":null`})
+	default:
 		p.add(edit{from: start + 1, to: start + 1, value: `"content":null,`})
 	}
 }
@@ -94,5 +117,8 @@ func isError(data []byte, m members) bool {
 	}
 	return true
 }
+
+// newID is for vendors that name their answers nothing.
+func newID() string { return "chatcmpl-" + rand.Text() }
 
 func quote(s string) string { return string(openai.AppendString(nil, s)) }

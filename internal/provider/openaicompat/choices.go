@@ -9,8 +9,8 @@ import (
 // maxChoices is the most choices that a request can ask for.
 const maxChoices = 128
 
-// choiceStates follows the choices of a stream, so that each begins with one role and ends with one finish reason though
-// the vendor repeats or forgets them.
+// choiceStates follows the choices of a stream, so that each begins with one role, also where the vendor repeats or forgets
+// it, and has no more than one finish reason.
 type choiceStates struct {
 	wanted int // by the client
 	states []choiceState

@@ -2,6 +2,7 @@ package openaicompat
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -129,23 +130,32 @@ func TestAnErrorInBandHasTheStatusThatTheVendorMeans(t *testing.T) { // pitfalls
 func TestDecode(t *testing.T) {
 	dialect := Dialect{FinishReasons: map[string]string{"model_length": "length"}}
 	for name, c := range map[string]struct{ in, want string }{
-		"the model's name is the client's": {`{"model":"m-2024","choices":[]}`, `{"model":"client/m","choices":[]}`},
-		"a missing model is added":         {`{ "choices":[] }`, `{ "choices":[] ,"model":"client/m"}`},
-		"choices of null":                  {`{"choices": null,"model":"client/m"}`, `{"choices": [],"model":"client/m"}`},
-		"white space before it":            {"\n \n{\"choices\":[],\"model\":\"client/m\"}\n", `{"choices":[],"model":"client/m"}`},
-		"a finish reason of the vendor's":  {`{"choices":[{"finish_reason":"stop"},{"message":{"content":"x"},"finish_reason":"model_length"},{"finish_reason":"eos"},{"finish_reason":null}],"model":"client/m"}`, `{"choices":[{"finish_reason":"stop"},{"message":{"content":"x"},"finish_reason":"length"},{"finish_reason":"stop"},{"finish_reason":null}],"model":"client/m"}`},
-		"content that is missing":          {`{"choices":[{"message":{"role":"assistant","tool_calls":[]}}],"model":"client/m"}`, `{"choices":[{"message":{"content":null,"role":"assistant","tool_calls":[]}}],"model":"client/m"}`},
-		"an error of null is none":         {`{"error":null,"choices":[],"model":"client/m"}`, `{"error":null,"choices":[],"model":"client/m"}`},
-		"numbers and unknown members stay": {`{"choices":[],"x":1.50e1,"model":"client/m","y":"\u00e9\/"}`, `{"choices":[],"x":1.50e1,"model":"client/m","y":"\u00e9\/"}`},
+		"the model's name is the client's":          {`{"model":"m-2024","choices":[]}`, `{"model":"client/m","choices":[]}`},
+		"a missing model is added":                  {`{ "choices":[] }`, `{ "choices":[] ,"model":"client/m"}`},
+		"choices of null":                           {`{"choices": null,"model":"client/m"}`, `{"choices": [],"model":"client/m"}`},
+		"white space before it":                     {"\n \n{\"choices\":[],\"model\":\"client/m\"}\n", `{"choices":[],"model":"client/m"}`},
+		"a finish reason of the vendor's":           {`{"choices":[{"finish_reason":"stop"},{"message":{"content":"x"},"finish_reason":"model_length"},{"finish_reason":"eos"},{"finish_reason":null}],"model":"client/m"}`, `{"choices":[{"finish_reason":"stop"},{"message":{"content":"x"},"finish_reason":"length"},{"finish_reason":"stop"},{"finish_reason":null}],"model":"client/m"}`},
+		"content that is missing, amid white space": {`{"choices":[{"message":{ }},{"message": {} }],"model":"client/m"}`, `{"choices":[{"message":{"content":null }},{"message": {"content":null} }],"model":"client/m"}`},
+		"content that is only the name of a tool":   {`{"choices":[{"message":{"tool_calls":[{"function":{"name":"content"}}]}}],"model":"client/m"}`, `{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"content"}}]}}],"model":"client/m"}`},
+		"content that is missing":                   {`{"choices":[{"message":{"role":"assistant","tool_calls":[]}}],"model":"client/m"}`, `{"choices":[{"message":{"content":null,"role":"assistant","tool_calls":[]}}],"model":"client/m"}`},
+		"an error of null is none":                  {`{"error":null,"choices":[],"model":"client/m"}`, `{"error":null,"choices":[],"model":"client/m"}`},
+		"numbers and unknown members stay":          {`{"choices":[],"x":1.50e1,"model":"client/m","y":"\u00e9\/"}`, `{"choices":[],"x":1.50e1,"model":"client/m","y":"\u00e9\/"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, a, err := New(dialect).Encode(parse(t, `{"model":"client/m","messages":[{"role":"user","content":"x"}]}`), provider.Target{Model: "m"})
 			require.NoError(t, err)
-			out, _, err := a.Decode([]byte(c.in), "client/m", 1)
+			out, _, err := a.Decode([]byte(c.in), "client/m", 7)
 			require.NoError(t, err)
-			require.Equal(t, c.want, string(out))
+			// None of the answers has these, which the gateway promises.
+			added := regexp.MustCompile(`,"id":"chatcmpl-[A-Z2-7]{26}","object":"chat.completion","created":7`).FindString(string(out))
+			require.NotEmpty(t, added)
+			require.Equal(t, c.want, strings.Replace(string(out), added, "", 1))
 		})
 	}
+	whole := `{"id":"c","object":"chat.completion","created":1,"model":"client/m","choices":[]}`
+	out, _, err := (&answer{dialect: &Dialect{}, choices: 1}).Decode([]byte(whole), "client/m", 7)
+	require.NoError(t, err)
+	require.Equal(t, whole, string(out))
 	for name, in := range map[string]string{
 		"nothing": "", "no JSON": "<html>", "cut": `{"choices":[]`, "an array": `[]`, "a string": `"x"`, "no choices": `{}`, "choices that are an object": `{"choices":{}}`,
 	} {

@@ -24,7 +24,7 @@ type vendorError struct {
 // A body that has none of them leaves everything empty.
 func readError(body []byte) vendorError {
 	var v vendorError
-	if !gjson.ValidBytes(body) {
+	if !valid(body) {
 		return v
 	}
 	root := gjson.ParseBytes(body)

@@ -2,7 +2,9 @@ package openaicompat
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -99,7 +101,9 @@ func (s *stream) chunk(data []byte, m members, w *openai.StreamWriter) {
 		return
 	}
 	if s.model == "" {
-		s.id, s.created, s.model = string(m.id.value(data)), string(m.created.value(data)), quote(w.Model())
+		s.model = quote(w.Model())
+		s.id = cmp.Or(string(m.id.value(data)), quote(newID()))
+		s.created = cmp.Or(string(m.created.value(data)), strconv.FormatInt(w.Created(), 10))
 	}
 	s.patch.reset(data)
 	if !s.choices.rewrite(&s.patch, m.choices, s.dialect) {
@@ -118,12 +122,8 @@ func (s *stream) chunk(data []byte, m members, w *openai.StreamWriter) {
 func (s *stream) identify(m members) {
 	s.patch.set(m.model, m.end, `,"model":`, s.model)
 	s.patch.set(m.object, m.end, `,"object":`, `"chat.completion.chunk"`)
-	if s.id != "" {
-		s.patch.set(m.id, m.end, `,"id":`, s.id)
-	}
-	if s.created != "" {
-		s.patch.set(m.created, m.end, `,"created":`, s.created)
-	}
+	s.patch.set(m.id, m.end, `,"id":`, s.id)
+	s.patch.set(m.created, m.end, `,"created":`, s.created)
 }
 
 // finish ends the stream, with the chunk that reports the usage where the client asked for it.
@@ -136,6 +136,7 @@ func (s *stream) finish(w *openai.StreamWriter) {
 		w.EventFunc(s.patch.appendTo)
 	}
 	s.patch, s.last = patch{}, nil
+	w.Done()
 }
 
 func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }

@@ -18,7 +18,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// play streams the pieces of a body, and returns what was written and the error.
+// play streams the pieces of a body, and returns what was written and the error. A stream without error must have its end
+// mark, which is not returned, and one with an error must not.
 func play(d Dialect, choices int, includeUsage bool, pieces ...[]byte) (string, error) {
 	w := openai.NewStreamWriter("client/m", 1, includeUsage)
 	s := (&answer{dialect: &d, choices: choices}).Stream()
@@ -33,8 +34,15 @@ func play(d Dialect, choices int, includeUsage bool, pieces ...[]byte) (string, 
 			return string(out), err
 		}
 	}
-	err := s.Close(w)
-	return string(append(out, w.Take()...)), err
+	var err error
+	if !w.IsDone() {
+		err = s.Close(w)
+	}
+	written, marked := strings.CutSuffix(string(append(out, w.Take()...)), done)
+	if marked != (err == nil) {
+		return written, fmt.Errorf("end mark %v, though the error is %w", marked, err)
+	}
+	return written, err
 }
 
 // chunkOf returns an event whose chunk has one choice.

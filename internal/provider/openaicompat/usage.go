@@ -43,10 +43,12 @@ func readUsage(data []byte) openai.Usage {
 	return u
 }
 
+// count reads a count. What is no number, or cannot be a count, counts nothing.
 func count(value []byte) int64 {
-	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
-		return n
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil {
+		f, _ := strconv.ParseFloat(string(value), 64)
+		n = int64(min(max(f, 0), openai.MaxTokens))
 	}
-	f, _ := strconv.ParseFloat(string(value), 64) // null and whatever else is no number count nothing
-	return int64(f)
+	return openai.Count(n)
 }
