@@ -100,8 +100,40 @@ func (s *Server) ObjectError(kind, name string) string { return s.publisher.Obje
 // Status returns what is published.
 func (s *Server) Status() snapshot.Status { return s.publisher.Status() }
 
+// Claim checks that the configuration in etcd was written under the root secret of this Server, and at the first time binds
+// it to that. With another, every key of clients would be refused and no sealed credential could be opened.
+func (s *Server) Claim(ctx context.Context) error {
+	return s.config.Store.Claim(ctx, s.config.Root.Fingerprint())
+}
+
+// awaitClaim is Claim for when etcd may be away.
+func (s *Server) awaitClaim(ctx context.Context) error {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := s.Claim(attempt)
+		cancel()
+		if err == nil || errors.Is(err, configstore.ErrOtherRoot) || ctx.Err() != nil {
+			return err
+		}
+		s.config.Logger.Warn("etcd cannot be reached", zap.Error(err))
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
 // Run follows the configuration and serves it until ctx is done, and returns nil then. It must be called once.
 func (s *Server) Run(ctx context.Context) error {
+	if err := s.awaitClaim(ctx); err != nil {
+		err = errors.Join(err, s.config.XDS.Close())
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.publisher.Run(running) })
 	g.Go(func() error {

@@ -81,6 +81,9 @@ func (c *controlplaneCmd) start(p *parts, etcd *clientv3.Client, log *zap.Logger
 	plane, err := newControlPlane(controlPlaneOptions{
 		etcd: etcd, xds: xds, credentials: secure, systemCA: c.SystemCA, root: root, adminToken: token, log: log, registry: registry,
 	})
+	if errors.Is(err, controlplane.ErrNeedsTLS) {
+		return fmt.Errorf("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -147,8 +150,12 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 
 // credentials returns the mutual TLS of the xDS server, or nil, with which it serves this machine alone.
 func (c *controlplaneCmd) credentials() (credentials.TransportCredentials, error) {
-	if c.TLS.Cert == "" {
-		return nil, nil
+	given, err := allOrNone("--xds-", c.TLS.Cert, c.TLS.Key, c.TLS.CA)
+	if err != nil || !given {
+		return nil, err
+	}
+	if _, err := readCertificate(c.TLS.Cert, c.TLS.Key); err != nil {
+		return nil, err // found now, and not at the first handshake
 	}
 	authorities, err := readAuthorities(c.TLS.CA)
 	if err != nil {
@@ -173,6 +180,9 @@ func (f etcdFlags) client(log *zap.Logger) (*clientv3.Client, error) {
 		Logger:               log.Named("etcd"),
 		Username:             os.Getenv("MODELGATE_ETCD_USERNAME"),
 		Password:             os.Getenv("MODELGATE_ETCD_PASSWORD"),
+	}
+	if f.Cert != "" != (f.Key != "") || f.Cert != "" && f.CA == "" {
+		return nil, errors.New("--etcd-cert and --etcd-key go together, and with --etcd-ca")
 	}
 	if f.CA != "" {
 		authorities, err := readAuthorities(f.CA)

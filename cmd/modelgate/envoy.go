@@ -39,7 +39,9 @@ func (c *bootstrapCmd) Run(_ context.Context, stdout io.Writer) error {
 		MaxHeapBytes:   c.MaxHeap,
 		MaxConnections: c.MaxConnections,
 	}
-	if c.XDS.CA != "" {
+	if given, err := c.XDS.mutualTLS(); err != nil {
+		return err
+	} else if given {
 		o.XDSTLS = &bootstrap.TLS{CA: c.XDS.CA, Certificate: c.XDS.Cert, Key: c.XDS.Key, ServerName: c.XDS.serverName(xds.Host)}
 	}
 	text, err := bootstrap.YAML(o)

@@ -146,24 +146,11 @@ func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) erro
 
 // applyFiles applies what is in the files of --config, all of it or nothing.
 func (g *gateway) applyFiles(ctx context.Context, api *adminapi.Client) error {
-	var objects []configv1.Object
-	var errs []error
-	for _, file := range g.Config {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("reading --config: %w", err)
-		}
-		documents, err := configv1.ParseYAML(file, text)
-		errs = append(errs, err)
-		for _, d := range documents {
-			objects = append(objects, d.Object)
-		}
+	if len(g.files) == 0 {
+		return nil
 	}
-	if err := errors.Join(errs...); err != nil || len(objects) == 0 {
-		return err
-	}
-	if _, err := api.Apply(ctx, objects, false); err != nil {
-		return fmt.Errorf("applying --config: %w", err)
+	if _, err := api.Apply(ctx, objectsOf(g.files), false); err != nil {
+		return fmt.Errorf("applying --config: %w", said(err))
 	}
 	return nil
 }

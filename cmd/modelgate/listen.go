@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/modelgate/modelgate/envoy/bootstrap"
@@ -25,8 +26,8 @@ func listen(address string) (net.Listener, error) {
 	if a.Pipe == "" {
 		return listenOn("tcp", net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))))
 	}
-	if err := os.Remove(a.Pipe); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("replacing a socket: %w", err)
+	if err := clearPath(a.Pipe); err != nil {
+		return nil, err
 	}
 	l, err := listenOn("unix", a.Pipe)
 	if err != nil {
@@ -38,6 +39,26 @@ func listen(address string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("closing a socket to others: %w", err), l.Close())
 	}
 	return l, nil
+}
+
+// clearPath makes room for a socket. Its folder is made where it is missing, and what is no socket is left alone.
+func clearPath(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return fmt.Errorf("making the folder of a socket: %w", err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("replacing a socket: %w", err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s is not a socket, and is not replaced by one", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("replacing a socket: %w", err)
+	}
+	return nil
 }
 
 func listenOn(network, address string) (net.Listener, error) {

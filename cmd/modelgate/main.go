@@ -23,6 +23,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitSignal = 130 // as a shell says of what Ctrl-C ended
 )
 
 // commands is the command line.
@@ -42,6 +43,7 @@ type commands struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends what does not heed the first
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -72,8 +74,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, fmt.Errorf("%w (try --help)", err), exitUsage)
 	}
 	err = command.Run()
-	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	switch {
+	case err == nil:
 		return exitOK
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return fail(stderr, errors.New("interrupted"), exitSignal)
 	}
 	return fail(stderr, err, exitFailed)
 }

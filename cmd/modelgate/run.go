@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
@@ -78,7 +79,9 @@ func (c *runCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (er
 	}
 	atOnce, cancel := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	log.Info("stopping", zap.Duration("grace", c.Grace))
+	if ctx.Err() != nil {
+		log.Info("stopping", zap.Duration("grace", c.Grace))
+	}
 	g.etcdLevel.SetLevel(etcdQuiet)
 	return errors.Join(err, g.parts.stop(atOnce))
 }
@@ -94,6 +97,7 @@ type gateway struct {
 	registry *prometheus.Registry
 
 	etcdLevel    zap.AtomicLevel
+	files        []configv1.Document // of --config
 	etcd         *clientv3.Client
 	controlPlane *controlPlane
 	adminURL     string
@@ -114,10 +118,13 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	etcdLog := g.log.Named("etcd").WithOptions(zap.IncreaseLevel(g.etcdLevel))
+	if g.files, err = (fileFlags{Filename: g.Config}).read(os.Stdin); len(g.Config) > 0 && err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
 	if g.etcd, err = startEtcd(ctx, g.parts, g.data.file(dirEtcd), g.sockets, etcdLog); err != nil {
 		return err
 	}
-	api, err := g.startAdmin()
+	api, err := g.startAdmin(ctx)
 	if err != nil {
 		return err
 	}
@@ -143,7 +150,7 @@ func (g *gateway) start(ctx context.Context) error {
 func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, name+".sock") }
 
 // startAdmin prepares the control plane, starts the admin address and returns a client of its API.
-func (g *gateway) startAdmin() (*adminapi.Client, error) {
+func (g *gateway) startAdmin(ctx context.Context) (*adminapi.Client, error) {
 	root, err := secret.LoadRoot(g.data.file(filePepper))
 	if err != nil {
 		return nil, err
@@ -162,9 +169,12 @@ func (g *gateway) startAdmin() (*adminapi.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := g.controlPlane.Claim(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", g.data.file(filePepper), err)
+	}
 	admin, err := listen(g.Admin)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	mux := healthHandler(g.ready, g.registry)
 	mux.Handle("/", g.controlPlane.admin)

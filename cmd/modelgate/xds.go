@@ -40,7 +40,9 @@ func (f xdsFlags) dial() (*grpc.ClientConn, error) {
 		return nil, err
 	}
 	secure := insecure.NewCredentials()
-	if f.CA != "" {
+	if given, err := f.mutualTLS(); err != nil {
+		return nil, err
+	} else if given {
 		config, err := f.tls(address.Host)
 		if err != nil {
 			return nil, err
@@ -60,7 +62,25 @@ func (f xdsFlags) dial() (*grpc.ClientConn, error) {
 	return connection, nil
 }
 
+// mutualTLS reports whether the connection has mutual TLS.
+func (f xdsFlags) mutualTLS() (bool, error) { return allOrNone("--xds-", f.Cert, f.Key, f.CA) }
+
+// allOrNone reports whether the files of mutual TLS are given. Some of them without the others are a mistake that must not
+// lead to a connection without TLS.
+func allOrNone(prefix, certificate, key, ca string) (bool, error) {
+	switch {
+	case certificate != "" && key != "" && ca != "":
+		return true, nil
+	case certificate != "" || key != "" || ca != "":
+		return false, fmt.Errorf("%[1]scert, %[1]skey and %[1]sca go together: give all three or none", prefix)
+	}
+	return false, nil
+}
+
 func (f xdsFlags) tls(host string) (*tls.Config, error) {
+	if _, err := readCertificate(f.Cert, f.Key); err != nil {
+		return nil, err // found now, and not at the first handshake
+	}
 	authorities, err := readAuthorities(f.CA)
 	if err != nil {
 		return nil, err

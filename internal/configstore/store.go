@@ -24,6 +24,8 @@ const (
 	// versionKey is written by every transaction, so that a deletion moves the revision of the configuration too, and
 	// a replica that starts after it agrees on that revision with one that saw it.
 	versionKey = prefix + "version"
+	// rootKey holds the fingerprint of the root secret under which the configuration is written.
+	rootKey = "/modelgate/root"
 )
 
 // MaxBytes is the size of the largest object, and of all objects of one transaction: etcd takes requests of 1.5 MiB
@@ -35,9 +37,10 @@ const AnyRevision int64 = -1
 
 // Errors of reading and writing.
 var (
-	ErrNotFound = errors.New("no such object")
-	ErrConflict = errors.New("the object was changed by someone else in the meantime")
-	ErrTooLarge = fmt.Errorf("larger than %d bytes, the most that etcd takes at once", MaxBytes)
+	ErrNotFound  = errors.New("no such object")
+	ErrConflict  = errors.New("the object was changed by someone else in the meantime")
+	ErrOtherRoot = errors.New("the configuration was written under another root secret: keys could not be checked, nor sealed credentials opened")
+	ErrTooLarge  = fmt.Errorf("larger than %d bytes, the most that etcd takes at once", MaxBytes)
 )
 
 // A Store reads and writes configuration. It is safe for concurrent use.
@@ -50,6 +53,25 @@ type Store struct {
 // New returns a store. Validate says what is wrong with an object; one that it refuses is neither written nor delivered.
 func New(etcd *clientv3.Client, validate func(configv1.Object) error, log *zap.Logger) *Store {
 	return &Store{etcd: etcd, validate: validate, log: log}
+}
+
+// Claim binds the configuration to a root secret at the first call, by its fingerprint. The error is ErrOtherRoot where it
+// is bound to another.
+func (s *Store) Claim(ctx context.Context, fingerprint string) error {
+	r, err := s.etcd.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(rootKey), "=", 0)).
+		Then(clientv3.OpPut(rootKey, fingerprint)).
+		Else(clientv3.OpGet(rootKey)).Commit()
+	if err != nil {
+		return fmt.Errorf("check the root secret: %w", err)
+	}
+	if r.Succeeded {
+		return nil
+	}
+	if kvs := r.Responses[0].GetResponseRange().GetKvs(); len(kvs) != 1 || string(kvs[0].Value) != fingerprint {
+		return ErrOtherRoot
+	}
+	return nil
 }
 
 // An Entry is what is stored under one key.

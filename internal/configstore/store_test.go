@@ -283,3 +283,10 @@ func TestGarbageDoesNotKeepAnyoneFromReading(t *testing.T) {
 	_, err = store.Put(t.Context(), provider("bytes"), got.Revision)
 	require.NoError(t, err, "garbage can be replaced")
 }
+
+func TestClaimBindsTheConfigurationToOneRoot(t *testing.T) {
+	store := configstore.New(etcdtest.Start(t), func(configv1.Object) error { return nil }, zap.NewNop())
+	require.NoError(t, store.Claim(t.Context(), "a"))
+	require.NoError(t, store.Claim(t.Context(), "a"))
+	require.ErrorIs(t, store.Claim(t.Context(), "b"), configstore.ErrOtherRoot)
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/cases"
 )
 
@@ -79,4 +80,28 @@ func TestPlainHTTP(t *testing.T) {
 		defer func() { _ = response.Body.Close() }()
 		require.NotEqual(t, 2, response.StatusCode/100)
 	}
+}
+
+// TestAnotherPepperIsRefused holds that a lost or wrong root secret is said at the start. With another, every key would
+// just be refused.
+func TestAnotherPepperIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	startRun(t, dir).stop(t)
+	require.NoError(t, os.Remove(filepath.Join(dir, "pepper")))
+	out, err := command(t, "", "run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--envoy", testenv.Envoy(t))
+	require.Error(t, err)
+	require.Contains(t, out, "pepper")
+	require.Contains(t, out, "another root secret")
+}
+
+// TestBadConfigFile holds that --config is read before anything starts, and that errors name file, object and field.
+func TestBadConfigFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "bad.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("kind: Model\nname: m\n---\nkind: Provider\nname: p\nvendor: nobody\nurl: x\n"), 0o600))
+	out, err := command(t, "", "run", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--envoy", testenv.Envoy(t), "--config", file)
+	require.Error(t, err)
+	require.Contains(t, out, "bad.yaml:1: Model m: targets:")
+	require.Contains(t, out, "bad.yaml:4: Provider p: url: unknown field")
+	require.NoDirExists(t, filepath.Join(dir, "data", "etcd"))
 }

@@ -55,6 +55,7 @@ func TestSDKs(t *testing.T) {
 			vendor.waitUntilCancelled(t)
 		})
 	}
+	t.Run("README", func(t *testing.T) { testREADME(t, g) })
 }
 
 // python is the program of the Python SDK, in the environment that setup.sh made.
