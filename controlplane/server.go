@@ -128,11 +128,11 @@ func (s *Server) awaitClaim(ctx context.Context) error {
 // Run follows the configuration and serves it until ctx is done, and returns nil then. It must be called once.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.awaitClaim(ctx); err != nil {
-		err = errors.Join(err, s.config.XDS.Close())
-		if ctx.Err() != nil {
-			return nil
+		closed := s.config.XDS.Close()
+		if ctx.Err() == nil {
+			return errors.Join(err, closed)
 		}
-		return err
+		return closed
 	}
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.publisher.Run(running) })
