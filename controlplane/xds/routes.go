@@ -102,8 +102,8 @@ func retryPolicy(idle time.Duration) *routev3.RetryPolicy {
 // maxStream is how long a request may take in all.
 const maxStream = time.Hour
 
-// longestIdle returns the longest silence that any provider or model allows. No header sets it for one request, so
-// Envoy enforces the longest, and shorter ones are the ext_proc service's to enforce.
+// longestIdle returns the longest silence that any provider or model allows. No header sets it for one request, so the
+// longest holds for all.
 func (b *builder) longestIdle() time.Duration {
 	longest := new(configv1.Timeouts).IdleTimeout()
 	for _, p := range b.providers {

@@ -86,8 +86,9 @@ func statusOf(name string) int {
 	return 0
 }
 
-// inBand turns an error that came with status 200 into the client's. Its status is the one that the vendor would have
-// sent, so that retries and clients see the same class of error either way.
+// inBand turns an error that came with status 200 into the client's. Its status is the one that the vendor would have sent:
+// the client of a unary answer gets it, and that of a stream, whose status has gone out, its type and code. Neither is
+// retried: Envoy decides that by the status that came.
 func inBand(body []byte) *openai.Error {
 	v := readError(body)
 	status := http.StatusBadGateway
