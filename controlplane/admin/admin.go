@@ -54,11 +54,12 @@ type Config struct {
 type server struct {
 	config Config
 	token  [sha256.Size]byte
+	turn   chan struct{} // holds one: whoever writes
 }
 
 // New returns the handler of every path below /admin/v1/.
 func New(c Config) http.Handler {
-	s := &server{config: c, token: sha256.Sum256([]byte(c.Token.Reveal()))}
+	s := &server{config: c, token: sha256.Sum256([]byte(c.Token.Reveal())), turn: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	for pattern, f := range map[string]httpapi.HandlerFunc{
 		"GET /admin/v1/{kind}":              s.list,

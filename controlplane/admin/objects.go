@@ -2,9 +2,11 @@ package admin
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
@@ -137,28 +139,44 @@ func (s *server) item(e configstore.Entry) adminapi.Item {
 	return item
 }
 
-// write makes a plan, and carries it out unless it is a dry run. It makes the plan anew where another write came between.
+// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns; where one of another
+// process came between, the plan is made anew after a pause by lot, which keeps two from meeting again and again.
 func (s *server) write(ctx context.Context, dryRun bool, decide func(*plan) error) (*plan, error) {
-	const attempts = 8
-	var lost error
-	for range attempts {
-		before, err := s.config.Store.Snapshot(ctx)
-		if err != nil {
-			return nil, err
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	const attempts = 10
+	for n := 1; ; n++ {
+		p, err := s.try(ctx, dryRun, decide)
+		if !isConflict(err) || n == attempts {
+			return p, err
 		}
-		p := &plan{server: s, before: before}
-		if err := decide(p); err != nil {
-			return nil, err
-		}
-		if err := p.check(); err != nil {
-			return nil, err
-		}
-		if dryRun || len(p.writes) == 0 {
-			return p, nil
-		}
-		if p.revision, lost = s.config.Store.Apply(ctx, before.Revision, p.writes); !isConflict(lost) {
-			return p, lost
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(rand.N(time.Duration(n) * 10 * time.Millisecond)):
 		}
 	}
-	return nil, lost
+}
+
+func (s *server) try(ctx context.Context, dryRun bool, decide func(*plan) error) (*plan, error) {
+	before, err := s.config.Store.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{server: s, before: before}
+	if err := decide(p); err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if dryRun || len(p.writes) == 0 {
+		return p, nil
+	}
+	p.revision, err = s.config.Store.Apply(ctx, before.Revision, p.writes)
+	return p, err
 }
