@@ -59,9 +59,9 @@ func New(o Options) *Server {
 		env:     exchange.Env{Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process)},
 		config:  newConfigClient(o),
 		journal: newJournal(o.AccessLog, newMetrics(o.Registerer), process),
-		grpc: grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
-			grpc.MaxConcurrentStreams(1<<20)),
 	}
+	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.StreamInterceptor(s.recoverPanic),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20))
 	s.grpc.RegisterService(&processorService, s)
 	accesslogv3.RegisterAccessLogServiceServer(s.grpc, s)
 	return s

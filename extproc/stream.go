@@ -27,14 +27,19 @@ var processorService = grpc.ServiceDesc{
 	}},
 }
 
-// process serves one stream of one ext_proc filter. Which filter it is, Envoy says in the stream's metadata.
-func (s *Server) process(stream grpc.ServerStream) (err error) {
+// recoverPanic has a panic end the stream that it is on, with an error, and nothing else.
+func (s *Server) recoverPanic(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.log.Error("panic in an exchange", zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+			s.log.Error("panic on a stream", zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
 			err = status.Error(codes.Internal, "panic")
 		}
 	}()
+	return handle(srv, stream)
+}
+
+// process serves one stream of one ext_proc filter. Which filter it is, Envoy says in the stream's metadata.
+func (s *Server) process(stream grpc.ServerStream) error {
 	role := metadata.ValueFromIncomingContext(stream.Context(), envoy.RoleHeader)
 	switch {
 	case len(role) == 1 && role[0] == envoy.RoleDownstream:
