@@ -6,7 +6,8 @@ ARGS ?=
 
 # The race detector needs a C compiler.
 RACE ?= $(if $(shell command -v $(shell $(GO) env CC) 2>/dev/null),-race)
-# Whole-system cases measure time and memory, which the race detector would change.
+# Whole-system cases measure time and memory, which the race detector would change, and run a binary that Go's test cache
+# knows nothing of.
 WHOLE_SYSTEM := /test/
 
 # Whoever names an Envoy needs no other.
@@ -31,7 +32,7 @@ test: $(ENVOY) ## Run every test against the real Envoy
 	$(GO) vet ./...
 	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
 	test/sdk/setup.sh
-	$(TOOL) gotestsum --format testname -- -timeout 45m -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
+	$(TOOL) gotestsum --format testname -- -timeout 45m -count=1 -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
 
 bench: build $(ENVOY) ## Measure the gateway beside Envoy alone (writes docs/benchmarks.md)
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md
