@@ -121,15 +121,15 @@ func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
 	return reply
 }
 
-// failUpstream ends the exchange with an error for the client, which is the provider's fault.
+// failUpstream ends the exchange with an error for the client before any of an answer has gone out.
 func (x *Exchange) failUpstream(err error, details string) Reply {
-	e := clientError(err)
-	x.failed(err, e)
-	x.finish()
+	e := x.fail(err)
 	return x.immediate(e.Status, e.Header(), e.AppendJSON(nil), details)
 }
 
-func (x *Exchange) failed(err error, e *openai.Error) {
+// fail ends the exchange, which is the provider's fault, and returns the error that the client gets.
+func (x *Exchange) fail(err error) *openai.Error {
+	e := clientError(err)
 	x.record.Outcome, x.record.Error = OutcomeFailed, e
 	if errors.Is(err, provider.ErrTruncated) {
 		x.record.Outcome = OutcomeTruncated
@@ -137,6 +137,8 @@ func (x *Exchange) failed(err error, e *openai.Error) {
 	if x.state != inStream { // of a stream, the status has gone out
 		x.record.Status = e.Status
 	}
+	x.finish()
+	return e
 }
 
 // ResponseBody takes a piece of an answer's body, or all of it where it is not streamed.
@@ -179,19 +181,14 @@ func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
 		x.record.Outcome = OutcomeFinished
 		x.finish()
 	case err != nil:
-		e := clientError(err)
-		x.writer.Error(e)
-		x.failed(err, e)
-		x.finish()
+		x.writer.Error(x.fail(err))
 	}
 	return Reply{ReplaceBody: true, Body: x.writer.Take()}
 }
 
 // replaceByError gives the client an error in place of a body that came whole.
 func (x *Exchange) replaceByError(err error) Reply {
-	e := clientError(err)
-	x.failed(err, e)
-	x.finish()
+	e := x.fail(err)
 	body := e.AppendJSON(nil)
 	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{":status", strconv.Itoa(e.Status)}, {"content-length", strconv.Itoa(len(body))}}}
 	for name, values := range e.Header() {
