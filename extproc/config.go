@@ -205,7 +205,7 @@ func (c *configClient) follow(ctx context.Context, received func()) error {
 	}
 }
 
-// apply takes a response whole or not at all, and publishes what it leads to.
+// apply takes what can be used of a response, publishes what it leads to, and reports what cannot.
 func (c *configClient) apply(in *discoveryv3.DeltaDiscoveryResponse) error {
 	var t *resourceType
 	for _, candidate := range c.types {

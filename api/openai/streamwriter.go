@@ -136,14 +136,8 @@ func (w *StreamWriter) Finish(choice int, reason string) {
 	w.closeDelta([]byte(reason))
 }
 
-// Event writes one event whose data is a chunk already. It is for answers in OpenAI's own dialect.
-func (w *StreamWriter) Event(data []byte) {
-	w.buf = append(w.buf, "data: "...)
-	w.buf = append(w.buf, data...)
-	w.buf = append(w.buf, "\n\n"...)
-}
-
-// EventFunc is Event for data that appendData appends to what it is given, so that no copy of it is needed.
+// EventFunc writes one event whose data is a chunk already, which appendData appends to what it is given. It is for answers
+// in OpenAI's own dialect.
 func (w *StreamWriter) EventFunc(appendData func(dst []byte) []byte) {
 	w.buf = append(w.buf, "data: "...)
 	w.buf = appendData(w.buf)

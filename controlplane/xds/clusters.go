@@ -40,14 +40,7 @@ func (b *builder) target(p *configv1.Provider) (target, error) {
 	if !ok {
 		return target{}, fmt.Errorf("vendor: there is no vendor %q", p.GetVendor())
 	}
-	base := p.GetEndpoint()
-	if base == "" {
-		base = vendor.DefaultEndpoint
-	}
-	if base == "" {
-		return target{}, fmt.Errorf("endpoint: is required, %s has none of its own", p.GetVendor())
-	}
-	endpoint, err := provider.ParseEndpoint(base)
+	endpoint, err := vendor.Endpoint(p)
 	if err != nil {
 		return target{}, fmt.Errorf("endpoint: %w", err)
 	}

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -30,13 +31,9 @@ type Provider struct {
 
 // NewProvider resolves a provider as it came from the control plane.
 func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provider, error) {
-	base := r.GetProvider().GetEndpoint()
-	if base == "" {
-		base = vendor.DefaultEndpoint
-	}
-	endpoint, err := provider.ParseEndpoint(base)
+	endpoint, err := vendor.Endpoint(r.GetProvider())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("endpoint: %w", err)
 	}
 	return &Provider{Config: r.GetProvider(), Vendor: vendor, path: endpoint.Path, credential: secret.New(r.GetCredential())}, nil
 }

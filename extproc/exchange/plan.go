@@ -49,51 +49,54 @@ type Attempt struct {
 	Body   []byte
 }
 
-// plan finds the targets of a request and the order in which they are tried.
-func (x *Exchange) plan(r *openai.ChatRequest) (*Plan, error) {
+// plan finds the targets of a request and the order in which they are tried, and returns the first attempt too. An error
+// is an *openai.Error.
+func (x *Exchange) plan(r *openai.ChatRequest) (*Plan, Attempt, error) {
 	if !mayUse(x.key, r.Model) {
-		return nil, openai.ModelNotFound(r.Model)
+		return nil, Attempt{}, openai.ModelNotFound(r.Model)
 	}
-	m := x.config.Models[r.Model]
 	p := &Plan{ID: x.record.ID, request: r}
-	switch prov, model := x.config.unlisted(r.Model); {
-	case m != nil:
+	m := x.config.Models[r.Model]
+	if m != nil {
 		p.Targets = x.config.targets(m, x.env.Random)
-	case prov != nil:
+	} else if prov, model := x.config.unlisted(r.Model); prov != nil {
 		p.Targets = []Target{{Provider: prov, Model: model}}
-	default:
-		return nil, openai.ModelNotFound(r.Model)
+	} else {
+		return nil, Attempt{}, openai.ModelNotFound(r.Model)
 	}
+	x.record.Model = r.Model
 	if len(p.Targets) == 0 {
-		return nil, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
+		return nil, Attempt{}, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
 			Message: fmt.Sprintf("No provider of the model `%s` is enabled.", r.Model)}
 	}
-	if err := p.keepAble(); err != nil {
-		return nil, err
+	first, err := p.keepAble()
+	if err != nil {
+		return nil, Attempt{}, err
 	}
 	p.Timeout = firstByte(m, p.Targets)
 	p.spread(m)
-	return p, nil
+	return p, p.begin(1, first), nil
 }
 
 // keepAble leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be
-// planned again. The error is the first target's, where none is left.
-func (p *Plan) keepAble() error {
-	if len(p.Targets) == 1 {
-		return nil // encoding it for the first attempt is the check
-	}
-	var first error
-	p.Targets = slices.DeleteFunc(p.Targets, func(t Target) bool {
-		_, _, err := p.encode(t)
-		if err != nil && first == nil {
-			first = err
+// planned again. It returns the request for the first that is left. The error is the first target's, where none is.
+func (p *Plan) keepAble() (first encoded, err error) {
+	kept := p.Targets[:0]
+	for _, t := range p.Targets {
+		e, cannot := p.encode(t)
+		if cannot != nil {
+			err = cmp.Or(err, cannot)
+			continue
 		}
-		return err != nil
-	})
-	if len(p.Targets) == 0 {
-		return first
+		if len(kept) == 0 {
+			first = e
+		}
+		kept = append(kept, t)
 	}
-	return nil
+	if p.Targets = kept; len(kept) > 0 {
+		err = nil
+	}
+	return first, err
 }
 
 // firstByte is how long one attempt may take: what the model says, or the most patient of its providers. Envoy takes one
@@ -175,29 +178,40 @@ func pick(targets []*configv1.Target, random func(n uint32) uint32) int {
 
 // Encode builds the request of the n-th attempt, counted from 1. An error is an *openai.Error.
 func (p *Plan) Encode(n int) (Attempt, error) {
-	t := p.Targets[n-1]
-	r, chat, err := p.encode(t)
+	e, err := p.encode(p.Targets[n-1])
 	if err != nil {
 		return Attempt{}, err
 	}
-	p.mu.Lock()
-	p.answers[n-1] = answer{chat: chat, dropped: r.Dropped}
-	p.mu.Unlock()
-	return t.Provider.attempt(r), nil
+	return p.begin(n, e), nil
 }
 
-func (p *Plan) encode(t Target) (provider.Request, provider.ChatAnswer, error) {
+// begin keeps how the answer to the n-th attempt is read, and returns the attempt.
+func (p *Plan) begin(n int, e encoded) Attempt {
+	p.mu.Lock()
+	p.answers[n-1] = answer{chat: e.answer, dropped: e.request.Dropped}
+	p.mu.Unlock()
+	return p.Targets[n-1].Provider.attempt(e.request)
+}
+
+// encoded is a request for a target, and how the answer to it is read.
+type encoded struct {
+	request provider.Request
+	answer  provider.ChatAnswer
+}
+
+func (p *Plan) encode(t Target) (encoded, error) {
 	codec := t.Provider.Vendor.Chat
 	if codec == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", "unsupported_endpoint", "The provider '%s' does not serve chat completions. Choose another model.", t.Provider.Config.GetName())
+		return encoded{}, openai.BadRequest("model", "unsupported_endpoint", "The provider '%s' does not serve chat completions. Choose another model.", t.Provider.Config.GetName())
 	}
 	p.mu.Lock()
 	request := p.request
 	p.mu.Unlock()
 	if request == nil {
-		return provider.Request{}, nil, errReleased
+		return encoded{}, errReleased
 	}
-	return codec.Encode(request, provider.Target{Config: t.Provider.Config, Model: t.Model})
+	r, answer, err := codec.Encode(request, provider.Target{Config: t.Provider.Config, Model: t.Model})
+	return encoded{r, answer}, err
 }
 
 // errReleased means that Envoy asked for another attempt after an answer had begun, which it never does.

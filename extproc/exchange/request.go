@@ -111,14 +111,9 @@ func (x *Exchange) RequestBody(body []byte) Reply {
 	}
 	x.wantsStream, x.includeUsage = r.Stream, r.IncludeUsage
 	x.record.Stream = r.Stream
-	p, err := x.plan(r)
+	p, first, err := x.plan(r)
 	if err != nil {
 		return x.reject(clientError(err), "mg_no_plan")
-	}
-	x.record.Model = r.Model
-	first, err := p.Encode(1)
-	if err != nil {
-		return x.reject(clientError(err), "mg_cannot_encode")
 	}
 	x.active, x.state = p, awaitResponse
 	return Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: p}

@@ -1,10 +1,13 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // An Endpoint is where Envoy connects to reach a provider.
@@ -14,6 +17,15 @@ type Endpoint struct {
 	Port uint32
 	Pipe string // path of a Unix socket
 	Path string // prefix of every request path, without a trailing slash
+}
+
+// Endpoint returns where a provider of the vendor is: where its configuration says, or else where the vendor serves.
+func (p Provider) Endpoint(c *configv1.Provider) (Endpoint, error) {
+	base := cmp.Or(c.GetEndpoint(), p.DefaultEndpoint)
+	if base == "" {
+		return Endpoint{}, fmt.Errorf("is required, %s has none of its own", c.GetVendor())
+	}
+	return ParseEndpoint(base)
 }
 
 // ParseEndpoint reads a base URL: https://host[:port][/path], http:// likewise, or unix:///path of a socket.
