@@ -69,7 +69,7 @@ func (a *answer) correct(p *patch, list span) {
 				case `"message"`:
 					a.correctMessage(p, start, end)
 				case `"finish_reason"`:
-					a.correctReason(p, start, end)
+					a.dialect.correctReason(p, span{start: start, end: end})
 				}
 			})
 		}
@@ -94,14 +94,17 @@ func (a *answer) correctMessage(p *patch, start, end int) {
 	}
 }
 
-func (a *answer) correctReason(p *patch, start, end int) {
-	if p.data[start] != '"' {
-		return
+// correctReason makes a finish reason one that clients know, and reports whether there is one.
+func (d *Dialect) correctReason(p *patch, at span) bool {
+	value := at.value(p.data)
+	if value[0] != '"' {
+		return false
 	}
-	reason := string(p.data[start+1 : end-1])
-	if known := a.dialect.finishReason(reason); known != reason {
-		p.add(edit{from: start, to: end, value: `"` + known + `"`})
+	reason := string(value[1 : len(value)-1])
+	if known := d.finishReason(reason); known != reason {
+		p.add(edit{from: at.start, to: at.end, value: `"` + known + `"`})
 	}
+	return true
 }
 
 // Stream implements provider.ChatAnswer.

@@ -2,8 +2,7 @@ package openaicompat
 
 import (
 	"bytes"
-
-	"github.com/tidwall/gjson"
+	"strconv"
 )
 
 // maxChoices is the most choices that a request can ask for.
@@ -50,21 +49,35 @@ func (c *choiceStates) rewrite(p *patch, list span, d *Dialect) bool {
 		return true
 	}
 	live := false
-	gjson.Parse(view(list.value(p.data))).ForEach(func(_, choice gjson.Result) bool {
-		index := choice.Get("index").Int()
+	walkArray(p.data[:list.end], list.start, func(start, end int) {
+		if p.data[start] != '{' {
+			return
+		}
+		index, delta, reason := 0.0, span{}, span{}
+		walk(p.data[:end], start, func(name, nameEnd, start, end int) {
+			switch string(p.data[name:nameEnd]) {
+			case `"index"`:
+				index, _ = strconv.ParseFloat(string(p.data[start:end]), 64) // what is no number is the first
+			case `"delta"`:
+				delta = span{start: start, end: end}
+			case `"finish_reason"`:
+				reason = span{start: start, end: end}
+			}
+		})
 		if index < 0 || index >= maxChoices {
-			return true
+			return
 		}
 		state := c.at(int(index))
 		if state.finished {
-			return true
+			return
 		}
 		live = true
-		if delta := choice.Get("delta"); delta.IsObject() {
-			state.role(p, list.start+delta.Index, len(delta.Raw))
+		if delta.found() {
+			state.role(p, delta)
 		}
-		state.finish(p, list.start, choice.Get("finish_reason"), d)
-		return true
+		if reason.found() {
+			state.finish(p, reason, d)
+		}
 	})
 	return live
 }
@@ -76,12 +89,13 @@ func (c *choiceStates) nothingToDo(list []byte) bool {
 		bytes.Contains(list, []byte(`"finish_reason":null`)) && !bytes.Contains(list, []byte(`"role"`))
 }
 
-// role makes the delta at p.data[at:at+size] have the role where it is the first of its choice, and only there.
-func (s *choiceState) role(p *patch, at, size int) {
-	m, ok := scan(p.data[at : at+size])
+// role makes a delta have the role where it is the first of its choice, and only there.
+func (s *choiceState) role(p *patch, delta span) {
+	m, ok := scan(delta.value(p.data))
 	if !ok {
 		return
 	}
+	at := delta.start
 	role := m.role.shift(at)
 	switch {
 	case s.started && m.role.found():
@@ -98,19 +112,10 @@ func (s *choiceState) role(p *patch, at, size int) {
 }
 
 // finish notes a finish reason, and makes it one that clients know.
-func (s *choiceState) finish(p *patch, offset int, reason gjson.Result, d *Dialect) {
-	if reason.Type != gjson.String {
+func (s *choiceState) finish(p *patch, reason span, d *Dialect) {
+	if string(reason.value(p.data)) == `""` {
+		p.add(edit{from: reason.start, to: reason.end, value: "null"})
 		return
 	}
-	e := edit{from: offset + reason.Index, to: offset + reason.Index + len(reason.Raw)}
-	if reason.Str == "" {
-		e.value = "null"
-		p.add(e)
-		return
-	}
-	s.finished = true
-	if known := d.finishReason(reason.Str); known != reason.Str {
-		e.value = `"` + known + `"`
-		p.add(e)
-	}
+	s.finished = d.correctReason(p, reason)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -170,9 +169,6 @@ func (m *members) find(name []byte) *span {
 	}
 	return nil
 }
-
-// view returns data as a string without a copy, for a reader that does not keep it: data must not change meanwhile.
-func view(data []byte) string { return unsafe.String(unsafe.SliceData(data), len(data)) }
 
 // A patch is JSON with some parts of it replaced. Its zero value is ready for reset.
 type patch struct {
