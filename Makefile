@@ -3,6 +3,7 @@
 GO ?= go
 TOOL := $(GO) tool -modfile=tools/go.mod
 ARGS ?=
+FUZZTIME ?= 30s
 
 # The race detector needs a C compiler.
 RACE ?= $(if $(shell command -v $(shell $(GO) env CC) 2>/dev/null),-race)
@@ -14,7 +15,7 @@ WHOLE_SYSTEM := /test/
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-.PHONY: help build envoy run test bench lint generate fresh clean
+.PHONY: help build envoy run test fuzz bench lint generate fresh clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +34,15 @@ test: $(ENVOY) ## Run every test against the real Envoy
 	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
 	test/sdk/setup.sh
 	$(TOOL) gotestsum --format testname -- -timeout 45m -count=1 -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
+
+fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
+	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
+		targets=$$($(GO) test -list '^Fuzz' $$package) || exit 1; \
+		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s $$package || exit 1; \
+		done; \
+	done
 
 bench: build $(ENVOY) ## Measure the gateway beside Envoy alone (writes docs/benchmarks.md)
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md

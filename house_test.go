@@ -52,9 +52,11 @@ var table = []rule{
 
 	{"internal/provider", []string{"api/...", "internal/secret"}, nil},
 	{"internal/provider/providertest", []string{"internal/...", "api/..."}, nil},
+	{"internal/catalog", []string{"api/config/..."}, nil},
 	{"internal/provider/all", []string{"internal/provider/..."}, none},
 	{"internal/provider/*", []string{
-		"internal/provider", "internal/provider/openaicompat", "internal/provider/messages", "api/...",
+		"internal/provider", "internal/provider/openaicompat", "internal/provider/messages", "internal/provider/turns",
+		"internal/provider/schema", "internal/provider/gemini", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 

@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -22,6 +23,8 @@ const maxSecretFile = 1 << 20
 type resolver struct {
 	sealer    *secret.Sealer
 	lookupEnv func(string) (string, bool)
+	vendors   map[string]provider.Provider
+	exchanger *exchanger
 
 	providers    map[string]*configv1.ResolvedProvider // last good ones
 	certificates map[string]*configv1.Certificate      // last good ones
@@ -34,10 +37,12 @@ type stamp struct {
 	size     int64
 }
 
-func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool)) *resolver {
+func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider, e *exchanger) *resolver {
 	return &resolver{
 		sealer:       sealer,
 		lookupEnv:    lookupEnv,
+		vendors:      vendors,
+		exchanger:    e,
 		providers:    map[string]*configv1.ResolvedProvider{},
 		certificates: map[string]*configv1.Certificate{},
 		files:        map[string]stamp{},
@@ -51,21 +56,27 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 		Models:   configstore.All[*configv1.Model](state),
 		Keys:     configstore.All[*configv1.Key](state),
 		Gateways: configstore.All[*configv1.Gateway](state),
+		Routes:   configstore.All[*configv1.Route](state),
+		Catalogs: configstore.All[*configv1.Catalog](state),
 	}
 	var errs []xds.ObjectError
 	r.files = map[string]stamp{}
 	providers := map[string]*configv1.ResolvedProvider{}
+	exchanged := map[string]bool{}
 	for _, p := range configstore.All[*configv1.Provider](state) {
+		if r.exchanges(p) {
+			exchanged[p.GetName()] = true
+		}
 		resolved, err := r.provider(p)
 		if err != nil {
-			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: xds.KindProvider, Name: p.GetName()}, Err: err})
-			resolved = r.providers[p.GetName()]
+			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: xds.KindProvider, Name: p.GetName()}, Err: err, Withdraws: errors.Is(err, errExpired)})
 		}
 		if resolved != nil {
 			providers[p.GetName()] = resolved
 			in.Providers = append(in.Providers, resolved)
 		}
 	}
+	r.exchanger.keep(exchanged)
 	certificates := map[string]*configv1.Certificate{}
 	for _, c := range configstore.All[*configv1.Certificate](state) {
 		resolved, err := r.certificate(c)
@@ -82,17 +93,34 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 	return in, errs
 }
 
+// provider returns a provider with its credential, or nil where that cannot be had. An error may come with a provider: as it
+// last was, or with a token that could not be renewed.
 func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, error) {
 	resolved := &configv1.ResolvedProvider{Name: p.GetName(), Provider: p}
 	if p.GetCredential() == nil || p.GetDisabled() {
 		return resolved, nil
 	}
 	v, err := r.secret(xds.KindProvider, p.GetName(), "credential", p.GetCredential())
-	if err != nil {
+	switch {
+	case err != nil && r.exchanges(p):
+		v = r.exchanger.last(p.GetName())
+	case err != nil:
+		return r.providers[p.GetName()], err
+	case r.exchanges(p):
+		if v, err = r.exchanger.exchange(r.vendors[p.GetVendor()], p, v); err != nil {
+			err = fmt.Errorf("credential: %w", err)
+		}
+	}
+	if v.IsZero() {
 		return nil, err
 	}
 	resolved.Credential = v.Reveal()
-	return resolved, nil
+	return resolved, err
+}
+
+// exchanges reports whether the provider's credential is exchanged for another.
+func (r *resolver) exchanges(p *configv1.Provider) bool {
+	return !p.GetDisabled() && p.GetCredential() != nil && r.vendors[p.GetVendor()].Exchange != nil
 }
 
 func (r *resolver) certificate(c *configv1.Certificate) (*configv1.Certificate, error) {

@@ -50,6 +50,7 @@ var ErrNeedsTLS = errors.New("it can be reached from other machines and needs mu
 type Server struct {
 	config    Config
 	resolver  *resolver
+	exchanger *exchanger
 	publisher *snapshot.Publisher
 	states    chan configstore.State
 }
@@ -66,9 +67,11 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	e := newExchanger(time.Now)
 	return &Server{
 		config:    c,
-		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv),
+		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, e),
+		exchanger: e,
 		publisher: p,
 		states:    make(chan configstore.State),
 	}, nil
@@ -145,6 +148,10 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 		return running.Err()
 	})
+	g.Go(func() error {
+		s.exchanger.run(running)
+		return running.Err()
+	})
 	g.Go(func() error { return s.follow(running) })
 	g.Go(func() error { return s.serve(running) })
 	if err := g.Wait(); ctx.Err() == nil {
@@ -175,7 +182,7 @@ func (s *Server) serve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// follow publishes the configuration whenever it has changed, or a file that it names has.
+// follow publishes the configuration whenever it has changed, a file that it names has, or a token.
 func (s *Server) follow(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.FileInterval)
 	defer ticker.Stop()
@@ -189,6 +196,10 @@ func (s *Server) follow(ctx context.Context) error {
 			known = true
 		case <-ticker.C:
 			if !known || !s.resolver.filesChanged() {
+				continue
+			}
+		case <-s.exchanger.changed:
+			if !known {
 				continue
 			}
 		}

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -45,9 +46,17 @@ func startPlane(t *testing.T, objects ...configv1.Object) *plane {
 	t.Helper()
 	etcd := etcdtest.New(t)
 	client := etcd.Client(t)
-	vendors := map[string]provider.Provider{"openai": {Name: "openai", CredentialHeaders: []string{"Authorization"}}}
+	vendors := map[string]provider.Provider{
+		"openai": {Name: "openai", CredentialHeaders: []string{"Authorization"}},
+		"cloud": {Name: "cloud", Exchange: func(_ context.Context, _ *configv1.Provider, c secret.Value) (secret.Value, time.Time, error) {
+			if c.Reveal() == "bad" {
+				return secret.Value{}, time.Time{}, errors.New("the account is locked")
+			}
+			return secret.New("token for " + c.Reveal()), time.Now().Add(time.Hour), nil
+		}},
+	}
 	store := configstore.New(client, func(o configv1.Object) error {
-		if errs := configv1.ValidateStored(o, func(name string) bool { _, ok := vendors[name]; return ok }); len(errs) > 0 {
+		if errs := configv1.ValidateStored(o, func(name string) (configv1.Vendor, bool) { _, ok := vendors[name]; return configv1.Vendor{}, ok }); len(errs) > 0 {
 			return errs
 		}
 		return nil
@@ -158,6 +167,21 @@ func TestCredentialsAreResolvedFromEverySource(t *testing.T) {
 	require.Equal(t, strconv.FormatInt(revision, 10), s.version)
 	require.NoError(t, p.Ready())
 	require.Equal(t, revision, p.Status().Revision)
+}
+
+func TestACredentialThatIsExchangedReachesTheDataPlaneAsAToken(t *testing.T) {
+	t.Setenv("CONTROLPLANE_TEST_KEY", "account")
+	t.Setenv("CONTROLPLANE_TEST_BAD", "bad")
+	at := func(name, env string) *configv1.Provider {
+		return &configv1.Provider{Name: name, Vendor: "cloud", Endpoint: "http://127.0.0.1:1", Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: env}}}
+	}
+	p := startPlane(t, at("good", "CONTROLPLANE_TEST_KEY"), at("bad", "CONTROLPLANE_TEST_BAD"), openai("other", nil))
+	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
+	s.await(func() bool { return s.has["good"] != nil && s.has["other"] != nil })
+	require.Equal(t, "token for account", s.has["good"].GetCredential())
+	require.NotContains(t, s.has, "bad")
+	require.Eventually(t, func() bool { return p.ObjectError("Provider", "bad") == "credential: the account is locked" }, 10*time.Second, 10*time.Millisecond)
+	require.Empty(t, p.ObjectError("Provider", "good"))
 }
 
 func TestTheDataPlaneGetsThePepper(t *testing.T) {

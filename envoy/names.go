@@ -23,14 +23,17 @@ const (
 const (
 	RouteEntry   = "entry"
 	RoutePlanned = "planned"
+	RoutePassed  = "passed"
 )
 
 // Dynamic metadata.
 const (
 	// Metadata is the namespace of what the ext_proc service says about a request.
 	Metadata = "mg"
-	// MetadataKind is set on a planned request, to KindLLM; the planned route matches on it.
+	// MetadataKind is set on a request that may go on; the routes planned and passed match on it.
 	MetadataKind = "kind"
+	// MetadataLog is set, to anything, on a request whose record in the access log is wanted however it ends.
+	MetadataLog = "log"
 	// MetadataRequest identifies the exchange within its ext_proc process.
 	MetadataRequest = "rid"
 	// MetadataContentLength is the length of a retry's body.
@@ -40,7 +43,8 @@ const (
 	// MetadataProvider is the key, in the namespace Metadata of a provider's clusters, of the provider's name.
 	MetadataProvider = "provider"
 
-	KindLLM = "llm"
+	KindLLM    = "llm"    // translated, or passed to one of several providers
+	KindPassed = "passed" // of a Route
 )
 
 // gRPC metadata on an ext_proc stream that says which filter opened it.

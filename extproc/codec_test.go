@@ -26,10 +26,13 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 	plan := &exchange.Plan{ID: "p-1", Timeout: 1500 * time.Millisecond, Retry: "500,503", Targets: []exchange.Target{
 		{Cluster: "a/first"}, {Cluster: "b/retry"},
 	}}
+	passes := &exchange.Plan{ID: "p-1", Passes: true, Timeout: time.Second, Targets: []exchange.Target{{Cluster: "a/first"}}}
 	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""}, {Name: "long", Value: strings.Repeat("v", 70000)}}
 	for name, r := range map[string]response{
 		"request headers":                    {phase: phaseRequestHeaders, reply: &exchange.Reply{ResponseBody: exchange.Streamed, ID: "p-1", Remove: []string{"cookie", "x-title"}}},
 		"a plan":                             {phase: phaseRequestBody, reply: &exchange.Reply{Plan: plan, Set: set, ReplaceBody: true, Body: []byte("{}")}},
+		"a request that passes":              {phase: phaseRequestHeaders, reply: &exchange.Reply{Plan: passes, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
+		"an answer that passes unseen":       {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.None, Log: true, Set: set}},
 		"response headers":                   {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.Buffered, Set: set}},
 		"Envoy's own answer":                 {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.None}},
 		"a piece":                            {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true, Body: []byte("data: x\n\n")}},
@@ -127,14 +130,14 @@ func encodeStandard(p phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
 	if r.ReplaceBody {
 		common.BodyMutation = bodyMutation(r.Body)
 	}
-	out := &extprocv3.ProcessingResponse{ModeOverride: modes[r.ResponseBody]}
-	switch {
-	case r.ID != "":
-		out.DynamicMetadata = structOf(field(envoy.Metadata, object(field(envoy.MetadataRequest, structpb.NewStringValue(r.ID)))))
-	case r.Plan != nil:
+	out := &extprocv3.ProcessingResponse{ModeOverride: modes[r.ResponseBody], DynamicMetadata: facts(r)}
+	if r.PassRequest {
+		out.ModeOverride = proto.CloneOf(out.ModeOverride)
+		out.ModeOverride.RequestBodyMode = filterv3.ProcessingMode_NONE
+	}
+	if r.Plan != nil {
 		common.ClearRouteCache = true // ignored by Envoy unless there is a header mutation too
 		common.HeaderMutation.SetHeaders = append(common.HeaderMutation.SetHeaders, planHeaders(r.Plan)...)
-		out.DynamicMetadata = planMetadata(r.Plan)
 	}
 	switch p {
 	case phaseRequestHeaders:
@@ -188,23 +191,43 @@ func bodyMutation(body []byte) *extprocv3.BodyMutation {
 }
 
 func planHeaders(p *exchange.Plan) []*corev3.HeaderValueOption {
+	timeout := setHeader("x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
+	if p.Passes {
+		return []*corev3.HeaderValueOption{timeout}
+	}
 	return []*corev3.HeaderValueOption{
 		setHeader("x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1)),
 		setHeader("x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes"),
 		setHeader("x-envoy-retriable-status-codes", p.Retry),
-		setHeader("x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10)),
+		timeout,
 	}
 }
 
-func planMetadata(p *exchange.Plan) *structpb.Struct {
+func facts(r *exchange.Reply) *structpb.Struct {
+	var own, namespaces []structField
+	if r.ID != "" {
+		own = append(own, field("rid", structpb.NewStringValue(r.ID)))
+	}
+	if r.Log {
+		own = append(own, field("log", structpb.NewStringValue("all")))
+	}
+	if r.Plan != nil {
+		own = append(own, field("kind", structpb.NewStringValue(map[bool]string{true: "passed", false: "llm"}[r.Plan.Passes])))
+		namespaces = append(namespaces, field("mg.plan", object(field("priority_groups", groups(r.Plan)))))
+	}
+	if own == nil {
+		return nil
+	}
+	return structOf(append(namespaces, field("mg", object(own...)))...)
+}
+
+func groups(p *exchange.Plan) *structpb.Value {
 	groups := make([]*structpb.Value, len(p.Targets))
 	for i, t := range p.Targets {
 		cluster := object(field("cluster_name", structpb.NewStringValue(t.Cluster)), field("weight", structpb.NewNumberValue(100)))
 		groups[i] = object(field("name", structpb.NewStringValue(strconv.Itoa(i+1))), field("clusters", list(cluster)))
 	}
-	return structOf(
-		field(envoy.Metadata, object(field(envoy.MetadataKind, structpb.NewStringValue(envoy.KindLLM)))),
-		field(envoy.MetadataPlan, object(field("priority_groups", list(groups...)))))
+	return list(groups...)
 }
 
 type structField struct {

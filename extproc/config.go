@@ -19,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -65,7 +66,8 @@ func newConfigClient(o Options) *configClient {
 		vendors: o.Vendors,
 		log:     o.Logger.Named("config"),
 	}
-	c.types = []*resourceType{c.settings(), c.keys(), c.providers(), c.models()}
+	c.building.Catalog = catalog.New(nil)
+	c.types = []*resourceType{c.settings(), c.keys(), c.providers(), c.models(), c.routes(), c.catalog()}
 	return c
 }
 
@@ -136,6 +138,37 @@ func (c *configClient) models() *resourceType {
 		remove: func(name string) { delete(c.building.Models, name) },
 		set: func(name string, m proto.Message) error {
 			c.building.Models[name] = m.(*configv1.Model)
+			return nil
+		},
+	}
+}
+
+func (c *configClient) routes() *resourceType {
+	configured := make(map[string]*configv1.Route)
+	return &resourceType{
+		url:  typeURL(&configv1.Route{}),
+		new:  func() proto.Message { return new(configv1.Route) },
+		fork: func() {},
+		remove: func(name string) {
+			delete(configured, name)
+			c.building.Routes = exchange.NewRoutes(configured)
+		},
+		set: func(name string, m proto.Message) error {
+			configured[name] = m.(*configv1.Route)
+			c.building.Routes = exchange.NewRoutes(configured)
+			return nil
+		},
+	}
+}
+
+func (c *configClient) catalog() *resourceType {
+	return &resourceType{
+		url:    typeURL(&configv1.Catalog{}),
+		new:    func() proto.Message { return new(configv1.Catalog) },
+		fork:   func() {},
+		remove: func(string) { c.building.Catalog = catalog.New(nil) },
+		set: func(_ string, m proto.Message) error {
+			c.building.Catalog = catalog.New(m.(*configv1.Catalog))
 			return nil
 		},
 	}

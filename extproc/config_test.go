@@ -68,7 +68,7 @@ func (s *controlStream) subscriptions(t *testing.T) (map[string]*discoveryv3.Del
 	t.Helper()
 	asked := map[string]*discoveryv3.DeltaDiscoveryRequest{}
 	var node *corev3.Node
-	for range 4 {
+	for range 6 {
 		r, err := s.Recv()
 		require.NoError(t, err)
 		require.Equal(t, []string{"*"}, r.GetResourceNamesSubscribe())
@@ -122,12 +122,14 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	c, plane := startConfigClient(t)
 	s := <-plane.streams
 	asked, node := s.subscriptions(t)
-	require.Len(t, asked, 4)
+	require.Len(t, asked, 6)
 	require.Equal(t, envoy.RoleExtProc, node.GetCluster())
 
 	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1), testKey("k2", 2))
 	s.send(t, "1", &configv1.ResolvedProvider{}, nil, resolved("a", "openai"))
 	s.send(t, "1", &configv1.Model{}, nil)
+	s.send(t, "1", &configv1.Route{}, nil, &configv1.Route{Name: "r", PathPrefix: "/v1/rerank", Provider: "a"})
+	s.send(t, "1", &configv1.Catalog{}, nil)
 	require.Nil(t, c.current.Load(), "not before every type has come")
 	s.send(t, "1", &configv1.Settings{}, nil, &configv1.Settings{Name: "default", KeyPepper: []byte("p")})
 	first := c.current.Load()
@@ -144,6 +146,17 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	require.Contains(t, nack.GetErrorDetail().GetMessage(), `b: unknown vendor "nobody"`)
 	require.Contains(t, c.current.Load().Providers, "c", "its sibling is taken")
 	require.Contains(t, c.current.Load().Providers, "a")
+
+	s.send(t, "4", &configv1.Route{}, []string{"r"}, &configv1.Route{Name: "other", PathPrefix: "/x", Provider: "a"})
+	require.Len(t, first.Routes, 1)
+	require.NotEqual(t, first.Routes, c.current.Load().Routes)
+	builtin := first.Catalog.Facts("openai", "no-such-model").GetCapabilities().GetMaxOutputTokens()
+	most := builtin + 1
+	s.send(t, "5", &configv1.Catalog{}, nil, &configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{
+		{Models: []string{"no-such-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: &most}}}})
+	require.Equal(t, most, c.current.Load().Catalog.Facts("openai", "no-such-model").GetCapabilities().GetMaxOutputTokens())
+	s.send(t, "6", &configv1.Catalog{}, []string{"default"})
+	require.Equal(t, builtin, c.current.Load().Catalog.Facts("openai", "no-such-model").GetCapabilities().GetMaxOutputTokens())
 }
 
 func TestConfigSurvivesTheControlPlane(t *testing.T) {
@@ -153,6 +166,8 @@ func TestConfigSurvivesTheControlPlane(t *testing.T) {
 	s.send(t, "1", &configv1.Settings{}, nil, &configv1.Settings{Name: "default", KeyPepper: []byte("p")})
 	s.send(t, "1", &configv1.ResolvedProvider{}, nil)
 	s.send(t, "1", &configv1.Model{}, nil)
+	s.send(t, "1", &configv1.Route{}, nil)
+	s.send(t, "1", &configv1.Catalog{}, nil)
 	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1))
 	before := c.current.Load()
 	close(s.end)

@@ -52,14 +52,8 @@ func (r *response) append(b []byte) []byte {
 		b = appendBool(b, 5) // clear_route_cache
 	}
 	b = end(end(b, common), answer)
-	b = appendMode(b, r.reply.ResponseBody)
-	switch {
-	case r.reply.Plan != nil:
-		return appendPlan(b, r.reply.Plan)
-	case r.reply.ID != "":
-		return appendMetadata(b, envoy.MetadataRequest, r.reply.ID)
-	}
-	return b
+	b = appendMode(b, r.reply.ResponseBody, r.reply.PassRequest)
+	return appendFacts(b, r.reply)
 }
 
 // answerField is the field of the answer to each phase's message.
@@ -115,9 +109,11 @@ func appendHeader(b []byte, name, value string) []byte {
 
 // appendPlanHeaders tells Envoy's router how often and when to try again. The router takes them off.
 func appendPlanHeaders(b []byte, p *exchange.Plan) []byte {
-	b = appendHeader(b, "x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1))
-	b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
-	b = appendHeader(b, "x-envoy-retriable-status-codes", p.Retry)
+	if !p.Passes { // on the way of those there is no policy that these could add to
+		b = appendHeader(b, "x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1))
+		b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
+		b = appendHeader(b, "x-envoy-retriable-status-codes", p.Retry)
+	}
 	return appendHeader(b, "x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
 }
 
@@ -142,15 +138,19 @@ const (
 	modeBuffered = 2
 )
 
-// appendMode writes the mode_override for the response's body. It must equal one that the filter's configuration allows,
-// in every member.
-func appendMode(b []byte, body exchange.BodyMode) []byte {
+// appendMode writes the mode_override for the bodies. It must equal one that the filter's configuration allows, in every
+// member.
+func appendMode(b []byte, body exchange.BodyMode, passRequest bool) []byte {
 	if body == exchange.Keep {
 		return b
 	}
 	b, mode := begin(b, 9)
-	b = appendVarint(b, 2, modeSend)     // response_header_mode
-	b = appendVarint(b, 3, modeBuffered) // request_body_mode
+	b = appendVarint(b, 2, modeSend) // response_header_mode
+	if passRequest {
+		b = appendVarint(b, 3, modeNone) // request_body_mode
+	} else {
+		b = appendVarint(b, 3, modeBuffered)
+	}
 	switch body {
 	case exchange.Streamed:
 		b = appendVarint(b, 4, modeStreamed) // response_body_mode
@@ -172,20 +172,46 @@ func appendMetadata(b []byte, key, value string) []byte {
 	return end(endObject(b, namespace, fields), metadata)
 }
 
-// appendPlan writes the dynamic metadata of a plan: what the route matches on, and the group of clusters of each attempt.
-func appendPlan(b []byte, p *exchange.Plan) []byte {
+// appendFacts writes dynamic metadata: what the exchange is known by, what the route matches on, whether its record is
+// wanted, and of a plan the group of clusters of each attempt.
+func appendFacts(b []byte, r *exchange.Reply) []byte {
+	if r.Plan == nil && r.ID == "" && !r.Log {
+		return b
+	}
 	b, metadata := begin(b, 8)
 	b, namespace, fields := beginObject(b, envoy.Metadata)
-	b = appendStringField(b, envoy.MetadataKind, envoy.KindLLM)
+	if r.ID != "" {
+		b = appendStringField(b, envoy.MetadataRequest, r.ID)
+	}
+	if r.Log {
+		b = appendStringField(b, envoy.MetadataLog, "all")
+	}
+	if r.Plan != nil {
+		b = appendStringField(b, envoy.MetadataKind, kindOf(r.Plan))
+	}
 	b = endObject(b, namespace, fields)
+	if r.Plan != nil {
+		b = appendPlan(b, r.Plan)
+	}
+	return end(b, metadata)
+}
 
-	b, namespace, fields = beginObject(b, envoy.MetadataPlan)
+func kindOf(p *exchange.Plan) string {
+	if p.Passes {
+		return envoy.KindPassed
+	}
+	return envoy.KindLLM
+}
+
+// appendPlan writes the namespace of a plan.
+func appendPlan(b []byte, p *exchange.Plan) []byte {
+	b, namespace, fields := beginObject(b, envoy.MetadataPlan)
 	b, groups, list := beginList(b, "priority_groups")
 	for i := range p.Targets {
 		b = appendGroup(b, strconv.Itoa(i+1), p.Targets[i].Cluster)
 	}
 	b = endObject(b, groups, list)
-	return end(endObject(b, namespace, fields), metadata)
+	return endObject(b, namespace, fields)
 }
 
 // appendGroup writes an element of a list: a priority group of one cluster.

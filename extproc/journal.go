@@ -21,8 +21,8 @@ import (
 // record that never comes, because Envoy died, must not be lost.
 const patience = 2 * time.Second
 
-// A journal writes one line for each request. An exchange knows who asked and what was answered. Envoy knows who cut, and
-// of the requests that it answered alone: it sends its record of those only. The two records of one request meet here, by
+// A journal writes one line for each request. An exchange knows who asked and what was answered. Envoy knows who cut, how
+// answers ended that it did not show, and of the requests that it answered alone: it sends its record of those only. The two records of one request meet here, by
 // the exchange's id.
 type journal struct {
 	log     *zap.Logger
@@ -58,7 +58,7 @@ func newJournal(log *zap.Logger, m *metrics, process string) *journal {
 
 // exchange takes the record of an exchange that has ended.
 func (j *journal) exchange(r exchange.Record) {
-	if r.Outcome != exchange.OutcomeCut && r.Outcome != exchange.OutcomeGateway {
+	if r.Outcome != exchange.OutcomeCut && r.Outcome != exchange.OutcomeGateway && !r.Unseen {
 		j.write(r, envoyFacts{})
 		return
 	}
@@ -174,7 +174,7 @@ func cutBy(f *accesslogdatav3.ResponseFlags) string {
 func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 	f := factsOf(e)
 	status := int(e.GetResponse().GetResponseCode().GetValue())
-	j.metrics.requests.WithLabelValues("", string(exchange.OutcomeGateway), statusClass(status)).Inc()
+	j.metrics.requests.WithLabelValues("", "", string(exchange.OutcomeGateway), statusClass(status)).Inc()
 	j.log.Info("request",
 		zap.String("request_id", e.GetRequest().GetRequestId()),
 		zap.String("method", e.GetRequest().GetRequestMethod().String()),
@@ -187,8 +187,22 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 }
 
 func (j *journal) write(r exchange.Record, f envoyFacts) {
+	settle(&r, &f)
 	j.log.Info("request", zap.Inline(&line{&r, &f}))
-	j.metrics.observe(&r, f.cut)
+	j.metrics.observe(&r)
+}
+
+// settle says of an exchange that was cut, or may have been, how it ended.
+func settle(r *exchange.Record, f *envoyFacts) {
+	if r.Outcome != exchange.OutcomeCut && !r.Unseen {
+		return
+	}
+	switch f.cut {
+	case "client":
+		r.Outcome = exchange.OutcomeCancelled
+	case "provider":
+		r.Outcome = exchange.OutcomeTruncated
+	}
 }
 
 // A line is what the access log says of an exchange. Its members are written one by one: as fields they would be a
@@ -203,6 +217,7 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddString("request_id", l.RequestID)
 	e.AddString("method", l.Method)
 	e.AddString("path", l.Path)
+	e.AddString("operation", l.Operation)
 	e.AddString("key_id", l.KeyID)
 	e.AddString("model", l.Model)
 	e.AddString("provider", l.Provider)

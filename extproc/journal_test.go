@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
@@ -36,32 +37,60 @@ func entry(id, details string, flags *accesslogdatav3.ResponseFlags) *accesslogd
 }
 
 func TestJournalJoinsTheTwoRecordsOfARequest(t *testing.T) {
-	for name, envoyFirst := range map[string]bool{"the exchange's first": false, "Envoy's first": true} {
-		t.Run(name, func(t *testing.T) {
-			j, logs := testJournal()
-			r := exchange.Record{ID: "p-1", KeyID: "key_1", Provider: "a", Outcome: exchange.OutcomeCut, Status: 200}
-			e := entry("p-1", "downstream_remote_disconnect", &accesslogdatav3.ResponseFlags{DownstreamConnectionTermination: true})
-			if envoyFirst {
-				j.envoy(e)
-				require.Zero(t, logs.Len())
-				j.exchange(r)
-			} else {
-				j.exchange(r)
-				require.Zero(t, logs.Len())
-				j.envoy(e)
-			}
-			require.Equal(t, 1, logs.Len())
-			line := logs.All()[0].ContextMap()
-			require.Equal(t, "key_1", line["key_id"])
-			require.Equal(t, "cut", line["outcome"])
-			require.Equal(t, "client", line["cut_by"])
-			require.EqualValues(t, 7, line["bytes_sent"])
-			var counted dto.Metric
-			require.NoError(t, j.metrics.requests.WithLabelValues("a", "cut_by_client", "2xx").Write(&counted))
-			require.EqualValues(t, 1, counted.GetCounter().GetValue())
-			require.Empty(t, j.records)
-			require.Empty(t, j.entries)
-		})
+	client := &accesslogdatav3.ResponseFlags{DownstreamConnectionTermination: true}
+	provider := &accesslogdatav3.ResponseFlags{UpstreamRemoteReset: true}
+	for _, c := range []struct {
+		name    string
+		outcome exchange.Outcome
+		unseen  bool
+		flags   *accesslogdatav3.ResponseFlags
+		want    string
+		cutBy   string
+	}{
+		{"the client left", exchange.OutcomeCut, false, client, "cancelled", "client"},
+		{"the provider broke off", exchange.OutcomeCut, false, provider, "truncated", "provider"},
+		{"nobody knows", exchange.OutcomeCut, false, nil, "cut", ""},
+		{"Envoy answered", exchange.OutcomeGateway, false, provider, "gateway", "provider"},
+		{"an answer that was not seen is complete", exchange.OutcomeFinished, true, nil, "finished", ""},
+		{"the client left one", exchange.OutcomeFinished, true, client, "cancelled", "client"},
+		{"the provider broke one off", exchange.OutcomeFinished, true, provider, "truncated", "provider"},
+		{"an error that was not seen", exchange.OutcomeFailed, true, nil, "failed", ""},
+	} {
+		for order, envoyFirst := range map[string]bool{"the exchange's first": false, "Envoy's first": true} {
+			t.Run(c.name+", "+order, func(t *testing.T) {
+				j, logs := testJournal()
+				r := exchange.Record{ID: "p-1", KeyID: "key_1", Provider: "a", Operation: "completions", Outcome: c.outcome, Unseen: c.unseen, Status: 200,
+					Usage: openai.Usage{PromptTokens: 3}}
+				e := entry("p-1", "", c.flags)
+				if envoyFirst {
+					j.envoy(e)
+					require.Zero(t, logs.Len())
+					j.exchange(r)
+				} else {
+					j.exchange(r)
+					require.Zero(t, logs.Len())
+					j.envoy(e)
+				}
+				require.Equal(t, 1, logs.Len())
+				line := logs.All()[0].ContextMap()
+				require.Equal(t, "key_1", line["key_id"])
+				require.Equal(t, "completions", line["operation"])
+				require.Equal(t, c.want, line["outcome"])
+				require.Equal(t, c.cutBy, line["cut_by"])
+				require.EqualValues(t, 7, line["bytes_sent"])
+				require.EqualValues(t, 3, line["prompt_tokens"], "what was seen of the usage")
+				for counter, want := range map[prometheus.Counter]float64{
+					j.metrics.requests.WithLabelValues("a", "completions", c.want, "2xx"): 1,
+					j.metrics.tokens.WithLabelValues("a", "completions", "prompt"):        3,
+				} {
+					var counted dto.Metric
+					require.NoError(t, counter.Write(&counted))
+					require.EqualValues(t, want, counted.GetCounter().GetValue())
+				}
+				require.Empty(t, j.records)
+				require.Empty(t, j.entries)
+			})
+		}
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
-// metrics are what the service counts. Labels are bounded: providers and outcomes, never keys or what clients call
+// metrics are what the service counts. Labels are bounded: providers, operations and outcomes, never keys or what clients call
 // models.
 type metrics struct {
 	requests  *prometheus.CounterVec
@@ -24,13 +24,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	seconds := []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_requests_total",
-			Help: "Requests by provider, outcome and class of status."}, []string{"provider", "outcome", "status"}),
+			Help: "Requests by provider, operation, outcome and class of status."}, []string{"provider", "operation", "outcome", "status"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_tokens_total",
-			Help: "Tokens that providers reported, by provider and kind."}, []string{"provider", "kind"}),
+			Help: "Tokens that providers reported, by provider, operation and kind."}, []string{"provider", "operation", "kind"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "modelgate_request_duration_seconds",
-			Help: "Time from the request's headers to the answer's end.", Buckets: seconds}, []string{"provider"}),
+			Help: "Time from the request's headers to the answer's end.", Buckets: seconds}, []string{"provider", "operation"}),
 		firstByte: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "modelgate_first_byte_seconds",
-			Help: "Time from the request's headers to the first byte of the answer's body.", Buckets: seconds}, []string{"provider"}),
+			Help: "Time from the request's headers to the first byte of the answer's body.", Buckets: seconds}, []string{"provider", "operation"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_retries_total",
 			Help: "Attempts after the first, by the provider that answered in the end."}, []string{"provider"}),
 	}
@@ -38,27 +38,28 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// observe counts an exchange. A cut is by the client or by the provider, as Envoy says.
-func (m *metrics) observe(r *exchange.Record, cut string) {
-	outcome := string(r.Outcome)
-	if r.Outcome == exchange.OutcomeCut && cut != "" {
-		outcome = "cut_by_" + cut
-	}
-	m.requests.WithLabelValues(r.Provider, outcome, statusClass(r.Status)).Inc()
+// observe counts an exchange that is settled.
+func (m *metrics) observe(r *exchange.Record) {
+	m.requests.WithLabelValues(r.Provider, r.Operation, string(r.Outcome), statusClass(r.Status)).Inc()
 	if r.Provider == "" {
 		return
 	}
-	m.duration.WithLabelValues(r.Provider).Observe(r.End.Sub(r.Start).Seconds())
+	m.duration.WithLabelValues(r.Provider, r.Operation).Observe(r.End.Sub(r.Start).Seconds())
 	if !r.FirstByte.IsZero() {
-		m.firstByte.WithLabelValues(r.Provider).Observe(r.FirstByte.Sub(r.Start).Seconds())
+		m.firstByte.WithLabelValues(r.Provider, r.Operation).Observe(r.FirstByte.Sub(r.Start).Seconds())
 	}
 	if r.Attempts > 1 {
 		m.attempts.WithLabelValues(r.Provider).Add(float64(r.Attempts - 1))
 	}
-	m.tokens.WithLabelValues(r.Provider, "prompt").Add(float64(r.Usage.PromptTokens))
-	m.tokens.WithLabelValues(r.Provider, "completion").Add(float64(r.Usage.CompletionTokens))
-	m.tokens.WithLabelValues(r.Provider, "cached").Add(float64(r.Usage.CachedTokens))
-	m.tokens.WithLabelValues(r.Provider, "reasoning").Add(float64(r.Usage.ReasoningTokens))
+	for _, t := range [...]struct {
+		kind  string
+		count int64
+	}{
+		{"prompt", r.Usage.PromptTokens}, {"completion", r.Usage.CompletionTokens},
+		{"cached", r.Usage.CachedTokens}, {"reasoning", r.Usage.ReasoningTokens},
+	} {
+		m.tokens.WithLabelValues(r.Provider, r.Operation, t.kind).Add(float64(t.count))
+	}
 }
 
 // statusClass is "2xx" for 200 to 299, and so on; "none" where no status was sent.

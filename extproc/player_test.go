@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/extproctest"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/test/cases"
 )
@@ -30,16 +32,27 @@ var validKey = auth.Generate().Reveal()
 func TestCases(t *testing.T) {
 	cases.Run(t, func(t *testing.T, a, b *cases.Vendor) *cases.Gateway {
 		key := auth.Generate().Reveal()
-		s := startServer(t, testConfig(t, key, a, b))
+		core, logs := observer.New(zap.InfoLevel)
+		s := startServerWithLog(t, testConfig(t, key, a, b), zap.New(core))
 		gateway := httptest.NewServer(extproctest.New(s, map[string]string{"a": a.URL, "b": b.URL}))
 		t.Cleanup(gateway.Close)
-		return &cases.Gateway{URL: gateway.URL, Key: key, Client: gateway.Client()}
+		return &cases.Gateway{URL: gateway.URL, Key: key, Client: gateway.Client(), Logged: func(t testing.TB, requestID string) map[string]any {
+			var line map[string]any
+			require.Eventually(t, func() bool {
+				for _, e := range logs.FilterMessage("request").All() {
+					if e.ContextMap()["request_id"] == requestID {
+						line = e.ContextMap()
+					}
+				}
+				return line != nil
+			}, 10*time.Second, time.Millisecond)
+			return line
+		}}
 	})
 }
 
 // testConfig is the cases' configuration, as the control plane would have resolved it.
 func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
-	providers, models := cases.Config(a, b)
 	c := &exchange.Config{
 		Hasher:    auth.NewHasher([]byte("pepper")),
 		Keys:      map[auth.Hash]*configv1.Key{},
@@ -47,23 +60,35 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 		Models:    map[string]*configv1.Model{},
 	}
 	c.Keys[c.Hasher.Hash(key)] = &configv1.Key{Name: "key_test"}
-	for _, p := range providers {
-		resolved, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: p.GetName(), Provider: p, Credential: p.GetCredential().GetValue()}, all.Providers()[p.GetVendor()])
-		require.NoError(t, err)
-		c.Providers[p.GetName()] = resolved
+	routes := map[string]*configv1.Route{}
+	for _, o := range cases.Config(a, b) {
+		switch o := o.(type) {
+		case *configv1.Provider:
+			resolved, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: o.GetName(), Provider: o, Credential: o.GetCredential().GetValue()}, all.Providers()[o.GetVendor()])
+			require.NoError(t, err)
+			c.Providers[o.GetName()] = resolved
+		case *configv1.Model:
+			c.Models[o.GetName()] = o
+		case *configv1.Route:
+			routes[o.GetName()] = o
+		case *configv1.Catalog:
+			c.Catalog = catalog.New(o)
+		}
 	}
-	for _, m := range models {
-		c.Models[m.GetName()] = m
-	}
+	c.Routes = exchange.NewRoutes(routes)
 	return c
 }
 
 // startServer serves the ext_proc service with a configuration of the test's own, and returns a connection to it.
 func startServer(t *testing.T, config *exchange.Config) *grpc.ClientConn {
+	return startServerWithLog(t, config, zap.NewNop())
+}
+
+func startServerWithLog(t *testing.T, config *exchange.Config, accessLog *zap.Logger) *grpc.ClientConn {
 	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	nowhere, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	s := New(Options{XDS: nowhere, Vendors: all.Providers(), Logger: log, AccessLog: log, Registerer: prometheus.NewRegistry()})
+	s := New(Options{XDS: nowhere, Vendors: all.Providers(), Logger: log, AccessLog: accessLog, Registerer: prometheus.NewRegistry()})
 	s.config.current.Store(config)
 	return serve(t, s)
 }

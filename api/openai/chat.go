@@ -1,47 +1,44 @@
 package openai
 
-import (
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-)
+import "github.com/go-json-experiment/json/jsontext"
 
 // A Chat is the body of a chat completion request, typed as far as the codecs that translate it need. Members that are
 // null are as if absent.
 type Chat struct {
-	Messages            []Message       `json:"messages"`
-	MaxTokens           *int64          `json:"max_tokens"`
-	MaxCompletionTokens *int64          `json:"max_completion_tokens"`
-	Temperature         *float64        `json:"temperature"`
-	TopP                *float64        `json:"top_p"`
-	FrequencyPenalty    *float64        `json:"frequency_penalty"`
-	PresencePenalty     *float64        `json:"presence_penalty"`
-	N                   *int64          `json:"n"`
-	Stop                Strings         `json:"stop"`
-	Seed                *int64          `json:"seed"`
-	LogitBias           jsontext.Value  `json:"logit_bias"`
-	Logprobs            *bool           `json:"logprobs"`
-	TopLogprobs         *int64          `json:"top_logprobs"`
-	Modalities          []string        `json:"modalities"`
-	Audio               jsontext.Value  `json:"audio"`
-	ResponseFormat      *ResponseFormat `json:"response_format"`
-	Tools               []Tool          `json:"tools"`
-	ToolChoice          *ToolChoice     `json:"tool_choice"`
-	ParallelToolCalls   *bool           `json:"parallel_tool_calls"`
-	ReasoningEffort     string          `json:"reasoning_effort"`
-	Verbosity           string          `json:"verbosity"`
-	User                string          `json:"user"`
-	SafetyIdentifier    string          `json:"safety_identifier"`
-	ServiceTier         string          `json:"service_tier"`
-	Prediction          jsontext.Value  `json:"prediction"`
-	Metadata            jsontext.Value  `json:"metadata"`
-	Store               *bool           `json:"store"`
-	WebSearchOptions    jsontext.Value  `json:"web_search_options"`
-	Functions           jsontext.Value  `json:"functions"`
-	FunctionCall        jsontext.Value  `json:"function_call"`
+	Messages            []Message
+	MaxTokens           *int64
+	MaxCompletionTokens *int64
+	Temperature         *float64
+	TopP                *float64
+	FrequencyPenalty    *float64
+	PresencePenalty     *float64
+	N                   *int64
+	Stop                Strings
+	Seed                *int64
+	LogitBias           jsontext.Value
+	Logprobs            *bool
+	TopLogprobs         *int64
+	Modalities          []string
+	Audio               jsontext.Value
+	ResponseFormat      *ResponseFormat
+	Tools               []Tool
+	ToolChoice          *ToolChoice
+	ParallelToolCalls   *bool
+	ReasoningEffort     string
+	Verbosity           string
+	User                string
+	SafetyIdentifier    string
+	ServiceTier         string
+	Prediction          jsontext.Value
+	Metadata            jsontext.Value
+	Store               *bool
+	WebSearchOptions    jsontext.Value
+	Functions           jsontext.Value
+	FunctionCall        jsontext.Value
 
 	// Thinking is Anthropic's own member, which clients of that vendor send through OpenAI's interface.
-	Thinking jsontext.Value `json:"thinking"`
-	TopK     *int64         `json:"top_k"`
+	Thinking jsontext.Value
+	TopK     *int64
 }
 
 // OutputLimit returns the most tokens the client wants, or 0 where it does not say.
@@ -57,34 +54,21 @@ func (c *Chat) OutputLimit() int64 {
 
 // A Message is one message of a conversation.
 type Message struct {
-	Role         string         `json:"role"`
-	Content      Content        `json:"content"`
-	Name         string         `json:"name"`
-	Refusal      string         `json:"refusal"`
-	ToolCalls    []ToolCall     `json:"tool_calls"`
-	ToolCallID   string         `json:"tool_call_id"`
-	FunctionCall *FunctionCall  `json:"function_call"`
-	CacheControl jsontext.Value `json:"cache_control"`
+	Role         string
+	Content      Content
+	Name         string
+	Refusal      string
+	ToolCalls    []ToolCall
+	ToolCallID   string
+	FunctionCall *FunctionCall
+	CacheControl jsontext.Value
 	// ReasoningContent and ThinkingBlocks are extensions: what the gateway gave with an earlier answer, echoed.
-	ReasoningContent string         `json:"reasoning_content"`
-	ThinkingBlocks   jsontext.Value `json:"thinking_blocks"`
+	ReasoningContent string
+	ThinkingBlocks   jsontext.Value
 }
 
 // Content is a message's content: a string becomes one text part, null becomes none.
 type Content []Part
-
-// UnmarshalJSONFrom reads a string, an array of parts, or null.
-func (c *Content) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != '"' {
-		return json.UnmarshalDecode(dec, (*[]Part)(c))
-	}
-	var s string
-	if err := json.UnmarshalDecode(dec, &s); err != nil {
-		return err
-	}
-	*c = Content{{Type: "text", Text: s}}
-	return nil
-}
 
 // Text returns the text parts in order, one after another.
 func (c Content) Text() string {
@@ -100,60 +84,75 @@ func (c Content) Text() string {
 
 // A Part is one part of a message's content. Which member is set follows from Type.
 type Part struct {
-	Type         string         `json:"type"`
-	Text         string         `json:"text"`
-	Refusal      string         `json:"refusal"`
-	ImageURL     *ImageURL      `json:"image_url"`
-	InputAudio   *InputAudio    `json:"input_audio"`
-	File         *File          `json:"file"`
-	CacheControl jsontext.Value `json:"cache_control"`
+	Type         string
+	Text         string
+	Refusal      string
+	ImageURL     *ImageURL
+	InputAudio   *InputAudio
+	File         *File
+	CacheControl jsontext.Value
 }
 
 // An ImageURL is an image by http(s) URL or data URI.
 type ImageURL struct {
-	URL    string `json:"url"`
-	Detail string `json:"detail"`
+	URL    string
+	Detail string
 }
 
 // InputAudio is audio in base64.
 type InputAudio struct {
-	Data   string `json:"data"`
-	Format string `json:"format"`
+	Data   string
+	Format string
 }
 
 // A File is a file by id, or its content in base64 or as a data URI.
 type File struct {
-	FileID   string `json:"file_id"`
-	Filename string `json:"filename"`
-	FileData string `json:"file_data"`
+	FileID   string
+	Filename string
+	FileData string
 }
 
 // A ToolCall is a call that the model made.
 type ToolCall struct {
-	ID       string       `json:"id"`
-	Type     string       `json:"type"`
-	Function FunctionCall `json:"function"`
+	ID       string
+	Type     string
+	Function FunctionCall
+	// ExtraContent is an extension of Google's: what came with the call and must come back with it.
+	ExtraContent jsontext.Value
+	// Carried is what the call's id carried: see CarryID.
+	Carried []byte
+}
+
+// splitIDs takes what ids carry out of them.
+func (c *Chat) splitIDs() {
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		m.ToolCallID, _ = SplitID(m.ToolCallID)
+		for j := range m.ToolCalls {
+			m.ToolCalls[j].ID, m.ToolCalls[j].Carried = SplitID(m.ToolCalls[j].ID)
+		}
+	}
 }
 
 // A FunctionCall names a function; Arguments is a string that should, but need not, hold a JSON object.
 type FunctionCall struct {
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
+	Name      string
+	Arguments string
 }
 
 // A Tool is something the model may call. Only Type "function" has a Function.
 type Tool struct {
-	Type         string         `json:"type"`
-	Function     Function       `json:"function"`
-	CacheControl jsontext.Value `json:"cache_control"`
+	Type         string
+	Function     Function
+	CacheControl jsontext.Value
 }
 
 // A Function describes a function; Parameters is a JSON Schema, or nil.
 type Function struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Parameters  jsontext.Value `json:"parameters"`
-	Strict      *bool          `json:"strict"`
+	Name        string
+	Description string
+	Parameters  jsontext.Value
+	Strict      *bool
 }
 
 // A ToolChoice is one of the modes none, auto and required, or a named function (mode "function").
@@ -164,66 +163,19 @@ type ToolChoice struct {
 	Allowed []string
 }
 
-// UnmarshalJSONFrom reads the string or the object form.
-func (t *ToolChoice) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() == '"' {
-		return json.UnmarshalDecode(dec, &t.Mode)
-	}
-	type named struct {
-		Name string `json:"name"`
-	}
-	var v struct {
-		Type         string `json:"type"`
-		Function     named  `json:"function"`
-		Custom       named  `json:"custom"`
-		AllowedTools struct {
-			Mode  string `json:"mode"`
-			Tools []struct {
-				Function named `json:"function"`
-			} `json:"tools"`
-		} `json:"allowed_tools"`
-	}
-	if err := json.UnmarshalDecode(dec, &v); err != nil {
-		return err
-	}
-	switch v.Type {
-	case "allowed_tools":
-		t.Mode = v.AllowedTools.Mode
-		for _, a := range v.AllowedTools.Tools {
-			t.Allowed = append(t.Allowed, a.Function.Name)
-		}
-	default:
-		t.Mode, t.Name = v.Type, v.Function.Name+v.Custom.Name
-	}
-	return nil
-}
-
 // A ResponseFormat is how the answer is to be shaped: text, json_object or json_schema.
 type ResponseFormat struct {
-	Type       string      `json:"type"`
-	JSONSchema *JSONSchema `json:"json_schema"`
+	Type       string
+	JSONSchema *JSONSchema
 }
 
 // A JSONSchema is the schema of a structured answer.
 type JSONSchema struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Strict      *bool          `json:"strict"`
-	Schema      jsontext.Value `json:"schema"`
+	Name        string
+	Description string
+	Strict      *bool
+	Schema      jsontext.Value
 }
 
 // Strings is a list that may be written as one string; null is the empty list.
 type Strings []string
-
-// UnmarshalJSONFrom reads a string, an array of strings, or null.
-func (s *Strings) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	if dec.PeekKind() != '"' {
-		return json.UnmarshalDecode(dec, (*[]string)(s))
-	}
-	var one string
-	if err := json.UnmarshalDecode(dec, &one); err != nil {
-		return err
-	}
-	*s = Strings{one}
-	return nil
-}

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -40,62 +39,19 @@ var chatChecks = map[string]check{
 	"response_format":       checkResponseFormat,
 }
 
-// maxModelName bounds a model's name in bytes. It is matched against patterns, and told in errors and logs.
-const maxModelName = 256
-
-// check reads the body once: it checks syntax and the members it knows, and records where each member stands.
+// check checks the syntax of the body and the members it knows, and records where each member stands.
 func (r *ChatRequest) check() error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(r.Body))
-	if dec.PeekKind() != '{' {
-		if _, err := dec.ReadValue(); err != nil {
-			return notJSON(err)
+	err := r.read(func(c *cursor, name string) (err error) {
+		if name != "messages" || c.peek() != '[' {
+			return r.checkValue(name, c.value())
 		}
-		return BadRequest("", "invalid_type", "The JSON body of your request must be an object.")
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
-	}
-	r.members = make([]member, 0, 8)
-	for dec.PeekKind() != '}' {
-		if err := r.checkMember(dec); err != nil {
-			return err
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
-	}
-	if rest := bytes.TrimLeft(r.Body[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return BadRequest("", "invalid_json", "We could not parse the JSON body of your request: there is more after its end, at byte %d.", len(r.Body)-len(rest))
+		r.messages, err = checkMessages(c)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return r.checkWhole()
-}
-
-func (r *ChatRequest) checkMember(dec *jsontext.Decoder) error {
-	quoted, err := dec.ReadValue()
-	if err != nil {
-		return notJSON(err)
-	}
-	nameEnd := int(dec.InputOffset())
-	m := member{name: unquote(quoted), nameStart: nameEnd - len(quoted)}
-	if m.name == "messages" && dec.PeekKind() == '[' {
-		if err := checkMessages(dec); err != nil {
-			return err
-		}
-		m.end = int(dec.InputOffset())
-		m.start = nameEnd + bytes.IndexByte(r.Body[nameEnd:], '[')
-	} else {
-		v, err := dec.ReadValue()
-		if err != nil {
-			return notJSON(err)
-		}
-		m.end = int(dec.InputOffset())
-		m.start = m.end - len(v)
-		if err := r.checkValue(m.name, v); err != nil {
-			return err
-		}
-	}
-	r.members = append(r.members, m)
-	return nil
 }
 
 func (r *ChatRequest) checkValue(name string, v jsontext.Value) error {
@@ -116,24 +72,21 @@ func (r *ChatRequest) checkValue(name string, v jsontext.Value) error {
 	case "stream":
 		r.Stream = v.Kind() == 't'
 	case "stream_options":
-		return r.readStreamOptions(v)
+		return readStreamOptions(v, &r.IncludeUsage)
 	}
 	return nil
 }
 
 // checkWhole is what can only be said once every member was seen.
 func (r *ChatRequest) checkWhole() error {
+	if err := r.checkModel(r.Model); err != nil {
+		return err
+	}
 	switch {
-	case r.present("model") == nil:
-		return missing("model")
-	case strings.TrimSpace(r.Model) == "":
-		return BadRequest("model", "invalid_value", "Invalid 'model': it is empty. Name a model, such as 'openai/gpt-4o'.")
-	case len(r.Model) > maxModelName:
-		return BadRequest("model", "string_above_max_length", "Invalid 'model': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxModelName, len(r.Model))
 	case r.present("messages") == nil:
 		return missing("messages")
 	case !r.Stream && r.present("stream_options") != nil:
-		return BadRequest("stream_options", "invalid_value", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+		return errStreamOptions()
 	case r.present("top_logprobs") != nil && r.present("logprobs").Kind() != 't':
 		return BadRequest("top_logprobs", "invalid_value", "The 'top_logprobs' parameter is only allowed when 'logprobs' is true.")
 	case r.present("audio") == nil && wantsAudio(r.present("modalities")):
@@ -142,26 +95,8 @@ func (r *ChatRequest) checkWhole() error {
 	return nil
 }
 
-// present returns a member's value, or nil where it is absent or null.
-func (r *ChatRequest) present(name string) jsontext.Value {
-	if v := r.Get(name); v != nil && v.Kind() != 'n' {
-		return v
-	}
-	return nil
-}
-
 func wantsAudio(modalities jsontext.Value) bool {
 	return modalities != nil && bytes.Contains(modalities, []byte(`"audio"`))
-}
-
-func (r *ChatRequest) readStreamOptions(v jsontext.Value) error {
-	return eachMember(v, func(name string, v jsontext.Value) error {
-		if name != "include_usage" || v.Kind() == 'n' {
-			return nil
-		}
-		r.IncludeUsage = v.Kind() == 't'
-		return boolean("stream_options.include_usage", v)
-	})
 }
 
 func checkToolChoice(param string, v jsontext.Value) error {
@@ -190,21 +125,21 @@ func checkResponseFormat(param string, v jsontext.Value) error {
 	}
 	var typ, name string
 	var schema jsontext.Value
-	err := eachMember(v, func(member string, v jsontext.Value) error {
-		switch member {
+	c := cursor{data: v}
+	for c.enter(); c.more(); {
+		switch string(c.name()) {
 		case "type":
-			if v.Kind() != '"' {
-				return wrongType(param+".type", "a string", v.Kind())
+			if k := c.peek(); k != '"' {
+				return wrongType(param+".type", "a string", k)
 			}
-			typ = unquote(v)
+			typ = intern(c.name())
 		case "json_schema":
-			schema = v.Clone()
+			schema = c.value()
+		default:
+			c.value()
 		}
-		return nil
-	})
+	}
 	switch {
-	case err != nil:
-		return err
 	case typ == "":
 		return missing(param + ".type")
 	case typ != "text" && typ != "json_object" && typ != "json_schema":
@@ -216,14 +151,16 @@ func checkResponseFormat(param string, v jsontext.Value) error {
 	case schema.Kind() != '{':
 		return wrongType(param+".json_schema", "an object", schema.Kind())
 	}
-	err = eachMember(schema, func(member string, v jsontext.Value) error {
-		if member == "name" && v.Kind() == '"' {
-			name = unquote(v)
+	c = cursor{data: schema}
+	for c.enter(); c.more(); {
+		if string(c.name()) == "name" && c.peek() == '"' {
+			name = unquote(c.value())
+		} else {
+			c.value()
 		}
-		return nil
-	})
-	if err == nil && name == "" {
+	}
+	if name == "" {
 		return missing(param + ".json_schema.name")
 	}
-	return err
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -19,37 +18,28 @@ type ChatRequest struct {
 	// IncludeUsage is stream_options.include_usage.
 	IncludeUsage bool
 
-	full func() (*Chat, error)
+	sent     []byte // the body as the client sent it
+	messages int    // how many there are
+	once     sync.Once
+	chat     *Chat
+	chatErr  error
 }
 
-// ParseChatRequest checks body and returns what it holds. It keeps body. An error is an *Error with status 400 that names
-// the member at fault.
+// ParseChatRequest checks body and returns what it holds. It keeps body. What ids of tool calls carry (see CarryID) is in
+// ToolCall.Carried alone. An error is an *Error with status 400 that names the member at fault.
 func ParseChatRequest(body []byte) (*ChatRequest, error) {
-	r := &ChatRequest{Object: Object{Body: body}}
+	r := &ChatRequest{Object: Object{Body: dropCarried(body)}, sent: body}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	r.full = sync.OnceValues(func() (*Chat, error) {
-		c := new(Chat)
-		if err := json.Unmarshal(body, c); err != nil {
-			return nil, typeError(err)
-		}
-		return c, nil
-	})
 	return r, nil
 }
 
 // Chat returns the whole request, typed. It is decoded at the first call, for only codecs that translate need it, and
-// shared: callers must not modify it.
-func (r *ChatRequest) Chat() (*Chat, error) { return r.full() }
-
-// typeError turns a decoder's error into the client's.
-func typeError(err error) *Error {
-	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
-		param := pointerPath(semantic.JSONPointer)
-		return BadRequest(param, "invalid_type", "Invalid type for '%s': got %s instead.", param, kindName(semantic.JSONKind))
-	}
-	return notJSON(err)
+// shared: callers must not modify it. Its raw values share memory with the body.
+func (r *ChatRequest) Chat() (*Chat, error) {
+	r.once.Do(func() { r.chat, r.chatErr = decodeChat(r.sent, r.messages) })
+	return r.chat, r.chatErr
 }
 
 func notJSON(err error) *Error {

@@ -69,33 +69,25 @@ func arrayOf(what string, want jsontext.Kind) check {
 		if k := v.Kind(); k != '[' {
 			return wrongType(param, "an array", k)
 		}
-		dec := jsontext.NewDecoder(bytes.NewBuffer(v))
-		_, err := dec.ReadToken()
-		for i := 0; err == nil && dec.PeekKind() != ']'; i++ {
-			if k := dec.PeekKind(); k != want {
-				return wrongType(param+"["+strconv.Itoa(i)+"]", what, k)
-			}
-			err = dec.SkipValue()
+		if i, k := findOther(v, want); k != 0 {
+			return wrongType(param+"["+strconv.Itoa(i)+"]", what, k)
 		}
-		return err
+		return nil
 	}
 }
 
-// eachMember calls f for each member of an object that is known to be valid JSON.
-func eachMember(object jsontext.Value, f func(name string, v jsontext.Value) error) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(object))
-	_, err := dec.ReadToken()
-	for err == nil && dec.PeekKind() != '}' {
-		var name, v jsontext.Value
-		if name, err = dec.ReadValue(); err != nil {
-			return err
+// findOther returns the index and the kind of the first element of an array that is not of the wanted kind. Where there is
+// none, the kind is 0.
+func findOther(array jsontext.Value, want jsontext.Kind) (int, jsontext.Kind) {
+	c := cursor{data: array}
+	c.enter()
+	for i := 0; c.more(); i++ {
+		if k := c.peek(); k != want {
+			return i, k
 		}
-		s := memberName(name) // before the next read invalidates it
-		if v, err = dec.ReadValue(); err == nil {
-			err = f(s, v)
-		}
+		c.value()
 	}
-	return err
+	return 0, 0
 }
 
 func missing(param string) *Error {
@@ -138,13 +130,4 @@ func pointerPath(p jsontext.Pointer) string {
 		b.WriteString(token)
 	}
 	return b.String()
-}
-
-// unquote returns the string that a valid JSON string stands for.
-func unquote(v jsontext.Value) string {
-	if len(v) >= 2 && bytes.IndexByte(v, '\\') < 0 {
-		return string(v[1 : len(v)-1])
-	}
-	s, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked it
-	return string(s)
 }

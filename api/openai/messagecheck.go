@@ -6,30 +6,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// checkMessages reads the messages array from the decoder, without copying what it holds.
-func checkMessages(dec *jsontext.Decoder) error {
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
-	}
+// checkMessages steps over the array of messages and returns how many there are.
+func checkMessages(c *cursor) (int, error) {
 	n := 0
-	for ; dec.PeekKind() != ']'; n++ {
-		if k := dec.PeekKind(); k != '{' {
-			if _, err := dec.ReadValue(); err != nil {
-				return notJSON(err)
-			}
-			return wrongType(fmt.Sprintf("messages[%d]", n), "an object", k)
+	for c.enter(); c.more(); n++ {
+		if k := c.peek(); k != '{' {
+			return 0, wrongType(fmt.Sprintf("messages[%d]", n), "an object", k)
 		}
-		if err := checkMessage(dec, n); err != nil {
-			return err
+		if err := checkMessage(c, n); err != nil {
+			return 0, err
 		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
 	}
 	if n == 0 {
-		return BadRequest("messages", "empty_array", "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
+		return 0, BadRequest("messages", "empty_array", "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	}
-	return nil
+	return n, nil
 }
 
 // messageFacts is what is known of a message once it was read.
@@ -40,69 +31,55 @@ type messageFacts struct {
 	toolCallID bool
 }
 
-func checkMessage(dec *jsontext.Decoder, n int) error {
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
-	}
+func checkMessage(c *cursor, n int) error {
 	var f messageFacts
-	for dec.PeekKind() != '}' {
-		quoted, err := dec.ReadValue()
-		if err != nil {
-			return notJSON(err)
-		}
-		name := memberName(quoted)
-		if name == "content" && dec.PeekKind() == '[' {
-			f.hasContent = true
-			if err := checkParts(dec, n); err != nil {
-				return err
-			}
-			continue
-		}
-		v, err := dec.ReadValue()
-		if err != nil {
-			return notJSON(err)
-		}
-		if err := f.member(n, name, v); err != nil {
+	for c.enter(); c.more(); {
+		if err := f.member(c, n, c.name()); err != nil {
 			return err
 		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
 	}
 	return f.check(n)
 }
 
-func (f *messageFacts) member(n int, name string, v jsontext.Value) error {
-	k := v.Kind()
+// member steps over the value of a member of the n-th message. Null is as if absent.
+func (f *messageFacts) member(c *cursor, n int, name []byte) error {
+	k := c.peek()
 	if k == 'n' {
+		c.value()
 		return nil
 	}
-	switch name {
+	switch string(name) {
 	case "role":
 		if k != '"' {
 			return wrongType(fmt.Sprintf("messages[%d].role", n), "a string", k)
 		}
-		f.role = memberName(v)
+		f.role = intern(c.name())
+		return nil
 	case "content":
-		if k != '"' {
+		if k != '"' && k != '[' {
 			return wrongType(fmt.Sprintf("messages[%d].content", n), "a string or an array of objects", k)
 		}
-		f.hasContent = true
+		if f.hasContent = true; k == '[' {
+			return checkParts(c, n)
+		}
 	case "tool_calls":
 		f.calls = true
-		return arrayOf("an object", '{')(fmt.Sprintf("messages[%d].tool_calls", n), v)
+		if k != '[' {
+			return wrongType(fmt.Sprintf("messages[%d].tool_calls", n), "an array", k)
+		}
+		if i, k := findOther(c.value(), '{'); k != 0 {
+			return wrongType(fmt.Sprintf("messages[%d].tool_calls[%d]", n, i), "an object", k)
+		}
+		return nil
 	case "function_call", "refusal", "audio":
 		f.calls = true
-	case "tool_call_id":
-		f.toolCallID = true
+	case "tool_call_id", "name":
 		if k != '"' {
-			return wrongType(fmt.Sprintf("messages[%d].tool_call_id", n), "a string", k)
+			return wrongType(fmt.Sprintf("messages[%d].%s", n, name), "a string", k)
 		}
-	case "name":
-		if k != '"' {
-			return wrongType(fmt.Sprintf("messages[%d].name", n), "a string", k)
-		}
+		f.toolCallID = f.toolCallID || string(name) == "tool_call_id"
 	}
+	c.value()
 	return nil
 }
 
@@ -130,84 +107,60 @@ func (f *messageFacts) check(n int) error {
 	return nil
 }
 
-func checkParts(dec *jsontext.Decoder, n int) error {
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
-	}
-	for i := 0; dec.PeekKind() != ']'; i++ {
-		v, err := dec.ReadValue()
-		if err != nil {
-			return notJSON(err)
+func checkParts(c *cursor, n int) error {
+	i := 0
+	for c.enter(); c.more(); i++ {
+		if k := c.peek(); k != '{' {
+			return wrongType(fmt.Sprintf("messages[%d].content[%d]", n, i), "an object", k)
 		}
-		if v.Kind() != '{' {
-			return wrongType(fmt.Sprintf("messages[%d].content[%d]", n, i), "an object", v.Kind())
-		}
-		if err := checkPart(v, n, i); err != nil {
+		if err := checkPart(c, n, i); err != nil {
 			return err
 		}
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return notJSON(err)
-	}
 	return nil
 }
 
-func checkPart(v jsontext.Value, n, i int) error {
-	typ := ""
-	members := map[string]jsontext.Kind{}
-	err := eachMember(v, func(name string, v jsontext.Value) error {
-		if name == "type" && v.Kind() == '"' {
-			typ = memberName(v)
-		}
-		members[name] = v.Kind()
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	param := fmt.Sprintf("messages[%d].content[%d]", n, i)
-	want := partMembers[typ]
-	switch {
-	case typ == "":
-		return missing(param + ".type")
-	case want.name == "": // a part of a provider's own
-		return nil
-	case members[want.name] == 0:
-		return missing(param + "." + want.name)
-	case members[want.name] != want.kind:
-		return wrongType(param+"."+want.name, want.what, members[want.name])
-	}
-	return nil
-}
-
-// partMembers are the member that each type of part must have.
-var partMembers = map[string]struct {
+// partTypes are the types of parts that OpenAI knows. Each must have the member of its own name.
+var partTypes = [...]struct {
 	name string
 	kind jsontext.Kind
 	what string
 }{
-	"text":        {"text", '"', "a string"},
-	"refusal":     {"refusal", '"', "a string"},
-	"image_url":   {"image_url", '{', "an object"},
-	"input_audio": {"input_audio", '{', "an object"},
-	"file":        {"file", '{', "an object"},
+	{"text", '"', "a string"},
+	{"image_url", '{', "an object"},
+	{"input_audio", '{', "an object"},
+	{"file", '{', "an object"},
+	{"refusal", '"', "a string"},
 }
 
-// memberName is unquote without a copy for the names that are compared most.
-func memberName(quoted jsontext.Value) string {
-	switch string(quoted) {
-	case `"role"`:
-		return "role"
-	case `"content"`:
-		return "content"
-	case `"user"`:
-		return "user"
-	case `"assistant"`:
-		return "assistant"
-	case `"type"`:
-		return "type"
-	case `"text"`:
-		return "text"
+func checkPart(c *cursor, n, i int) error {
+	typ := ""
+	var kinds [len(partTypes)]jsontext.Kind // of the members of these names; 0 where there is none
+	for c.enter(); c.more(); {
+		name, k := c.name(), c.peek()
+		if string(name) == "type" && k == '"' {
+			typ = intern(c.name())
+			continue
+		}
+		for t := range partTypes {
+			if string(name) == partTypes[t].name {
+				kinds[t] = k
+			}
+		}
+		c.value()
 	}
-	return unquote(quoted)
+	if typ == "" {
+		return missing(fmt.Sprintf("messages[%d].content[%d].type", n, i))
+	}
+	for t, want := range partTypes { // other types are a provider's own
+		if typ != want.name || kinds[t] == want.kind {
+			continue
+		}
+		param := fmt.Sprintf("messages[%d].content[%d].%s", n, i, typ)
+		if kinds[t] == 0 {
+			return missing(param)
+		}
+		return wrongType(param, want.what, kinds[t])
+	}
+	return nil
 }

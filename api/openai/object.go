@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -11,11 +12,11 @@ import (
 // other byte stays as it was.
 type Object struct {
 	Body    []byte
-	members []member
+	members []memberSpan
 }
 
-// A member is one top-level member: Body[start:end] is its value, nameStart where its name begins.
-type member struct {
+// A memberSpan is one top-level member: Body[start:end] is its value, nameStart where its name begins.
+type memberSpan struct {
 	name                  string
 	nameStart, start, end int
 }
@@ -78,7 +79,7 @@ func (o *Object) Edit(edits ...Edit) []byte {
 }
 
 func (o *Object) find(name string) int {
-	return slices.IndexFunc(o.members, func(m member) bool { return m.name == name })
+	return slices.IndexFunc(o.members, func(m memberSpan) bool { return m.name == name })
 }
 
 func findEdit(edits []Edit, name string) *Edit {
@@ -88,4 +89,101 @@ func findEdit(edits []Edit, name string) *Edit {
 		}
 	}
 	return nil
+}
+
+// read checks the syntax of the body, and records where each member stands. member steps over a member's value and checks
+// it.
+func (o *Object) read(member func(c *cursor, name string) error) error {
+	if !jsontext.Value(o.Body).IsValid() {
+		return invalid(o.Body)
+	}
+	c := &cursor{data: o.Body}
+	if c.peek() != '{' {
+		return errNoObject()
+	}
+	o.members = make([]memberSpan, 0, 16)
+	for c.enter(); c.more(); {
+		m := memberSpan{nameStart: c.at}
+		m.name = intern(c.name())
+		c.peek()
+		m.start = c.at
+		if err := member(c, m.name); err != nil {
+			return err
+		}
+		m.end = c.at
+		o.members = append(o.members, m)
+	}
+	return nil
+}
+
+// values returns a reader of members for read, which steps over each value and calls check for it.
+func values(check func(name string, v jsontext.Value) error) func(*cursor, string) error {
+	return func(c *cursor, name string) error { return check(name, c.value()) }
+}
+
+// invalid says what is wrong with a body that is not valid JSON, or not nothing but an object.
+func invalid(body []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
+	v, err := dec.ReadValue()
+	switch {
+	case err != nil:
+		return notJSON(err)
+	case v.Kind() != '{':
+		return errNoObject()
+	}
+	rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")
+	return BadRequest("", "invalid_json", "We could not parse the JSON body of your request: there is more after its end, at byte %d.", len(body)-len(rest))
+}
+
+func errNoObject() error {
+	return BadRequest("", "invalid_type", "The JSON body of your request must be an object.")
+}
+
+// present returns a member's value, or nil where it is absent or null.
+func (o *Object) present(name string) jsontext.Value {
+	if v := o.Get(name); v != nil && v.Kind() != 'n' {
+		return v
+	}
+	return nil
+}
+
+// maxModelName bounds a model's name in bytes. It is matched against patterns, and told in errors and logs.
+const maxModelName = 256
+
+// checkModel checks the model of a request, which is the member's value.
+func (o *Object) checkModel(model string) error {
+	if o.present("model") == nil {
+		return missing("model")
+	}
+	return checkModelName(model)
+}
+
+func checkModelName(model string) error {
+	switch {
+	case strings.TrimSpace(model) == "":
+		return BadRequest("model", "invalid_value", "Invalid 'model': it is empty. Name a model, such as 'openai/gpt-4o'.")
+	case len(model) > maxModelName:
+		return BadRequest("model", "string_above_max_length", "Invalid 'model': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxModelName, len(model))
+	}
+	return nil
+}
+
+func readStreamOptions(v jsontext.Value, includeUsage *bool) error {
+	c := cursor{data: v}
+	for c.enter(); c.more(); {
+		if string(c.name()) != "include_usage" || c.peek() == 'n' {
+			c.value()
+			continue
+		}
+		v := c.value()
+		*includeUsage = v.Kind() == 't'
+		if err := boolean("stream_options.include_usage", v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func errStreamOptions() *Error {
+	return BadRequest("stream_options", "invalid_value", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 }

@@ -103,6 +103,10 @@ func (w *StreamWriter) Raw(choice int, member string, value []byte) {
 
 // ToolCall starts the index-th tool call of a choice, counted from 0 within the choice.
 func (w *StreamWriter) ToolCall(choice, index int, id, name string) {
+	w.toolCall(choice, index, id, name, nil)
+}
+
+func (w *StreamWriter) toolCall(choice, index int, id, name string, extra []byte) {
 	w.start(choice, `null`)
 	w.openDelta(choice)
 	w.buf = appendInt(w.buf, `"tool_calls":[{"index":`, int64(index))
@@ -110,7 +114,11 @@ func (w *StreamWriter) ToolCall(choice, index int, id, name string) {
 	w.buf = AppendString(w.buf, id)
 	w.buf = append(w.buf, `,"type":"function","function":{"name":`...)
 	w.buf = AppendString(w.buf, name)
-	w.buf = append(w.buf, `,"arguments":""}}]`...)
+	w.buf = append(w.buf, `,"arguments":""}`...)
+	if extra != nil {
+		w.buf = append(append(w.buf, `,"extra_content":`...), extra...)
+	}
+	w.buf = append(w.buf, `}]`...)
 	w.closeDelta(nil)
 }
 
@@ -123,6 +131,11 @@ func (w *StreamWriter) ToolArguments(choice, index int, fragment string) {
 	w.buf = AppendString(w.buf, fragment)
 	w.buf = append(w.buf, `}}]`...)
 	w.closeDelta(nil)
+}
+
+// ToolCallExtra is ToolCall with the extension extra_content, which is JSON.
+func (w *StreamWriter) ToolCallExtra(choice, index int, id, name string, extra []byte) {
+	w.toolCall(choice, index, id, name, extra)
 }
 
 // Finish ends a choice with one of OpenAI's finish reasons. Only the first call for a choice has an effect.

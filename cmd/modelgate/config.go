@@ -124,9 +124,17 @@ func objectsOf(docs []configv1.Document) []configv1.Object {
 	return objects
 }
 
-func knownVendor(name string) bool {
-	_, ok := vendors()[name]
-	return ok
+// knownVendor finds a vendor for the validation of providers.
+func knownVendor(name string) (configv1.Vendor, bool) {
+	v, ok := vendors()[name]
+	known := configv1.Vendor{Exchanges: v.Exchange != nil}
+	if v.BaseURL != nil {
+		known.Endpoint = func(p *configv1.Provider) error {
+			_, err := v.Endpoint(p)
+			return err
+		}
+	}
+	return known, ok
 }
 
 type configValidateCmd struct{ fileFlags }

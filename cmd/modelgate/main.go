@@ -20,10 +20,11 @@ import (
 
 // Exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-	exitSignal = 130 // as a shell says of what Ctrl-C ended
+	exitOK      = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitRefused = 3   // of a request that cannot be served
+	exitSignal  = 130 // as a shell says of what Ctrl-C ended
 )
 
 // commands is the command line.
@@ -35,6 +36,7 @@ type commands struct {
 	Echo         echoCmd         `cmd:"" help:"Run the built-in provider that echoes, on an address of its own."`
 	Config       configCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`
 	Key          keyCmd          `cmd:"" help:"Create, list and revoke keys."`
+	Translate    translateCmd    `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`
 
 	Log logFlags `embed:"" prefix:"log-"`
@@ -77,6 +79,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.Is(err, errRefused):
+		return exitRefused // stdout has the client's error
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return fail(stderr, errors.New("interrupted"), exitSignal)
 	}

@@ -45,8 +45,8 @@ type Config struct {
 	Hasher *auth.Hasher
 	// Token is what callers authenticate with.
 	Token secret.Value
-	// Vendors says whether a vendor of providers is known.
-	Vendors func(name string) bool
+	// Vendors are those that providers may be of.
+	Vendors configv1.Vendors
 	Status  StatusSource
 	Log     *zap.Logger
 }

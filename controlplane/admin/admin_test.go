@@ -47,7 +47,9 @@ func newBench(t *testing.T) *bench {
 	require.NoError(t, err)
 	server := etcdtest.New(t)
 	b := &bench{server: server, etcd: server.Client(t), sealer: root.Sealer(), hasher: auth.NewHasher(root.KeyPepper()), status: statuses{}}
-	vendors := func(name string) bool { return name == "openai" || name == "echo" }
+	vendors := func(name string) (configv1.Vendor, bool) {
+		return configv1.Vendor{}, name == "openai" || name == "echo"
+	}
 	b.store = configstore.New(b.etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() }, zap.NewNop())
 	api := httptest.NewServer(admin.New(admin.Config{
 		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors, Status: b.status, Log: zap.NewNop(),

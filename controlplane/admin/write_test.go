@@ -212,7 +212,7 @@ func TestLostRacesEndInAConflict(t *testing.T) {
 		return err
 	}, zap.NewNop())
 	handler := admin.New(admin.Config{
-		Store: racing, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: func(string) bool { return true }, Status: b.status, Log: zap.NewNop(),
+		Store: racing, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: func(string) (configv1.Vendor, bool) { return configv1.Vendor{}, true }, Status: b.status, Log: zap.NewNop(),
 	})
 	r := httptest.NewRequest(http.MethodPut, "/admin/v1/providers/a", strings.NewReader(`{"name":"a","vendor":"echo"}`))
 	r.Header.Set("Authorization", "Bearer "+token)

@@ -211,6 +211,23 @@ func TestAnObjectThatCannotBeBuiltKeepsItsLastForm(t *testing.T) {
 	})
 }
 
+func TestAnObjectThatIsWithdrawnIsNotServed(t *testing.T) {
+	bubble(t, func(t *testing.T, b *bench) {
+		x := b.connect(t, envoy.RoleExtProc)
+		x.subscribe(providers)
+		b.Publish(update(1, providerOf("a", 1), providerOf("b", 1)))
+		x.takeAll()
+		expired := xds.ObjectError{Object: xds.Object{Kind: xds.KindProvider, Name: "b"}, Err: errTest, Withdraws: true}
+		b.Publish(Update{Revision: 1, Resources: providerOf("a", 1), Errors: []xds.ObjectError{expired}})
+		x.takeAll()
+		require.Equal(t, []string{"a"}, x.holds())
+		require.Equal(t, errTest.Error(), b.ObjectError(xds.KindProvider, "b"))
+		b.Publish(update(1, providerOf("a", 1), providerOf("b", 1)))
+		x.takeAll()
+		require.Equal(t, []string{"a", "b"}, x.holds())
+	})
+}
+
 func TestAClientThatReconnectsIsSentWhatItLacks(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		e := b.connect(t, envoy.RoleEnvoy)

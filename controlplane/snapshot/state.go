@@ -64,7 +64,7 @@ func newState(grace time.Duration) *state {
 	}
 }
 
-// apply makes u what is wanted. Of an object that could not be built, what was wanted before stays.
+// apply makes u what is wanted. Of an object that could not be built, what was wanted before stays, unless it is withdrawn.
 func (s *state) apply(u Update) error {
 	desired, err := newGroups(u.Resources)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *state) apply(u Update) error {
 	errs := make(map[xds.Object]string, len(u.Errors))
 	for _, e := range u.Errors {
 		errs[e.Object] = e.Err.Error()
-		if previous := s.desired[e.Object]; desired[e.Object] == nil && previous != nil {
+		if previous := s.desired[e.Object]; desired[e.Object] == nil && previous != nil && !e.Withdraws {
 			desired[e.Object] = previous
 		}
 	}

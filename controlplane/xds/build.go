@@ -19,6 +19,8 @@ type Input struct {
 	Gateways  []*configv1.Gateway
 	// Certificates hold the private key itself in private_key.value.
 	Certificates []*configv1.Certificate
+	Routes       []*configv1.Route
+	Catalogs     []*configv1.Catalog
 	// Settings of the data plane; nil while there are none.
 	Settings *configv1.Settings
 }
@@ -44,6 +46,12 @@ func Build(in Input, o Options) ([]Resource, []ObjectError) {
 	}
 	for _, m := range in.Models {
 		b.add(Object{KindModel, m.GetName()}, m, func() ([]Resource, error) { return model(m) })
+	}
+	for _, r := range in.Routes {
+		b.add(Object{KindRoute, r.GetName()}, r, func() ([]Resource, error) { return route(r) })
+	}
+	for _, c := range in.Catalogs {
+		b.add(Object{KindCatalog, c.GetName()}, c, func() ([]Resource, error) { return catalog(c) })
 	}
 	for _, k := range in.Keys {
 		b.add(Object{KindKey, k.GetName()}, k, func() ([]Resource, error) { return key(k) })
@@ -79,7 +87,7 @@ type builder struct {
 func (b *builder) add(o Object, source proto.Message, build func() ([]Resource, error)) {
 	rs, err := b.build(o, source, build)
 	if err != nil {
-		b.errs = append(b.errs, ObjectError{o, err})
+		b.errs = append(b.errs, ObjectError{Object: o, Err: err})
 		return
 	}
 	b.resources = append(b.resources, rs...)

@@ -42,8 +42,8 @@ func readInput(t *testing.T, path string) Input {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var doc struct {
-		Providers, Models, Keys, Gateways, Certificates []json.RawMessage
-		Settings                                        json.RawMessage
+		Providers, Models, Keys, Gateways, Certificates, Routes, Catalogs []json.RawMessage
+		Settings                                                          json.RawMessage
 	}
 	require.NoError(t, yaml.UnmarshalStrict(text, &doc))
 	return Input{
@@ -52,6 +52,8 @@ func readInput(t *testing.T, path string) Input {
 		Keys:         messages[configv1.Key](t, doc.Keys),
 		Gateways:     messages[configv1.Gateway](t, doc.Gateways),
 		Certificates: messages[configv1.Certificate](t, doc.Certificates),
+		Routes:       messages[configv1.Route](t, doc.Routes),
+		Catalogs:     messages[configv1.Catalog](t, doc.Catalogs),
 		Settings:     messages[configv1.Settings](t, []json.RawMessage{doc.Settings})[0],
 	}
 }

@@ -73,13 +73,14 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	}
 }
 
-// requestLog sends the ext_proc service records of what it cannot know: of requests that never reached it, and who cut
-// those that were cut. Every other request it logs by itself, and a record costs both sides as much as a message.
+// requestLog sends the ext_proc service records of what it cannot know: of requests that never reached it, who cut those
+// that were cut, and how those ended whose answers it is not shown, for which it asks. Every other request it logs by itself, and a record costs both sides as much as a message.
 func requestLog() *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name: "envoy.access_loggers.http_grpc",
 		Filter: cel("response.flags != 0 || !('" + envoy.Metadata + "' in metadata.filter_metadata" +
-			" || response.code_details.startsWith('" + envoy.ImmediateDetailPrefix + "'))"),
+			" || response.code_details.startsWith('" + envoy.ImmediateDetailPrefix + "'))" +
+			" || '" + envoy.MetadataLog + "' in metadata.filter_metadata['" + envoy.Metadata + "']"),
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&grpclogv3.HttpGrpcAccessLogConfig{
 			CommonConfig: &grpclogv3.CommonGrpcAccessLogConfig{
 				LogName:             envoy.LogRequests,

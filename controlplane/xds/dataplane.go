@@ -26,6 +26,18 @@ func model(m *configv1.Model) ([]Resource, error) {
 	return []Resource{{Role: envoy.RoleExtProc, Name: m.GetName(), Message: m}}, nil
 }
 
+// route changes nothing in Envoy, which lets every path in.
+func route(r *configv1.Route) ([]Resource, error) {
+	if len(r.GetPathPrefix()) < 2 || r.GetPathPrefix()[0] != '/' {
+		return nil, errors.New("path_prefix: is not the beginning of a path")
+	}
+	return []Resource{{Role: envoy.RoleExtProc, Name: r.GetName(), Message: r}}, nil
+}
+
+func catalog(c *configv1.Catalog) ([]Resource, error) {
+	return []Resource{{Role: envoy.RoleExtProc, Name: c.GetName(), Message: c}}, nil
+}
+
 func key(k *configv1.Key) ([]Resource, error) {
 	if len(k.GetHash()) == 0 {
 		return nil, errors.New("hash: is empty")

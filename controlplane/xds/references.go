@@ -19,12 +19,17 @@ func references(in Input) []ObjectError {
 	var errs []ObjectError
 	for _, g := range in.Gateways {
 		if name := g.CertificateName(); !certificates[name] {
-			errs = append(errs, ObjectError{Object{KindGateway, g.GetName()}, fmt.Errorf("certificate: %q does not exist", name)})
+			errs = append(errs, ObjectError{Object: Object{KindGateway, g.GetName()}, Err: fmt.Errorf("certificate: %q does not exist", name)})
+		}
+	}
+	for _, r := range in.Routes {
+		if name := r.GetProvider(); !providers[name] {
+			errs = append(errs, ObjectError{Object: Object{KindRoute, r.GetName()}, Err: fmt.Errorf("provider: %q does not exist or has an error", name)})
 		}
 	}
 	for _, m := range in.Models {
 		if err := targets(m, providers); err != nil {
-			errs = append(errs, ObjectError{Object{KindModel, m.GetName()}, err})
+			errs = append(errs, ObjectError{Object: Object{KindModel, m.GetName()}, Err: err})
 		}
 	}
 	return errs

@@ -16,6 +16,8 @@ const (
 	KindKey         = "Key"
 	KindGateway     = "Gateway"
 	KindCertificate = "Certificate"
+	KindRoute       = "Route"
+	KindCatalog     = "Catalog"
 	KindSettings    = "Settings"
 	KindSystem      = "System"
 )
@@ -48,6 +50,8 @@ type Resource struct {
 type ObjectError struct {
 	Object Object
 	Err    error
+	// Withdraws says that nothing of the object may be served any more, not even what was good before.
+	Withdraws bool
 }
 
 // Error returns the object and what is wrong with it.

@@ -15,10 +15,11 @@ import (
 )
 
 // routes returns the routes of a gateway. A request matches entry when it arrives, which leads nowhere, so what the
-// ext_proc service did not plan cannot pass. Once it is planned it matches planned, by metadata that only the ext_proc
-// service can write: its path is the provider's by then.
+// ext_proc service did not plan cannot pass. Once it is planned it matches planned or passed, by metadata that only the
+// ext_proc service can write: its path is the provider's by then.
 func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
 	limit := g.RequestLimit()
+	idle := b.longestIdle()
 	return &routev3.RouteConfiguration{
 		Name: routesName(g),
 		VirtualHosts: []*routev3.VirtualHost{{
@@ -26,16 +27,22 @@ func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
 			Domains: []string{"*"},
 			// The limit holds for the translated body too, which may be longer than what the client sent.
 			RequestBodyBufferLimit: wrapperspb.UInt64(limit + limit/2),
-			Routes:                 []*routev3.Route{b.planned(), entry()},
+			Routes: []*routev3.Route{
+				onward(envoy.RoutePlanned, envoy.KindLLM, retryPolicy(idle), idle),
+				// Without retries Envoy keeps no copy of a body that it streams.
+				onward(envoy.RoutePassed, envoy.KindPassed, &routev3.RetryPolicy{PerTryIdleTimeout: durationpb.New(idle)}, idle),
+				entry(),
+			},
 		}},
 	}
 }
 
-// entry has to be a route to a cluster and not a direct response, which would not raise the limit of the body.
+// entry has to be a route to a cluster and not a direct response, which would not raise the limit of the body. It takes any
+// path: which ones there are, the objects of kind Route say.
 func entry() *routev3.Route {
 	return &routev3.Route{
 		Name:  envoy.RouteEntry,
-		Match: prefix("/v1/"),
+		Match: prefix("/"),
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: envoy.ClusterDeadEnd},
 			Timeout:          seconds(0),
@@ -43,18 +50,18 @@ func entry() *routev3.Route {
 	}
 }
 
-func (b *builder) planned() *routev3.Route {
+// onward returns the route of the requests of a kind to the clusters of their plans.
+func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration) *routev3.Route {
 	match := prefix("/")
 	match.DynamicMetadata = []*matcherv3.MetadataMatcher{{
 		Filter: envoy.Metadata,
 		Path: []*matcherv3.MetadataMatcher_PathSegment{{
 			Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: envoy.MetadataKind},
 		}},
-		Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(envoy.KindLLM)}},
+		Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(kind)}},
 	}}
-	idle := b.longestIdle()
 	return &routev3.Route{
-		Name:                   envoy.RoutePlanned,
+		Name:                   name,
 		Match:                  match,
 		RequestHeadersToRemove: []string{"x-request-id", "x-forwarded-proto", "x-forwarded-for", "x-envoy-external-address"},
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
@@ -63,7 +70,7 @@ func (b *builder) planned() *routev3.Route {
 			Timeout:              seconds(0),
 			IdleTimeout:          durationpb.New(max(300*time.Second, idle+time.Minute)),
 			MaxStreamDuration:    &routev3.RouteAction_MaxStreamDuration{MaxStreamDuration: durationpb.New(maxStream)},
-			RetryPolicy:          retryPolicy(idle),
+			RetryPolicy:          retries,
 		}},
 	}
 }

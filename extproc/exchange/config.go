@@ -8,6 +8,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -18,6 +19,8 @@ type Config struct {
 	Keys      map[auth.Hash]*configv1.Key
 	Providers map[string]*Provider
 	Models    map[string]*configv1.Model
+	Routes    Routes
+	Catalog   *catalog.Catalog // nil: nothing is known of any model
 }
 
 // A Provider is a configured provider with the codecs of its vendor.
@@ -25,7 +28,7 @@ type Provider struct {
 	Config *configv1.Provider
 	Vendor provider.Provider
 
-	path       string // prefix of every request path
+	endpoint   provider.Endpoint
 	credential secret.Value
 }
 
@@ -35,7 +38,7 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	return &Provider{Config: r.GetProvider(), Vendor: vendor, path: endpoint.Path, credential: secret.New(r.GetCredential())}, nil
+	return &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential())}, nil
 }
 
 // authenticate returns the key that the authorization header names, or nil.

@@ -27,15 +27,19 @@ type Exchange struct {
 
 	// The request.
 	key          *configv1.Key
+	operation    *operation
+	contentType  string
 	gzip         bool
 	wantsStream  bool
 	includeUsage bool
 	active       *Plan
+	pending      *passing // for a Route, until the body that is to be signed is there
 
 	// The answer.
 	answer answer
 	vendor provider.Provider
-	stream provider.ChatStream // of inStream
+	watch  observer        // of inPassed
+	stream provider.Stream // of inStream
 	writer *openai.StreamWriter
 	status int         // the provider's, of inError
 	header http.Header // likewise
@@ -49,6 +53,8 @@ const (
 	awaitBody
 	awaitResponse
 	inStream // of an answer translated piece by piece
+	inPassed // of an answer that passes as it comes, piece by piece
+	unseen   // the answer passes without being shown
 	inUnary  // the answer comes as one piece
 	inError  // likewise, and it is an error
 	ended
@@ -65,12 +71,18 @@ func New(env *Env, config *Config) *Exchange {
 func (x *Exchange) Plan() *Plan { return x.active }
 
 // Close ends the exchange when Envoy has closed its side, and returns what is to be recorded of it. An exchange that was
-// not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which.
+// not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which, and whether an
+// answer that it did not show was.
 func (x *Exchange) Close() Record {
-	if x.state != ended {
+	switch x.state {
+	case ended:
+		return x.record
+	case unseen:
+		x.record.Unseen = true
+	default:
 		x.record.Outcome = OutcomeCut
-		x.finish()
 	}
+	x.finish()
 	return x.record
 }
 
@@ -80,6 +92,9 @@ func (x *Exchange) finish() {
 	x.record.End = x.env.Now()
 	if x.writer != nil {
 		x.record.Usage = x.writer.Usage()
+	}
+	if x.watch != nil {
+		x.record.Usage = x.watch.usage()
 	}
 	if x.active != nil {
 		x.active.release()

@@ -65,9 +65,13 @@ type Reply struct {
 	Body        []byte
 	// ResponseBody is how the rest of the answer is to be sent.
 	ResponseBody BodyMode
+	// PassRequest, in the reply to request headers, has the request's body pass without being shown.
+	PassRequest bool
+	// Log has Envoy's access log tell of the exchange in any case: its end will not be shown.
+	Log bool
 	// ID, in the reply to request headers, is what the exchange is known by from now on, to Envoy's access log too.
 	ID string
-	// Plan, in the reply to a request body, has Envoy route anew.
+	// Plan, in the reply to a request's body, or to its headers where the body passes, has Envoy route anew.
 	Plan *Plan
 }
 

@@ -13,7 +13,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -26,9 +26,15 @@ type Plan struct {
 	Timeout time.Duration // of one attempt, up to its response headers
 	Retry   string        // statuses that are tried again, comma-separated
 
-	mu      sync.Mutex          // guards what follows
-	request *openai.ChatRequest // nil once an answer has begun
-	answers []answer            // by attempt
+	// Passes says that the one attempt is for a Route: the bodies pass, and Envoy takes another of its own routes.
+	Passes bool
+
+	now     func() time.Time
+	catalog *catalog.Catalog
+
+	mu      sync.Mutex // guards what follows
+	request encoder    // nil once an answer has begun
+	answers []answer   // by attempt
 }
 
 // A Target is where one attempt goes.
@@ -38,8 +44,10 @@ type Target struct {
 	Cluster  string // of Envoy
 }
 
+// An answer is how what an attempt leads to is read.
 type answer struct {
-	chat    provider.ChatAnswer
+	made    bool            // the attempt's request was built
+	reader  provider.Answer // nil: it passes as it comes
 	dropped []string
 }
 
@@ -51,23 +59,23 @@ type Attempt struct {
 
 // plan finds the targets of a request and the order in which they are tried, and returns the first attempt too. An error
 // is an *openai.Error.
-func (x *Exchange) plan(r *openai.ChatRequest) (*Plan, Attempt, error) {
-	if !mayUse(x.key, r.Model) {
-		return nil, Attempt{}, openai.ModelNotFound(r.Model)
+func (x *Exchange) plan(r asked) (*Plan, Attempt, error) {
+	if !mayUse(x.key, r.model) {
+		return nil, Attempt{}, openai.ModelNotFound(r.model)
 	}
-	p := &Plan{ID: x.record.ID, request: r}
-	m := x.config.Models[r.Model]
+	p := &Plan{ID: x.record.ID, request: r.encoder, now: x.env.Now, catalog: x.config.Catalog}
+	m := x.config.Models[r.model]
 	if m != nil {
 		p.Targets = x.config.targets(m, x.env.Random)
-	} else if prov, model := x.config.unlisted(r.Model); prov != nil {
+	} else if prov, model := x.config.unlisted(r.model); prov != nil {
 		p.Targets = []Target{{Provider: prov, Model: model}}
 	} else {
-		return nil, Attempt{}, openai.ModelNotFound(r.Model)
+		return nil, Attempt{}, openai.ModelNotFound(r.model)
 	}
-	x.record.Model = r.Model
+	x.record.Model = r.model
 	if len(p.Targets) == 0 {
 		return nil, Attempt{}, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
-			Message: fmt.Sprintf("No provider of the model `%s` is enabled.", r.Model)}
+			Message: fmt.Sprintf("No provider of the model `%s` is enabled.", r.model)}
 	}
 	first, err := p.keepAble()
 	if err != nil {
@@ -75,7 +83,8 @@ func (x *Exchange) plan(r *openai.ChatRequest) (*Plan, Attempt, error) {
 	}
 	p.Timeout = firstByte(m, p.Targets)
 	p.spread(m)
-	return p, p.begin(1, first), nil
+	attempt, err := p.begin(1, first)
+	return p, attempt, err
 }
 
 // keepAble leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be
@@ -118,12 +127,7 @@ func (p *Plan) spread(m *configv1.Model) {
 	}
 	p.Targets = p.Targets[:attempts]
 	for i := range p.Targets {
-		name := p.Targets[i].Provider.Config.GetName()
-		if i == 0 {
-			p.Targets[i].Cluster = envoy.FirstCluster(name)
-		} else {
-			p.Targets[i].Cluster = envoy.RetryCluster(name)
-		}
+		p.Targets[i].Cluster = clusterOf(p.Targets[i].Provider, i+1)
 	}
 	p.answers = make([]answer, attempts)
 	var codes []byte
@@ -182,56 +186,65 @@ func (p *Plan) Encode(n int) (Attempt, error) {
 	if err != nil {
 		return Attempt{}, err
 	}
-	return p.begin(n, e), nil
+	return p.begin(n, e)
 }
 
 // begin keeps how the answer to the n-th attempt is read, and returns the attempt.
-func (p *Plan) begin(n int, e encoded) Attempt {
+func (p *Plan) begin(n int, e encoded) (Attempt, error) {
 	p.mu.Lock()
-	p.answers[n-1] = answer{chat: e.answer, dropped: e.request.Dropped}
+	p.answers[n-1] = answer{made: true, reader: e.answer, dropped: e.request.Dropped}
 	p.mu.Unlock()
-	return p.Targets[n-1].Provider.attempt(e.request)
+	return p.Targets[n-1].Provider.attempt(http.MethodPost, e.request, p.now())
 }
 
 // encoded is a request for a target, and how the answer to it is read.
 type encoded struct {
 	request provider.Request
-	answer  provider.ChatAnswer
+	answer  provider.Answer
 }
 
 func (p *Plan) encode(t Target) (encoded, error) {
-	codec := t.Provider.Vendor.Chat
-	if codec == nil {
-		return encoded{}, openai.BadRequest("model", "unsupported_endpoint", "The provider '%s' does not serve chat completions. Choose another model.", t.Provider.Config.GetName())
-	}
 	p.mu.Lock()
 	request := p.request
 	p.mu.Unlock()
 	if request == nil {
 		return encoded{}, errReleased
 	}
-	r, answer, err := codec.Encode(request, provider.Target{Config: t.Provider.Config, Model: t.Model})
+	vendor := &t.Provider.Vendor
+	target := provider.Target{Config: t.Provider.Config, Model: t.Model}
+	if p.catalog != nil {
+		target.Facts = p.catalog.Facts(vendor.Name, t.Model)
+	}
+	r, answer, err := request.encode(vendor, target)
 	return encoded{r, answer}, err
 }
 
 // errReleased means that Envoy asked for another attempt after an answer had begun, which it never does.
 var errReleased = errors.New("the request was let go of")
 
-// attempt adds to a request what authenticates it and what the operator configured.
-func (p *Provider) attempt(r provider.Request) Attempt {
+// attempt adds to a request what authenticates it and what the operator configured. A request without a body keeps the
+// length that it has.
+func (p *Provider) attempt(method string, r provider.Request, now time.Time) (Attempt, error) {
 	if r.Header == nil {
 		r.Header = make(http.Header, 4)
 	}
-	p.Vendor.Sign(&r, p.credential)
+	s := provider.Signing{Config: p.Config, Credential: p.credential, Method: method, Endpoint: p.endpoint, Now: now}
+	if err := p.Vendor.Sign(&r, s); err != nil {
+		return Attempt{}, &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_auth_failed",
+			Message: "The gateway's credential for the provider cannot be used."}
+	}
 	h := make(Headers, 0, len(r.Header)+len(p.Config.GetHeaders())+2)
-	h = append(h, Header{":path", p.path + r.Path}, Header{"content-length", strconv.Itoa(len(r.Body))})
+	h = append(h, Header{":path", p.endpoint.Path + r.Path})
+	if r.Body != nil {
+		h = append(h, Header{"content-length", strconv.Itoa(len(r.Body))})
+	}
 	for name, values := range r.Header {
 		h = append(h, Header{strings.ToLower(name), values[0]})
 	}
 	for name, value := range p.Config.GetHeaders() {
 		h = append(h, Header{strings.ToLower(name), value})
 	}
-	return Attempt{Header: h, Body: r.Body}
+	return Attempt{Header: h, Body: r.Body}, nil
 }
 
 // answer returns who answers the n-th attempt and how the answer is read.
@@ -242,7 +255,7 @@ func (p *Plan) answer(n int) (Target, answer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.answers[n-1]
-	return p.Targets[n-1], a, a.chat != nil
+	return p.Targets[n-1], a, a.made
 }
 
 // release lets go of the request's body: once an answer has begun there is no further attempt, and streams are long.

@@ -9,14 +9,15 @@ import (
 // An Outcome is how an exchange ended.
 type Outcome string
 
-// Outcomes. The four ends of a stream are told apart: finished, truncated, failed at the provider, and cut.
+// Outcomes. The four ends of a stream are told apart: finished, failed at the provider, truncated, and cancelled.
 const (
 	OutcomeFinished  Outcome = "finished"  // the answer was complete
-	OutcomeRejected  Outcome = "rejected"  // by the gateway, before any provider was asked
+	OutcomeRejected  Outcome = "rejected"  // a mistake of the client's, which the gateway or the provider has found
 	OutcomeFailed    Outcome = "failed"    // the provider answered with an error, also within a stream
-	OutcomeTruncated Outcome = "truncated" // the body ended without the vendor's own end mark
+	OutcomeTruncated Outcome = "truncated" // the provider's answer ended before it was complete
+	OutcomeCancelled Outcome = "cancelled" // the client left before the answer was complete
 	OutcomeGateway   Outcome = "gateway"   // Envoy answered: no provider could be reached in time
-	OutcomeCut       Outcome = "cut"       // the connection of the client or of the provider ended
+	OutcomeCut       Outcome = "cut"       // the connection of the client or of the provider ended; only Envoy knows which
 )
 
 // A Record is what is kept of an exchange: enough for a log line and for metrics, and nothing of what was said.
@@ -28,6 +29,7 @@ type Record struct {
 	End       time.Time
 
 	Method, Path string
+	Operation    string // what was asked for: an operation of OpenAI's, "models", "route", or nothing that exists
 	KeyID        string
 	Organization string
 	Project      string
@@ -40,5 +42,6 @@ type Record struct {
 	Sent         int64 // bytes of the answer's body, as handed to Envoy
 	Usage        openai.Usage
 	Outcome      Outcome
+	Unseen       bool // the answer's body passed unseen: Outcome holds unless Envoy says that it was cut
 	Error        *openai.Error
 }

@@ -21,31 +21,38 @@ var kept = map[string]bool{
 
 // RequestHeaders takes the headers of a request. It decides what can be decided before a body is read.
 func (x *Exchange) RequestHeaders(h Headers, end bool) Reply {
-	path, _, _ := strings.Cut(h.Get(":path"), "?")
+	path, query, _ := strings.Cut(h.Get(":path"), "?")
 	method := h.Get(":method")
 	x.record.Method, x.record.Path, x.record.RequestID = method, path, h.Get("x-request-id")
-	if !strings.HasPrefix(path, "/v1/") {
-		return x.reject(unknownURL(method, path), "mg_unknown_url")
-	}
 	if x.config == nil {
 		return x.reject(notReady(), "mg_not_ready")
+	}
+	route := x.config.Routes.find(path)
+	if route == nil && !strings.HasPrefix(path, "/v1/") {
+		return x.reject(unknownURL(method, path), "mg_unknown_url")
 	}
 	if e := x.admit(h); e != nil {
 		return x.reject(e, "mg_unauthorized")
 	}
-	switch {
-	case path == "/v1/chat/completions":
+	if op := operations[path]; op != nil {
+		x.record.Operation = op.name
 		if method != http.MethodPost {
 			return x.reject(wrongMethod(method, path, http.MethodPost), "mg_method")
 		}
-		return x.awaitChat(h, end)
+		return x.awaitRequest(op, h, end)
+	}
+	switch {
 	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/"):
+		x.record.Operation = "models"
 		if method != http.MethodGet {
 			return x.reject(wrongMethod(method, path, http.MethodGet), "mg_method")
 		}
 		return x.models(strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/"))
+	case route != nil:
+		x.record.Operation = "route"
+		return x.passRequest(route, h, query, end)
 	}
-	return x.reject(unknownURL(method, path), "mg_unknown_url")
+	return x.reject(notServed(method, path), "mg_unknown_url")
 }
 
 // admit checks the client's key. Both errors are those of the interface document.
@@ -66,13 +73,17 @@ func (x *Exchange) admit(h Headers) *openai.Error {
 	return nil
 }
 
-// awaitChat lets the body of a chat completion come, and drops what must not travel with it.
-func (x *Exchange) awaitChat(h Headers, end bool) Reply {
-	if t := h.Get("content-type"); t != "" {
-		if mediaType(t) != "application/json" {
-			return x.reject(&openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
-				Message: "Unsupported content type: '" + t + "'. This API method only accepts 'application/json' requests, but you specified the header 'Content-Type: " + t + "'."}, "mg_content_type")
+// awaitRequest lets the body of a request come, and drops what must not travel with it.
+func (x *Exchange) awaitRequest(op *operation, h Headers, end bool) Reply {
+	x.operation, x.contentType = op, h.Get("content-type")
+	media := mediaType(x.contentType)
+	if media != "" && media != contentTypeJSON && (!op.forms || media != contentTypeForm) {
+		accepted := "'" + contentTypeJSON + "'"
+		if op.forms {
+			accepted += " and '" + contentTypeForm + "'"
 		}
+		return x.reject(&openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
+			Message: "Unsupported content type: '" + x.contentType + "'. This API method only accepts " + accepted + " requests, but you specified the header 'Content-Type: " + x.contentType + "'."}, "mg_content_type")
 	}
 	switch e := h.Get("content-encoding"); strings.ToLower(e) {
 	case "", "identity":
@@ -83,7 +94,7 @@ func (x *Exchange) awaitChat(h Headers, end bool) Reply {
 			Message: "Unsupported content encoding: '" + e + "'. Send the body as it is, or with gzip."}, "mg_content_encoding")
 	}
 	if end {
-		return x.reject(openai.BadRequest("", "invalid_json", "The request has no body. Send a JSON object with 'model' and 'messages'."), "mg_no_body")
+		return x.reject(openai.BadRequest("", "invalid_json", "The request has no body. Send a JSON object with %s.", op.needs), "mg_no_body")
 	}
 	x.record.ID = x.env.NewID()
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
@@ -98,6 +109,9 @@ func (x *Exchange) awaitChat(h Headers, end bool) Reply {
 
 // RequestBody takes the complete body of a request and plans its attempts.
 func (x *Exchange) RequestBody(body []byte) Reply {
+	if x.pending != nil {
+		return x.passSigned(body)
+	}
 	if x.gzip {
 		plain, e := gunzip(body)
 		if e != nil {
@@ -105,12 +119,12 @@ func (x *Exchange) RequestBody(body []byte) Reply {
 		}
 		body = plain
 	}
-	r, err := openai.ParseChatRequest(body)
+	r, err := x.operation.parse(x.contentType, body)
 	if err != nil {
 		return x.reject(clientError(err), "mg_bad_request")
 	}
-	x.wantsStream, x.includeUsage = r.Stream, r.IncludeUsage
-	x.record.Stream = r.Stream
+	x.wantsStream, x.includeUsage = r.stream, r.includeUsage
+	x.record.Stream = r.stream
 	p, first, err := x.plan(r)
 	if err != nil {
 		return x.reject(clientError(err), "mg_no_plan")

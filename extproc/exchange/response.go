@@ -20,6 +20,7 @@ const (
 	headerUpstream  = "x-upstream-request-id" // the provider's own id of the request
 	contentTypeSSE  = "text/event-stream; charset=utf-8"
 	contentTypeJSON = "application/json"
+	contentTypeForm = "multipart/form-data"
 )
 
 // ResponseHeaders takes the headers of an answer: a provider's, or one that Envoy made because it reached none.
@@ -35,6 +36,9 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 		x.finish()
 		return Reply{ResponseBody: None}
 	}
+	if x.active.Passes {
+		return x.passRouted(h, status, end)
+	}
 	target, a, ok := x.active.answer(min(f.Attempts, len(x.active.Targets)))
 	if !ok {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_unplanned_answer")
@@ -49,16 +53,24 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_bad_answer")
 	}
 	reply := x.answerHeaders(h)
-	if !x.wantsStream {
-		x.state, reply.ResponseBody = inUnary, Buffered
-		reply.Set = append(reply.Set, Header{"content-type", contentTypeJSON})
-		return reply
+	switch {
+	case a.reader == nil:
+		return x.passAnswer(h, reply)
+	case x.wantsStream:
+		return x.beginStream(h, reply)
 	}
-	if mediaType(h.Get("content-type")) != "text/event-stream" {
+	x.state, reply.ResponseBody = inUnary, Buffered
+	reply.Set = append(reply.Set, Header{"content-type", contentTypeJSON})
+	return reply
+}
+
+// beginStream takes the headers of an answer that is to be translated piece by piece.
+func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
+	if !x.vendor.Streams(h.Get("content-type")) {
 		return x.failUpstream(errNotAStream, "mg_not_a_stream")
 	}
 	x.state, reply.ResponseBody = inStream, Streamed
-	x.stream = a.chat.Stream()
+	x.stream = x.answer.reader.Stream()
 	x.writer = openai.NewStreamWriter(x.record.Model, x.record.Start.Unix(), x.includeUsage)
 	reply.Remove = append(reply.Remove, "content-length")
 	reply.Set = append(reply.Set, Header{"content-type", contentTypeSSE}, Header{"cache-control", "no-cache"})
@@ -111,7 +123,7 @@ func upstreamID(h Headers) string {
 func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
 	x.status, x.header = status, h.HTTP()
 	if end {
-		e := x.vendor.Chat.DecodeError(status, x.header, nil)
+		e := x.vendor.DecodeError(status, x.header, nil)
 		return x.failUpstream(e, "mg_upstream_error")
 	}
 	x.state = inError
@@ -131,20 +143,35 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 func (x *Exchange) fail(err error) *openai.Error {
 	e := clientError(err)
 	x.record.Outcome, x.record.Error = OutcomeFailed, e
-	if errors.Is(err, provider.ErrTruncated) {
+	switch {
+	case errors.Is(err, provider.ErrTruncated):
 		x.record.Outcome = OutcomeTruncated
+	case clientsMistake(e.Status):
+		x.record.Outcome = OutcomeRejected
 	}
-	if x.state != inStream { // of a stream, the status has gone out
+	if x.state != inStream && x.state != inPassed { // of a stream, the status has gone out
 		x.record.Status = e.Status
 	}
 	x.finish()
 	return e
 }
 
+// clientsMistake reports whether an error is the client's own making, and says nothing about the provider.
+func clientsMistake(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 400 && status <= 499
+}
+
 // ResponseBody takes a piece of an answer's body, or all of it where it is not streamed.
 func (x *Exchange) ResponseBody(piece []byte, end bool) Reply {
 	reply := x.responseBody(piece, end)
-	x.record.Sent += int64(len(reply.Body))
+	if reply.ReplaceBody {
+		piece = reply.Body
+	}
+	x.record.Sent += int64(len(piece))
 	return reply
 }
 
@@ -155,8 +182,10 @@ func (x *Exchange) responseBody(piece []byte, end bool) Reply {
 	switch x.state {
 	case inStream:
 		return x.streamPiece(piece, end)
+	case inPassed:
+		return x.passPiece(piece, end)
 	case inUnary:
-		body, usage, err := x.answer.chat.Decode(piece, x.record.Model, x.record.Start.Unix())
+		body, usage, err := x.answer.reader.Decode(piece, x.record.Model, x.record.Start.Unix())
 		if err != nil {
 			return x.replaceByError(err)
 		}
@@ -164,7 +193,7 @@ func (x *Exchange) responseBody(piece []byte, end bool) Reply {
 		x.finish()
 		return Reply{ReplaceBody: true, Body: body, Set: Headers{{"content-length", strconv.Itoa(len(body))}}}
 	case inError:
-		return x.replaceByError(x.vendor.Chat.DecodeError(x.status, x.header, piece))
+		return x.replaceByError(x.vendor.DecodeError(x.status, x.header, piece))
 	}
 	return Reply{ReplaceBody: true} // what follows the end mark or an error of a stream
 }

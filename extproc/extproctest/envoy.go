@@ -13,12 +13,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -31,6 +33,7 @@ import (
 // request to the providers of the plan, and gives the answer back through the service.
 type Envoy struct {
 	client    extprocv3.ExternalProcessorClient
+	log       accesslogv3.AccessLogServiceClient
 	upstreams map[string]*url.URL
 	transport http.RoundTripper
 }
@@ -38,7 +41,7 @@ type Envoy struct {
 // New returns a handler over a connection to the service. upstreams are the base URLs of the providers, by name, as
 // Envoy's clusters would have them.
 func New(conn grpc.ClientConnInterface, upstreams map[string]string) *Envoy {
-	e := &Envoy{client: extprocv3.NewExternalProcessorClient(conn), upstreams: map[string]*url.URL{}, transport: &http.Transport{DisableCompression: true}}
+	e := &Envoy{client: extprocv3.NewExternalProcessorClient(conn), log: accesslogv3.NewAccessLogServiceClient(conn), upstreams: map[string]*url.URL{}, transport: &http.Transport{DisableCompression: true}}
 	for name, base := range upstreams {
 		u, err := url.Parse(base)
 		if err != nil {
@@ -61,8 +64,10 @@ type exchange struct {
 	stream extprocv3.ExternalProcessor_ProcessClient
 	header map[string]string
 	body   []byte
+	passes *http.Request // whose body is sent on as it comes, in place of body; or nil
 	meta   map[string]*structpb.Struct
 	mode   *filterv3.ProcessingMode
+	sent   int // bytes of a body that passes
 }
 
 // ServeHTTP carries one request.
@@ -71,6 +76,7 @@ func (e *Envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	x := &exchange{envoy: e, ctx: ctx, meta: map[string]*structpb.Struct{}}
 	err := x.run(w, r)
+	defer x.record(err)
 	if details := errGateway(""); errors.As(err, &details) {
 		w.Header().Set("content-type", "application/json")
 		w.Header().Set("x-test-details", string(details))
@@ -93,15 +99,14 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 	}
 	x.stream = stream
 	defer func() { _ = stream.CloseSend() }()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	x.body, x.header = body, requestHeaders(r, len(body))
-	if err := x.request(w); err != nil {
+	x.header = requestHeaders(r)
+	if err := x.request(w, r); err != nil {
 		return err
 	}
 	response, n, cluster, err := x.attempts()
+	if err != nil && x.ctx.Err() != nil {
+		return errClient
+	}
 	if err != nil {
 		return x.localReply(err, n, cluster)
 	}
@@ -109,21 +114,34 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 	return x.respond(w, response, n, cluster)
 }
 
-func requestHeaders(r *http.Request, length int) map[string]string {
-	h := map[string]string{":method": r.Method, ":path": r.URL.RequestURI(), ":authority": r.Host, ":scheme": "https", "x-request-id": "test-request"}
+func requestHeaders(r *http.Request) map[string]string {
+	h := map[string]string{":method": r.Method, ":path": normalPath(r.URL), ":authority": r.Host, ":scheme": "https", "x-request-id": "test-request"}
 	for name, values := range r.Header {
 		h[strings.ToLower(name)] = values[0]
 	}
-	if length > 0 {
-		h["content-length"] = strconv.Itoa(length)
+	if r.ContentLength > 0 {
+		h["content-length"] = strconv.FormatInt(r.ContentLength, 10)
 	}
 	return h
 }
 
+// normalPath is the path and query of a URL as Envoy has them: dot segments and doubled slashes are resolved, and what is
+// escaped stays.
+func normalPath(u *url.URL) string {
+	clean := path.Clean(u.EscapedPath())
+	if strings.HasSuffix(u.EscapedPath(), "/") && clean != "/" {
+		clean += "/"
+	}
+	if u.RawQuery != "" {
+		clean += "?" + u.RawQuery
+	}
+	return clean
+}
+
 // request sends the request's headers and body to the service and does what it says.
-func (x *exchange) request(w http.ResponseWriter) error {
+func (x *exchange) request(w http.ResponseWriter, r *http.Request) error {
 	reply, err := x.ask(w, &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{
-		RequestHeaders: &extprocv3.HttpHeaders{Headers: headerMap(x.header), EndOfStream: len(x.body) == 0}}})
+		RequestHeaders: &extprocv3.HttpHeaders{Headers: headerMap(x.header), EndOfStream: r.ContentLength == 0}}})
 	if err != nil {
 		return err
 	}
@@ -135,8 +153,13 @@ func (x *exchange) request(w http.ResponseWriter) error {
 	if reply.GetModeOverride() != nil {
 		x.mode = reply.GetModeOverride()
 	}
-	if len(x.body) == 0 {
-		return errGateway("no_healthy_upstream")
+	if r.ContentLength == 0 || x.mode != nil && x.mode.GetRequestBodyMode() == filterv3.ProcessingMode_NONE {
+		x.passes = r
+		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always is
+		return x.route(common)
+	}
+	if x.body, err = io.ReadAll(r.Body); err != nil {
+		return errClient
 	}
 	reply, err = x.ask(w, &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{
 		RequestBody: &extprocv3.HttpBody{Body: x.body, EndOfStream: true}}})
@@ -152,19 +175,34 @@ func (x *exchange) request(w http.ResponseWriter) error {
 	if x.header["content-length"] != strconv.Itoa(len(x.body)) {
 		return errGateway("mismatch_between_content_length_and_the_length_of_the_mutated_body")
 	}
-	if !common.GetClearRouteCache() || common.GetHeaderMutation() == nil || x.meta[envoy.Metadata].GetFields()[envoy.MetadataKind].GetStringValue() != envoy.KindLLM {
-		return errGateway("no_healthy_upstream") // the dead end
+	return x.route(common)
+}
+
+// route finds the way on after the last reply to the request. Without a plan it is the dead end.
+func (x *exchange) route(reply *extprocv3.CommonResponse) error {
+	kind := x.metadata(envoy.MetadataKind)
+	if !reply.GetClearRouteCache() || reply.GetHeaderMutation() == nil || kind != envoy.KindLLM && kind != envoy.KindPassed {
+		return errGateway("no_healthy_upstream")
 	}
 	return nil
 }
 
+// metadata returns what the service has said of the request.
+func (x *exchange) metadata(key string) string {
+	return x.meta[envoy.Metadata].GetFields()[key].GetStringValue()
+}
+
 // ask sends a message and waits for the reply to it. An immediate response goes to the client.
 func (x *exchange) ask(w http.ResponseWriter, in *extprocv3.ProcessingRequest) (*extprocv3.ProcessingResponse, error) {
-	if err := x.stream.Send(in); err != nil {
-		return nil, errGateway("ext_proc_error")
+	err := x.stream.Send(in)
+	var reply *extprocv3.ProcessingResponse
+	if err == nil {
+		reply, err = x.stream.Recv()
 	}
-	reply, err := x.stream.Recv()
-	if err != nil {
+	switch {
+	case err != nil && x.ctx.Err() != nil:
+		return nil, errClient
+	case err != nil:
 		return nil, errGateway("ext_proc_error")
 	}
 	for name, s := range reply.GetDynamicMetadata().GetFields() {

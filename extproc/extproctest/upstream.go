@@ -27,6 +27,9 @@ func (x *exchange) attempts() (*http.Response, int, string, error) {
 	}
 	retries, _ := strconv.Atoi(x.header["x-envoy-max-retries"])
 	codes := strings.Split(x.header["x-envoy-retriable-status-codes"], ",")
+	if x.metadata(envoy.MetadataKind) == envoy.KindPassed {
+		retries, codes = 0, nil // that route has no policy
+	}
 	for n := 1; ; n++ {
 		group := groups[min(n, len(groups))-1].GetStructValue().GetFields()
 		cluster := group["clusters"].GetListValue().GetValues()[0].GetStructValue().GetFields()["cluster_name"].GetStringValue()
@@ -103,6 +106,9 @@ func (x *exchange) send(cluster string) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if x.passes != nil {
+		r.Body, r.ContentLength, r.GetBody = x.passes.Body, x.passes.ContentLength, nil
+	}
 	for name, value := range x.header {
 		if name[0] != ':' && !strings.HasPrefix(name, "x-envoy-") && name != "x-request-id" && name != "content-length" {
 			r.Header.Set(name, value)
@@ -136,12 +142,43 @@ func (x *exchange) respond(w http.ResponseWriter, response *http.Response, n int
 		return x.respondStreamed(w, h, response.Body)
 	}
 	writeHead(w, h)
-	_, err = io.Copy(w, response.Body)
-	return err
+	return x.pass(w, response.Body)
+}
+
+// pass gives a body to the client without showing it to the service.
+func (x *exchange) pass(w http.ResponseWriter, body io.Reader) error {
+	piece := make([]byte, 16<<10)
+	for {
+		n, err := body.Read(piece)
+		if _, gone := w.Write(piece[:n]); gone != nil {
+			return errClient
+		}
+		if f, ok := w.(http.Flusher); ok {
+			f.Flush()
+		}
+		x.sent += n
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return x.broken()
+		}
+	}
+}
+
+// broken says why the body of an answer cannot be read: the client has left, or the provider's connection broke.
+func (x *exchange) broken() error {
+	if x.ctx.Err() != nil {
+		return errClient
+	}
+	return errProvider
 }
 
 func (x *exchange) respondWhole(w http.ResponseWriter, h map[string]string, body io.Reader) error {
 	b, err := io.ReadAll(body)
+	if err != nil && x.ctx.Err() != nil {
+		return errClient
+	}
 	if err != nil {
 		return errGateway("upstream_reset_after_response_started")
 	}
@@ -167,7 +204,7 @@ func (x *exchange) respondStreamed(w http.ResponseWriter, h map[string]string, b
 	for {
 		n, err := body.Read(piece)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return err // Envoy resets the client's stream and closes the service's
+			return x.broken() // Envoy resets the client's stream and closes the service's
 		}
 		end := errors.Is(err, io.EOF)
 		reply, err := x.ask(w, responseBody(piece[:n], end))
@@ -175,7 +212,7 @@ func (x *exchange) respondStreamed(w http.ResponseWriter, h map[string]string, b
 			return err
 		}
 		if _, err := w.Write(replaced(piece[:n], reply.GetResponseBody().GetResponse().GetBodyMutation())); err != nil {
-			return err
+			return errClient
 		}
 		if f, ok := w.(http.Flusher); ok {
 			f.Flush()

@@ -25,7 +25,7 @@ var (
 )
 
 func validate(o configv1.Object) error {
-	return configv1.ValidateStored(o, func(string) bool { return true }).Err()
+	return configv1.ValidateStored(o, func(string) (configv1.Vendor, bool) { return configv1.Vendor{}, true }).Err()
 }
 
 func newStore(t *testing.T, etcd *clientv3.Client) *configstore.Store {

@@ -22,6 +22,12 @@ type Endpoint struct {
 // Endpoint returns where a provider of the vendor is: where its configuration says, or else where the vendor serves.
 func (p Provider) Endpoint(c *configv1.Provider) (Endpoint, error) {
 	base := cmp.Or(c.GetEndpoint(), p.DefaultEndpoint)
+	if c.GetEndpoint() == "" && p.BaseURL != nil {
+		var err error
+		if base, err = p.BaseURL(c); err != nil {
+			return Endpoint{}, err
+		}
+	}
 	if base == "" {
 		return Endpoint{}, fmt.Errorf("is required, %s has none of its own", c.GetVendor())
 	}

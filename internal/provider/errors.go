@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -20,7 +21,7 @@ var ErrNotAnAnswer = errors.New("the provider's answer could not be read")
 // message. It draws the lines that matter to clients: their own mistakes stay theirs, the gateway's credential is not
 // their business, overload and rate limits can be told apart.
 func StatusError(status int, header http.Header, message string) *openai.Error {
-	e := &openai.Error{Status: status, Message: message, Type: openai.TypeServer, RetryAfter: RetryAfter(header)}
+	e := &openai.Error{Status: status, Message: WithoutKeys(message), Type: openai.TypeServer, RetryAfter: RetryAfter(header)}
 	switch {
 	case status == http.StatusUnauthorized:
 		// The client's key was good; it is the gateway's credential that the provider refused.
@@ -61,4 +62,20 @@ func RetryAfter(h http.Header) time.Duration {
 		return max(0, time.Until(at))
 	}
 	return 0
+}
+
+// minKey is the length from which a word may be a credential, in bytes.
+const minKey = 12
+
+// WithoutKeys blots out words of a vendor's message that look like a credential, for some vendors repeat the one they
+// were sent.
+func WithoutKeys(message string) string {
+	words := strings.Split(message, " ")
+	for i, w := range words {
+		bare := strings.TrimLeft(w, "\"'(`")
+		if len(bare) >= minKey && (strings.HasPrefix(bare, "sk-") || i > 0 && strings.EqualFold(words[i-1], "bearer")) {
+			words[i] = "[redacted]"
+		}
+	}
+	return strings.Join(words, " ")
 }

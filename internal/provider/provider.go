@@ -2,12 +2,16 @@
 // Each vendor is a folder below this one, and package all lists them.
 //
 // What a newcomer gets wrong: a codec holds no state. Everything that one request needs is in its arguments, and
-// everything that one answer needs is in the ChatAnswer that came with the request: several attempts of one request,
+// everything that one answer needs is in the Answer that came with the request: several attempts of one request,
 // at different vendors, are alive at the same time.
 package provider
 
 import (
+	"context"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -21,24 +25,73 @@ type Provider struct {
 	Name string
 	// DefaultEndpoint is the base URL where the vendor serves, or empty where there is no such place.
 	DefaultEndpoint string
+	// BaseURL, where it is not nil, takes the place of DefaultEndpoint for a vendor that serves in regions. An error says
+	// what the configuration lacks.
+	BaseURL func(*configv1.Provider) (string, error)
 	// CredentialEnv is the environment variable in which the vendor's own SDK looks for a key, or empty.
 	CredentialEnv string
 	// CredentialHeaders are the request headers that carry credentials or choose an account. They are stripped before
 	// any attempt at another provider.
 	CredentialHeaders []string
-	// Sign sets the headers that authenticate a request with the vendor. A vendor that needs no credential may be
-	// given an empty one.
-	Sign func(r *Request, credential secret.Value)
+	// Sign sets the headers that authenticate a request with the vendor, once nothing else of it will change. A vendor that
+	// needs no credential may be given an empty one.
+	Sign func(r *Request, s Signing) error
+	// SignsBody says that Sign depends on the body, which then has to be there whole also for a Route.
+	SignsBody bool
+	// Exchange, where it is not nil, turns the configured credential into one that is valid for a while, until the time that
+	// it returns; the zero time is for ever. The control plane calls it in good time: requests are signed with the result.
+	Exchange func(ctx context.Context, c *configv1.Provider, credential secret.Value) (secret.Value, time.Time, error)
+	// DecodeError turns a vendor's answer with a status of 400 or more into OpenAI's error. Body may be anything, also
+	// HTML or nothing.
+	DecodeError func(status int, header http.Header, body []byte) *openai.Error
+
 	// Chat translates chat completions.
 	Chat ChatCodec
+	// Completion translates legacy completions. Where it is nil they go over Chat.
+	Completion CompletionCodec
+	// Embedding translates embeddings.
+	Embedding EmbeddingCodec
+	// StreamTypes are the media types of its streamed answers. Empty: text/event-stream.
+	StreamTypes []string
+	// Native are OpenAI's other operations that the vendor serves under the same paths, such as "/images/generations".
+	Native []string
 }
 
-// A Target is what one attempt is sent to.
+// Streams reports whether an answer of the content type can be a streamed one of the vendor's.
+func (p Provider) Streams(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	if len(p.StreamTypes) == 0 {
+		return media == "text/event-stream"
+	}
+	return slices.Contains(p.StreamTypes, media)
+}
+
+// A Signing is what the signature of a request depends on besides the request.
+type Signing struct {
+	Config     *configv1.Provider
+	Credential secret.Value
+	Method     string
+	Endpoint   Endpoint // the path of the request is relative to its
+	Now        time.Time
+}
+
+// A Target is what one attempt is sent to. All of it is shared and must not be modified.
 type Target struct {
-	// Config is the provider as configured. It is shared and must not be modified.
+	// Config is the provider as configured.
 	Config *configv1.Provider
 	// Model is the provider's own name of the model.
 	Model string
+	// Facts are what the catalog knows of the model. It may be nil, which says nothing.
+	Facts *configv1.ModelFacts
+}
+
+// Can returns what the model can do.
+func (t Target) Can() *configv1.Capabilities { return t.Facts.GetCapabilities() }
+
+// Drops reports whether parameters that the vendor cannot honour are to be dropped, and named in Request.Dropped.
+func (t Target) Drops() bool {
+	return t.Config.GetUnsupportedParameters() == configv1.UnsupportedParameters_DROP
 }
 
 // A Request is what goes to a vendor. Its path is relative to the endpoint's.
@@ -53,26 +106,33 @@ type Request struct {
 
 // A ChatCodec translates chat completions between OpenAI's API and a vendor's. It holds no state.
 type ChatCodec interface {
-	// Encode builds the vendor's request, and the ChatAnswer that reads what comes back for it. The request must not
-	// be modified; the bodies may share memory. An error is an *openai.Error.
-	Encode(r *openai.ChatRequest, t Target) (Request, ChatAnswer, error)
-	// DecodeError turns a vendor's answer with a status of 400 or more into OpenAI's error. Body may be anything, also
-	// HTML or nothing.
-	DecodeError(status int, header http.Header, body []byte) *openai.Error
+	// Encode builds the vendor's request, and the Answer that reads what comes back for it. The request must not be
+	// modified; the bodies may share memory. An error is an *openai.Error.
+	Encode(r *openai.ChatRequest, t Target) (Request, Answer, error)
 }
 
-// A ChatAnswer reads one successful answer of a vendor. It is immutable.
-type ChatAnswer interface {
-	// Decode turns a complete body into a chat completion that names the model as model does. It fails where the body
-	// is not an answer, also where it is an error sent with status 200; an *openai.Error is then what the client gets.
+// A CompletionCodec does for legacy completions what a ChatCodec does for chat completions.
+type CompletionCodec interface {
+	Encode(r *openai.CompletionRequest, t Target) (Request, Answer, error)
+}
+
+// An EmbeddingCodec does for embeddings what a ChatCodec does for chat completions. Its answers are never streamed.
+type EmbeddingCodec interface {
+	Encode(r *openai.EmbeddingRequest, t Target) (Request, Answer, error)
+}
+
+// An Answer reads one successful answer of a vendor. It is immutable.
+type Answer interface {
+	// Decode turns a complete body into OpenAI's answer, which names the model as model does. It fails where the body is
+	// not an answer, also where it is an error sent with status 200; an *openai.Error is then what the client gets.
 	Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error)
 	// Stream returns a decoder for one streamed body.
-	Stream() ChatStream
+	Stream() Stream
 }
 
-// A ChatStream decodes one streamed answer. Pieces arrive cut anywhere, also within a rune; where the cuts fall never
-// changes what is written.
-type ChatStream interface {
+// A Stream decodes one streamed answer. Pieces arrive cut anywhere, also within a rune; where the cuts fall never changes
+// what is written.
+type Stream interface {
 	// Decode takes the next piece of the body and writes what the client is to get for it. It keeps no reference to
 	// piece. With the vendor's own end mark it writes what the end completes, the usage chunk included, and then Done:
 	// clients stop there, and the vendor may keep its connection open. An error ends the stream: an *openai.Error is

@@ -224,15 +224,7 @@ func streamEnds(t *testing.T, g *Gateway) {
 
 // open asks for a stream and returns its body once its headers are there.
 func open(t *testing.T, g *Gateway, body string) io.ReadCloser {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(body))
-	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer "+g.Key)
-	r.Header.Set("Content-Type", "application/json")
-	response, err := g.Client.Do(r)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = response.Body.Close() })
-	require.Equal(t, 200, response.StatusCode)
-	return response.Body
+	return openPath(t, g, "/v1/chat/completions", body)
 }
 
 func cancel(t *testing.T, g *Gateway) {

@@ -45,27 +45,35 @@ type Gateway struct {
 	Key    string
 	Client *http.Client
 	A, B   *Vendor
+	// Logged waits for the line of the access log of a request, by the id that the client gave it, and returns it.
+	Logged func(t testing.TB, requestID string) map[string]any
 }
 
 // A Start starts a gateway over two vendors with the configuration of [Config]. It stops with the test.
 type Start func(t *testing.T, a, b *Vendor) *Gateway
 
-// Config is the configuration of the cases: the providers, where their servers are, and models that fall back.
-func Config(a, b *Vendor) ([]*configv1.Provider, []*configv1.Model) {
+// Config is the configuration of the cases: the providers, where their servers are, models that fall back, routes, and a
+// catalog that knows better.
+func Config(a, b *Vendor) []configv1.Object {
 	target := func(provider, model string, priority uint32) *configv1.Target {
 		return &configv1.Target{Provider: provider, Model: model, Priority: priority}
 	}
 	value := func(s string) *configv1.Credential {
 		return &configv1.Credential{Source: &configv1.Credential_Value{Value: s}}
 	}
-	return []*configv1.Provider{
-			{Name: "a", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA), Models: []string{"gpt-4.1"}},
-			{Name: "b", Vendor: "anthropic", Endpoint: b.URL + "/v1", Credential: value(CredentialB)},
-		}, []*configv1.Model{
-			{Name: "smart", Targets: []*configv1.Target{target("a", "gpt-4.1", 0), target("b", "claude-haiku-4-5", 1)}},
-			{Name: "reversed", Targets: []*configv1.Target{target("b", "claude-haiku-4-5", 0), target("a", "gpt-4.1", 1)}},
-			{Name: "once", Targets: []*configv1.Target{target("a", "gpt-4.1", 0)}, Retry: &configv1.Retry{MaxAttempts: 1}},
-		}
+	return []configv1.Object{
+		&configv1.Provider{Name: "a", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA), Models: []string{"gpt-4.1"}},
+		&configv1.Provider{Name: "b", Vendor: "anthropic", Endpoint: b.URL + "/v1", Credential: value(CredentialB)},
+		&configv1.Model{Name: "smart", Targets: []*configv1.Target{target("a", "gpt-4.1", 0), target("b", "claude-haiku-4-5", 1)}},
+		&configv1.Model{Name: "reversed", Targets: []*configv1.Target{target("b", "claude-haiku-4-5", 0), target("a", "gpt-4.1", 1)}},
+		&configv1.Model{Name: "once", Targets: []*configv1.Target{target("a", "gpt-4.1", 0)}, Retry: &configv1.Retry{MaxAttempts: 1}},
+		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "a"},
+		&configv1.Route{Name: "claude", PathPrefix: "/anthropic/", Provider: "b", RewritePrefix: new("/")},
+		&configv1.Route{Name: "deep", PathPrefix: "/anthropic/deep", Provider: "a", RewritePrefix: new("/v2/")},
+		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{
+			{Vendors: []string{"anthropic"}, Models: []string{"limited-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: new(int64(77))}},
+		}},
+	}
 }
 
 // A Vendor is a provider's server. It records what it was asked.
@@ -75,6 +83,7 @@ type Vendor struct {
 	mu       sync.Mutex // guards what follows
 	requests []Request
 	answer   http.HandlerFunc
+	streams  bool // answer reads the body, which is not recorded
 }
 
 // A Request is what a vendor was asked.
@@ -95,13 +104,18 @@ func (r Request) JSON(t testing.TB) map[string]any {
 func newVendor(t *testing.T) *Vendor {
 	v := &Vendor{}
 	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
+		v.mu.Lock()
+		answer, streams := v.answer, v.streams
+		v.mu.Unlock()
+		var body []byte
+		if !streams {
+			var err error
+			if body, err = io.ReadAll(r.Body); err != nil {
+				return
+			}
 		}
 		v.mu.Lock()
 		v.requests = append(v.requests, Request{r.Method, r.URL.RequestURI(), r.Header.Clone(), r.ContentLength, body})
-		answer := v.answer
 		v.mu.Unlock()
 		if answer == nil {
 			http.Error(w, "no answer prepared", http.StatusTeapot)
@@ -117,7 +131,15 @@ func newVendor(t *testing.T) *Vendor {
 func (v *Vendor) Answers(h http.HandlerFunc) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.answer, v.requests = h, nil
+	v.answer, v.streams, v.requests = h, false, nil
+}
+
+// Streams is Answers for a handler that reads the request's body itself.
+func (v *Vendor) Streams(h http.HandlerFunc) {
+	v.Answers(h)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.streams = true
 }
 
 // Requests returns what the vendor was asked since Answers was called.

@@ -22,6 +22,13 @@ func Run(t *testing.T, start Start) {
 		{"ProviderErrors", providerErrors},
 		{"StreamEnds", streamEnds},
 		{"Cancel", cancel},
+		{"Completions", completions},
+		{"Embeddings", embeddings},
+		{"Native", natives},
+		{"NotServed", notServed},
+		{"Routes", routes},
+		{"Catalog", catalogOverride},
+		{"Outcomes", outcomes},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			a.Answers(nil)

@@ -39,13 +39,26 @@ func TestAccessLog(t *testing.T) {
 
 	left := g.openStream(t, 1<<20)
 	require.NoError(t, left.Body.Close())
-	g.waitFor(t, `"outcome":"cut","cut_by":"client"`)
+	g.waitFor(t, `"outcome":"cancelled","cut_by":"client"`)
 
 	broken := g.openModel(t, "breaks/x", "hi")
 	close(begun)
 	_, err = io.ReadAll(broken.Body)
 	require.Error(t, err)
-	g.waitFor(t, `"outcome":"cut","cut_by":"provider"`)
+	g.waitFor(t, `"outcome":"truncated","cut_by":"provider"`)
+
+	eventually(t, "both are counted", func() error {
+		_, metrics := g.adminGet(t, "/metrics")
+		for _, counted := range []string{
+			`modelgate_requests_total{operation="chat/completions",outcome="cancelled",provider="echo",status="2xx"} 1`,
+			`modelgate_requests_total{operation="chat/completions",outcome="truncated",provider="breaks",status="2xx"} 1`,
+		} {
+			if !strings.Contains(metrics, counted) {
+				return errStill
+			}
+		}
+		return nil
+	})
 
 	status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"echo/echo","messages":[{"role":"user","content":"one two"}]}`)
 	require.NoError(t, err)
@@ -55,6 +68,7 @@ func TestAccessLog(t *testing.T) {
 	g.stop(t)
 	require.Equal(t, 1, strings.Count(g.output(), `"status":401`))
 	require.Equal(t, 1, strings.Count(g.output(), `"status":413`))
-	require.Equal(t, 2, strings.Count(g.output(), `"outcome":"cut"`))
+	require.Equal(t, 1, strings.Count(g.output(), `"outcome":"cancelled"`))
+	require.Equal(t, 1, strings.Count(g.output(), `"outcome":"truncated"`))
 	require.Equal(t, 1, strings.Count(g.output(), `"provider":"echo","upstream_model":"echo","attempts":1,"stream":false`))
 }

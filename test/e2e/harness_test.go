@@ -114,8 +114,8 @@ func (p *process) output() string {
 	return strings.Join(p.lines, "\n")
 }
 
-// waitFor waits until the process has printed a line with the text.
-func (p *process) waitFor(t *testing.T, text string) {
+// waitFor waits until the process has printed a line with the text, and returns it.
+func (p *process) waitFor(t testing.TB, text string) string {
 	t.Helper()
 	deadline := time.AfterFunc(60*time.Second, func() {
 		p.mu.Lock()
@@ -129,7 +129,7 @@ func (p *process) waitFor(t *testing.T, text string) {
 	for from := 0; ; {
 		for ; from < len(p.lines); from++ {
 			if strings.Contains(p.lines[from], text) {
-				return
+				return p.lines[from]
 			}
 		}
 		if p.ended {
@@ -219,24 +219,24 @@ func clientFor(t *testing.T, ca string) *http.Client {
 
 // asCases gives the gateway to the shared cases.
 func (g *gateway) asCases() *cases.Gateway {
-	return &cases.Gateway{URL: g.url, Key: g.key, Client: g.client}
+	return &cases.Gateway{URL: g.url, Key: g.key, Client: g.client, Logged: g.logged}
+}
+
+// logged waits for the line of the access log of a request.
+func (g *gateway) logged(t testing.TB, requestID string) map[string]any {
+	line := g.waitFor(t, `"request_id":"`+requestID+`"`)
+	return decode(t, line[strings.Index(line, "{"):])
 }
 
 // documents renders objects as what "config apply" reads.
-func documents(t *testing.T, providers []*configv1.Provider, models []*configv1.Model) string {
+func documents(t *testing.T, objects []configv1.Object) string {
 	t.Helper()
 	var b strings.Builder
-	add := func(o configv1.Object) {
+	for _, o := range objects {
 		y, err := configv1.MarshalYAML(o)
 		require.NoError(t, err)
 		b.WriteString("---\n")
 		b.Write(y)
-	}
-	for _, p := range providers {
-		add(p)
-	}
-	for _, m := range models {
-		add(m)
 	}
 	return b.String()
 }
@@ -275,7 +275,7 @@ func (g *gateway) adminGet(t *testing.T, path string) (int, string) {
 	return response.StatusCode, string(b)
 }
 
-func decode(t *testing.T, s string) map[string]any {
+func decode(t testing.TB, s string) map[string]any {
 	t.Helper()
 	var m map[string]any
 	require.NoError(t, json.Unmarshal([]byte(s), &m), s)

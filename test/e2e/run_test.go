@@ -16,8 +16,7 @@ import (
 func TestCases(t *testing.T) {
 	cases.Run(t, func(t *testing.T, a, b *cases.Vendor) *cases.Gateway {
 		g := startRun(t, t.TempDir())
-		providers, models := cases.Config(a, b)
-		must(t, documents(t, providers, models), "config", "apply", "--data", g.dir, "-f", "-")
+		must(t, documents(t, cases.Config(a, b)), "config", "apply", "--data", g.dir, "-f", "-")
 		eventually(t, "configuration in force", func() error { return g.has("smart", "a/gpt-4.1", "b/x") })
 		return g.asCases()
 	})
@@ -45,7 +44,7 @@ func TestFirstRequest(t *testing.T) {
 		require.Equal(t, 200, status, body)
 	}
 	eventually(t, "both requests are counted", func() error {
-		if _, metrics := g.adminGet(t, "/metrics"); !strings.Contains(metrics, `modelgate_requests_total{outcome="finished",provider="echo",status="2xx"} 2`) {
+		if _, metrics := g.adminGet(t, "/metrics"); !strings.Contains(metrics, `modelgate_requests_total{operation="chat/completions",outcome="finished",provider="echo",status="2xx"} 2`) {
 			return errStill
 		}
 		return nil

@@ -75,12 +75,122 @@ func (UnsupportedParameters) EnumDescriptor() ([]byte, []int) {
 	return file_api_config_v1_config_proto_rawDescGZIP(), []int{0}
 }
 
+type Sampling int32
+
+const (
+	Sampling_SAMPLING_UNSPECIFIED Sampling = 0
+	Sampling_BOTH                 Sampling = 1 // temperature and top_p
+	Sampling_ONE                  Sampling = 2 // one of them
+	Sampling_NEITHER              Sampling = 3
+)
+
+// Enum value maps for Sampling.
+var (
+	Sampling_name = map[int32]string{
+		0: "SAMPLING_UNSPECIFIED",
+		1: "BOTH",
+		2: "ONE",
+		3: "NEITHER",
+	}
+	Sampling_value = map[string]int32{
+		"SAMPLING_UNSPECIFIED": 0,
+		"BOTH":                 1,
+		"ONE":                  2,
+		"NEITHER":              3,
+	}
+)
+
+func (x Sampling) Enum() *Sampling {
+	p := new(Sampling)
+	*p = x
+	return p
+}
+
+func (x Sampling) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Sampling) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[1].Descriptor()
+}
+
+func (Sampling) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[1]
+}
+
+func (x Sampling) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Sampling.Descriptor instead.
+func (Sampling) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{1}
+}
+
+type Thinking int32
+
+const (
+	Thinking_THINKING_UNSPECIFIED Thinking = 0
+	Thinking_NEVER                Thinking = 1
+	Thinking_BUDGET               Thinking = 2 // with a number of tokens
+	Thinking_ADAPTIVE             Thinking = 3 // the model decides, at an effort
+	Thinking_ALWAYS               Thinking = 4 // likewise, and cannot be turned off
+	Thinking_LEVEL                Thinking = 5 // with a level
+)
+
+// Enum value maps for Thinking.
+var (
+	Thinking_name = map[int32]string{
+		0: "THINKING_UNSPECIFIED",
+		1: "NEVER",
+		2: "BUDGET",
+		3: "ADAPTIVE",
+		4: "ALWAYS",
+		5: "LEVEL",
+	}
+	Thinking_value = map[string]int32{
+		"THINKING_UNSPECIFIED": 0,
+		"NEVER":                1,
+		"BUDGET":               2,
+		"ADAPTIVE":             3,
+		"ALWAYS":               4,
+		"LEVEL":                5,
+	}
+)
+
+func (x Thinking) Enum() *Thinking {
+	p := new(Thinking)
+	*p = x
+	return p
+}
+
+func (x Thinking) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Thinking) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[2].Descriptor()
+}
+
+func (Thinking) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[2]
+}
+
+func (x Thinking) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Thinking.Descriptor instead.
+func (Thinking) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{2}
+}
+
 // A Provider is an account with a vendor of models, or an endpoint that speaks a vendor's dialect.
 type Provider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the object: lower-case letters, digits and dashes, at most 63. It is the first part of "<provider>/<model>".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Vendor whose dialect the endpoint speaks: openai, anthropic, echo.
+	// Vendor whose dialect the endpoint speaks, such as openai, anthropic or gemini: docs/providers.md lists them.
 	Vendor string `protobuf:"bytes,2,opt,name=vendor,proto3" json:"vendor,omitempty"`
 	// Base URL (https://host[:port][/path], http:// likewise, or unix:///path). Empty: the vendor's own.
 	Endpoint string `protobuf:"bytes,3,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
@@ -99,9 +209,17 @@ type Provider struct {
 	// Refuse parameters that the provider cannot honour with a 400 (default), or drop them and name them in a response header.
 	UnsupportedParameters UnsupportedParameters `protobuf:"varint,10,opt,name=unsupported_parameters,json=unsupportedParameters,proto3,enum=modelgate.config.v1.UnsupportedParameters" json:"unsupported_parameters,omitempty"`
 	// Disabled providers take no requests.
-	Disabled      bool `protobuf:"varint,11,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Disabled bool `protobuf:"varint,11,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	// Where in the vendor's cloud: an AWS region (bedrock), a Google Cloud location (vertex).
+	Region string `protobuf:"bytes,12,opt,name=region,proto3" json:"region,omitempty"`
+	// Google Cloud project (vertex).
+	Project string `protobuf:"bytes,13,opt,name=project,proto3" json:"project,omitempty"`
+	// Version of the API to name (azure: "2024-10-21" chooses paths with deployments; empty: the v1 API).
+	ApiVersion string `protobuf:"bytes,14,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
+	// Give clients this provider's answers byte for byte, as long as the vendor speaks OpenAI's dialect.
+	UntouchedAnswers bool `protobuf:"varint,15,opt,name=untouched_answers,json=untouchedAnswers,proto3" json:"untouched_answers,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Provider) Reset() {
@@ -207,6 +325,34 @@ func (x *Provider) GetUnsupportedParameters() UnsupportedParameters {
 func (x *Provider) GetDisabled() bool {
 	if x != nil {
 		return x.Disabled
+	}
+	return false
+}
+
+func (x *Provider) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Provider) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Provider) GetApiVersion() string {
+	if x != nil {
+		return x.ApiVersion
+	}
+	return ""
+}
+
+func (x *Provider) GetUntouchedAnswers() bool {
+	if x != nil {
+		return x.UntouchedAnswers
 	}
 	return false
 }
@@ -950,11 +1096,571 @@ func (x *Certificate) GetPrivateKey() *Credential {
 	return nil
 }
 
+// A Route sends the requests under a path to a provider as they are: authenticated and logged, neither translated nor
+// tried again.
+type Route struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Beginning of the path, such as "/v1/rerank" or "/anthropic/". The longest that matches counts; it may not be one of
+	// the gateway's own paths.
+	PathPrefix string `protobuf:"bytes,2,opt,name=path_prefix,json=pathPrefix,proto3" json:"path_prefix,omitempty"`
+	// Provider by name.
+	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
+	// What takes the place of the prefix, after the path of the provider's endpoint. Default: the prefix without "/v1".
+	RewritePrefix *string `protobuf:"bytes,4,opt,name=rewrite_prefix,json=rewritePrefix,proto3,oneof" json:"rewrite_prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Route) Reset() {
+	*x = Route{}
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Route) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Route) ProtoMessage() {}
+
+func (x *Route) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Route.ProtoReflect.Descriptor instead.
+func (*Route) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Route) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Route) GetPathPrefix() string {
+	if x != nil {
+		return x.PathPrefix
+	}
+	return ""
+}
+
+func (x *Route) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *Route) GetRewritePrefix() string {
+	if x != nil && x.RewritePrefix != nil {
+		return *x.RewritePrefix
+	}
+	return ""
+}
+
+// A Catalog says what is known of models, before the gateway's built-in catalog: what it does not set is taken from there.
+type Catalog struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always "default".
+	Name   string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Models []*ModelFacts `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	// When the facts were checked last, such as 2026-11-21.
+	Version       string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Catalog) Reset() {
+	*x = Catalog{}
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Catalog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Catalog) ProtoMessage() {}
+
+func (x *Catalog) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
+func (*Catalog) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Catalog) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Catalog) GetModels() []*ModelFacts {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *Catalog) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+// ModelFacts are what is known of the models that it names. Where several hold for a model, the first that says
+// something of a fact counts.
+type ModelFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Vendors that it holds for. Empty: all.
+	Vendors []string `protobuf:"bytes,1,rep,name=vendors,proto3" json:"vendors,omitempty"`
+	// Providers' own names of models, or patterns in which "*" stands for any characters.
+	Models        []string      `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	Capabilities  *Capabilities `protobuf:"bytes,3,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	Price         *Price        `protobuf:"bytes,4,opt,name=price,proto3" json:"price,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelFacts) Reset() {
+	*x = ModelFacts{}
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelFacts) ProtoMessage() {}
+
+func (x *ModelFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
+func (*ModelFacts) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ModelFacts) GetVendors() []string {
+	if x != nil {
+		return x.Vendors
+	}
+	return nil
+}
+
+func (x *ModelFacts) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *ModelFacts) GetCapabilities() *Capabilities {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *ModelFacts) GetPrice() *Price {
+	if x != nil {
+		return x.Price
+	}
+	return nil
+}
+
+// Capabilities are what a model takes and can do, as far as a request is translated by it.
+type Capabilities struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Most tokens that a request may ask for, and what is asked for where the vendor wants a limit and the client has none.
+	MaxOutputTokens *int64 `protobuf:"varint,1,opt,name=max_output_tokens,json=maxOutputTokens,proto3,oneof" json:"max_output_tokens,omitempty"`
+	// Tokens that prompt and answer may have together.
+	ContextTokens *int64 `protobuf:"varint,2,opt,name=context_tokens,json=contextTokens,proto3,oneof" json:"context_tokens,omitempty"`
+	// Refuses max_tokens and takes max_completion_tokens.
+	MaxCompletionTokens *bool     `protobuf:"varint,3,opt,name=max_completion_tokens,json=maxCompletionTokens,proto3,oneof" json:"max_completion_tokens,omitempty"`
+	Sampling            *Sampling `protobuf:"varint,4,opt,name=sampling,proto3,enum=modelgate.config.v1.Sampling,oneof" json:"sampling,omitempty"`
+	Thinking            *Thinking `protobuf:"varint,5,opt,name=thinking,proto3,enum=modelgate.config.v1.Thinking,oneof" json:"thinking,omitempty"`
+	// The text of the thinking comes only when asked for.
+	ShowThinking *bool `protobuf:"varint,6,opt,name=show_thinking,json=showThinking,proto3,oneof" json:"show_thinking,omitempty"`
+	// Levels of effort that the model takes, by the vendor's own names.
+	Efforts []string `protobuf:"bytes,7,rep,name=efforts,proto3" json:"efforts,omitempty"`
+	// Tokens of thinking for each reasoning_effort, where thinking has a budget.
+	Budgets map[string]int64 `protobuf:"bytes,8,rep,name=budgets,proto3" json:"budgets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Takes a JSON Schema for its answer.
+	StructuredOutput *bool `protobuf:"varint,9,opt,name=structured_output,json=structuredOutput,proto3,oneof" json:"structured_output,omitempty"`
+	// The conversation may end with an assistant message.
+	Prefill *bool `protobuf:"varint,10,opt,name=prefill,proto3,oneof" json:"prefill,omitempty"`
+	// Takes tool_choice required and a named function.
+	ForcedTools *bool `protobuf:"varint,11,opt,name=forced_tools,json=forcedTools,proto3,oneof" json:"forced_tools,omitempty"`
+	// System messages may stand in the middle.
+	InlineSystem *bool `protobuf:"varint,12,opt,name=inline_system,json=inlineSystem,proto3,oneof" json:"inline_system,omitempty"`
+	// Parameters of OpenAI's that the vendor refuses for the model, beyond what its dialect lacks anyway.
+	UnsupportedParameters []string `protobuf:"bytes,13,rep,name=unsupported_parameters,json=unsupportedParameters,proto3" json:"unsupported_parameters,omitempty"`
+	// The vendor searches the web for it, with web_search_options.
+	WebSearch *bool `protobuf:"varint,14,opt,name=web_search,json=webSearch,proto3,oneof" json:"web_search,omitempty"`
+	// The vendor fetches images and files that a request names by URL. Default true.
+	MediaUrls *bool `protobuf:"varint,15,opt,name=media_urls,json=mediaUrls,proto3,oneof" json:"media_urls,omitempty"`
+	// What the model signed of its thinking is refused where anything before it changed.
+	BoundThinking *bool `protobuf:"varint,16,opt,name=bound_thinking,json=boundThinking,proto3,oneof" json:"bound_thinking,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Capabilities) Reset() {
+	*x = Capabilities{}
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Capabilities) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Capabilities) ProtoMessage() {}
+
+func (x *Capabilities) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
+func (*Capabilities) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Capabilities) GetMaxOutputTokens() int64 {
+	if x != nil && x.MaxOutputTokens != nil {
+		return *x.MaxOutputTokens
+	}
+	return 0
+}
+
+func (x *Capabilities) GetContextTokens() int64 {
+	if x != nil && x.ContextTokens != nil {
+		return *x.ContextTokens
+	}
+	return 0
+}
+
+func (x *Capabilities) GetMaxCompletionTokens() bool {
+	if x != nil && x.MaxCompletionTokens != nil {
+		return *x.MaxCompletionTokens
+	}
+	return false
+}
+
+func (x *Capabilities) GetSampling() Sampling {
+	if x != nil && x.Sampling != nil {
+		return *x.Sampling
+	}
+	return Sampling_SAMPLING_UNSPECIFIED
+}
+
+func (x *Capabilities) GetThinking() Thinking {
+	if x != nil && x.Thinking != nil {
+		return *x.Thinking
+	}
+	return Thinking_THINKING_UNSPECIFIED
+}
+
+func (x *Capabilities) GetShowThinking() bool {
+	if x != nil && x.ShowThinking != nil {
+		return *x.ShowThinking
+	}
+	return false
+}
+
+func (x *Capabilities) GetEfforts() []string {
+	if x != nil {
+		return x.Efforts
+	}
+	return nil
+}
+
+func (x *Capabilities) GetBudgets() map[string]int64 {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *Capabilities) GetStructuredOutput() bool {
+	if x != nil && x.StructuredOutput != nil {
+		return *x.StructuredOutput
+	}
+	return false
+}
+
+func (x *Capabilities) GetPrefill() bool {
+	if x != nil && x.Prefill != nil {
+		return *x.Prefill
+	}
+	return false
+}
+
+func (x *Capabilities) GetForcedTools() bool {
+	if x != nil && x.ForcedTools != nil {
+		return *x.ForcedTools
+	}
+	return false
+}
+
+func (x *Capabilities) GetInlineSystem() bool {
+	if x != nil && x.InlineSystem != nil {
+		return *x.InlineSystem
+	}
+	return false
+}
+
+func (x *Capabilities) GetUnsupportedParameters() []string {
+	if x != nil {
+		return x.UnsupportedParameters
+	}
+	return nil
+}
+
+func (x *Capabilities) GetWebSearch() bool {
+	if x != nil && x.WebSearch != nil {
+		return *x.WebSearch
+	}
+	return false
+}
+
+func (x *Capabilities) GetMediaUrls() bool {
+	if x != nil && x.MediaUrls != nil {
+		return *x.MediaUrls
+	}
+	return false
+}
+
+func (x *Capabilities) GetBoundThinking() bool {
+	if x != nil && x.BoundThinking != nil {
+		return *x.BoundThinking
+	}
+	return false
+}
+
+// A Price is in US dollars for a million tokens, written as decimals ("0.15"). What is empty costs as the next: a cached
+// token as an input token.
+type Price struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Input       string                 `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	Output      string                 `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	CachedInput string                 `protobuf:"bytes,3,opt,name=cached_input,json=cachedInput,proto3" json:"cached_input,omitempty"`
+	CacheWrite  string                 `protobuf:"bytes,4,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
+	InputAudio  string                 `protobuf:"bytes,5,opt,name=input_audio,json=inputAudio,proto3" json:"input_audio,omitempty"`
+	OutputAudio string                 `protobuf:"bytes,6,opt,name=output_audio,json=outputAudio,proto3" json:"output_audio,omitempty"`
+	// Prices for prompts that are longer, ascending.
+	Tiers         []*PriceTier `protobuf:"bytes,7,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Price) Reset() {
+	*x = Price{}
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Price) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Price) ProtoMessage() {}
+
+func (x *Price) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Price.ProtoReflect.Descriptor instead.
+func (*Price) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Price) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *Price) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *Price) GetCachedInput() string {
+	if x != nil {
+		return x.CachedInput
+	}
+	return ""
+}
+
+func (x *Price) GetCacheWrite() string {
+	if x != nil {
+		return x.CacheWrite
+	}
+	return ""
+}
+
+func (x *Price) GetInputAudio() string {
+	if x != nil {
+		return x.InputAudio
+	}
+	return ""
+}
+
+func (x *Price) GetOutputAudio() string {
+	if x != nil {
+		return x.OutputAudio
+	}
+	return ""
+}
+
+func (x *Price) GetTiers() []*PriceTier {
+	if x != nil {
+		return x.Tiers
+	}
+	return nil
+}
+
+type PriceTier struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The prices hold for the whole request where its prompt has more tokens than this.
+	AbovePromptTokens int64  `protobuf:"varint,1,opt,name=above_prompt_tokens,json=abovePromptTokens,proto3" json:"above_prompt_tokens,omitempty"`
+	Input             string `protobuf:"bytes,2,opt,name=input,proto3" json:"input,omitempty"`
+	Output            string `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`
+	CachedInput       string `protobuf:"bytes,4,opt,name=cached_input,json=cachedInput,proto3" json:"cached_input,omitempty"`
+	CacheWrite        string `protobuf:"bytes,5,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *PriceTier) Reset() {
+	*x = PriceTier{}
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PriceTier) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PriceTier) ProtoMessage() {}
+
+func (x *PriceTier) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
+func (*PriceTier) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PriceTier) GetAbovePromptTokens() int64 {
+	if x != nil {
+		return x.AbovePromptTokens
+	}
+	return 0
+}
+
+func (x *PriceTier) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *PriceTier) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *PriceTier) GetCachedInput() string {
+	if x != nil {
+		return x.CachedInput
+	}
+	return ""
+}
+
+func (x *PriceTier) GetCacheWrite() string {
+	if x != nil {
+		return x.CacheWrite
+	}
+	return ""
+}
+
 var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x04\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x05\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x1a\n" +
@@ -969,7 +1675,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x15allow_unlisted_models\x18\t \x01(\bH\x00R\x13allowUnlistedModels\x88\x01\x01\x12a\n" +
 	"\x16unsupported_parameters\x18\n" +
 	" \x01(\x0e2*.modelgate.config.v1.UnsupportedParametersR\x15unsupportedParameters\x12\x1a\n" +
-	"\bdisabled\x18\v \x01(\bR\bdisabled\x1a:\n" +
+	"\bdisabled\x18\v \x01(\bR\bdisabled\x12\x16\n" +
+	"\x06region\x18\f \x01(\tR\x06region\x12\x18\n" +
+	"\aproject\x18\r \x01(\tR\aproject\x12\x1f\n" +
+	"\vapi_version\x18\x0e \x01(\tR\n" +
+	"apiVersion\x12+\n" +
+	"\x11untouched_answers\x18\x0f \x01(\bR\x10untouchedAnswers\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x18\n" +
@@ -1032,12 +1743,98 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05chain\x18\x02 \x01(\tR\x05chain\x12@\n" +
 	"\vprivate_key\x18\x03 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"privateKey*U\n" +
+	"privateKey\"\x97\x01\n" +
+	"\x05Route\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vpath_prefix\x18\x02 \x01(\tR\n" +
+	"pathPrefix\x12\x1a\n" +
+	"\bprovider\x18\x03 \x01(\tR\bprovider\x12*\n" +
+	"\x0erewrite_prefix\x18\x04 \x01(\tH\x00R\rrewritePrefix\x88\x01\x01B\x11\n" +
+	"\x0f_rewrite_prefix\"p\n" +
+	"\aCatalog\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"\x06models\x18\x02 \x03(\v2\x1f.modelgate.config.v1.ModelFactsR\x06models\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\"\xb7\x01\n" +
+	"\n" +
+	"ModelFacts\x12\x18\n" +
+	"\avendors\x18\x01 \x03(\tR\avendors\x12\x16\n" +
+	"\x06models\x18\x02 \x03(\tR\x06models\x12E\n" +
+	"\fcapabilities\x18\x03 \x01(\v2!.modelgate.config.v1.CapabilitiesR\fcapabilities\x120\n" +
+	"\x05price\x18\x04 \x01(\v2\x1a.modelgate.config.v1.PriceR\x05price\"\xa1\b\n" +
+	"\fCapabilities\x12/\n" +
+	"\x11max_output_tokens\x18\x01 \x01(\x03H\x00R\x0fmaxOutputTokens\x88\x01\x01\x12*\n" +
+	"\x0econtext_tokens\x18\x02 \x01(\x03H\x01R\rcontextTokens\x88\x01\x01\x127\n" +
+	"\x15max_completion_tokens\x18\x03 \x01(\bH\x02R\x13maxCompletionTokens\x88\x01\x01\x12>\n" +
+	"\bsampling\x18\x04 \x01(\x0e2\x1d.modelgate.config.v1.SamplingH\x03R\bsampling\x88\x01\x01\x12>\n" +
+	"\bthinking\x18\x05 \x01(\x0e2\x1d.modelgate.config.v1.ThinkingH\x04R\bthinking\x88\x01\x01\x12(\n" +
+	"\rshow_thinking\x18\x06 \x01(\bH\x05R\fshowThinking\x88\x01\x01\x12\x18\n" +
+	"\aefforts\x18\a \x03(\tR\aefforts\x12H\n" +
+	"\abudgets\x18\b \x03(\v2..modelgate.config.v1.Capabilities.BudgetsEntryR\abudgets\x120\n" +
+	"\x11structured_output\x18\t \x01(\bH\x06R\x10structuredOutput\x88\x01\x01\x12\x1d\n" +
+	"\aprefill\x18\n" +
+	" \x01(\bH\aR\aprefill\x88\x01\x01\x12&\n" +
+	"\fforced_tools\x18\v \x01(\bH\bR\vforcedTools\x88\x01\x01\x12(\n" +
+	"\rinline_system\x18\f \x01(\bH\tR\finlineSystem\x88\x01\x01\x125\n" +
+	"\x16unsupported_parameters\x18\r \x03(\tR\x15unsupportedParameters\x12\"\n" +
+	"\n" +
+	"web_search\x18\x0e \x01(\bH\n" +
+	"R\twebSearch\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"media_urls\x18\x0f \x01(\bH\vR\tmediaUrls\x88\x01\x01\x12*\n" +
+	"\x0ebound_thinking\x18\x10 \x01(\bH\fR\rboundThinking\x88\x01\x01\x1a:\n" +
+	"\fBudgetsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x14\n" +
+	"\x12_max_output_tokensB\x11\n" +
+	"\x0f_context_tokensB\x18\n" +
+	"\x16_max_completion_tokensB\v\n" +
+	"\t_samplingB\v\n" +
+	"\t_thinkingB\x10\n" +
+	"\x0e_show_thinkingB\x14\n" +
+	"\x12_structured_outputB\n" +
+	"\n" +
+	"\b_prefillB\x0f\n" +
+	"\r_forced_toolsB\x10\n" +
+	"\x0e_inline_systemB\r\n" +
+	"\v_web_searchB\r\n" +
+	"\v_media_urlsB\x11\n" +
+	"\x0f_bound_thinking\"\xf3\x01\n" +
+	"\x05Price\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
+	"\x06output\x18\x02 \x01(\tR\x06output\x12!\n" +
+	"\fcached_input\x18\x03 \x01(\tR\vcachedInput\x12\x1f\n" +
+	"\vcache_write\x18\x04 \x01(\tR\n" +
+	"cacheWrite\x12\x1f\n" +
+	"\vinput_audio\x18\x05 \x01(\tR\n" +
+	"inputAudio\x12!\n" +
+	"\foutput_audio\x18\x06 \x01(\tR\voutputAudio\x124\n" +
+	"\x05tiers\x18\a \x03(\v2\x1e.modelgate.config.v1.PriceTierR\x05tiers\"\xad\x01\n" +
+	"\tPriceTier\x12.\n" +
+	"\x13above_prompt_tokens\x18\x01 \x01(\x03R\x11abovePromptTokens\x12\x14\n" +
+	"\x05input\x18\x02 \x01(\tR\x05input\x12\x16\n" +
+	"\x06output\x18\x03 \x01(\tR\x06output\x12!\n" +
+	"\fcached_input\x18\x04 \x01(\tR\vcachedInput\x12\x1f\n" +
+	"\vcache_write\x18\x05 \x01(\tR\n" +
+	"cacheWrite*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06REJECT\x10\x01\x12\b\n" +
-	"\x04DROP\x10\x02B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
+	"\x04DROP\x10\x02*D\n" +
+	"\bSampling\x12\x18\n" +
+	"\x14SAMPLING_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04BOTH\x10\x01\x12\a\n" +
+	"\x03ONE\x10\x02\x12\v\n" +
+	"\aNEITHER\x10\x03*`\n" +
+	"\bThinking\x12\x18\n" +
+	"\x14THINKING_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05NEVER\x10\x01\x12\n" +
+	"\n" +
+	"\x06BUDGET\x10\x02\x12\f\n" +
+	"\bADAPTIVE\x10\x03\x12\n" +
+	"\n" +
+	"\x06ALWAYS\x10\x04\x12\t\n" +
+	"\x05LEVEL\x10\x05B7Z5github.com/modelgate/modelgate/api/config/v1;configv1b\x06proto3"
 
 var (
 	file_api_config_v1_config_proto_rawDescOnce sync.Once
@@ -1051,45 +1848,61 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_config_proto_rawDescData
 }
 
-var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
-	(*Provider)(nil),              // 1: modelgate.config.v1.Provider
-	(*Credential)(nil),            // 2: modelgate.config.v1.Credential
-	(*Timeouts)(nil),              // 3: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 4: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 5: modelgate.config.v1.Model
-	(*Target)(nil),                // 6: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 7: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 8: modelgate.config.v1.Key
-	(*Gateway)(nil),               // 9: modelgate.config.v1.Gateway
-	(*Certificate)(nil),           // 10: modelgate.config.v1.Certificate
-	nil,                           // 11: modelgate.config.v1.Provider.HeadersEntry
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(Sampling)(0),                 // 1: modelgate.config.v1.Sampling
+	(Thinking)(0),                 // 2: modelgate.config.v1.Thinking
+	(*Provider)(nil),              // 3: modelgate.config.v1.Provider
+	(*Credential)(nil),            // 4: modelgate.config.v1.Credential
+	(*Timeouts)(nil),              // 5: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 6: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 7: modelgate.config.v1.Model
+	(*Target)(nil),                // 8: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 9: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 10: modelgate.config.v1.Key
+	(*Gateway)(nil),               // 11: modelgate.config.v1.Gateway
+	(*Certificate)(nil),           // 12: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 13: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 14: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 15: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 16: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 17: modelgate.config.v1.Price
+	(*PriceTier)(nil),             // 18: modelgate.config.v1.PriceTier
+	nil,                           // 19: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 20: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
-	2,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	11, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	3,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	4,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	4,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
+	19, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	5,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	6,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	12, // 5: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	12, // 6: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	12, // 7: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	6,  // 8: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	7,  // 9: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	3,  // 10: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	13, // 11: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	13, // 12: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	13, // 13: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	2,  // 14: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	21, // 5: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	21, // 6: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	21, // 7: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	8,  // 8: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	9,  // 9: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	5,  // 10: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	22, // 11: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	22, // 12: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 13: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 14: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	15, // 15: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	16, // 16: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	17, // 17: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	1,  // 18: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	2,  // 19: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	20, // 20: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	18, // 21: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -1104,13 +1917,15 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 	}
+	file_api_config_v1_config_proto_msgTypes[10].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   11,
+			NumEnums:      3,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,6 +3,7 @@ package configv1
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -96,4 +97,16 @@ func (x *Gateway) CertificateName() string { return cmp.Or(x.GetCertificate(), d
 // RequestLimit is the size of the largest request body, in bytes.
 func (x *Gateway) RequestLimit() uint64 {
 	return cmp.Or(x.GetMaxRequestBytes(), defaultRequestBytes)
+}
+
+// Rewrite is what takes the place of the prefix in a path. It and the prefix may end with a slash.
+func (x *Route) Rewrite() string {
+	if x.RewritePrefix != nil {
+		return x.GetRewritePrefix()
+	}
+	rest, ok := strings.CutPrefix(x.GetPathPrefix(), "/v1")
+	if ok && (rest == "" || rest[0] == '/') {
+		return rest
+	}
+	return x.GetPathPrefix()
 }

@@ -33,6 +33,8 @@ func Kinds() []Kind {
 		newKind("keys", (*validator).key),
 		newKind("gateways", (*validator).gateway),
 		newKind("certificates", (*validator).certificate),
+		newKind("routes", (*validator).route),
+		newKind("catalogs", (*validator).catalog),
 	}
 }
 

@@ -26,15 +26,28 @@ const (
 )
 
 var (
-	labelPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	idPattern    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	modelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@+/-]*$`)
-	envPattern   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	labelPattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	idPattern      = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	modelPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@+/-]*$`)
+	placePattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+	versionPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	envPattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// Validate returns what is wrong with the object as an operator may write it. Vendors says whether a vendor of providers
-// is known. It is pure: files that the object names are not read.
-func Validate(o Object, vendors func(name string) bool) Errors {
+// Vendors finds the vendors of providers.
+type Vendors func(name string) (Vendor, bool)
+
+// A Vendor is what validation has to know of a vendor.
+type Vendor struct {
+	// Endpoint returns why it cannot be known where a provider is, or nil.
+	Endpoint func(*Provider) error
+	// Exchanges says that credentials are exchanged for others before they are sent. They may be documents of many lines.
+	Exchanges bool
+}
+
+// Validate returns what is wrong with the object as an operator may write it. It is pure: files that the object names are
+// not read.
+func Validate(o Object, vendors Vendors) Errors {
 	kind := KindOf(o)
 	if kind.validate == nil {
 		return Errors{{Object: Label(o), Message: "cannot be stored; only " + KindNames() + " can"}}
@@ -45,7 +58,7 @@ func Validate(o Object, vendors func(name string) bool) Errors {
 }
 
 // Validate is [Validate] of the document's object, with its source in every error.
-func (d Document) Validate(vendors func(name string) bool) Errors {
+func (d Document) Validate(vendors Vendors) Errors {
 	errs := Validate(d.Object, vendors)
 	for i := range errs {
 		errs[i].Source = d.Source
@@ -54,7 +67,7 @@ func (d Document) Validate(vendors func(name string) bool) Errors {
 }
 
 // ValidateStored returns what is wrong with the object as it is stored: a key has its hash, and no credential is in clear.
-func ValidateStored(o Object, vendors func(name string) bool) Errors {
+func ValidateStored(o Object, vendors Vendors) Errors {
 	v := &validator{object: Label(o), errs: Validate(o, vendors)}
 	if k, ok := o.(*Key); ok && len(k.GetHash()) == 0 {
 		v.fail("hash", "missing; keys are made with the admin API's POST /admin/v1/keys")
@@ -98,7 +111,7 @@ func Credentials(o Object) []CredentialField {
 // A validator collects what is wrong with one object.
 type validator struct {
 	object  string
-	vendors func(string) bool
+	vendors Vendors
 	errs    Errors
 }
 
@@ -115,6 +128,13 @@ func (v *validator) label(field, s string) {
 func (v *validator) optionalLabel(field, s string) {
 	if s != "" {
 		v.label(field, s)
+	}
+}
+
+// place accepts what becomes a part of a host's name or of a path, and can end neither.
+func (v *validator) place(field, s string) {
+	if s != "" && (len(s) > maxName || !placePattern.MatchString(s) || strings.Contains(s, "..")) {
+		v.fail(field, "must be at most %d lower-case letters, digits, dots and dashes, and begin and end with a letter or digit", maxName)
 	}
 }
 

@@ -17,8 +17,15 @@ import (
 
 func (v *validator) provider(p *Provider) {
 	v.label("name", p.GetName())
-	if p.GetVendor() == "" || !v.vendors(p.GetVendor()) {
+	vendor, known := v.vendors(p.GetVendor())
+	if p.GetVendor() == "" || !known {
 		v.fail("vendor", "must be the name of a vendor that this gateway knows")
+	}
+	before := len(v.errs)
+	v.place("region", p.GetRegion())
+	v.place("project", p.GetProject())
+	if a := p.GetApiVersion(); a != "" && (len(a) > maxName || !versionPattern.MatchString(a)) {
+		v.fail("api_version", "must be at most %d letters, digits, dots, dashes and _, such as 2024-10-21", maxName)
 	}
 	encrypted := true
 	if p.GetEndpoint() != "" {
@@ -27,10 +34,15 @@ func (v *validator) provider(p *Provider) {
 			v.fail("endpoint", "%v", err)
 		}
 	}
+	if known && vendor.Endpoint != nil && len(v.errs) == before {
+		if err := vendor.Endpoint(p); err != nil {
+			v.fail("endpoint", "%v", err)
+		}
+	}
 	if p.GetCredential() != nil {
 		v.credential("credential", p.GetCredential())
-		// It becomes a header.
-		if strings.ContainsFunc(p.GetCredential().GetValue(), unicode.IsControl) {
+		// It becomes a header, unless it is exchanged for what does.
+		if !vendor.Exchanges && strings.ContainsFunc(p.GetCredential().GetValue(), unicode.IsControl) {
 			v.fail("credential.value", "must be one line without control characters")
 		}
 	}

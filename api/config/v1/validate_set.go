@@ -1,9 +1,12 @@
 package configv1
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+)
 
-// ValidateSet returns what is wrong between objects that are valid each for itself: references to what is not there, and
-// gateways that claim the same port. A conflict is reported on the later object, and never resolved. The set is
+// ValidateSet returns what is wrong between objects that are valid each for itself: references to what is not there,
+// gateways that claim the same port, and routes that claim the same path. A conflict is reported on the later object, and never resolved. The set is
 // everything that there is or would be.
 func ValidateSet(objects []Object) Errors {
 	var errs Errors
@@ -16,12 +19,21 @@ func ValidateConflicts(objects []Object) Errors {
 	var errs Errors
 	seen := map[string]bool{}
 	var claims []claim
+	routes := map[string]*Route{}
 	for _, o := range objects {
 		if seen[Label(o)] {
 			errs.add(Label(o), "", "is given twice")
 			continue
 		}
 		seen[Label(o)] = true
+		if r, ok := o.(*Route); ok {
+			prefix := strings.TrimSuffix(r.GetPathPrefix(), "/")
+			if earlier := routes[prefix]; earlier != nil {
+				errs.add(Label(o), "path_prefix", "is the same as that of %s", Label(earlier))
+			} else {
+				routes[prefix] = r
+			}
+		}
 		g, ok := o.(*Gateway)
 		if !ok {
 			continue
@@ -88,6 +100,8 @@ func validateReferences(objects []Object) Errors {
 			for i, t := range o.GetTargets() {
 				refer(o, element("targets", i)+".provider", &Provider{Name: t.GetProvider()})
 			}
+		case *Route:
+			refer(o, "provider", &Provider{Name: o.GetProvider()})
 		case *Gateway:
 			refer(o, "certificate", &Certificate{Name: o.CertificateName()})
 		}

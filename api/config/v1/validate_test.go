@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"strings"
 	"testing"
@@ -17,7 +18,16 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-func knownVendor(name string) bool { return name == "openai" }
+// knownVendor knows openai, and cloud, which is in regions and exchanges its credentials.
+func knownVendor(name string) (configv1.Vendor, bool) {
+	v := configv1.Vendor{Exchanges: name == "cloud", Endpoint: func(p *configv1.Provider) error {
+		if name == "cloud" && p.GetRegion() == "" {
+			return errors.New("needs a region")
+		}
+		return nil
+	}}
+	return v, name == "openai" || name == "cloud"
+}
 
 // pair makes a certificate and its key, as PEM.
 func pair(t *testing.T) (chain, key string) {
@@ -85,11 +95,24 @@ func TestValidateProvider(t *testing.T) {
 		"endless": {func(p *configv1.Provider) {
 			p.Timeouts = &configv1.Timeouts{FirstByte: &durationpb.Duration{Seconds: 1 << 40}}
 		}, "timeouts.first_byte"},
-		"tls without tls":      {func(p *configv1.Provider) { p.Endpoint, p.Tls = "http://a", &configv1.UpstreamTLS{} }, "tls"},
-		"bad authority":        {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{Ca: "x"} }, "tls.ca"},
-		"server name and port": {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{ServerName: "a:443"} }, "tls.server_name"},
-		"empty model":          {func(p *configv1.Provider) { p.Models = []string{"a", ""} }, "models[1]"},
-		"model twice":          {func(p *configv1.Provider) { p.Models = []string{"a", "a"} }, "models[1]"},
+		"tls without tls":                {func(p *configv1.Provider) { p.Endpoint, p.Tls = "http://a", &configv1.UpstreamTLS{} }, "tls"},
+		"bad authority":                  {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{Ca: "x"} }, "tls.ca"},
+		"server name and port":           {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{ServerName: "a:443"} }, "tls.server_name"},
+		"empty model":                    {func(p *configv1.Provider) { p.Models = []string{"a", ""} }, "models[1]"},
+		"no region where one is needed":  {func(p *configv1.Provider) { p.Vendor = "cloud" }, "endpoint"},
+		"a region":                       {func(p *configv1.Provider) { p.Vendor, p.Region, p.Project = "cloud", "eu-west-1", "p.example-1" }, ""},
+		"a region that is a host":        {func(p *configv1.Provider) { p.Vendor, p.Region = "cloud", "evil.test/" }, "region"},
+		"a region that is a port":        {func(p *configv1.Provider) { p.Region = "a:1" }, "region"},
+		"a region that is an account":    {func(p *configv1.Provider) { p.Region = "a@b" }, "region"},
+		"a region that ends in a dot":    {func(p *configv1.Provider) { p.Region = "a." }, "region"},
+		"a region that is long":          {func(p *configv1.Provider) { p.Region = strings.Repeat("a", 64) }, "region"},
+		"a project that climbs":          {func(p *configv1.Provider) { p.Project = "a/../b" }, "project"},
+		"a project with dots in a row":   {func(p *configv1.Provider) { p.Project = "a..b" }, "project"},
+		"a project with a query":         {func(p *configv1.Provider) { p.Project = "a?b" }, "project"},
+		"a version":                      {func(p *configv1.Provider) { p.ApiVersion = "2024-10-01-preview" }, ""},
+		"a version with more":            {func(p *configv1.Provider) { p.ApiVersion = "1&key=2" }, "api_version"},
+		"a credential that is exchanged": {func(p *configv1.Provider) { p.Vendor, p.Region, p.Credential = "cloud", "r", value("{\n}") }, ""},
+		"model twice":                    {func(p *configv1.Provider) { p.Models = []string{"a", "a"} }, "models[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &configv1.Provider{Name: "a", Vendor: "openai"}
@@ -223,6 +246,39 @@ func TestValidateStoredDemandsHashesAndSealedCredentials(t *testing.T) {
 	}
 }
 
+func TestValidateRoute(t *testing.T) {
+	none, slash := "", "/"
+	for path, field := range map[string]string{
+		"/v1/rerank": "", "/anthropic/": "", "/a-b/c.d_e~f@g:h": "", "/v1/videos": "", "/v1/responses/": "", "/v1/responses/x": "",
+		"/v1/chatter": "", "/v2/chat/completions": "", "/v1/images/other": "", "/chat/completions": "",
+
+		"": "path_prefix", "/": "path_prefix", "v1/x": "path_prefix", "/v1/x?y=z": "path_prefix", "/v1/a b": "path_prefix",
+		"/v1//x": "path_prefix", "/v1/../x": "path_prefix", "/v1/./x": "path_prefix", "/v1/%2e": "path_prefix", "/x#y": "path_prefix",
+		"/" + strings.Repeat("a", 256): "path_prefix",
+
+		"/v1": "path_prefix", "/v1/": "path_prefix", "/v1/chat": "path_prefix", "/v1/chat/": "path_prefix",
+		"/v1/chat/completions": "path_prefix", "/v1/chat/completions/x": "path_prefix", "/v1/completions/": "path_prefix",
+		"/v1/models": "path_prefix", "/v1/models/x": "path_prefix", "/v1/responses": "path_prefix", "/v1/audio": "path_prefix",
+		"/v1/batches": "path_prefix",
+	} {
+		t.Run(path, func(t *testing.T) {
+			requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: path}, knownVendor), field)
+		})
+	}
+	for to, field := range map[*string]string{nil: "", &none: "", &slash: "", new("/v2/rerank"): "", new("x"): "rewrite_prefix", new("/a/../b"): "rewrite_prefix"} {
+		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/v1/rerank", RewritePrefix: to}, knownVendor), field)
+	}
+	requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "A", PathPrefix: "/x"}, knownVendor), "provider")
+}
+
+func TestRewrite(t *testing.T) {
+	for path, want := range map[string]string{"/v1/rerank": "/rerank", "/v1": "", "/v1beta/x": "/v1beta/x", "/anthropic/": "/anthropic/"} {
+		require.Equal(t, want, (&configv1.Route{PathPrefix: path}).Rewrite())
+	}
+	require.Equal(t, "/x", (&configv1.Route{PathPrefix: "/v1/rerank", RewritePrefix: new("/x")}).Rewrite())
+	require.Empty(t, (&configv1.Route{PathPrefix: "/v1/rerank", RewritePrefix: new("")}).Rewrite())
+}
+
 func TestDocumentErrorsSayWhere(t *testing.T) {
 	docs, err := configv1.ParseYAML("gw.yaml", []byte("\nkind: Provider\nname: a\nvendor: openai\nendpoint: ftp://x\n"))
 	require.NoError(t, err)
@@ -248,6 +304,9 @@ func TestValidateSet(t *testing.T) {
 		"all addresses":  {[]configv1.Object{certificate, gateway("g", "10.0.0.1", 443, 0), gateway("h", "::", 443, 0)}, "Gateway h: port: port 443 is already taken by port of Gateway g"},
 		"plain port":     {[]configv1.Object{certificate, gateway("g", "", 443, 80), gateway("h", "", 80, 0)}, "Gateway h: port: port 80 is already taken by plain_http_port of Gateway g"},
 		"two addresses":  {[]configv1.Object{certificate, gateway("g", "10.0.0.1", 443, 0), gateway("h", "10.0.0.2", 443, 0)}, ""},
+		"a route":        {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a", PathPrefix: "/x"}, &configv1.Route{Name: "s", Provider: "a", PathPrefix: "/x/y"}}, ""},
+		"a lost route":   {[]configv1.Object{&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/x"}}, "Route r: provider: Provider a does not exist"},
+		"same path":      {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a", PathPrefix: "/x"}, &configv1.Route{Name: "s", Provider: "a", PathPrefix: "/x/"}}, "Route s: path_prefix: is the same as that of Route r"},
 		"chosen ports":   {[]configv1.Object{certificate, gateway("g", "", 0, 0), gateway("h", "", 0, 0)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

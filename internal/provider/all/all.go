@@ -7,6 +7,7 @@ package all
 import "github.com/modelgate/modelgate/internal/provider"
 
 //go:generate go run gen.go -o list.go
+//go:generate go run gendocs.go -o ../../../docs/providers.md
 
 // Providers returns every vendor by its name. The map is the caller's.
 func Providers() map[string]provider.Provider {

@@ -6,11 +6,11 @@ package anthropic
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/messages"
-	"github.com/modelgate/modelgate/internal/secret"
 )
 
 // name is the vendor's.
@@ -27,35 +27,32 @@ func Provider() provider.Provider {
 		CredentialEnv:     "ANTHROPIC_API_KEY",
 		CredentialHeaders: []string{"x-api-key", "authorization", "anthropic-version", "anthropic-beta"},
 		Sign:              sign,
+		DecodeError:       messages.DecodeError,
 		Chat:              codec{},
 	}
 }
 
-func sign(r *provider.Request, credential secret.Value) {
-	r.Header.Set("X-Api-Key", credential.Reveal())
+func sign(r *provider.Request, s provider.Signing) error {
+	r.Header.Set("X-Api-Key", s.Credential.Reveal())
+	return nil
 }
 
 type codec struct{}
 
 // Encode builds a request of the Messages API.
-func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.ChatAnswer, error) {
+func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	m, answer, err := messages.Encode(name, r, t)
 	if err != nil {
 		return provider.Request{}, nil, err
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}}
+	if len(m.AnthropicBeta) > 0 {
+		header.Set("Anthropic-Beta", strings.Join(m.AnthropicBeta, ","))
+		m.AnthropicBeta = nil
 	}
 	body, err := m.JSON()
 	if err != nil {
 		return provider.Request{}, nil, messages.JSONError(err)
 	}
-	return provider.Request{
-		Path:    "/messages",
-		Header:  http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}},
-		Body:    body,
-		Dropped: m.Dropped,
-	}, answer, nil
-}
-
-// DecodeError reads the vendor's error.
-func (codec) DecodeError(status int, header http.Header, body []byte) *openai.Error {
-	return messages.DecodeError(status, header, body)
+	return provider.Request{Path: "/messages", Header: header, Body: body, Dropped: m.Dropped}, answer, nil
 }

@@ -17,9 +17,13 @@ func TestRecordedTraffic(t *testing.T) {
 	providertest.Replay(t, Provider(), "../../../../shared/fixtures/anthropic")
 }
 
+func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }
+
+func BenchmarkCodec(b *testing.B) { providertest.Bench(b, Provider()) }
+
 func TestSignReplacesWhatWasThere(t *testing.T) {
 	r := provider.Request{Header: http.Header{"X-Api-Key": {"the client's"}}}
-	Provider().Sign(&r, secret.New("ours"))
+	require.NoError(t, Provider().Sign(&r, provider.Signing{Credential: secret.New("ours")}))
 	require.Equal(t, []string{"ours"}, r.Header.Values("x-api-key"))
 }
 

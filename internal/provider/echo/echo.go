@@ -7,14 +7,14 @@ package echo
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
-	"github.com/modelgate/modelgate/internal/secret"
 )
 
 // Provider returns the provider. It is safe for concurrent use.
 func Provider() provider.Provider {
 	return provider.Provider{
-		Name: "echo",
-		Sign: func(*provider.Request, secret.Value) {}, // there is nobody to sign for
-		Chat: openaicompat.New(openaicompat.Dialect{}),
+		Name:        "echo",
+		Sign:        func(*provider.Request, provider.Signing) error { return nil }, // there is nobody to sign for
+		DecodeError: openaicompat.DecodeError,
+		Chat:        openaicompat.New(openaicompat.Dialect{Vendor: "echo", AsReceived: true}),
 	}
 }

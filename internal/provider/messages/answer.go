@@ -2,14 +2,16 @@ package messages
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // defaultRefusal is what the client reads where the vendor gives no explanation.
@@ -17,8 +19,8 @@ const defaultRefusal = "The model declined to answer."
 
 // An Answer reads the answer to one request. It is immutable.
 type Answer struct {
-	names      map[string]string // the client's names of tools that were renamed
-	answerTool string            // the tool whose input is the content, or empty
+	names      *turns.Names // as the client knows the tools
+	answerTool string       // the tool whose input is the content, or empty
 }
 
 // A message is a complete answer of the vendor.
@@ -38,7 +40,7 @@ type stopDetails struct {
 
 // refusal returns what the client reads as the refusal.
 func (d stopDetails) refusal() string {
-	if d.Explanation == "" {
+	if strings.TrimSpace(d.Explanation) == "" {
 		return defaultRefusal
 	}
 	return d.Explanation
@@ -54,13 +56,17 @@ type contentBlock struct {
 	ID        string         `json:"id"`
 	Name      string         `json:"name"`
 	Input     jsontext.Value `json:"input"`
+	Citations []citation     `json:"citations"`
 }
 
 // answerParts is what the blocks of an answer add up to for the client.
 type answerParts struct {
 	text, reasoning strings.Builder
-	calls           []contentBlock
-	signed          []jsontext.Value
+	characters      int // of text
+	annotations     []byte
+	calls           []openai.AnswerCall
+	thoughts        []Thought
+	carried         int            // how many of thoughts the calls carry
 	structured      jsontext.Value // the input of the answer tool
 }
 
@@ -84,7 +90,7 @@ func (a *Answer) Decode(body []byte, model string, created int64) ([]byte, opena
 		}
 	}
 	u := m.Usage.openai()
-	return a.render(&m, &p, u, model, created), u, nil
+	return p.render(&m, u, model, created), u, nil
 }
 
 // add takes in one block. Blocks of tools that the vendor runs itself, and unknown ones, are not the client's.
@@ -95,21 +101,26 @@ func (a *Answer) add(p *answerParts, raw jsontext.Value) error {
 	}
 	switch b.Type {
 	case "text":
+		begun := p.characters
+		p.characters += utf8.RuneCountInString(b.Text)
 		p.text.WriteString(b.Text)
+		p.annotations = appendAnnotations(p.annotations, b.Citations, begun, p.characters)
 	case "thinking":
 		p.reasoning.WriteString(b.Thinking)
 		if b.Signature != "" {
-			p.signed = append(p.signed, raw)
+			p.thoughts = append(p.thoughts, Thought{Text: b.Thinking, Signature: b.Signature, raw: raw})
 		}
 	case "redacted_thinking":
-		p.signed = append(p.signed, raw)
+		p.thoughts = append(p.thoughts, Thought{Redacted: b.Data, raw: raw})
 	case "tool_use":
-		b.Input = compactObject(b.Input)
+		input := compactObject(b.Input)
 		switch {
 		case a.answerTool == "" || b.Name != a.answerTool:
-			p.calls = append(p.calls, b)
+			id := CarryThoughts(b.ID, p.thoughts[p.carried:])
+			p.carried = len(p.thoughts)
+			p.calls = append(p.calls, openai.AnswerCall{ID: id, Name: a.names.Client(b.Name), Arguments: string(input)})
 		case p.structured == nil:
-			p.structured = b.Input
+			p.structured = input
 		}
 	}
 	return nil
@@ -127,83 +138,30 @@ func compactObject(input jsontext.Value) jsontext.Value {
 }
 
 // render writes the chat completion.
-func (a *Answer) render(m *message, p *answerParts, u openai.Usage, model string, created int64) []byte {
-	dst := append(make([]byte, 0, 1024+p.text.Len()+p.reasoning.Len()), `{"id":`...)
-	dst = openai.AppendString(dst, m.ID)
-	dst = append(dst, `,"object":"chat.completion","created":`...)
-	dst = strconv.AppendInt(dst, created, 10)
-	dst = append(dst, `,"model":`...)
-	dst = openai.AppendString(dst, model)
-	dst = append(dst, `,"choices":[{"index":0,"message":{"role":"assistant","content":`...)
-	text := p.text.String()
+func (p *answerParts) render(m *message, u openai.Usage, model string, created int64) []byte {
+	choice := openai.ChatChoice{
+		Text: p.text.String(), Reasoning: p.reasoning.String(), Calls: p.calls, FinishReason: finishReason(m.StopReason, len(p.calls) > 0),
+	}
 	if p.structured != nil {
-		text = string(p.structured) // a forced tool is all there is to the answer
+		choice.Text = string(p.structured) // a forced tool is all there is to the answer
 	}
-	if text == "" && (len(p.calls) > 0 || m.StopReason == "refusal") {
-		dst = append(dst, `null`...)
-	} else {
-		dst = openai.AppendString(dst, text)
-	}
-	dst = append(dst, `,"refusal":`...)
 	if m.StopReason == "refusal" {
-		dst = openai.AppendString(dst, m.StopDetails.refusal())
-	} else {
-		dst = append(dst, `null`...)
+		choice.Refusal = m.StopDetails.refusal()
 	}
-	dst = a.appendReasoning(dst, p)
-	dst = a.appendCalls(dst, p.calls)
-	dst = append(dst, `},"logprobs":null,"finish_reason":`...)
-	dst = openai.AppendString(dst, finishReason(m.StopReason, len(p.calls) > 0))
-	dst = append(dst, `}],"usage":`...)
-	return append(u.AppendJSON(dst), '}')
+	if len(p.thoughts) > 0 {
+		choice.ThinkingBlocks = AppendThoughts(nil, p.thoughts)
+	}
+	if len(p.annotations) > 0 && p.structured == nil {
+		choice.Annotations = slices.Concat([]byte("["), p.annotations, []byte("]"))
+	}
+	answer := openai.ChatAnswer{
+		ID: m.ID, Created: created, Model: model, Choices: []openai.ChatChoice{choice}, Usage: u, ServiceTier: serviceTiers[m.Usage.ServiceTier],
+	}
+	return answer.AppendJSON(make([]byte, 0, 1024+len(choice.Text)+len(choice.Reasoning)+len(choice.ThinkingBlocks)))
 }
 
-func (a *Answer) appendReasoning(dst []byte, p *answerParts) []byte {
-	if p.reasoning.Len() > 0 {
-		dst = append(dst, `,"reasoning_content":`...)
-		dst = openai.AppendString(dst, p.reasoning.String())
-	}
-	for i, raw := range p.signed {
-		if i == 0 {
-			dst = append(dst, `,"thinking_blocks":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, raw...)
-	}
-	if len(p.signed) > 0 {
-		dst = append(dst, ']')
-	}
-	return dst
-}
-
-func (a *Answer) appendCalls(dst []byte, calls []contentBlock) []byte {
-	for i, c := range calls {
-		if i == 0 {
-			dst = append(dst, `,"tool_calls":[{"id":`...)
-		} else {
-			dst = append(dst, `,{"id":`...)
-		}
-		dst = openai.AppendString(dst, c.ID)
-		dst = append(dst, `,"type":"function","function":{"name":`...)
-		dst = openai.AppendString(dst, a.clientName(c.Name))
-		dst = append(dst, `,"arguments":`...)
-		dst = openai.AppendString(dst, string(c.Input))
-		dst = append(dst, `}}`...)
-	}
-	if len(calls) > 0 {
-		dst = append(dst, ']')
-	}
-	return dst
-}
-
-// clientName returns the name by which the client knows a tool.
-func (a *Answer) clientName(sent string) string {
-	if name, ok := a.names[sent]; ok {
-		return name
-	}
-	return sent
-}
+// serviceTiers are OpenAI's names of the tiers that answered. There is none for batches.
+var serviceTiers = map[string]string{"standard": "default", "priority": "priority"}
 
 // finishReason maps the vendor's stop reasons, unknown ones too, to OpenAI's. calls says whether the client got any tool
 // call: an answer that was cut within one is still cut.

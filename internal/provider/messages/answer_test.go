@@ -257,24 +257,3 @@ func TestPitfall22And27StreamsThatFail(t *testing.T) {
 		require.ErrorIs(t, err, provider.ErrNotAnAnswer)
 	}
 }
-
-func BenchmarkStreamDelta(b *testing.B) {
-	w := openai.NewStreamWriter("anthropic/claude", 1, true)
-	s := (&Answer{}).Stream()
-	feed := func(data string) {
-		if err := s.Decode([]byte("event: x\ndata: "+data+"\n\n"), w); err != nil {
-			b.Fatal(err)
-		}
-	}
-	feed(started)
-	feed(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
-	piece := []byte("event: content_block_delta\ndata: " + `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" and a few words"}     }` + "\n\n")
-	b.ReportAllocs()
-	b.SetBytes(int64(len(piece)))
-	for b.Loop() {
-		if err := s.Decode(piece, w); err != nil {
-			b.Fatal(err)
-		}
-		w.Take()
-	}
-}

@@ -3,50 +3,13 @@ package messages
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/modelgate/modelgate/api/openai"
 )
-
-// texts turns the text and refusal parts of a message into text blocks. Other parts have no place where it is used.
-func texts(m *openai.Message, param string) ([]block, error) {
-	var blocks []block
-	for i, p := range m.Content {
-		switch p.Type {
-		case "text", "refusal":
-			blocks = appendText(blocks, p.Text+p.Refusal, p.CacheControl)
-		default:
-			return nil, badValue(fmt.Sprintf("%s.content[%d].type", param, i), "Content of type '%s' is not supported in a message of the role '%s'.", p.Type, m.Role)
-		}
-	}
-	return cacheLast(blocks, m.CacheControl), nil
-}
-
-// parts turns the parts of a user's message or a tool's result into blocks.
-func parts(m *openai.Message, param string) ([]block, error) {
-	var blocks []block
-	for i := range m.Content {
-		p := &m.Content[i]
-		at := fmt.Sprintf("%s.content[%d]", param, i)
-		if p.Type == "text" {
-			blocks = appendText(blocks, p.Text, p.CacheControl)
-			continue
-		}
-		b, err := media(p, at)
-		if err != nil {
-			return nil, err
-		}
-		b.CacheControl = p.CacheControl
-		blocks = append(blocks, b)
-	}
-	return blocks, nil
-}
 
 func media(p *openai.Part, at string) (block, error) {
 	switch {
@@ -58,25 +21,9 @@ func media(p *openai.Part, at string) (block, error) {
 	return block{}, badValue(at+".type", "Content of type '%s' is not supported by this model's provider.", p.Type)
 }
 
-// appendText appends a text block, unless the text is blank: the vendor refuses blank blocks.
-func appendText(blocks []block, text string, cache jsontext.Value) []block {
-	if strings.TrimSpace(text) == "" {
-		return blocks
-	}
-	return append(blocks, block{Type: "text", Text: text, CacheControl: cache})
-}
-
-// cacheLast moves a message's own cache_control to its last block, which has the same meaning.
-func cacheLast(blocks []block, cache jsontext.Value) []block {
-	if asked(cache) && len(blocks) > 0 {
-		blocks[len(blocks)-1].CacheControl = cache
-	}
-	return blocks
-}
-
 func image(uri, at string) (block, error) {
 	if isWeb(uri) {
-		return block{Type: "image", Source: &source{Type: "url", URL: uri}}, nil
+		return block{kind: "image", source: &source{kind: "url", url: uri}}, nil
 	}
 	mediaType, data, ok := dataURI(uri)
 	if !ok {
@@ -91,7 +38,7 @@ func image(uri, at string) (block, error) {
 	default:
 		return block{}, openai.BadRequest(at+".image_url.url", "invalid_image_format", "Images of the type '%s' are not supported. Send JPEG, PNG, GIF or WebP.", mediaType)
 	}
-	return block{Type: "image", Source: &source{Type: "base64", MediaType: mediaType, Data: data}}, nil
+	return block{kind: "image", source: &source{kind: "base64", mediaType: mediaType, data: data}}, nil
 }
 
 // file turns a file into a document: a PDF as it is, text as text, an image into an image.
@@ -100,7 +47,7 @@ func file(f *openai.File, at string) (block, error) {
 	case f.FileID != "":
 		return block{}, badValue(at+".file.file_id", "Files by id are not supported by this model's provider. Send the content as 'file_data'.")
 	case isWeb(f.FileData):
-		return block{Type: "document", Source: &source{Type: "url", URL: f.FileData}, Title: f.Filename}, nil
+		return block{kind: "document", source: &source{kind: "url", url: f.FileData}, title: f.Filename}, nil
 	}
 	mediaType, data, ok := dataURI(f.FileData)
 	if !ok {
@@ -113,18 +60,18 @@ func file(f *openai.File, at string) (block, error) {
 	case strings.HasPrefix(mediaType, "image/"):
 		return image("data:"+mediaType+";base64,"+data, at)
 	}
-	text, err := base64.StdEncoding.DecodeString(data)
+	plain, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
 		return block{}, openai.BadRequest(at+".file.file_data", "invalid_base64", "Invalid '%s.file.file_data': expected a base64 string or data URI.", at)
 	}
-	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 || len(bytes.TrimSpace(text)) == 0 {
+	if !utf8.Valid(plain) || bytes.IndexByte(plain, 0) >= 0 || len(bytes.TrimSpace(plain)) == 0 {
 		return block{}, badValue(at+".file.file_data", "The file '%s' is neither a PDF nor text, and this model's provider takes no other.", f.Filename)
 	}
-	return block{Type: "document", Source: &source{Type: "text", MediaType: "text/plain", Data: string(text)}, Title: f.Filename}, nil
+	return block{kind: "document", source: &source{kind: "text", mediaType: "text/plain", data: string(plain)}, title: f.Filename}, nil
 }
 
 func pdf(data, title string) block {
-	return block{Type: "document", Source: &source{Type: "base64", MediaType: "application/pdf", Data: data}, Title: title}
+	return block{kind: "document", source: &source{kind: "base64", mediaType: "application/pdf", data: data}, title: title}
 }
 
 func isWeb(uri string) bool {

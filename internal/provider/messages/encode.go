@@ -1,17 +1,18 @@
 // Package messages translates between OpenAI's chat completions and Anthropic's Messages dialect, which several clouds
 // serve. A vendor's folder adds where it is served and how a request is authenticated.
 //
-// What a newcomer gets wrong: the two APIs differ most in what they demand of a conversation. Here the user's and the
-// assistant's turns alternate, every tool call is answered in the very next turn, results come before text, and nothing
-// is empty; clients of OpenAI's API do none of that reliably, so the conversation is built anew (turns.go) and never
-// mapped message by message.
+// What a newcomer gets wrong: the two APIs differ most in what they demand of a conversation, and clients of OpenAI's
+// API do none of that reliably. So the conversation is built anew (package turns) and never mapped message by message; and
+// what Claude signed of its thinking must come back as it was, though a stock client knows nothing of it (thought.go).
 package messages
 
 import (
 	"net/http"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // An encoder builds one request.
@@ -20,34 +21,32 @@ type encoder struct {
 	body   *openai.ChatRequest
 	chat   *openai.Chat
 	drop   bool // leave out what cannot be honoured instead of refusing it
-	can    *capability
-	table  *capabilityTable
-	names  toolNames
+	can    *configv1.Capabilities
+	names  turns.Names
 	out    Request
 
 	// answerTool is the tool that emulates structured output, or empty.
 	answerTool string
 }
 
-// Encode builds the vendor's request for r, and the ChatAnswer that reads what comes back for it. The vendor's name is
+// Encode builds the vendor's request for r, and the Answer that reads what comes back for it. The vendor's name is
 // what errors tell the client. An error is an *openai.Error.
 func Encode(vendor string, r *openai.ChatRequest, t provider.Target) (*Request, *Answer, error) {
 	chat, err := r.Chat()
 	if err != nil {
 		return nil, nil, err
 	}
-	table := builtIn()
-	e := &encoder{vendor: vendor, body: r, chat: chat, drop: drops(t), table: table, can: table.find(t.Model)}
+	e := &encoder{vendor: vendor, body: r, chat: chat, drop: t.Drops(), can: t.Can()}
 	e.out.Model, e.out.Stream = t.Model, r.Stream
 	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
 	// whether a tool is forced, and sampling on thinking.
-	for _, step := range []func() error{e.parameters, e.turns, e.tools, e.format, e.thinking, e.sampling} {
+	for _, step := range []func() error{e.parameters, e.conversation, e.tools, e.format, e.thinking, e.sampling} {
 		if err := step(); err != nil {
 			return nil, nil, err
 		}
 	}
-	e.ignored()
-	return &e.out, &Answer{names: e.names.original, answerTool: e.answerTool}, nil
+	e.others()
+	return &e.out, &Answer{names: &e.names, answerTool: e.answerTool}, nil
 }
 
 // JSONError is the error for a request that could not be marshalled, which only a defect of this package causes.
@@ -70,3 +69,6 @@ func (e *encoder) dropped(param string) {
 		e.out.Dropped = append(e.out.Dropped, param)
 	}
 }
+
+// able returns a capability that models have unless the catalog says otherwise.
+func able(stated *bool) bool { return stated == nil || *stated }

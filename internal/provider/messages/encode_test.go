@@ -12,7 +12,9 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // Models of each kind that the rules tell apart.
@@ -36,13 +38,20 @@ func request(t *testing.T, members string) *openai.ChatRequest {
 	return r
 }
 
+// facts are those of the built-in catalog.
+var facts = catalog.New(nil)
+
+func target(config *configv1.Provider, model string) provider.Target {
+	return provider.Target{Config: config, Model: model, Facts: facts.Facts("anthropic", model)}
+}
+
 func encode(t *testing.T, model, members string, drop bool) (gjson.Result, *Request, *Answer, error) {
 	t.Helper()
 	config := &configv1.Provider{}
 	if drop {
 		config.UnsupportedParameters = configv1.UnsupportedParameters_DROP
 	}
-	out, answer, err := Encode("acme", request(t, members), provider.Target{Config: config, Model: model})
+	out, answer, err := Encode("acme", request(t, members), target(config, model))
 	if err != nil {
 		return gjson.Result{}, nil, nil, err
 	}
@@ -131,9 +140,9 @@ func TestConversation(t *testing.T) {
 		{name: "the beginning of an answer loses white space at its end", path: "messages.1.content.0.text", members: `"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"a \n"}]`, want: `"a"`},
 		{name: "a model that begins its own answers is told to go on", model: newest, path: "messages.2", members: `"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"a"}]`, want: `{"role":"user","content":[{"type":"text","text":"Continue."}]}`},
 		{name: "a legacy function call and its result", path: "messages.#.content.0.{type,id,tool_use_id}", members: `"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"function_call":{"name":"a","arguments":"{}"}},{"role":"function","name":"a","content":"r"}]`,
-			want: `[{"type":"text"},{"type":"tool_use","id":"` + identifier("fn:a") + `"},{"type":"tool_result","tool_use_id":"` + identifier("fn:a") + `"}]`},
+			want: `[{"type":"text"},{"type":"tool_use","id":"` + turns.Identifier("fn:a") + `"},{"type":"tool_result","tool_use_id":"` + turns.Identifier("fn:a") + `"}]`},
 		{name: "an id that is used again is sent as another, on both sides", path: "messages.#.content.0.{id,tool_use_id}", members: `"tools":[` + toolA + `],"messages":[{"role":"assistant","tool_calls":[` + callA1 + `]},{"role":"tool","tool_call_id":"1","content":"r"},{"role":"assistant","tool_calls":[` + callA1 + `]},{"role":"tool","tool_call_id":"1","content":"s"}]`,
-			want: `[{"id":"1"},{"tool_use_id":"1"},{"id":"` + identifier("1 again 2") + `"},{"tool_use_id":"` + identifier("1 again 2") + `"}]`},
+			want: `[{"id":"1"},{"tool_use_id":"1"},{"id":"` + turns.Identifier("1 again 2") + `"},{"tool_use_id":"` + turns.Identifier("1 again 2") + `"}]`},
 		{name: "TestPitfall13 arguments that are not JSON are kept within an object", path: "messages.0.content.0.input", members: `"tools":[` + toolA + `],"messages":[{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"a","arguments":"{\"x\":"}}]}]`, want: `{"_raw":"{\"x\":"}`},
 		{name: "arguments that are no object are kept within one", path: "messages.0.content.0.input", members: `"tools":[` + toolA + `],"messages":[{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"a","arguments":"[1]"}}]}]`, want: `{"_raw":"[1]"}`},
 		{name: "arguments keep their order and numbers", path: "messages.0.content.0.input", members: `"tools":[` + toolA + `],"messages":[{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"a","arguments":"{\"z\":1.0,\"a\":\"<&>\"}"}}]}]`, want: `{"z":1.0,"a":"<&>"}`},
@@ -235,6 +244,12 @@ func TestUnsupportedParameters(t *testing.T) {
 	}
 }
 
+func TestWhatMessagesHoldBesidesIsNamed(t *testing.T) {
+	_, out, _, err := encode(t, middle, `"messages":[{"role":"user","name":"ann","content":[{"type":"image_url","image_url":{"url":"https://e.example/","detail":"auto"}}]},{"role":"user","name":"bob","content":[{"type":"image_url","image_url":{"url":"https://e.example/","detail":"high"}}]}]`, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"messages.name", "messages.content.image_url.detail"}, out.Dropped)
+}
+
 func TestIgnoredMembersAreNamed(t *testing.T) {
 	_, out, _, err := encode(t, middle, `"seed":1,"store":true,"logit_bias":null,"a\r\nb":1,"empty":{ },"off":false`, false)
 	require.NoError(t, err)
@@ -262,9 +277,9 @@ func TestLargeRequestsAreEncodedInTime(t *testing.T) {
 	_, err := r.Chat()
 	require.NoError(t, err)
 	begun := time.Now()
-	out, _, err := Encode("acme", r, provider.Target{Model: middle})
+	out, _, err := Encode("acme", r, target(nil, middle))
 	require.NoError(t, err)
 	require.Less(t, time.Since(begun), 5*time.Second, "in proportion it takes a tenth of a second")
 	require.Len(t, out.Messages, 2+1+2*n)
-	require.Equal(t, "c0", out.Messages[2].Content[0].ToolUseID)
+	require.Equal(t, "c0", out.Messages[2].content[0].toolUseID)
 }

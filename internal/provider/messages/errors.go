@@ -56,7 +56,7 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 		status = http.StatusInternalServerError
 	}
 	message := v.Message
-	if message == "" {
+	if strings.TrimSpace(message) == "" {
 		message = fmt.Sprintf("The provider answered with status %d.", status)
 	}
 	lower := strings.ToLower(message)

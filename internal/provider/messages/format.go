@@ -2,13 +2,46 @@ package messages
 
 import (
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // answerToolName is the tool that emulates structured output: what the model calls it with is the answer's content.
 const answerToolName = "give_answer"
 
+// outputConfig is the vendor's parameter for how the answer is to be.
+type outputConfig struct {
+	effort string
+	schema jsontext.Value  // of the answer
+	own    []schema.Member // what the client sent itself, where it sent the vendor's parameter
+}
+
+// has reports whether the client set a member itself.
+func (o *outputConfig) has(name string) bool { return schema.Find(o.own, name) != nil }
+
+func (o *outputConfig) appendJSON(dst []byte) []byte {
+	dst = text(append(dst, '{'), "effort", o.effort)
+	if o.schema != nil {
+		dst = append(value(append(member(dst, "format"), `{"type":"json_schema"`...), "schema", o.schema), '}')
+	}
+	for _, m := range o.own {
+		if m.Name != "format" || o.schema == nil {
+			dst = value(dst, m.Name, m.Value)
+		}
+	}
+	return append(dst, '}')
+}
+
 // format translates response_format.
 func (e *encoder) format() error {
+	if given := e.body.Get("output_config"); turns.Asked(given) {
+		if given.Kind() != '{' {
+			return openai.BadRequest("output_config", "invalid_type", "Invalid type for 'output_config': expected an object.")
+		}
+		e.out.OutputConfig = &outputConfig{own: schema.Members(given)}
+	}
 	f := e.chat.ResponseFormat
 	if f == nil {
 		return nil
@@ -22,45 +55,55 @@ func (e *encoder) format() error {
 	return nil
 }
 
+// output returns the output_config of the request, to be added to.
+func (e *encoder) output() *outputConfig {
+	if e.out.OutputConfig == nil {
+		e.out.OutputConfig = &outputConfig{}
+	}
+	return e.out.OutputConfig
+}
+
 // structured asks for an answer that matches a schema: by the vendor's own means where the model has them and the
 // schema can be said there, else by a hidden tool, else by telling the model.
-func (e *encoder) structured(schema jsontext.Value, description string) {
-	if !asked(schema) || schema.Kind() != '{' {
+func (e *encoder) structured(asked jsontext.Value, description string) {
+	if !turns.Asked(asked) || asked.Kind() != '{' {
 		e.instruct("Respond only with a valid JSON object.")
 		return
 	}
-	if narrow, ok := narrowSchema(schema); ok && e.can.StructuredOutput {
-		e.out.OutputConfig = &outputConfig{Format: &outputFormat{Type: "json_schema", Schema: narrow}}
-		return
+	if e.can.GetStructuredOutput() {
+		if closed, ok := schema.Closed(asked); ok {
+			e.output().schema = closed
+			return
+		}
 	}
-	object, also := objectSchema(schema)
+	object, also := schema.Object(asked)
 	chosen := e.out.ToolChoice
 	switch {
-	case e.can.NoForcedTools, also != "", string(find(members(schema), "type")) != `"object"`:
+	case !able(e.can.ForcedTools), also != "", !schema.IsObject(asked):
 		// Only an object can be the input of a tool, and only a forced tool is sure to be called.
-		e.instruct("Respond only with JSON that matches this JSON Schema, and nothing else: " + string(schema))
+		e.instruct("Respond only with JSON that matches this JSON Schema, and nothing else: " + string(asked))
 		return
-	case chosen != nil && chosen.Type == "tool":
+	case chosen != nil && chosen.kind == "tool":
 		return // the client's own choice leaves no room for an answer
 	}
 	e.answerTool = answerToolName
 	for e.hasTool(e.answerTool) {
 		e.answerTool += "_"
 	}
-	text := "Give the final answer by calling this tool, once, and write nothing else."
+	how := "Give the final answer by calling this tool, once, and write nothing else."
 	if description != "" {
-		text += " The answer: " + description
+		how += " The answer: " + description
 	}
-	e.out.Tools = append(e.out.Tools, tool{Name: e.answerTool, Description: text, InputSchema: object})
-	if len(e.out.Tools) == 1 || chosen != nil && chosen.Type == "none" {
-		e.out.ToolChoice = &toolChoice{Type: "tool", Name: e.answerTool, DisableParallel: true}
+	e.out.Tools = append(e.out.Tools, tool{name: e.answerTool, description: how, inputSchema: object})
+	if len(e.out.Tools) == 1 || chosen != nil && chosen.kind == "none" {
+		e.out.ToolChoice = &toolChoice{kind: "tool", name: e.answerTool, disableParallel: true}
 		return
 	}
 	// Among the client's own tools the model chooses: one of them, or the answer.
-	e.out.ToolChoice = &toolChoice{Type: "any", DisableParallel: chosen != nil && chosen.DisableParallel}
+	e.out.ToolChoice = &toolChoice{kind: "any", disableParallel: chosen != nil && chosen.disableParallel}
 }
 
 // instruct adds an instruction after the client's own, so that a prefix which the vendor caches stays as it was.
-func (e *encoder) instruct(text string) {
-	e.out.System = append(e.out.System, block{Type: "text", Text: text})
+func (e *encoder) instruct(how string) {
+	e.out.System = append(e.out.System, block{kind: "text", text: how})
 }

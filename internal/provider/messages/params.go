@@ -1,7 +1,7 @@
 package messages
 
 import (
-	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -10,30 +10,30 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// known are the members of a request that some step of the encoder reads. Any other one is named in Request.Dropped.
+// known are the members of a request that some step of the encoder reads.
 var known = []string{
 	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
 	"stop", "tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "thinking", "user",
 	"safety_identifier", "service_tier", "cache_control", "n", "logprobs", "top_logprobs", "frequency_penalty",
 	"presence_penalty", "logit_bias", "modalities", "audio", "prediction", "web_search_options", "functions",
-	"function_call", "verbosity",
+	"function_call", "verbosity", "metadata", "output_config", "anthropic_beta",
 }
+
+// own are members of the vendor's that pass as the client sends them.
+var own = []string{"mcp_servers", "context_management", "container", "inference_geo", "speed", "fallbacks"}
 
 // maxDropped is how many names of dropped members are collected at least before the rest goes without a word.
 const maxDropped = 32
-
-func drops(t provider.Target) bool {
-	return t.Config.GetUnsupportedParameters() == configv1.UnsupportedParameters_DROP
-}
 
 // parameters sets what maps one to one, and refuses what the dialect cannot express unless it asks for nothing.
 func (e *encoder) parameters() error {
 	c := e.chat
 	e.out.TopK = c.TopK
-	if v := e.body.Get("cache_control"); asked(v) {
+	if v := e.body.Get("cache_control"); turns.Asked(v) {
 		e.out.CacheControl = v
 	}
 	for _, s := range c.Stop {
@@ -42,6 +42,7 @@ func (e *encoder) parameters() error {
 		}
 	}
 	e.user()
+	e.betas()
 	for _, p := range []struct {
 		name    string
 		refused bool
@@ -50,43 +51,51 @@ func (e *encoder) parameters() error {
 		{"logprobs", c.Logprobs != nil && *c.Logprobs},
 		{"frequency_penalty", c.FrequencyPenalty != nil && *c.FrequencyPenalty != 0},
 		{"presence_penalty", c.PresencePenalty != nil && *c.PresencePenalty != 0},
-		{"logit_bias", asked(c.LogitBias)},
+		{"logit_bias", turns.Asked(c.LogitBias)},
 		{"modalities", slices.ContainsFunc(c.Modalities, func(s string) bool { return s != "text" })},
-		{"audio", asked(c.Audio) && slices.Contains(c.Modalities, "audio")},
-		{"prediction", asked(c.Prediction)},
-		{"web_search_options", c.WebSearchOptions != nil && c.WebSearchOptions.Kind() != 'n'}, // {} asks for a search
-		{"functions", asked(c.Functions)},
-		{"function_call", asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` && string(c.FunctionCall) != `"auto"`},
+		{"audio", turns.Asked(c.Audio) && slices.Contains(c.Modalities, "audio")},
+		{"prediction", turns.Asked(c.Prediction)},
+		{"web_search_options", e.searches() && !e.can.GetWebSearch()},
+		{"functions", turns.Asked(c.Functions)},
+		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` && string(c.FunctionCall) != `"auto"`},
 		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
 	} {
-		if p.refused {
-			if err := e.unsupported(p.name); err != nil {
-				return err
-			}
+		if !p.refused {
+			continue
+		}
+		if err := e.unsupported(p.name); err != nil {
+			return err
 		}
 	}
 	return e.serviceTier()
 }
 
+// user sets the one identifier of the user that there is room for: user, or else safety_identifier, or else user_id of
+// metadata, which is where the vendor has it.
 func (e *encoder) user() {
-	id := e.chat.User
-	switch {
-	case id == "":
-		id = e.chat.SafetyIdentifier
-	case e.chat.SafetyIdentifier != "" && e.chat.SafetyIdentifier != id:
+	id := cmp.Or(e.chat.User, e.chat.SafetyIdentifier)
+	if s := e.chat.SafetyIdentifier; s != "" && s != id {
 		e.dropped("safety_identifier")
 	}
-	if id != "" {
-		e.out.Metadata = &metadata{UserID: id}
+	for _, m := range schema.Members(e.chat.Metadata) {
+		if v := gjson.ParseBytes(m.Value); m.Name == "user_id" && (id == "" || id == v.Str) {
+			id = v.Str
+			continue
+		}
+		e.dropped("metadata")
+		break
 	}
+	e.out.UserID = id
 }
 
+// serviceTier maps OpenAI's names. The vendor's auto takes what was committed for priority first, and there is no more to
+// ask for.
 func (e *encoder) serviceTier() error {
 	switch e.chat.ServiceTier {
 	case "":
-	case "auto":
+	case "auto", "priority":
 		e.out.ServiceTier = "auto"
-	case "default":
+	case "default", "standard_only":
 		e.out.ServiceTier = "standard_only"
 	default:
 		return e.unsupported("service_tier")
@@ -94,19 +103,23 @@ func (e *encoder) serviceTier() error {
 	return nil
 }
 
-// ignored notes the members that change nothing of the answer's meaning (seed, metadata, store) or that are not
-// OpenAI's: they are never refused, but the client is told.
-func (e *encoder) ignored() {
+// others passes the vendor's own members on. What then remains changes nothing of the answer's meaning (seed, store) or is
+// nobody's: it is never refused, but the client is told.
+func (e *encoder) others() {
 	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
-		if v.Type == gjson.False || !asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) {
+		if slices.Contains(own, name.Str) && v.Type != gjson.Null {
+			e.out.Own = append(e.out.Own, schema.Member{Name: name.Str, Value: jsontext.Value(v.Raw)})
+			return true
+		}
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || len(e.out.Dropped) >= maxDropped {
 			return true
 		}
 		param := name.Str
-		if identifier(param) != param {
+		if turns.Identifier(param) != param {
 			param = "other" // the names end up in a header
 		}
 		e.dropped(param)
-		return len(e.out.Dropped) < maxDropped
+		return true
 	})
 }
 
@@ -118,7 +131,7 @@ func (e *encoder) sampling() error {
 		temperature = ptr(1.0) // OpenAI's range ends at 2
 	}
 	isDefault := func(p *float64) bool { return p == nil || *p == 1 }
-	if e.can.Sampling == samplingNone || e.thinks() {
+	if e.can.GetSampling() == configv1.Sampling_NEITHER || e.thinks() {
 		// Thinking takes no temperature but 1, and a top_p from 0.95 on.
 		if !isDefault(temperature) {
 			e.dropped("temperature")
@@ -132,7 +145,7 @@ func (e *encoder) sampling() error {
 		e.out.TopK = nil
 		return nil
 	}
-	if e.can.Sampling == samplingOne && temperature != nil && topP != nil {
+	if e.can.GetSampling() == configv1.Sampling_ONE && temperature != nil && topP != nil {
 		switch {
 		case isDefault(topP):
 		case isDefault(e.chat.Temperature):
@@ -146,17 +159,6 @@ func (e *encoder) sampling() error {
 	}
 	e.out.Temperature, e.out.TopP = temperature, topP
 	return nil
-}
-
-// asked reports whether a raw member is more than absent, null or empty.
-func asked(v jsontext.Value) bool {
-	switch v.Kind() {
-	case 'n':
-		return false
-	case '{', '[', '"':
-		return len(bytes.Trim(v, "{}[]\" \t\r\n")) > 0
-	}
-	return len(v) > 0
 }
 
 func ptr[T any](v T) *T { return &v }

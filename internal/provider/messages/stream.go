@@ -3,7 +3,9 @@ package messages
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,6 +34,7 @@ type delta struct {
 	Signature   string      `json:"signature"`
 	StopReason  string      `json:"stop_reason"`
 	StopDetails stopDetails `json:"stop_details"`
+	Citation    citation    `json:"citation"`
 }
 
 // An openBlock is a content block that was started and not yet stopped.
@@ -44,6 +47,8 @@ type openBlock struct {
 	thinking  []byte
 	signature []byte
 	data      string
+	from      int        // of a text, where in the content it begins
+	citations []citation // of a text
 }
 
 // Kinds of blocks beside the vendor's own text, thinking, redacted_thinking and tool_use.
@@ -52,16 +57,19 @@ const (
 	kindIgnored = ""
 )
 
-// A Stream decodes one streamed answer. It implements provider.ChatStream; a vendor that frames events in its own way
+// A Stream decodes one streamed answer. It implements provider.Stream; a vendor that frames events in its own way
 // gives them to Event instead.
 type Stream struct {
 	answer *Answer
 	sse    sse.Decoder
 	event  event // the one that is being read, kept so that none is allocated
 
+	id          string
 	begun, done bool
 	open        []openBlock
-	calls       int // tool calls so far
+	calls       int       // tool calls so far
+	thoughts    []Thought // since the last of them
+	characters  int       // of the content so far
 	usage       usage
 	stop        string
 	details     stopDetails
@@ -73,7 +81,7 @@ type Stream struct {
 }
 
 // Stream returns a decoder for one streamed answer.
-func (a *Answer) Stream() provider.ChatStream { return &Stream{answer: a} }
+func (a *Answer) Stream() provider.Stream { return &Stream{answer: a} }
 
 // Decode takes the next piece of a body of server-sent events.
 func (s *Stream) Decode(piece []byte, w *openai.StreamWriter) error {
@@ -126,7 +134,7 @@ func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
 	case typ == "error":
 		return e.Error.decode(0, nil)
 	case typ == "message_start":
-		s.start(e, w)
+		return s.start(e, w)
 	case !s.begun:
 		return fmt.Errorf("%w: event %s before message_start", provider.ErrNotAnAnswer, typ)
 	case typ == "content_block_start":
@@ -144,11 +152,18 @@ func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
 	return nil
 }
 
-func (s *Stream) start(e *event, w *openai.StreamWriter) {
-	s.begun = true
+// start begins the answer. Proxies in front of the vendor were seen to repeat the event, and to begin another answer where
+// the connection for the first was lost: the two together are none.
+func (s *Stream) start(e *event, w *openai.StreamWriter) error {
+	if s.begun && e.Message.ID != s.id {
+		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
+			Message: "The provider began another answer before the first was complete."}
+	}
+	s.begun, s.id = true, e.Message.ID
 	w.Begin(e.Message.ID)
 	w.Role(0)
 	s.count(e.Message.Usage, w)
+	return nil
 }
 
 // count keeps the usage up to date, so that an answer that is cut off is accounted for with what is known.
@@ -161,7 +176,7 @@ func (s *Stream) startBlock(e *event, w *openai.StreamWriter) {
 	b := openBlock{index: e.Index}
 	switch c := &e.ContentBlock; c.Type {
 	case "text":
-		b.kind = c.Type
+		b.kind, b.from, b.citations = c.Type, s.characters, c.Citations
 		s.text(c.Text, w)
 	case "thinking":
 		b.kind, b.signature = c.Type, []byte(c.Signature)
@@ -179,7 +194,8 @@ func (s *Stream) startBlock(e *event, w *openai.StreamWriter) {
 		}
 		b.call = s.calls
 		s.calls++
-		w.ToolCall(0, b.call, c.ID, s.answer.clientName(c.Name))
+		w.ToolCall(0, b.call, CarryThoughts(c.ID, s.thoughts), s.answer.names.Client(c.Name))
+		s.thoughts = nil
 	}
 	s.open = append(slices.DeleteFunc(s.open, func(o openBlock) bool { return o.index == b.index }), b)
 }
@@ -197,6 +213,8 @@ func (s *Stream) delta(e *event, w *openai.StreamWriter) {
 		s.reason(b, d.Thinking, w)
 	case d.Type == "signature_delta" && b.kind == "thinking":
 		b.signature = append(b.signature, d.Signature...)
+	case d.Type == "citations_delta" && b.kind == "text":
+		b.citations = append(b.citations, d.Citation)
 	case d.Type == "input_json_delta" && d.PartialJSON != "":
 		s.arguments(b, d.PartialJSON, w)
 	}
@@ -214,6 +232,7 @@ func (s *Stream) arguments(b *openBlock, fragment string, w *openai.StreamWriter
 }
 
 func (s *Stream) text(t string, w *openai.StreamWriter) {
+	s.characters += utf8.RuneCountInString(t)
 	switch {
 	case t == "" || s.answered:
 	case s.answer.answerTool != "":
@@ -242,17 +261,21 @@ func (s *Stream) stopBlock(index int, w *openai.StreamWriter) {
 	switch {
 	case (b.kind == "tool_use" || b.kind == kindAnswer) && !b.begun:
 		s.arguments(&b, string(b.input), w)
+	case b.kind == "text" && s.answer.answerTool == "":
+		if annotations := appendAnnotations(nil, b.citations, b.from, s.characters); len(annotations) > 0 {
+			w.Raw(0, "annotations", slices.Concat([]byte("["), annotations, []byte("]")))
+		}
 	case b.kind == "thinking" && len(b.signature) > 0:
-		v := append([]byte(nil), `[{"type":"thinking","thinking":`...)
-		v = openai.AppendString(v, string(b.thinking))
-		v = append(v, `,"signature":`...)
-		v = openai.AppendString(v, string(b.signature))
-		w.Raw(0, "thinking_blocks", append(v, "}]"...))
+		s.thought(Thought{Text: string(b.thinking), Signature: string(b.signature)}, w)
 	case b.kind == "redacted_thinking":
-		v := append([]byte(nil), `[{"type":"redacted_thinking","data":`...)
-		v = openai.AppendString(v, b.data)
-		w.Raw(0, "thinking_blocks", append(v, "}]"...))
+		s.thought(Thought{Redacted: b.data}, w)
 	}
+}
+
+// thought gives the client a block to echo, and keeps it for the call that follows.
+func (s *Stream) thought(t Thought, w *openai.StreamWriter) {
+	s.thoughts = append(s.thoughts, t)
+	w.Raw(0, "thinking_blocks", AppendThoughts(nil, []Thought{t}))
 }
 
 func (s *Stream) finish(w *openai.StreamWriter) {

@@ -1,9 +1,12 @@
 package messages
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 )
@@ -50,56 +53,79 @@ func TestReasoningEffort(t *testing.T) {
 	}
 }
 
-func TestCapabilities(t *testing.T) {
-	for model, want := range map[string]struct {
-		max        int64
-		thinking   string
-		structured bool
-		sampling   string
-	}{
-		"claude-fable-5":                               {128000, thinkingAlways, true, samplingNone},
-		"claude-mythos-preview":                        {128000, thinkingAlways, true, samplingNone},
-		"claude-opus-5":                                {128000, thinkingAdaptive, true, samplingNone},
-		"claude-sonnet-5":                              {128000, thinkingAdaptive, true, samplingNone},
-		"claude-haiku-5-5":                             {128000, thinkingAdaptive, true, samplingNone},
-		"claude-opus-4-8":                              {128000, thinkingAdaptive, true, samplingNone},
-		"claude-opus-4-7":                              {128000, thinkingAdaptive, true, samplingNone},
-		"claude-opus-4-6":                              {128000, thinkingAdaptive, true, samplingOne},
-		"anthropic/claude-opus-4.6":                    {128000, thinkingAdaptive, true, samplingOne},
-		"claude-sonnet-4-6":                            {128000, thinkingAdaptive, true, samplingOne},
-		"claude-haiku-4-5-20251001":                    {64000, thinkingBudget, true, samplingOne},
-		"us.anthropic.claude-sonnet-4-5-20250929-v1:0": {64000, thinkingBudget, true, samplingOne},
-		"claude-opus-4-5":                              {64000, thinkingBudget, true, samplingOne},
-		"claude-opus-4-1-20250805":                     {32000, thinkingBudget, true, samplingOne},
-		"claude-opus-4-20250514":                       {32000, thinkingBudget, false, samplingBoth},
-		"claude-sonnet-4-0":                            {64000, thinkingBudget, false, samplingBoth},
-		"claude-sonnet-4-20250514":                     {64000, thinkingBudget, false, samplingBoth},
-		"claude-3-7-sonnet@20250219":                   {64000, thinkingBudget, false, samplingBoth},
-		"claude-3-5-haiku-20241022":                    {8192, thinkingNone, false, samplingBoth},
-		"claude-3-haiku-20240307":                      {4096, thinkingNone, false, samplingBoth},
-		"kimi-k3":                                      {4096, thinkingBudget, false, samplingBoth},
-	} {
-		t.Run(model, func(t *testing.T) {
-			c := builtIn().find(model)
-			require.Equal(t, want.max, c.MaxOutputTokens)
-			require.Equal(t, want.thinking, c.Thinking)
-			require.Equal(t, want.structured, c.StructuredOutput)
-			require.Equal(t, want.sampling, c.Sampling)
-		})
+func TestPitfall56SignedThinkingThroughAStockClient(t *testing.T) {
+	one, two := Thought{Text: "é < 1", Signature: "s1"}, Thought{Redacted: "r2"}
+	call := func(id string, thoughts ...Thought) string {
+		return `{"id":"` + CarryThoughts(id, thoughts) + `","type":"function","function":{"name":"a","arguments":"{}"}}`
 	}
+	history := func(assistant string) string {
+		return `"tools":[` + toolA + `],"reasoning_effort":"low","messages":[{"role":"user","content":"x"},{"role":"assistant",` + assistant + `},{"role":"tool","tool_call_id":"` + CarryThoughts("1", []Thought{one}) + `","content":"r"}]`
+	}
+	const first, second = `{"type":"thinking","thinking":"é < 1","signature":"s1"}`, `{"type":"redacted_thinking","data":"r2"}`
+	const use1, use2 = `{"type":"tool_use","id":"1","name":"a","input":{}}`, `{"type":"tool_use","id":"2","name":"a","input":{}}`
+	const said = `{"type":"text","text":"c"}`
+	testRules(t, []rule{
+		{name: "it goes back first", members: history(`"content":"c","tool_calls":[` + call("1", one, two) + `]`), path: "messages.1.content", want: `[` + first + `,` + second + `,` + said + `,` + use1 + `]`},
+		{name: "thinking by budget goes on", members: history(`"tool_calls":[` + call("1", one) + `]`), path: "thinking.type", want: `"enabled"`},
+		{name: "the id is the vendor's", members: history(`"tool_calls":[` + call("1", one) + `]`), path: "messages.2.content.0.tool_use_id", want: `"1"`},
+		{name: "what came between two calls stands between them", members: history(`"content":"c","tool_calls":[` + call("1", one) + `,` + call("2", two) + `]`), path: "messages.1.content", want: `[` + first + `,` + said + `,` + use1 + `,` + second + `,` + use2 + `]`},
+		{name: "an echo of the same changes nothing", members: history(`"thinking_blocks":[` + first + `,` + second + `],"tool_calls":[` + call("1", one) + `,` + call("2", two) + `]`), path: "messages.1.content", want: `[` + first + `,` + use1 + `,` + second + `,` + use2 + `]`},
+		{name: "an echo of others wins", members: history(`"thinking_blocks":[` + second + `],"tool_calls":[` + call("1", one) + `]`), path: "messages.1.content", want: `[` + second + `,` + use1 + `]`},
+		{name: "nothing is doubled", members: history(`"tool_calls":[` + call("1", one) + `,` + call("2", one) + `]`), path: "messages.1.content", want: `[` + first + `,` + use1 + `,` + use2 + `]`},
+		{name: "what is not signed is ignored", members: history(`"tool_calls":[` + call("1", Thought{Text: "t"}) + `]`), path: "messages.1.content", want: `[` + use1 + `]`, dropped: []string{"reasoning_effort"}},
+		{name: "what others carry is ignored", members: history(`"tool_calls":[{"id":"` + openai.CarryID("1", []byte(`{"gemini":{"x":1}}`)) + `","type":"function","function":{"name":"a","arguments":"{}"}}]`), path: "messages.1.content", want: `[` + use1 + `]`, dropped: []string{"reasoning_effort"}},
+		{name: "so is what cannot be read", members: history(`"tool_calls":[{"id":"` + openai.CarryID("1", []byte(`{"messages":[{"type":"thinking","sig`)) + `","type":"function","function":{"name":"a","arguments":"{}"}}]`), path: "messages.1.content", want: `[` + use1 + `]`, dropped: []string{"reasoning_effort"}},
+		{name: "a model without thinking gets none", model: oldest, members: strings.Replace(history(`"tool_calls":[`+call("1", one)+`]`), `"reasoning_effort":"low",`, "", 1), path: "messages.1.content", want: `[` + use1 + `]`},
+		{name: "a model that binds it passes over what does not fit", model: "claude-opus-5-5", members: history(`"tool_calls":[` + call("1", one) + `]`), path: "thinking", want: `{"type":"adaptive","display":"summarized","block_binding":{"prefix_mismatch_behavior":"drop_block"}}`},
+		{name: "by a beta", model: "claude-opus-5-5", members: history(`"tool_calls":[` + call("1", one) + `]`), path: "anthropic_beta", want: `["thinking-binding-controls-2026-08-01"]`},
+		{name: "also where no effort is asked for", model: "claude-opus-5-5", members: strings.Replace(history(`"tool_calls":[`+call("1", one)+`]`), `"reasoning_effort":"low",`, "", 1), path: "thinking.block_binding.prefix_mismatch_behavior", want: `"drop_block"`},
+		{name: "unless thinking is off", model: "claude-haiku-5-5", members: strings.Replace(history(`"tool_calls":[`+call("1", one)+`]`), `"low"`, `"none"`, 1), path: "messages.1.content", want: `[` + use1 + `]`},
+		{name: "or the client says how", model: "claude-opus-5-5", members: strings.Replace(history(`"tool_calls":[`+call("1", one)+`]`), `"reasoning_effort":"low"`, `"thinking":{"type":"adaptive"}`, 1), path: "thinking", want: `{"type":"adaptive"}`},
+		{name: "without thoughts there is nothing to pass over", model: "claude-opus-5-5", members: history(`"tool_calls":[` + call("1") + `]`), path: "thinking", want: `{"type":"adaptive","display":"summarized"}`},
+	})
 }
 
-func TestCapabilitiesThatAreWrongAreRefused(t *testing.T) {
-	for data, message := range map[string]string{
-		`models: []`: "last pattern must be empty",
-		`models: [{pattern: x, max_output_tokens: 1, thinking: none, sampling: both}]`:    "last pattern must be empty",
-		`models: [{pattern: "(", max_output_tokens: 1, thinking: none, sampling: both}]`:  "error parsing regexp",
-		`models: [{pattern: "", thinking: none, sampling: both}]`:                         "max_output_tokens is missing",
-		`models: [{pattern: "", max_output_tokens: 1, thinking: some, sampling: both}]`:   `thinking "some" is unknown`,
-		`models: [{pattern: "", max_output_tokens: 1, thinking: none, sampling: little}]`: `sampling "little" is unknown`,
-		`colours: 1`: "unknown field",
-	} {
-		_, err := parseCapabilities([]byte(data))
-		require.ErrorContains(t, err, message)
+// What an answer carries must come back in the next request as it was, whole or streamed.
+func TestPitfall56ThinkingSurvivesTheRoundTrip(t *testing.T) {
+	const blocks = `[{"type":"thinking","thinking":"a\nb","signature":"s1=="},{"type":"text","text":"c"},{"type":"tool_use","id":"t1","name":"a","input":{}},` +
+		`{"type":"redacted_thinking","data":"r2"},{"type":"thinking","thinking":"","signature":"s3"},{"type":"tool_use","id":"t2","name":"a","input":{"x":1}}]`
+	events := []string{started}
+	for i, b := range gjson.Parse(blocks).Array() {
+		begun, delta := b.Raw, ""
+		switch b.Get("type").Str {
+		case "thinking":
+			begun = `{"type":"thinking","thinking":"","signature":""}`
+			delta = fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"thinking_delta","thinking":%s}}`+"\n\ndata:"+`{"type":"content_block_delta","index":%d,"delta":{"type":"signature_delta","signature":%s}}`, i, b.Get("thinking").Raw, i, b.Get("signature").Raw)
+		}
+		events = append(events, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, begun))
+		if delta != "" {
+			events = append(events, delta)
+		}
+		events = append(events, fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, i))
+	}
+	deltas, _, err := stream(t, &Answer{}, append(events, `{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`, stopped)...)
+	require.NoError(t, err)
+	var streamed []string
+	for line := range strings.Lines(deltas) {
+		if id := gjson.Get(line, "tool_calls.0.id").Str; id != "" {
+			streamed = append(streamed, id)
+		}
+	}
+	whole, _, err := (&Answer{}).Decode([]byte(`{"type":"message","id":"m","content":`+blocks+`,"stop_reason":"tool_use"}`), "m", 1)
+	require.NoError(t, err)
+	var unary []string
+	for _, id := range gjson.GetBytes(whole, "choices.0.message.tool_calls.#.id").Array() {
+		unary = append(unary, id.Str)
+	}
+	for name, ids := range map[string][]string{"streamed": streamed, "whole": unary} {
+		t.Run(name, func(t *testing.T) {
+			require.Len(t, ids, 2)
+			got, _, _, err := encode(t, middle, fmt.Sprintf(`"tools":[%s],"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"c","tool_calls":[
+				{"id":%q,"type":"function","function":{"name":"a","arguments":"{}"}},{"id":%q,"type":"function","function":{"name":"a","arguments":"{\"x\":1}"}}]},
+				{"role":"tool","tool_call_id":%q,"content":"r"},{"role":"tool","tool_call_id":%q,"content":"s"}]`, toolA, ids[0], ids[1], ids[0], ids[1]), false)
+			require.NoError(t, err)
+			require.Equal(t, blocks, got.Get("messages.1.content").Raw)
+			require.Equal(t, `["t1","t2"]`, got.Get("messages.2.content.#.tool_use_id").Raw)
+		})
 	}
 }

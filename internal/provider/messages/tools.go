@@ -3,10 +3,14 @@ package messages
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // maxStrictTools is how many strict tools the vendor takes in one request.
@@ -18,34 +22,75 @@ const anyObject = `{"type":"object"}`
 // tools translates the tools and the choice among them.
 func (e *encoder) tools() error {
 	strict := 0
+	var raw []jsontext.Value // read where it is needed
 	for i := range e.chat.Tools {
 		t := &e.chat.Tools[i]
-		if t.Type != "function" {
-			if err := e.toolType(t.Type, i); err != nil {
+		if t.Type == "function" {
+			out, err := e.tool(t, i, &strict)
+			if err != nil {
 				return err
 			}
+			e.out.Tools = append(e.out.Tools, out)
 			continue
 		}
-		out, err := e.tool(t, i, &strict)
-		if err != nil {
+		if raw == nil {
+			raw = schema.Elements(e.body.Get("tools"))
+		}
+		if err := e.otherTool(t.Type, i, raw[i]); err != nil {
 			return err
 		}
-		e.out.Tools = append(e.out.Tools, out)
 	}
-	if len(e.out.Tools) == 0 {
+	none := len(e.out.Tools) == 0
+	if none {
+		for _, name := range e.names.Used() {
+			e.out.Tools = append(e.out.Tools, tool{name: name, inputSchema: jsontext.Value(anyObject)})
+		}
+	}
+	if e.searches() && e.can.GetWebSearch() {
+		if e.hasTool(searchName) {
+			return badValue("web_search_options", "The provider '%s' searches the web with a tool of the name '%s'. Give your own tool another name.", e.vendor, searchName)
+		}
+		e.out.Tools = append(e.out.Tools, tool{name: searchName, own: searchTool(e.chat.WebSearchOptions)})
+		none = false
+	}
+	if none {
 		return e.withoutTools()
 	}
 	return e.choice()
 }
 
-// toolType refuses a tool that is not a function, or notes that it was dropped.
-func (e *encoder) toolType(typ string, i int) error {
+// otherTool passes a tool of the vendor's own, whose types have a date in them, and refuses any other that is not a
+// function, or notes that it was dropped.
+func (e *encoder) otherTool(typ string, i int, raw jsontext.Value) error {
 	param := fmt.Sprintf("tools[%d]", i)
-	if e.drop {
+	switch at := strings.LastIndexByte(typ, '_'); {
+	case typ == "mcp_toolset", at > 0 && len(typ)-at == len("_20250305") && strings.Trim(typ[at+1:], "0123456789") == "":
+		e.out.Tools = append(e.out.Tools, tool{name: gjson.GetBytes(raw, "name").Str, own: raw})
+		return nil
+	case e.drop:
 		e.dropped(param)
 		return nil
 	}
 	return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.vendor)
+}
+
+// searchName is the only name that the vendor's tool for searching may have.
+const searchName = "web_search"
+
+// searchTool returns the vendor's tool for OpenAI's web_search_options. How much of the web is read is said by the number of
+// searches.
+func searchTool(options jsontext.Value) jsontext.Value {
+	ms := []schema.Member{{Name: "type", Value: jsontext.Value(`"web_search_20250305"`)}, {Name: "name", Value: jsontext.Value(`"` + searchName + `"`)}}
+	uses := map[string]string{"low": "1", "medium": "5", "high": "10"}
+	if n := uses[gjson.GetBytes(options, "search_context_size").Str]; n != "" {
+		ms = append(ms, schema.Member{Name: "max_uses", Value: jsontext.Value(n)})
+	}
+	if place := schema.Members(jsontext.Value(gjson.GetBytes(options, "user_location.approximate").Raw)); len(place) > 0 {
+		place = slices.DeleteFunc(place, func(m schema.Member) bool { return m.Name == "type" || m.Value.Kind() == 'n' })
+		place = append([]schema.Member{{Name: "type", Value: jsontext.Value(`"approximate"`)}}, place...)
+		ms = append(ms, schema.Member{Name: "user_location", Value: schema.AppendObject(nil, place)})
+	}
+	return schema.AppendObject(nil, ms)
 }
 
 func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
@@ -54,19 +99,22 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 	if f.Name == "" {
 		return tool{}, openai.BadRequest(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
 	}
-	if asked(f.Parameters) && f.Parameters.Kind() != '{' {
+	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
 		return tool{}, openai.BadRequest(param+".parameters", "invalid_type", "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
-	out := tool{Name: e.names.sent(f.Name), Description: f.Description, CacheControl: t.CacheControl}
-	schema, also := objectSchema(f.Parameters)
+	out := tool{name: e.names.Sent(f.Name), description: f.Description, cacheControl: t.CacheControl}
+	input, also := schema.Object(f.Parameters)
 	if also != "" {
-		out.Description += "\n\nThe arguments must also match this JSON Schema: " + also
+		out.description += "\n\nThe arguments must also match this JSON Schema: " + also
 	}
-	out.InputSchema = schema
+	out.inputSchema = input
 	if f.Strict != nil && *f.Strict {
-		narrow, ok := narrowSchema(schema)
-		if ok && also == "" && e.can.StructuredOutput && *strict < maxStrictTools {
-			out.InputSchema, out.Strict = narrow, true
+		closed, ok := jsontext.Value(nil), false
+		if also == "" && e.can.GetStructuredOutput() && *strict < maxStrictTools {
+			closed, ok = schema.Closed(input)
+		}
+		if ok {
+			out.inputSchema, out.strict = closed, true
 			*strict++
 		} else {
 			e.dropped(param + ".strict")
@@ -75,17 +123,14 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 	return out, nil
 }
 
-// withoutTools deals with a request that has none. A conversation with calls in it needs definitions even so, of which
-// the model may use none.
+// withoutTools deals with a request that has none. A conversation with calls in it has definitions even so, which the
+// vendor demands, but the model may use none.
 func (e *encoder) withoutTools() error {
 	if c := e.chat.ToolChoice; c != nil && c.Mode != "none" && c.Mode != "auto" {
 		return openai.BadRequest("tool_choice", "invalid_value", "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 	}
-	for _, name := range e.names.used {
-		e.out.Tools = append(e.out.Tools, tool{Name: name, InputSchema: jsontext.Value(anyObject)})
-	}
 	if len(e.out.Tools) > 0 {
-		e.out.ToolChoice = &toolChoice{Type: "none"}
+		e.out.ToolChoice = &toolChoice{kind: "none"}
 	}
 	return nil
 }
@@ -99,14 +144,14 @@ func (e *encoder) choice() error {
 	out := &toolChoice{}
 	switch c.Mode {
 	case "none":
-		out.Type = "none"
+		out.kind = "none"
 	case "", "auto":
-		out.Type = "auto"
+		out.kind = "auto"
 	case "required":
-		out.Type = "any"
+		out.kind = "any"
 	case "function":
-		out.Type, out.Name = "tool", e.names.sent(c.Name)
-		if !e.hasTool(out.Name) {
+		out.kind, out.name = "tool", e.names.Sent(c.Name)
+		if !e.hasTool(out.name) {
 			return openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)
 		}
 	default:
@@ -117,16 +162,16 @@ func (e *encoder) choice() error {
 			return err
 		}
 	}
-	if out.forces() && e.can.NoForcedTools {
+	if out.forces() && !able(e.can.ForcedTools) {
 		if err := e.unsupported("tool_choice"); err != nil {
 			return err
 		}
-		out = &toolChoice{Type: "auto"}
+		out = &toolChoice{kind: "auto"}
 	}
-	if p := e.chat.ParallelToolCalls; p != nil && !*p && out.Type != "none" {
-		out.DisableParallel = true
+	if p := e.chat.ParallelToolCalls; p != nil && !*p && out.kind != "none" {
+		out.disableParallel = true
 	}
-	if e.chat.ToolChoice != nil || out.DisableParallel { // auto is the vendor's default too
+	if e.chat.ToolChoice != nil || out.disableParallel { // auto is the vendor's default too
 		e.out.ToolChoice = out
 	}
 	return nil
@@ -136,9 +181,9 @@ func (e *encoder) choice() error {
 func (e *encoder) allow(names []string) error {
 	allowed := map[string]bool{}
 	for _, n := range names {
-		allowed[identifier(n)] = true
+		allowed[turns.Identifier(n)] = true
 	}
-	kept := slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !allowed[t.Name] })
+	kept := slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !allowed[t.name] })
 	if len(kept) == 0 {
 		return openai.BadRequest("tool_choice", "invalid_value", "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
@@ -147,5 +192,10 @@ func (e *encoder) allow(names []string) error {
 }
 
 func (e *encoder) hasTool(name string) bool {
-	return slices.ContainsFunc(e.out.Tools, func(t tool) bool { return t.Name == name })
+	return slices.ContainsFunc(e.out.Tools, func(t tool) bool { return t.name == name })
+}
+
+// searches reports whether the client asks for a web search; {} does.
+func (e *encoder) searches() bool {
+	return len(e.chat.WebSearchOptions) > 0 && e.chat.WebSearchOptions.Kind() != 'n'
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 func TestPitfall49ToolsAreSynthesisedForCallsInTheHistory(t *testing.T) {
@@ -57,29 +58,42 @@ func TestPitfall50ToolChoice(t *testing.T) {
 	})
 }
 
-func TestPitfall51NamesAreValidDistinctAndReversible(t *testing.T) {
-	long := strings.Repeat("x", 80)
-	seen := map[string]string{}
-	for _, name := range []string{"a", "a.b", "a/b", "a_b", "", "żółć", long, long + "1", strings.Repeat("x", 64)} {
-		sent := identifier(name)
-		require.Regexp(t, `^[a-zA-Z0-9_-]{1,64}$`, sent)
-		require.Equal(t, sent, identifier(name))
-		require.Empty(t, seen[sent], "%q and %q are sent as the same", seen[sent], name)
-		seen[sent] = name + "."
-	}
-	require.Equal(t, "a-_9", identifier("a-_9"))
+func TestPitfall51NamesAreRenamedAndNamedBack(t *testing.T) {
 	_, _, answer, err := encode(t, middle, `"tools":[{"type":"function","function":{"name":"a.b"}},{"type":"function","function":{"name":"c"}}]`, false)
 	require.NoError(t, err)
-	require.Equal(t, "a.b", answer.clientName(identifier("a.b")))
-	require.Equal(t, "c", answer.clientName("c"))
+	require.Equal(t, "a.b", answer.names.Client(turns.Identifier("a.b")))
+	require.Equal(t, "c", answer.names.Client("c"))
 }
 
-func TestPitfall63OtherToolTypesAreRefused(t *testing.T) {
-	_, _, _, err := encode(t, middle, `"tools":[`+toolA+`,{"type":"web_search_20250305","name":"web_search"}]`, false)
-	e, ok := errors.AsType[*openai.Error](err)
-	require.True(t, ok)
-	require.Equal(t, "unsupported_value", e.Code)
-	require.Equal(t, "tools[1].type", e.Param)
+func TestPitfall63OtherToolTypes(t *testing.T) {
+	const own = `{"type":"web_search_20250305","name":"web_search","max_uses":2}`
+	testRules(t, []rule{
+		{name: "the vendor's own pass as they are", members: `"tools":[` + toolA + `,` + own + `]`, path: "tools.1", want: own},
+		{name: "and alone", members: `"tools":[{"type":"mcp_toolset","mcp_server_name":"x"}],"mcp_servers":[{"type":"url","name":"x","url":"https://e.example/"}]`, path: "tools", want: `[{"type":"mcp_toolset","mcp_server_name":"x"}]`},
+		{name: "with the members that belong to them", members: `"tools":[{"type":"mcp_toolset","mcp_server_name":"x"}],"mcp_servers":[{"type":"url","name":"x","url":"https://e.example/"}]`, path: "mcp_servers.0.name", want: `"x"`},
+	})
+	for _, typ := range []string{"custom", "web_search", "file_search", "web_search_2025", "20250305", "_20250305"} {
+		_, _, _, err := encode(t, middle, `"tools":[`+toolA+`,{"type":"`+typ+`","custom":{"name":"c"}}]`, false)
+		e, ok := errors.AsType[*openai.Error](err)
+		require.True(t, ok, typ)
+		require.Equal(t, "unsupported_value", e.Code)
+		require.Equal(t, "tools[1].type", e.Param)
+		_, out, _, err := encode(t, middle, `"tools":[`+toolA+`,{"type":"`+typ+`","custom":{"name":"c"}}]`, true)
+		require.NoError(t, err)
+		require.Equal(t, []string{"tools[1]"}, out.Dropped)
+	}
+}
+
+func TestWebSearch(t *testing.T) {
+	testRules(t, []rule{
+		{name: "nothing said", members: `"web_search_options":{}`, path: "tools", want: `[{"type":"web_search_20250305","name":"web_search"}]`},
+		{name: "not asked for", members: `"web_search_options":null`, path: "tools"},
+		{name: "how much and where", members: `"web_search_options":{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"country":"GB","city":"London","region":null}}}`, path: "tools.0", want: `{"type":"web_search_20250305","name":"web_search","max_uses":1,"user_location":{"type":"approximate","country":"GB","city":"London"}}`},
+		{name: "beside the client's tools", members: `"web_search_options":{},"tools":[` + toolA + `],"tool_choice":"auto"`, path: "tools.#.name", want: `["a","web_search"]`},
+		{name: "in a conversation with calls", members: `"web_search_options":{},"messages":[{"role":"assistant","tool_calls":[` + callA1 + `]}]`, path: "tools.#.name", want: `["a","web_search"]`},
+	})
+	_, _, _, err := encode(t, middle, `"web_search_options":{},"tools":[{"type":"function","function":{"name":"web_search"}}]`, true)
+	require.ErrorContains(t, err, "Give your own tool another name")
 }
 
 func TestToolSchemas(t *testing.T) {
@@ -103,35 +117,6 @@ func TestToolSchemas(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Get("tools.#(strict==true)#").Array(), 20)
 	require.Equal(t, []string{"tools[20].function.strict", "tools[21].function.strict"}, out.Dropped)
-}
-
-func TestNarrowSchema(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"type":"object"}`: `{"type":"object","additionalProperties":false}`,
-		`{"$schema":"x","type":"object","additionalProperties":false,"required":["a"]}`:                                                                 `{"type":"object","required":["a"],"additionalProperties":false}`,
-		`{"type":"object","properties":{"a":{"type":["object","null"],"properties":{}}}}`:                                                               `{"type":"object","properties":{"a":{"type":["object","null"],"properties":{},"additionalProperties":false}},"additionalProperties":false}`,
-		`{"type":"object","properties":{"a":{"type":"array","minItems":1,"maxItems":9,"items":{"type":"string","format":"date","pattern":"x"}}}}`:       `{"type":"object","properties":{"a":{"type":"array","minItems":1,"items":{"type":"string","format":"date","description":"{\"pattern\":\"x\"}"},"description":"{\"maxItems\":9}"}},"additionalProperties":false}`,
-		`{"type":"object","properties":{"a":{"type":"string","description":"d","maxLength":3}},"$defs":{"x":{"oneOf":[{"type":"null"},{"$ref":"#"}]}}}`: `{"type":"object","properties":{"a":{"type":"string","description":"d\n\n{\"maxLength\":3}"}},"$defs":{"x":{"anyOf":[{"type":"null"},{"$ref":"#"}]}},"additionalProperties":false}`,
-		`{"type":"array"}`:              ``,
-		`{"anyOf":[{"type":"object"}]}`: ``,
-		`{"type":"object","properties":{"a":{"type":"object","additionalProperties":{}}}}`:          ``,
-		`{"type":"object","properties":{"a":{"anyOf":[{"type":"object","patternProperties":{}}]}}}`: ``,
-	} {
-		got, ok := narrowSchema([]byte(in))
-		require.Equal(t, want != "", ok, in)
-		require.Equal(t, want, string(got))
-	}
-}
-
-func TestSchemasBeyondMeasureAreNotNarrowed(t *testing.T) {
-	nested := `{"type":"object"}`
-	for range 40 {
-		nested = `{"type":"object","properties":{"a":` + nested + `}}`
-	}
-	_, ok := narrowSchema([]byte(nested))
-	require.False(t, ok, "too deep")
-	_, ok = narrowSchema([]byte(`{"type":"object","title":"` + strings.Repeat("x", maxSchema) + `"}`))
-	require.False(t, ok, "too long")
 }
 
 func TestStructuredOutput(t *testing.T) {

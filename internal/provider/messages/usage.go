@@ -11,6 +11,7 @@ type usage struct {
 	OutputTokensDetails      struct {
 		ThinkingTokens int64 `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
+	ServiceTier string `json:"service_tier"`
 }
 
 // merge takes in a later count. Every count is of the whole answer so far, and one that is 0 says nothing.

@@ -7,23 +7,24 @@ package openai
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
-	"github.com/modelgate/modelgate/internal/secret"
 )
 
 // Provider returns the provider. It is safe for concurrent use.
 func Provider() provider.Provider {
+	d := openaicompat.Dialect{Vendor: "openai", AsReceived: true}
 	return provider.Provider{
 		Name:              "openai",
 		DefaultEndpoint:   "https://api.openai.com/v1",
 		CredentialEnv:     "OPENAI_API_KEY",
 		CredentialHeaders: []string{"authorization", "openai-organization", "openai-project"},
-		Sign:              sign,
-		Chat:              openaicompat.New(openaicompat.Dialect{Models: models()}),
-	}
-}
-
-func sign(r *provider.Request, credential secret.Value) {
-	if !credential.IsZero() {
-		r.Header.Set("Authorization", "Bearer "+credential.Reveal())
+		Sign:              openaicompat.Bearer,
+		DecodeError:       openaicompat.DecodeError,
+		Chat:              openaicompat.New(d),
+		Completion:        openaicompat.NewCompletion(d),
+		Embedding:         openaicompat.NewEmbedding(d),
+		Native: []string{
+			"/responses", "/moderations", "/images/generations", "/images/edits", "/images/variations",
+			"/audio/speech", "/audio/transcriptions", "/audio/translations",
+		},
 	}
 }

@@ -15,3 +15,5 @@ func TestRecordedTraffic(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkCodec(b *testing.B) { providertest.Bench(b, Provider()) }

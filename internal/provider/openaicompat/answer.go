@@ -10,118 +10,105 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// answer implements provider.ChatAnswer.
-type answer struct {
-	dialect *Dialect
-	choices int // how many the client asked for
+// A shape is how answers of an operation name themselves.
+type shape struct {
+	id     string // prefix of ids that the vendor did not give
+	whole  string // JSON: object of a whole answer
+	chunk  string // JSON: object of a chunk
+	legacy bool   // choices have text, not messages
 }
 
-// Decode implements provider.ChatAnswer. White space before the object is dropped: DeepSeek keeps connections alive with it.
+var (
+	chatShape       = shape{id: "chatcmpl-", whole: `"chat.completion"`, chunk: `"chat.completion.chunk"`}
+	completionShape = shape{id: "cmpl-", whole: `"text_completion"`, chunk: `"text_completion"`, legacy: true}
+)
+
+// answer implements provider.Answer for chat and legacy completions.
+type answer struct {
+	dialect    *Dialect
+	shape      *shape
+	choices    int  // how many the client asked for
+	asReceived bool // nothing is corrected
+	renamed    bool // the client knows the model by another name than the provider does
+	forced     bool // the gateway asked for usage, not the client
+}
+
+// Decode implements provider.Answer. White space before the object is no part of it: DeepSeek and OpenRouter keep
+// connections alive with it.
 func (a *answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
-	body = bytes.TrimSpace(body)
-	m, ok := scan(body)
-	if !ok {
-		if v := readError(body); v.message != "" {
-			return nil, openai.Usage{}, inBand(body)
-		}
-		return nil, openai.Usage{}, fmt.Errorf("%w: the body is not a JSON object", provider.ErrNotAnAnswer)
+	object := bytes.TrimSpace(body)
+	m, err := a.scan(object)
+	if err != nil {
+		return nil, openai.Usage{}, err
 	}
-	if isError(body, m) {
-		return nil, openai.Usage{}, inBand(body)
-	}
-	var p patch
-	p.reset(body)
-	switch list := m.choices.value(body); {
-	case len(list) > 0 && list[0] == '[':
-		a.correct(&p, m.choices)
-	case string(list) == "null":
-		p.add(edit{from: m.choices.start, to: m.choices.end, value: "[]"})
-	default:
+	list := m.choices.value(object)
+	if kind := kindOf(list); kind != '[' && kind != 'n' {
 		return nil, openai.Usage{}, fmt.Errorf("%w: the body has no choices", provider.ErrNotAnAnswer)
 	}
-	p.set(m.model, m.end, `,"model":`, quote(model))
-	for _, member := range []struct {
-		at                span
-		name, unlessItHas string
-	}{
-		{m.id, `,"id":`, quote(newID())}, {m.object, `,"object":`, `"chat.completion"`}, {m.created, `,"created":`, strconv.FormatInt(created, 10)},
-	} {
-		if !member.at.found() {
-			p.set(member.at, m.end, member.name, member.unlessItHas)
-		}
+	usage := readUsage(usageOf(object, m))
+	if a.asReceived {
+		return a.rename(body, object, m, model), usage, nil
 	}
-	var usage openai.Usage
-	if m.usage.found() {
-		usage = readUsage(m.usage.value(body))
-	}
-	if len(p.edits) > 0 {
-		body = p.appendTo(make([]byte, 0, len(body)+len(model)+16))
-	}
-	return body, usage, nil
+	n := normaliser{answer: a, data: object, members: m}
+	out, err := n.appendAnswer(make([]byte, 0, len(object)+len(object)/8+256), model, created)
+	return out, usage, err
 }
 
-// correct adds what vendors leave out of choices, and replaces the finish reasons that clients do not know.
-func (a *answer) correct(p *patch, list span) {
-	walkArray(p.data[:list.end], list.start, func(start, end int) {
-		if p.data[start] == '{' {
-			walk(p.data[:end], start, func(name, nameEnd, start, end int) {
-				switch string(p.data[name:nameEnd]) {
-				case `"message"`:
-					a.correctMessage(p, start, end)
-				case `"finish_reason"`:
-					a.dialect.correctReason(p, span{start: start, end: end})
-				}
-			})
-		}
-	})
+// rename gives a body as it came but for the name of the model, where the client knows it by another.
+func (a *answer) rename(body, object []byte, m members, model string) []byte {
+	if !a.renamed || !m.model.found() {
+		return body
+	}
+	lead := len(body) - len(bytes.TrimLeft(body, " \t\r\n"))
+	at := span{start: lead + m.model.start, end: lead + m.model.end}
+	out := make([]byte, 0, len(body)+len(model))
+	out = append(out, body[:at.start]...)
+	out = openai.AppendString(out, model)
+	return append(out, body[at.end:]...)
 }
 
-// correctMessage gives a message content, which clients index.
-func (a *answer) correctMessage(p *patch, start, end int) {
-	if p.data[start] != '{' {
-		return
-	}
-	empty, has := true, false
-	walk(p.data[:end], start, func(name, nameEnd, _, _ int) {
-		empty, has = false, has || string(p.data[name:nameEnd]) == `"content"`
-	})
+// scan finds the members of an answer. What is none, or says that something failed, is an error.
+func (a *answer) scan(object []byte) (members, error) {
+	m, ok := scan(object)
 	switch {
-	case has:
-	case empty:
-		p.add(edit{from: start + 1, to: start + 1, value: `"content":null`})
-	default:
-		p.add(edit{from: start + 1, to: start + 1, value: `"content":null,`})
+	case ok && a.isError(object, m), !ok && a.dialect.readError(object).message != "":
+		return m, a.dialect.inBand(object)
+	case !ok:
+		return m, fmt.Errorf("%w: the body is not a JSON object", provider.ErrNotAnAnswer)
 	}
+	return m, nil
 }
 
-// correctReason makes a finish reason one that clients know, and reports whether there is one.
-func (d *Dialect) correctReason(p *patch, at span) bool {
-	value := at.value(p.data)
-	if value[0] != '"' {
-		return false
-	}
-	reason := string(value[1 : len(value)-1])
-	if known := d.finishReason(reason); known != reason {
-		p.add(edit{from: at.start, to: at.end, value: `"` + known + `"`})
-	}
-	return true
-}
-
-// Stream implements provider.ChatAnswer.
-func (a *answer) Stream() provider.ChatStream {
-	return &stream{dialect: a.dialect, choices: choiceStates{wanted: a.choices}}
-}
-
-// isError reports whether an object says that something failed: as OpenAI does, or as vLLM once did.
-func isError(data []byte, m members) bool {
+// isError reports whether an object says that something failed: as OpenAI does, as vLLM once did, or as FastAPI does.
+func (a *answer) isError(data []byte, m members) bool {
 	switch string(m.fault.value(data)) {
-	case "", "null", "false", `""`:
-		return string(m.object.value(data)) == `"error"`
+	case "", "null", "false", `""`, "{}":
+		return string(m.object.value(data)) == `"error"` || !m.choices.found() && !m.usage.found() && !m.data.found() && a.dialect.readError(data).message != ""
 	}
 	return true
 }
+
+// Stream implements provider.Answer.
+func (a *answer) Stream() provider.Stream { return &stream{answer: a} }
 
 // newID is for vendors that name their answers nothing.
-func newID() string { return "chatcmpl-" + rand.Text() }
+func newID(prefix string) string { return prefix + rand.Text() }
 
 func quote(s string) string { return string(openai.AppendString(nil, s)) }
+
+// kindOf returns the first byte of a JSON value, which tells its kind, or 0 where there is none.
+func kindOf(value []byte) byte {
+	if len(value) == 0 {
+		return 0
+	}
+	return value[0]
+}
+
+// isText reports whether a JSON value is a string that is not empty.
+func isText(value []byte) bool { return kindOf(value) == '"' && len(value) > 2 }
+
+// isInteger reports whether a JSON value is an integer above 0.
+func isInteger(value []byte) bool {
+	n, err := strconv.ParseInt(string(value), 10, 64)
+	return err == nil && n > 0
+}

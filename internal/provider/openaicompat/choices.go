@@ -1,121 +1,114 @@
 package openaicompat
 
-import (
-	"bytes"
-	"strconv"
-)
+import "strconv"
 
-// maxChoices is the most choices that a request can ask for.
-const maxChoices = 128
+// maxChoices is the most choices that are followed: OpenAI gives at most 128, and legacy completions have them for each
+// prompt.
+const maxChoices = 4096
 
-// choiceStates follows the choices of a stream, so that each begins with one role, also where the vendor repeats or forgets
-// it, and has no more than one finish reason.
-type choiceStates struct {
-	wanted int // by the client
-	states []choiceState
+// choiceStates follows the choices of a stream.
+type choiceStates []choiceState
+
+type choiceState struct {
+	started  bool
+	released bool       // its end has been written
+	reason   string     // its finish reason; empty where it has none yet
+	calls    callStates // that it made
+	carried  *carrier   // what its first call must bring back; nil where that is nothing
+	held     []byte     // the chunk that ends it, up to its finish reason, where the vendor gave one
+	rest     []byte     // what comes after that
 }
 
-type choiceState struct{ started, finished bool }
+func (c *choiceState) finished() bool { return c.reason != "" }
 
-func (c *choiceStates) anyStarted() bool {
-	for _, s := range c.states {
-		if s.started {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *choiceStates) allFinished() bool {
-	for _, s := range c.states {
-		if !s.finished {
+func (c choiceStates) allFinished(wanted int) bool {
+	for i := range c {
+		if c[i].reason == "" {
 			return false
 		}
 	}
-	return len(c.states) > 0 && len(c.states) >= c.wanted
+	return len(c) > 0 && len(c) >= wanted
 }
 
 func (c *choiceStates) at(index int) *choiceState {
-	for len(c.states) <= index {
-		c.states = append(c.states, choiceState{})
+	for len(*c) <= index {
+		*c = append(*c, choiceState{})
 	}
-	return &c.states[index]
+	return &(*c)[index]
 }
 
-// rewrite corrects the choices of a chunk. It reports false where nothing of the chunk may be shown: all its choices have
-// finished before.
-func (c *choiceStates) rewrite(p *patch, list span, d *Dialect) bool {
-	if c.nothingToDo(list.value(p.data)) {
-		return true
+// follow notes which choices a chunk that passes as it came has started and finished. Which ones matters only where the
+// vendor has no end mark.
+func (c *choiceStates) follow(list []byte, d *Dialect) {
+	if kindOf(list) != '[' || isEmpty(list) || len(*c) > 0 && !d.NoDone {
+		return
 	}
-	live := false
-	walkArray(p.data[:list.end], list.start, func(start, end int) {
-		if p.data[start] != '{' {
-			return
-		}
-		index, delta, reason := 0.0, span{}, span{}
-		walk(p.data[:end], start, func(name, nameEnd, start, end int) {
-			switch string(p.data[name:nameEnd]) {
-			case `"index"`:
-				index, _ = strconv.ParseFloat(string(p.data[start:end]), 64) // what is no number is the first
-			case `"delta"`:
-				delta = span{start: start, end: end}
-			case `"finish_reason"`:
-				reason = span{start: start, end: end}
+	position := 0
+	eachElement(list, func(data []byte) {
+		choice := readChoice(data)
+		if i := choice.indexOr(position); i >= 0 && i < maxChoices {
+			state := c.at(i)
+			if reason := d.finishReason(choice.reason); reason != "" {
+				state.reason = reason
 			}
-		})
-		if index < 0 || index >= maxChoices {
-			return
 		}
-		state := c.at(int(index))
-		if state.finished {
-			return
-		}
-		live = true
-		if delta.found() {
-			state.role(p, delta)
-		}
-		if reason.found() {
-			state.finish(p, reason, d)
-		}
+		position++
 	})
-	return live
 }
 
-// nothingToDo recognises, without parsing it, a chunk amid the answer to a request for one choice. What looks like a
-// member cannot be text: within a JSON string its quotes would be escaped.
-func (c *choiceStates) nothingToDo(list []byte) bool {
-	return c.wanted == 1 && len(c.states) == 1 && c.states[0] == choiceState{started: true} &&
-		bytes.Contains(list, []byte(`"finish_reason":null`)) && !bytes.Contains(list, []byte(`"role"`))
-}
-
-// role makes a delta have the role where it is the first of its choice, and only there.
-func (s *choiceState) role(p *patch, delta span) {
-	m, ok := scan(delta.value(p.data))
-	if !ok {
-		return
+// appendChoice appends a choice of a chunk up to its finish reason, and reports whether it says anything.
+func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index int) ([]byte, bool) {
+	dst = strconv.AppendInt(append(dst, `{"index":`...), int64(index), 10)
+	beginning := !state.started
+	state.started = true
+	if s.shape.legacy {
+		text := c.textValue()
+		dst = append(append(dst, `,"text":`...), text...)
+		dst = append(dst, `,"logprobs":`...)
+		if c.logprobs == nil {
+			dst = append(dst, "null"...)
+		} else {
+			dst = append(dst, c.logprobs...)
+		}
+		return append(dst, `,"finish_reason":`...), isText(text)
 	}
-	at := delta.start
-	role := m.role.shift(at)
-	switch {
-	case s.started && m.role.found():
-		p.remove(role)
-	case s.started:
-	case m.role.found():
-		p.set(role, 0, "", `"assistant"`)
-	case m.empty:
-		p.add(edit{from: at + 1, to: at + 1, value: `"role":"assistant"`})
-	default:
-		p.add(edit{from: at + 1, to: at + 1, value: `"role":"assistant",`})
+	said := readSaid(c.delta)
+	dst = append(dst, `,"delta":{`...)
+	open := len(dst)
+	if beginning {
+		dst = append(dst, `,"role":"assistant"`...)
 	}
-	s.started = true
-}
-
-// finish notes a finish reason, and makes it one that clients know.
-func (s *choiceState) finish(p *patch, reason span, d *Dialect) {
-	if string(reason.value(p.data)) == `""` {
-		p.add(edit{from: reason.start, to: reason.end, value: "null"})
-		return
+	if said.content != nil && (beginning || !saysNothing(said.content)) {
+		dst = append(append(dst, `,"content":`...), said.content...)
 	}
-	s.finished = d.correctReason(p, reason)
+	if said.refusal != nil {
+		dst = append(append(dst, `,"refusal":`...), said.refusal...)
+	}
+	if said.reasoning != nil {
+		dst = append(append(dst, `,"reasoning_content":`...), said.reasoning...)
+	}
+	if name := s.dialect.Carry; name != "" && !state.calls.made() {
+		if state.carried == nil {
+			state.carried = &carrier{name: name}
+		}
+		state.carried.add(said.member(name))
+	}
+	if said.calls != nil {
+		before := len(dst)
+		dst = append(dst, `,"tool_calls":[`...)
+		written := len(dst)
+		if dst = state.calls.appendDelta(dst, said.calls, callID{s.id, index, 0, state.carried}); len(dst) == written {
+			dst = dst[:before]
+		} else {
+			dst = append(dst, ']')
+		}
+	}
+	s.annotated = s.annotated || said.annotated
+	dst = said.appendOthers(dst)
+	if len(dst) > open { // the comma before the first member
+		dst = append(dst[:open], dst[open+1:]...)
+	}
+	dst = append(dst, `},"logprobs":`...)
+	dst = appendLogprobs(dst, c.logprobs, said.content)
+	return append(dst, `,"finish_reason":`...), said.substance || beginning
 }

@@ -1,6 +1,7 @@
-// Package openaicompat is the chat codec of vendors that speak OpenAI's own dialect. What such a vendor sends and gets
-// passes through byte for byte, members that nobody here has heard of included; only what must change is replaced in
-// place. How a vendor deviates is said by its [Dialect].
+// Package openaicompat is the codec of vendors that speak OpenAI's own dialect, in chat completions, legacy completions and
+// embeddings. Requests pass byte for byte but for what must change. Answers of OpenAI itself do, too; those of other vendors
+// are put right where they depart from what OpenAI's clients rely on, and keep the members that nobody here has heard of.
+// How a vendor deviates is said by its [Dialect].
 //
 // What a newcomer gets wrong: usage is always asked of the vendor, because requests are metered by it, whatever the
 // client asked for. So the stream that comes back is not the one that the client wants: usage is taken out of it, and
@@ -10,110 +11,109 @@ package openaicompat
 import (
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A Dialect says how a vendor's chat completions differ from OpenAI's. Its zero value is OpenAI's dialect without any
-// knowledge of models.
+// A Dialect says how a vendor's API differs from OpenAI's. What a single model needs is in the catalog.
 type Dialect struct {
-	// Path is where chat completions are served, relative to the endpoint's path. Default /chat/completions.
-	Path string
-	// Models says what models need. The first whose pattern matches counts.
-	Models []Model
+	// Vendor is the provider's name, for errors.
+	Vendor string
+	// Locate, where it is not nil, gives the path of an operation, which OpenAI has at path. Both are relative to the
+	// endpoint's.
+	Locate func(path string, t provider.Target) string
+
+	// Unsupported are parameters that the vendor refuses, or ignores in silence. Asked for with a value that is not the
+	// default, they are an error, or dropped where the operator says so; their defaults are left out.
+	Unsupported []string
+	// Rename gives parameters the vendor's own names: max_completion_tokens is often max_tokens.
+	Rename map[string]string
+	// SystemRole says that the vendor knows no role developer: such messages become system messages.
+	SystemRole bool
+	// MessageMembers are the members of messages that a strict vendor takes; nil means any. Others that say nothing, or
+	// that the gateway itself gave with an answer, are left out; the rest is unsupported.
+	MessageMembers []string
+	// Reasoning is the member of a request's messages that holds the reasoning, where it is not reasoning_content. In
+	// answers it is found under any name.
+	Reasoning string
+	// Carry is a member of messages that the vendor must get back with the calls that it came with. It travels in the id of
+	// the first call, for clients that do not echo it.
+	Carry string
+	// NoStreamOptions is set for a vendor that refuses stream_options: it reports usage in every stream.
+	NoStreamOptions bool
+	// Rewrite, where it is not nil, makes further changes to a chat completion request.
+	Rewrite func(r *openai.ChatRequest, t provider.Target, c *Changes) error
+
+	// AsReceived says that answers pass as they came: those of OpenAI itself need no correction.
+	AsReceived bool
 	// NoDone is set for a vendor that ends streams without [DONE]: they are complete once every choice has finished.
 	NoDone bool
-	// FinishReasons maps the vendor's own finish reasons to OpenAI's. Those that neither it nor OpenAI knows become stop.
+	// FinishReasons maps the vendor's own finish reasons to OpenAI's, or to error. Those that nobody knows become stop.
 	FinishReasons map[string]string
+	// Codes gives OpenAI's codes for the vendor's own codes and types of errors. The status is then that of OpenAI's code.
+	Codes map[string]string
+	// FloatsOnly is set for a vendor whose embeddings are numbers, whatever encoding_format says.
+	FloatsOnly bool
 }
 
-// A Model is what the models that a pattern matches need.
-type Model struct {
-	// Pattern is a name, or the beginning of one followed by "*".
-	Pattern string
-	// MaxCompletionTokens says that the model refuses max_tokens and takes max_completion_tokens.
-	MaxCompletionTokens bool
-}
+// New returns the codec of a dialect's chat completions. The dialect must not be modified afterwards.
+func New(d Dialect) provider.ChatCodec { return &chatCodec{d} }
 
-// New returns the codec of a dialect. The dialect must not be modified afterwards.
-func New(d Dialect) provider.ChatCodec {
-	if d.Path == "" {
-		d.Path = "/chat/completions"
-	}
-	return &codec{d}
-}
-
-type codec struct{ dialect Dialect }
-
-// model returns what a model needs.
-func (d *Dialect) model(name string) Model {
-	for _, m := range d.Models {
-		prefix, wild := strings.CutSuffix(m.Pattern, "*")
-		if name == m.Pattern || wild && strings.HasPrefix(name, prefix) {
-			return m
-		}
-	}
-	return Model{}
-}
-
-// finishReason returns OpenAI's finish reason for a vendor's.
-func (d *Dialect) finishReason(reason string) string {
-	if mapped := d.FinishReasons[reason]; mapped != "" {
-		return mapped
-	}
-	switch reason {
-	case "stop", "length", "tool_calls", "content_filter", "function_call":
-		return reason
-	}
-	return "stop"
-}
+type chatCodec struct{ dialect Dialect }
 
 // Encode implements provider.ChatCodec. The body is the client's own where nothing must change.
-func (c *codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.ChatAnswer, error) {
-	var room [4]openai.Edit
-	edits := room[:0]
-	if r.Model != t.Model {
-		edits = append(edits, openai.Edit{Name: "model", Value: openai.AppendString(nil, t.Model)})
+func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	d := &c.dialect
+	changes := newChanges(&r.Object, d, t)
+	changes.model(r.Model)
+	forced := changes.streamOptions(r.Stream, r.IncludeUsage)
+	if err := changes.parameters(); err != nil {
+		return provider.Request{}, nil, err
 	}
-	if r.Stream && !r.IncludeUsage {
-		edits = append(edits, openai.Edit{Name: "stream_options", Value: withUsage(r.Get("stream_options"))})
+	changes.outputLimit()
+	if err := changes.messages(r); err != nil {
+		return provider.Request{}, nil, err
 	}
-	if limit := r.Get("max_tokens"); limit != nil && limit.Kind() != 'n' && c.dialect.model(t.Model).MaxCompletionTokens {
-		edits = append(edits, openai.Edit{Name: "max_tokens"})
-		if preferred := r.Get("max_completion_tokens"); preferred == nil || preferred.Kind() == 'n' {
-			edits = append(edits, openai.Edit{Name: "max_completion_tokens", Value: limit})
+	if d.Rewrite != nil {
+		if err := d.Rewrite(r, t, changes); err != nil {
+			return provider.Request{}, nil, err
 		}
 	}
-	req := provider.Request{Path: c.dialect.Path, Header: http.Header{"Content-Type": {"application/json"}}, Body: r.Body}
-	if len(edits) > 0 {
-		req.Body = r.Edit(edits...)
+	a := d.answer(&chatShape, r.Model, t, forced)
+	a.choices = wanted(r.Get("n"))
+	return changes.request("/chat/completions"), a, nil
+}
+
+// answer returns what reads the answer to a request. Forced says that the gateway asked for usage against the client's
+// wish.
+func (d *Dialect) answer(s *shape, model string, t provider.Target, forced bool) *answer {
+	return &answer{
+		dialect: d, shape: s, choices: 1, forced: forced,
+		asReceived: d.AsReceived || t.Config.GetUntouchedAnswers(), renamed: model != t.Model,
 	}
-	return req, &answer{dialect: &c.dialect, choices: choices(r)}, nil
 }
 
-// DecodeError implements provider.ChatCodec.
-func (c *codec) DecodeError(status int, header http.Header, body []byte) *openai.Error {
-	return decodeError(status, header, body)
+// Bearer signs requests as OpenAI does. A server that needs no credential gets no header: local ones refuse an empty token.
+func Bearer(r *provider.Request, s provider.Signing) error {
+	if !s.Credential.IsZero() {
+		r.Header.Set("Authorization", "Bearer "+s.Credential.Reveal())
+	}
+	return nil
 }
 
-// choices returns how many choices the client wants.
-func choices(r *openai.ChatRequest) int {
-	if n, err := strconv.Atoi(string(r.Get("n"))); err == nil {
+// newRequest returns a request with a JSON body for an operation.
+func (d *Dialect) newRequest(path string, t provider.Target, body []byte, dropped []string) provider.Request {
+	if d.Locate != nil {
+		path = d.Locate(path, t)
+	}
+	return provider.Request{Path: path, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Dropped: dropped}
+}
+
+// wanted reads how many choices a client wants.
+func wanted(n []byte) int {
+	if n, err := strconv.Atoi(string(n)); err == nil {
 		return n
 	}
 	return 1
-}
-
-// withUsage returns the client's stream_options with include_usage set.
-func withUsage(options []byte) []byte {
-	m, ok := scan(options)
-	if !ok || m.empty {
-		return []byte(`{"include_usage":true}`)
-	}
-	var p patch
-	p.reset(options)
-	p.set(m.includeUsage, m.end, `,"include_usage":`, "true")
-	return p.appendTo(nil)
 }

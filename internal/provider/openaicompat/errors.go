@@ -2,8 +2,10 @@ package openaicompat
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,13 +18,15 @@ import (
 // A vendorError is what a vendor's body says of an error.
 type vendorError struct {
 	message, typ, param, code string
-	number                    int // the code where it is a number, else 0
+	number                    int  // the code where it is a number, else 0
+	status                    int  // where the body says it: Groq's does, in streams
+	known                     bool // the code is OpenAI's for one of the vendor's own
 }
 
 // readError reads the shapes in which vendors of the dialect report errors: {"error":{...}} as OpenAI does, the same in
-// an array (Gemini), {"error":"..."} (xAI, Ollama), the members at the top (vLLM, Mistral), or {"detail":"..."} (FastAPI).
+// an array (Gemini), {"error":"..."} (xAI, Ollama), the members at the top (vLLM, Mistral), or {"detail":...} (FastAPI).
 // A body that has none of them leaves everything empty.
-func readError(body []byte) vendorError {
+func (d *Dialect) readError(body []byte) vendorError {
 	var v vendorError
 	if !valid(body) {
 		return v
@@ -38,22 +42,63 @@ func readError(body []byte) vendorError {
 	case e.Type == gjson.String:
 		v.message = e.Str
 	}
-	if m := from.Get("message"); m.Type == gjson.String {
-		v.message = m.Str
-	} else if d := from.Get("detail"); d.Type == gjson.String {
-		v.message = d.Str
+	for _, name := range [...]string{"message", "detail", "error", "msg"} {
+		if v.message == "" {
+			v.message = textOfDetail(from.Get(name))
+		}
 	}
-	v.typ, v.param = stringOf(from.Get("type")), stringOf(from.Get("param"))
+	// OpenRouter says "Provider returned error", and what that was beside it.
+	if raw := from.Get("metadata.raw"); raw.Type == gjson.String && raw.Str != "" && len(raw.Str) < 2000 {
+		v.message += ": " + raw.Str
+	}
+	v.typ, v.param = cmp.Or(stringOf(from.Get("type")), stringOf(root.Get("error_type"))), stringOf(from.Get("param"))
 	switch code := from.Get("code"); code.Type {
 	case gjson.String:
-		v.code = code.Str
+		if !strings.Contains(code.Str, " ") { // xAI has sentences there
+			v.code = code.Str
+		}
 	case gjson.Number:
 		v.code, v.number = code.Raw, int(code.Int())
 	}
 	if n, err := strconv.Atoi(v.code); err == nil {
 		v.number = n
 	}
+	for _, object := range [...]gjson.Result{from, root} {
+		for _, name := range [...]string{"status_code", "http_status_code", "status"} {
+			if n := object.Get(name).Int(); v.status == 0 && n >= 400 && n <= 599 {
+				v.status = int(n)
+			}
+		}
+	}
+	if known := cmp.Or(d.Codes[v.code], d.Codes[v.typ], codes[v.code]); known != "" {
+		v.code, v.number, v.known = known, 0, true
+	}
 	return v
+}
+
+// textOfDetail reads a message: a text, or FastAPI's list of what is wrong, which Mistral also gives as an object's detail.
+func textOfDetail(d gjson.Result) string {
+	switch {
+	case d.Type == gjson.String:
+		return d.Str
+	case d.IsObject():
+		return textOfDetail(d.Get("detail"))
+	case !d.IsArray():
+		return ""
+	}
+	var parts []string
+	for _, e := range d.Array() {
+		var at []string
+		for _, l := range e.Get("loc").Array() {
+			at = append(at, l.String())
+		}
+		if text := e.Get("msg").Str; text != "" && len(at) > 0 {
+			parts = append(parts, strings.Join(at, ".")+": "+text)
+		} else if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 func stringOf(r gjson.Result) string {
@@ -63,75 +108,111 @@ func stringOf(r gjson.Result) string {
 	return ""
 }
 
-// statusOf are the statuses of errors that are told in band, by the code or else the type that goes with them.
-func statusOf(name string) int {
-	switch name {
-	case "invalid_api_key", "authentication_error":
-		return http.StatusUnauthorized
-	case "insufficient_quota", "billing_hard_limit_reached":
-		return http.StatusPaymentRequired
-	case "rate_limit_exceeded", "rate_limit_error", "tokens", "requests":
-		return http.StatusTooManyRequests
-	case "model_not_found":
-		return http.StatusNotFound
-	case "invalid_request_error", "context_length_exceeded", "content_filter":
-		return http.StatusBadRequest
-	case "overloaded", "overloaded_error", "engine_overloaded":
-		return http.StatusServiceUnavailable
-	case "timeout", "timeout_error":
-		return http.StatusGatewayTimeout
-	case "server_error", "internal_error":
-		return http.StatusInternalServerError
-	}
-	return 0
+// codes are vendors' own words for what OpenAI has a code for.
+var codes = map[string]string{
+	"DeploymentNotFound": "model_not_found", // Azure
+	"RateLimitReached":   "rate_limit_exceeded",
+}
+
+// types are those of OpenAI's errors. Others say no more than the status does, in as many ways as there are vendors.
+var types = []string{openai.TypeInvalidRequest, openai.TypeServer, openai.TypeRequests, openai.TypeTokens, openai.TypeInsufficientQuota}
+
+// statuses are those of errors that are told in band, by the code or else the type that goes with them.
+var statuses = map[string]int{
+	"invalid_api_key": 401, "authentication_error": 401, "AuthenticationError": 401, "unauthorized": 401,
+	"insufficient_quota": 402, "billing_hard_limit_reached": 402, "billing_error": 402,
+	"permission_error": 403, "permission_denied": 403, "PermissionDeniedError": 403,
+	"model_not_found": 404, "not_found_error": 404, "NotFoundError": 404,
+	"timeout": 504, "timeout_error": 504,
+	"request_too_large":   413,
+	"rate_limit_exceeded": 429, "rate_limit_error": 429, "rate_limit_reached_error": 429, "RateLimitError": 429, "tokens": 429, "requests": 429,
+	"invalid_request_error": 400, "BadRequestError": 400, "bad_request_error": 400, "validation": 400, "validation_error": 400,
+	"context_length_exceeded": 400, "content_filter": 400, "tool_use_failed": 400, "too_many_prompt_tokens": 400, "exceed_context_size_error": 400,
+	"overloaded": 503, "overloaded_error": 503, "engine_overloaded": 503, "unavailable_error": 503, "service_unavailable": 503,
+	"server_error": 500, "internal_error": 500, "InternalServerError": 500, "internal_server_error": 500, "api_error": 500,
 }
 
 // inBand turns an error that came with status 200 into the client's. Its status is the one that the vendor would have sent:
 // the client of a unary answer gets it, and that of a stream, whose status has gone out, its type and code. Neither is
 // retried: Envoy decides that by the status that came.
-func inBand(body []byte) *openai.Error {
-	v := readError(body)
+func (d *Dialect) inBand(body []byte) *openai.Error {
+	v := d.readError(body)
 	status := http.StatusBadGateway
-	for _, s := range []int{v.number, statusOf(v.code), statusOf(v.typ)} {
+	for _, s := range [...]int{v.status, v.number, statuses[v.code], statuses[v.typ]} {
 		if s >= 400 && s <= 599 {
 			status = s
 			break
 		}
 	}
-	return v.render(status, nil)
+	return v.render(d, status, nil)
 }
 
-func decodeError(status int, header http.Header, body []byte) *openai.Error {
-	return readError(bytes.TrimSpace(body)).render(status, header)
+// DecodeError turns an answer with an error status into the client's error. It implements provider.Provider.DecodeError for
+// a vendor without a Dialect of its own.
+func DecodeError(status int, header http.Header, body []byte) *openai.Error {
+	return Dialect{}.DecodeError(status, header, body)
+}
+
+// DecodeError turns an answer with an error status into the client's error. It implements provider.Provider.DecodeError.
+func (d Dialect) DecodeError(status int, header http.Header, body []byte) *openai.Error {
+	return d.readError(bytes.TrimSpace(body)).render(&d, status, header)
 }
 
 // render makes the client's error: as the vendor told it, but where provider.StatusError draws a line.
-func (v vendorError) render(status int, header http.Header) *openai.Error {
-	switch {
-	case statusOf(v.code) == http.StatusUnauthorized, statusOf(v.typ) == http.StatusUnauthorized, strings.HasPrefix(v.message, "Incorrect API key"):
-		status = http.StatusUnauthorized // whatever the vendor's status is: xAI says 400
-	case status == http.StatusTooManyRequests && (statusOf(v.code) == http.StatusPaymentRequired || statusOf(v.typ) == http.StatusPaymentRequired):
-		status = http.StatusPaymentRequired // no retry helps against an empty account
-	}
+func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.Error {
 	message := withoutKeys(v.message)
 	if strings.TrimSpace(message) == "" {
 		message = fmt.Sprintf("The provider answered with an error (status %d) and did not say more.", status)
 	}
-	e := provider.StatusError(status, header, message)
-	if status == http.StatusUnauthorized {
+	e := provider.StatusError(v.meant(status), header, message)
+	switch {
+	case e.Code == "upstream_auth_failed":
 		return e
+	case e.Code == "insufficient_quota" && v.typ != openai.TypeInsufficientQuota:
+		return e // the status says it, and the vendor's own words say less
 	}
 	e.Param = v.param
-	if v.typ != "" {
-		e.Type, e.Code = v.typ, codeOr(v, e.Code)
-	} else if v.code != "" {
-		e.Code = codeOr(v, e.Code)
+	if v.typ != "" && (d.AsReceived || slices.Contains(types, v.typ)) {
+		e.Type = v.typ
+		if d.AsReceived || v.typ == openai.TypeInsufficientQuota {
+			e.Code = v.codeOr(e.Code)
+		}
+	}
+	if v.code != "" {
+		e.Code = v.codeOr(e.Code)
+	}
+	if e.Status == http.StatusBadRequest && v.isTooLong() {
+		e.Code = "context_length_exceeded"
 	}
 	return e
 }
 
+// meant returns the status that stands for the error, where the vendor's own is that of something else.
+func (v vendorError) meant(status int) int {
+	byCode, byType := statuses[v.code], statuses[v.typ]
+	switch {
+	case byCode == http.StatusUnauthorized, byType == http.StatusUnauthorized, strings.HasPrefix(v.message, "Incorrect API key"):
+		return http.StatusUnauthorized // xAI says 400
+	case status == http.StatusTooManyRequests && (byCode == http.StatusPaymentRequired || byType == http.StatusPaymentRequired):
+		return http.StatusPaymentRequired // no retry helps against an empty account
+	case v.known && byCode != 0:
+		return byCode
+	}
+	return status
+}
+
+// isTooLong reports whether the prompt has more tokens than the model takes: clients shorten it by OpenAI's code for that.
+// Only OpenAI has a code; the others say it by type or in words.
+func (v vendorError) isTooLong() bool {
+	switch v.typ {
+	case "too_many_prompt_tokens", "exceed_context_size_error": // Perplexity, llama.cpp
+		return true
+	}
+	return strings.Contains(v.message, "maximum context length") || strings.Contains(v.message, "exceeded max context length")
+}
+
 // codeOr returns the vendor's code. A number repeats the status, and says less than the code that the gateway has for it.
-func codeOr(v vendorError, ours string) string {
+func (v vendorError) codeOr(ours string) string {
 	if v.number != 0 && ours != "" {
 		return ours
 	}

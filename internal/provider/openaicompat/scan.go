@@ -22,15 +22,13 @@ func (s span) found() bool { return s.end > 0 }
 // value returns the member's value, or nil.
 func (s span) value(data []byte) []byte { return data[s.start:s.end] }
 
-// shift returns the same span as seen from n bytes further to the left.
-func (s span) shift(n int) span {
-	return span{first: s.first, after: s.after + n, name: s.name + n, start: s.start + n, end: s.end + n}
-}
-
-// members are the places of an object's members that the codec acts on.
+// members are the places of an answer's members that the codec acts on.
 type members struct {
-	id, object, created, model, choices, usage, fault span // of an answer
-	role, includeUsage                                span // of a delta and of stream_options
+	id, object, created, model, choices, usage, fault span
+	groq                                              span // x_groq, where Groq reports usage too
+	citations, results                                span // citations and search_results: what a search has found
+	data                                              span // of embeddings
+	includeUsage                                      span // of stream_options
 
 	empty bool // has no member at all
 	end   int  // where the closing brace stands
@@ -43,12 +41,11 @@ func scan(data []byte) (members, bool) {
 		return m, false
 	}
 	m.empty, m.end = true, bytes.LastIndexByte(data, '}')
-	after := 0
-	walk(data, 0, func(name, nameEnd, start, end int) {
-		if p := m.find(data[name+1 : nameEnd-1]); p != nil {
-			*p = span{first: m.empty, after: after, name: name, start: start, end: end}
+	spans(data, 0, func(name []byte, s span) {
+		if p := m.find(name); p != nil {
+			*p = s
 		}
-		m.empty, after = false, end
+		m.empty = false
 	})
 	return m, true
 }
@@ -67,6 +64,22 @@ func eachMember(data []byte, f func(name, value []byte)) {
 	if len(data) > 0 && data[0] == '{' {
 		walk(data, 0, func(name, nameEnd, start, end int) { f(data[name+1:nameEnd-1], data[start:end]) })
 	}
+}
+
+// eachElement calls f for the elements of an array. Of what is not an array there are none.
+func eachElement(data []byte, f func(value []byte)) {
+	if len(data) > 0 && data[0] == '[' {
+		walkArray(data, 0, func(start, end int) { f(data[start:end]) })
+	}
+}
+
+// spans calls f for the members of the object that begins at a place, with the name as it is written.
+func spans(data []byte, at int, f func(name []byte, s span)) {
+	first, after := true, at
+	walk(data, at, func(name, nameEnd, start, end int) {
+		f(data[name+1:nameEnd-1], span{first: first, after: after, name: name, start: start, end: end})
+		first, after = false, end
+	})
 }
 
 // walkArray calls f for the elements of the array that begins at a place, which is known to be valid.
@@ -105,12 +118,16 @@ func skipBetween(data []byte, at int) int {
 
 // skipString steps over a string, from its opening quote.
 func skipString(data []byte, at int) int {
-	for at++; data[at] != '"'; at++ {
-		if data[at] == '\\' {
-			at++
+	for at++; ; at++ {
+		at += bytes.IndexByte(data[at:], '"')
+		escapes := at
+		for data[escapes-1] == '\\' {
+			escapes--
+		}
+		if (at-escapes)%2 == 0 {
+			return at + 1
 		}
 	}
-	return at + 1
 }
 
 // skipValue steps over a value of any kind.
@@ -162,8 +179,14 @@ func (m *members) find(name []byte) *span {
 		return &m.usage
 	case "error":
 		return &m.fault
-	case "role":
-		return &m.role
+	case "x_groq":
+		return &m.groq
+	case "citations":
+		return &m.citations
+	case "search_results":
+		return &m.results
+	case "data":
+		return &m.data
 	case "include_usage":
 		return &m.includeUsage
 	}

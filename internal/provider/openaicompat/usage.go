@@ -1,50 +1,151 @@
 package openaicompat
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
 )
 
+// usageOf returns the usage of an answer or a chunk: Groq's older streams have it in x_groq, Moonshot's in the choice that
+// ends. It is nil where none is reported.
+func usageOf(data []byte, m members) []byte {
+	if u := m.usage.value(data); kindOf(u) == '{' {
+		return u
+	}
+	var usage []byte
+	find := func(name, value []byte) {
+		if string(name) == "usage" && kindOf(value) == '{' {
+			usage = value
+		}
+	}
+	eachMember(m.groq.value(data), find)
+	if choices := m.choices.value(data); usage == nil && bytes.Contains(choices, []byte(`"usage"`)) { // in text its quotes are escaped
+		eachElement(choices, func(choice []byte) { eachMember(choice, find) })
+	}
+	return usage
+}
+
 // readUsage reads a usage object, which is valid JSON. Members that are null or absent count nothing, and some vendors
-// send counts with a decimal point.
+// send counts with a decimal point. Vendors have places of their own for cached tokens (DeepSeek's prompt_cache_hit_tokens,
+// Moonshot's cached_tokens), those written to a cache (Anthropic's, which proxies keep), and reasoning tokens (Perplexity).
 func readUsage(data []byte) openai.Usage {
 	var u openai.Usage
+	var cached, reasoning int64
 	eachMember(data, func(name, value []byte) {
 		switch string(name) {
 		case "prompt_tokens":
-			u.PromptTokens = count(value)
+			u.PromptTokens = tokens(value)
 		case "completion_tokens":
-			u.CompletionTokens = count(value)
+			u.CompletionTokens = tokens(value)
 		case "total_tokens":
-			u.TotalTokens = count(value)
+			u.TotalTokens = tokens(value)
+		case "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cache_read_input_tokens":
+			cached = max(cached, tokens(value))
+		case "cache_creation_input_tokens":
+			u.CacheWriteTokens = max(u.CacheWriteTokens, tokens(value))
+		case "reasoning_tokens":
+			reasoning = tokens(value)
 		case "prompt_tokens_details":
-			eachMember(value, func(name, value []byte) {
-				switch string(name) {
-				case "cached_tokens":
-					u.CachedTokens = count(value)
-				case "cache_write_tokens":
-					u.CacheWriteTokens = count(value)
-				case "audio_tokens":
-					u.PromptAudio = count(value)
-				}
-			})
+			readPromptDetails(&u, value)
 		case "completion_tokens_details":
-			eachMember(value, func(name, value []byte) {
-				switch string(name) {
-				case "reasoning_tokens":
-					u.ReasoningTokens = count(value)
-				case "audio_tokens":
-					u.CompletionAudio = count(value)
-				}
-			})
+			readCompletionDetails(&u, value)
 		}
 	})
+	if u.CachedTokens == 0 {
+		u.CachedTokens = cached
+	}
+	if u.ReasoningTokens == 0 {
+		u.ReasoningTokens = reasoning
+	}
+	// xAI counts the reasoning apart: only the total includes it.
+	if u.ReasoningTokens > 0 && u.TotalTokens == u.PromptTokens+u.CompletionTokens+u.ReasoningTokens {
+		u.CompletionTokens += u.ReasoningTokens
+	}
+	if u.TotalTokens == 0 {
+		u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	}
 	return u
 }
 
-// count reads a count. What is no number, or cannot be a count, counts nothing.
-func count(value []byte) int64 {
+func readPromptDetails(u *openai.Usage, details []byte) {
+	eachMember(details, func(name, value []byte) {
+		switch string(name) {
+		case "cached_tokens":
+			u.CachedTokens = tokens(value)
+		case "cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens":
+			u.CacheWriteTokens = max(u.CacheWriteTokens, tokens(value))
+		case "audio_tokens":
+			u.PromptAudio = tokens(value)
+		}
+	})
+}
+
+func readCompletionDetails(u *openai.Usage, details []byte) {
+	eachMember(details, func(name, value []byte) {
+		switch string(name) {
+		case "reasoning_tokens":
+			u.ReasoningTokens = tokens(value)
+		case "audio_tokens":
+			u.CompletionAudio = tokens(value)
+		}
+	})
+}
+
+// appendUsage appends a vendor's usage as OpenAI has it, and what else the vendor says there, such as OpenRouter's cost.
+func appendUsage(dst, data []byte) []byte {
+	u := readUsage(data)
+	var prompt, completion []byte
+	eachMember(data, func(name, value []byte) {
+		switch string(name) {
+		case "prompt_tokens_details":
+			prompt = value
+		case "completion_tokens_details":
+			completion = value
+		}
+	})
+	dst = appendCount(append(dst, '{'), `"prompt_tokens":`, u.PromptTokens)
+	dst = appendCount(dst, `,"completion_tokens":`, u.CompletionTokens)
+	dst = appendCount(dst, `,"total_tokens":`, u.TotalTokens)
+	dst = appendCount(dst, `,"prompt_tokens_details":{"cached_tokens":`, u.CachedTokens)
+	dst = appendCount(dst, `,"audio_tokens":`, u.PromptAudio)
+	if u.CacheWriteTokens > 0 {
+		dst = appendCount(dst, `,"cache_write_tokens":`, u.CacheWriteTokens)
+	}
+	dst = appendOthers(dst, prompt, "cached_tokens", "audio_tokens", "cache_write_tokens")
+	dst = appendCount(dst, `},"completion_tokens_details":{"reasoning_tokens":`, u.ReasoningTokens)
+	dst = appendCount(dst, `,"audio_tokens":`, u.CompletionAudio)
+	dst = appendOthers(dst, completion, "reasoning_tokens", "audio_tokens")
+	dst = append(dst, '}')
+	dst = appendOthers(dst, data, "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details")
+	return append(dst, '}')
+}
+
+// appendOthers appends the members of an object but for those that are named.
+func appendOthers(dst, object []byte, but ...string) []byte {
+	eachMember(object, func(name, value []byte) {
+		for _, b := range but {
+			if string(name) == b {
+				return
+			}
+		}
+		dst = appendMember(dst, name, value)
+	})
+	return dst
+}
+
+// appendMember appends a member behind another.
+func appendMember(dst, name, value []byte) []byte {
+	dst = append(append(dst, `,"`...), name...)
+	return append(append(dst, `":`...), value...)
+}
+
+func appendCount(dst []byte, prefix string, n int64) []byte {
+	return strconv.AppendInt(append(dst, prefix...), n, 10)
+}
+
+// tokens reads a count. What is no number, or cannot be a count, counts nothing.
+func tokens(value []byte) int64 {
 	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err != nil {
 		f, _ := strconv.ParseFloat(string(value), 64)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/textproto"
@@ -20,15 +21,20 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/translate"
 )
+
+// facts are those of the built-in catalog.
+var facts = catalog.New(nil)
 
 // Credential is what requests are signed with in tests. It must appear nowhere but in a request to the vendor.
 const Credential = "sk-test-credential-0123456789"
 
 // inputSections are the sections of a case that -update keeps, in the order of the file.
 func inputSections() []string {
-	return []string{"request.json", "target", "config.json", "provider-response"}
+	return []string{"endpoint", "request.json", "target", "config.json", "credential", "provider-response", "provider-frames"}
 }
 
 // goldenSections are those that -update writes, in the order of the file, after the inputs.
@@ -38,11 +44,13 @@ func goldenSections() []string {
 
 // A testCase is one txtar archive.
 type testCase struct {
-	path     string
-	archive  *txtar.Archive
-	request  []byte
-	target   provider.Target
-	response *response // nil where there is none
+	path       string
+	archive    *txtar.Archive
+	endpoint   translate.Endpoint
+	request    []byte
+	target     provider.Target
+	credential string
+	response   *response // nil where there is none
 }
 
 // A response is an HTTP response as recorded.
@@ -52,13 +60,19 @@ type response struct {
 	body   []byte
 }
 
-func readCase(t *testing.T, vendor, path string) *testCase {
+func readCase(t testing.TB, vendor, path string) *testCase {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	c := &testCase{path: path, archive: txtar.Parse(data)}
+	c := &testCase{path: path, archive: txtar.Parse(data), endpoint: translate.Chat, credential: credential(t)}
 	for _, f := range c.archive.Files {
 		require.True(t, slices.Contains(slices.Concat(inputSections(), goldenSections()), f.Name), "unknown section %q", f.Name)
+	}
+	if e := c.section("endpoint"); e != nil {
+		c.endpoint = translate.Endpoint(strings.TrimSpace(string(e)))
+	}
+	if own := c.section("credential"); own != nil {
+		c.credential = strings.TrimSpace(string(own))
 	}
 	c.request = bytes.TrimSuffix(c.section("request.json"), []byte("\n"))
 	require.NotEmpty(t, c.request, "the case has no request.json")
@@ -67,11 +81,30 @@ func readCase(t *testing.T, vendor, path string) *testCase {
 	if config := c.section("config.json"); config != nil {
 		require.NoError(t, protojson.Unmarshal(config, c.target.Config))
 	}
+	c.target.Facts = facts.Facts(vendor, c.target.Model)
 	if recorded := c.section("provider-response"); recorded != nil {
 		c.response, err = parseResponse(recorded)
 		require.NoError(t, err, "reading provider-response")
 	}
+	if recorded := c.section("provider-frames"); recorded != nil {
+		c.response, err = parseResponse(recorded)
+		require.NoError(t, err, "reading provider-frames")
+		c.response.body = chunksToFrames(c.response.body)
+	}
 	return c
+}
+
+// credential returns what the vendor's requests are signed with where a case does not say: the file testdata/credential,
+// for vendors whose credentials have a form of their own, or else Credential itself.
+func credential(t testing.TB) string {
+	t.Helper()
+	own, err := os.ReadFile("testdata/credential")
+	if errors.Is(err, fs.ErrNotExist) {
+		return Credential
+	}
+	require.NoError(t, err)
+	require.Contains(t, string(own), Credential, "a credential of a test holds providertest.Credential, which must be seen nowhere")
+	return strings.TrimSpace(string(own))
 }
 
 // section returns a section's text, or nil where the archive has none of that name.

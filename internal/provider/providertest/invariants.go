@@ -10,137 +10,129 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/sse"
+	"github.com/modelgate/modelgate/internal/translate"
 )
 
-// finishReasons are all that OpenAI's clients know.
-var finishReasons = []string{"stop", "length", "tool_calls", "content_filter", "function_call"}
+// An envelope is what the client of a request relies on, whatever the model said.
+type envelope struct {
+	request *translate.Request
+	// untouched says that answers pass as they came, so that what the vendor leaves out is not there.
+	untouched bool
+	// bytes says that they pass byte for byte, so that nothing is promised.
+	bytes bool
+	// renamed says that clients know the model by another name than the vendor's.
+	renamed bool
+}
 
-// requireAnswer checks what clients rely on in a whole answer.
-func requireAnswer(t *testing.T, r *openai.ChatRequest, o outcome) {
+func newEnvelope(p provider.Provider, r *translate.Request, t provider.Target) envelope {
+	untouched := slices.Contains([]string{"openai", "azure", "echo"}, p.Name)
+	return envelope{r, untouched, t.Config.GetUntouchedAnswers(), r.Model != t.Model}
+}
+
+// requireModel checks the name of the model in an answer. A vendor whose answers pass as they came may give a longer one
+// than it was asked for.
+func (e envelope) requireModel(t testing.TB, root gjson.Result) {
 	t.Helper()
-	require.Empty(t, o.Err)
+	if e.untouched && !e.renamed {
+		require.NotEmpty(t, root.Get("model").String())
+		return
+	}
+	require.Equal(t, e.request.Model, root.Get("model").String(), "the client's name of the model")
+}
+
+// object is what a whole answer says it is, and chunks are, too, of completions.
+func (e envelope) object() string {
+	switch e.request.Endpoint {
+	case translate.Completions:
+		return "text_completion"
+	case translate.Embeddings:
+		return "list"
+	}
+	return "chat.completion"
+}
+
+// requireAnswer checks a whole answer.
+func (e envelope) requireAnswer(t testing.TB, o outcome) {
+	t.Helper()
+	if e.bytes {
+		return
+	}
 	require.True(t, gjson.Valid(o.Body), "the answer is not JSON: %s", o.Body)
 	root := gjson.Parse(o.Body)
-	require.Equal(t, "chat.completion", root.Get("object").String())
-	require.Equal(t, r.Model, root.Get("model").String(), "the client's name of the model")
+	require.Equal(t, e.object(), root.Get("object").String())
+	e.requireModel(t, root)
+	if e.request.Endpoint == translate.Embeddings {
+		requireEmbeddings(t, root)
+		return
+	}
+	if e.untouched {
+		return
+	}
 	require.NotEmpty(t, root.Get("id").String())
+	require.Equal(t, gjson.Number, root.Get("created").Type)
 	require.True(t, root.Get("choices").IsArray(), "choices is an array")
-	for _, choice := range root.Get("choices").Array() {
-		require.Equal(t, "assistant", choice.Get("message.role").String())
-		require.True(t, choice.Get("message.content").Exists(), "content is there, though it may be null")
-		require.Contains(t, finishReasons, choice.Get("finish_reason").String())
-		for _, call := range choice.Get("message.tool_calls").Array() {
-			require.NotEmpty(t, call.Get("id").String())
+	for i, choice := range root.Get("choices").Array() {
+		require.True(t, choice.IsObject())
+		require.Equal(t, gjson.Number, choice.Get("index").Type, "choice %d has an index", i)
+		require.Contains(t, finishReasons(e.request.Endpoint), choice.Get("finish_reason").String())
+		if e.request.Endpoint == translate.Completions {
+			require.Equal(t, gjson.String, choice.Get("text").Type)
+			require.True(t, choice.Get("logprobs").Exists(), "logprobs is there, though it may be null")
+			continue
+		}
+		e.requireMessage(t, choice)
+	}
+}
+
+func (e envelope) requireMessage(t testing.TB, choice gjson.Result) {
+	t.Helper()
+	message := choice.Get("message")
+	require.Equal(t, "assistant", message.Get("role").String())
+	require.True(t, message.Get("content").Exists(), "content is there, though it may be null")
+	require.True(t, message.Get("refusal").Exists(), "refusal is there, though it may be null: %s", message.Raw)
+	require.True(t, choice.Get("logprobs").Exists(), "logprobs is there, though it may be null: %s", choice.Raw)
+	calls := message.Get("tool_calls")
+	require.False(t, calls.Exists() && len(calls.Array()) == 0, "tool_calls is left out where there are none")
+	seen := map[string]bool{}
+	for _, call := range calls.Array() {
+		id := call.Get("id").String()
+		require.NotEmpty(t, id)
+		require.False(t, seen[id], "two calls have the id %s", id)
+		seen[id] = true
+		if call.Get("type").String() != "custom" {
+			require.Equal(t, "function", call.Get("type").String())
+			require.NotEmpty(t, call.Get("function.name").String())
 			require.Equal(t, gjson.String, call.Get("function.arguments").Type)
 		}
 	}
 }
 
-// requireChunks checks what clients rely on in a stream.
-func requireChunks(t *testing.T, r *openai.ChatRequest, o outcome) {
+// requireEmbeddings checks that the vectors are counted from 0 and in one of the two forms.
+func requireEmbeddings(t testing.TB, root gjson.Result) {
 	t.Helper()
-	events := readEvents(t, o.Body)
-	require.Equal(t, o.Err == "", slices.Contains(events, "[DONE]"), "a stream has [DONE] where it is complete")
-	if o.Err == "" {
-		require.Equal(t, "[DONE]", events[len(events)-1], "[DONE] comes last")
-		events = events[:len(events)-1]
-		require.NotEmpty(t, events, "a complete stream has chunks")
-	} else if o.Client != nil && len(events) > 0 {
-		require.True(t, gjson.Get(events[len(events)-1], "error.message").Exists(), "an error comes last")
-		events = events[:len(events)-1]
+	require.NotEmpty(t, root.Get("data").Array())
+	for i, d := range root.Get("data").Array() {
+		require.Equal(t, "embedding", d.Get("object").String())
+		require.Equal(t, int64(i), d.Get("index").Int())
+		vector := d.Get("embedding")
+		require.True(t, vector.Type == gjson.String || vector.IsArray() && len(vector.Array()) > 0, "an embedding is base64 or numbers")
 	}
-	s := streamFacts{request: r, choices: map[int64]*choiceFacts{}}
-	for i, e := range events {
-		require.NotEqual(t, "[DONE]", e, "[DONE] comes once")
-		require.True(t, gjson.Valid(e), "a chunk is not JSON: %s", e)
-		s.chunk(t, gjson.Parse(e), i == len(events)-1 && o.Err == "")
-	}
-	if o.Err != "" {
-		return
-	}
-	require.NotEmpty(t, s.choices)
-	for index, c := range s.choices {
-		require.True(t, c.finished, "choice %d has a finish_reason", index)
-	}
-	require.Equal(t, r.IncludeUsage && !o.Usage.IsZero(), s.usageChunks == 1, "one usage chunk where it was asked for")
+	require.Equal(t, gjson.Number, root.Get("usage.prompt_tokens").Type)
+	require.Equal(t, gjson.Number, root.Get("usage.total_tokens").Type)
 }
 
-// streamFacts are what is known of a stream so far.
-type streamFacts struct {
-	request     *openai.ChatRequest
-	identity    string
-	choices     map[int64]*choiceFacts
-	usageChunks int
-}
-
-type choiceFacts struct {
-	started, finished bool
-	calls             map[int64]bool
-}
-
-func (s *streamFacts) chunk(t *testing.T, chunk gjson.Result, last bool) {
-	t.Helper()
-	identity := strings.Join([]string{chunk.Get("id").Raw, chunk.Get("created").Raw, chunk.Get("model").Raw, chunk.Get("object").Raw}, " ")
-	if s.identity == "" {
-		s.identity = identity
-		require.NotEmpty(t, chunk.Get("id").String())
+// finishReasons are all that OpenAI's clients know.
+func finishReasons(e translate.Endpoint) []string {
+	if e == translate.Completions {
+		return []string{"stop", "length", "content_filter"}
 	}
-	require.Equal(t, s.identity, identity, "id, created, model and object stay the same")
-	require.Equal(t, "chat.completion.chunk", chunk.Get("object").String())
-	require.Equal(t, s.request.Model, chunk.Get("model").String(), "the client's name of the model")
-	require.True(t, chunk.Get("choices").IsArray(), "choices is an array: %s", chunk.Raw)
-	choices := chunk.Get("choices").Array()
-	usage := chunk.Get("usage")
-	switch {
-	case !s.request.IncludeUsage:
-		require.False(t, usage.Exists(), "usage was not asked for: %s", chunk.Raw)
-		require.NotEmpty(t, choices, "a chunk without choices: %s", chunk.Raw)
-	case len(choices) == 0:
-		require.True(t, usage.IsObject(), "a chunk without choices: %s", chunk.Raw)
-		require.True(t, last, "the usage chunk comes last")
-		s.usageChunks++
-	default:
-		require.Equal(t, "null", usage.Raw, "usage is null until the last chunk: %s", chunk.Raw)
-	}
-	for _, choice := range choices {
-		s.choice(t, choice)
-	}
-}
-
-func (s *streamFacts) choice(t *testing.T, choice gjson.Result) {
-	t.Helper()
-	index := choice.Get("index").Int()
-	c := s.choices[index]
-	if c == nil {
-		c = &choiceFacts{calls: map[int64]bool{}}
-		s.choices[index] = c
-	}
-	require.False(t, c.finished, "nothing comes after finish_reason: %s", choice.Raw)
-	if role := choice.Get("delta.role"); role.Exists() {
-		require.Equal(t, "assistant", role.String())
-		require.False(t, c.started, "the role comes once: %s", choice.Raw)
-	} else {
-		require.True(t, c.started, "the role comes first: %s", choice.Raw)
-	}
-	c.started = true
-	for _, call := range choice.Get("delta.tool_calls").Array() {
-		n := call.Get("index").Int()
-		if !c.calls[n] {
-			require.Len(t, c.calls, int(n), "tool calls are counted from 0")
-			require.NotEmpty(t, call.Get("id").String())
-			require.NotEmpty(t, call.Get("function.name").String())
-		}
-		c.calls[n] = true
-	}
-	if reason := choice.Get("finish_reason"); reason.Type != gjson.Null {
-		require.Contains(t, finishReasons, reason.String())
-		c.finished = true
-	}
+	return []string{"stop", "length", "tool_calls", "content_filter", "function_call"}
 }
 
 // readEvents returns the data of each event of a stream that the gateway wrote. It has nothing but data lines.
-func readEvents(t *testing.T, body string) []string {
+func readEvents(t testing.TB, body string) []string {
 	t.Helper()
 	var events []string
 	var d sse.Decoder
@@ -161,12 +153,25 @@ func readEvents(t *testing.T, body string) []string {
 }
 
 // requireError checks what clients rely on in an error.
-func requireError(t *testing.T, e *openai.Error) {
+func requireError(t testing.TB, e *openai.Error) {
 	t.Helper()
 	require.NotNil(t, e)
 	require.GreaterOrEqual(t, e.Status, 400)
 	require.LessOrEqual(t, e.Status, 599)
-	require.NotEmpty(t, e.Message)
-	require.NotEmpty(t, e.Type)
-	require.True(t, gjson.ValidBytes(e.AppendJSON(nil)))
+	body := e.AppendJSON(nil)
+	require.True(t, gjson.ValidBytes(body))
+	requireErrorBody(t, gjson.ParseBytes(body))
+}
+
+// requireErrorBody checks the envelope of an error: all four members are there.
+func requireErrorBody(t testing.TB, root gjson.Result) {
+	t.Helper()
+	fault := root.Get("error")
+	require.NotEmpty(t, strings.TrimSpace(fault.Get("message").String()))
+	require.NotEmpty(t, fault.Get("type").String())
+	for _, name := range []string{"param", "code"} {
+		member := fault.Get(name)
+		require.True(t, member.Exists(), "%s is there, though it may be null", name)
+		require.True(t, member.Type == gjson.Null || member.Str != "", "%s is null or text", name)
+	}
 }

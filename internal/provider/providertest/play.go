@@ -5,9 +5,13 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/translate"
 )
 
 // created is when every answer of a test was made.
@@ -38,7 +42,7 @@ func (o *outcome) failWhole(err error) {
 }
 
 // playUnary decodes a whole answer.
-func playUnary(answer provider.ChatAnswer, model string, body []byte) outcome {
+func playUnary(answer provider.Answer, model string, body []byte) outcome {
 	o := outcome{Status: http.StatusOK}
 	out, usage, err := answer.Decode(bytes.Clone(body), model, created)
 	if err != nil {
@@ -49,9 +53,9 @@ func playUnary(answer provider.ChatAnswer, model string, body []byte) outcome {
 	return o
 }
 
-// playStream decodes a streamed answer and does with it what the gateway does. Every piece is overwritten once it was
-// decoded, for a decoder must keep no reference to it.
-func playStream(answer provider.ChatAnswer, r *openai.ChatRequest, pieces [][]byte) outcome {
+// playStream decodes a streamed answer and does with it what the gateway does, which stops at the end mark. Every piece is
+// overwritten once it was decoded, for a decoder must keep no reference to it.
+func playStream(answer provider.Answer, r *translate.Request, pieces [][]byte) outcome {
 	o := outcome{Status: http.StatusOK}
 	w := openai.NewStreamWriter(r.Model, created, r.IncludeUsage)
 	stream := answer.Stream()
@@ -63,11 +67,14 @@ func playStream(answer provider.ChatAnswer, r *openai.ChatRequest, pieces [][]by
 		for i := range p {
 			p[i] = '#'
 		}
-		if out = append(out, w.Take()...); err != nil {
+		if w.IsDone() {
+			err = nil
+		}
+		if out = append(out, w.Take()...); err != nil || w.IsDone() {
 			break
 		}
 	}
-	if err == nil {
+	if err == nil && !w.IsDone() {
 		err = stream.Close(w)
 	}
 	out = append(out, w.Take()...)
@@ -87,23 +94,31 @@ func playStream(answer provider.ChatAnswer, r *openai.ChatRequest, pieces [][]by
 	return o
 }
 
-// splits is the most places at which a body is cut in two. Longer bodies are cut at places spread evenly over them.
-const splits = 600
+// ids matches the ids in what a client gets.
+var ids = regexp.MustCompile(`"id":"[^"]*"`)
 
-// eachCutting calls f with the body cut in every way that a test tries: one byte at a time, in two at every place, and
-// at random places.
-func eachCutting(body []byte, f func(pieces [][]byte)) {
-	f(bytes.SplitAfter(body, nil))
-	for i := 0; i <= len(body); i += 1 + len(body)/splits {
-		f([][]byte{body[:i], body[i:]})
+// same reports whether two outcomes of a body are the same, but for ids that the codec has made.
+func same(a, b outcome, body []byte) bool {
+	if a.Body != b.Body {
+		withoutMade := func(id string) string {
+			if bytes.Contains(body, []byte(id)) {
+				return id
+			}
+			return `"id":""`
+		}
+		a.Body, b.Body = ids.ReplaceAllStringFunc(a.Body, withoutMade), ids.ReplaceAllStringFunc(b.Body, withoutMade)
+	}
+	return cmp.Equal(a, b)
+}
+
+// eachCutting calls f with the body cut in every way that a test tries: one byte at a time, at every place, and at random
+// places. Fed is about how many bytes it takes to cut at every place.
+func eachCutting(body []byte, fed int, f func(pieces [][]byte)) {
+	for pieces := range translate.Cuttings(body, fed) {
+		f(pieces)
 	}
 	random := rand.New(rand.NewPCG(1, uint64(len(body))))
-	for range 50 {
-		var pieces [][]byte
-		for rest := body; len(rest) > 0; {
-			n := 1 + random.IntN(min(len(rest), 300))
-			pieces, rest = append(pieces, rest[:n]), rest[n:]
-		}
-		f(pieces)
+	for range 20 {
+		f(cutAtRandom(random, body, 300))
 	}
 }

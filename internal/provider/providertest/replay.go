@@ -3,10 +3,12 @@ package providertest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,29 +18,23 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/translate"
 )
 
 // replayed is the model by which clients know the one that answered.
 const replayed = "replayed/model"
 
-// A recording is one recorded exchange with a vendor.
-type recording struct {
-	request  []byte // nil where only the answer was recorded
-	streamed bool
-	// openAI says that the request is in OpenAI's dialect, so that it is also a client's.
-	openAI   bool
-	response response
-}
-
-// Replay plays the chat completions recorded in the folder dir, one folder each (NNN-name/{meta.json,request.json,
-// response.*}) and answers alone in response-only, against p. It skips the test where there is no such folder.
+// Replay plays the exchanges of the three endpoints that are recorded in the folder dir, one folder each
+// (NNN-name/{meta.json,request.json,response.*}) and answers alone in response-only, against p. Recordings of operations
+// that p does not use, such as an older version of the vendor's API, are left out. It compares what the client gets with
+// what the vendor said, read by other code than the codec's. It skips the test where there is no such folder.
 func Replay(t *testing.T, p provider.Provider, dir string) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("no recorded traffic: %v", err)
 	}
 	played := 0
 	play := func(name string, rec *recording) {
-		if rec == nil {
+		if rec == nil || !speaks(p, rec) {
 			return
 		}
 		played++
@@ -54,51 +50,136 @@ func Replay(t *testing.T, p provider.Provider, dir string) {
 	for _, path := range alone {
 		play(filepath.Base(path), readAnswer(t, path))
 	}
-	require.NotZero(t, played, "nothing recorded in %s is a chat completion", dir)
+	require.NotZero(t, played, "nothing recorded in %s is of an operation that %s uses", dir, p.Name)
+}
+
+// speaks reports whether p, asked what the recorder asked, would use the operation that was recorded.
+func speaks(p provider.Provider, rec *recording) bool {
+	if rec.endpoint == translate.Completions && p.Completion == nil || rec.endpoint == translate.Embeddings && p.Embedding == nil {
+		return false
+	}
+	if rec.path == "" || rec.response.status != http.StatusOK {
+		return true
+	}
+	r, err := translate.Parse(p, rec.endpoint, rec.client("", false))
+	if err != nil {
+		return false
+	}
+	target := replayTarget(p, rec.model)
+	req, _, err := r.Encode(target)
+	if err != nil {
+		return false
+	}
+	endpoint, err := p.Endpoint(target.Config)
+	if err != nil {
+		return false
+	}
+	path, _, _ := strings.Cut(req.Path, "?")
+	ours, theirs := operation(endpoint.Path+path), operation(rec.path)
+	if rec.dialect == openAI && strings.HasSuffix(ours, theirs) {
+		return true // under whatever path vendors serve it
+	}
+	return ours == theirs || strings.HasSuffix(rec.path, ours)
+}
+
+// version is the beginning of a path that names the version of an API.
+var version = regexp.MustCompile(`^/v\d`)
+
+// operation returns the part of a path that says what is done: converse of /model/m/converse, generateContent of
+// /v1beta/models/m:generateContent, /v2/chat of /v2/chat.
+func operation(path string) string {
+	if i := strings.LastIndexByte(path, ':'); i >= 0 && !strings.Contains(path[i:], "/") {
+		return path[i+1:]
+	}
+	if version.MatchString(path) && strings.Count(path, "/") == 2 {
+		return path
+	}
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
+// replayTarget is a target that has all that any vendor's configuration needs.
+func replayTarget(p provider.Provider, model string) provider.Target {
+	c := &configv1.Provider{Name: p.Name, Vendor: p.Name, Project: "PROJECT", Region: "us-east5"}
+	if p.DefaultEndpoint == "" && p.BaseURL == nil {
+		c.Endpoint = "https://resource.example.com/v1"
+	}
+	return provider.Target{Config: c, Model: model, Facts: facts.Facts(p.Name, model)}
+}
+
+// client returns the smallest request of a client that could have led to the recording. Members are added to it.
+func (rec *recording) client(members string, includeUsage bool) []byte {
+	what := `"messages":[{"role":"user","content":"x"}],"max_tokens":64000`
+	switch rec.endpoint {
+	case translate.Completions:
+		what = `"prompt":"x"`
+	case translate.Embeddings:
+		what = `"input":["x"]`
+	}
+	if rec.streamed {
+		what += `,"stream":true`
+	}
+	if includeUsage {
+		what += `,"stream_options":{"include_usage":true}`
+	}
+	return []byte(`{"model":"` + replayed + `",` + what + members + `}`)
 }
 
 func replay(t *testing.T, p provider.Provider, rec *recording) {
-	if rec.openAI && rec.request != nil {
-		replayRequest(t, p, rec.request, rec.response.status)
+	if rec.dialect == openAI && rec.endpoint == translate.Chat && rec.request != nil {
+		replayRequest(t, p, rec)
 	}
-	requests := []string{`{"model":"` + replayed + `","messages":[{"role":"user","content":"x"}],"max_tokens":9}`}
-	if rec.streamed {
-		head := strings.TrimSuffix(requests[0], "}") + `,"stream":true`
-		requests = []string{head + `}`, head + `,"stream_options":{"include_usage":true}}`}
+	if status := rec.response.status; status != http.StatusOK {
+		e := p.DecodeError(status, rec.response.header, rec.response.body)
+		requireError(t, e)
+		requireStatusClass(t, status, e.Status)
+		return
 	}
-	for _, body := range requests {
-		r, err := openai.ParseChatRequest([]byte(body))
+	want := readFacts(rec)
+	for _, includeUsage := range []bool{false, true} {
+		if includeUsage && !rec.streamed {
+			continue
+		}
+		r, err := translate.Parse(p, rec.endpoint, rec.client(want.tools(), includeUsage))
 		require.NoError(t, err)
-		_, answer, err := p.Chat.Encode(r, provider.Target{Config: &configv1.Provider{Name: p.Name, Vendor: p.Name}, Model: "m"})
+		target := replayTarget(p, rec.model)
+		_, answer, err := r.Encode(target)
 		require.NoError(t, err)
-		o := decode(t, p, answer, r, &rec.response)
+		o := decode(t, p, answer, newEnvelope(p, r, target), &rec.response, 256<<10)
 		switch {
-		case rec.response.status != http.StatusOK:
-			requireStatusClass(t, rec.response.status, o.Client.Status)
-		case !rec.streamed || complete(rec.response.body):
-			require.Empty(t, o.Err)
-			require.Equal(t, reportsUsage(rec.response.body), !o.Usage.IsZero(), "usage is recorded where the vendor reports it")
+		case rec.unjudged, want.open && o.Err != "":
+		case want.fails:
+			require.NotEmpty(t, o.Err, "an answer that is an error or has no end is an error")
 		default:
-			require.NotEmpty(t, o.Err, "a stream without its end mark is an error")
+			require.Empty(t, o.Err)
+			want.require(t, r, o)
 		}
 	}
 }
 
-// replayRequest checks that a recorded request of OpenAI's dialect is accepted, unless the vendor refused it too, and
-// changed in no member but those that the gateway must change.
-func replayRequest(t *testing.T, p provider.Provider, request []byte, status int) {
+// replayRequest checks that a recorded request of OpenAI's dialect is accepted, unless the vendor refused it too. Where the
+// vendor's answers pass as they came, its requests do, and no member is changed but those that the gateway must change.
+func replayRequest(t *testing.T, p provider.Provider, rec *recording) {
 	t.Helper()
-	r, err := openai.ParseChatRequest(request)
-	if err != nil && status == http.StatusBadRequest {
+	body := rec.request
+	if gjson.GetBytes(body, "model").Str == "" { // Azure has it in the path
+		body = translate.Ask(rec.endpoint, body, rec.model, false, false)
+	}
+	r, err := openai.ParseChatRequest(body)
+	if err != nil && rec.response.status == http.StatusBadRequest {
 		return
 	}
 	require.NoError(t, err)
 	_, err = r.Chat()
 	require.NoError(t, err)
 	for _, model := range []string{r.Model, "another"} {
-		req, _, err := p.Chat.Encode(r, provider.Target{Config: &configv1.Provider{Name: p.Name, Vendor: p.Name}, Model: model})
+		target := replayTarget(p, model)
+		target.Config.UnsupportedParameters = configv1.UnsupportedParameters_DROP
+		req, _, err := p.Chat.Encode(r, target)
 		require.NoError(t, err)
-		before, after := members(t, request), members(t, req.Body)
+		if p.Name != "openai" {
+			continue
+		}
+		before, after := members(t, r.Body), members(t, req.Body)
 		require.Equal(t, model, after["model"])
 		for _, mayChange := range []string{"model", "stream_options", "max_tokens", "max_completion_tokens"} {
 			delete(before, mayChange)
@@ -115,95 +196,36 @@ func members(t *testing.T, body []byte) map[string]any {
 	return m
 }
 
-// readRecording reads a folder, or returns nil where it is not a chat completion.
-func readRecording(t *testing.T, dir string) *recording {
-	t.Helper()
-	var meta struct {
-		Kind    string            `json:"kind"`
-		Status  int               `json:"status"`
-		Headers map[string]string `json:"response_headers"`
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "meta.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &meta))
-	if meta.Kind != "chat-completions" && meta.Kind != "messages" {
-		return nil
-	}
-	rec := &recording{openAI: meta.Kind == "chat-completions", response: response{status: meta.Status, header: http.Header{}}}
-	for name, value := range meta.Headers {
-		rec.response.header.Set(name, value)
-	}
-	rec.request, err = os.ReadFile(filepath.Join(dir, "request.json"))
-	require.NoError(t, err)
-	paths, err := filepath.Glob(filepath.Join(dir, "response.*"))
-	require.NoError(t, err)
-	require.Len(t, paths, 1)
-	rec.streamed = filepath.Ext(paths[0]) == ".sse"
-	rec.response.body, err = os.ReadFile(paths[0])
-	require.NoError(t, err)
-	return rec
-}
-
-// readAnswer reads an answer that was recorded without its request, or returns nil where it is not a chat completion.
-func readAnswer(t *testing.T, path string) *recording {
-	t.Helper()
-	body, err := os.ReadFile(path)
-	require.NoError(t, err)
-	rec := &recording{response: response{status: http.StatusOK, header: http.Header{}, body: body}}
-	switch {
-	case strings.HasSuffix(path, ".chunks.txt"):
-		first, _, _ := bytes.Cut(body, []byte("\n"))
-		rec.openAI = gjson.GetBytes(first, "object").String() == "chat.completion.chunk"
-		if !rec.openAI && gjson.GetBytes(first, "type").String() != "message_start" {
-			return nil
-		}
-		rec.streamed, rec.response.body = true, chunksToEvents(body, rec.openAI)
-	case strings.HasSuffix(path, ".json"):
-		rec.openAI = gjson.GetBytes(body, "object").String() == "chat.completion"
-		if !rec.openAI && gjson.GetBytes(body, "type").String() != "message" {
-			return nil
-		}
-	default:
-		return nil
-	}
-	return rec
-}
-
-// chunksToEvents makes a stream of recorded data lines. The recorder left out OpenAI's end mark.
-func chunksToEvents(lines []byte, openAI bool) []byte {
-	var out []byte
-	for line := range bytes.Lines(lines) {
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			out = append(append(append(out, "data: "...), line...), "\n\n"...)
-		}
-	}
-	if openAI && !bytes.Contains(out, []byte("[DONE]")) {
-		out = append(out, "data: [DONE]\n\n"...)
-	}
-	return out
-}
-
-// complete reports whether a recorded stream has its vendor's end mark.
-func complete(body []byte) bool {
-	return bytes.Contains(body, []byte("[DONE]")) || bytes.Contains(body, []byte(`"message_stop"`))
-}
-
-// reportsUsage reports whether a recorded answer says how many tokens it took.
-func reportsUsage(body []byte) bool {
-	return bytes.Contains(body, []byte(`_tokens"`))
-}
-
 // requireStatusClass checks that a vendor's error is the client's where it is the client's mistake, and else a server's.
 func requireStatusClass(t *testing.T, vendor, client int) {
 	t.Helper()
 	switch vendor {
-	case http.StatusUnauthorized:
-		require.Equal(t, http.StatusBadGateway, client)
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
+		// A credential that the vendor refuses is not the client's mistake, whatever the vendor's status.
+		require.Contains(t, []int{vendor, http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests, http.StatusBadGateway}, client)
 	case http.StatusPaymentRequired:
 		require.Equal(t, http.StatusTooManyRequests, client)
-	case http.StatusRequestTimeout, 498, 499:
+	case http.StatusRequestTimeout, http.StatusFailedDependency, 498, 499:
 		require.GreaterOrEqual(t, client, 500)
 	default:
 		require.Equal(t, vendor/100, client/100)
 	}
 }
+
+// tools returns the member of a client's request that offers the tools which were called.
+func (f *answerFacts) tools() string {
+	var b bytes.Buffer
+	seen := map[string]bool{}
+	for _, c := range f.calls {
+		if name, _, _ := strings.Cut(c, " "); !seen[name] && toolName.MatchString(name) {
+			seen[name] = true
+			fmt.Fprintf(&b, `,{"type":"function","function":{"name":%q,"parameters":{"type":"object"}}}`, name)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return `,"tools":[` + b.String()[1:] + `]`
+}
+
+var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)

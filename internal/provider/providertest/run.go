@@ -8,14 +8,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/golden"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/internal/translate"
 )
 
 // Run plays every case in testdata/*.txtar of the calling package against p, and what holds for every provider.
@@ -34,16 +35,16 @@ func Run(t *testing.T, p provider.Provider) {
 // runCase plays a case and compares it with its golden sections.
 func runCase(t *testing.T, p provider.Provider, c *testCase) {
 	original := bytes.Clone(c.request)
-	r, err := openai.ParseChatRequest(c.request)
+	r, err := translate.Parse(p, c.endpoint, c.request)
 	require.NoError(t, err, "the case's request is refused before it reaches the provider")
 	got := map[string][]byte{}
 	answer := encode(t, p, c, r, got)
 	if c.response != nil {
 		require.NotNil(t, answer, "the case has a provider-response to a request that is refused")
-		o := decode(t, p, answer, r, c.response)
+		o := decode(t, p, answer, newEnvelope(p, r, c.target), c.response, 1<<20)
 		render(got, o)
 	}
-	require.Equal(t, string(original), string(r.Body), "the client's request was modified")
+	require.Equal(t, string(original), string(c.request), "the client's request was modified")
 	for _, section := range []string{"client-response", "error", "dropped"} {
 		require.NotContains(t, string(got[section]), Credential, "the credential is in %s", section)
 	}
@@ -59,9 +60,9 @@ func runCase(t *testing.T, p provider.Provider, c *testCase) {
 }
 
 // encode plays the way to the vendor.
-func encode(t *testing.T, p provider.Provider, c *testCase, r *openai.ChatRequest, got map[string][]byte) provider.ChatAnswer {
+func encode(t *testing.T, p provider.Provider, c *testCase, r *translate.Request, got map[string][]byte) provider.Answer {
 	t.Helper()
-	req, answer, err := p.Chat.Encode(r, c.target)
+	req, answer, err := r.Encode(c.target)
 	if err != nil {
 		var o outcome
 		o.failWhole(err)
@@ -69,10 +70,18 @@ func encode(t *testing.T, p provider.Provider, c *testCase, r *openai.ChatReques
 		render(got, o)
 		return nil
 	}
-	p.Sign(&req, secret.New(Credential))
-	again, _, err := p.Chat.Encode(r, c.target)
+	endpoint, err := p.Endpoint(c.target.Config)
+	require.NoError(t, err)
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	require.NoError(t, p.Sign(&req, provider.Signing{
+		Config: c.target.Config, Credential: secret.New(c.credential), Method: http.MethodPost, Endpoint: endpoint, Now: time.Unix(created, 0),
+	}))
+	again, _, err := r.Encode(c.target)
 	require.NoError(t, err)
 	require.Equal(t, string(req.Body), string(again.Body), "the same request is encoded the same way")
+	require.True(t, strings.HasPrefix(req.Path, "/"), "a path begins with a slash: %s", req.Path)
 	require.NotContains(t, req.Path, Credential)
 	require.NotContains(t, string(req.Body), Credential)
 	got["provider-request"] = appendMessage("POST "+req.Path, req.Header, req.Body)
@@ -82,30 +91,31 @@ func encode(t *testing.T, p provider.Provider, c *testCase, r *openai.ChatReques
 	return answer
 }
 
-// decode plays the way back, whole and in pieces.
-func decode(t *testing.T, p provider.Provider, answer provider.ChatAnswer, r *openai.ChatRequest, recorded *response) outcome {
+// decode plays the way back, whole and in pieces: see eachCutting for fed.
+func decode(t *testing.T, p provider.Provider, answer provider.Answer, e envelope, recorded *response, fed int) outcome {
 	t.Helper()
 	if recorded.status != http.StatusOK {
-		e := p.Chat.DecodeError(recorded.status, recorded.header, recorded.body)
-		requireError(t, e)
+		err := p.DecodeError(recorded.status, recorded.header, recorded.body)
+		requireError(t, err)
 		var o outcome
-		o.failWhole(e)
+		o.failWhole(err)
 		return o
 	}
+	r := e.request
 	if !r.Stream {
 		o := playUnary(answer, r.Model, recorded.body)
 		if o.Err == "" {
-			requireAnswer(t, r, o)
+			e.requireAnswer(t, o)
 		}
 		return o
 	}
 	whole := playStream(answer, r, [][]byte{recorded.body})
 	if whole.Status == http.StatusOK {
-		requireChunks(t, r, whole)
+		e.requireChunks(t, whole)
 	}
-	eachCutting(recorded.body, func(pieces [][]byte) {
+	eachCutting(recorded.body, fed, func(pieces [][]byte) {
 		o := playStream(answer, r, pieces)
-		if !cmp.Equal(whole, o) {
+		if !same(whole, o, recorded.body) {
 			require.Empty(t, cmp.Diff(whole, o), "the outcome depends on where the body was cut: %d pieces, the first of %d bytes", len(pieces), len(pieces[0]))
 		}
 	})
@@ -135,12 +145,12 @@ func runErrors(t *testing.T, p provider.Provider) {
 	}
 	for _, status := range []int{400, 401, 402, 403, 404, 408, 409, 413, 422, 424, 429, 498, 499, 500, 502, 503, 504, 529, 599} {
 		for _, body := range bodies {
-			e := p.Chat.DecodeError(status, nil, []byte(body))
+			e := p.DecodeError(status, nil, []byte(body))
 			requireError(t, e)
 			if status == http.StatusUnauthorized {
 				require.Equal(t, http.StatusBadGateway, e.Status, "the gateway's credential is not the client's business")
-				require.NotContains(t, e.Error(), Credential)
 			}
+			require.NotContains(t, e.Error(), Credential, "a vendor's error shows the credential: status %d", status)
 		}
 	}
 }

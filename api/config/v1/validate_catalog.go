@@ -1,0 +1,68 @@
+package configv1
+
+import (
+	"strconv"
+	"strings"
+)
+
+func (v *validator) catalog(c *Catalog) {
+	if c.GetName() != "default" {
+		v.fail("name", "must be default: there is one catalog")
+	}
+	for i, m := range c.GetModels() {
+		at := element("models", i)
+		if len(m.GetModels()) == 0 {
+			v.fail(at+".models", "needs at least one name or pattern")
+		}
+		for j, pattern := range m.GetModels() {
+			v.required(element(at+".models", j), pattern)
+		}
+		v.capabilities(at+".capabilities", m.GetCapabilities())
+		v.price(at+".price", m.GetPrice())
+	}
+}
+
+func (v *validator) capabilities(at string, c *Capabilities) {
+	tokens := map[string]int64{"max_output_tokens": c.GetMaxOutputTokens(), "context_tokens": c.GetContextTokens()}
+	for effort, n := range c.GetBudgets() {
+		tokens["budgets."+effort] = n
+	}
+	for name, n := range tokens {
+		if n < 0 {
+			v.fail(at+"."+name, "must not be negative")
+		}
+	}
+}
+
+func (v *validator) price(at string, p *Price) {
+	for name, text := range map[string]string{
+		"input": p.GetInput(), "output": p.GetOutput(), "cached_input": p.GetCachedInput(), "cache_write": p.GetCacheWrite(),
+		"input_audio": p.GetInputAudio(), "output_audio": p.GetOutputAudio(),
+	} {
+		v.money(at+"."+name, text)
+	}
+	above := int64(0)
+	for i, t := range p.GetTiers() {
+		tier := element(at+".tiers", i)
+		if t.GetAbovePromptTokens() <= above {
+			v.fail(tier+".above_prompt_tokens", "must be above the tier before")
+		}
+		above = t.GetAbovePromptTokens()
+		for name, text := range map[string]string{
+			"input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(), "cache_write": t.GetCacheWrite(),
+		} {
+			v.money(tier+"."+name, text)
+		}
+	}
+}
+
+// money checks an amount of US dollars: decimal digits, so that it is exact, and no more than a typing error would make it.
+func (v *validator) money(field, text string) {
+	if text == "" {
+		return
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || strings.Trim(text, "0123456789.") != "" || f > 10_000 {
+		v.fail(field, "must be US dollars for a million tokens, such as 0.15, and at most 10000")
+	}
+}

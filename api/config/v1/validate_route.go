@@ -1,0 +1,54 @@
+package configv1
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// pathPattern is of paths that mean the same to everyone: nothing in them is escaped, and none has an empty part.
+var pathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~@:+-]+)+/?$`)
+
+// ownPaths are those of the gateway itself, and what is below them.
+var ownPaths = []string{
+	"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/moderations", ownResponses,
+	"/v1/images/generations", "/v1/images/edits", "/v1/images/variations",
+	"/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations",
+	"/v1/batches", "/v1/files", "/v1/fine_tuning",
+}
+
+// ownResponses is the one that may have a route below it: what is there belongs to the provider that stores responses.
+const ownResponses = "/v1/responses"
+
+// OwnPath returns a path of the gateway's own that a route with the prefix would take, or "".
+func OwnPath(prefix string) string {
+	above := strings.TrimSuffix(prefix, "/") + "/"
+	for _, own := range ownPaths {
+		below := strings.HasPrefix(above, own+"/") && (own != ownResponses || prefix == own)
+		if strings.HasPrefix(own, above) || below {
+			return own
+		}
+	}
+	return ""
+}
+
+func (v *validator) route(r *Route) {
+	v.label("name", r.GetName())
+	v.label("provider", r.GetProvider())
+	if v.path("path_prefix", r.GetPathPrefix()) {
+		if own := OwnPath(r.GetPathPrefix()); own != "" {
+			v.fail("path_prefix", "would take %s, which is the gateway's own", own)
+		}
+	}
+	if to := r.GetRewritePrefix(); to != "" && to != "/" {
+		v.path("rewrite_prefix", to)
+	}
+}
+
+func (v *validator) path(field, p string) bool {
+	ok := len(p) <= maxText && pathPattern.MatchString(p) && path.Clean(p) == strings.TrimSuffix(p, "/")
+	if !ok {
+		v.fail(field, "must be the beginning of a path such as /v1/rerank, of at most %d letters, digits and ._~@:+-", maxText)
+	}
+	return ok
+}

@@ -1,0 +1,139 @@
+package openai
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// A CompletionRequest is a legacy completion request that has been checked once. It is immutable and safe for concurrent
+// use.
+type CompletionRequest struct {
+	Object
+
+	Model        string
+	Stream       bool
+	IncludeUsage bool
+	Completion
+}
+
+// A Completion is the body of a legacy completion request, typed as far as the gateway needs. Members that are null are
+// as if absent.
+type Completion struct {
+	// Prompts are the prompts that are text. Where the client sent tokens, it is nil and Tokens is set.
+	Prompts []string
+	// Tokens says that the prompt is tokens, of one prompt or of several.
+	Tokens bool
+
+	BestOf           *int64
+	Echo             *bool
+	FrequencyPenalty *float64
+	LogitBias        jsontext.Value
+	Logprobs         *int64
+	MaxTokens        *int64
+	N                *int64
+	PresencePenalty  *float64
+	Seed             *int64
+	Stop             Strings
+	Suffix           string
+	Temperature      *float64
+	TopP             *float64
+	User             string
+}
+
+// completionChecks are the members of a legacy completion request whose type or range is known, the prompt apart.
+var completionChecks = map[string]check{
+	"model":             kind("a string", '"'),
+	"best_of":           integer(0, 20),
+	"echo":              boolean,
+	"frequency_penalty": number(-2, 2),
+	"presence_penalty":  number(-2, 2),
+	"logit_bias":        kind("an object", '{'),
+	"logprobs":          integer(0, 5),
+	"max_tokens":        integer(0, maxInteger),
+	"n":                 integer(1, 128),
+	"seed":              integer(-maxInteger, maxInteger),
+	"stop":              checkStop,
+	"stream":            boolean,
+	"stream_options":    kind("an object", '{'),
+	"suffix":            kind("a string", '"'),
+	"temperature":       number(0, 2),
+	"top_p":             number(0, 1),
+	"user":              kind("a string", '"'),
+}
+
+// ParseCompletionRequest checks body and returns what it holds. It keeps body. An error is an *Error with status 400 that
+// names the member at fault.
+func ParseCompletionRequest(body []byte) (*CompletionRequest, error) {
+	r := &CompletionRequest{Object: Object{Body: body}}
+	if err := r.read(values(r.checkValue)); err != nil {
+		return nil, err
+	}
+	if err := r.checkModel(r.Model); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.present("prompt") == nil:
+		return nil, missing("prompt")
+	case !r.Stream && r.present("stream_options") != nil:
+		return nil, errStreamOptions()
+	}
+	d := newDecoder(body)
+	for name := range d.members {
+		if read := completionMembers[string(name)]; read != nil {
+			read(d, &r.Completion)
+		} else {
+			d.value()
+		}
+	}
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// completionMembers read the members of a legacy completion request.
+var completionMembers = map[string]func(*decoder, *Completion){
+	"best_of":           func(d *decoder, c *Completion) { d.int(&c.BestOf) },
+	"echo":              func(d *decoder, c *Completion) { d.bool(&c.Echo) },
+	"frequency_penalty": func(d *decoder, c *Completion) { d.float(&c.FrequencyPenalty) },
+	"logit_bias":        func(d *decoder, c *Completion) { d.raw(&c.LogitBias) },
+	"logprobs":          func(d *decoder, c *Completion) { d.int(&c.Logprobs) },
+	"max_tokens":        func(d *decoder, c *Completion) { d.int(&c.MaxTokens) },
+	"n":                 func(d *decoder, c *Completion) { d.int(&c.N) },
+	"presence_penalty":  func(d *decoder, c *Completion) { d.float(&c.PresencePenalty) },
+	"seed":              func(d *decoder, c *Completion) { d.int(&c.Seed) },
+	"stop":              func(d *decoder, c *Completion) { d.stringOrStrings(&c.Stop) },
+	"suffix":            func(d *decoder, c *Completion) { d.string(&c.Suffix) },
+	"temperature":       func(d *decoder, c *Completion) { d.float(&c.Temperature) },
+	"top_p":             func(d *decoder, c *Completion) { d.float(&c.TopP) },
+	"user":              func(d *decoder, c *Completion) { d.string(&c.User) },
+}
+
+func (r *CompletionRequest) checkValue(name string, v jsontext.Value) error {
+	if v.Kind() == 'n' {
+		return nil
+	}
+	if f := completionChecks[name]; f != nil {
+		if err := f(name, v); err != nil {
+			return err
+		}
+	}
+	switch name {
+	case "model":
+		r.Model = unquote(v)
+	case "stream":
+		r.Stream = v.Kind() == 't'
+	case "stream_options":
+		return readStreamOptions(v, &r.IncludeUsage)
+	case "prompt":
+		inputs, err := readInputs(name, v)
+		if err != nil {
+			return err
+		}
+		for _, i := range inputs {
+			if i.Tokens != nil {
+				r.Prompts, r.Tokens = nil, true
+				return nil
+			}
+			r.Prompts = append(r.Prompts, i.Text)
+		}
+	}
+	return nil
+}

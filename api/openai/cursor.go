@@ -1,0 +1,220 @@
+package openai
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A cursor walks over JSON that is known to be valid: a request is checked once, as a whole, and then only stepped through.
+// On any other text a cursor may panic.
+//
+// The members of an object, or the elements of an array, are walked by
+//
+//	for c.enter(); c.more(); {
+//		... step over one
+//	}
+type cursor struct {
+	data []byte
+	at   int
+}
+
+// peek goes to what comes next, past white space, commas and colons, and returns its kind.
+func (c *cursor) peek() jsontext.Kind {
+	for {
+		switch b := c.data[c.at]; b {
+		case ' ', '\t', '\r', '\n', ',', ':':
+			c.at++
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			return '0'
+		default:
+			return jsontext.Kind(b)
+		}
+	}
+}
+
+// enter steps into the object or the array that comes next.
+func (c *cursor) enter() {
+	c.peek()
+	c.at++
+}
+
+// more reports whether something follows in the object or the array, and otherwise steps out of it.
+func (c *cursor) more() bool {
+	if k := c.peek(); k != '}' && k != ']' {
+		return true
+	}
+	c.at++
+	return false
+}
+
+// name steps over the name of a member.
+func (c *cursor) name() []byte {
+	inside, escaped := c.text()
+	if !escaped {
+		return inside
+	}
+	var b strings.Builder
+	unescape(&b, inside)
+	return []byte(b.String())
+}
+
+// text steps over a string, whose opening quote is next, and returns it without its quotes, and whether there are escapes
+// in it.
+func (c *cursor) text() (inside []byte, escaped bool) {
+	rest := c.data[c.at+1:]
+	for i, b := range rest[:min(len(rest), shortText)] {
+		if b == '"' {
+			c.at += 1 + i + 1
+			return rest[:i:i], false
+		}
+		if b == '\\' {
+			break
+		}
+	}
+	end := bytes.IndexByte(rest, '"')
+	for escaped = bytes.IndexByte(rest[:end], '\\') >= 0; escaped && isEscaped(rest[:end]); {
+		end += 1 + bytes.IndexByte(rest[end+1:], '"')
+	}
+	c.at += 1 + end + 1
+	return rest[:end:end], escaped
+}
+
+// shortText is the length up to which a loop finds the end of a string faster than a search.
+const shortText = 16
+
+// isEscaped reports whether what follows s in a string is escaped.
+func isEscaped(s []byte) bool {
+	n := len(s)
+	for n > 0 && s[n-1] == '\\' {
+		n--
+	}
+	return (len(s)-n)%2 == 1
+}
+
+// value steps over a value and returns it. It shares memory with the data.
+func (c *cursor) value() jsontext.Value {
+	k := c.peek()
+	start := c.at
+	for depth := 0; ; k = c.peek() {
+		switch k {
+		case '"':
+			c.text()
+		case '{', '[':
+			depth++
+			c.at++
+		case '}', ']':
+			depth--
+			c.at++
+		default:
+			c.scalar()
+		}
+		if depth == 0 {
+			return c.data[start:c.at:c.at]
+		}
+	}
+}
+
+// scalar steps over a number, true, false or null.
+func (c *cursor) scalar() {
+	for ; c.at < len(c.data); c.at++ {
+		switch c.data[c.at] {
+		case ' ', '\t', '\r', '\n', ',', '}', ']':
+			return
+		}
+	}
+}
+
+// unquote returns the string that a valid JSON string stands for, in memory of its own.
+func unquote(v jsontext.Value) string {
+	c := cursor{data: v}
+	return string(c.name())
+}
+
+// unescape writes the inside of a valid JSON string as what it stands for.
+func unescape(b *strings.Builder, inside []byte) {
+	for {
+		i := bytes.IndexByte(inside, '\\')
+		if i < 0 {
+			b.Write(inside)
+			return
+		}
+		b.Write(inside[:i])
+		escape := inside[i+1]
+		inside = inside[i+2:]
+		switch escape {
+		case 'b':
+			b.WriteByte('\b')
+		case 'f':
+			b.WriteByte('\f')
+		case 'n':
+			b.WriteByte('\n')
+		case 'r':
+			b.WriteByte('\r')
+		case 't':
+			b.WriteByte('\t')
+		case 'u':
+			r := codeUnit(inside)
+			inside = inside[4:]
+			if utf16.IsSurrogate(r) { // the other half follows: a lone one is no valid UTF-8
+				r = utf16.DecodeRune(r, codeUnit(inside[2:]))
+				inside = inside[6:]
+			}
+			b.WriteRune(r)
+		default:
+			b.WriteByte(escape)
+		}
+	}
+}
+
+// codeUnit reads the four digits that s begins with.
+func codeUnit(s []byte) rune {
+	n, _ := strconv.ParseUint(string(s[:4]), 16, 16) // they are digits
+	return rune(n)
+}
+
+// intern returns b as a string, without a copy where it is a name that most requests have.
+func intern(b []byte) string {
+	switch string(b) {
+	case "model":
+		return "model"
+	case "messages":
+		return "messages"
+	case "stream":
+		return "stream"
+	case "stream_options":
+		return "stream_options"
+	case "max_tokens":
+		return "max_tokens"
+	case "max_completion_tokens":
+		return "max_completion_tokens"
+	case "temperature":
+		return "temperature"
+	case "top_p":
+		return "top_p"
+	case "tools":
+		return "tools"
+	case "tool_choice":
+		return "tool_choice"
+	case "system":
+		return "system"
+	case "user":
+		return "user"
+	case "assistant":
+		return "assistant"
+	case "tool":
+		return "tool"
+	case "text":
+		return "text"
+	case "image_url":
+		return "image_url"
+	case "function":
+		return "function"
+	case "auto":
+		return "auto"
+	}
+	return string(b)
+}

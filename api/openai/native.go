@@ -1,0 +1,67 @@
+package openai
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A NativeRequest is a request to an operation that providers serve as OpenAI does, such as an upload of audio: it passes
+// as it came, but for the name of its model. It is immutable and safe for concurrent use.
+type NativeRequest struct {
+	Model string
+
+	body       []byte
+	start, end int  // body[start:end] is the model's name
+	quoted     bool // as JSON, and not as the text of a form
+}
+
+// ParseNativeRequest reads the model of body, a JSON object. It keeps body. An error is an *Error with status 400.
+func ParseNativeRequest(body []byte) (*NativeRequest, error) {
+	o := Object{Body: body}
+	model := ""
+	err := o.read(values(func(name string, v jsontext.Value) error {
+		if name != "model" || v.Kind() == 'n' {
+			return nil
+		}
+		if k := v.Kind(); k != '"' {
+			return wrongType(name, "a string", k)
+		}
+		model = unquote(v)
+		return nil
+	}))
+	if err != nil {
+		return nil, err
+	}
+	if err := o.checkModel(model); err != nil {
+		return nil, err
+	}
+	m := o.members[o.find("model")]
+	return &NativeRequest{Model: model, body: body, start: m.start, end: m.end, quoted: true}, nil
+}
+
+// ParseFormRequest reads the model of body, a form with content type multipart/form-data and the boundary of that type. It
+// keeps body. An error is an *Error with status 400.
+func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
+	start, end, err := findField(body, boundary, "model")
+	if err != nil {
+		return nil, err
+	}
+	r := &NativeRequest{Model: string(body[start:end]), body: body, start: start, end: end}
+	if err := checkModelName(r.Model); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// WithModel returns the body with the model named model, and every other byte as it was. It may be the client's own.
+func (r *NativeRequest) WithModel(model string) []byte {
+	if model == r.Model {
+		return r.body
+	}
+	name := []byte(model)
+	if r.quoted {
+		name = AppendString(nil, model)
+	}
+	return slices.Concat(r.body[:r.start], name, r.body[r.end:])
+}

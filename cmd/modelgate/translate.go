@@ -1,0 +1,223 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/translate"
+)
+
+type translateCmd struct {
+	Request  translateRequestCmd  `cmd:"" help:"Print what the provider would be sent for a request. Exits with 3 where it cannot be served."`
+	Response translateResponseCmd `cmd:"" help:"Print what the client would get for a provider's response."`
+}
+
+// translateFlags say which codec translates, and for what target.
+type translateFlags struct {
+	Provider    string `required:"" placeholder:"KIND" help:"Vendor, such as openai or anthropic."`
+	Model       string `required:"" placeholder:"NAME" help:"Model: both the client's name of it and the provider's own."`
+	Endpoint    string `enum:"chat,completions,embeddings" default:"chat" help:"chat, completions or embeddings."`
+	BaseURL     string `name:"base-url" placeholder:"URL" help:"Where the provider serves, instead of where the vendor does."`
+	Region      string `placeholder:"NAME" help:"Region of the vendor's cloud."`
+	Project     string `placeholder:"NAME" help:"Project in the vendor's cloud."`
+	APIVersion  string `name:"api-version" placeholder:"VERSION" help:"Version of the vendor's API."`
+	Unsupported string `enum:"reject,drop," default:"" placeholder:"reject|drop" help:"What happens to parameters that the provider cannot honour (reject)."`
+	Config      string `placeholder:"FILE" help:"YAML file with the Provider as configured. Other flags override it."`
+	Catalog     string `placeholder:"FILE" help:"YAML file with a Catalog, which comes before the built-in one."`
+	File        string `arg:"" default:"-" help:"File with the body, - for the standard input."`
+}
+
+// target returns the vendor, and what requests of it are encoded for.
+func (f translateFlags) target() (provider.Provider, provider.Target, error) {
+	p, ok := vendors()[f.Provider]
+	if !ok {
+		return p, provider.Target{}, fmt.Errorf("there is no provider %q; there are %s", f.Provider, strings.Join(vendorNames(), ", "))
+	}
+	config := &configv1.Provider{}
+	if f.Config != "" {
+		var err error
+		if config, err = readObject[*configv1.Provider](f.Config); err != nil {
+			return p, provider.Target{}, err
+		}
+		if vendor := config.GetVendor(); vendor != f.Provider {
+			return p, provider.Target{}, fmt.Errorf("%s: the provider's vendor is %q, not %q", f.Config, vendor, f.Provider)
+		}
+	}
+	for _, flag := range []struct {
+		value string
+		field *string
+	}{{f.BaseURL, &config.Endpoint}, {f.Region, &config.Region}, {f.Project, &config.Project}, {f.APIVersion, &config.ApiVersion}} {
+		if flag.value != "" {
+			*flag.field = flag.value
+		}
+	}
+	switch f.Unsupported {
+	case "drop":
+		config.UnsupportedParameters = configv1.UnsupportedParameters_DROP
+	case "reject":
+		config.UnsupportedParameters = configv1.UnsupportedParameters_REJECT
+	}
+	var own *configv1.Catalog
+	if f.Catalog != "" {
+		var err error
+		if own, err = readObject[*configv1.Catalog](f.Catalog); err != nil {
+			return p, provider.Target{}, err
+		}
+	}
+	target := provider.Target{Config: translate.Complete(p, config), Model: f.Model, Facts: catalog.New(own).Facts(p.Name, f.Model)}
+	return p, target, nil
+}
+
+func vendorNames() []string {
+	var names []string
+	for name := range vendors() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// readObject returns the only object of a YAML file, which is a T.
+func readObject[T configv1.Object](name string) (object T, err error) {
+	text, err := readFile(name, os.Stdin)
+	if err != nil {
+		return object, err
+	}
+	docs, err := configv1.ParseYAML(name, text)
+	if err != nil {
+		return object, err
+	}
+	if len(docs) == 1 {
+		if object, ok := docs[0].Object.(T); ok {
+			return object, nil
+		}
+	}
+	return object, fmt.Errorf("%s: it must hold one object, a %s", name, configv1.Label(object))
+}
+
+// errRefused ends a command that has printed the error which the client would get.
+var errRefused = errors.New("the request cannot be served")
+
+// refuse prints the error that the client would get, or returns one that is not for clients.
+func refuse(stdout io.Writer, err error) error {
+	e, ok := errors.AsType[*openai.Error](err)
+	if !ok {
+		return err
+	}
+	if _, err := fmt.Fprintf(stdout, "%s\n", e.AppendJSON(nil)); err != nil {
+		return err
+	}
+	return errRefused
+}
+
+type translateRequestCmd struct{ translateFlags }
+
+// Run prints the provider's request as JSON.
+func (c translateRequestCmd) Run(stdout io.Writer) error {
+	p, target, err := c.target()
+	if err != nil {
+		return err
+	}
+	body, err := readFile(c.File, os.Stdin)
+	if err != nil {
+		return err
+	}
+	r, err := translate.Parse(p, translate.Endpoint(c.Endpoint), translate.WithModel(body, c.Model))
+	if err != nil {
+		return refuse(stdout, err)
+	}
+	encoded, _, err := r.Encode(target)
+	if err != nil {
+		return refuse(stdout, err)
+	}
+	signed, err := translate.Sign(p, target.Config, encoded, time.Now())
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(append(signed.AppendJSON(nil), '\n'))
+	return err
+}
+
+type translateResponseCmd struct {
+	translateFlags
+	Status       int      `default:"200" help:"The response's status."`
+	ContentType  string   `placeholder:"TYPE" help:"The response's content type. Default: the right one."`
+	Header       []string `short:"H" sep:"none" placeholder:"NAME:VALUE" help:"A further header of the response. May be given more than once."`
+	Stream       bool     `help:"The client has asked for a stream."`
+	IncludeUsage bool     `help:"The client has asked for the usage of a stream."`
+	Request      string   `placeholder:"FILE" help:"The client's request, for codecs whose answers depend on it. Default: a minimal one."`
+	ShowHeaders  bool     `short:"i" name:"include" help:"Print the status line and the headers before the body."`
+	AllCuts      bool     `help:"Cut the response's body in two at every place, and into single bytes, and fail where the answer differs."`
+}
+
+// Run prints the client's answer.
+func (c translateResponseCmd) Run(stdout io.Writer) error {
+	p, target, err := c.target()
+	if err != nil {
+		return err
+	}
+	var request []byte
+	if c.Request != "" {
+		if request, err = readFile(c.Request, os.Stdin); err != nil {
+			return err
+		}
+	}
+	body, err := readFile(c.File, os.Stdin)
+	if err != nil {
+		return err
+	}
+	e := translate.Endpoint(c.Endpoint)
+	r, err := translate.Parse(p, e, translate.Ask(e, request, c.Model, c.Stream, c.IncludeUsage))
+	if err != nil {
+		return refuse(stdout, err)
+	}
+	encoded, answer, err := r.Encode(target)
+	if err != nil {
+		return refuse(stdout, err)
+	}
+	header, err := c.headers()
+	if err != nil {
+		return err
+	}
+	from := translate.Response{Status: c.Status, Header: header, Body: body}
+	x := translate.Exchange{Provider: p, Request: r, Answer: answer, Dropped: encoded.Dropped, Created: time.Now().Unix()}
+	reply := x.Respond(from, body)
+	if c.AllCuts {
+		if err := x.Cuts(from, reply); err != nil {
+			return err
+		}
+	}
+	if c.ShowHeaders {
+		if _, err := stdout.Write(reply.Head()); err != nil {
+			return err
+		}
+	}
+	_, err = stdout.Write(reply.Body)
+	return err
+}
+
+// headers returns the headers of the response.
+func (c translateResponseCmd) headers() (http.Header, error) {
+	h := http.Header{}
+	for _, line := range c.Header {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, fmt.Errorf("a header is NAME:VALUE, not %q", line)
+		}
+		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	if c.ContentType != "" {
+		h.Set("Content-Type", c.ContentType)
+	}
+	return h, nil
+}

@@ -1,0 +1,152 @@
+package exchange
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// passAnswer takes the headers of an answer that passes as it comes. What may tell of usage is watched on its way; the rest,
+// such as audio, is not even shown.
+func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
+	switch media := mediaType(h.Get("content-type")); {
+	case media == "text/event-stream":
+		x.record.Stream = true
+		x.state, x.watch, reply.ResponseBody = inPassed, &eventWatch{}, Streamed
+		reply.Set = append(reply.Set, Header{"cache-control", "no-cache"})
+	case media == contentTypeJSON:
+		x.state, x.watch, reply.ResponseBody = inPassed, &documentWatch{}, Streamed
+	default:
+		x.passUnseen(&reply)
+		reply.ResponseBody = None
+	}
+	return reply
+}
+
+// passUnseen has the rest of an answer pass without being shown.
+func (x *Exchange) passUnseen(reply *Reply) {
+	x.state, x.record.Outcome, reply.Log = unseen, OutcomeFinished, true
+}
+
+// passPiece lets a piece pass. A stream that ends before its time is told so.
+func (x *Exchange) passPiece(piece []byte, end bool) Reply {
+	x.watch.feed(piece)
+	if !end {
+		return Reply{}
+	}
+	switch complete, failed := x.watch.end(); {
+	case failed:
+		x.record.Outcome = OutcomeFailed
+		x.finish()
+	case complete:
+		x.record.Outcome = OutcomeFinished
+		x.finish()
+	default:
+		e := x.fail(provider.ErrTruncated)
+		if x.record.Stream {
+			// The blank line ends what was begun. OpenAI's SDKs raise an error for such an event of any operation.
+			tail := e.AppendJSON([]byte("\n\nevent: error\ndata: "))
+			return Reply{ReplaceBody: true, Body: slices.Concat(piece, tail, []byte("\n\n"))}
+		}
+	}
+	return Reply{}
+}
+
+// A passing is a request for a Route.
+type passing struct {
+	provider *Provider
+	method   string
+	request  provider.Request
+	remove   []string
+}
+
+// passRequest sends a request to the provider of a route as it is. Its body passes unseen, unless the provider wants a
+// signature of it.
+func (x *Exchange) passRequest(r *route, h Headers, query string, end bool) Reply {
+	p := x.config.Providers[r.provider]
+	if p == nil || p.Config.GetDisabled() {
+		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
+			Message: "The provider of this path is not enabled."}, "mg_no_plan")
+	}
+	// A key that is bound to models may use what takes any model only where it may use every one of them.
+	if !mayUse(x.key, r.provider+"/*") {
+		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "route_not_allowed",
+			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.provider + "' as they are."}, "mg_no_plan")
+	}
+	if climbs(x.record.Path) {
+		return x.reject(openai.BadRequest("", "invalid_path", "The path leads out of itself. Send it without '..'."), "mg_bad_path")
+	}
+	path := r.rewrite(x.record.Path)
+	if query != "" {
+		path += "?" + query
+	}
+	next := &passing{provider: p, method: x.record.Method, request: provider.Request{Path: path, Header: http.Header{}}}
+	if t := h.Get("content-type"); t != "" {
+		next.request.Header.Set("Content-Type", t)
+	}
+	for i := range h {
+		if travelsNot(h[i].Name, p.Vendor.CredentialHeaders) {
+			next.remove = append(next.remove, h[i].Name)
+		}
+	}
+	x.record.ID = x.env.NewID()
+	if p.Vendor.SignsBody && !end {
+		x.state, x.pending = awaitBody, next
+		return Reply{ResponseBody: None, ID: x.record.ID}
+	}
+	reply := x.send(next)
+	if reply.Immediate == nil {
+		reply.ID, reply.PassRequest, reply.ResponseBody = x.record.ID, true, None
+	}
+	return reply
+}
+
+// passSigned sends a request whose body the provider wants a signature of.
+func (x *Exchange) passSigned(body []byte) Reply {
+	next := x.pending
+	next.request.Body = body
+	return x.send(next)
+}
+
+func (x *Exchange) send(next *passing) Reply {
+	attempt, err := next.provider.attempt(next.method, next.request, x.record.Start)
+	if err != nil {
+		return x.reject(clientError(err), "mg_no_plan")
+	}
+	target := Target{Provider: next.provider, Cluster: clusterOf(next.provider, 1)}
+	x.active = &Plan{ID: x.record.ID, Passes: true, Targets: []Target{target}, Timeout: firstByte(nil, []Target{target})}
+	x.state, x.pending = awaitResponse, nil
+	reply := Reply{Set: attempt.Header, Plan: x.active}
+	for _, name := range next.remove {
+		if reply.Set.Get(name) == "" {
+			reply.Remove = append(reply.Remove, name)
+		}
+	}
+	return reply
+}
+
+// passRouted lets the answer to a request of a Route pass, whatever its status is.
+func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
+	reply := Reply{Set: Headers{{headerProvider, x.record.Provider}, {"x-request-id", x.record.RequestID}}}
+	if id := upstreamID(h); id != "" {
+		reply.Set = append(reply.Set, Header{headerUpstream, id})
+	}
+	for _, name := range []string{"set-cookie", "alt-svc", "strict-transport-security", "server", "openai-organization", "openai-project", "anthropic-organization-id"} {
+		if h.Get(name) != "" {
+			reply.Remove = append(reply.Remove, name)
+		}
+	}
+	x.passUnseen(&reply)
+	switch {
+	case clientsMistake(status):
+		x.record.Outcome = OutcomeRejected
+	case status >= 400:
+		x.record.Outcome = OutcomeFailed
+	}
+	if end {
+		x.finish()
+	}
+	return reply
+}

@@ -1,0 +1,141 @@
+package exchange
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// TestOperationsAreTheGatewaysOwn holds that no route can take the path of an operation.
+func TestOperationsAreTheGatewaysOwn(t *testing.T) {
+	for path := range operations {
+		require.NotEmpty(t, configv1.OwnPath(path), path)
+	}
+	require.NotEmpty(t, configv1.OwnPath("/v1/models"))
+}
+
+func TestRoutes(t *testing.T) {
+	routes := NewRoutes(map[string]*configv1.Route{
+		"short": {PathPrefix: "/a", Provider: "short"},
+		"long":  {PathPrefix: "/a/b/", Provider: "long", RewritePrefix: new("/c")},
+		"other": {PathPrefix: "/v1/rerank", Provider: "other"},
+		"none":  {PathPrefix: "/x", Provider: "none", RewritePrefix: new("")},
+	})
+	for path, want := range map[string]string{
+		"/a": "short /a", "/a/": "short /a/", "/a/x": "short /a/x", "/ab": "", "/a/b": "long /c", "/a/b/": "long /c/", "/a/b/c/d": "long /c/c/d",
+		"/a/bc": "short /a/bc", "/v1/rerank": "other /rerank", "/v1/rerank/x": "other /rerank/x", "/v1": "", "/": "", "": "", "/x/y": "none /y",
+	} {
+		got := ""
+		if r := routes.find(path); r != nil {
+			got = r.provider + " " + r.rewrite(path)
+		}
+		require.Equal(t, want, got, path)
+	}
+}
+
+func TestClimbs(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/a/b": false, "/a/..b": false, "/a/b..": false, "/a/...": false, "/a/..": true, "/a/%2e%2e/b": true, "/a/x%2F..%2Fb": true, `/a\..\b`: true, "/a/%": true, "/a/.%2e": true,
+	} {
+		require.Equal(t, want, climbs(path), path)
+	}
+}
+
+// routed returns an exchange over a provider "p" with a route "/p".
+func routed(t *testing.T, vendor provider.Provider, key *configv1.Key) (*Exchange, Headers) {
+	vendor.DefaultEndpoint = "https://p.test/base"
+	p, err := NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "p", Headers: map[string]string{"X-Team": "blue"}}, Credential: "credential"}, vendor)
+	require.NoError(t, err)
+	secretKey := auth.Generate().Reveal()
+	c := &Config{
+		Hasher:    auth.NewHasher([]byte("pepper")),
+		Providers: map[string]*Provider{"p": p},
+		Routes:    NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p", RewritePrefix: new("")}, "lost": {PathPrefix: "/lost", Provider: "gone"}}),
+	}
+	c.Keys = map[auth.Hash]*configv1.Key{c.Hasher.Hash(secretKey): key}
+	env := &Env{Now: func() time.Time { return time.Unix(1700000000, 0) }, NewID: func() string { return "id" }}
+	return New(env, c), Headers{
+		{":method", "PUT"}, {":path", "/p/x?y=1"}, {"authorization", "Bearer " + secretKey}, {"content-type", "text/plain"}, {"x-account", "mine"}, {"x-vendor-version", "7"},
+	}
+}
+
+// bodySigner signs what it is given, the body too where it wants that.
+func bodySigner(signsBody bool) provider.Provider {
+	return provider.Provider{Name: "v", SignsBody: signsBody, CredentialHeaders: []string{"Authorization", "X-Account", "X-Vendor-Version"},
+		Sign: func(r *provider.Request, s provider.Signing) error {
+			sum := sha256.Sum256(r.Body)
+			r.Header.Set("Authorization", strings.Join([]string{s.Method, r.Path, s.Credential.Reveal(), hex.EncodeToString(sum[:2])}, " "))
+			return nil
+		}}
+}
+
+func TestARouteSignsBodiesWhereItMust(t *testing.T) {
+	t.Run("the body passes", func(t *testing.T) {
+		x, h := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
+		reply := x.RequestHeaders(h, false)
+		require.Nil(t, reply.Immediate)
+		require.True(t, reply.PassRequest)
+		require.Equal(t, None, reply.ResponseBody)
+		require.Equal(t, "id", reply.ID)
+		require.NotNil(t, reply.Plan)
+		require.Equal(t, "p/first", reply.Plan.Targets[0].Cluster)
+		require.Equal(t, "/base/x?y=1", reply.Set.Get(":path"))
+		require.Equal(t, "PUT /x?y=1 credential e3b0", reply.Set.Get("authorization"))
+		require.Equal(t, "blue", reply.Set.Get("x-team"))
+		require.Empty(t, reply.Set.Get("content-length"), "the body is not known")
+		require.Equal(t, []string{"x-account"}, reply.Remove, "authorization is set, and a version is no account")
+	})
+	t.Run("the body is waited for", func(t *testing.T) {
+		x, h := routed(t, bodySigner(true), &configv1.Key{Name: "k"})
+		reply := x.RequestHeaders(h, false)
+		require.Nil(t, reply.Plan)
+		require.False(t, reply.PassRequest)
+		reply = x.RequestBody([]byte("body"))
+		require.NotNil(t, reply.Plan)
+		require.Equal(t, "PUT /x?y=1 credential 230d", reply.Set.Get("authorization"))
+		require.Equal(t, "4", reply.Set.Get("content-length"))
+		require.False(t, reply.ReplaceBody)
+	})
+	t.Run("there is none", func(t *testing.T) {
+		x, h := routed(t, bodySigner(true), &configv1.Key{Name: "k"})
+		require.NotNil(t, x.RequestHeaders(h, true).Plan)
+	})
+}
+
+func TestWhoMayUseARoute(t *testing.T) {
+	for models, status := range map[string]int{"": 0, "*": 0, "p/*": 0, "p/model": 403, "q/*": 403} {
+		key := &configv1.Key{Name: "k"}
+		if models != "" {
+			key.Models = []string{models}
+		}
+		x, h := routed(t, bodySigner(false), key)
+		reply := x.RequestHeaders(h, true)
+		if status == 0 {
+			require.Nil(t, reply.Immediate, models)
+			continue
+		}
+		require.Equal(t, status, reply.Immediate.Status, models)
+		require.Contains(t, string(reply.Immediate.Body), "route_not_allowed")
+	}
+	x, h := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
+	h[1].Value = "/lost"
+	require.Equal(t, 503, x.RequestHeaders(h, true).Immediate.Status)
+	x, h = routed(t, provider.Provider{Name: "v", Sign: func(*provider.Request, provider.Signing) error { return secretError{} }}, &configv1.Key{Name: "k"})
+	reply := x.RequestHeaders(h, true)
+	require.Equal(t, 502, reply.Immediate.Status)
+	require.NotContains(t, string(reply.Immediate.Body), "sk-secret")
+	require.Equal(t, secret.New("credential"), x.config.Providers["p"].credential)
+}
+
+type secretError struct{}
+
+func (secretError) Error() string { return "cannot parse sk-secret" }

@@ -1,0 +1,147 @@
+package exchange
+
+import "bytes"
+
+// A member is one that a scanner looks for: a string or an object.
+type member uint8
+
+const (
+	memberType          member = iota // "type"
+	memberError                       // "error"
+	memberUsage                       // "usage"
+	memberResponseUsage               // "usage" of "response"
+	members
+)
+
+const (
+	maxMember = 4 << 10 // a value that is longer is not kept
+	maxLevel  = 2       // members are looked for down to here
+)
+
+// A scanner finds members of a JSON object that comes in pieces, however large the others are, and keeps nothing else. It
+// takes the object for well-formed.
+type scanner struct {
+	begun bool
+	depth int // objects and arrays that are open
+	found [members]string
+
+	text, escaped, naming bool
+	level                 [maxLevel + 1]struct{ object, value bool } // value: past the colon of a member
+	name                  [maxLevel + 1][]byte
+
+	keep    []byte // of the value that is kept
+	keeping bool
+	keepAt  int // the depth at which it ends
+	keepFor member
+}
+
+func (s *scanner) feed(piece []byte) {
+	for i := 0; i < len(piece); i++ {
+		if s.text && !s.escaped && !s.keeping && !s.naming {
+			skipped := bytes.IndexAny(piece[i:], `"\`)
+			if skipped < 0 {
+				return
+			}
+			i += skipped
+		}
+		c := piece[i]
+		if s.keeping {
+			s.hold(c)
+		}
+		if s.text {
+			s.character(c)
+		} else {
+			s.token(c)
+		}
+	}
+}
+
+// character takes a byte of a string.
+func (s *scanner) character(c byte) {
+	switch {
+	case s.escaped:
+		s.escaped = false
+	case c == '\\':
+		s.escaped = true
+	case c == '"':
+		s.text = false
+		if s.naming {
+			s.naming = false
+			return
+		}
+		s.closed()
+		return
+	}
+	if s.naming && len(s.name[s.depth]) < 16 {
+		s.name[s.depth] = append(s.name[s.depth], c)
+	}
+}
+
+// token takes a byte outside of strings.
+func (s *scanner) token(c byte) {
+	shallow := s.depth <= maxLevel
+	switch c {
+	case '"':
+		s.text = true
+		if shallow && s.level[s.depth].object && !s.level[s.depth].value {
+			s.naming, s.name[s.depth] = true, s.name[s.depth][:0]
+			return
+		}
+		s.opened(c)
+	case '{', '[':
+		s.opened(c)
+		s.begun = true
+		s.depth++
+		if s.depth <= maxLevel {
+			s.level[s.depth].object, s.level[s.depth].value = c == '{', false
+		}
+	case '}', ']':
+		s.depth = max(0, s.depth-1)
+		s.closed()
+	case ':':
+		if shallow {
+			s.level[s.depth].value = true
+		}
+	case ',':
+		if shallow {
+			s.level[s.depth].value = false
+		}
+	}
+}
+
+// opened begins to keep a value where it is looked for.
+func (s *scanner) opened(c byte) {
+	if s.keeping || s.depth == 0 || s.depth > maxLevel || !s.level[s.depth].object {
+		return
+	}
+	name := string(s.name[s.depth])
+	switch {
+	case s.depth == 1 && name == "type":
+		s.keepFor = memberType
+	case s.depth == 1 && name == "error":
+		s.keepFor = memberError
+	case s.depth == 1 && name == "usage":
+		s.keepFor = memberUsage
+	case s.depth == 2 && name == "usage" && s.level[1].object && string(s.name[1]) == "response":
+		s.keepFor = memberResponseUsage
+	default:
+		return
+	}
+	s.keeping, s.keepAt, s.keep = true, s.depth, append(s.keep[:0], c)
+}
+
+func (s *scanner) hold(c byte) {
+	if s.keep = append(s.keep, c); len(s.keep) > maxMember {
+		s.keeping, s.keep = false, nil
+		if s.keepFor == memberError {
+			s.found[memberError] = "{}" // that there is one is enough
+		}
+	}
+}
+
+// closed ends the value that is kept where it is the one that has just ended.
+func (s *scanner) closed() {
+	if s.keeping && s.depth == s.keepAt {
+		s.keeping, s.found[s.keepFor] = false, string(s.keep)
+	}
+}

@@ -1,0 +1,119 @@
+package exchange
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// An observer reads an answer that passes as it comes, in pieces that are cut anywhere, and keeps nothing of it but what is
+// to be recorded.
+type observer interface {
+	feed(piece []byte)
+	// end reports, where the body has ended, whether the answer is complete and whether the provider says that it failed.
+	end() (complete, failed bool)
+	usage() openai.Usage
+}
+
+// A documentWatch reads an answer that is one JSON object.
+type documentWatch struct{ scan scanner }
+
+func (w *documentWatch) feed(piece []byte) { w.scan.feed(piece) }
+
+func (w *documentWatch) end() (complete, failed bool) {
+	return w.scan.begun && w.scan.depth == 0, w.scan.found[memberError] != ""
+}
+
+func (w *documentWatch) usage() openai.Usage { return readUsage(w.scan.found[memberUsage]) }
+
+// An eventWatch reads a stream of server-sent events whose data are JSON objects that name their type.
+type eventWatch struct {
+	scan   scanner
+	head   []byte // the first bytes of a line
+	known  bool   // the stream is of those that have an end mark
+	ended  bool
+	failed bool
+	used   string // the last usage
+}
+
+// ends are the events that complete a stream, of the operations that have such.
+var ends = map[string]bool{
+	"response.completed": true, "response.incomplete": true, "response.failed": true,
+	"image_generation.completed": true, "image_edit.completed": true,
+	"transcript.text.done": true, "speech.audio.done": true,
+}
+
+const dataField = "data:"
+
+func (w *eventWatch) feed(piece []byte) {
+	for {
+		line, rest, ends := bytes.Cut(piece, []byte("\n"))
+		if missing := len(dataField) - len(w.head); missing > 0 {
+			taken := min(missing, len(line))
+			w.head, line = append(w.head, line[:taken]...), line[taken:]
+		}
+		if string(w.head) == dataField {
+			w.scan.feed(line)
+		}
+		if !ends {
+			return
+		}
+		if len(bytes.TrimRight(w.head, "\r")) == 0 {
+			w.event()
+		}
+		w.head, piece = w.head[:0], rest
+	}
+}
+
+// event takes what is there of an event.
+func (w *eventWatch) event() {
+	typ := strings.Trim(w.scan.found[memberType], `"`)
+	family, _, _ := strings.Cut(typ, ".")
+	switch family {
+	case "response", "image_generation", "image_edit", "transcript", "speech":
+		w.known = true
+	}
+	w.ended = w.ended || ends[typ]
+	w.failed = w.failed || typ == "error" || typ == "response.failed" || w.scan.found[memberError] != ""
+	for _, m := range []member{memberUsage, memberResponseUsage} {
+		if u := w.scan.found[m]; u != "" {
+			w.used = u
+		}
+	}
+	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
+}
+
+func (w *eventWatch) end() (complete, failed bool) {
+	w.event()
+	return w.ended || !w.known, w.failed
+}
+
+func (w *eventWatch) usage() openai.Usage { return readUsage(w.used) }
+
+// readUsage reads a usage object of any operation.
+func readUsage(text string) openai.Usage {
+	if text == "" {
+		return openai.Usage{}
+	}
+	root := gjson.Parse(text)
+	count := func(paths ...string) int64 {
+		for _, p := range paths {
+			if n := root.Get(p); n.Exists() {
+				return openai.Count(n.Int())
+			}
+		}
+		return 0
+	}
+	return openai.Usage{
+		PromptTokens:     count("input_tokens", "prompt_tokens"),
+		CompletionTokens: count("output_tokens", "completion_tokens"),
+		TotalTokens:      count("total_tokens"),
+		CachedTokens:     count("input_tokens_details.cached_tokens", "prompt_tokens_details.cached_tokens"),
+		PromptAudio:      count("input_token_details.audio_tokens", "input_tokens_details.audio_tokens"),
+		ReasoningTokens:  count("output_tokens_details.reasoning_tokens", "completion_tokens_details.reasoning_tokens"),
+		CompletionAudio:  count("output_tokens_details.audio_tokens"),
+	}
+}

@@ -1,0 +1,139 @@
+// Package catalog is what the gateway knows about models: what they take and can do, and what they cost. It is data, in
+// catalog.yaml; an operator's Catalog comes before it.
+//
+// What a newcomer gets wrong: several entries hold for one model. Each fact is the first that any of them states, so that
+// an entry of one model says only how it differs from the entry of its family below.
+package catalog
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+//go:embed catalog.yaml
+var builtinYAML []byte
+
+// builtin is what the file says.
+var builtin = sync.OnceValue(func() []*configv1.ModelFacts {
+	c, err := parse(builtinYAML)
+	if err != nil {
+		panic(err) // the file is a part of the program, and a test reads it
+	}
+	return c.GetModels()
+})
+
+// A Catalog finds the facts of models. It is safe for concurrent use.
+type Catalog struct {
+	entries []*configv1.ModelFacts
+
+	mu    sync.RWMutex                 // guards what follows
+	known map[key]*configv1.ModelFacts // what was found before; never more than maxKnown
+}
+
+type key struct{ vendor, model string }
+
+// maxKnown bounds what is remembered: clients name models as they please.
+const maxKnown = 10_000
+
+// New returns the built-in catalog with an operator's before it, which may be nil.
+func New(own *configv1.Catalog) *Catalog {
+	return &Catalog{entries: slices.Concat(own.GetModels(), builtin()), known: map[key]*configv1.ModelFacts{}}
+}
+
+// Facts returns what is known of a model of a vendor. It is never nil, and must not be modified.
+func (c *Catalog) Facts(vendor, model string) *configv1.ModelFacts {
+	k := key{vendor, model}
+	c.mu.RLock()
+	found := c.known[k]
+	c.mu.RUnlock()
+	if found != nil {
+		return found
+	}
+	found = c.find(vendor, model)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= maxKnown {
+		clear(c.known)
+	}
+	c.known[k] = found
+	return found
+}
+
+// find lays the entries that hold for a model one over the other, the first uppermost.
+func (c *Catalog) find(vendor, model string) *configv1.ModelFacts {
+	facts := &configv1.ModelFacts{}
+	for _, e := range slices.Backward(c.entries) {
+		if !holds(e, vendor, model) {
+			continue
+		}
+		over(facts, e)
+	}
+	facts.Vendors, facts.Models = nil, nil
+	return facts
+}
+
+// over lays e over facts. A list that e has takes the place of the one below; merging would append to it.
+func over(facts, e *configv1.ModelFacts) {
+	if facts.Capabilities != nil {
+		if e.GetCapabilities().GetEfforts() != nil {
+			facts.Capabilities.Efforts = nil
+		}
+		if e.GetCapabilities().GetUnsupportedParameters() != nil {
+			facts.Capabilities.UnsupportedParameters = nil
+		}
+	}
+	if e.GetPrice() != nil {
+		facts.Price = nil
+	}
+	proto.Merge(facts, e)
+}
+
+func holds(e *configv1.ModelFacts, vendor, model string) bool {
+	if len(e.GetVendors()) > 0 && !slices.Contains(e.GetVendors(), vendor) {
+		return false
+	}
+	return slices.ContainsFunc(e.GetModels(), func(pattern string) bool { return matches(pattern, model) })
+}
+
+// matches reports whether name matches a pattern in which "*" stands for any characters. Patterns are few and short.
+func matches(pattern, name string) bool {
+	head, rest, wild := strings.Cut(pattern, "*")
+	if !wild {
+		return name == pattern
+	}
+	if !strings.HasPrefix(name, head) {
+		return false
+	}
+	name = name[len(head):]
+	parts := strings.Split(rest, "*")
+	for _, part := range parts[:len(parts)-1] {
+		i := strings.Index(name, part)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(part):]
+	}
+	return strings.HasSuffix(name, parts[len(parts)-1])
+}
+
+func parse(data []byte) (*configv1.Catalog, error) {
+	documents, err := configv1.ParseYAML("catalog.yaml", data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the catalog: %w", err)
+	}
+	if len(documents) != 1 {
+		return nil, fmt.Errorf("reading the catalog: it is %d objects", len(documents))
+	}
+	c, ok := documents[0].Object.(*configv1.Catalog)
+	if !ok {
+		return nil, fmt.Errorf("reading the catalog: it is a %s", configv1.Label(documents[0].Object))
+	}
+	return c, nil
+}

@@ -1,0 +1,243 @@
+package catalog
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+func builtinCatalog(t testing.TB) *configv1.Catalog {
+	t.Helper()
+	c, err := parse(builtinYAML)
+	require.NoError(t, err)
+	return c
+}
+
+func TestTheFileIsValid(t *testing.T) {
+	c := builtinCatalog(t)
+	require.Empty(t, configv1.Validate(c, nil))
+	_, err := time.Parse(time.DateOnly, c.GetVersion())
+	require.NoError(t, err, "version is the date when the facts were checked last")
+}
+
+//go:embed testdata/known_names.txt
+var knownNamesText string
+
+// knownNames are names of models as vendors have them. Every pattern of the file matches one of those of its vendors, so that
+// one with a typing error is found.
+func knownNames(t *testing.T) map[string][]string {
+	t.Helper()
+	names := map[string][]string{}
+	for line := range strings.Lines(knownNamesText) {
+		vendor, model, found := strings.Cut(strings.TrimSpace(line), " ")
+		require.True(t, found, line)
+		names[vendor] = append(names[vendor], model)
+	}
+	return names
+}
+
+func TestEveryPatternMatchesAModel(t *testing.T) {
+	known := knownNames(t)
+	for i, e := range builtinCatalog(t).GetModels() {
+		for _, pattern := range e.GetModels() {
+			if !strings.Contains(pattern, "*") {
+				continue
+			}
+			matched := slices.ContainsFunc(e.GetVendors(), func(vendor string) bool {
+				return slices.ContainsFunc(known[vendor], func(name string) bool { return matches(pattern, name) })
+			})
+			if !matched {
+				t.Errorf("models[%d]: %q matches no name of %v in known_names.txt; is it spelt right?", i, pattern, e.GetVendors())
+			}
+		}
+	}
+}
+
+func TestEveryEntryStatesWhatItIsFor(t *testing.T) {
+	for i, e := range builtinCatalog(t).GetModels() {
+		require.NotEmpty(t, e.GetVendors(), "models[%d]", i)
+		require.True(t, e.GetCapabilities() != nil || e.GetPrice() != nil, "models[%d] says nothing", i)
+	}
+}
+
+func TestEveryBlockOfPricesHasASourceAndADate(t *testing.T) {
+	header := ""
+	for line := range strings.Lines(string(builtinYAML)) {
+		switch {
+		case strings.HasPrefix(line, "# ") && strings.HasPrefix(header, "# "):
+			header += line
+		case strings.HasPrefix(line, "# "):
+			header = line
+		case strings.HasPrefix(strings.TrimSpace(line), "price:"):
+			require.Contains(t, header, "https://", "above %s", line)
+		}
+		if !strings.HasPrefix(line, "# ") && strings.HasPrefix(header, "# ") {
+			header = " " + header // the block has begun
+		}
+	}
+}
+
+func TestClaude(t *testing.T) {
+	c := New(nil)
+	const budget, adaptive, always, never = configv1.Thinking_BUDGET, configv1.Thinking_ADAPTIVE, configv1.Thinking_ALWAYS, configv1.Thinking_NEVER
+	const both, one, neither = configv1.Sampling_BOTH, configv1.Sampling_ONE, configv1.Sampling_NEITHER
+	for _, want := range []struct {
+		model      string
+		max        int64
+		thinking   configv1.Thinking
+		structured bool
+		sampling   configv1.Sampling
+		forced     bool
+		bound      bool
+		input      string
+	}{
+		{"claude-fable-5-1", 128000, always, true, neither, false, true, "10"},
+		{"claude-fable-5", 128000, always, true, neither, false, false, "10"},
+		{"claude-mythos-preview", 128000, always, true, neither, false, false, "10"},
+		{"claude-opus-5-5", 128000, always, true, neither, false, true, "4"},
+		{"claude-sonnet-5-5", 128000, always, true, neither, false, true, "2"},
+		{"claude-haiku-5-5", 128000, adaptive, true, neither, true, true, "0.1"},
+		{"claude-opus-5", 128000, adaptive, true, neither, true, false, "5"},
+		{"claude-sonnet-5", 128000, adaptive, true, neither, true, false, "2"},
+		{"claude-opus-4-8", 128000, adaptive, true, neither, true, false, "5"},
+		{"claude-opus-4-7", 128000, adaptive, true, neither, true, false, "5"},
+		{"claude-opus-4-6", 128000, adaptive, true, one, true, false, "5"},
+		{"claude-sonnet-4-6", 128000, adaptive, true, one, true, false, "3"},
+		{"claude-haiku-4-5-20251001", 64000, budget, true, one, true, false, "1"},
+		{"us.anthropic.claude-sonnet-4-5-20250929-v1:0", 64000, budget, true, one, true, false, "3"},
+		{"claude-opus-4-5", 64000, budget, true, one, true, false, "5"},
+		{"claude-opus-4-1-20250805", 32000, budget, true, one, true, false, "15"},
+		{"claude-opus-4-1@20250805", 32000, budget, true, one, true, false, "15"},
+		{"claude-opus-4-20250514", 32000, budget, false, both, true, false, "15"},
+		{"claude-sonnet-4-0", 64000, budget, false, both, true, false, "3"},
+		{"arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0", 64000, budget, false, both, true, false, "3"},
+		{"claude-3-7-sonnet@20250219", 64000, budget, false, both, true, false, "3"},
+		{"claude-3-5-haiku-20241022", 8192, never, false, both, true, false, "0.8"},
+		{"claude-3-haiku-20240307", 4096, never, false, both, true, false, "0.25"},
+		{"anthropic.claude-instant-v1", 4096, never, false, both, true, false, ""},
+		{"claude-of-the-future", 0, configv1.Thinking_THINKING_UNSPECIFIED, false, both, true, false, ""},
+	} {
+		t.Run(want.model, func(t *testing.T) {
+			for _, vendor := range []string{"bedrock", "vertex", "anthropic"} {
+				f := c.Facts(vendor, want.model)
+				can := f.GetCapabilities()
+				if vendor == "anthropic" && want.max == 0 { // there an unknown model is one that most of the dialect's are like
+					require.Equal(t, int64(4096), can.GetMaxOutputTokens())
+					require.Equal(t, budget, can.GetThinking())
+					continue
+				}
+				require.Equal(t, want.max, can.GetMaxOutputTokens())
+				require.Equal(t, want.thinking, can.GetThinking())
+				require.Equal(t, want.structured && vendor != "bedrock", can.GetStructuredOutput() && vendor != "bedrock")
+				require.Equal(t, want.sampling, can.GetSampling())
+				require.Equal(t, want.forced, can.ForcedTools == nil || can.GetForcedTools())
+				require.Equal(t, want.bound, can.GetBoundThinking())
+				require.Equal(t, want.input, f.GetPrice().GetInput())
+				require.Equal(t, int64(2048), can.GetBudgets()["low"])
+				require.Equal(t, vendor == "anthropic", can.MediaUrls == nil)
+				require.False(t, can.GetWebSearch() && vendor == "bedrock")
+			}
+		})
+	}
+}
+
+func TestAnUnknownModelHasNoFacts(t *testing.T) {
+	f := New(nil).Facts("acme", "some-model")
+	require.NotNil(t, f)
+	require.Nil(t, f.GetCapabilities())
+	require.Nil(t, f.GetPrice())
+}
+
+func number(n int64) *int64 { return &n }
+
+func TestTheFirstThatStatesAFactCounts(t *testing.T) {
+	own := &configv1.Catalog{Models: []*configv1.ModelFacts{
+		{Models: []string{"claude-opus-4-6"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: number(7), Efforts: []string{"x"}}},
+		{Models: []string{"claude-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: number(8), ContextTokens: number(9)}, Price: &configv1.Price{Output: "99"}},
+	}}
+	c := New(own)
+	f := c.Facts("anthropic", "claude-opus-4-6")
+	require.Equal(t, int64(7), f.GetCapabilities().GetMaxOutputTokens())
+	require.Equal(t, int64(9), f.GetCapabilities().GetContextTokens())
+	require.Equal(t, []string{"x"}, f.GetCapabilities().GetEfforts(), "a list is one fact")
+	require.Equal(t, configv1.Thinking_ADAPTIVE, f.GetCapabilities().GetThinking(), "what nobody stated above is the built-in catalog's")
+	require.Equal(t, "99", f.GetPrice().GetOutput())
+	require.Empty(t, f.GetPrice().GetInput(), "a price is one fact")
+	require.Empty(t, f.GetModels())
+	require.Equal(t, []string{"x"}, own.GetModels()[0].GetCapabilities().GetEfforts(), "nobody's entry is changed")
+	require.Len(t, New(nil).Facts("anthropic", "claude-opus-4-6").GetCapabilities().GetEfforts(), 4)
+	require.Equal(t, "5", New(nil).Facts("anthropic", "claude-opus-4-6").GetPrice().GetInput())
+}
+
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	c := New(nil)
+	for i := range maxKnown + 10 {
+		c.Facts("anthropic", fmt.Sprint("m", i))
+	}
+	require.LessOrEqual(t, len(c.known), maxKnown)
+	require.Equal(t, int64(128000), c.Facts("anthropic", "claude-opus-5").GetCapabilities().GetMaxOutputTokens())
+}
+
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"a", "a", true}, {"a", "ab", false}, {"", "", true}, {"", "a", false},
+		{"*", "", true}, {"*", "anything", true},
+		{"a*", "abc", true}, {"a*", "ba", false}, {"*c", "abc", true}, {"*c", "abcd", false},
+		{"a*c", "abc", true}, {"a*c", "ac", true}, {"a*c", "a", false}, {"a*a", "a", false},
+		{"*b*", "abc", true}, {"*x*", "abc", false}, {"a*b*c", "a1b2c", true}, {"a*b*b", "ab", false}, {"*ab*ab*", "abab", true}, {"*ab*ab*", "aba", false},
+		{"a.b", "aXb", false}, {"**", "a", true},
+	} {
+		require.Equal(t, c.want, matches(c.pattern, c.name), "%q against %q", c.pattern, c.name)
+	}
+}
+
+func FuzzMatches(f *testing.F) {
+	f.Add("*ab*ab*", "abab")
+	f.Add("a*b", "a\nb")
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if len(pattern) > 50 || len(name) > 200 {
+			return
+		}
+		parts := strings.Split(pattern, "*")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		re, err := regexp.Compile(`(?s)\A` + strings.Join(parts, ".*") + `\z`)
+		if err != nil || !isText(name) {
+			return
+		}
+		require.Equal(t, re.MatchString(name), matches(pattern, name), "%q against %q", pattern, name)
+	})
+}
+
+// isText reports whether every byte is ASCII: expressions match by runes.
+func isText(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0
+}
+
+func BenchmarkFacts(b *testing.B) {
+	c := New(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Facts("anthropic", "claude-sonnet-4-5-20250929")
+	}
+}
+
+func BenchmarkFactsOfANewModel(b *testing.B) {
+	c := New(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.find("anthropic", "claude-sonnet-4-5-20250929")
+	}
+}

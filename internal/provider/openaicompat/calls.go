@@ -1,0 +1,266 @@
+package openaicompat
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// A call is one element of tool_calls, of a message or of a delta. Its members are JSON, and nil where they are absent.
+type call struct {
+	data, function              []byte
+	index, id, typ, name, given []byte
+}
+
+func readCall(data []byte) call {
+	c := call{data: data}
+	eachMember(data, func(name, value []byte) {
+		switch string(name) {
+		case "index":
+			if kindOf(value) != 'n' {
+				c.index = value
+			}
+		case "id":
+			c.id = value
+		case "type":
+			c.typ = value
+		case "function":
+			c.function = value
+		}
+	})
+	eachMember(c.function, func(name, value []byte) {
+		switch string(name) {
+		case "name":
+			c.name = value
+		case "arguments":
+			c.given = value
+		}
+	})
+	return c
+}
+
+// arguments returns what the vendor gives of the arguments as a JSON string. Some give the object itself. It is nil where
+// there is nothing.
+func (c *call) arguments() []byte {
+	switch k := kindOf(c.given); {
+	case isText(c.given):
+		return c.given
+	case k == '{' || k == '[':
+		v := jsontext.Value(bytes.Clone(c.given))
+		if v.Compact(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) != nil {
+			v = c.given
+		}
+		return openai.AppendString(nil, string(v))
+	}
+	return nil
+}
+
+// appendWhole appends a call of a whole answer, which has no index.
+func (c *call) appendWhole(dst []byte, id callID) []byte {
+	dst = c.appendHead(dst, id.carried.onto(c.idOr(id)))
+	if c.isCustom() {
+		return append(appendOthers(dst, c.data, "index", "id", "type"), '}')
+	}
+	arguments := c.arguments()
+	if arguments == nil {
+		arguments = []byte(`"{}"`)
+	}
+	dst = append(append(dst, `,"function":{"name":`...), c.nameValue()...)
+	dst = append(append(dst, `,"arguments":`...), arguments...)
+	return c.appendOthers(append(appendOthers(dst, c.function, "name", "arguments"), '}'))
+}
+
+// isCustom reports whether the call is of a tool that takes text, which has no function.
+func (c *call) isCustom() bool { return c.function == nil && string(c.typ) == `"custom"` }
+
+// A callID is what the id of a call depends on besides what the vendor says.
+type callID struct {
+	answer       string
+	choice, call int
+	carried      *carrier // what the first call must bring back, or nil
+}
+
+// idOr returns the call's id. One that the vendor gave none is named by the id of the answer, so that no two of a conversation
+// are the same.
+func (c *call) idOr(id callID) []byte {
+	if isText(c.id) {
+		return c.id
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", id.answer, id.choice, id.call))
+	return []byte(`"call_` + base32.StdEncoding.EncodeToString(sum[:15]) + `"`)
+}
+
+func (c *call) nameValue() []byte {
+	if kindOf(c.name) == '"' {
+		return c.name
+	}
+	return []byte(`""`)
+}
+
+// appendHead appends what begins a call.
+func (c *call) appendHead(dst, id []byte) []byte {
+	dst = append(append(dst, `{"id":`...), id...)
+	if isText(c.typ) {
+		return append(append(dst, `,"type":`...), c.typ...)
+	}
+	return append(dst, `,"type":"function"`...)
+}
+
+// appendOthers appends the other members, and ends the call.
+func (c *call) appendOthers(dst []byte) []byte {
+	return append(appendOthers(dst, c.data, "index", "id", "type", "function"), '}')
+}
+
+// callStates follows the calls of one choice of a stream. Vendors number them from anything, number all of them 0, or not
+// at all, and repeat ids and names.
+type callStates []*callState
+
+type callState struct {
+	vendors   string // the vendor's index, as JSON
+	id        []byte // JSON
+	name      string // JSON; empty where it has not come yet
+	custom    bool
+	number    int    // the client's index; -1 until the call is written
+	arguments []byte // so far, as the inside of a JSON string
+}
+
+// find returns the call that a delta continues, or nil where it begins one.
+func (s callStates) find(c *call) *callState {
+	if isText(c.id) {
+		for _, known := range slices.Backward(s) {
+			if bytes.Equal(known.id, c.id) && (c.index == nil || known.vendors == string(c.index)) {
+				return known
+			}
+		}
+		if isText(c.name) {
+			return nil // also where another call has the id
+		}
+	}
+	var known *callState
+	for _, k := range slices.Backward(s) {
+		if c.index == nil || k.vendors == string(c.index) {
+			known = k
+			break
+		}
+	}
+	switch {
+	case known == nil, !isText(c.name) || known.name == "":
+		return known
+	case known.name != string(c.name), known.complete():
+		return nil
+	}
+	return known
+}
+
+// complete reports whether the arguments are JSON already, so that a name that comes again is that of another call.
+func (s *callState) complete() bool {
+	if len(s.arguments) == 0 {
+		return false
+	}
+	text, err := jsontext.AppendUnquote(nil, slices.Concat([]byte{'"'}, s.arguments, []byte{'"'}))
+	return err == nil && jsontext.Value(text).IsValid()
+}
+
+// appendDelta appends what the client gets of tool_calls in a delta: nothing where that is nothing new.
+func (s *callStates) appendDelta(dst, list []byte, id callID) []byte {
+	start := len(dst)
+	eachElement(list, func(data []byte) {
+		if kindOf(data) != '{' {
+			return
+		}
+		c := readCall(data)
+		known := s.find(&c)
+		if known == nil {
+			if slices.ContainsFunc(*s, func(other *callState) bool { return bytes.Equal(other.id, c.id) }) {
+				c.id = nil
+			}
+			id.call = len(*s)
+			known = &callState{vendors: string(c.index), id: bytes.Clone(c.idOr(id)), custom: c.isCustom(), number: -1}
+			*s = append(*s, known)
+		}
+		before := len(dst)
+		if before > start {
+			dst = append(dst, ',')
+		}
+		written := len(dst)
+		if dst = s.appendCall(dst, known, &c, id.carried); len(dst) == written {
+			dst = dst[:before]
+		}
+	})
+	return dst
+}
+
+// appendCall appends what a delta adds to a call. A call is begun once its name is known.
+func (s *callStates) appendCall(dst []byte, known *callState, c *call, carried *carrier) []byte {
+	if known.name == "" && isText(c.name) {
+		known.name = string(c.name)
+	}
+	fragment := c.arguments()
+	begun := known.number >= 0
+	if fragment != nil {
+		known.arguments = append(known.arguments, fragment[1:len(fragment)-1]...)
+	}
+	switch {
+	case begun && known.custom:
+		return append(appendOthers(appendCount(dst, `{"index":`, int64(known.number)), c.data, "index", "id", "type"), '}')
+	case begun && fragment == nil && !c.hasOthers():
+		return dst
+	case begun:
+		dst = appendCount(dst, `{"index":`, int64(known.number))
+		if fragment != nil {
+			dst = append(append(append(dst, `,"function":{"arguments":`...), fragment...), '}')
+		}
+		return c.appendOthers(dst)
+	case known.name == "" && !known.custom:
+		return dst
+	}
+	for _, other := range *s {
+		known.number = max(known.number, other.number)
+	}
+	known.number++
+	dst = appendCount(dst, `{"index":`, int64(known.number))
+	if known.number > 0 {
+		carried = nil
+	}
+	head := c.appendHead(nil, carried.onto(known.id))
+	dst = append(append(dst, ','), head[1:]...)
+	if known.custom {
+		return append(appendOthers(dst, c.data, "index", "id", "type"), '}')
+	}
+	dst = append(append(dst, `,"function":{"name":`...), known.name...)
+	dst = append(append(append(dst, `,"arguments":"`...), known.arguments...), '"')
+	return c.appendOthers(append(appendOthers(dst, c.function, "name", "arguments"), '}'))
+}
+
+func (c *call) hasOthers() bool {
+	n := len(appendOthers(nil, c.data, "index", "id", "type", "function"))
+	return n > 0
+}
+
+// made reports whether any call has been written.
+func (s callStates) made() bool {
+	return slices.ContainsFunc(s, func(c *callState) bool { return c.number >= 0 })
+}
+
+// appendMissing appends the arguments of calls that have none, which are {} to clients.
+func (s callStates) appendMissing(dst []byte) []byte {
+	start := len(dst)
+	for _, c := range s {
+		if c.number < 0 || len(c.arguments) > 0 || c.custom {
+			continue
+		}
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(append(dst, `{"index":`...), int64(c.number), 10)
+		dst = append(dst, `,"function":{"arguments":"{}"}}`...)
+	}
+	return dst
+}

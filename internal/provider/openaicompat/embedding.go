@@ -1,0 +1,112 @@
+package openaicompat
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// NewEmbedding returns the codec of a dialect's embeddings. Of the dialect only what is about parameters has a part in it.
+// The dialect must not be modified afterwards.
+func NewEmbedding(d Dialect) provider.EmbeddingCodec { return &embeddingCodec{d} }
+
+type embeddingCodec struct{ dialect Dialect }
+
+// Encode implements provider.EmbeddingCodec.
+func (c *embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	changes := newChanges(&r.Object, &c.dialect, t)
+	changes.model(r.Model)
+	if c.dialect.FloatsOnly {
+		changes.Remove("encoding_format")
+	}
+	if err := changes.parameters(); err != nil {
+		return provider.Request{}, nil, err
+	}
+	a := &embeddings{answer: c.dialect.answer(nil, r.Model, t, false), base64: r.Base64}
+	return changes.request("/embeddings"), a, nil
+}
+
+// embeddings implements provider.Answer.
+type embeddings struct {
+	*answer
+	base64 bool // the client wants base64, which not every vendor gives
+}
+
+// Decode implements provider.Answer.
+func (e *embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+	object := bytes.TrimSpace(body)
+	m, err := e.scan(object)
+	if err != nil {
+		return nil, openai.Usage{}, err
+	}
+	list := m.data.value(object)
+	if kindOf(list) != '[' {
+		return nil, openai.Usage{}, fmt.Errorf("%w: the body has no data", provider.ErrNotAnAnswer)
+	}
+	usage := readUsage(m.usage.value(object))
+	if e.asReceived {
+		return e.rename(body, object, m, model), usage, nil
+	}
+	dst := append(make([]byte, 0, len(object)+64), `{"object":"list","data":[`...)
+	i := 0
+	eachElement(list, func(data []byte) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = e.appendVector(dst, data, i); err == nil {
+			i++
+		}
+	})
+	if err != nil {
+		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+	}
+	dst = openai.AppendString(append(dst, `],"model":`...), model)
+	dst = appendCount(dst, `,"usage":{"prompt_tokens":`, usage.PromptTokens)
+	dst = appendCount(dst, `,"total_tokens":`, usage.TotalTokens)
+	dst = appendOthers(dst, m.usage.value(object), "prompt_tokens", "total_tokens", "completion_tokens")
+	dst = append(dst, '}')
+	return append(appendOthers(dst, object, "object", "data", "model", "usage"), '}'), usage, nil
+}
+
+// appendVector appends an element of data, the i-th.
+func (e *embeddings) appendVector(dst, data []byte, i int) ([]byte, error) {
+	var vector, index []byte
+	eachMember(data, func(name, value []byte) {
+		switch string(name) {
+		case "embedding":
+			vector = value
+		case "index":
+			index = value
+		}
+	})
+	if k := kindOf(vector); k != '[' && k != '"' {
+		return dst, fmt.Errorf("an element of data has no embedding")
+	}
+	if !isInteger(index) {
+		index = appendCount(nil, "", int64(i))
+	}
+	dst = append(append(dst, `{"object":"embedding","index":`...), index...)
+	dst = append(dst, `,"embedding":`...)
+	if kindOf(vector) == '[' && e.base64 {
+		dst = appendBase64(dst, vector)
+	} else {
+		dst = append(dst, vector...)
+	}
+	return append(appendOthers(dst, data, "object", "index", "embedding"), '}'), nil
+}
+
+// appendBase64 appends an array of numbers as base64 of little-endian float32.
+func appendBase64(dst, vector []byte) []byte {
+	var raw []byte
+	eachElement(vector, func(number []byte) {
+		f, _ := strconv.ParseFloat(string(number), 32) // what is too large becomes infinite, as it does in a float32
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(f)))
+	})
+	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), raw), '"')
+}

@@ -1,0 +1,54 @@
+package openaicompat
+
+import (
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// reasons are the finish reasons that vendors of the dialect are known to give, by those of OpenAI. What is not among them
+// is stop. An error is none that a client could be given.
+var reasons = map[string]string{
+	"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "content_filter", "function_call": "function_call",
+
+	"max_tokens": "length", "model_length": "length", "max_length": "length", "model_context_window_exceeded": "length", "repetition": "length",
+	"tool_call": "tool_calls", "tool_use": "tool_calls",
+	"safety": "content_filter", "refusal": "content_filter", "sensitive": "content_filter", "recitation": "content_filter",
+	"error": "error", "abort": "error", "network_error": "error", "insufficient_system_resource": "error",
+}
+
+// finishReason returns OpenAI's finish reason for a vendor's, which is JSON. It is empty where there is none.
+func (d *Dialect) finishReason(value []byte) string {
+	if !isText(value) {
+		return ""
+	}
+	reason := value[1 : len(value)-1]
+	if mapped := d.FinishReasons[string(reason)]; mapped != "" {
+		return mapped
+	}
+	if known := reasons[string(reason)]; known != "" {
+		return known
+	}
+	if known := reasons[strings.ToLower(string(reason))]; known != "" {
+		return known
+	}
+	return "stop"
+}
+
+// settle returns the finish reason of a choice that made calls or made none. To clients, tool_calls says that there are
+// calls to answer, and there being some says that it is tool_calls.
+func settle(reason string, calls bool) string {
+	switch {
+	case calls && (reason == "stop" || reason == "" || reason == "function_call"):
+		return "tool_calls"
+	case reason == "", !calls && reason == "tool_calls":
+		return "stop"
+	}
+	return reason
+}
+
+// errFinish is for a vendor that ends an answer with the reason error and says no more. What it has of the answer is not
+// given to clients, who would take it as complete.
+func errFinish() *openai.Error {
+	return &openai.Error{Status: 502, Type: openai.TypeServer, Code: "upstream_failed", Message: "The provider's model failed before its answer was complete."}
+}

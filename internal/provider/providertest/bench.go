@@ -1,0 +1,112 @@
+package providertest
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/translate"
+)
+
+// Bench measures a vendor's codecs: requests of 2 KB and of 1 MB, the gateway's own check of them included, and, of the longest
+// answers in testdata/*.txtar, one that comes whole and one that is streamed, which is told for a chunk too.
+func Bench(b *testing.B, p provider.Provider) {
+	whole, streamed := longest(b, p)
+	require.False(b, whole == nil && streamed == nil, "no case in testdata has an answer")
+	target := whole
+	if target == nil {
+		target = streamed
+	}
+	for name, size := range map[string]int{"Encode/2KB": 2 << 10, "Encode/1MB": 1 << 20} {
+		b.Run(name, func(b *testing.B) { benchEncode(b, p, target.c.target, size) })
+	}
+	if whole != nil {
+		b.Run("Decode", func(b *testing.B) {
+			b.SetBytes(int64(len(whole.c.response.body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, err := whole.answer.Decode(whole.c.response.body, replayed, created)
+				require.NoError(b, err)
+			}
+		})
+	}
+	if streamed != nil {
+		b.Run("Stream", func(b *testing.B) { benchStream(b, streamed) })
+	}
+}
+
+// A benchCase is a case that succeeds, and the reader of its answer.
+type benchCase struct {
+	c       *testCase
+	request *translate.Request
+	answer  provider.Answer
+	chunks  int // of a stream
+}
+
+// longest returns the chat completions in testdata with the longest answers: of those that come whole and of the streams.
+// Either is nil where there is none.
+func longest(b *testing.B, p provider.Provider) (whole, streamed *benchCase) {
+	b.Helper()
+	paths, err := filepath.Glob("testdata/*.txtar")
+	require.NoError(b, err)
+	for _, path := range paths {
+		c := readCase(b, p.Name, path)
+		r, err := translate.Parse(p, c.endpoint, c.request)
+		require.NoError(b, err)
+		_, answer, err := r.Encode(c.target)
+		if err != nil || c.endpoint != translate.Chat || c.response == nil || c.response.status != 200 {
+			continue
+		}
+		found := &benchCase{c: c, request: r, answer: answer}
+		if !r.Stream {
+			if o := playUnary(answer, r.Model, c.response.body); o.Err == "" && (whole == nil || len(c.response.body) > len(whole.c.response.body)) {
+				whole = found
+			}
+			continue
+		}
+		o := playStream(answer, r, [][]byte{c.response.body})
+		if found.chunks = strings.Count(o.Body, "\n\n"); o.Err == "" && (streamed == nil || found.chunks > streamed.chunks) {
+			streamed = found
+		}
+	}
+	return whole, streamed
+}
+
+// benchEncode measures a conversation with a tool, of about size bytes.
+func benchEncode(b *testing.B, p provider.Provider, t provider.Target, size int) {
+	const head = `{"model":"public/name","max_tokens":512,"tools":[{"type":"function","function":{"name":"weather","description":"The weather at a place.","parameters":{"type":"object","properties":{"city":{"type":"string"},"unit":{"type":"string","enum":["c","f"]}},"required":["city"]}}}],` +
+		`"messages":[{"role":"system","content":"You answer briefly."}`
+	const turn = `,{"role":"user","content":"What is the weather in Paris today?\nAnd what was it \"yesterday\"?"},{"role":"assistant","content":"It is sunny, with 21 degrees, and it was the same yesterday."}`
+	const last = `,{"role":"user","content":"Thank you."}]}`
+	body := []byte(head + strings.Repeat(turn, max(1, (size-len(head)-len(last))/len(turn))) + last)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := translate.Parse(p, translate.Chat, body)
+		require.NoError(b, err)
+		_, _, err = r.Encode(t)
+		require.NoError(b, err)
+	}
+}
+
+// benchStream measures a stream that comes an event at a time, as far as its blank lines tell.
+func benchStream(b *testing.B, s *benchCase) {
+	pieces := bytes.SplitAfter(s.c.response.body, []byte("\n\n"))
+	b.SetBytes(int64(len(s.c.response.body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		w := openai.NewStreamWriter(s.request.Model, created, true)
+		stream := s.answer.Stream()
+		for _, piece := range pieces {
+			require.NoError(b, stream.Decode(piece, w))
+			w.Take()
+		}
+		require.NoError(b, stream.Close(w))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(s.chunks), "ns/chunk")
+}

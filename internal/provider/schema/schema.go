@@ -1,0 +1,99 @@
+// Package schema reads and rewrites JSON Schemas as text, in the client's own order, for vendors that take a part of JSON
+// Schema.
+//
+// What a newcomer gets wrong: nothing here holds a tree. Members and Elements read one level, without a copy, and what lies
+// within is read again by whoever goes down to it. A walk therefore ends at a depth (MaxDepth), which keeps the time in
+// proportion to the size.
+package schema
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// MaxDepth is how many schemas within one another are rewritten at most.
+const MaxDepth = 32
+
+// A Member is one member of a JSON object.
+type Member struct {
+	Name  string
+	Value jsontext.Value
+}
+
+// Members returns the members of an object in its order. The values are parts of it. The object is JSON; of any other text
+// there is no telling what is returned.
+func Members(object jsontext.Value) []Member {
+	if object.Kind() != '{' {
+		return nil
+	}
+	out := make([]Member, 0, 8)
+	each(object, func(name gjson.Result, v jsontext.Value) { out = append(out, Member{name.Str, v}) })
+	return out
+}
+
+// Elements does for the elements of an array what Members does for an object.
+func Elements(array jsontext.Value) []jsontext.Value {
+	if array.Kind() != '[' {
+		return nil
+	}
+	var out []jsontext.Value
+	each(array, func(_ gjson.Result, v jsontext.Value) { out = append(out, v) })
+	return out
+}
+
+func each(text jsontext.Value, f func(name gjson.Result, v jsontext.Value)) {
+	gjson.Result{Type: gjson.JSON, Raw: string(text)}.ForEach(func(name, v gjson.Result) bool {
+		end := v.Index + len(v.Raw)
+		f(name, text[v.Index:end:end])
+		return true
+	})
+}
+
+// AppendObject appends an object of the members to dst.
+func AppendObject(dst []byte, ms []Member) jsontext.Value {
+	dst = append(dst, '{')
+	for i, m := range ms {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(openai.AppendString(dst, m.Name), ':'), m.Value...)
+	}
+	return append(dst, '}')
+}
+
+// AppendArray appends an array of the elements to dst.
+func AppendArray(dst []byte, elements []jsontext.Value) jsontext.Value {
+	dst = append(dst, '[')
+	for i, v := range elements {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, v...)
+	}
+	return append(dst, ']')
+}
+
+// Find returns the value of the first member of the name, or nil.
+func Find(ms []Member, name string) jsontext.Value {
+	if i := slices.IndexFunc(ms, func(m Member) bool { return m.Name == name }); i >= 0 {
+		return ms[i].Value
+	}
+	return nil
+}
+
+// Describe appends hint to the description among the members of a schema: what a vendor does not enforce, the model is
+// told.
+func Describe(ms []Member, hint string) []Member {
+	i := slices.IndexFunc(ms, func(m Member) bool { return m.Name == "description" && m.Value.Kind() == '"' })
+	if i < 0 {
+		return append(ms, Member{"description", openai.AppendString(nil, hint)})
+	}
+	if text, err := jsontext.AppendUnquote(nil, ms[i].Value); err == nil {
+		ms[i].Value = openai.AppendString(nil, string(text)+"\n\n"+hint)
+	}
+	return ms
+}

@@ -1,0 +1,197 @@
+package turns
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// A builder adds message after message. The user's turn stays open while messages are added to it, and is closed by the
+// assistant's next one, or by the end.
+type builder struct {
+	options Options
+	out     Conversation
+	results []Result         // one for each call of the assistant's last turn
+	waiting map[string][]int // where in results those stand that are not there yet, by the client's id
+	rest    []Part           // of the user's turn, what comes after the results
+	open    bool             // the user's turn has begun
+	ids     map[string]int   // how often the client used an id for a call
+}
+
+// Build returns the conversation. It does not modify the messages, but shares what they hold. An error is an *openai.Error
+// about content that has no place in any vendor's conversation.
+func Build(messages []openai.Message, o Options) (*Conversation, error) {
+	b := &builder{options: o, ids: map[string]int{}}
+	for i := range messages {
+		m, param := &messages[i], "messages["+strconv.Itoa(i)+"]"
+		var err error
+		switch m.Role {
+		case "system", "developer":
+			err = b.system(m, param, i+1 == len(messages) || messages[i+1].Role == "assistant")
+		case "user":
+			b.open, b.rest = true, append(b.rest, cacheLast(parts(m, param), m.CacheControl)...)
+		case "tool", "function":
+			b.result(m, param)
+		case "assistant":
+			err = b.assistant(m, param)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if b.open || len(b.results) > 0 {
+		b.close()
+	}
+	return &b.out, nil
+}
+
+// system takes in a system or developer message; answered says that the assistant's turn is next.
+func (b *builder) system(m *openai.Message, param string, answered bool) error {
+	texts, err := texts(m, param)
+	if err != nil || len(texts) == 0 {
+		return err
+	}
+	texts = cacheLast(texts, m.CacheControl)
+	if b.options.InlineSystem && b.open && answered {
+		b.close()
+		b.out.Turns = append(b.out.Turns, Turn{Role: System, Parts: texts})
+		return nil
+	}
+	b.out.System = append(b.out.System, texts...)
+	return nil
+}
+
+// assistant begins the assistant's turn, or adds to it. A message without text and calls is none.
+func (b *builder) assistant(m *openai.Message, param string) error {
+	said := Said{Message: m}
+	var err error
+	if said.Parts, err = texts(m, param); err != nil {
+		return err
+	}
+	if strings.TrimSpace(m.Refusal) != "" {
+		said.Parts = append(said.Parts, Part{openai.Part{Type: "text", Text: m.Refusal}, param + ".refusal"})
+	}
+	if len(m.ToolCalls) == 0 && m.FunctionCall == nil && len(said.Parts) == 0 {
+		return nil
+	}
+	if b.open {
+		b.close()
+	}
+	for i := range m.ToolCalls {
+		call := &m.ToolCalls[i]
+		at := param + ".tool_calls[" + strconv.Itoa(i) + "]"
+		if call.Type != "" && call.Type != "function" {
+			return openai.BadRequest(at+".type", "unsupported_value", "Tool calls of type '%s' are not supported by this model's provider.", call.Type)
+		}
+		said.Calls = append(said.Calls, b.call(call.ID, call.Function, Call{Source: call, Param: at}))
+	}
+	if f := m.FunctionCall; f != nil {
+		said.Calls = append(said.Calls, b.call(legacyID(f.Name), *f, Call{Param: param + ".function_call"}))
+	}
+	if n := len(b.out.Turns); n == 0 || b.out.Turns[n-1].Role != Assistant {
+		b.out.Turns = append(b.out.Turns, Turn{Role: Assistant})
+	}
+	last := &b.out.Turns[len(b.out.Turns)-1]
+	last.Said = append(last.Said, said)
+	return nil
+}
+
+// call completes a call, and notes that it waits for its result.
+func (b *builder) call(id string, f openai.FunctionCall, c Call) Call {
+	b.ids[id]++
+	c.ID, c.Name, c.Arguments = id, f.Name, Arguments(f.Arguments)
+	if b.options.ID != nil {
+		c.ID = b.options.ID(id, b.ids[id])
+	}
+	if b.options.Name != nil {
+		c.Name = b.options.Name(f.Name)
+	}
+	if b.waiting == nil {
+		b.waiting = map[string][]int{}
+	}
+	b.waiting[id] = append(b.waiting[id], len(b.results))
+	b.results = append(b.results, Result{Call: c, NotExecuted: true})
+	return c
+}
+
+// result takes in a tool's result. One that answers no call of the assistant's last turn becomes text.
+func (b *builder) result(m *openai.Message, param string) {
+	id := m.ToolCallID
+	if m.Role == "function" {
+		id = legacyID(m.Name)
+	}
+	b.open = true
+	content := parts(m, param)
+	waiting := b.waiting[id]
+	if len(waiting) == 0 {
+		note := Part{openai.Part{Type: "text", Text: "Tool result (" + id + "):"}, param}
+		b.rest = append(append(b.rest, note), cacheLast(content, m.CacheControl)...)
+		return
+	}
+	r := &b.results[waiting[0]]
+	b.waiting[id] = waiting[1:]
+	r.Parts, r.NotExecuted = content, false
+	for i := range content {
+		if Asked(content[i].CacheControl) {
+			r.CacheControl = content[i].CacheControl
+		}
+		content[i].CacheControl = nil
+	}
+	if Asked(m.CacheControl) {
+		r.CacheControl = m.CacheControl
+	}
+}
+
+// close ends the user's turn.
+func (b *builder) close() {
+	b.out.Turns = append(b.out.Turns, Turn{Role: User, Results: b.results, Parts: b.rest})
+	b.results, b.waiting, b.rest, b.open = nil, nil, nil, false
+}
+
+// parts returns the parts of a message but for blank text.
+func parts(m *openai.Message, param string) []Part {
+	var out []Part
+	for i := range m.Content {
+		p := m.Content[i]
+		if p.Type == "text" && strings.TrimSpace(p.Text) == "" {
+			continue
+		}
+		if out == nil {
+			out = make([]Part, 0, len(m.Content)-i)
+		}
+		out = append(out, Part{p, param + ".content[" + strconv.Itoa(i) + "]"})
+	}
+	return out
+}
+
+// texts returns the parts of a message that may hold nothing but text.
+func texts(m *openai.Message, param string) ([]Part, error) {
+	out := parts(m, param)
+	kept := out[:0]
+	for _, p := range out {
+		switch {
+		case p.Type == "refusal" && m.Role == "assistant":
+			p.Type, p.Text, p.Refusal = "text", p.Refusal, ""
+		case p.Type != "text":
+			return nil, openai.BadRequest(p.Param+".type", "unsupported_value", "Content of type '%s' is not supported in a message of the role '%s'.", p.Type, m.Role)
+		}
+		if strings.TrimSpace(p.Text) != "" {
+			kept = append(kept, p)
+		}
+	}
+	return kept, nil
+}
+
+// cacheLast moves a message's own cache_control to its last part, which has the same meaning.
+func cacheLast(parts []Part, cache jsontext.Value) []Part {
+	if Asked(cache) && len(parts) > 0 {
+		parts[len(parts)-1].CacheControl = cache
+	}
+	return parts
+}
+
+// legacyID is the id of a function_call, which has none of its own.
+func legacyID(name string) string { return "fn:" + name }

@@ -1,0 +1,57 @@
+package translate
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// WithModel returns a client's request with the model, where it names none. Every other byte stays as it is.
+func WithModel(body []byte, model string) []byte {
+	var members struct {
+		Model jsontext.Value `json:"model"`
+	}
+	if err := json.Unmarshal(body, &members); err != nil || members.Model != nil {
+		return body
+	}
+	open := bytes.IndexByte(body, '{') + 1
+	out := openai.AppendString(append(bytes.Clone(body[:open]), `"model":`...), model)
+	if rest := bytes.TrimLeft(body[open:], " \t\r\n"); !bytes.HasPrefix(rest, []byte("}")) {
+		out = append(out, ',')
+	}
+	return append(out, body[open:]...)
+}
+
+// smallest are the smallest requests that there are, without their model.
+var smallest = map[Endpoint]string{
+	Chat:        `{"messages":[{"role":"user","content":"x"}]}`,
+	Completions: `{"prompt":"x"}`,
+	Embeddings:  `{"input":"x"}`,
+}
+
+// Ask returns a client's request for the model that asks for a stream, and for the usage of a stream, where it is told to. Nil
+// is the smallest request. What is not JSON stays as it is.
+func Ask(e Endpoint, request []byte, model string, stream, includeUsage bool) []byte {
+	if request == nil {
+		request = []byte(smallest[e])
+	}
+	members := map[string]jsontext.Value{}
+	if err := json.Unmarshal(request, &members); err != nil || members == nil {
+		return request
+	}
+	members["model"] = openai.AppendString(nil, model)
+	if stream {
+		members["stream"] = jsontext.Value("true")
+	}
+	if includeUsage && string(members["stream"]) == "true" {
+		members["stream_options"] = jsontext.Value(`{"include_usage":true}`)
+	}
+	out, err := json.Marshal(members, json.Deterministic(true))
+	if err != nil {
+		return request
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package translate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"mime"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// A Response is an HTTP response: a vendor's, or what a client gets for it.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_not_a_stream",
+	Message: "The provider answered a request for a stream with something else."}
+
+// An Exchange is a request that was sent, and how the answer to it is read.
+type Exchange struct {
+	Provider provider.Provider
+	Request  *Request
+	Answer   provider.Answer
+	Dropped  []string
+	Created  int64 // in Unix seconds, where the vendor does not say
+}
+
+// Respond returns what the client gets for a vendor's response, whose body comes in the pieces. A response without a content
+// type has the right one.
+func (x *Exchange) Respond(from Response, pieces ...[]byte) Response {
+	to := x.respond(from, pieces)
+	to.Header.Set("X-Modelgate-Provider", x.Provider.Name)
+	if len(x.Dropped) > 0 {
+		to.Header.Set("X-Modelgate-Dropped", strings.Join(x.Dropped, ","))
+	}
+	return to
+}
+
+func (x *Exchange) respond(from Response, pieces [][]byte) Response {
+	whole := slices.Concat(pieces...)
+	switch media, _, _ := mime.ParseMediaType(from.Header.Get("Content-Type")); {
+	case from.Status < 200 || from.Status > 299:
+		return failed(x.Provider.DecodeError(from.Status, from.Header, whole))
+	case len(whole) == 0:
+		return failed(provider.ErrNotAnAnswer)
+	case !x.Request.Stream:
+		body, _, err := x.Answer.Decode(whole, x.Request.Model, x.Created)
+		if err != nil {
+			return failed(err)
+		}
+		return succeeded("application/json", body)
+	case media != "" && !x.Provider.Streams(media):
+		return failed(errNotAStream)
+	}
+	return x.stream(pieces)
+}
+
+// stream feeds a stream as the gateway does, whose status has gone out by then.
+func (x *Exchange) stream(pieces [][]byte) Response {
+	s, w := x.Answer.Stream(), openai.NewStreamWriter(x.Request.Model, x.Created, x.Request.IncludeUsage)
+	var out []byte
+	var err error
+	for _, piece := range pieces {
+		if err = s.Decode(piece, w); err != nil || w.IsDone() {
+			break
+		}
+		out = append(out, w.Take()...)
+	}
+	if err == nil && !w.IsDone() {
+		if err = s.Close(w); err == nil {
+			w.Done()
+		}
+	}
+	if err != nil && !w.IsDone() {
+		w.Error(clientError(err))
+	}
+	reply := succeeded("text/event-stream; charset=utf-8", append(out, w.Take()...))
+	reply.Header.Del("Content-Length")
+	reply.Header.Set("Cache-Control", "no-cache")
+	return reply
+}
+
+func succeeded(contentType string, body []byte) Response {
+	return Response{http.StatusOK, http.Header{"Content-Type": {contentType}, "Content-Length": {strconv.Itoa(len(body))}}, body}
+}
+
+func failed(err error) Response {
+	e := clientError(err)
+	body := e.AppendJSON(nil)
+	header := e.Header()
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	return Response{e.Status, header, body}
+}
+
+// clientError is the error that a client gets for err, which is one of a codec's.
+func clientError(err error) *openai.Error {
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return e
+	}
+	if errors.Is(err, provider.ErrTruncated) {
+		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_truncated",
+			Message: "The provider's answer ended before it was complete."}
+	}
+	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
+		Message: "The provider's answer could not be understood."}
+}
+
+// fed is about how many bytes Cuts feeds to codecs.
+const fed = 64 << 20
+
+// Cuts checks that the client gets the same for a vendor's response however its body is cut: at every place, and into single
+// bytes. A body of up to 8 KB is cut at one place at a time, a longer one at several. Ids do not count, for a codec may have
+// made them.
+func (x *Exchange) Cuts(from Response, want Response) error {
+	for pieces := range Cuttings(from.Body, fed) {
+		if got := x.Respond(from, pieces...); !same(got, want) {
+			return fmt.Errorf("the answer differs where the body comes in %d pieces, the first of %d bytes", len(pieces), len(pieces[0]))
+		}
+	}
+	return nil
+}
+
+// Cuttings yields a body cut into pieces in different ways: into single bytes, and such that it is cut once at every place.
+// Where that would be more than about limit bytes in all, it is cut at several places at a time.
+func Cuttings(body []byte, limit int) iter.Seq[[][]byte] {
+	return func(yield func([][]byte) bool) {
+		if len(body) < 2 || !yield(bytes.SplitAfter(body, nil)) {
+			return
+		}
+		apart := min(len(body)-1, max(1, limit/len(body)))
+		for first := 1; first <= apart; first++ {
+			pieces := slices.Collect(slices.Chunk(body[first:], apart))
+			if !yield(append([][]byte{body[:first]}, pieces...)) {
+				return
+			}
+		}
+	}
+}
+
+// ids matches the ids in what a client gets.
+var ids = regexp.MustCompile(`"id":"[^"]*"`)
+
+func same(a, b Response) bool {
+	if a.Status != b.Status || !reflect.DeepEqual(a.Header, b.Header) {
+		return false
+	}
+	return bytes.Equal(a.Body, b.Body) || bytes.Equal(ids.ReplaceAll(a.Body, nil), ids.ReplaceAll(b.Body, nil))
+}
+
+// Head returns the status line and the headers as HTTP/1.1 has them, up to and with the blank line.
+func (r Response) Head() []byte {
+	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\n", r.Status, http.StatusText(r.Status))
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		out = fmt.Appendf(out, "%s: %s\r\n", strings.ToLower(name), r.Header.Get(name))
+	}
+	return append(out, "\r\n"...)
+}

@@ -1,0 +1,148 @@
+package translate
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// mask is what is shown in the place of a credential.
+const mask = "***"
+
+// A placeholder stands for what an operator has not said.
+type placeholder struct {
+	endpoint, region, project, credential string
+}
+
+// placeholders are those of vendors that cannot be addressed, or whose requests cannot be signed, without configuration.
+// Credentials have the vendor's form, so that every header is there that it gets.
+var placeholders = map[string]placeholder{
+	"azure":   {endpoint: "https://RESOURCE.openai.azure.com"},
+	"bedrock": {region: "us-east-1", credential: "AKIAIOSFODNN7EXAMPLE:CREDENTIAL"},
+	"vertex":  {region: "us-central1", project: "PROJECT"},
+}
+
+// anyCredential is signed with where a vendor takes credentials of any form.
+const anyCredential = "CREDENTIAL"
+
+// anyEndpoint is where a vendor serves that has no place of its own.
+const anyEndpoint = "http://ENDPOINT/v1"
+
+// Complete returns the configuration of a provider with what is needed to address p, where it does not say. The
+// configuration that it is given must not be modified afterwards.
+func Complete(p provider.Provider, c *configv1.Provider) *configv1.Provider {
+	own := placeholders[p.Name]
+	c.Name, c.Vendor = cmp.Or(c.GetName(), p.Name), p.Name
+	c.Region, c.Project = cmp.Or(c.GetRegion(), own.region), cmp.Or(c.GetProject(), own.project)
+	if _, err := p.Endpoint(c); err != nil && c.GetEndpoint() == "" {
+		c.Endpoint = cmp.Or(own.endpoint, anyEndpoint)
+	}
+	return c
+}
+
+// A VendorRequest is what goes to a vendor, with credentials masked.
+type VendorRequest struct {
+	Method  string
+	URL     string
+	Header  map[string]string // names in lower case
+	Body    []byte
+	Dropped []string
+}
+
+// Sign addresses and signs a request as the gateway would, with a credential that stands for the operator's.
+func Sign(p provider.Provider, c *configv1.Provider, r provider.Request, now time.Time) (VendorRequest, error) {
+	endpoint, err := p.Endpoint(c)
+	if err != nil {
+		return VendorRequest{}, err
+	}
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	credential := cmp.Or(placeholders[p.Name].credential, anyCredential)
+	err = p.Sign(&r, provider.Signing{Config: c, Credential: secret.New(credential), Method: http.MethodPost, Endpoint: endpoint, Now: now})
+	if err != nil {
+		return VendorRequest{}, err
+	}
+	out := VendorRequest{Method: http.MethodPost, URL: address(endpoint) + r.Path, Header: map[string]string{}, Body: r.Body, Dropped: r.Dropped}
+	for name, values := range r.Header {
+		value := values[0]
+		if name == "Authorization" || strings.Contains(value, anyCredential) {
+			value = masked(value)
+		}
+		out.Header[strings.ToLower(name)] = value
+	}
+	for name, value := range c.GetHeaders() {
+		out.Header[strings.ToLower(name)] = value
+	}
+	return out, nil
+}
+
+// masked returns a header without the credential in it: what scheme it is of remains.
+func masked(value string) string {
+	if scheme, _, ok := strings.Cut(value, " "); ok {
+		return scheme + " " + mask
+	}
+	return mask
+}
+
+// address returns the URL of an endpoint, without a slash at its end.
+func address(e provider.Endpoint) string {
+	if e.Pipe != "" {
+		return "unix://" + e.Pipe
+	}
+	scheme, port := "http", uint32(80)
+	if e.TLS {
+		scheme, port = "https", 443
+	}
+	host := e.Host
+	if e.Port != port {
+		host = net.JoinHostPort(host, strconv.Itoa(int(e.Port)))
+	} else if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return scheme + "://" + host + e.Path
+}
+
+// AppendJSON appends the request as JSON to dst: the body as it is where it is JSON, and else as body_base64.
+func (r VendorRequest) AppendJSON(dst []byte) []byte {
+	dst = openai.AppendString(append(dst, `{"method":`...), r.Method)
+	dst = openai.AppendString(append(dst, `,"url":`...), r.URL)
+	dst = append(dst, `,"headers":{`...)
+	for i, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = openai.AppendString(append(openai.AppendString(dst, name), ':'), r.Header[name])
+	}
+	dst = append(dst, '}')
+	for i, name := range r.Dropped {
+		if i == 0 {
+			dst = append(dst, `,"dropped":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = openai.AppendString(dst, name)
+	}
+	if len(r.Dropped) > 0 {
+		dst = append(dst, ']')
+	}
+	if gjson.ValidBytes(r.Body) {
+		return append(append(append(dst, `,"body":`...), bytes.TrimSpace(r.Body)...), '}')
+	}
+	dst = append(dst, `,"body_base64":"`...)
+	return append(base64.StdEncoding.AppendEncode(dst, r.Body), `"}`...)
+}
