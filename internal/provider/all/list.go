@@ -6,6 +6,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/anthropic"
 	"github.com/modelgate/modelgate/internal/provider/echo"
+	"github.com/modelgate/modelgate/internal/provider/gemini"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 )
 
@@ -14,6 +15,7 @@ func list() []provider.Provider {
 	return []provider.Provider{
 		anthropic.Provider(),
 		echo.Provider(),
+		gemini.Provider(),
 		openai.Provider(),
 	}
 }

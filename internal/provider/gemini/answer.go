@@ -1,0 +1,171 @@
+package gemini
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// An Answer reads the answer to one request. It is immutable.
+type Answer struct {
+	names *turns.Names // the client's names of tools that were renamed
+	// oneCall is set where the client takes one call at a time, which the vendor cannot be told: later ones are left out, and
+	// the model makes them again once it has the first one's result.
+	oneCall bool
+	// audioFormat is how the client wants speech: pcm16, or else wav.
+	audioFormat string
+}
+
+// Decode implements provider.Answer. An array of answers, which is how the vendor streams where it is not asked for events,
+// counts as one answer.
+func (a *Answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+	c := &collector{answer: a, created: created}
+	var v values
+	v.feed(body)
+	taken := false
+	for {
+		object, ok, err := v.next()
+		if err != nil {
+			return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		}
+		if !ok {
+			break
+		}
+		taken = true
+		if err := c.take(object); err != nil {
+			return nil, openai.Usage{}, err
+		}
+	}
+	if !taken || v.open() {
+		return nil, openai.Usage{}, fmt.Errorf("%w: the body is not a whole JSON object", provider.ErrNotAnAnswer)
+	}
+	if err := c.complete(); err != nil {
+		return nil, openai.Usage{}, err
+	}
+	out := openai.ChatAnswer{ID: c.id, Created: created, Model: model, Usage: c.usage, ServiceTier: c.tier}
+	for i := range c.choices {
+		out.Choices = append(out.Choices, c.choices[i].answer(c))
+	}
+	return withImages(out.AppendJSON(make([]byte, 0, len(body)+1024)), c.choices), c.usage, nil
+}
+
+// withImages adds the extension images to the messages of an answer that has them. What begins a message stands nowhere else:
+// in text its quotes are escaped.
+func withImages(answer []byte, choices []choice) []byte {
+	at := 0
+	for i := range choices {
+		const begin = `"message":{"role":"assistant",`
+		next := bytes.Index(answer[at:], []byte(begin))
+		if next < 0 {
+			break
+		}
+		at += next + len(begin)
+		if images := array(choices[i].images); images != nil {
+			answer = slices.Insert(answer, at, slices.Concat([]byte(`"images":`), images, []byte{','})...)
+		}
+	}
+	return answer
+}
+
+// answer returns the choice as a part of a whole answer.
+func (ch *choice) answer(c *collector) openai.ChatChoice {
+	out := openai.ChatChoice{
+		Text: string(ch.text), Refusal: ch.refusal, Reasoning: string(ch.reasoning), Calls: ch.calls,
+		Annotations: array(ch.annotations), FinishReason: finishReason(ch.finish, len(ch.ids) > 0),
+		Logprobs: wrapLogprobs(ch.logprobs),
+	}
+	if ch.audio != nil {
+		out.Audio = ch.speech(c)
+	}
+	return out
+}
+
+// Stream implements provider.Answer.
+func (a *Answer) Stream() provider.Stream {
+	return &stream{collector: collector{answer: a}}
+}
+
+// A stream decodes one streamed answer.
+type stream struct {
+	collector
+	frames framer
+}
+
+// Decode implements provider.Stream. The vendor has no end mark, and more can follow what it calls the finish: nothing is
+// finished before the body ends.
+func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
+	s.w, s.created = w, w.Created()
+	s.frames.feed(piece)
+	for {
+		object, ok, err := s.frames.next()
+		if err != nil {
+			return fmt.Errorf("reading the provider's stream: %w", err)
+		}
+		if !ok {
+			return nil
+		}
+		if err := s.event(object); err != nil {
+			return err
+		}
+	}
+}
+
+// event takes the data of one event: an answer, or an array of such.
+func (s *stream) event(data []byte) error {
+	switch data = bytes.TrimSpace(data); {
+	case len(data) == 0, string(data) == "[DONE]":
+		return nil
+	case data[0] != '[':
+		return s.take(data)
+	}
+	var v values
+	v.feed(data)
+	for {
+		object, ok, err := v.next()
+		if err != nil || !ok {
+			return err
+		}
+		if err := s.take(object); err != nil {
+			return err
+		}
+	}
+}
+
+// Close implements provider.Stream. An answer is complete where every choice has its reason for finishing.
+func (s *stream) Close(w *openai.StreamWriter) error {
+	s.w, s.created = w, w.Created()
+	rest, ok := s.frames.close()
+	if ok {
+		if !jsontext.Value(bytes.TrimSpace(rest)).IsValid(lenient) {
+			return provider.ErrTruncated
+		}
+		if err := s.event(rest); err != nil {
+			return err
+		}
+	}
+	unfinished := func(ch choice) bool { return ch.finish == "" }
+	if s.frames.open() || s.blocked == nil && (len(s.choices) == 0 || slices.ContainsFunc(s.choices, unfinished)) {
+		return provider.ErrTruncated
+	}
+	if err := s.complete(); err != nil {
+		return err
+	}
+	for i := range s.choices {
+		ch := &s.choices[i]
+		if ch.refusal != "" {
+			w.Refusal(i, ch.refusal)
+		}
+		w.Finish(i, finishReason(ch.finish, len(ch.ids) > 0))
+	}
+	if !s.usage.IsZero() {
+		w.UsageChunk()
+	}
+	w.Done()
+	return nil
+}

@@ -1,0 +1,129 @@
+package gemini
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// groundingMetadata says which parts of the text rest on which sources.
+type groundingMetadata struct {
+	Chunks []struct {
+		Web              source `json:"web"`
+		Maps             source `json:"maps"`
+		RetrievedContext source `json:"retrievedContext"`
+	} `json:"groundingChunks"`
+	Supports []struct {
+		Segment segment `json:"segment"`
+		Chunks  []int64 `json:"groundingChunkIndices"`
+	} `json:"groundingSupports"`
+}
+
+// citationMetadata names the sources that the text repeats. AI Studio and Vertex name the list differently.
+type citationMetadata struct {
+	Sources   []citation `json:"citationSources"`
+	Citations []citation `json:"citations"`
+}
+
+type citation struct {
+	source
+	segment
+}
+
+type source struct {
+	URI   string `json:"uri"`
+	Title string `json:"title"`
+}
+
+// A segment is a part of the text, in bytes. Text, where the vendor repeats it, is what is there.
+type segment struct {
+	Start int64  `json:"startIndex"`
+	End   int64  `json:"endIndex"`
+	Text  string `json:"text"`
+}
+
+// cite gives the client the sources of a candidate as OpenAI's annotations. Metadata that cannot be read are left out: they
+// are no part of the answer.
+func (c *collector) cite(index int, from *candidate) {
+	if from.GroundingMetadata == nil && from.CitationMetadata == nil {
+		return
+	}
+	ch := &c.choices[index]
+	dst := appendGrounding(nil, ch.text, from.GroundingMetadata)
+	var m citationMetadata
+	if json.Unmarshal(from.CitationMetadata, &m, lenient) == nil {
+		for _, list := range [][]citation{m.Sources, m.Citations} {
+			for i := range list {
+				dst = appendCitation(dst, ch.text, list[i].segment, list[i].source)
+			}
+		}
+	}
+	switch {
+	case len(dst) == 0:
+	case c.w != nil:
+		c.w.Raw(index, "annotations", array(dst))
+	default:
+		ch.annotations = append(appendElement(ch.annotations), dst...)
+	}
+}
+
+func appendGrounding(dst, text []byte, metadata jsontext.Value) []byte {
+	var m groundingMetadata
+	if json.Unmarshal(metadata, &m, lenient) != nil {
+		return dst
+	}
+	sources := make([]source, len(m.Chunks))
+	for i, chunk := range m.Chunks {
+		for _, s := range []source{chunk.Web, chunk.Maps, chunk.RetrievedContext} {
+			if s.URI != "" {
+				sources[i] = s
+			}
+		}
+		if len(m.Supports) == 0 {
+			dst = appendCitation(dst, text, segment{End: int64(len(text))}, sources[i])
+		}
+	}
+	for _, support := range m.Supports {
+		for _, n := range support.Chunks {
+			if n >= 0 && n < int64(len(sources)) {
+				dst = appendCitation(dst, text, support.Segment, sources[n])
+			}
+		}
+	}
+	return dst
+}
+
+// appendCitation appends the annotation for a source that has an address.
+func appendCitation(dst, text []byte, s segment, from source) []byte {
+	if from.URI == "" {
+		return dst
+	}
+	start, end := s.characters(text)
+	dst = append(appendElement(dst), `{"type":"url_citation","url_citation":{"start_index":`...)
+	dst = strconv.AppendInt(dst, start, 10)
+	dst = strconv.AppendInt(append(dst, `,"end_index":`...), end, 10)
+	dst = openai.AppendString(append(dst, `,"title":`...), from.Title)
+	dst = openai.AppendString(append(dst, `,"url":`...), from.URI)
+	return append(dst, "}}"...)
+}
+
+// characters returns where the segment begins and ends in characters, as OpenAI counts. The vendor counts bytes of one of
+// the text's parts, so that a segment whose text is not there is looked for.
+func (s segment) characters(text []byte) (start, end int64) {
+	n := int64(len(text))
+	s.Start = min(max(s.Start, 0), n)
+	s.End = min(max(s.End, s.Start), n)
+	if s.Text != "" && string(text[s.Start:s.End]) != s.Text {
+		if i := bytes.Index(text, []byte(s.Text)); i >= 0 {
+			s.Start = int64(i)
+			s.End = s.Start + int64(len(s.Text))
+		}
+	}
+	start = int64(utf8.RuneCount(text[:s.Start]))
+	return start, start + int64(utf8.RuneCount(text[s.Start:s.End]))
+}

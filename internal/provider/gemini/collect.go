@@ -1,0 +1,236 @@
+package gemini
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// A collector adds up an answer of one piece or of many. With a writer it gives the client each piece as it comes, and
+// keeps only what later pieces refer to.
+type collector struct {
+	answer  *Answer
+	w       *openai.StreamWriter // nil where the whole answer is wanted
+	created int64
+	next    response // the one that is being read, kept so that none is allocated
+
+	id      string
+	choices []choice
+	usage   openai.Usage
+	tier    string
+	blocked *promptFeedback // why the prompt was refused
+}
+
+// A choice is what is known of one candidate.
+type choice struct {
+	text    []byte    // all of it: citations count its bytes
+	ids     []string  // of its calls
+	open    *openCall // the one whose arguments come in pieces
+	media   bool      // it has an image or speech
+	refusal string
+	finish  enum
+	message string // the vendor's explanation of finish
+
+	// What follows is collected only without a writer; the first three are elements of JSON arrays.
+	annotations, logprobs, images []byte
+
+	calls     []openai.AnswerCall
+	reasoning []byte
+	audio     []byte
+	audioType string
+}
+
+// maxChoices bounds the index of a candidate. OpenAI's n goes no further.
+const maxChoices = 128
+
+// take takes in the next response. An error that the vendor sends in band is an *openai.Error.
+func (c *collector) take(data []byte) error {
+	c.next = response{}
+	r := &c.next
+	if err := json.Unmarshal(data, r, lenient); err != nil {
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+	}
+	if len(r.Error) > 0 && r.Error.Kind() != 'n' {
+		return readError(gjson.ParseBytes(r.Error)).decode(0, nil)
+	}
+	if r.Candidates == nil && r.PromptFeedback.BlockReason == "" && r.Usage == nil && r.ModelVersion == "" {
+		return fmt.Errorf("%w: it has no candidates", provider.ErrNotAnAnswer)
+	}
+	c.begin(r.ResponseID, data)
+	if r.PromptFeedback.BlockReason != "" {
+		c.blocked = &promptFeedback{r.PromptFeedback.BlockReason, r.PromptFeedback.Message}
+	}
+	if r.Usage != nil {
+		c.count(r.Usage)
+	}
+	for i := range r.Candidates {
+		candidate := &r.Candidates[i]
+		index := i
+		if candidate.Index != nil {
+			index = int(*candidate.Index)
+		}
+		if index < 0 || index >= maxChoices {
+			return fmt.Errorf("%w: a candidate has the index %d", provider.ErrNotAnAnswer, index)
+		}
+		c.candidate(index, candidate)
+	}
+	return nil
+}
+
+// begin gives the answer its id: the vendor's, or else one that follows from its first piece.
+func (c *collector) begin(id string, data []byte) {
+	if c.id != "" {
+		return
+	}
+	if c.id = id; id == "" {
+		c.id = "chatcmpl-" + digest(string(data), strconv.FormatInt(c.created, 10))
+	}
+	if c.w != nil {
+		c.w.Begin(c.id)
+	}
+}
+
+// digest returns an identifier that follows from its arguments.
+func digest(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:12])
+}
+
+// count takes in a count, which is of everything so far. One without numbers says nothing.
+func (c *collector) count(u *usage) {
+	c.tier = cmp.Or(u.tier(), c.tier)
+	if counted := u.openai(); !counted.IsZero() {
+		c.usage = counted
+		if c.w != nil {
+			c.w.SetUsage(counted)
+		}
+	}
+}
+
+func (c *collector) candidate(index int, from *candidate) {
+	for len(c.choices) <= index {
+		c.choices = append(c.choices, choice{})
+	}
+	ch := &c.choices[index]
+	for i := range from.Content.Parts {
+		c.part(index, &from.Content.Parts[i])
+	}
+	if from.LogprobsResult != nil {
+		c.logprobs(index, from.LogprobsResult)
+	}
+	if from.FinishReason != "" {
+		ch.finish, ch.message = from.FinishReason, from.FinishMessage
+	}
+	c.cite(index, from)
+}
+
+// part takes in one part. Those about tools that the vendor runs itself (executableCode, codeExecutionResult, toolCall,
+// toolResponse) are not the client's to answer.
+func (c *collector) part(index int, p *answerPart) {
+	ch := &c.choices[index]
+	switch {
+	case p.FunctionCall != nil:
+		c.call(index, p)
+	case p.Thought && p.Text != "":
+		if c.w != nil {
+			c.w.Reasoning(index, p.Text)
+		} else {
+			ch.reasoning = append(ch.reasoning, p.Text...)
+		}
+	case p.Thought:
+	case p.Text != "":
+		ch.text = append(ch.text, p.Text...)
+		if c.w != nil {
+			c.w.Text(index, p.Text)
+		}
+	case p.InlineData != nil:
+		c.media(index, p.InlineData)
+	}
+}
+
+// complete ends the answer: calls that are still open, and what stands for an answer that was refused. An answer with nothing
+// in it, that failed or does not say why, is an error.
+func (c *collector) complete() error {
+	if len(c.choices) == 0 {
+		c.choices = append(c.choices, choice{})
+		if c.blocked != nil {
+			c.choices[0].refusal = c.blocked.refusal()
+		}
+	}
+	failed := true
+	for i := range c.choices {
+		c.endCall(i)
+		ch := &c.choices[i]
+		if ch.finish == "" && c.blocked != nil {
+			ch.finish = "SAFETY"
+		}
+		empty := len(ch.text) == 0 && len(ch.ids) == 0 && !ch.media
+		failed = failed && empty && (ch.finish == "" || slices.Contains(failures, ch.finish))
+	}
+	first := &c.choices[0]
+	switch {
+	case !failed:
+		return nil
+	case first.finish == "":
+		return fmt.Errorf("%w: it has neither content nor a reason for finishing", provider.ErrNotAnAnswer)
+	case first.message == "":
+		first.message = "The model's answer could not be used. Send the request again."
+	}
+	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: strings.ToLower(string(first.finish)), Message: first.message}
+}
+
+// failures are the reasons for finishing where the model itself went wrong.
+var failures = []enum{
+	"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER", "MALFORMED_RESPONSE",
+	"MISSING_THOUGHT_SIGNATURE",
+}
+
+// finishReasons maps the vendor's reasons for finishing. All others, also ones to come, are stop, or calls. The numbers are
+// those of services that are asked for enumerations as such.
+var finishReasons = map[enum]string{
+	"MAX_TOKENS": "length", "2": "length",
+	"SAFETY": "content_filter", "3": "content_filter",
+	"RECITATION": "content_filter", "4": "content_filter",
+	"LANGUAGE": "content_filter", "BLOCKLIST": "content_filter", "PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter",
+	"IMAGE_SAFETY": "content_filter", "IMAGE_PROHIBITED_CONTENT": "content_filter", "IMAGE_RECITATION": "content_filter",
+	"MODEL_ARMOR": "content_filter",
+}
+
+// finishReason returns OpenAI's finish reason. The vendor says STOP where the model waits for its calls.
+func finishReason(vendor enum, calls bool) string {
+	switch reason := finishReasons[vendor]; {
+	case reason != "":
+		return reason
+	case calls:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// array returns the JSON array of elements, or nil where there are none.
+func array(elements []byte) jsontext.Value {
+	if len(elements) == 0 {
+		return nil
+	}
+	return slices.Concat([]byte{'['}, elements, []byte{']'})
+}
+
+// appendElement appends what separates a JSON element from those before it.
+func appendElement(elements []byte) []byte {
+	if len(elements) > 0 {
+		elements = append(elements, ',')
+	}
+	return elements
+}

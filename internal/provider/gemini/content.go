@@ -1,0 +1,151 @@
+package gemini
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// part translates one part of the user's, or of a tool's result.
+func (e *encoder) part(p *turns.Part) (part, error) {
+	e.cacheMark(p.CacheControl)
+	switch {
+	case p.Type == "text":
+		return part{Text: p.Text}, nil
+	case p.Type == "image_url" && p.ImageURL != nil:
+		if p.ImageURL.Detail == "low" {
+			e.lowRes = true
+		} else {
+			e.anyRes = true
+		}
+		return e.image(p.ImageURL.URL, p.Param+".image_url.url")
+	case p.Type == "input_audio" && p.InputAudio != nil:
+		mimeType := "audio/" + p.InputAudio.Format
+		if p.InputAudio.Format == "" {
+			mimeType = "audio/wav"
+		}
+		return part{InlineData: &inlineData{MIMEType: mimeType, Data: p.InputAudio.Data}}, nil
+	case p.Type == "file" && p.File != nil:
+		return e.file(p.File, p.Param+".file")
+	}
+	return part{}, badValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type, e.service.Vendor)
+}
+
+func (e *encoder) image(uri, param string) (part, error) {
+	if mimeType, data, ok := dataURI(uri); ok {
+		return part{InlineData: &inlineData{MIMEType: sniff(mimeType, data), Data: data}}, nil
+	}
+	if !e.isAddress(uri) {
+		return part{}, openai.BadRequest(param, "invalid_image_url", "Invalid '%s': expected an http(s) URL or a base64 data URI.", param)
+	}
+	mimeType := typeByName(uri)
+	if mimeType == "" {
+		mimeType = "image/jpeg" // the vendor wants one, and looks for itself
+	}
+	return part{FileData: &fileData{MIMEType: mimeType, FileURI: uri}}, nil
+}
+
+// file translates a file: its content, or where the vendor finds it.
+func (e *encoder) file(f *openai.File, param string) (part, error) {
+	if f.FileID != "" || e.isAddress(f.FileData) {
+		uri := f.FileID
+		if uri == "" {
+			uri = f.FileData
+		}
+		if strings.HasPrefix(uri, "files/") && !e.service.Storage {
+			uri = filesURI + uri
+		}
+		if !e.isAddress(uri) {
+			return part{}, badValue(param+".file_id", "The file '%s' is not one of the provider '%s'. Send its content as 'file_data'.", f.FileID, e.service.Vendor)
+		}
+		mimeType := typeByName(f.Filename)
+		if mimeType == "" {
+			mimeType = typeByName(uri)
+		}
+		return part{FileData: &fileData{MIMEType: mimeType, FileURI: uri}}, nil
+	}
+	mimeType, data, ok := dataURI(f.FileData)
+	if !ok {
+		mimeType, data = "", f.FileData
+	}
+	if data == "" {
+		return part{}, openai.BadRequest(param+".file_data", "missing_required_parameter", "Missing required parameter: '%s.file_data'.", param)
+	}
+	if mimeType == "" || mimeType == "application/octet-stream" {
+		mimeType = typeByName(f.Filename)
+	}
+	if mimeType = sniff(mimeType, data); mimeType == "" {
+		return part{}, badValue(param+".file_data", "The type of the file '%s' is not known. Send 'file_data' as a data URI with its media type, or a 'filename' with an extension.", f.Filename)
+	}
+	return part{InlineData: &inlineData{MIMEType: mimeType, Data: data}}, nil
+}
+
+// filesURI is where AI Studio keeps files.
+const filesURI = "https://generativelanguage.googleapis.com/v1beta/"
+
+// isAddress reports whether the vendor can fetch from uri.
+func (e *encoder) isAddress(uri string) bool {
+	return strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") || e.service.Storage && strings.HasPrefix(uri, "gs://")
+}
+
+// types are the media types that the vendor takes, by the extension of a file's name.
+var types = map[string]string{
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif", ".heic": "image/heic",
+	".heif": "image/heif", ".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".csv": "text/csv",
+	".html": "text/html", ".htm": "text/html", ".css": "text/css", ".xml": "text/xml", ".rtf": "text/rtf", ".json": "application/json",
+	".js": "text/javascript", ".py": "text/x-python", ".wav": "audio/wav", ".mp3": "audio/mp3", ".aiff": "audio/aiff",
+	".aac": "audio/aac", ".ogg": "audio/ogg", ".flac": "audio/flac", ".mp4": "video/mp4", ".mpeg": "video/mpeg", ".mov": "video/mov",
+	".avi": "video/avi", ".webm": "video/webm", ".wmv": "video/wmv", ".3gp": "video/3gpp",
+}
+
+// typeByName returns the media type that the name of a file, or its address, tells, or nothing.
+func typeByName(name string) string {
+	if u, err := url.Parse(name); err == nil {
+		name = u.Path
+	}
+	return types[strings.ToLower(path.Ext(name))]
+}
+
+// dataURI returns the media type and the base64 data of a data URI (RFC 2397).
+func dataURI(uri string) (mimeType, data string, ok bool) {
+	rest, ok := strings.CutPrefix(uri, "data:")
+	if !ok {
+		return "", "", false
+	}
+	head, data, ok := strings.Cut(rest, ",")
+	if !ok {
+		return "", "", false
+	}
+	mimeType, params, _ := strings.Cut(head, ";")
+	mimeType = strings.ToLower(strings.TrimSpace(mimeType))
+	if params == "base64" || strings.HasSuffix(params, ";base64") {
+		return mimeType, data, data != ""
+	}
+	plain, err := url.PathUnescape(data)
+	if err != nil {
+		return "", "", false
+	}
+	return mimeType, base64.StdEncoding.EncodeToString([]byte(plain)), plain != ""
+}
+
+// sniff returns the media type that the first bytes of base64 data say, or else the declared one. Text is found where
+// nothing was declared.
+func sniff(declared, data string) string {
+	head := make([]byte, 48)
+	n, _ := base64.StdEncoding.Decode(head, []byte(data[:min(64, len(data)/4*4)])) // what cannot be decoded is not known
+	found, _, _ := strings.Cut(http.DetectContentType(head[:n]), ";")
+	switch found {
+	case "image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf":
+		return found
+	case "text/plain":
+		if declared == "" && n > 0 {
+			return found
+		}
+	}
+	return declared
+}

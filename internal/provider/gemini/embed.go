@@ -1,0 +1,143 @@
+package gemini
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+type embedding struct{}
+
+// An embedRequest asks for the embedding of one text.
+type embedRequest struct {
+	Model      string         `json:"model,omitzero"`
+	Content    content        `json:"content"`
+	Dimensions int64          `json:"outputDimensionality,omitzero"`
+	TaskType   jsontext.Value `json:"taskType,omitzero"`
+	Title      jsontext.Value `json:"title,omitzero"`
+}
+
+// maxEmbeddings is how many texts the vendor takes in one request.
+const maxEmbeddings = 100
+
+// Encode implements provider.EmbeddingCodec.
+func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	texts, err := Texts(name, r, maxEmbeddings)
+	if err != nil {
+		return provider.Request{}, nil, err
+	}
+	var body struct {
+		Requests []embedRequest `json:"requests"`
+	}
+	path := resource(t.Model)
+	own, dropped := EmbeddingMembers(r)
+	for _, text := range texts {
+		body.Requests = append(body.Requests, embedRequest{
+			Model: path[1:], Content: content{Parts: []part{{Text: text}}}, Dimensions: r.Dimensions,
+			TaskType: own["taskType"], Title: own["title"],
+		})
+	}
+	encoded, err := json.Marshal(&body, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return provider.Request{}, nil, openai.BadRequest("input", "invalid_value", "The request could not be translated: %v.", err)
+	}
+	return provider.Request{
+		Path: path + ":batchEmbedContents", Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded, Dropped: dropped,
+	}, Embeddings{Vectors: "embeddings", Values: "values", Base64: r.Base64}, nil
+}
+
+// Texts returns the texts of a request, of which a vendor takes at most limit, and none as tokens.
+func Texts(vendor string, r *openai.EmbeddingRequest, limit int) ([]string, error) {
+	if len(r.Inputs) > limit {
+		return nil, openai.BadRequest("input", "unsupported_value", "Invalid 'input': this model of the provider '%s' takes no more than %d in one request, but there are %d texts.", vendor, limit, len(r.Inputs))
+	}
+	texts := make([]string, len(r.Inputs))
+	for i, input := range r.Inputs {
+		if input.Tokens != nil {
+			return nil, openai.BadRequest("input", "unsupported_value", "Invalid 'input': the provider '%s' takes texts, not tokens. Send strings.", vendor)
+		}
+		if texts[i] = input.Text; input.Text == "" {
+			return nil, openai.BadRequest("input", "invalid_value", "Invalid 'input': the text %d is empty.", i)
+		}
+	}
+	return texts, nil
+}
+
+// EmbeddingMembers returns what a request has of Google's own parameters, and the names of those that nobody knows.
+func EmbeddingMembers(r *openai.EmbeddingRequest) (own map[string]jsontext.Value, dropped []string) {
+	own = map[string]jsontext.Value{}
+	for _, m := range schema.Members(r.Body) {
+		switch name := camelCase(m.Name); {
+		case !turns.Asked(m.Value), slices.Contains([]string{"model", "input", "dimensions", "encoding_format"}, m.Name):
+		case slices.Contains([]string{"taskType", "title", "autoTruncate"}, name):
+			own[name] = m.Value
+		case len(dropped) < maxDropped:
+			dropped = append(dropped, headerName(m.Name))
+		}
+	}
+	return own, dropped
+}
+
+// Embeddings reads an answer with embeddings. It implements provider.Answer.
+type Embeddings struct {
+	Vectors string // the member that lists what there is for each text, or holds what there is for the only one
+	Values  string // the path of the vector within that
+	Tokens  string // the path of the number of tokens within that, where it is told
+	Base64  bool
+}
+
+// Decode implements provider.Answer.
+func (a Embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+	if !gjson.ValidBytes(body) {
+		return nil, openai.Usage{}, fmt.Errorf("%w: it is not JSON", provider.ErrNotAnAnswer)
+	}
+	root := gjson.ParseBytes(body)
+	if e := root.Get("error"); e.IsObject() {
+		return nil, openai.Usage{}, readError(e).decode(0, nil)
+	}
+	var vectors []jsontext.Value
+	usage := openai.Usage{PromptTokens: openai.Count(root.Get("usageMetadata.promptTokenCount").Int())}
+	for _, e := range root.Get(a.Vectors).Array() {
+		v := e.Get(a.Values)
+		if !v.IsArray() {
+			return nil, openai.Usage{}, fmt.Errorf("%w: it lacks a vector", provider.ErrNotAnAnswer)
+		}
+		vector := jsontext.Value(strings.Clone(v.Raw))
+		if err := vector.Compact(); err != nil {
+			return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		}
+		vectors = append(vectors, vector)
+		if a.Tokens != "" {
+			usage.PromptTokens = openai.Count(usage.PromptTokens + openai.Count(e.Get(a.Tokens).Int()))
+		}
+	}
+	if len(vectors) == 0 {
+		return nil, openai.Usage{}, fmt.Errorf("%w: it has no embeddings", provider.ErrNotAnAnswer)
+	}
+	usage.TotalTokens = usage.PromptTokens
+	out, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), model, vectors, a.Base64, usage)
+	if err != nil {
+		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+	}
+	return out, usage, nil
+}
+
+// Stream implements provider.Answer. Embeddings are not streamed.
+func (Embeddings) Stream() provider.Stream { return noStream{} }
+
+// noStream is what an answer that is never streamed would be read with.
+type noStream struct{}
+
+func (noStream) Decode([]byte, *openai.StreamWriter) error { return provider.ErrNotAnAnswer }
+
+func (noStream) Close(*openai.StreamWriter) error { return provider.ErrNotAnAnswer }

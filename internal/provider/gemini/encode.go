@@ -1,0 +1,139 @@
+package gemini
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// A Service is how one that speaks the dialect differs from others.
+type Service struct {
+	// Vendor is the provider's name, for errors.
+	Vendor string
+	// Labels says that requests may be labelled, with the client's metadata.
+	Labels bool
+	// Storage says that files in Cloud Storage (gs://) can be named.
+	Storage bool
+}
+
+// An encoder builds one request.
+type encoder struct {
+	service Service
+	body    *openai.ChatRequest
+	chat    *openai.Chat
+	drop    bool // leave out what cannot be honoured instead of refusing it
+	can     *configv1.Capabilities
+	names   turns.Names
+	out     Request
+	config  []schema.Member // generationConfig
+	unknown []schema.Member // what the client sent that nobody knows
+	own     []schema.Member // what the client sent of the vendor's own
+	lowRes  bool            // some image is to be seen in low resolution
+	anyRes  bool            // some image is not
+	answer  Answer
+}
+
+// Encode builds the request for r, and the Answer that reads what comes back for it. An error is an *openai.Error.
+func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Answer, error) {
+	chat, err := r.Chat()
+	if err != nil {
+		return nil, nil, err
+	}
+	e := &encoder{service: s, body: r, chat: chat, drop: t.Drops(), can: t.Can(), names: turns.Names{BeginWithLetter: true}}
+	e.readOthers()
+	// The order matters: what is the vendor's own goes before what is translated, and the format depends on the tools.
+	for _, step := range []func() error{e.refused, e.sampling, e.output, e.conversation, e.tools, e.format, e.thinking} {
+		if err := step(); err != nil {
+			return nil, nil, err
+		}
+	}
+	e.addOwn()
+	e.ignored()
+	if len(e.config) > 0 {
+		e.out.GenerationConfig = schema.AppendObject(nil, e.config)
+	}
+	e.answer.names = &e.names
+	return &e.out, &e.answer, nil
+}
+
+// set sets a member of generationConfig.
+func (e *encoder) set(name string, value jsontext.Value) {
+	e.config = append(e.config, schema.Member{Name: name, Value: value})
+}
+
+func (e *encoder) setString(name, value string) { e.set(name, openai.AppendString(nil, value)) }
+
+// unsupported refuses a parameter that the vendor cannot honour, or notes that it was dropped.
+func (e *encoder) unsupported(param string) error {
+	if e.drop {
+		e.dropped(param)
+		return nil
+	}
+	return openai.Unsupported(param, e.service.Vendor)
+}
+
+// maxDropped is how many names of dropped members are collected before the rest goes without a word: the first tell enough.
+const maxDropped = 32
+
+// dropped notes that a parameter was left out.
+func (e *encoder) dropped(param string) {
+	if len(e.out.Dropped) < maxDropped && !slices.Contains(e.out.Dropped, param) {
+		e.out.Dropped = append(e.out.Dropped, param)
+	}
+}
+
+// badValue is the 400 for a value that this dialect has no place for.
+func badValue(param, format string, args ...any) error {
+	return openai.BadRequest(param, "unsupported_value", format, args...)
+}
+
+// known are the members of a request that some step of the encoder reads as OpenAI's.
+var known = []string{
+	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed",
+	"tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "thinking", "service_tier", "n",
+	"logprobs", "top_logprobs", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio", "prediction",
+	"web_search_options", "functions", "function_call", "verbosity",
+}
+
+// ignored notes the members that change nothing of the answer's meaning (user, metadata, store) or that are neither OpenAI's
+// nor the vendor's: they are never refused, but the client is told.
+func (e *encoder) ignored() {
+	for _, m := range e.unknown {
+		if m.Name != "metadata" || !e.label(m.Value) {
+			e.dropped(m.Name)
+		}
+	}
+}
+
+// label makes the client's metadata labels of the request, where all of them can be.
+func (e *encoder) label(metadata jsontext.Value) bool {
+	if !e.service.Labels || e.out.Labels != nil {
+		return false
+	}
+	members := schema.Members(metadata)
+	for _, m := range members {
+		if m.Value.Kind() != '"' || !isLabel(m.Name, 1) || !isLabel(string(m.Value[1:len(m.Value)-1]), 0) {
+			return false
+		}
+	}
+	e.out.Labels = metadata
+	return len(members) <= maxLabels
+}
+
+// maxLabels is how many labels a request may have.
+const maxLabels = 64
+
+// isLabel reports whether s has at least least, and at most 63, lower-case letters, digits, dashes and underscores.
+func isLabel(s string, least int) bool {
+	bad := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	return len(s) >= least && len(s) <= 63 && strings.IndexFunc(s, bad) < 0
+}

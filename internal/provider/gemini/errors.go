@@ -1,0 +1,124 @@
+package gemini
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// A vendorError is what Google's APIs say of an error (google.rpc.Status).
+type vendorError struct {
+	code            int
+	message, status string
+	reason          string        // of the ErrorInfo among the details
+	delay           time.Duration // of the RetryInfo among the details
+	quota           string        // what the QuotaFailure among the details names
+}
+
+// statuses are the HTTP statuses that go with Google's codes, of errors that come in band.
+var statuses = map[string]int{
+	"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "OUT_OF_RANGE": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403,
+	"NOT_FOUND": 404, "ABORTED": 409, "ALREADY_EXISTS": 409, "RESOURCE_EXHAUSTED": 429, "CANCELLED": 499, "INTERNAL": 500,
+	"DATA_LOSS": 500, "UNKNOWN": 500, "UNIMPLEMENTED": 501, "UNAVAILABLE": 503, "DEADLINE_EXCEEDED": 504,
+}
+
+// credentialReasons are those of errors about the gateway's credential or account (google.api.ErrorReason), which the client
+// can do nothing about. The vendor sends them with the statuses 400 and 403 also.
+var credentialReasons = []string{
+	"API_KEY_INVALID", "API_KEY_SERVICE_BLOCKED", "API_KEY_HTTP_REFERRER_BLOCKED", "API_KEY_IP_ADDRESS_BLOCKED",
+	"API_KEY_ANDROID_APP_BLOCKED", "API_KEY_IOS_APP_BLOCKED", "CREDENTIALS_MISSING", "ACCESS_TOKEN_EXPIRED",
+	"ACCESS_TOKEN_SCOPE_INSUFFICIENT", "ACCESS_TOKEN_TYPE_UNSUPPORTED", "ACCOUNT_STATE_INVALID", "CONSUMER_INVALID",
+	"CONSUMER_SUSPENDED", "SERVICE_DISABLED", "BILLING_DISABLED", "USER_PROJECT_DENIED", "IAM_PERMISSION_DENIED",
+}
+
+// DecodeError turns an answer with a status of 400 or more into OpenAI's error. Body may be anything; where a stream was
+// asked for, the error stands in an array.
+func DecodeError(status int, header http.Header, body []byte) *openai.Error {
+	var root gjson.Result
+	if gjson.ValidBytes(body) {
+		root = gjson.ParseBytes(bytes.TrimSpace(body))
+	}
+	if root.IsArray() {
+		root = root.Get("0")
+	}
+	return readError(root.Get("error")).decode(status, header)
+}
+
+func readError(e gjson.Result) vendorError {
+	v := vendorError{code: int(e.Get("code").Int()), message: text(e.Get("message")), status: text(e.Get("status"))}
+	if e.Type == gjson.String {
+		v.message = e.Str
+	}
+	e.Get("details").ForEach(func(_, d gjson.Result) bool {
+		if reason := text(d.Get("reason")); reason != "" {
+			v.reason = reason
+		}
+		if delay, err := time.ParseDuration(text(d.Get("retryDelay"))); err == nil {
+			v.delay = delay
+		}
+		d.Get("violations").ForEach(func(_, violation gjson.Result) bool {
+			v.quota += text(violation.Get("quotaMetric")) + text(violation.Get("quotaId"))
+			return true
+		})
+		return true
+	})
+	return v
+}
+
+func text(r gjson.Result) string {
+	if r.Type == gjson.String {
+		return r.Str
+	}
+	return ""
+}
+
+// decode returns OpenAI's error. A status of 0 means that the error says itself what happened.
+func (v vendorError) decode(status int, header http.Header) *openai.Error {
+	if status == 0 {
+		status = v.code
+	}
+	if status < 400 || status > 599 {
+		status = statuses[v.status]
+	}
+	if status == 0 {
+		status = http.StatusInternalServerError
+	}
+	message := v.message
+	if strings.TrimSpace(message) == "" {
+		message = fmt.Sprintf("The provider answered with status %d.", status)
+	}
+	lower := strings.ToLower(message)
+	if v.aboutCredential(status, lower) {
+		status = http.StatusUnauthorized
+	}
+	e := provider.StatusError(status, header, message)
+	if e.RetryAfter == 0 {
+		e.RetryAfter = max(0, v.delay)
+	}
+	switch {
+	case status == http.StatusBadRequest && strings.Contains(lower, "token count") && strings.Contains(lower, "exceeds the maximum number of tokens"):
+		e.Param, e.Code = "messages", "context_length_exceeded"
+	case status == http.StatusForbidden:
+		e.Code = "permission_denied"
+	case status == http.StatusTooManyRequests && strings.Contains(strings.ToLower(v.quota), "token"):
+		e.Type = openai.TypeTokens
+	}
+	return e
+}
+
+// aboutCredential reports whether an error is about what the gateway signed the request with.
+func (v vendorError) aboutCredential(status int, lower string) bool {
+	if status != http.StatusBadRequest && status != http.StatusForbidden {
+		return false
+	}
+	return slices.Contains(credentialReasons, v.reason) || strings.Contains(lower, "api key") ||
+		strings.Contains(lower, "unregistered callers")
+}

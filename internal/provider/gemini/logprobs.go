@@ -1,0 +1,93 @@
+package gemini
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// logprobs is what the vendor says of the likelihood of tokens: of those that it chose, and at each place of the likeliest.
+type logprobs struct {
+	Chosen []tokenProb `json:"chosenCandidates"`
+	Top    []struct {
+		Candidates []tokenProb `json:"candidates"`
+	} `json:"topCandidates"`
+}
+
+type tokenProb struct {
+	Token   string         `json:"token"`
+	LogProb jsontext.Value `json:"logProbability"`
+}
+
+// logprobs gives the client the log probabilities of a candidate.
+func (c *collector) logprobs(index int, from *logprobs) {
+	var dst []byte
+	for i := range from.Chosen {
+		dst = from.Chosen[i].append(appendElement(dst))
+		dst = append(dst, `,"top_logprobs":[`...)
+		if i < len(from.Top) {
+			for j := range from.Top[i].Candidates {
+				if j > 0 {
+					dst = append(dst, ',')
+				}
+				dst = append(from.Top[i].Candidates[j].append(dst), '}')
+			}
+		}
+		dst = append(dst, "]}"...)
+	}
+	switch ch := &c.choices[index]; {
+	case len(dst) == 0:
+	case c.w != nil:
+		c.logprobsChunk(index, dst)
+	default:
+		ch.logprobs = append(appendElement(ch.logprobs), dst...)
+	}
+}
+
+// append appends the token as an object that is not closed.
+func (t *tokenProb) append(dst []byte) []byte {
+	dst = openai.AppendString(append(dst, `{"token":`...), t.Token)
+	dst = append(dst, `,"logprob":`...)
+	if t.LogProb.Kind() == '0' {
+		dst = append(dst, t.LogProb...)
+	} else {
+		dst = append(dst, '0') // proto3 leaves out what is 0
+	}
+	dst = append(dst, `,"bytes":[`...)
+	for i, b := range []byte(t.Token) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendUint(dst, uint64(b), 10)
+	}
+	return append(dst, ']')
+}
+
+func wrapLogprobs(elements []byte) jsontext.Value {
+	if len(elements) == 0 {
+		return nil
+	}
+	return append(append([]byte(`{"content":[`), elements...), `],"refusal":null}`...)
+}
+
+// logprobsChunk writes a chunk with the log probabilities of tokens whose text was written before.
+func (c *collector) logprobsChunk(index int, elements []byte) {
+	c.w.Role(index)
+	c.w.EventFunc(func(dst []byte) []byte {
+		dst = openai.AppendString(append(dst, `{"id":`...), c.id)
+		dst = append(dst, `,"object":"chat.completion.chunk","created":`...)
+		dst = strconv.AppendInt(dst, c.created, 10)
+		dst = openai.AppendString(append(dst, `,"model":`...), c.w.Model())
+		dst = append(dst, `,"choices":[{"index":`...)
+		dst = strconv.AppendInt(dst, int64(index), 10)
+		dst = append(dst, `,"delta":{"content":""},"logprobs":`...)
+		dst = append(dst, wrapLogprobs(elements)...)
+		dst = append(dst, `,"finish_reason":null}]`...)
+		if c.w.IncludeUsage() {
+			dst = append(dst, `,"usage":null`...)
+		}
+		return append(dst, '}')
+	})
+}

@@ -1,0 +1,225 @@
+package gemini
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/internal/provider/schema"
+)
+
+// The vendor takes JSON Schemas, but understands a part of JSON Schema, and refuses a request for some of the rest:
+// references that go in circles or have company, constants, enumerations of anything but strings and numbers.
+
+// maxClean bounds what schemas grow to in bytes when references in them are replaced by what they refer to.
+const maxClean = 256 << 10
+
+// A cleaner rewrites one schema.
+type cleaner struct {
+	root     jsontext.Value
+	resolved []string // the references that are being replaced, the outermost first
+	size     int
+}
+
+// anything is what a reference becomes that cannot be replaced.
+const anything = `{"type":"object"}`
+
+// cleanSchema rewrites a schema as the vendor takes it. What it does not enforce is told to the model in descriptions.
+func cleanSchema(text jsontext.Value) jsontext.Value {
+	c := &cleaner{root: text}
+	return c.schema(text, schema.MaxDepth)
+}
+
+// schema rewrites one schema and those within it, down to depth levels.
+func (c *cleaner) schema(text jsontext.Value, depth int) jsontext.Value {
+	switch text.Kind() {
+	case 't', 'f':
+		return jsontext.Value("{}") // there is no way to say none
+	case '{':
+	default:
+		return text
+	}
+	if depth == 0 || c.size > maxClean {
+		return jsontext.Value(anything)
+	}
+	members := schema.Members(text)
+	if ref := schema.Find(members, "$ref"); ref != nil {
+		return c.reference(unquote(ref), members, depth)
+	}
+	if all := schema.Find(members, "allOf"); all != nil {
+		members = c.merge(members, schema.Elements(all))
+		if ref := schema.Find(members, "$ref"); ref != nil {
+			return c.reference(unquote(ref), members, depth)
+		}
+	}
+	out, hints := make([]schema.Member, 0, len(members)), []schema.Member(nil)
+	for _, m := range members {
+		m, keep, hint := c.member(m, depth)
+		switch {
+		case keep:
+			out = append(out, m)
+		case hint:
+			hints = append(hints, m)
+		}
+	}
+	if len(hints) > 0 {
+		out = schema.Describe(out, string(schema.AppendObject(nil, hints)))
+	}
+	cleaned := schema.AppendObject(nil, nullable(members, out))
+	c.size += len(cleaned)
+	return cleaned
+}
+
+// member rewrites one member of a schema. keep says that it stays; hint, that the model is to be told of it.
+func (c *cleaner) member(m schema.Member, depth int) (out schema.Member, keep, hint bool) {
+	switch m.Name {
+	case "type", "title", "description", "required", "minItems", "maxItems", "minimum", "maximum", "propertyOrdering":
+		return m, true, false
+	case "format":
+		known := slices.Contains([]string{"int32", "int64", "float", "double", "date-time", "date", "time", "duration", "enum"}, unquote(m.Value))
+		return m, known, !known
+	case "properties":
+		m.Value = c.each(m.Value, depth)
+		return m, true, false
+	case "items", "additionalProperties":
+		if k := m.Value.Kind(); k == '{' {
+			m.Value = c.schema(m.Value, depth-1)
+		} else if k == '[' { // of before 2020: one for each place
+			m.Name, m.Value = "prefixItems", c.all(m.Value, depth)
+		} else if m.Name == "items" {
+			return m, false, false
+		}
+		return m, true, false
+	case "anyOf", "oneOf", "prefixItems":
+		if m.Name == "oneOf" {
+			m.Name = "anyOf"
+		}
+		m.Value = c.all(m.Value, depth)
+		return m, true, false
+	case "enum":
+		m.Value, keep = enumeration(schema.Elements(m.Value))
+		return m, keep, !keep
+	case "const":
+		if value, ok := enumeration([]jsontext.Value{m.Value}); ok {
+			return schema.Member{Name: "enum", Value: value}, true, false
+		}
+		return m, false, true
+	case "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "allOf", "nullable", "examples", "example", "default",
+		"discriminator", "deprecated", "readOnly", "writeOnly", "xml", "externalDocs":
+		return m, false, false
+	}
+	return m, false, !strings.HasPrefix(m.Name, "x-")
+}
+
+func (c *cleaner) each(object jsontext.Value, depth int) jsontext.Value {
+	members := schema.Members(object)
+	for i := range members {
+		members[i].Value = c.schema(members[i].Value, depth-1)
+	}
+	return schema.AppendObject(nil, members)
+}
+
+func (c *cleaner) all(array jsontext.Value, depth int) jsontext.Value {
+	elements := schema.Elements(array)
+	for i := range elements {
+		elements[i] = c.schema(elements[i], depth-1)
+	}
+	return schema.AppendArray(nil, elements)
+}
+
+// reference puts what a reference refers to in its place; members beside it are added. One that goes in a circle becomes any
+// object.
+func (c *cleaner) reference(ref string, members []schema.Member, depth int) jsontext.Value {
+	target, ok := c.find(ref)
+	if !ok || slices.Contains(c.resolved, ref) || target.Kind() != '{' {
+		return jsontext.Value(anything)
+	}
+	c.resolved = append(c.resolved, ref)
+	defer func() { c.resolved = c.resolved[:len(c.resolved)-1] }()
+	beside := slices.DeleteFunc(slices.Clone(members), func(m schema.Member) bool {
+		return m.Name == "$ref" || m.Name == "$defs" || m.Name == "definitions"
+	})
+	if len(beside) > 0 {
+		target = schema.AppendObject(nil, overlay(schema.Members(target), beside))
+	}
+	return c.schema(target, depth-1)
+}
+
+// find returns what a reference within the schema, such as #/$defs/a, refers to.
+func (c *cleaner) find(ref string) (jsontext.Value, bool) {
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil, false
+	}
+	at := c.root
+	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if step == "" {
+			continue
+		}
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
+		if at = schema.Find(schema.Members(at), step); at == nil {
+			return nil, false
+		}
+	}
+	return at, true
+}
+
+// merge returns the members of a schema with those of its allOf, its own uppermost.
+func (c *cleaner) merge(members []schema.Member, all []jsontext.Value) []schema.Member {
+	var merged []schema.Member
+	for _, v := range all {
+		of := schema.Members(v)
+		if ref := unquote(schema.Find(of, "$ref")); ref != "" && len(all) > 1 {
+			if target, ok := c.find(ref); ok && !slices.Contains(c.resolved, ref) {
+				of = overlay(schema.Members(target), slices.DeleteFunc(of, func(m schema.Member) bool { return m.Name == "$ref" }))
+			}
+		}
+		merged = overlay(merged, of)
+	}
+	return overlay(merged, slices.DeleteFunc(slices.Clone(members), func(m schema.Member) bool { return m.Name == "allOf" }))
+}
+
+// overlay returns members with those of over in their place, or besides; properties and required of both count.
+func overlay(members, over []schema.Member) []schema.Member {
+	out := slices.Clone(members)
+	for _, m := range over {
+		i := slices.IndexFunc(out, func(o schema.Member) bool { return o.Name == m.Name })
+		switch {
+		case i < 0:
+			out = append(out, m)
+		case m.Name == "properties":
+			out[i].Value = schema.AppendObject(nil, overlay(schema.Members(out[i].Value), schema.Members(m.Value)))
+		case m.Name == "required":
+			out[i].Value = schema.AppendArray(nil, slices.Concat(schema.Elements(out[i].Value), schema.Elements(m.Value)))
+		default:
+			out[i].Value = m.Value
+		}
+	}
+	return out
+}
+
+// enumeration returns the values as an enumeration that the vendor takes, which has strings and numbers. null is left out:
+// the type tells it. It reports false where nothing is left, or where there is more.
+func enumeration(values []jsontext.Value) (jsontext.Value, bool) {
+	kept := slices.DeleteFunc(values, func(v jsontext.Value) bool { return v.Kind() == 'n' })
+	other := func(v jsontext.Value) bool { return v.Kind() != '"' && v.Kind() != '0' }
+	if len(kept) == 0 || slices.ContainsFunc(kept, other) {
+		return schema.AppendArray(nil, values), false
+	}
+	return schema.AppendArray(nil, kept), true
+}
+
+// nullable adds null to the type of a schema that says so as OpenAPI does.
+func nullable(before, out []schema.Member) []schema.Member {
+	if string(schema.Find(before, "nullable")) != "true" {
+		return out
+	}
+	for i, m := range out {
+		if m.Name == "type" && m.Value.Kind() == '"' && !bytes.Equal(m.Value, []byte(`"null"`)) {
+			out[i].Value = slices.Concat([]byte{'['}, m.Value, []byte(`,"null"]`))
+		}
+	}
+	return out
+}

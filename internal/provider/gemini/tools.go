@@ -1,0 +1,168 @@
+package gemini
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// Modes of calling functions.
+const (
+	modeAuto      = "AUTO"
+	modeAny       = "ANY"
+	modeNone      = "NONE"
+	modeValidated = "VALIDATED" // as AUTO, and arguments match their schemas
+)
+
+// ownTools are tools that the vendor runs itself. Clients name them as the vendor does, in camel case or with underscores.
+var ownTools = []string{
+	"googleSearch", "googleSearchRetrieval", "googleMaps", "urlContext", "codeExecution", "fileSearch", "enterpriseWebSearch",
+	"retrieval", "computerUse",
+}
+
+// tools translates the tools and the choice among them.
+func (e *encoder) tools() error {
+	var functions []declaration
+	var own []jsontext.Value
+	strict := false
+	raw := schema.Elements(e.body.Get("tools"))
+	for i := range e.chat.Tools {
+		t := &e.chat.Tools[i]
+		if t.Type == "function" {
+			f, err := e.function(t, i)
+			if err != nil {
+				return err
+			}
+			functions = append(functions, f)
+			strict = strict || t.Function.Strict != nil && *t.Function.Strict
+			continue
+		}
+		if members := schema.Members(raw[i]); len(members) == 1 && slices.Contains(ownTools, camelCase(members[0].Name)) {
+			own = append(own, raw[i])
+			continue
+		}
+		if err := e.toolType(t.Type, i); err != nil {
+			return err
+		}
+	}
+	if w := e.chat.WebSearchOptions; w != nil && w.Kind() != 'n' { // {} asks for a search
+		own = append(own, jsontext.Value(`{"googleSearch":{}}`))
+		for _, m := range schema.Members(w) {
+			if turns.Asked(m.Value) && string(m.Value) != `"medium"` {
+				e.dropped("web_search_options." + headerName(m.Name))
+			}
+		}
+	}
+	functions, err := e.choice(functions, strict)
+	if err != nil {
+		return err
+	}
+	if len(functions) > 0 {
+		text, err := json.Marshal(declarations{functions}, jsontext.PreserveRawStrings(true))
+		if err != nil {
+			return openai.BadRequest("tools", "invalid_value", "Invalid 'tools': %v.", err)
+		}
+		e.out.Tools = append(e.out.Tools, text)
+	}
+	e.out.Tools = append(e.out.Tools, own...)
+	return nil
+}
+
+// toolType refuses a tool that is not a function, or notes that it was dropped.
+func (e *encoder) toolType(typ string, i int) error {
+	param := fmt.Sprintf("tools[%d]", i)
+	if e.drop {
+		e.dropped(param)
+		return nil
+	}
+	return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.service.Vendor)
+}
+
+func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
+	f := &t.Function
+	param := fmt.Sprintf("tools[%d].function", i)
+	e.cacheMark(t.CacheControl)
+	if f.Name == "" {
+		return declaration{}, openai.BadRequest(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
+	}
+	out := declaration{Name: e.names.Sent(f.Name), Description: f.Description}
+	if !turns.Asked(f.Parameters) {
+		return out, nil
+	}
+	if f.Parameters.Kind() != '{' {
+		return declaration{}, openai.BadRequest(param+".parameters", "invalid_type", "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+	}
+	out.Parameters = cleanSchema(f.Parameters)
+	if f.Strict != nil && *f.Strict && !e.thirdGeneration() {
+		e.dropped(param + ".strict")
+	}
+	return out, nil
+}
+
+// choice translates tool_choice, and returns the functions that are left.
+func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, error) {
+	c := e.chat.ToolChoice
+	if c == nil {
+		c = &openai.ToolChoice{Mode: "auto"}
+	}
+	if len(functions) == 0 {
+		if c.Mode != "none" && c.Mode != "auto" {
+			return nil, openai.BadRequest("tool_choice", "invalid_value", "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
+		}
+		return nil, nil
+	}
+	var config callingConfig
+	switch c.Mode {
+	case "none":
+		config.Mode = modeNone
+	case "auto":
+		if config.Mode = modeAuto; strict && e.thirdGeneration() {
+			config.Mode = modeValidated
+		}
+	case "required":
+		config.Mode = modeAny
+	case "function":
+		config = callingConfig{modeAny, []string{e.names.Sent(c.Name)}}
+	default:
+		return nil, badValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, e.service.Vendor)
+	}
+	for _, n := range c.Allowed {
+		config.Allowed = append(config.Allowed, e.names.Sent(n))
+	}
+	if config.Allowed != nil {
+		var err error
+		if functions, err = config.allow(functions, c); err != nil {
+			return nil, err
+		}
+	}
+	if e.chat.ToolChoice != nil || config.Mode == modeValidated { // AUTO is the vendor's default too
+		e.out.ToolConfig = &toolConfig{config}
+	}
+	return functions, nil
+}
+
+// allow narrows the functions to those that are allowed. The vendor takes their names only where one of them must be called;
+// otherwise the others are left out.
+func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice) ([]declaration, error) {
+	allowed := slices.DeleteFunc(slices.Clone(functions), func(f declaration) bool { return !slices.Contains(config.Allowed, f.Name) })
+	switch {
+	case len(allowed) == 0 && c.Mode == "function":
+		return nil, openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)
+	case len(allowed) == 0:
+		return nil, openai.BadRequest("tool_choice", "invalid_value", "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+	}
+	config.Allowed = nil
+	if config.Mode != modeAny {
+		return allowed, nil
+	}
+	for _, f := range allowed {
+		config.Allowed = append(config.Allowed, f.Name)
+	}
+	return functions, nil
+}

@@ -1,0 +1,162 @@
+package gemini
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// lenient reads a vendor's JSON, which need not be as strict as what clients send.
+var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+// A response is a GenerateContentResponse: a whole answer, or a piece of a streamed one.
+type response struct {
+	Candidates     []candidate    `json:"candidates"`
+	PromptFeedback promptFeedback `json:"promptFeedback"`
+	Usage          *usage         `json:"usageMetadata"`
+	ModelVersion   string         `json:"modelVersion"`
+	ResponseID     string         `json:"responseId"`
+	Error          jsontext.Value `json:"error"`
+}
+
+type promptFeedback struct {
+	BlockReason enum   `json:"blockReason"`
+	Message     string `json:"blockReasonMessage"`
+}
+
+// refusal returns what the client reads where its prompt was refused.
+func (p *promptFeedback) refusal() string {
+	text := "Prompt blocked: " + string(p.BlockReason)
+	if p.Message != "" {
+		text += ". " + p.Message
+	}
+	return text
+}
+
+type candidate struct {
+	Index   *int64 `json:"index"`
+	Content struct {
+		Parts []answerPart `json:"parts"`
+	} `json:"content"`
+	FinishReason      enum           `json:"finishReason"`
+	FinishMessage     string         `json:"finishMessage"`
+	CitationMetadata  jsontext.Value `json:"citationMetadata"`
+	GroundingMetadata jsontext.Value `json:"groundingMetadata"`
+	LogprobsResult    *logprobs      `json:"logprobsResult"`
+}
+
+type answerPart struct {
+	Text             string      `json:"text"`
+	Thought          bool        `json:"thought"`
+	ThoughtSignature string      `json:"thoughtSignature"`
+	FunctionCall     *answerCall `json:"functionCall"`
+	InlineData       *inlineData `json:"inlineData"`
+}
+
+type answerCall struct {
+	ID           string         `json:"id"`
+	Name         string         `json:"name"`
+	Args         jsontext.Value `json:"args"`
+	PartialArgs  []partialArg   `json:"partialArgs"`
+	WillContinue bool           `json:"willContinue"`
+}
+
+type inlineData struct {
+	MIMEType string `json:"mimeType"`
+	Data     string `json:"data"`
+}
+
+// An enum is the name of a value of an enumeration, or its number in decimals.
+type enum string
+
+// UnmarshalJSONFrom reads a string or a number; anything else is no value.
+func (e *enum) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	v, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	switch v.Kind() {
+	case '"':
+		name, err := jsontext.AppendUnquote(nil, v)
+		*e = enum(name)
+		return err
+	case '0':
+		*e = enum(v)
+	}
+	return nil
+}
+
+// A count is a number of tokens.
+type count int64
+
+// UnmarshalJSONFrom reads a number, also a fraction or in a string. Anything else is 0.
+func (c *count) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	v, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	if v.Kind() == '"' {
+		v = v[1 : len(v)-1]
+	}
+	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+		*c = count(openai.Count(n))
+	} else if f, err := strconv.ParseFloat(string(v), 64); err == nil && f > 0 {
+		*c = count(min(f, openai.MaxTokens))
+	}
+	return nil
+}
+
+// usage is the vendor's count of tokens. Thoughts are not among the candidates', results of tools that the vendor ran are
+// not in the prompt.
+type usage struct {
+	Prompt          count        `json:"promptTokenCount"`
+	Candidates      count        `json:"candidatesTokenCount"`
+	Thoughts        count        `json:"thoughtsTokenCount"`
+	ToolUsePrompt   count        `json:"toolUsePromptTokenCount"`
+	Cached          count        `json:"cachedContentTokenCount"`
+	Total           count        `json:"totalTokenCount"`
+	PromptBy        []modalities `json:"promptTokensDetails"`
+	ToolUsePromptBy []modalities `json:"toolUsePromptTokensDetails"`
+	CandidatesBy    []modalities `json:"candidatesTokensDetails"`
+	ServiceTier     string       `json:"serviceTier"`
+	TrafficType     enum         `json:"trafficType"` // Vertex AI's word for it
+}
+
+type modalities struct {
+	Modality enum  `json:"modality"`
+	Tokens   count `json:"tokenCount"`
+}
+
+func (u *usage) openai() openai.Usage {
+	return openai.Usage{
+		PromptTokens:     int64(u.Prompt + u.ToolUsePrompt),
+		CompletionTokens: int64(u.Candidates + u.Thoughts),
+		TotalTokens:      int64(u.Total),
+		CachedTokens:     int64(u.Cached),
+		PromptAudio:      audioTokens(u.PromptBy) + audioTokens(u.ToolUsePromptBy),
+		ReasoningTokens:  int64(u.Thoughts),
+		CompletionAudio:  audioTokens(u.CandidatesBy),
+	}
+}
+
+func audioTokens(by []modalities) int64 {
+	var n count
+	for _, m := range by {
+		if m.Modality == "AUDIO" || m.Modality == "4" {
+			n += m.Tokens
+		}
+	}
+	return openai.Count(int64(n))
+}
+
+// tiers are OpenAI's names of the tiers of service that answers tell.
+var tiers = map[string]string{
+	"standard": "default", "flex": "flex", "priority": "priority", "ON_DEMAND_FLEX": "flex", "ON_DEMAND_PRIORITY": "priority",
+}
+
+// tier returns OpenAI's name of the tier that served the request, or nothing.
+func (u *usage) tier() string { return tiers[cmp.Or(u.ServiceTier, string(u.TrafficType))] }
