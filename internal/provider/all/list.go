@@ -8,6 +8,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
 	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/provider/vertex"
 )
 
 // list returns every vendor, by name.
@@ -17,5 +18,6 @@ func list() []provider.Provider {
 		echo.Provider(),
 		gemini.Provider(),
 		openai.Provider(),
+		vertex.Provider(),
 	}
 }
