@@ -5,6 +5,7 @@ package all
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/anthropic"
+	"github.com/modelgate/modelgate/internal/provider/bedrock"
 	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
 	"github.com/modelgate/modelgate/internal/provider/openai"
@@ -15,6 +16,7 @@ import (
 func list() []provider.Provider {
 	return []provider.Provider{
 		anthropic.Provider(),
+		bedrock.Provider(),
 		echo.Provider(),
 		gemini.Provider(),
 		openai.Provider(),

@@ -1,0 +1,105 @@
+package bedrock
+
+import (
+	"crypto/sha256"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+type chatCodec struct{}
+
+// An encoder builds one request.
+type encoder struct {
+	body   *openai.ChatRequest
+	chat   *openai.Chat
+	can    *configv1.Capabilities
+	family *family
+	drop   bool // leave out what cannot be honoured instead of refusing it
+	names  turns.Names
+	out    request
+
+	temperature, topP *float64 // as far as they are not taken out yet
+
+	fields      []field // of the model's own, beside Converse's
+	cachePoints int
+	documents   map[string]int // how often a document's name was asked for
+	force       string         // "any" or "tool" where a call is forced
+	forced      string         // the tool that is
+	serial      bool           // one call at a time
+	answerTool  string         // the tool that emulates structured output, or empty
+	dropped     []string
+}
+
+// Encode builds a request of Converse or ConverseStream.
+func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	chat, err := r.Chat()
+	if err != nil {
+		return provider.Request{}, nil, err
+	}
+	e := &encoder{body: r, chat: chat, can: t.Can(), family: familyOf(t.Model, t.Can()), drop: t.Drops(),
+		temperature: chat.Temperature, topP: chat.TopP}
+	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
+	// whether a tool is forced, and sampling on thinking.
+	for _, step := range []func() error{e.parameters, e.conversation, e.tools, e.format, e.thinking, e.sampling, e.topK} {
+		if err := step(); err != nil {
+			return provider.Request{}, nil, err
+		}
+	}
+	e.choose()
+	e.additional()
+	e.ignored()
+	body, err := e.out.json()
+	if err != nil {
+		return provider.Request{}, nil, jsonError(err)
+	}
+	out := provider.Request{Path: operationPath(t.Model, "converse"), Header: headers("application/json"), Body: body, Dropped: e.dropped}
+	if r.Stream {
+		out.Path, out.Header = operationPath(t.Model, "converse-stream"), headers(eventStream)
+	}
+	return out, &answer{request: sha256.Sum256(r.Body), names: &e.names, answerTool: e.answerTool}, nil
+}
+
+// unsupported refuses a parameter that the model cannot honour, or notes that it was dropped.
+func (e *encoder) unsupported(param string) error {
+	if e.drop {
+		e.drops(param)
+		return nil
+	}
+	return openai.Unsupported(param, name)
+}
+
+// maxDropped is how many names of dropped members are collected: a request can have thousands of them.
+const maxDropped = 32
+
+// drops notes that a parameter was left out.
+func (e *encoder) drops(param string) {
+	for _, d := range e.dropped {
+		if d == param {
+			return
+		}
+	}
+	if len(e.dropped) < maxDropped {
+		e.dropped = append(e.dropped, param)
+	}
+}
+
+// inference returns what Converse itself says of sampling.
+func (e *encoder) inference() *inferenceConfig {
+	if e.out.InferenceConfig == nil {
+		e.out.InferenceConfig = &inferenceConfig{}
+	}
+	return e.out.InferenceConfig
+}
+
+// instruct adds an instruction after the client's own, so that a prefix which the vendor caches stays as it was.
+func (e *encoder) instruct(text string) {
+	e.out.System = append(e.out.System, block{Text: text})
+}
+
+// badValue is the 400 for a value that the vendor has no place for.
+func badValue(param, format string, args ...any) error {
+	return openai.BadRequest(param, "unsupported_value", format, args...)
+}

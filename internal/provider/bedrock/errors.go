@@ -1,0 +1,107 @@
+package bedrock
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// lenient reads a vendor's JSON, which need not be as strict as what clients send.
+var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+// statuses are those that stand for the vendor's exceptions. 401 is for what is wrong with the gateway's credential.
+var statuses = map[string]int{
+	"ValidationException":                 http.StatusBadRequest,
+	"ResourceNotFoundException":           http.StatusNotFound,
+	"ModelTimeoutException":               http.StatusRequestTimeout,
+	"ThrottlingException":                 http.StatusTooManyRequests,
+	"ServiceQuotaExceededException":       http.StatusTooManyRequests,
+	"ModelNotReadyException":              http.StatusServiceUnavailable,
+	"ServiceUnavailableException":         http.StatusServiceUnavailable,
+	"InternalServerException":             http.StatusInternalServerError,
+	"ModelErrorException":                 http.StatusBadGateway,
+	"ModelStreamErrorException":           http.StatusBadGateway,
+	"AccessDeniedException":               http.StatusUnauthorized,
+	"ExpiredTokenException":               http.StatusUnauthorized,
+	"ExpiredToken":                        http.StatusUnauthorized,
+	"UnrecognizedClientException":         http.StatusUnauthorized,
+	"InvalidSignatureException":           http.StatusUnauthorized,
+	"IncompleteSignatureException":        http.StatusUnauthorized,
+	"InvalidClientTokenId":                http.StatusUnauthorized,
+	"MissingAuthenticationToken":          http.StatusUnauthorized,
+	"MissingAuthenticationTokenException": http.StatusUnauthorized,
+}
+
+// An exception is what the vendor says went wrong.
+type exception struct {
+	class   string // such as ThrottlingException
+	message string
+}
+
+// decodeError turns an answer with a status of 400 or more into OpenAI's error. Body may be anything.
+func decodeError(status int, header http.Header, body []byte) *openai.Error {
+	var answer struct {
+		Type     string `json:"__type"`
+		Message  string `json:"message"`
+		Message2 string `json:"Message"`
+	}
+	if json.Unmarshal(body, &answer, lenient) != nil {
+		answer.Message, answer.Message2 = "", ""
+	}
+	x := exception{class: className(cmp.Or(header.Get("X-Amzn-Errortype"), answer.Type)), message: cmp.Or(answer.Message, answer.Message2)}
+	if _, known := statuses[x.class]; !known && status == http.StatusForbidden {
+		x.class = "AccessDeniedException"
+	}
+	return x.error(status, header)
+}
+
+// className returns the class of "ValidationException:http://internal..." and "com.amazon.coral.validate#ValidationException".
+func className(s string) string {
+	if _, after, ok := strings.Cut(s, "#"); ok {
+		s = after
+	}
+	s, _, _ = strings.Cut(s, ":")
+	return s
+}
+
+// error returns OpenAI's error. status is the answer's, or 0 for an exception in a stream.
+func (x exception) error(status int, header http.Header) *openai.Error {
+	status = cmp.Or(statuses[x.class], status, http.StatusBadGateway)
+	message := cmp.Or(strings.TrimSpace(x.message), fmt.Sprintf("The provider answered with status %d.", status))
+	lower := strings.ToLower(message)
+	switch {
+	case status == http.StatusBadRequest && strings.Contains(lower, "model identifier is invalid"):
+		status = http.StatusNotFound
+	case x.class == "AccessDeniedException" && strings.Contains(lower, "access to the model"):
+		// The gateway's account has not asked for the model: not a broken credential, and another model may do.
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "permission_denied", Message: message}
+	}
+	e := provider.StatusError(status, header, message)
+	switch {
+	case status == http.StatusBadRequest && isContextLength(lower):
+		e.Param, e.Code = "messages", "context_length_exceeded"
+	case status == http.StatusTooManyRequests && strings.Contains(lower, "token"):
+		e.Type = openai.TypeTokens
+	}
+	if e.RetryAfter == 0 && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
+		e.RetryAfter = time.Second // the vendor never says
+	}
+	return e
+}
+
+func isContextLength(lower string) bool {
+	for _, phrase := range []string{"input tokens exceeded", "input is too long", "prompt is too long", "exceed context limit", "maximum context length", "too many input tokens"} {
+		if strings.Contains(lower, phrase) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,316 @@
+package bedrock
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/eventstream"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// An event is the payload of one frame, all kinds in one. Its padding, "p", is of no use.
+type event struct {
+	ContentBlockIndex int `json:"contentBlockIndex"`
+	Start             struct {
+		ToolUse *toolUse `json:"toolUse"`
+	} `json:"start"`
+	Delta      delta  `json:"delta"`
+	StopReason string `json:"stopReason"`
+	Usage      usage  `json:"usage"`
+	Message    string `json:"message"`
+}
+
+type delta struct {
+	Text    string `json:"text"`
+	ToolUse struct {
+		Input jsontext.Value `json:"input"`
+	} `json:"toolUse"`
+	ReasoningContent struct {
+		Text            string `json:"text"`
+		Signature       string `json:"signature"`
+		RedactedContent string `json:"redactedContent"`
+	} `json:"reasoningContent"`
+	Citation *citation `json:"citation"`
+}
+
+// A blockKind is what a content block is for the client.
+type blockKind byte
+
+const (
+	saidBlock   blockKind = iota // text or reasoning, which do not say at their start what they are
+	callBlock                    // a call that the client answers
+	answerBlock                  // the call of the answer tool
+)
+
+// An openBlock is a content block of which something came, and which has not stopped.
+type openBlock struct {
+	index     int // the vendor's, which counts blocks of all kinds
+	kind      blockKind
+	call      int            // of a call, the client's index
+	input     jsontext.Value // of a call, the input that came at its start
+	begun     bool           // of a call, some of the arguments were written
+	start     int            // where in the content the block begins, in characters
+	thinking  []byte
+	signature []byte
+	redacted  []byte
+	citations []citation
+}
+
+// A stream decodes one streamed answer. The vendor says what was used in an event after the last of the answer, or before.
+type stream struct {
+	answer *answer
+	frames eventstream.Decoder
+	event  event // the one that is being read, kept so that none is allocated
+
+	open     []openBlock
+	ignored  []int // indexes of open blocks that are not the client's
+	calls    int
+	thoughts thoughts
+	length   int // of the content, in characters
+	begun    bool
+	stopped  bool
+	counted  bool
+
+	// With an answer tool, text is held back until it is certain that the tool will not be called.
+	held     []byte
+	answered bool
+}
+
+// Decode takes the next piece of a body.
+func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
+	s.frames.Feed(piece)
+	for {
+		f, ok, err := s.frames.Next()
+		switch {
+		case err != nil && s.stopped:
+			return nil // the answer is complete
+		case err != nil:
+			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		case !ok || w.IsDone():
+			return nil
+		}
+		if err := s.frame(f, w); err != nil {
+			return err
+		}
+	}
+}
+
+// Close ends the stream, which is complete where the vendor said why the answer stopped.
+func (s *stream) Close(w *openai.StreamWriter) error {
+	if !s.stopped {
+		return provider.ErrTruncated
+	}
+	if !w.IsDone() {
+		s.done(w)
+	}
+	return nil
+}
+
+func (s *stream) frame(f eventstream.Frame, w *openai.StreamWriter) error {
+	switch string(f.Header(":message-type")) {
+	case "exception":
+		return s.exception(f)
+	case "error":
+		return exception{className(string(f.Header(":error-code"))), string(f.Header(":error-message"))}.error(0, nil)
+	}
+	typ := f.Header(":event-type")
+	switch string(typ) {
+	case "messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata":
+	default:
+		return nil
+	}
+	s.event = event{}
+	e := &s.event
+	if err := json.Unmarshal(f.Payload, e, lenient); err != nil {
+		return fmt.Errorf("%w: event %s: %w", provider.ErrNotAnAnswer, typ, err)
+	}
+	if !s.begun {
+		s.begun = true
+		w.Begin(s.answer.id(w.Created(), f.Payload))
+		w.Role(0)
+	}
+	switch {
+	case string(typ) == "metadata":
+		s.counted = true
+		w.SetUsage(e.Usage.openai())
+		if s.stopped {
+			s.done(w)
+		}
+	case s.stopped:
+	case string(typ) == "contentBlockStart":
+		s.startBlock(e, w)
+	case string(typ) == "contentBlockDelta":
+		s.delta(e, w)
+	case string(typ) == "contentBlockStop":
+		s.stopBlock(e.ContentBlockIndex, w)
+	case string(typ) == "messageStop":
+		return s.stop(e.StopReason, w)
+	}
+	return nil
+}
+
+// exception returns what the vendor says went wrong in mid-stream.
+func (s *stream) exception(f eventstream.Frame) error {
+	s.event = event{}
+	if json.Unmarshal(f.Payload, &s.event, lenient) != nil {
+		s.event.Message = ""
+	}
+	class := []byte(className(string(f.Header(":exception-type"))))
+	if len(class) > 0 {
+		class[0] = bytes.ToUpper(class[:1])[0] // throttlingException is the ThrottlingException of an answer's header
+	}
+	return exception{string(class), s.event.Message}.error(0, nil)
+}
+
+func (s *stream) startBlock(e *event, w *openai.StreamWriter) {
+	t := e.Start.ToolUse
+	if t == nil || !t.isClients() {
+		s.ignored = append(s.ignored, e.ContentBlockIndex)
+		return
+	}
+	b := openBlock{index: e.ContentBlockIndex, kind: callBlock, input: compactObject(t.Input)}
+	if s.answer.answerTool != "" && t.Name == s.answer.answerTool {
+		if s.answered {
+			s.ignored = append(s.ignored, e.ContentBlockIndex)
+			return
+		}
+		b.kind, s.answered, s.held = answerBlock, true, nil
+	} else {
+		s.endThoughts(w)
+		b.call = s.calls
+		s.calls++
+		w.ToolCall(0, b.call, s.thoughts.callID(t.ToolUseID), s.answer.names.Client(t.Name))
+	}
+	s.open = append(slices.DeleteFunc(s.open, func(o openBlock) bool { return o.index == b.index }), b)
+}
+
+// block returns the open block of an index, which begins here where it is none.
+func (s *stream) block(index int) *openBlock {
+	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
+	if i < 0 {
+		i = len(s.open)
+		s.open = append(s.open, openBlock{index: index, start: s.length})
+	}
+	return &s.open[i]
+}
+
+func (s *stream) delta(e *event, w *openai.StreamWriter) {
+	if slices.Contains(s.ignored, e.ContentBlockIndex) {
+		return
+	}
+	b, d := s.block(e.ContentBlockIndex), &e.Delta
+	if b.kind != saidBlock {
+		s.arguments(b, fragment(d.ToolUse.Input), w)
+		return
+	}
+	if r := &d.ReasoningContent; r.Text != "" {
+		b.thinking = append(b.thinking, r.Text...)
+		w.Reasoning(0, r.Text)
+	}
+	b.signature = append(b.signature, d.ReasoningContent.Signature...)
+	b.redacted = appendRedacted(b.redacted, d.ReasoningContent.RedactedContent)
+	s.text(d.Text, w)
+	if d.Citation != nil {
+		b.citations = append(b.citations, *d.Citation)
+	}
+}
+
+// fragment returns a piece of a tool's input, which comes as a string and may break anywhere.
+func fragment(input jsontext.Value) string {
+	if input.Kind() != '"' {
+		return string(input)
+	}
+	text, _ := jsontext.AppendUnquote(nil, input) // the error only reports invalid UTF-8, which is replaced
+	return string(text)
+}
+
+func (s *stream) arguments(b *openBlock, fragment string, w *openai.StreamWriter) {
+	switch {
+	case fragment == "":
+		return
+	case b.kind == callBlock:
+		w.ToolArguments(0, b.call, fragment)
+	default:
+		w.Text(0, fragment)
+	}
+	b.begun = true
+}
+
+func (s *stream) text(t string, w *openai.StreamWriter) {
+	switch {
+	case t == "" || s.answered:
+	case s.answer.answerTool != "":
+		s.held = append(s.held, t...)
+	default:
+		s.length += utf8.RuneCountInString(t)
+		w.Text(0, t)
+	}
+}
+
+// stopBlock completes a block: a call without arguments gets those it started with, and signed reasoning is given to the
+// client to echo.
+func (s *stream) stopBlock(index int, w *openai.StreamWriter) {
+	s.ignored = slices.DeleteFunc(s.ignored, func(i int) bool { return i == index })
+	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
+	if i < 0 {
+		return
+	}
+	b := s.open[i]
+	s.open = slices.Delete(s.open, i, i+1)
+	if b.kind != saidBlock {
+		if !b.begun {
+			s.arguments(&b, string(b.input), w)
+		}
+		return
+	}
+	if s.thoughts.add(string(b.thinking), string(b.signature), b.redacted) {
+		w.Raw(0, "thinking_blocks", thinkingBlocks(s.thoughts.all[len(s.thoughts.all)-1:]))
+	}
+	if a := annotate(nil, b.citations, b.start, s.length); a != nil && s.answer.answerTool == "" {
+		w.Raw(0, "annotations", array(a))
+	}
+}
+
+// endThoughts stops what is open before a call, which carries the reasoning that led to it.
+func (s *stream) endThoughts(w *openai.StreamWriter) {
+	for i := 0; i < len(s.open); {
+		if s.open[i].kind == saidBlock {
+			s.stopBlock(s.open[i].index, w)
+		} else {
+			i++
+		}
+	}
+}
+
+func (s *stream) stop(reason string, w *openai.StreamWriter) error {
+	finish, err := finishReason(reason, s.calls > 0)
+	if err != nil {
+		return err
+	}
+	for len(s.open) > 0 {
+		s.stopBlock(s.open[0].index, w)
+	}
+	if len(s.held) > 0 {
+		w.Text(0, string(s.held))
+	}
+	w.Finish(0, finish)
+	s.stopped = true
+	if s.counted {
+		s.done(w)
+	}
+	return nil
+}
+
+// done writes the end of the stream.
+func (s *stream) done(w *openai.StreamWriter) {
+	if s.counted {
+		w.UsageChunk()
+	}
+	w.Done()
+}

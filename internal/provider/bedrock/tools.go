@@ -1,0 +1,179 @@
+package bedrock
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// maxStrictTools is how many strict tools a request may have.
+const maxStrictTools = 20
+
+// noCalls is said where a conversation has calls, so that the vendor wants tools, and the client wants none.
+const noCalls = "Do not call any tool. Answer with text."
+
+// tools translates the tools and the choice among them.
+func (e *encoder) tools() error {
+	strict := 0
+	for i := range e.chat.Tools {
+		t := &e.chat.Tools[i]
+		if t.Type != "function" {
+			param := fmt.Sprintf("tools[%d]", i)
+			if !e.drop {
+				return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+			}
+			e.drops(param)
+			continue
+		}
+		if err := e.tool(t, i, &strict); err != nil {
+			return err
+		}
+	}
+	choice := e.chat.ToolChoice
+	if choice == nil {
+		choice = &openai.ToolChoice{}
+	}
+	if e.out.ToolConfig == nil {
+		if choice.Mode != "" && choice.Mode != "none" && choice.Mode != "auto" {
+			return openai.BadRequest("tool_choice", "invalid_value", "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
+		}
+		e.noTools()
+		return nil
+	}
+	return e.choice(choice)
+}
+
+func (e *encoder) tool(t *openai.Tool, i int, strict *int) error {
+	f := &t.Function
+	param := fmt.Sprintf("tools[%d].function", i)
+	if f.Name == "" {
+		return openai.BadRequest(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
+	}
+	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
+		return openai.BadRequest(param+".parameters", "invalid_type", "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+	}
+	object, also := schema.Object(f.Parameters)
+	spec := toolSpec{Name: e.names.Sent(f.Name), Description: f.Description, InputSchema: inputSchema{object}}
+	if also != "" {
+		spec.Description += "\n\nThe arguments must also match this JSON Schema: " + also
+	}
+	if f.Strict != nil && *f.Strict {
+		closed, ok := schema.Closed(object)
+		if ok && also == "" && e.can.GetStructuredOutput() && *strict < maxStrictTools {
+			spec.InputSchema.JSON, spec.Strict = closed, true
+			*strict++
+		} else {
+			e.drops(param + ".strict")
+		}
+	}
+	e.offer(spec)
+	if e.caching(e.family.cachesTools, t.CacheControl) {
+		e.out.ToolConfig.Tools = append(e.out.ToolConfig.Tools, tool{CachePoint: newCachePoint(t.CacheControl)})
+	}
+	return nil
+}
+
+// offer adds a tool.
+func (e *encoder) offer(spec toolSpec) {
+	if e.out.ToolConfig == nil {
+		e.out.ToolConfig = &toolConfig{}
+	}
+	e.out.ToolConfig.Tools = append(e.out.ToolConfig.Tools, tool{ToolSpec: &spec})
+}
+
+// noTools deals with a request whose model is to call nothing. A conversation with calls in it needs definitions even so.
+func (e *encoder) noTools() {
+	used := e.names.Used()
+	if len(used) == 0 {
+		e.out.ToolConfig = nil
+		return
+	}
+	if e.out.ToolConfig == nil {
+		for _, n := range used {
+			e.offer(toolSpec{Name: n, InputSchema: inputSchema{jsontext.Value(`{"type":"object"}`)}})
+		}
+	}
+	e.instruct(noCalls)
+}
+
+// choice translates tool_choice and parallel_tool_calls.
+func (e *encoder) choice(c *openai.ToolChoice) error {
+	if c.Allowed != nil {
+		if err := e.allow(c.Allowed); err != nil {
+			return err
+		}
+	}
+	switch c.Mode {
+	case "none":
+		e.noTools()
+		return nil
+	case "", "auto":
+	case "required":
+		e.force = "any"
+	case "function":
+		e.force, e.forced = "tool", e.names.Sent(c.Name)
+		if !e.hasTool(e.forced) {
+			return openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)
+		}
+	default:
+		return badValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, name)
+	}
+	if e.force != "" && e.can != nil && e.can.ForcedTools != nil && !*e.can.ForcedTools {
+		e.force = ""
+		if err := e.unsupported("tool_choice"); err != nil {
+			return err
+		}
+	}
+	if p := e.chat.ParallelToolCalls; p != nil && !*p {
+		if e.family.effort != effortThinking {
+			return e.unsupported("parallel_tool_calls")
+		}
+		e.serial = true
+	}
+	return nil
+}
+
+// allow leaves of the tools those that allowed_tools names.
+func (e *encoder) allow(names []string) error {
+	allowed := map[string]bool{}
+	for _, n := range names {
+		allowed[turns.Identifier(n)] = true
+	}
+	kept := slices.DeleteFunc(e.out.ToolConfig.Tools, func(t tool) bool { return t.ToolSpec == nil || !allowed[t.ToolSpec.Name] })
+	if len(kept) == 0 {
+		return openai.BadRequest("tool_choice", "invalid_value", "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+	}
+	e.out.ToolConfig.Tools = kept
+	return nil
+}
+
+func (e *encoder) hasTool(name string) bool {
+	return e.out.ToolConfig != nil && slices.ContainsFunc(e.out.ToolConfig.Tools, func(t tool) bool { return t.ToolSpec != nil && t.ToolSpec.Name == name })
+}
+
+// choose writes the choice. One call at a time is Claude's own parameter, which takes the place of Converse's choice.
+func (e *encoder) choose() {
+	if e.serial {
+		own := struct {
+			Type            string `json:"type"`
+			Name            string `json:"name,omitzero"`
+			DisableParallel bool   `json:"disable_parallel_tool_use"`
+		}{"auto", e.forced, true}
+		if e.force != "" {
+			own.Type = e.force
+		}
+		e.addField("parallel_tool_calls", "tool_choice", own)
+		return
+	}
+	switch e.force {
+	case "any":
+		e.out.ToolConfig.ToolChoice = &toolChoice{Any: &struct{}{}}
+	case "tool":
+		e.out.ToolConfig.ToolChoice = &toolChoice{Tool: &namedTool{e.forced}}
+	}
+}
