@@ -6,6 +6,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/anthropic"
 	"github.com/modelgate/modelgate/internal/provider/bedrock"
+	"github.com/modelgate/modelgate/internal/provider/cohere"
 	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
 	"github.com/modelgate/modelgate/internal/provider/openai"
@@ -17,6 +18,7 @@ func list() []provider.Provider {
 	return []provider.Provider{
 		anthropic.Provider(),
 		bedrock.Provider(),
+		cohere.Provider(),
 		echo.Provider(),
 		gemini.Provider(),
 		openai.Provider(),

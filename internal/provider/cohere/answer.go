@@ -1,0 +1,222 @@
+package cohere
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// answer implements provider.Answer.
+type answer struct{}
+
+// A chatResponse is a complete answer.
+type chatResponse struct {
+	ID           string          `json:"id"`
+	Message      responseMessage `json:"message"`
+	FinishReason string          `json:"finish_reason"`
+	Usage        usage           `json:"usage"`
+	Logprobs     []logprobs      `json:"logprobs"`
+	Error        string          `json:"error"`
+}
+
+type responseMessage struct {
+	Role      string         `json:"role"`
+	Content   []contentBlock `json:"content"`
+	ToolPlan  string         `json:"tool_plan"`
+	ToolCalls []toolCall     `json:"tool_calls"`
+	Citations []citation     `json:"citations"`
+}
+
+// A contentBlock is one block of an answer, or a piece of one.
+type contentBlock struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Thinking string `json:"thinking"`
+}
+
+type toolCall struct {
+	ID       string `json:"id"`
+	Function struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	} `json:"function"`
+}
+
+// arguments returns what the model called the tool with. A tool without parameters is called with nothing, or with null.
+func (c *toolCall) arguments() string {
+	v := c.Function.Arguments
+	s := string(v)
+	if v.Kind() == '"' {
+		unquoted, _ := jsontext.AppendUnquote(nil, v) // it was read as JSON before
+		s = string(unquoted)
+	}
+	if t := strings.TrimSpace(s); t == "" || t == "null" {
+		return "{}"
+	}
+	return s
+}
+
+// Decode implements provider.Answer.
+func (answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+	// The message is an object in an answer, and a string in an error.
+	var head struct {
+		Message jsontext.Value `json:"message"`
+	}
+	if err := json.Unmarshal(body, &head, lenient); err != nil {
+		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+	}
+	if head.Message.Kind() == '"' {
+		return nil, openai.Usage{}, inBand(body)
+	}
+	var r chatResponse
+	if err := json.Unmarshal(body, &r, lenient); err != nil {
+		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+	}
+	if head.Message.Kind() != '{' {
+		return nil, openai.Usage{}, fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
+	}
+	if err := failure(r.FinishReason, r.Error); err != nil {
+		return nil, openai.Usage{}, err
+	}
+	u := r.Usage.openai()
+	a := openai.ChatAnswer{ID: r.ID, Created: created, Model: model, Usage: u, Choices: []openai.ChatChoice{r.choice()}}
+	if a.ID == "" {
+		a.ID = newID()
+	}
+	return a.AppendJSON(nil), u, nil
+}
+
+func (r *chatResponse) choice() openai.ChatChoice {
+	var text, reasoning strings.Builder
+	var offsets []int // where each block of the content begins in the text
+	for _, b := range r.Message.Content {
+		offsets = append(offsets, utf8.RuneCountInString(text.String()))
+		reasoning.WriteString(b.Thinking)
+		text.WriteString(b.Text)
+	}
+	reasoning.WriteString(r.Message.ToolPlan)
+	c := openai.ChatChoice{Text: text.String(), Reasoning: reasoning.String()}
+	for i := range r.Message.ToolCalls {
+		t := &r.Message.ToolCalls[i]
+		if t.ID == "" {
+			t.ID = madeID(r.ID, i)
+		}
+		c.Calls = append(c.Calls, openai.AnswerCall{ID: t.ID, Name: t.Function.Name, Arguments: t.arguments()})
+	}
+	var annotations []byte
+	for i := range r.Message.Citations {
+		annotations = r.Message.Citations[i].appendTo(annotations, offsets)
+	}
+	if annotations != nil {
+		c.Annotations = append(annotations, ']')
+	}
+	if len(r.Logprobs) > 0 {
+		c.Logprobs = appendLogprobs(nil, r.Logprobs...)
+	}
+	c.FinishReason = finishReason(r.FinishReason, len(c.Calls) > 0)
+	return c
+}
+
+// Stream implements provider.Answer.
+func (answer) Stream() provider.Stream { return &stream{} }
+
+// finishReason returns OpenAI's finish reason for the vendor's.
+func finishReason(reason string, calls bool) string {
+	switch strings.ToUpper(reason) {
+	case "MAX_TOKENS", "ERROR_LIMIT":
+		return "length"
+	case "ERROR_TOXIC":
+		return "content_filter"
+	}
+	if calls {
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// A citation says which part of the text rests on which sources.
+type citation struct {
+	Start        int      `json:"start"`
+	End          int      `json:"end"`
+	Sources      []source `json:"sources"`
+	ContentIndex int      `json:"content_index"`
+	Type         string   `json:"type"`
+}
+
+type source struct {
+	ID       string `json:"id"`
+	Document struct {
+		Title jsontext.Value `json:"title"`
+		URL   jsontext.Value `json:"url"`
+	} `json:"document"`
+}
+
+// appendTo appends the citation as OpenAI's annotations, one for each source, to a JSON array that is not closed yet.
+// Citations of the plan or of thinking are of no text that the client has.
+func (c *citation) appendTo(dst []byte, offsets []int) []byte {
+	if c.Type != "" && c.Type != "TEXT_CONTENT" {
+		return dst
+	}
+	offset := 0
+	if c.ContentIndex > 0 && c.ContentIndex < len(offsets) {
+		offset = offsets[c.ContentIndex]
+	}
+	for _, s := range c.Sources {
+		if dst == nil {
+			dst = append(dst, '[')
+		} else {
+			dst = append(dst, ',')
+		}
+		title := stringOf(s.Document.Title)
+		if title == "" {
+			title = s.ID
+		}
+		dst = fmt.Appendf(dst, `{"type":"url_citation","url_citation":{"start_index":%d,"end_index":%d,"title":`, offset+c.Start, offset+c.End)
+		dst = openai.AppendString(dst, title)
+		dst = openai.AppendString(append(dst, `,"url":`...), stringOf(s.Document.URL))
+		dst = append(dst, "}}"...)
+	}
+	return dst
+}
+
+func stringOf(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	s, _ := jsontext.AppendUnquote(nil, v) // it was read as JSON before
+	return string(s)
+}
+
+// logprobs are those of the tokens that a piece of text was made of.
+type logprobs struct {
+	Text     string    `json:"text"`
+	Logprobs []float64 `json:"logprobs"`
+}
+
+// appendLogprobs appends OpenAI's logprobs object. The vendor does not say which token is which part of a piece: the piece
+// stands for them all, with the sum of their logarithms.
+func appendLogprobs(dst []byte, pieces ...logprobs) []byte {
+	dst = append(dst, `{"content":[`...)
+	for i, p := range pieces {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		sum := 0.0
+		for _, l := range p.Logprobs {
+			sum += l
+		}
+		value, err := json.Marshal(sum)
+		if err != nil {
+			value = []byte("-9999") // OpenAI's word for a token that is most unlikely
+		}
+		dst = openai.AppendString(append(dst, `{"token":`...), p.Text)
+		dst = append(append(append(dst, `,"logprob":`...), value...), `,"bytes":null,"top_logprobs":[]}`...)
+	}
+	return append(dst, `],"refusal":null}`...)
+}

@@ -1,0 +1,109 @@
+package cohere
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// maxTexts is how many texts the vendor takes in one request.
+const maxTexts = 96
+
+// An embedRequest is the body of POST /embed.
+type embedRequest struct {
+	Model           string         `json:"model"`
+	Texts           []string       `json:"texts"`
+	InputType       jsontext.Value `json:"input_type"`
+	EmbeddingTypes  []string       `json:"embedding_types"`
+	OutputDimension int64          `json:"output_dimension,omitzero"`
+	MaxTokens       jsontext.Value `json:"max_tokens,omitzero"`
+	Truncate        jsontext.Value `json:"truncate,omitzero"`
+	Priority        jsontext.Value `json:"priority,omitzero"`
+}
+
+// knownInEmbeddings are the members that are read.
+var knownInEmbeddings = []string{
+	"model", "input", "dimensions", "encoding_format", "input_type", "embedding_types", "max_tokens", "truncate", "priority",
+}
+
+type embeddingCodec struct{}
+
+// Encode implements provider.EmbeddingCodec. The vendor makes different embeddings of what is searched and of what is
+// searched for; a client that tells them apart says so with the vendor's own input_type.
+func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	e := &encoder{body: &r.Object, target: t}
+	out := embedRequest{
+		Model: t.Model, InputType: e.native("input_type"), EmbeddingTypes: []string{"float"}, OutputDimension: r.Dimensions,
+		MaxTokens: e.native("max_tokens"), Truncate: e.native("truncate"), Priority: e.native("priority"),
+	}
+	if out.InputType == nil {
+		out.InputType = jsontext.Value(`"search_document"`)
+	}
+	if len(r.Inputs) > maxTexts {
+		return provider.Request{}, nil, openai.BadRequest("input", "array_above_max_length",
+			"Invalid 'input': array too long. The provider '%s' takes %d texts in one request, but got %d.", name, maxTexts, len(r.Inputs))
+	}
+	for _, in := range r.Inputs {
+		if in.Tokens != nil {
+			return provider.Request{}, nil, badValue("input", "The provider '%s' takes no tokens. Send 'input' as text.", name)
+		}
+		out.Texts = append(out.Texts, in.Text)
+	}
+	var types []string
+	if v := e.native("embedding_types"); v != nil && (json.Unmarshal(v, &types) != nil || len(types) != 1 || types[0] != "float") {
+		if err := e.unsupported("embedding_types"); err != nil {
+			return provider.Request{}, nil, err
+		}
+	}
+	e.ignored(knownInEmbeddings)
+	req, err := request("/embed", &out)
+	req.Dropped = e.dropped
+	return req, embeddingAnswer{base64: r.Base64}, err
+}
+
+// embeddingAnswer implements provider.Answer.
+type embeddingAnswer struct{ base64 bool }
+
+// Decode implements provider.Answer.
+func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+	var r struct {
+		Embeddings struct {
+			Float   []jsontext.Value `json:"float"`
+			Int8    []jsontext.Value `json:"int8"`
+			Uint8   []jsontext.Value `json:"uint8"`
+			Binary  []jsontext.Value `json:"binary"`
+			Ubinary []jsontext.Value `json:"ubinary"`
+		} `json:"embeddings"`
+		Meta struct {
+			BilledUnits struct {
+				InputTokens float64 `json:"input_tokens"`
+			} `json:"billed_units"`
+		} `json:"meta"`
+	}
+	if readError(body).message != "" {
+		return nil, openai.Usage{}, inBand(body)
+	}
+	if err := json.Unmarshal(body, &r, lenient); err != nil {
+		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+	}
+	for _, vectors := range [][]jsontext.Value{r.Embeddings.Float, r.Embeddings.Int8, r.Embeddings.Uint8, r.Embeddings.Binary, r.Embeddings.Ubinary} {
+		if vectors == nil {
+			continue
+		}
+		n := count(r.Meta.BilledUnits.InputTokens)
+		u := openai.Usage{PromptTokens: n, TotalTokens: n}
+		out, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), model, vectors, a.base64, u)
+		if err != nil {
+			return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		}
+		return out, u, nil
+	}
+	return nil, openai.Usage{}, fmt.Errorf("%w: it has no embeddings", provider.ErrNotAnAnswer)
+}
+
+// Stream implements provider.Answer. Embeddings are never streamed.
+func (embeddingAnswer) Stream() provider.Stream { return nil }

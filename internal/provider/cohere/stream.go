@@ -1,0 +1,290 @@
+package cohere
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/sse"
+)
+
+// An event is one event of a stream, all kinds in one. In content, tool_calls and citations stand arrays where a message
+// begins, which are empty, and objects otherwise.
+type event struct {
+	Type  string `json:"type"`
+	ID    string `json:"id"`
+	Index int    `json:"index"`
+	Delta struct {
+		Message struct {
+			Content   jsontext.Value `json:"content"`
+			ToolPlan  string         `json:"tool_plan"`
+			ToolCalls jsontext.Value `json:"tool_calls"`
+			Citations jsontext.Value `json:"citations"`
+		} `json:"message"`
+		FinishReason string         `json:"finish_reason"`
+		Error        jsontext.Value `json:"error"`
+		Usage        usage          `json:"usage"`
+	} `json:"delta"`
+	Logprobs *logprobs      `json:"logprobs"`
+	Message  jsontext.Value `json:"message"` // of an error
+	Error    jsontext.Value `json:"error"`   // likewise
+}
+
+// An openCall is a tool call that was started and not yet ended.
+type openCall struct {
+	index int    // the vendor's
+	call  int    // the client's
+	held  string // arguments that may yet turn out to be null
+	begun bool   // some of the arguments were written
+}
+
+// stream implements provider.Stream.
+type stream struct {
+	events  sse.Decoder
+	event   event // the one that is being read, kept so that none is allocated
+	id      string
+	begun   bool
+	done    bool
+	open    []openCall
+	calls   int
+	runes   int   // of the text so far
+	offsets []int // in runes, where each block of content begins
+}
+
+// Decode implements provider.Stream.
+func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
+	s.events.Feed(piece)
+	for {
+		e, ok, err := s.events.Next()
+		if err != nil {
+			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		}
+		if !ok {
+			return nil
+		}
+		if err := s.take(e, w); err != nil {
+			return err
+		}
+	}
+}
+
+// Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
+func (s *stream) Close(w *openai.StreamWriter) error {
+	if e, ok := s.events.Close(); ok && !s.done && jsontext.Value(e.Data).IsValid(lenient) {
+		if err := s.take(e, w); err != nil {
+			return err
+		}
+	}
+	if !s.done {
+		return provider.ErrTruncated
+	}
+	return nil
+}
+
+func (s *stream) take(raw sse.Event, w *openai.StreamWriter) error {
+	data := bytes.TrimSpace(raw.Data)
+	if s.done || len(data) == 0 || string(data) == "[DONE]" { // the message's own end comes before [DONE]
+		return nil
+	}
+	s.event = event{}
+	e := &s.event
+	if err := json.Unmarshal(data, e, lenient); err != nil {
+		return fmt.Errorf("%w: an event of its stream: %w", provider.ErrNotAnAnswer, err)
+	}
+	typ := cmp.Or(e.Type, raw.Name)
+	switch {
+	case typ == "error", typ == "" && (e.Message.Kind() == '"' || turns.Asked(e.Error)):
+		return inBand(data)
+	case typ == "message-start":
+		if !s.begun {
+			s.begun, s.id = true, cmp.Or(e.ID, newID())
+			w.Begin(s.id) // and no more: an error that comes before any content still has a status of its own
+		}
+		return nil
+	case !known(typ):
+		return nil // debug, and what the vendor may add
+	case !s.begun:
+		return fmt.Errorf("%w: event %s before message-start", provider.ErrNotAnAnswer, typ)
+	}
+	return s.delta(typ, e, w)
+}
+
+func known(typ string) bool {
+	switch typ {
+	case "content-start", "content-delta", "tool-plan-delta", "tool-call-start", "tool-call-delta", "tool-call-end", "citation-start", "message-end":
+		return true
+	}
+	return false
+}
+
+// delta writes what an event of a message that has begun means to the client.
+func (s *stream) delta(typ string, e *event, w *openai.StreamWriter) error {
+	m := &e.Delta.Message
+	switch typ {
+	case "content-start", "content-delta":
+		if typ == "content-start" {
+			s.startBlock(e.Index)
+		}
+		var b contentBlock
+		if err := unmarshalObject(m.Content, &b); err != nil {
+			return err
+		}
+		s.content(&b, e.Logprobs, w)
+	case "tool-plan-delta":
+		if m.ToolPlan != "" {
+			w.Reasoning(0, m.ToolPlan)
+		}
+	case "tool-call-start", "tool-call-delta", "tool-call-end":
+		var c toolCall
+		if err := unmarshalObject(m.ToolCalls, &c); err != nil {
+			return err
+		}
+		s.call(typ, e.Index, &c, w)
+	case "citation-start":
+		var c citation
+		if err := unmarshalObject(m.Citations, &c); err != nil {
+			return err
+		}
+		if annotations := c.appendTo(nil, s.offsets); annotations != nil {
+			w.Raw(0, "annotations", append(annotations, ']'))
+		}
+	case "message-end":
+		return s.end(e, w)
+	}
+	return nil
+}
+
+// unmarshalObject reads an object. Anything else leaves to as it is.
+func unmarshalObject(v jsontext.Value, to any) error {
+	if v.Kind() != '{' {
+		return nil
+	}
+	if err := json.Unmarshal(v, to, lenient); err != nil {
+		return fmt.Errorf("%w: an event of its stream: %w", provider.ErrNotAnAnswer, err)
+	}
+	return nil
+}
+
+// maxBlocks bounds what is kept of where blocks begin.
+const maxBlocks = 1 << 10
+
+func (s *stream) startBlock(index int) {
+	for len(s.offsets) <= index && index < maxBlocks {
+		s.offsets = append(s.offsets, s.runes)
+	}
+}
+
+func (s *stream) content(b *contentBlock, l *logprobs, w *openai.StreamWriter) {
+	if b.Thinking != "" {
+		w.Reasoning(0, b.Thinking)
+	}
+	if b.Text == "" {
+		return
+	}
+	s.runes += utf8.RuneCountInString(b.Text)
+	if l == nil {
+		w.Text(0, b.Text)
+		return
+	}
+	w.Role(0)
+	w.EventFunc(func(dst []byte) []byte {
+		dst = openai.AppendString(append(dst, `{"id":`...), s.id)
+		dst = fmt.Appendf(dst, `,"object":"chat.completion.chunk","created":%d,"model":`, w.Created())
+		dst = openai.AppendString(dst, w.Model())
+		dst = openai.AppendString(append(dst, `,"choices":[{"index":0,"delta":{"content":`...), b.Text)
+		dst = appendLogprobs(append(dst, `},"logprobs":`...), *l)
+		dst = append(dst, `,"finish_reason":null}]`...)
+		if w.IncludeUsage() {
+			dst = append(dst, `,"usage":null`...)
+		}
+		return append(dst, '}')
+	})
+}
+
+// call writes a piece of a tool call.
+func (s *stream) call(typ string, index int, c *toolCall, w *openai.StreamWriter) {
+	at := -1
+	for i := range s.open {
+		if s.open[i].index == index {
+			at = i
+		}
+	}
+	switch {
+	case typ == "tool-call-start":
+		if at >= 0 {
+			s.endCall(at, w)
+		}
+		w.ToolCall(0, s.calls, cmp.Or(c.ID, madeID(s.id, s.calls)), c.Function.Name)
+		s.open = append(s.open, openCall{index: index, call: s.calls})
+		at = len(s.open) - 1
+		s.calls++
+	case at < 0:
+		return
+	case typ == "tool-call-end":
+		s.endCall(at, w)
+		return
+	}
+	s.open[at].write(c, w)
+}
+
+// write writes a fragment of the arguments. A model that has no arguments may say null, which no client can use: what may
+// become null is held back.
+func (o *openCall) write(c *toolCall, w *openai.StreamWriter) {
+	fragment := stringOf(c.Function.Arguments)
+	if c.Function.Arguments.Kind() == '{' {
+		fragment = string(c.Function.Arguments)
+	}
+	if !o.begun {
+		o.held += fragment
+		if fragment = o.held; strings.HasPrefix("null", strings.TrimSpace(fragment)) {
+			return
+		}
+		o.held = ""
+	}
+	if fragment != "" {
+		o.begun = true
+		w.ToolArguments(0, o.call, fragment)
+	}
+}
+
+func (s *stream) endCall(at int, w *openai.StreamWriter) {
+	if o := s.open[at]; !o.begun {
+		w.ToolArguments(0, o.call, "{}")
+	}
+	s.open = append(s.open[:at], s.open[at+1:]...)
+}
+
+// end completes the answer, or fails where the vendor says that it did.
+func (s *stream) end(e *event, w *openai.StreamWriter) error {
+	u := e.Delta.Usage.openai()
+	w.SetUsage(u)
+	if err := failure(e.Delta.FinishReason, stringOf(e.Delta.Error)); err != nil {
+		return err
+	}
+	for len(s.open) > 0 {
+		s.endCall(0, w)
+	}
+	w.Finish(0, finishReason(e.Delta.FinishReason, s.calls > 0))
+	if !u.IsZero() {
+		w.UsageChunk()
+	}
+	w.Done()
+	s.done = true
+	return nil
+}
+
+// newID is for an answer that has no id.
+func newID() string { return "chatcmpl-" + rand.Text() }
+
+// madeID is the id of a tool call that has none.
+func madeID(answer string, index int) string { return "call_" + answer + "_" + strconv.Itoa(index) }

@@ -1,0 +1,150 @@
+package cohere
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// tools translates the tools and which of them the model may or must call.
+func (e *encoder) tools() error {
+	strict := string(e.body.Get("strict_tools")) == "true"
+	e.out.Tools = make([]tool, 0, len(e.chat.Tools))
+	for i := range e.chat.Tools {
+		t := &e.chat.Tools[i]
+		param := fmt.Sprintf("tools[%d]", i)
+		f := &t.Function
+		switch {
+		case t.Type != "function" && e.target.Drops():
+			e.drop(param)
+			continue
+		case t.Type != "function":
+			return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+		case f.Name == "":
+			return openai.BadRequest(param+".function.name", "missing_required_parameter", "Missing required parameter: '%s.function.name'.", param)
+		case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
+			return openai.BadRequest(param+".function.parameters", "invalid_type", "Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
+		}
+		out := tool{Type: "function", Function: function{Name: f.Name, Description: f.Description, Parameters: f.Parameters}}
+		if !turns.Asked(f.Parameters) {
+			out.Function.Parameters = jsontext.Value(`{"type":"object","properties":{}}`)
+		}
+		strict = strict || f.Strict != nil && *f.Strict
+		e.out.Tools = append(e.out.Tools, out)
+	}
+	if err := e.toolChoice(); err != nil {
+		return err
+	}
+	if e.out.StrictTools = strict && !slices.ContainsFunc(e.out.Tools, requiresNothing); strict && !e.out.StrictTools {
+		e.drop("strict_tools")
+	}
+	return nil
+}
+
+// requiresNothing reports whether a tool has no parameter that is required. The vendor refuses such where tools are strict
+// (https://docs.cohere.com/docs/tool-use-parameter-types), which is a setting of all tools together.
+func requiresNothing(t tool) bool {
+	return !gjson.GetBytes(t.Function.Parameters, "required.0").Exists()
+}
+
+// toolChoice says what the client's tool_choice says. The vendor cannot name a tool: the model is left no other one.
+func (e *encoder) toolChoice() error {
+	c := e.chat.ToolChoice
+	if c == nil {
+		return nil
+	}
+	allowed := c.Allowed
+	switch {
+	case len(e.chat.Tools) == 0 && (c.Mode == "required" || c.Mode == "function"):
+		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
+	case len(e.out.Tools) == 0 || c.Mode == "auto" && allowed == nil:
+		return nil
+	case c.Mode == "none":
+		e.out.ToolChoice = "NONE"
+	case c.Mode == "required":
+		e.out.ToolChoice = "REQUIRED"
+	case c.Mode == "function":
+		e.out.ToolChoice, allowed = "REQUIRED", []string{c.Name}
+	case c.Mode != "auto":
+		return badValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
+	}
+	if can := e.target.Can(); e.out.ToolChoice != "" && can != nil && can.ForcedTools != nil && !can.GetForcedTools() {
+		if e.out.ToolChoice = ""; c.Mode == "none" {
+			e.out.Tools = nil
+			return nil
+		}
+		return e.unsupported("tool_choice")
+	}
+	if allowed == nil {
+		return nil
+	}
+	e.out.Tools = slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !slices.Contains(allowed, t.Function.Name) })
+	if len(e.out.Tools) == 0 {
+		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
+	}
+	return nil
+}
+
+// format translates response_format, which the vendor does not take together with tools or documents.
+func (e *encoder) format() error {
+	f := e.chat.ResponseFormat
+	if f == nil || f.Type == "text" {
+		return nil
+	}
+	if len(e.out.Tools) > 0 || len(e.out.Documents) > 0 {
+		return e.unsupported("response_format")
+	}
+	e.out.ResponseFormat = &responseFormat{Type: "json_object"}
+	if f.JSONSchema != nil && turns.Asked(f.JSONSchema.Schema) {
+		e.out.ResponseFormat.JSONSchema = f.JSONSchema.Schema
+	}
+	return nil
+}
+
+// thinking translates the client's effort, or its setting in the vendor's or in Anthropic's words.
+func (e *encoder) thinking() error {
+	var own struct {
+		Type         string `json:"type"`
+		TokenBudget  int64  `json:"token_budget"`
+		BudgetTokens int64  `json:"budget_tokens"`
+	}
+	effort := e.chat.ReasoningEffort
+	param := "reasoning_effort"
+	var out *thinking
+	switch {
+	case turns.Asked(e.chat.Thinking):
+		param = "thinking"
+		if err := json.Unmarshal(e.chat.Thinking, &own); err != nil {
+			return openai.BadRequest(param, "invalid_type", "Invalid type for 'thinking': expected an object such as {\"type\":\"enabled\"}.")
+		}
+		out = &thinking{Type: own.Type, TokenBudget: max(own.TokenBudget, own.BudgetTokens)}
+		if own.Type == "adaptive" {
+			out.Type = "enabled"
+		}
+	case effort == "none":
+		out = &thinking{Type: "disabled"}
+	case effort != "":
+		out = &thinking{Type: "enabled"}
+		budget := e.target.Can().GetBudgets()[effort]
+		if limit := e.out.MaxTokens; limit == 0 || budget < limit { // thinking must leave room for an answer
+			out.TokenBudget = budget
+		}
+	default:
+		return nil
+	}
+	if e.target.Can().GetThinking() == configv1.Thinking_NEVER {
+		if out.Type == "disabled" {
+			return nil
+		}
+		return e.unsupported(param)
+	}
+	e.out.Thinking = out
+	return nil
+}
