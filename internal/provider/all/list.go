@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/cohere"
 	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
+	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 	"github.com/modelgate/modelgate/internal/provider/vertex"
 )
@@ -21,6 +22,7 @@ func list() []provider.Provider {
 		cohere.Provider(),
 		echo.Provider(),
 		gemini.Provider(),
+		mistral.Provider(),
 		openai.Provider(),
 		vertex.Provider(),
 	}

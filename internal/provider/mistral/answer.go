@@ -1,0 +1,251 @@
+package mistral
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// lenient reads a vendor's JSON, which need not be as strict as what clients send.
+var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+// answer implements provider.Answer.
+type answer struct {
+	// own are the names of the client's functions, where the vendor's own tools may be called besides. Calls of those are not
+	// the client's. Nil: every call is.
+	own []string
+}
+
+// isOwn reports whether a call is the client's to make.
+func (a *answer) isOwn(name string) bool { return a.own == nil || slices.Contains(a.own, name) }
+
+// A response is a whole answer, or a chunk of one.
+type response struct {
+	ID      string         `json:"id"`
+	Object  string         `json:"object"`
+	Choices []choice       `json:"choices"`
+	Usage   *usage         `json:"usage"`
+	Error   jsontext.Value `json:"error"`
+	Message jsontext.Value `json:"message"` // of an error
+	Detail  jsontext.Value `json:"detail"`  // likewise
+}
+
+// isError reports whether the vendor says that something failed, in any of its ways.
+func (r *response) isError() bool {
+	return strings.EqualFold(r.Object, "error") || turns.Asked(r.Error) || len(r.Choices) == 0 && (turns.Asked(r.Message) || turns.Asked(r.Detail))
+}
+
+type choice struct {
+	Index        int       `json:"index"`
+	Message      *message  `json:"message"`
+	Messages     []message `json:"messages"` // in its place, where the vendor ran tools
+	Delta        message   `json:"delta"`
+	FinishReason string    `json:"finish_reason"`
+}
+
+type message struct {
+	Role       string         `json:"role"`
+	Content    jsontext.Value `json:"content"`
+	ToolCalls  []toolCall     `json:"tool_calls"`
+	ToolCallID string         `json:"tool_call_id"`
+}
+
+// isResult reports whether the message is what a tool of the vendor's said.
+func (m *message) isResult() bool { return m.Role == "tool" || m.ToolCallID != "" }
+
+type toolCall struct {
+	ID       string `json:"id"`
+	Index    int    `json:"index"`
+	Function struct {
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	} `json:"function"`
+}
+
+// id returns the call's id, or nothing: the vendor's own clients say null for that, in letters.
+func (c *toolCall) id() string {
+	if c.ID == "null" {
+		return ""
+	}
+	return c.ID
+}
+
+// arguments returns what the model called the tool with, which may be a string or an object.
+func (c *toolCall) arguments() string {
+	switch v := c.Function.Arguments; v.Kind() {
+	case '"':
+		return unquote(v)
+	case '{':
+		v = v.Clone()
+		_ = v.Compact(lenient, jsontext.PreserveRawStrings(true)) // it was read as JSON before
+		return string(v)
+	}
+	return ""
+}
+
+func unquote(v jsontext.Value) string {
+	s, _ := jsontext.AppendUnquote(nil, v) // it was read as JSON before
+	return string(s)
+}
+
+// A chunk is one of a list that is content, or that is thinking.
+type chunk struct {
+	Type     string         `json:"type"`
+	Text     string         `json:"text"`
+	Thinking jsontext.Value `json:"thinking"`
+}
+
+// readContent calls text and thinking for what content says, in order. References are to nothing that the client has.
+func readContent(v jsontext.Value, text, thinking func(string)) error {
+	switch v.Kind() {
+	case '"':
+		if s := unquote(v); s != "" {
+			text(s)
+		}
+	case '[':
+		var chunks []chunk
+		if err := json.Unmarshal(v, &chunks, lenient); err != nil {
+			return fmt.Errorf("%w: content: %w", provider.ErrNotAnAnswer, err)
+		}
+		for _, c := range chunks {
+			switch {
+			case c.Type == "text" && c.Text != "":
+				text(c.Text)
+			case c.Type == "thinking" && c.Thinking != nil:
+				if err := readContent(c.Thinking, thinking, thinking); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Decode implements provider.Answer.
+func (a *answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+	var r response
+	if err := json.Unmarshal(body, &r, lenient); err != nil {
+		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+	}
+	switch {
+	case r.isError():
+		return nil, openai.Usage{}, inBand(body)
+	case r.Choices == nil && !bytes.Contains(body, []byte(`"choices"`)):
+		return nil, openai.Usage{}, fmt.Errorf("%w: it has no choices", provider.ErrNotAnAnswer)
+	}
+	out := openai.ChatAnswer{ID: cmp.Or(r.ID, newID()), Created: created, Model: model, Usage: r.Usage.openai()}
+	for i := range r.Choices {
+		c, err := a.choice(&r.Choices[i], r.ID)
+		if err != nil {
+			return nil, openai.Usage{}, err
+		}
+		out.Choices = append(out.Choices, c)
+	}
+	return out.AppendJSON(make([]byte, 0, len(body)+512)), out.Usage, nil
+}
+
+func (a *answer) choice(c *choice, id string) (openai.ChatChoice, error) {
+	if c.FinishReason == "error" {
+		return openai.ChatChoice{}, errFailed()
+	}
+	messages := c.Messages
+	if c.Message != nil {
+		messages = append(messages, *c.Message)
+	}
+	var text, reasoning strings.Builder
+	var out openai.ChatChoice
+	var answered []string // ids of calls that the vendor has answered itself
+	for i := range messages {
+		answered = append(answered, messages[i].ToolCallID)
+	}
+	for i := range messages {
+		m := &messages[i]
+		if m.isResult() {
+			continue
+		}
+		err := readContent(m.Content, func(s string) { text.WriteString(s) }, func(s string) { reasoning.WriteString(s) })
+		if err != nil {
+			return openai.ChatChoice{}, err
+		}
+		for j := range m.ToolCalls {
+			call := &m.ToolCalls[j]
+			if !a.isOwn(call.Function.Name) || call.ID != "" && slices.Contains(answered, call.ID) {
+				continue
+			}
+			arguments := call.arguments()
+			if s := strings.TrimSpace(arguments); s == "" || s == "null" {
+				arguments = "{}"
+			}
+			out.Calls = append(out.Calls, openai.AnswerCall{ID: cmp.Or(call.id(), madeID(id, c.Index, len(out.Calls))), Name: call.Function.Name, Arguments: arguments})
+		}
+	}
+	out.Text, out.Reasoning = text.String(), reasoning.String()
+	out.FinishReason = finishReason(c.FinishReason, len(out.Calls) > 0)
+	return out, nil
+}
+
+// Stream implements provider.Answer.
+func (a *answer) Stream() provider.Stream { return &stream{answer: a} }
+
+// finishReason returns OpenAI's finish reason for the vendor's.
+func finishReason(reason string, calls bool) string {
+	switch {
+	case reason == "length", reason == "model_length":
+		return "length"
+	case reason == "content_filter":
+		return reason
+	case calls:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// newID is for an answer that has no id.
+func newID() string { return "chatcmpl-" + rand.Text() }
+
+// madeID is the id of a tool call that has none.
+func madeID(answer string, choice, index int) string {
+	return callID(answer + " " + strconv.Itoa(choice) + " " + strconv.Itoa(index))
+}
+
+// usage is what the vendor counts, with the names under which it did so over time.
+type usage struct {
+	Prompt             float64       `json:"prompt_tokens"`
+	Completion         float64       `json:"completion_tokens"`
+	Total              float64       `json:"total_tokens"`
+	PromptDetails      promptDetails `json:"prompt_tokens_details"`
+	PromptTokenDetails promptDetails `json:"prompt_token_details"`
+	Cached             float64       `json:"num_cached_tokens"`
+	CompletionDetails  struct {
+		Reasoning float64 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
+}
+
+type promptDetails struct {
+	Cached float64 `json:"cached_tokens"`
+	Audio  float64 `json:"audio_tokens"`
+}
+
+func (u *usage) openai() openai.Usage {
+	if u == nil {
+		return openai.Usage{}
+	}
+	return openai.Usage{
+		PromptTokens: count(u.Prompt), CompletionTokens: count(u.Completion), TotalTokens: count(u.Total),
+		CachedTokens: count(max(u.PromptDetails.Cached, u.PromptTokenDetails.Cached, u.Cached)),
+		PromptAudio:  count(max(u.PromptDetails.Audio, u.PromptTokenDetails.Audio)), ReasoningTokens: count(u.CompletionDetails.Reasoning),
+	}
+}
+
+func count(n float64) int64 { return openai.Count(int64(min(max(n, 0), openai.MaxTokens))) }

@@ -1,0 +1,200 @@
+package mistral
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+type chatCodec struct{}
+
+// Encode implements provider.ChatCodec.
+func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	chat, err := r.Chat()
+	if err != nil {
+		return provider.Request{}, nil, err
+	}
+	e := &encoder{body: &r.Object, chat: chat, target: t, out: make([]byte, 0, len(r.Body)+256)}
+	e.out = openai.AppendString(append(e.out, `{"model":`...), t.Model)
+	e.out = strconv.AppendBool(e.member("stream"), r.Stream)
+	for _, step := range []func() error{e.refuse, e.messages, e.tools, e.parameters, e.reasoning} {
+		if err := step(); err != nil {
+			return provider.Request{}, nil, err
+		}
+	}
+	e.ignored(knownInChat)
+	return provider.Request{
+		Path: "/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.dropped,
+	}, &answer{own: e.own}, nil
+}
+
+// An encoder builds one chat request.
+type encoder struct {
+	body    *openai.Object
+	chat    *openai.Chat
+	target  provider.Target
+	dropped []string         // names of what was left out
+	out     []byte           // the body so far, an object that is not closed
+	raw     [][]gjson.Result // see rawPart
+	own     []string         // see answer.own
+}
+
+// member begins a member of the body, whose value the caller appends.
+func (e *encoder) member(name string) []byte { return appendName(e.out, name) }
+
+// appendName begins a member of the object that dst ends with. Names need no escaping.
+func appendName(dst []byte, name string) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	return append(append(append(dst, '"'), name...), `":`...)
+}
+
+// passed are members that the vendor knows by OpenAI's name or that are its own.
+var passed = []string{
+	"top_p", "stop", "presence_penalty", "frequency_penalty", "n", "metadata", "random_seed", "prompt_mode", "prompt_cache_key", "safe_prompt", "guardrails",
+}
+
+// knownInChat are the members that some step of the encoder reads.
+var knownInChat = append([]string{
+	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "seed", "tools", "tool_choice",
+	"parallel_tool_calls", "response_format", "reasoning_effort", "thinking", "service_tier", "logprobs", "top_logprobs", "logit_bias",
+	"modalities", "audio", "prediction", "web_search_options", "functions", "function_call", "verbosity",
+}, passed...)
+
+// refuse refuses what the vendor cannot express unless it asks for nothing.
+func (e *encoder) refuse() error {
+	c := e.chat
+	for _, p := range []struct {
+		name    string
+		refused bool
+	}{
+		{"logprobs", c.Logprobs != nil && *c.Logprobs},
+		{"logit_bias", turns.Asked(c.LogitBias)},
+		{"modalities", slices.ContainsFunc(c.Modalities, func(s string) bool { return s != "text" })},
+		{"audio", turns.Asked(c.Audio) && slices.Contains(c.Modalities, "audio")},
+		{"web_search_options", c.WebSearchOptions != nil && c.WebSearchOptions.Kind() != 'n'}, // {} asks for a search
+		{"functions", turns.Asked(c.Functions)},
+		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` && string(c.FunctionCall) != `"auto"`},
+		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
+		{"service_tier", c.ServiceTier != "" && c.ServiceTier != "auto" && c.ServiceTier != "default"},
+	} {
+		if p.refused {
+			if err := e.unsupported(p.name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxTemperature is the highest that the vendor takes.
+const maxTemperature = 1.5
+
+// parameters sets what maps one to one.
+func (e *encoder) parameters() error {
+	c := e.chat
+	if limit := c.OutputLimit(); limit > 0 {
+		e.out = strconv.AppendInt(e.member("max_tokens"), limit, 10)
+	}
+	greedy := false
+	if v := e.native("temperature"); v != nil {
+		greedy = *c.Temperature == 0
+		if *c.Temperature > maxTemperature {
+			v = strconv.AppendFloat(nil, maxTemperature, 'g', -1, 64)
+		}
+		e.out = append(e.member("temperature"), v...)
+	}
+	for _, member := range passed {
+		if greedy && member == "top_p" {
+			continue // without a temperature there is nothing to choose from, and the vendor says so with a 400
+		}
+		if v := e.native(member); turns.Asked(v) {
+			e.out = append(e.member(member), v...)
+		}
+	}
+	if v := e.native("seed"); v != nil && e.native("random_seed") == nil {
+		e.out = append(e.member("random_seed"), v...)
+	}
+	if f := c.ResponseFormat; f != nil && f.Type != "text" {
+		e.out = append(e.member("response_format"), e.native("response_format")...)
+	}
+	return e.prediction()
+}
+
+// prediction is OpenAI's but for its content, which is one string.
+func (e *encoder) prediction() error {
+	v := e.native("prediction")
+	if !turns.Asked(v) {
+		return nil
+	}
+	var text strings.Builder
+	switch content := gjson.GetBytes(v, "content"); {
+	case content.Type == gjson.String:
+		text.WriteString(content.Str)
+	case content.IsArray():
+		content.ForEach(func(_, p gjson.Result) bool {
+			text.WriteString(p.Get("text").String())
+			return true
+		})
+	default:
+		return openai.BadRequest("prediction.content", "invalid_type", "Invalid type for 'prediction.content': expected a string or an array of text parts.")
+	}
+	e.out = openai.AppendString(append(e.member("prediction"), `{"type":"content","content":`...), text.String())
+	e.out = append(e.out, '}')
+	return nil
+}
+
+// native returns a member that is not null, or nil.
+func (e *encoder) native(member string) jsontext.Value {
+	if v := e.body.Get(member); v != nil && v.Kind() != 'n' {
+		return v
+	}
+	return nil
+}
+
+// maxDropped is how many names are collected at least before the rest goes without a word.
+const maxDropped = 32
+
+func (e *encoder) drop(param string) {
+	if len(e.dropped) < maxDropped {
+		e.dropped = append(e.dropped, param)
+	}
+}
+
+// unsupported refuses a parameter that the vendor cannot honour, or notes that it was left out.
+func (e *encoder) unsupported(param string) error {
+	if e.target.Drops() {
+		e.drop(param)
+		return nil
+	}
+	return openai.Unsupported(param, name)
+}
+
+// ignored notes the members that change nothing of the answer's meaning or that nobody here knows.
+func (e *encoder) ignored(known []string) {
+	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) {
+			return true
+		}
+		param := name.Str
+		if turns.Identifier(param) != param {
+			param = "other" // the names end up in a header
+		}
+		e.drop(param)
+		return len(e.dropped) < maxDropped
+	})
+}
+
+// badValue is the 400 for a value that the vendor has no place for.
+func badValue(param, format string, args ...any) error {
+	return openai.BadRequest(param, "unsupported_value", format, args...)
+}

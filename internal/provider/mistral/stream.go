@@ -1,0 +1,205 @@
+package mistral
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/sse"
+)
+
+// stream implements provider.Stream.
+type stream struct {
+	answer  *answer
+	events  sse.Decoder
+	chunk   response // the one that is being read, kept so that none is allocated
+	id      string
+	choices []choiceState
+	usage   openai.Usage
+	done    bool
+}
+
+// maxChoices is the most choices that a request can ask for.
+const maxChoices = 128
+
+// A choiceState is what is known of a choice so far.
+type choiceState struct {
+	calls    []openCall // of all tools, the vendor's own included
+	shown    int        // how many of them are the client's
+	started  bool
+	finished bool
+}
+
+type openCall struct {
+	id    string
+	index int  // the vendor's
+	call  int  // the client's, or -1 where the call is not the client's
+	begun bool // some of the arguments were written
+}
+
+// Decode implements provider.Stream.
+func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
+	s.events.Feed(piece)
+	for {
+		e, ok, err := s.events.Next()
+		if err != nil {
+			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		}
+		if !ok {
+			return nil
+		}
+		if err := s.take(e, w); err != nil {
+			return err
+		}
+	}
+}
+
+// Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
+func (s *stream) Close(w *openai.StreamWriter) error {
+	if e, ok := s.events.Close(); ok && (isDone(e.Data) || jsontext.Value(e.Data).IsValid(lenient)) {
+		if err := s.take(e, w); err != nil {
+			return err
+		}
+	}
+	if !s.done {
+		return provider.ErrTruncated
+	}
+	return nil
+}
+
+func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
+
+func (s *stream) take(e sse.Event, w *openai.StreamWriter) error {
+	switch {
+	case s.done || len(bytes.TrimSpace(e.Data)) == 0:
+		return nil
+	case isDone(e.Data):
+		s.end(w)
+		return nil
+	}
+	s.chunk = response{Choices: s.chunk.Choices[:0]}
+	r := &s.chunk
+	if err := json.Unmarshal(e.Data, r, lenient); err != nil {
+		return fmt.Errorf("%w: an event of its stream: %w", provider.ErrNotAnAnswer, err)
+	}
+	if e.Name == "error" || r.isError() {
+		return inBand(e.Data)
+	}
+	if r.Usage != nil {
+		s.usage = r.Usage.openai()
+		w.SetUsage(s.usage)
+	}
+	for i := range r.Choices {
+		if s.id == "" {
+			s.id = cmp.Or(r.ID, newID())
+			w.Begin(s.id)
+		}
+		if err := s.choice(&r.Choices[i], w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choice writes what a choice of a chunk means to the client: content, calls and the end, in this order, though the vendor
+// may send them all in one chunk.
+func (s *stream) choice(c *choice, w *openai.StreamWriter) error {
+	if c.Index < 0 || c.Index >= maxChoices {
+		return nil
+	}
+	for len(s.choices) <= c.Index {
+		s.choices = append(s.choices, choiceState{})
+	}
+	state := &s.choices[c.Index]
+	if state.finished {
+		return nil
+	}
+	state.started = true
+	if !c.Delta.isResult() {
+		err := readContent(c.Delta.Content, func(t string) { w.Text(c.Index, t) }, func(t string) { w.Reasoning(c.Index, t) })
+		if err != nil {
+			return err
+		}
+		for i := range c.Delta.ToolCalls {
+			s.call(c.Index, &c.Delta.ToolCalls[i], w)
+		}
+	}
+	switch c.FinishReason {
+	case "":
+	case "error":
+		return errFailed()
+	default:
+		s.finish(c.Index, c.FinishReason, w)
+	}
+	return nil
+}
+
+// call writes a call, which may be whole or a piece of one that was begun.
+func (s *stream) call(choice int, c *toolCall, w *openai.StreamWriter) {
+	state := &s.choices[choice]
+	open := state.find(c)
+	if open == nil {
+		if c.Function.Name == "" {
+			return
+		}
+		state.calls = append(state.calls, openCall{id: c.id(), index: c.Index, call: -1})
+		open = &state.calls[len(state.calls)-1]
+		if s.answer.isOwn(c.Function.Name) {
+			open.call = state.shown
+			state.shown++
+			w.ToolCall(choice, open.call, cmp.Or(open.id, madeID(s.id, choice, open.call)), c.Function.Name)
+		}
+	}
+	if fragment := c.arguments(); fragment != "" && open.call >= 0 {
+		open.begun = true
+		w.ToolArguments(choice, open.call, fragment)
+	}
+}
+
+// find returns the call that a piece belongs to, or nil where it begins one. Not every model says an index; one that sends
+// calls in pieces gives the id with the first alone.
+func (s *choiceState) find(c *toolCall) *openCall {
+	for i := len(s.calls) - 1; i >= 0; i-- {
+		o := &s.calls[i]
+		switch id := c.id(); {
+		case id != "" && id == o.id:
+			return o
+		case id == "" && c.Function.Name == "" && c.Index == o.index:
+			return o
+		}
+	}
+	return nil
+}
+
+func (s *stream) finish(choice int, reason string, w *openai.StreamWriter) {
+	state := &s.choices[choice]
+	for _, o := range state.calls {
+		if o.call >= 0 && !o.begun {
+			w.ToolArguments(choice, o.call, "{}")
+		}
+	}
+	state.finished = true
+	w.Finish(choice, finishReason(reason, state.shown > 0))
+}
+
+// end completes the answer. An end without a beginning is none.
+func (s *stream) end(w *openai.StreamWriter) {
+	for i := range s.choices {
+		if s.choices[i].started && !s.choices[i].finished {
+			s.finish(i, "", w)
+		}
+		s.done = s.done || s.choices[i].finished
+	}
+	if !s.done {
+		return
+	}
+	if !s.usage.IsZero() {
+		w.UsageChunk()
+	}
+	w.Done()
+}

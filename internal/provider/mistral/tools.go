@@ -1,0 +1,171 @@
+package mistral
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/tidwall/gjson"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// connectors are the vendor's own tools, which its servers run.
+var connectors = []string{"web_search", "web_search_premium", "code_interpreter", "image_generation", "document_library", "connector"}
+
+// tools writes the tools and which of them the model may or must call.
+func (e *encoder) tools() error {
+	var allowed []string
+	if c := e.chat.ToolChoice; c != nil {
+		allowed = c.Allowed
+	}
+	var functions []string
+	var tools []byte
+	for i := range e.chat.Tools {
+		t := &e.chat.Tools[i]
+		if t.Type == "function" && allowed != nil && !slices.Contains(allowed, t.Function.Name) {
+			continue
+		}
+		tool, err := e.tool(t, i)
+		if err != nil {
+			return err
+		}
+		if tool == nil {
+			continue
+		}
+		if t.Type == "function" {
+			functions = append(functions, t.Function.Name)
+		} else {
+			e.own = []string{}
+		}
+		tools = append(append(tools, ','), tool...)
+	}
+	if e.own != nil {
+		e.own = append(e.own, functions...)
+	}
+	if tools != nil {
+		tools[0] = '['
+		e.out = append(append(e.member("tools"), tools...), ']')
+		if p := e.chat.ParallelToolCalls; p != nil {
+			e.out = strconv.AppendBool(e.member("parallel_tool_calls"), *p)
+		}
+	}
+	return e.toolChoice(functions, tools != nil)
+}
+
+// tool returns a tool as the vendor wants it, or nil where it is left out.
+func (e *encoder) tool(t *openai.Tool, i int) ([]byte, error) {
+	param := fmt.Sprintf("tools[%d]", i)
+	f := &t.Function
+	switch {
+	case slices.Contains(connectors, t.Type):
+		return []byte(gjson.GetBytes(e.body.Get("tools"), strconv.Itoa(i)).Raw), nil
+	case t.Type != "function" && e.target.Drops():
+		e.drop(param)
+		return nil, nil
+	case t.Type != "function":
+		return nil, badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+	case f.Name == "":
+		return nil, openai.BadRequest(param+".function.name", "missing_required_parameter", "Missing required parameter: '%s.function.name'.", param)
+	case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
+		return nil, openai.BadRequest(param+".function.parameters", "invalid_type", "Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
+	}
+	out := openai.AppendString([]byte(`{"type":"function","function":{"name":`), f.Name)
+	if f.Description != "" {
+		out = openai.AppendString(append(out, `,"description":`...), f.Description)
+	}
+	if turns.Asked(f.Parameters) {
+		out = append(append(out, `,"parameters":`...), f.Parameters...)
+	} else {
+		out = append(out, `,"parameters":{"type":"object","properties":{}}`...)
+	}
+	if f.Strict != nil {
+		out = strconv.AppendBool(append(out, `,"strict":`...), *f.Strict)
+	}
+	return append(out, "}}"...), nil
+}
+
+// toolChoice writes the choice among tools, of which there are some or none.
+func (e *encoder) toolChoice(functions []string, some bool) error {
+	c := e.chat.ToolChoice
+	switch {
+	case c == nil:
+	case !some && len(e.chat.Tools) > 0 && c.Allowed != nil, c.Mode == "function" && some && !slices.Contains(functions, c.Name):
+		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
+	case !some && (c.Mode == "required" || c.Mode == "function"):
+		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
+	case !some:
+	case c.Mode == "required":
+		e.out = append(e.member("tool_choice"), `"any"`...)
+	case c.Mode == "auto", c.Mode == "none":
+		e.out = openai.AppendString(e.member("tool_choice"), c.Mode)
+	case c.Mode == "function":
+		e.out = openai.AppendString(append(e.member("tool_choice"), `{"type":"function","function":{"name":`...), c.Name)
+		e.out = append(e.out, "}}"...)
+	default:
+		return badValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
+	}
+	return nil
+}
+
+// efforts are the names of OpenAI's efforts, ascending.
+var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// reasoning sets how much the model thinks. Some models take an effort; some always think, and can only be told to do without
+// the vendor's instructions for it.
+func (e *encoder) reasoning() error {
+	effort, param := e.chat.ReasoningEffort, "reasoning_effort"
+	if effort == "" && turns.Asked(e.chat.Thinking) {
+		param = "thinking"
+		var own struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(e.chat.Thinking, &own); err != nil {
+			return openai.BadRequest(param, "invalid_type", "Invalid type for 'thinking': expected an object such as {\"type\":\"enabled\"}.")
+		}
+		if effort = "high"; own.Type == "disabled" {
+			effort = "none"
+		}
+	}
+	switch can := e.target.Can(); {
+	case effort == "":
+	case can.GetThinking() == configv1.Thinking_ALWAYS:
+		if e.body.Has("prompt_mode") {
+			return nil
+		}
+		if e.out = e.member("prompt_mode"); effort == "none" {
+			e.out = append(e.out, "null"...)
+		} else {
+			e.out = append(e.out, `"reasoning"`...)
+		}
+	case can.GetThinking() == configv1.Thinking_NEVER:
+		if effort != "none" {
+			return e.unsupported(param)
+		}
+	default:
+		e.out = openai.AppendString(e.member("reasoning_effort"), nearest(effort, can.GetEfforts()))
+	}
+	return nil
+}
+
+// nearest returns the effort among those that a model takes which is nearest to the one asked for, and rather more than less.
+func nearest(effort string, takes []string) string {
+	if len(takes) == 0 {
+		takes = efforts[:len(efforts)-1] // the vendor knows no max
+	}
+	want := slices.Index(efforts, effort)
+	if want < 0 || slices.Contains(takes, effort) {
+		return effort
+	}
+	best, distance := effort, len(efforts)
+	for _, t := range takes {
+		at := slices.Index(efforts, t)
+		if d := max(at-want, want-at); at >= 0 && (d < distance || d == distance && at > want) {
+			best, distance = t, d
+		}
+	}
+	return best
+}
