@@ -5,6 +5,7 @@ package all
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/anthropic"
+	"github.com/modelgate/modelgate/internal/provider/azure"
 	"github.com/modelgate/modelgate/internal/provider/bedrock"
 	"github.com/modelgate/modelgate/internal/provider/cohere"
 	"github.com/modelgate/modelgate/internal/provider/echo"
@@ -18,6 +19,7 @@ import (
 func list() []provider.Provider {
 	return []provider.Provider{
 		anthropic.Provider(),
+		azure.Provider(),
 		bedrock.Provider(),
 		cohere.Provider(),
 		echo.Provider(),
