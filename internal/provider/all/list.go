@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/cohere"
 	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
+	"github.com/modelgate/modelgate/internal/provider/groq"
 	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 	"github.com/modelgate/modelgate/internal/provider/vertex"
@@ -24,6 +25,7 @@ func list() []provider.Provider {
 		cohere.Provider(),
 		echo.Provider(),
 		gemini.Provider(),
+		groq.Provider(),
 		mistral.Provider(),
 		openai.Provider(),
 		vertex.Provider(),
