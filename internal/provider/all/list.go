@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 	"github.com/modelgate/modelgate/internal/provider/vertex"
+	"github.com/modelgate/modelgate/internal/provider/xai"
 )
 
 // list returns every vendor, by name.
@@ -29,5 +30,6 @@ func list() []provider.Provider {
 		mistral.Provider(),
 		openai.Provider(),
 		vertex.Provider(),
+		xai.Provider(),
 	}
 }
