@@ -13,6 +13,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/groq"
 	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/provider/openrouter"
 	"github.com/modelgate/modelgate/internal/provider/vertex"
 	"github.com/modelgate/modelgate/internal/provider/xai"
 )
@@ -29,6 +30,7 @@ func list() []provider.Provider {
 		groq.Provider(),
 		mistral.Provider(),
 		openai.Provider(),
+		openrouter.Provider(),
 		vertex.Provider(),
 		xai.Provider(),
 	}
