@@ -14,6 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 	"github.com/modelgate/modelgate/internal/provider/openrouter"
+	"github.com/modelgate/modelgate/internal/provider/perplexity"
 	"github.com/modelgate/modelgate/internal/provider/vertex"
 	"github.com/modelgate/modelgate/internal/provider/xai"
 )
@@ -31,6 +32,7 @@ func list() []provider.Provider {
 		mistral.Provider(),
 		openai.Provider(),
 		openrouter.Provider(),
+		perplexity.Provider(),
 		vertex.Provider(),
 		xai.Provider(),
 	}
