@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/openai"
 	"github.com/modelgate/modelgate/internal/provider/openrouter"
 	"github.com/modelgate/modelgate/internal/provider/perplexity"
+	"github.com/modelgate/modelgate/internal/provider/together"
 	"github.com/modelgate/modelgate/internal/provider/vertex"
 	"github.com/modelgate/modelgate/internal/provider/xai"
 )
@@ -33,6 +34,7 @@ func list() []provider.Provider {
 		openai.Provider(),
 		openrouter.Provider(),
 		perplexity.Provider(),
+		together.Provider(),
 		vertex.Provider(),
 		xai.Provider(),
 	}
