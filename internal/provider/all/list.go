@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/bedrock"
 	"github.com/modelgate/modelgate/internal/provider/cohere"
 	"github.com/modelgate/modelgate/internal/provider/echo"
+	"github.com/modelgate/modelgate/internal/provider/fireworks"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
 	"github.com/modelgate/modelgate/internal/provider/groq"
 	"github.com/modelgate/modelgate/internal/provider/mistral"
@@ -28,6 +29,7 @@ func list() []provider.Provider {
 		bedrock.Provider(),
 		cohere.Provider(),
 		echo.Provider(),
+		fireworks.Provider(),
 		gemini.Provider(),
 		groq.Provider(),
 		mistral.Provider(),

@@ -1,0 +1,33 @@
+// Package fireworks is the provider Fireworks AI, which speaks OpenAI's dialect:
+// https://docs.fireworks.ai/tools-sdks/openai-compatibility.
+//
+// What a newcomer gets wrong: models have long names, accounts/fireworks/models/..., and a prompt that is too long is cut
+// short, not refused, unless context_length_exceeded_behavior says otherwise.
+package fireworks
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+)
+
+// Provider returns the provider. It is safe for concurrent use.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{
+		Vendor:      "fireworks",
+		Unsupported: []string{"modalities", "audio", "store", "verbosity", "web_search_options"},
+		Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
+		SystemRole:  true,
+	}
+	return provider.Provider{
+		Name:              "fireworks",
+		DefaultEndpoint:   "https://api.fireworks.ai/inference/v1",
+		CredentialEnv:     "FIREWORKS_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       openaicompat.DecodeError,
+		Chat:              openaicompat.New(d),
+		Completion:        openaicompat.NewCompletion(d),
+		Embedding:         openaicompat.NewEmbedding(d),
+		Native:            []string{"/responses"},
+	}
+}
