@@ -7,6 +7,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/anthropic"
 	"github.com/modelgate/modelgate/internal/provider/azure"
 	"github.com/modelgate/modelgate/internal/provider/bedrock"
+	"github.com/modelgate/modelgate/internal/provider/cerebras"
 	"github.com/modelgate/modelgate/internal/provider/cohere"
 	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/fireworks"
@@ -27,6 +28,7 @@ func list() []provider.Provider {
 		anthropic.Provider(),
 		azure.Provider(),
 		bedrock.Provider(),
+		cerebras.Provider(),
 		cohere.Provider(),
 		echo.Provider(),
 		fireworks.Provider(),

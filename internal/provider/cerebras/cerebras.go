@@ -1,0 +1,34 @@
+// Package cerebras is the provider Cerebras, which speaks OpenAI's dialect: https://inference-docs.cerebras.ai/resources/openai.
+//
+// What a newcomer gets wrong: Cerebras is strict. A parameter that it does not know fails the request, also where its value
+// asks for nothing, and so does a member of a message.
+package cerebras
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+)
+
+// Provider returns the provider. It is safe for concurrent use.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{
+		Vendor: "cerebras",
+		Unsupported: []string{
+			"n", "frequency_penalty", "presence_penalty", "logit_bias", "parallel_tool_calls", "service_tier", "modalities", "audio",
+			"prediction", "store", "metadata", "verbosity", "web_search_options", "functions", "function_call",
+		},
+		MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "reasoning"},
+		Reasoning:      "reasoning",
+		SystemRole:     true,
+	}
+	return provider.Provider{
+		Name:              "cerebras",
+		DefaultEndpoint:   "https://api.cerebras.ai/v1",
+		CredentialEnv:     "CEREBRAS_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       openaicompat.DecodeError,
+		Chat:              openaicompat.New(d),
+		Completion:        openaicompat.NewCompletion(d),
+	}
+}
