@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/bedrock"
 	"github.com/modelgate/modelgate/internal/provider/cerebras"
 	"github.com/modelgate/modelgate/internal/provider/cohere"
+	"github.com/modelgate/modelgate/internal/provider/deepseek"
 	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/fireworks"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
@@ -30,6 +31,7 @@ func list() []provider.Provider {
 		bedrock.Provider(),
 		cerebras.Provider(),
 		cohere.Provider(),
+		deepseek.Provider(),
 		echo.Provider(),
 		fireworks.Provider(),
 		gemini.Provider(),
