@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/gemini"
 	"github.com/modelgate/modelgate/internal/provider/groq"
 	"github.com/modelgate/modelgate/internal/provider/mistral"
+	"github.com/modelgate/modelgate/internal/provider/moonshot"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 	"github.com/modelgate/modelgate/internal/provider/openrouter"
 	"github.com/modelgate/modelgate/internal/provider/perplexity"
@@ -37,6 +38,7 @@ func list() []provider.Provider {
 		gemini.Provider(),
 		groq.Provider(),
 		mistral.Provider(),
+		moonshot.Provider(),
 		openai.Provider(),
 		openrouter.Provider(),
 		perplexity.Provider(),
