@@ -4,6 +4,7 @@ package all
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/alibaba"
 	"github.com/modelgate/modelgate/internal/provider/anthropic"
 	"github.com/modelgate/modelgate/internal/provider/azure"
 	"github.com/modelgate/modelgate/internal/provider/bedrock"
@@ -27,6 +28,7 @@ import (
 // list returns every vendor, by name.
 func list() []provider.Provider {
 	return []provider.Provider{
+		alibaba.Provider(),
 		anthropic.Provider(),
 		azure.Provider(),
 		bedrock.Provider(),

@@ -1,0 +1,89 @@
+package alibaba
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+)
+
+// rewrite makes a client's request the vendor's.
+func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) error {
+	if bytes.Contains(r.Body, []byte(`"input_audio"`)) {
+		rewriteAudio(c)
+	}
+	return think(r, t, c)
+}
+
+// think turns reasoning_effort into the vendor's switch and budget. The client's own settings stay.
+func think(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) error {
+	effort := gjson.ParseBytes(r.Get("reasoning_effort")).Str
+	kind := t.Can().GetThinking()
+	always, never := kind == configv1.Thinking_ALWAYS, kind == configv1.Thinking_NEVER
+	on := effort != "none"
+	switch {
+	case effort == "" && kind == configv1.Thinking_ADAPTIVE && forcesTool(r): // refused while thinking, which nobody asked for
+		on = false
+	case effort == "":
+		return nil
+	case on && never, !on && always:
+		return c.Refuse("reasoning_effort")
+	}
+	c.Remove("reasoning_effort")
+	if !always && !never && c.Get("enable_thinking") == nil {
+		c.Set("enable_thinking", strconv.AppendBool(nil, on))
+	}
+	if budget := t.Can().GetBudgets()[effort]; budget > 0 && c.Get("thinking_budget") == nil {
+		c.Set("thinking_budget", strconv.AppendInt(nil, budget, 10))
+	}
+	return nil
+}
+
+// forcesTool reports whether the model must call a tool.
+func forcesTool(r *openai.ChatRequest) bool {
+	choice := gjson.ParseBytes(r.Get("tool_choice"))
+	return choice.Str == "required" || choice.Get("type").Str == "function"
+}
+
+// rewriteAudio gives audio as the vendor takes it: not base64 alone, but in a data URI.
+func rewriteAudio(c *openaicompat.Changes) {
+	messages, changed := schema.Elements(c.Get("messages")), false
+	for i, m := range messages {
+		ms := schema.Members(m)
+		for j := range ms {
+			if ms[j].Name != "content" {
+				continue
+			}
+			parts, found := schema.Elements(ms[j].Value), false
+			for k, part := range parts {
+				if text, ok := audioPart(part); ok {
+					parts[k], found = text, true
+				}
+			}
+			if found {
+				ms[j].Value = schema.AppendArray(nil, parts)
+				messages[i], changed = schema.AppendObject(nil, ms), true
+			}
+		}
+	}
+	if changed {
+		c.Set("messages", schema.AppendArray(nil, messages))
+	}
+}
+
+func audioPart(part jsontext.Value) (jsontext.Value, bool) {
+	data := gjson.GetBytes(part, "input_audio.data")
+	if data.Str == "" || strings.HasPrefix(data.Str, "data:") || strings.HasPrefix(data.Str, "http") {
+		return nil, false
+	}
+	at := data.Index + len(`"`)
+	return append(append(part[:at:at], "data:;base64,"...), part[at:]...), true
+}
