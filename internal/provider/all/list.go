@@ -23,6 +23,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/together"
 	"github.com/modelgate/modelgate/internal/provider/vertex"
 	"github.com/modelgate/modelgate/internal/provider/xai"
+	"github.com/modelgate/modelgate/internal/provider/zai"
 )
 
 // list returns every vendor, by name.
@@ -47,5 +48,6 @@ func list() []provider.Provider {
 		together.Provider(),
 		vertex.Provider(),
 		xai.Provider(),
+		zai.Provider(),
 	}
 }

@@ -1,0 +1,37 @@
+// Package zai is Z.AI's own API, which serves the GLM models.
+//
+// What a newcomer gets wrong: tool_choice says nothing here but auto, and thinking is a switch for most models and an
+// effort for a few. What a model has is in the catalog.
+package zai
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+)
+
+const name = "zai"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "https://api.z.ai/api/paas/v4",
+		CredentialEnv:     "ZAI_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       decodeError,
+		Chat: openaicompat.New(openaicompat.Dialect{
+			Vendor: name,
+			Unsupported: []string{
+				"n", "seed", "logit_bias", "logprobs", "top_logprobs", "frequency_penalty", "presence_penalty",
+				"parallel_tool_calls", "modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options",
+				"functions", "function_call",
+			},
+			Rename:     map[string]string{"max_completion_tokens": "max_tokens"},
+			SystemRole: true,
+			Rewrite:    rewrite,
+		}),
+		Embedding: openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name, FloatsOnly: true}),
+		Native:    []string{"/images/generations", "/audio/transcriptions"},
+	}
+}
