@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/fireworks"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
 	"github.com/modelgate/modelgate/internal/provider/groq"
+	"github.com/modelgate/modelgate/internal/provider/huggingface"
 	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/moonshot"
 	"github.com/modelgate/modelgate/internal/provider/openai"
@@ -40,6 +41,7 @@ func list() []provider.Provider {
 		fireworks.Provider(),
 		gemini.Provider(),
 		groq.Provider(),
+		huggingface.Provider(),
 		mistral.Provider(),
 		moonshot.Provider(),
 		openai.Provider(),
