@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/huggingface"
 	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/moonshot"
+	"github.com/modelgate/modelgate/internal/provider/nvidia"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 	"github.com/modelgate/modelgate/internal/provider/openrouter"
 	"github.com/modelgate/modelgate/internal/provider/perplexity"
@@ -44,6 +45,7 @@ func list() []provider.Provider {
 		huggingface.Provider(),
 		mistral.Provider(),
 		moonshot.Provider(),
+		nvidia.Provider(),
 		openai.Provider(),
 		openrouter.Provider(),
 		perplexity.Provider(),
