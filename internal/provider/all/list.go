@@ -24,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/perplexity"
 	"github.com/modelgate/modelgate/internal/provider/together"
 	"github.com/modelgate/modelgate/internal/provider/vertex"
+	"github.com/modelgate/modelgate/internal/provider/vllm"
 	"github.com/modelgate/modelgate/internal/provider/xai"
 	"github.com/modelgate/modelgate/internal/provider/zai"
 )
@@ -51,6 +52,7 @@ func list() []provider.Provider {
 		perplexity.Provider(),
 		together.Provider(),
 		vertex.Provider(),
+		vllm.Provider(),
 		xai.Provider(),
 		zai.Provider(),
 	}
