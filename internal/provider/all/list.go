@@ -19,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/moonshot"
 	"github.com/modelgate/modelgate/internal/provider/nvidia"
+	"github.com/modelgate/modelgate/internal/provider/ollama"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 	"github.com/modelgate/modelgate/internal/provider/openrouter"
 	"github.com/modelgate/modelgate/internal/provider/perplexity"
@@ -47,6 +48,7 @@ func list() []provider.Provider {
 		mistral.Provider(),
 		moonshot.Provider(),
 		nvidia.Provider(),
+		ollama.Provider(),
 		openai.Provider(),
 		openrouter.Provider(),
 		perplexity.Provider(),

@@ -1,0 +1,53 @@
+// Package ollama is an Ollama server, or ollama.com under its endpoint.
+//
+// What a newcomer gets wrong: the server ignores in silence what it does not know, tool_choice among it, and takes images by
+// their bytes alone.
+package ollama
+
+import (
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+)
+
+const name = "ollama"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "http://localhost:11434/v1",
+		CredentialEnv:     "OLLAMA_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       openaicompat.DecodeError,
+		Chat: openaicompat.New(openaicompat.Dialect{
+			Vendor: name,
+			Unsupported: []string{
+				"n", "logit_bias", "parallel_tool_calls", "modalities", "audio", "prediction", "service_tier", "verbosity",
+				"web_search_options", "functions", "function_call",
+			},
+			Rename:     map[string]string{"max_completion_tokens": "max_tokens"},
+			SystemRole: true,
+			Reasoning:  "reasoning",
+			Rewrite:    rewrite,
+		}),
+		Completion: completions{openaicompat.NewCompletion(openaicompat.Dialect{
+			Vendor:      name,
+			Unsupported: []string{"n", "best_of", "echo", "logit_bias", "logprobs"},
+		})},
+		Embedding: openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
+		Native:    []string{"/responses"},
+	}
+}
+
+// completions are of one prompt, and of text.
+type completions struct{ provider.CompletionCodec }
+
+// Encode implements provider.CompletionCodec.
+func (c completions) Encode(r *openai.CompletionRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	if len(r.Prompts) != 1 {
+		return provider.Request{}, nil, openai.BadRequest("prompt", "unsupported_value", "Invalid 'prompt': the provider '%s' takes one text. Send each prompt in a request of its own.", name)
+	}
+	return c.CompletionCodec.Encode(r, t)
+}
