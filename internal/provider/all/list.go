@@ -16,6 +16,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/gemini"
 	"github.com/modelgate/modelgate/internal/provider/groq"
 	"github.com/modelgate/modelgate/internal/provider/huggingface"
+	"github.com/modelgate/modelgate/internal/provider/llamacpp"
 	"github.com/modelgate/modelgate/internal/provider/mistral"
 	"github.com/modelgate/modelgate/internal/provider/moonshot"
 	"github.com/modelgate/modelgate/internal/provider/nvidia"
@@ -45,6 +46,7 @@ func list() []provider.Provider {
 		gemini.Provider(),
 		groq.Provider(),
 		huggingface.Provider(),
+		llamacpp.Provider(),
 		mistral.Provider(),
 		moonshot.Provider(),
 		nvidia.Provider(),

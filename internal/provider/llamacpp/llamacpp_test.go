@@ -1,0 +1,13 @@
+package llamacpp
+
+import (
+	"testing"
+
+	"github.com/modelgate/modelgate/internal/provider/providertest"
+)
+
+func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
+
+func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }
+
+func BenchmarkCodec(b *testing.B) { providertest.Bench(b, Provider()) }
