@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/bedrock"
 	"github.com/modelgate/modelgate/internal/provider/cerebras"
 	"github.com/modelgate/modelgate/internal/provider/cohere"
+	"github.com/modelgate/modelgate/internal/provider/compatible"
 	"github.com/modelgate/modelgate/internal/provider/deepseek"
 	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/fireworks"
@@ -40,6 +41,7 @@ func list() []provider.Provider {
 		bedrock.Provider(),
 		cerebras.Provider(),
 		cohere.Provider(),
+		compatible.Provider(),
 		deepseek.Provider(),
 		echo.Provider(),
 		fireworks.Provider(),
