@@ -120,11 +120,17 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 		if stored != nil {
 			continue
 		}
-		wanted = append(wanted, &configv1.Provider{
+		p := &configv1.Provider{
 			Name:       name,
 			Vendor:     name,
 			Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: vendor.CredentialEnv}},
-		})
+		}
+		if _, err := vendor.Endpoint(p); err != nil { // a region, or an address of its own
+			g.log.Info("provider not added from the environment: it needs more than a credential",
+				zap.String("provider", name), zap.String("variable", vendor.CredentialEnv), zap.Error(err))
+			continue
+		}
+		wanted = append(wanted, p)
 		g.log.Info("provider added from the environment",
 			zap.String("provider", name), zap.String("variable", vendor.CredentialEnv))
 	}

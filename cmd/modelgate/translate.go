@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,8 +38,12 @@ type translateFlags struct {
 	File        string `arg:"" default:"-" help:"File with the body, - for the standard input."`
 }
 
+// kinds are other names of vendors that people use.
+var kinds = map[string]string{"llama.cpp": "llamacpp", "generic": "compatible", "openai-compatible": "compatible"}
+
 // target returns the vendor, and what requests of it are encoded for.
 func (f translateFlags) target() (provider.Provider, provider.Target, error) {
+	f.Provider = cmp.Or(kinds[f.Provider], f.Provider)
 	p, ok := vendors()[f.Provider]
 	if !ok {
 		return p, provider.Target{}, fmt.Errorf("there is no provider %q; there are %s", f.Provider, strings.Join(vendorNames(), ", "))
