@@ -25,6 +25,7 @@ const (
 	phaseRequestBody
 	phaseResponseHeaders
 	phaseResponseBody
+	phaseResponseTrailers
 )
 
 // A message is what Envoy says, as far as it is acted on.

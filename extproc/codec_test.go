@@ -37,6 +37,10 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		"Envoy's own answer":                 {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.None}},
 		"a piece":                            {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true, Body: []byte("data: x\n\n")}},
 		"a piece that is held":               {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true}},
+		"request headers of what may stream": {phase: phaseRequestHeaders, reply: &exchange.Reply{ResponseBody: exchange.Duplex, ID: "p-1"}},
+		"a piece of a duplex body":           {phase: phaseResponseBody, reply: &exchange.Reply{Piece: true, Body: []byte("data: x\n\n")}},
+		"the end of a duplex body":           {phase: phaseResponseBody, reply: &exchange.Reply{Piece: true, End: true}},
+		"trailers":                           {phase: phaseResponseTrailers, reply: &exchange.Reply{Piece: true, Remove: []string{"x-t"}}},
 		"nothing":                            {phase: phaseResponseBody, reply: &exchange.Reply{}},
 		"a body larger than a pool's buffer": {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true, Body: make([]byte, 3<<20)}},
 		"an immediate answer":                {phase: phaseRequestHeaders, reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
@@ -93,6 +97,8 @@ func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {
 			message{phase: phaseResponseHeaders, end: true, headers: wanted, facts: facts}},
 		"response body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: []byte("x")}}},
 			message{phase: phaseResponseBody, body: []byte("x")}},
+		"response trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseTrailers{ResponseTrailers: &extprocv3.HttpTrailers{Trailers: headersOf("x-t", "1").GetHeaders()}}},
+			message{phase: phaseResponseTrailers, headers: exchange.Headers{{Name: "x-t", Value: "1"}}}},
 		"trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}}, message{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +129,14 @@ func FuzzDecode(f *testing.F) {
 
 // encodeStandard is what a reply is, said with the generated types.
 func encodeStandard(p phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
-	if r.Immediate != nil {
+	switch {
+	case r.Immediate != nil:
 		return standardImmediate(r.Immediate)
+	case p == phaseResponseTrailers:
+		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &extprocv3.TrailersResponse{HeaderMutation: mutation(nil, r.Remove)}}}
+	case r.Piece:
+		piece := &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_StreamedResponse{StreamedResponse: &extprocv3.StreamedBodyResponse{Body: r.Body, EndOfStream: r.End}}}
+		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: &extprocv3.CommonResponse{BodyMutation: piece}}}}
 	}
 	common := &extprocv3.CommonResponse{HeaderMutation: mutation(r.Set, r.Remove)}
 	if r.ReplaceBody {
@@ -156,6 +168,13 @@ var modes = map[exchange.BodyMode]*filterv3.ProcessingMode{
 	exchange.None:     override(filterv3.ProcessingMode_NONE),
 	exchange.Streamed: override(filterv3.ProcessingMode_STREAMED),
 	exchange.Buffered: override(filterv3.ProcessingMode_BUFFERED),
+	exchange.Duplex:   duplexOverride(),
+}
+
+func duplexOverride() *filterv3.ProcessingMode {
+	m := override(filterv3.ProcessingMode_FULL_DUPLEX_STREAMED)
+	m.ResponseTrailerMode = filterv3.ProcessingMode_SEND
+	return m
 }
 
 func override(response filterv3.ProcessingMode_BodySendMode) *filterv3.ProcessingMode {

@@ -62,6 +62,9 @@ func (m *message) decode(b []byte) error {
 		case 5:
 			m.phase = phaseResponseBody
 			return m.decodeBody(field)
+		case 7:
+			m.phase = phaseResponseTrailers
+			return m.decodeHeaders(field) // HttpTrailers has its map where HttpHeaders has it
 		case 8: // metadata_context.filter_metadata
 			return eachEntry(field, 1, func(namespace string, fields []byte) error {
 				if namespace != envoy.Metadata {

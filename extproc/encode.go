@@ -20,7 +20,7 @@ func (r *response) size() int {
 		return others + len(r.attempt.Body)
 	case r.reply.Immediate != nil:
 		return others + len(r.reply.Immediate.Body)
-	case r.phase == phaseResponseBody && r.reply.Set == nil:
+	case r.reply.Piece, r.phase == phaseResponseBody && r.reply.Set == nil:
 		return 64 + len(r.reply.Body)
 	}
 	return others + len(r.reply.Body)
@@ -33,6 +33,10 @@ func (r *response) append(b []byte) []byte {
 		return appendAttempt(b, r.attempt)
 	case r.reply.Immediate != nil:
 		return appendImmediate(b, r.reply.Immediate)
+	case r.phase == phaseResponseTrailers:
+		return appendTrailers(b, r.reply.Remove)
+	case r.reply.Piece:
+		return appendPiece(b, r.reply)
 	}
 	b, answer := begin(b, answerField[r.phase]) // HeadersResponse or BodyResponse
 	b, common := begin(b, 1)                    // CommonResponse
@@ -129,6 +133,30 @@ func appendBody(b, body []byte) []byte {
 	return end(b, mutation)
 }
 
+// appendTrailers writes a TrailersResponse.
+func appendTrailers(b []byte, remove []string) []byte {
+	b, answer := begin(b, 6)
+	b, mutation := begin(b, 1)
+	for _, name := range remove {
+		b = appendString(b, 2, name)
+	}
+	return end(end(b, mutation), answer)
+}
+
+// appendPiece writes a StreamedBodyResponse, which is of a Duplex body and answers no message in particular.
+func appendPiece(b []byte, r *exchange.Reply) []byte {
+	b, answer := begin(b, answerField[phaseResponseBody])
+	b, common := begin(b, 1)
+	b, mutation := begin(b, 3)
+	b, piece := begin(b, 3)
+	b = protowire.AppendTag(b, 1, protowire.BytesType)
+	b = protowire.AppendBytes(b, r.Body)
+	if r.End {
+		b = appendBool(b, 2)
+	}
+	return end(end(end(end(b, piece), mutation), common), answer)
+}
+
 // Values of envoy.extensions.filters.http.ext_proc.v3.ProcessingMode.
 const (
 	modeSend     = 1
@@ -136,6 +164,7 @@ const (
 	modeNone     = 0
 	modeStreamed = 1
 	modeBuffered = 2
+	modeDuplex   = 4
 )
 
 // appendMode writes the mode_override for the bodies. It must equal one that the filter's configuration allows, in every
@@ -156,11 +185,17 @@ func appendMode(b []byte, body exchange.BodyMode, passRequest bool) []byte {
 		b = appendVarint(b, 4, modeStreamed) // response_body_mode
 	case exchange.Buffered:
 		b = appendVarint(b, 4, modeBuffered)
+	case exchange.Duplex:
+		b = appendVarint(b, 4, modeDuplex)
 	default:
 		b = appendVarint(b, 4, modeNone)
 	}
 	b = appendVarint(b, 5, modeSkip) // request_trailer_mode
-	b = appendVarint(b, 6, modeSkip) // response_trailer_mode
+	if body == exchange.Duplex {
+		b = appendVarint(b, 6, modeSend) // response_trailer_mode: Envoy insists, for trailers end a body too
+	} else {
+		b = appendVarint(b, 6, modeSkip)
+	}
 	return end(b, mode)
 }
 

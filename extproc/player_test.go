@@ -34,7 +34,7 @@ func TestCases(t *testing.T) {
 		key := auth.Generate().Reveal()
 		core, logs := observer.New(zap.InfoLevel)
 		s := startServerWithLog(t, testConfig(t, key, a, b), zap.New(core))
-		gateway := httptest.NewServer(extproctest.New(s, map[string]string{"a": a.URL, "b": b.URL}))
+		gateway := httptest.NewServer(extproctest.New(s, map[string]string{"a": a.URL, "b": b.URL, "c": b.URL}))
 		t.Cleanup(gateway.Close)
 		return &cases.Gateway{URL: gateway.URL, Key: key, Client: gateway.Client(), Logged: func(t testing.TB, requestID string) map[string]any {
 			var line map[string]any

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"runtime/debug"
+	"sync"
+	"time"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -52,16 +54,9 @@ func (s *Server) process(stream grpc.ServerStream) error {
 
 // downstream carries one exchange, from its request headers to its end.
 func (s *Server) downstream(stream grpc.ServerStream) error {
-	x := exchange.New(&s.env, s.config.current.Load())
-	defer func() {
-		if p := x.Plan(); p != nil {
-			s.plans.Delete(p.ID)
-		}
-		s.journal.exchange(x.Close())
-	}()
+	c := &carrier{server: s, stream: stream, exchange: exchange.New(&s.env, s.config.current.Load())}
+	defer c.close()
 	var in message
-	var reply exchange.Reply
-	out := response{reply: &reply}
 	for {
 		err := stream.RecvMsg(&in)
 		if errors.Is(err, io.EOF) {
@@ -70,18 +65,94 @@ func (s *Server) downstream(stream grpc.ServerStream) error {
 		if err != nil {
 			return err
 		}
-		var ok bool
-		if reply, ok = step(x, &in); !ok {
-			return status.Error(codes.InvalidArgument, "unexpected message")
-		}
-		if reply.Plan != nil {
-			s.plans.Store(reply.Plan.ID, reply.Plan)
-		}
-		out.phase = in.phase
-		if err := stream.SendMsg(&out); err != nil {
+		if err := c.take(&in); err != nil {
 			return err
 		}
 	}
+}
+
+// A carrier gives Envoy's messages to an exchange and its replies to Envoy.
+type carrier struct {
+	server *Server
+	stream grpc.ServerStream
+
+	mu       sync.Mutex // guards what follows: headers that wait are let go of by a timer
+	exchange *exchange.Exchange
+	timer    *time.Timer
+	out      response
+	closed   bool
+}
+
+func (c *carrier) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if p := c.exchange.Plan(); p != nil {
+		c.server.plans.Delete(p.ID)
+	}
+	c.server.journal.exchange(c.exchange.Close())
+}
+
+// take carries a message.
+func (c *carrier) take(in *message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reply, ok := step(c.exchange, in)
+	if !ok {
+		return status.Error(codes.InvalidArgument, "unexpected message")
+	}
+	if reply.Plan != nil {
+		c.server.plans.Store(reply.Plan.ID, reply.Plan)
+	}
+	if reply.Patience > 0 {
+		c.timer = time.AfterFunc(reply.Patience, c.release)
+	}
+	return c.send(in.phase, &reply)
+}
+
+// release sends headers that have waited for long enough.
+func (c *carrier) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	if reply, ok := c.exchange.Release(); ok {
+		_ = c.send(phaseResponseBody, &reply) // where it fails, reading fails too
+	}
+}
+
+// send gives Envoy the reply to a message of a phase: none, one, or that to the headers and one.
+func (c *carrier) send(p phase, reply *exchange.Reply) error {
+	if reply.Head != nil {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+		if err := c.write(phaseResponseHeaders, reply.Head); err != nil {
+			return err
+		}
+	}
+	said := len(reply.Body) > 0 || reply.End || !reply.Piece
+	if p == phaseResponseTrailers && reply.Piece {
+		if said {
+			if err := c.write(phaseResponseBody, reply); err != nil {
+				return err
+			}
+		}
+		return c.write(p, reply)
+	}
+	if reply.Wait || !said {
+		return nil
+	}
+	return c.write(p, reply)
+}
+
+func (c *carrier) write(p phase, reply *exchange.Reply) error {
+	c.out = response{phase: p, reply: reply}
+	return c.stream.SendMsg(&c.out)
 }
 
 // step gives a message of Envoy's to the exchange.
@@ -95,6 +166,8 @@ func step(x *exchange.Exchange, in *message) (exchange.Reply, bool) {
 		return x.ResponseHeaders(in.headers, in.facts, in.end), true
 	case phaseResponseBody:
 		return x.ResponseBody(in.body, in.end), true
+	case phaseResponseTrailers:
+		return x.ResponseTrailers(in.headers), true
 	}
 	return exchange.Reply{}, false
 }

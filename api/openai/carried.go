@@ -5,7 +5,9 @@ import (
 	"compress/flate"
 	"encoding/base64"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -20,20 +22,35 @@ const carriedMark = "~mg1."
 // maxCarried bounds what an id may carry, in bytes before and after it is deflated.
 const maxCarried = 256 << 10
 
-// CarryID returns id with data, which must come back with the call. Data that is empty or too large is left out.
+// CarryID returns id with data, which must come back with the call: a JSON value. Data that is empty or too large is left
+// out.
 func CarryID(id string, data []byte) string {
 	if len(data) == 0 || len(data) > maxCarried {
 		return id
 	}
 	var b bytes.Buffer
-	z, _ := flate.NewWriter(&b, flate.BestSpeed) // the level is one that there is
-	_, _ = z.Write(data)                         // a bytes.Buffer takes everything
+	z := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(z)
+	z.Reset(&b)
+	_, _ = z.Write(data) // a bytes.Buffer takes everything
 	_ = z.Close()
 	return id + carriedMark + base64.RawURLEncoding.EncodeToString(b.Bytes())
 }
 
+// deflaters are writers that nobody uses: one has tables of a megabyte.
+var deflaters = sync.Pool{New: func() any {
+	z, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is one that there is
+	return z
+}}
+
 // SplitID returns what CarryID was given. Of an id that carries nothing, or nothing that can be read, data is nil.
-func SplitID(carrying string) (id string, data []byte) {
+func SplitID(carrying string) (id string, data jsontext.Value) {
+	return splitID(carrying, maxCarried)
+}
+
+// splitID is SplitID for data of at most limit bytes. A client can make what it likes of an id, so that nothing but valid
+// JSON comes out.
+func splitID(carrying string, limit int) (id string, data jsontext.Value) {
 	id, text, found := strings.Cut(carrying, carriedMark)
 	if !found {
 		return carrying, nil
@@ -42,58 +59,92 @@ func SplitID(carrying string) (id string, data []byte) {
 	if err != nil {
 		return id, nil
 	}
-	data, err = io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxCarried+1))
-	if err != nil || len(data) > maxCarried {
+	z := inflaters.Get().(io.Reader)
+	defer inflaters.Put(z)
+	_ = z.(flate.Resetter).Reset(bytes.NewReader(packed), nil) // it never fails
+	data, err = io.ReadAll(io.LimitReader(z, int64(limit)+1))
+	if err != nil || len(data) > limit || !data.IsValid() {
 		return id, nil
 	}
 	return id, data
 }
 
-// cutID returns the id, and the text of what it carries.
-func cutID(carrying string) (id, text string) {
-	id, text, _ = strings.Cut(carrying, carriedMark)
-	return id, text
+var inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
+
+// splitIDs takes what ids carry out of them. size is that of the body: data that is many times as large is no vendor's.
+func (c *Chat) splitIDs(size int) {
+	left := 4*size + maxCarried
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		m.ToolCallID, _, _ = strings.Cut(m.ToolCallID, carriedMark)
+		for j := range m.ToolCalls {
+			t := &m.ToolCalls[j]
+			t.ID, t.Carried = splitID(t.ID, min(left, maxCarried))
+			left -= len(t.Carried)
+		}
+	}
 }
 
-// dropCarried returns the body of a chat completion request without what the ids in it carry: the body itself where none
-// does, or where it is not JSON. Any other string stays as it is, though text of the client's may look the same.
-func dropCarried(body []byte) []byte {
-	if !bytes.Contains(body, []byte(carriedMark)) {
-		return body
+// dropCarried takes what ids carry out of the messages of the body, once it was checked. Any other string stays as it is,
+// though text of the client's may look the same.
+func (r *ChatRequest) dropCarried() {
+	if !bytes.Contains(r.Body, []byte(carriedMark[1:])) { // its first byte may be escaped
+		return
 	}
+	messages := r.Get("messages")
+	c := &cursor{data: messages}
 	var out []byte
 	from := 0
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
-	for {
-		if dec.PeekKind() != '"' {
-			if _, err := dec.ReadToken(); err != nil {
-				return append(out, body[from:]...)
+	id := func() {
+		if c.peek() != '"' {
+			c.value()
+			return
+		}
+		start := c.at
+		if bare, _, found := strings.Cut(string(c.str()), carriedMark); found {
+			out, from = AppendString(append(out, messages[from:start]...), bare), c.at
+		}
+	}
+	for c.enter(); c.more(); {
+		for c.enter(); c.more(); {
+			switch name := string(c.str()); {
+			case name == "tool_call_id":
+				id()
+			case name == "tool_calls" && c.peek() == '[':
+				for c.enter(); c.more(); {
+					eachID(c, id)
+				}
+			default:
+				c.value()
 			}
-			continue
 		}
-		v, err := dec.ReadValue()
-		if err != nil {
-			return append(out, body[from:]...)
-		}
-		if kind, n := dec.StackIndex(dec.StackDepth()); kind == '{' && n%2 == 0 && bytes.Contains(v, []byte(carriedMark)) && isCallID(dec.StackPointer()) {
-			end := int(dec.InputOffset())
-			id, _ := SplitID(unquote(v))
-			out, from = AppendString(append(out, body[from:end-len(v)]...), id), end
+	}
+	if from > 0 {
+		r.replace("messages", append(out, messages[from:]...))
+	}
+}
+
+// eachID steps over a call, and lets id step over its id.
+func eachID(c *cursor, id func()) {
+	for c.enter(); c.more(); {
+		if string(c.str()) == "id" {
+			id()
+		} else {
+			c.value()
 		}
 	}
 }
 
-// isCallID reports whether p is the id of a tool call in a conversation.
-func isCallID(p jsontext.Pointer) bool {
-	var path []string
-	for token := range p.Tokens() {
-		path = append(path, token)
+// replace gives a member that is there another value.
+func (o *Object) replace(name string, value []byte) {
+	i := o.find(name)
+	o.members = slices.Clone(o.members)
+	m := &o.members[i]
+	grown := len(value) - (m.end - m.start)
+	o.Body = slices.Concat(o.Body[:m.start], value, o.Body[m.end:])
+	m.end += grown
+	for i++; i < len(o.members); i++ {
+		m := &o.members[i]
+		m.nameStart, m.start, m.end = m.nameStart+grown, m.start+grown, m.end+grown
 	}
-	switch len(path) {
-	case 3:
-		return path[0] == "messages" && path[2] == "tool_call_id"
-	case 5:
-		return path[0] == "messages" && path[2] == "tool_calls" && path[4] == "id"
-	}
-	return false
 }

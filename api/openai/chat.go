@@ -61,6 +61,7 @@ type Message struct {
 	ToolCalls    []ToolCall
 	ToolCallID   string
 	FunctionCall *FunctionCall
+	Audio        jsontext.Value // of an earlier answer, by its id
 	CacheControl jsontext.Value
 	// ReasoningContent and ThinkingBlocks are extensions: what the gateway gave with an earlier answer, echoed.
 	ReasoningContent string
@@ -119,19 +120,8 @@ type ToolCall struct {
 	Function FunctionCall
 	// ExtraContent is an extension of Google's: what came with the call and must come back with it.
 	ExtraContent jsontext.Value
-	// Carried is what the call's id carried: see CarryID.
-	Carried []byte
-}
-
-// splitIDs takes what ids carry out of them.
-func (c *Chat) splitIDs() {
-	for i := range c.Messages {
-		m := &c.Messages[i]
-		m.ToolCallID, _ = SplitID(m.ToolCallID)
-		for j := range m.ToolCalls {
-			m.ToolCalls[j].ID, m.ToolCalls[j].Carried = SplitID(m.ToolCalls[j].ID)
-		}
-	}
+	// Carried is what the call's id carried, or nil: see CarryID.
+	Carried jsontext.Value
 }
 
 // A FunctionCall names a function; Arguments is a string that should, but need not, hold a JSON object.

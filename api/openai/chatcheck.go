@@ -41,40 +41,33 @@ var chatChecks = map[string]check{
 
 // check checks the syntax of the body and the members it knows, and records where each member stands.
 func (r *ChatRequest) check() error {
-	err := r.read(func(c *cursor, name string) (err error) {
-		if name != "messages" || c.peek() != '[' {
-			return r.checkValue(name, c.value())
-		}
-		r.messages, err = checkMessages(c)
-		return err
-	})
-	if err != nil {
+	if err := r.read(r.checkMember); err != nil {
 		return err
 	}
 	return r.checkWhole()
 }
 
-func (r *ChatRequest) checkValue(name string, v jsontext.Value) error {
-	if v.Kind() == 'n' {
-		return nil
+func (r *ChatRequest) checkMember(c *cursor, name string) (err error) {
+	switch k := c.peek(); {
+	case k == 'n':
+		c.value()
+	case name == "messages" && k != '[':
+		return wrongType(name, "an array of objects", k)
+	case name == "messages":
+		r.messages, err = checkMessages(c)
+	case name == "model" && k == '"':
+		r.Model = string(c.str())
+	case name == "stream" && (k == 't' || k == 'f'):
+		r.Stream = k == 't'
+		c.value()
+	case name == "stream_options" && k == '{':
+		return readStreamOptions(c, &r.IncludeUsage)
+	case chatChecks[name] != nil:
+		return chatChecks[name](name, c)
+	default:
+		c.value()
 	}
-	if name == "messages" {
-		return wrongType(name, "an array of objects", v.Kind())
-	}
-	if f := chatChecks[name]; f != nil {
-		if err := f(name, v); err != nil {
-			return err
-		}
-	}
-	switch name {
-	case "model":
-		r.Model = unquote(v)
-	case "stream":
-		r.Stream = v.Kind() == 't'
-	case "stream_options":
-		return readStreamOptions(v, &r.IncludeUsage)
-	}
-	return nil
+	return err
 }
 
 // checkWhole is what can only be said once every member was seen.
@@ -99,40 +92,42 @@ func wantsAudio(modalities jsontext.Value) bool {
 	return modalities != nil && bytes.Contains(modalities, []byte(`"audio"`))
 }
 
-func checkToolChoice(param string, v jsontext.Value) error {
-	switch v.Kind() {
+func checkToolChoice(param string, c *cursor) error {
+	switch k := c.peek(); k {
 	case '{':
+		c.value()
 		return nil
 	case '"':
-		if s := unquote(v); s != "none" && s != "auto" && s != "required" {
+		if s := c.str(); string(s) != "none" && string(s) != "auto" && string(s) != "required" {
 			return BadRequest(param, "invalid_value", "Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required', or an object.", s)
 		}
 		return nil
+	default:
+		return wrongType(param, "one of 'none', 'auto' and 'required', or an object", k)
 	}
-	return wrongType(param, "one of 'none', 'auto' and 'required', or an object", v.Kind())
 }
 
-func checkStop(param string, v jsontext.Value) error {
-	if v.Kind() == '"' {
+func checkStop(param string, c *cursor) error {
+	if c.peek() == '"' {
+		c.value()
 		return nil
 	}
-	return arrayOf("a string", '"')(param, v)
+	return arrayOf("a string", '"')(param, c)
 }
 
-func checkResponseFormat(param string, v jsontext.Value) error {
-	if v.Kind() != '{' {
-		return wrongType(param, "an object", v.Kind())
+func checkResponseFormat(param string, c *cursor) error {
+	if k := c.peek(); k != '{' {
+		return wrongType(param, "an object", k)
 	}
-	var typ, name string
+	var typ string
 	var schema jsontext.Value
-	c := cursor{data: v}
 	for c.enter(); c.more(); {
-		switch string(c.name()) {
+		switch string(c.str()) {
 		case "type":
 			if k := c.peek(); k != '"' {
 				return wrongType(param+".type", "a string", k)
 			}
-			typ = intern(c.name())
+			typ = string(c.str())
 		case "json_schema":
 			schema = c.value()
 		default:
@@ -142,25 +137,32 @@ func checkResponseFormat(param string, v jsontext.Value) error {
 	switch {
 	case typ == "":
 		return missing(param + ".type")
-	case typ != "text" && typ != "json_object" && typ != "json_schema":
+	case typ == "json_schema":
+		return checkSchema(param+".json_schema", schema)
+	case typ != "text" && typ != "json_object":
 		return BadRequest(param+".type", "invalid_value", "Invalid value: '%s'. Supported values are: 'text', 'json_object', and 'json_schema'.", typ)
-	case typ != "json_schema":
-		return nil
-	case schema == nil:
-		return missing(param + ".json_schema")
-	case schema.Kind() != '{':
-		return wrongType(param+".json_schema", "an object", schema.Kind())
 	}
-	c = cursor{data: schema}
+	return nil
+}
+
+// checkSchema checks the member json_schema of a response format, which may be absent.
+func checkSchema(param string, schema jsontext.Value) error {
+	if schema == nil {
+		return missing(param)
+	}
+	c := cursor{data: schema}
+	if k := c.peek(); k != '{' {
+		return wrongType(param, "an object", k)
+	}
+	named := false
 	for c.enter(); c.more(); {
-		if string(c.name()) == "name" && c.peek() == '"' {
-			name = unquote(c.value())
-		} else {
-			c.value()
+		isName := string(c.str()) == "name"
+		if v := c.value(); isName {
+			named = v.Kind() == '"' && len(v) > len(`""`)
 		}
 	}
-	if name == "" {
-		return missing(param + ".json_schema.name")
+	if !named {
+		return missing(param + ".name")
 	}
 	return nil
 }

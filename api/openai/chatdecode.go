@@ -1,174 +1,336 @@
 package openai
 
-import (
-	"bytes"
-	"strconv"
-	"strings"
+import "github.com/go-json-experiment/json/jsontext"
 
-	"github.com/go-json-experiment/json/jsontext"
-)
-
-// A decoder reads the typed members of a body that has been checked. It goes on after a value of the wrong type, and keeps
-// where the first stands.
-type decoder struct {
-	cursor
-	strings strings.Builder // of all texts: one allocation, and each text is copied once
-	wrong   int             // where the first value of a wrong type begins; 0 is the body itself, which is an object
-}
-
-func newDecoder(body []byte) *decoder {
+// decodeChat reads a body that ParseChatRequest has checked and that has so many messages.
+func decodeChat(body []byte, messages int) (*Chat, error) {
+	c := &Chat{Messages: make([]Message, 0, messages)}
 	d := &decoder{cursor: cursor{data: body}}
 	d.strings.Grow(len(body))
-	return d
-}
-
-// err returns the client's error for the first value of a wrong type, or nil.
-func (d *decoder) err() error {
-	if d.wrong == 0 {
-		return nil
-	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(d.data))
-	for int(dec.InputOffset()) <= d.wrong {
-		if _, err := dec.ReadToken(); err != nil {
-			return notJSON(err)
+	for name := range d.members {
+		if read := chatMembers[string(name)]; read != nil {
+			read(d, c)
+		} else {
+			d.value()
 		}
 	}
-	d.at = d.wrong
-	param := pointerPath(dec.StackPointer())
-	return BadRequest(param, "invalid_type", "Invalid type for '%s': got %s instead.", param, kindName(d.peek()))
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	c.splitIDs(len(body))
+	return c, nil
 }
 
-// is reports whether a value of the kind comes next. Anything else it steps over; it is wrong unless it is null.
-func (d *decoder) is(kind jsontext.Kind) bool {
-	got := d.peek()
-	if got == kind {
-		return true
-	}
-	if got != 'n' {
-		d.mistype(d.at)
-	}
-	d.value()
-	return false
+// chatMembers read the members of a chat completion request.
+var chatMembers = map[string]func(d *decoder, c *Chat){
+	"messages":              func(d *decoder, c *Chat) { list(d, &c.Messages, d.message) },
+	"max_tokens":            func(d *decoder, c *Chat) { d.int(&c.MaxTokens) },
+	"max_completion_tokens": func(d *decoder, c *Chat) { d.int(&c.MaxCompletionTokens) },
+	"temperature":           func(d *decoder, c *Chat) { d.float(&c.Temperature) },
+	"top_p":                 func(d *decoder, c *Chat) { d.float(&c.TopP) },
+	"frequency_penalty":     func(d *decoder, c *Chat) { d.float(&c.FrequencyPenalty) },
+	"presence_penalty":      func(d *decoder, c *Chat) { d.float(&c.PresencePenalty) },
+	"n":                     func(d *decoder, c *Chat) { d.int(&c.N) },
+	"stop":                  func(d *decoder, c *Chat) { d.stringOrStrings(&c.Stop) },
+	"seed":                  func(d *decoder, c *Chat) { d.int(&c.Seed) },
+	"logit_bias":            func(d *decoder, c *Chat) { d.raw(&c.LogitBias) },
+	"logprobs":              func(d *decoder, c *Chat) { d.bool(&c.Logprobs) },
+	"top_logprobs":          func(d *decoder, c *Chat) { d.int(&c.TopLogprobs) },
+	"modalities":            func(d *decoder, c *Chat) { list(d, &c.Modalities, d.string) },
+	"audio":                 func(d *decoder, c *Chat) { d.raw(&c.Audio) },
+	"response_format":       func(d *decoder, c *Chat) { optional(d, &c.ResponseFormat, d.responseFormat) },
+	"tools":                 func(d *decoder, c *Chat) { list(d, &c.Tools, d.tool) },
+	"tool_choice":           func(d *decoder, c *Chat) { d.toolChoice(&c.ToolChoice) },
+	"parallel_tool_calls":   func(d *decoder, c *Chat) { d.bool(&c.ParallelToolCalls) },
+	"reasoning_effort":      func(d *decoder, c *Chat) { d.string(&c.ReasoningEffort) },
+	"verbosity":             func(d *decoder, c *Chat) { d.string(&c.Verbosity) },
+	"user":                  func(d *decoder, c *Chat) { d.string(&c.User) },
+	"safety_identifier":     func(d *decoder, c *Chat) { d.string(&c.SafetyIdentifier) },
+	"service_tier":          func(d *decoder, c *Chat) { d.string(&c.ServiceTier) },
+	"prediction":            func(d *decoder, c *Chat) { d.raw(&c.Prediction) },
+	"metadata":              func(d *decoder, c *Chat) { d.raw(&c.Metadata) },
+	"store":                 func(d *decoder, c *Chat) { d.bool(&c.Store) },
+	"web_search_options":    func(d *decoder, c *Chat) { d.raw(&c.WebSearchOptions) },
+	"functions":             func(d *decoder, c *Chat) { d.raw(&c.Functions) },
+	"function_call":         func(d *decoder, c *Chat) { d.raw(&c.FunctionCall) },
+	"thinking":              func(d *decoder, c *Chat) { d.raw(&c.Thinking) },
+	"top_k":                 func(d *decoder, c *Chat) { d.int(&c.TopK) },
 }
 
-func (d *decoder) mistype(at int) {
-	if d.wrong == 0 {
-		d.wrong = at
-	}
-}
-
-// members goes through the names of the object that comes next. The body of the loop steps over the value.
-func (d *decoder) members(yield func(name []byte) bool) {
-	if !d.is('{') {
-		return
-	}
-	for d.enter(); d.more(); {
-		if !yield(d.name()) {
-			return
+func (d *decoder) message(m *Message) {
+	for name := range d.members {
+		switch string(name) {
+		case "role":
+			d.label(&m.Role)
+		case "content":
+			d.content(&m.Content)
+		case "name":
+			d.string(&m.Name)
+		case "refusal":
+			d.string(&m.Refusal)
+		case "tool_calls":
+			list(d, &m.ToolCalls, d.toolCall)
+		case "tool_call_id":
+			d.string(&m.ToolCallID)
+		case "function_call":
+			optional(d, &m.FunctionCall, d.functionCall)
+		case "audio":
+			d.raw(&m.Audio)
+		case "cache_control":
+			d.raw(&m.CacheControl)
+		case "reasoning_content":
+			d.string(&m.ReasoningContent)
+		case "thinking_blocks":
+			d.raw(&m.ThinkingBlocks)
+		default:
+			d.value()
 		}
 	}
 }
 
-// list reads an array.
-func list[T any](d *decoder, to *[]T, read func(*T)) {
-	if !d.is('[') {
-		return
-	}
-	if *to == nil {
-		*to = []T{}
-	}
-	for d.enter(); d.more(); {
-		var zero T
-		*to = append(*to, zero)
-		read(&(*to)[len(*to)-1])
-	}
-}
-
-// optional reads an object where there is one.
-func optional[T any](d *decoder, to **T, read func(*T)) {
-	if d.is('{') {
-		*to = new(T)
-		read(*to)
-	}
-}
-
-func (d *decoder) string(s *string) {
-	if !d.is('"') {
-		return
-	}
-	inside, escaped := d.text()
-	from := d.strings.Len()
-	if escaped {
-		unescape(&d.strings, inside)
-	} else {
-		d.strings.Write(inside)
-	}
-	*s = d.strings.String()[from:]
-}
-
-// ownString is string, in memory of its own: it may be kept longer than the request.
-func (d *decoder) ownString(s *string) {
-	if d.is('"') {
-		*s = string(d.name())
-	}
-}
-
-// label is string for what is one of a few, in all likelihood.
-func (d *decoder) label(s *string) {
-	if d.is('"') {
-		*s = intern(d.name())
-	}
-}
-
-// stringOrStrings reads a list that may be written as one string.
-func (d *decoder) stringOrStrings(s *Strings) {
+// content reads a string, which becomes one text part, or an array of parts.
+func (d *decoder) content(c *Content) {
 	if d.peek() != '"' {
-		list(d, (*[]string)(s), d.string)
+		list(d, (*[]Part)(c), d.part)
 		return
 	}
-	*s = make(Strings, 1)
-	d.string(&(*s)[0])
+	*c = Content{{Type: "text"}}
+	d.string(&(*c)[0].Text)
 }
 
-func (d *decoder) int(n **int64) {
-	if !d.is('0') {
-		return
+func (d *decoder) part(p *Part) {
+	for name := range d.members {
+		switch string(name) {
+		case "type":
+			d.label(&p.Type)
+		case "text":
+			d.string(&p.Text)
+		case "refusal":
+			d.string(&p.Refusal)
+		case "image_url":
+			optional(d, &p.ImageURL, d.imageURL)
+		case "input_audio":
+			optional(d, &p.InputAudio, d.inputAudio)
+		case "file":
+			optional(d, &p.File, d.file)
+		case "cache_control":
+			d.raw(&p.CacheControl)
+		default:
+			d.value()
+		}
 	}
-	v := d.value()
-	parsed, err := strconv.ParseInt(string(v), 10, 64)
-	if err != nil {
-		d.mistype(d.at - len(v))
-	}
-	*n = &parsed
 }
 
-func (d *decoder) float(f **float64) {
-	if !d.is('0') {
-		return
+func (d *decoder) imageURL(u *ImageURL) {
+	for name := range d.members {
+		switch string(name) {
+		case "url":
+			d.string(&u.URL)
+		case "detail":
+			d.label(&u.Detail)
+		default:
+			d.value()
+		}
 	}
-	v := d.value()
-	parsed, err := strconv.ParseFloat(string(v), 64)
-	if err != nil {
-		d.mistype(d.at - len(v))
-	}
-	*f = &parsed
 }
 
-func (d *decoder) bool(b **bool) {
-	if k := d.peek(); k == 't' || k == 'f' {
-		v := k == 't'
-		*b = &v
-		d.value()
-		return
+func (d *decoder) inputAudio(a *InputAudio) {
+	for name := range d.members {
+		switch string(name) {
+		case "data":
+			d.string(&a.Data)
+		case "format":
+			d.label(&a.Format)
+		default:
+			d.value()
+		}
 	}
-	d.is('t')
 }
 
-// raw keeps a value as it stands, in the memory of the body.
-func (d *decoder) raw(v *jsontext.Value) {
-	if d.peek() == 'n' {
-		d.value()
+func (d *decoder) file(f *File) {
+	for name := range d.members {
+		switch string(name) {
+		case "file_id":
+			d.string(&f.FileID)
+		case "filename":
+			d.string(&f.Filename)
+		case "file_data":
+			d.string(&f.FileData)
+		default:
+			d.value()
+		}
+	}
+}
+
+func (d *decoder) toolCall(t *ToolCall) {
+	for name := range d.members {
+		switch string(name) {
+		case "id":
+			d.string(&t.ID)
+		case "type":
+			d.label(&t.Type)
+		case "function":
+			d.functionCall(&t.Function)
+		case "extra_content":
+			d.raw(&t.ExtraContent)
+		default:
+			d.value()
+		}
+	}
+}
+
+func (d *decoder) functionCall(f *FunctionCall) {
+	for name := range d.members {
+		switch string(name) {
+		case "name":
+			d.ownString(&f.Name)
+		case "arguments":
+			d.string(&f.Arguments)
+		default:
+			d.value()
+		}
+	}
+}
+
+func (d *decoder) tool(t *Tool) {
+	for name := range d.members {
+		switch string(name) {
+		case "type":
+			d.label(&t.Type)
+		case "function":
+			d.function(&t.Function, &t.CacheControl)
+		case "cache_control":
+			d.raw(&t.CacheControl)
+		default:
+			d.value()
+		}
+	}
+}
+
+// function reads a function, and the cache_control of its tool, which some clients have within it.
+func (d *decoder) function(f *Function, cache *jsontext.Value) {
+	for name := range d.members {
+		switch string(name) {
+		case "name":
+			d.ownString(&f.Name)
+		case "description":
+			d.string(&f.Description)
+		case "parameters":
+			d.raw(&f.Parameters)
+		case "strict":
+			d.bool(&f.Strict)
+		case "cache_control":
+			d.raw(cache)
+		default:
+			d.value()
+		}
+	}
+}
+
+func (d *decoder) responseFormat(f *ResponseFormat) {
+	for name := range d.members {
+		switch string(name) {
+		case "type":
+			d.label(&f.Type)
+		case "json_schema":
+			optional(d, &f.JSONSchema, d.jsonSchema)
+		default:
+			d.value()
+		}
+	}
+}
+
+func (d *decoder) jsonSchema(s *JSONSchema) {
+	for name := range d.members {
+		switch string(name) {
+		case "name":
+			d.ownString(&s.Name)
+		case "description":
+			d.string(&s.Description)
+		case "strict":
+			d.bool(&s.Strict)
+		case "schema":
+			d.raw(&s.Schema)
+		default:
+			d.value()
+		}
+	}
+}
+
+// toolChoice reads the string or the object form.
+func (d *decoder) toolChoice(to **ToolChoice) {
+	if d.peek() == '"' {
+		*to = new(ToolChoice)
+		d.label(&(*to).Mode)
 		return
 	}
-	*v = d.value()
+	optional(d, to, d.toolChoiceObject)
+}
+
+func (d *decoder) toolChoiceObject(t *ToolChoice) {
+	var function, custom named
+	var allowed allowedTools
+	for name := range d.members {
+		switch string(name) {
+		case "type":
+			d.label(&t.Mode)
+		case "function":
+			d.named(&function)
+		case "custom":
+			d.named(&custom)
+		case "allowed_tools":
+			d.allowedTools(&allowed)
+		default:
+			d.value()
+		}
+	}
+	if t.Mode == "allowed_tools" {
+		t.Mode = allowed.mode
+		for _, f := range allowed.tools {
+			t.Allowed = append(t.Allowed, string(f))
+		}
+		return
+	}
+	t.Name = string(function + custom)
+}
+
+// A named is what has a name. Nothing else of it counts.
+type named string
+
+func (d *decoder) named(n *named) {
+	for name := range d.members {
+		if string(name) == "name" {
+			d.ownString((*string)(n))
+		} else {
+			d.value()
+		}
+	}
+}
+
+type allowedTools struct {
+	mode  string
+	tools []named
+}
+
+func (d *decoder) allowedTools(a *allowedTools) {
+	for name := range d.members {
+		switch string(name) {
+		case "mode":
+			d.label(&a.mode)
+		case "tools":
+			list(d, &a.tools, d.allowedTool)
+		default:
+			d.value()
+		}
+	}
+}
+
+func (d *decoder) allowedTool(f *named) {
+	for name := range d.members {
+		if string(name) == "function" {
+			d.named(f)
+		} else {
+			d.value()
+		}
+	}
 }

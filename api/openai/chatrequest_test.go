@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -106,6 +107,12 @@ func TestParseChatRequestRefuses(t *testing.T) {
 		{"unknown response format", with(`"response_format":{"type":"xml"}`), "response_format.type", "invalid_value"},
 		{"JSON schema missing", with(`"response_format":{"type":"json_schema"}`), "response_format.json_schema", "missing_required_parameter"},
 		{"JSON schema without name", with(`"response_format":{"type":"json_schema","json_schema":{}}`), "response_format.json_schema.name", "missing_required_parameter"},
+		{"a wrong type before bad syntax", with(`"n":"x","y":01`), "", "invalid_json"},
+		{"a member of anything twice", with(`"x":[{"a":1,"\u0061":2}]`), "x[0].a", "duplicate_parameter"},
+		{"half a surrogate pair", with(`"user":"\ud83d"`), "", "invalid_json"},
+		{"no object, and more after its end", `[] {}`, "", "invalid_type"},
+		{"tool calls an object", message(`{"role":"assistant","tool_calls":{}}`), "messages[0].tool_calls", "invalid_type"},
+		{"a tool call a string", message(`{"role":"assistant","tool_calls":[{},"x"]}`), "messages[0].tool_calls[1]", "invalid_type"},
 		{"audio wanted, not described", with(`"modalities":["text","audio"]`), "audio", "missing_required_parameter"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,16 +126,6 @@ func TestParseChatRequestRefuses(t *testing.T) {
 			require.NotEmpty(t, e.Message)
 		})
 	}
-}
-
-func TestChatSaysWhichMemberHasTheWrongType(t *testing.T) {
-	r, err := openai.ParseChatRequest([]byte(with(`"tools":[{"type":"function","function":{"name":1}}]`)))
-	require.NoError(t, err, "only codecs that translate look this deep")
-	_, err = r.Chat()
-	var e *openai.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, "tools[0].function.name", e.Param)
-	require.Equal(t, "invalid_type", e.Code)
 }
 
 func TestEdit(t *testing.T) {
@@ -170,18 +167,56 @@ func FuzzParseChatRequest(f *testing.F) {
 	f.Add([]byte(hello))
 	f.Add([]byte(with(`"stream":true,"stream_options":{"include_usage":true},"stop":["a"],"response_format":{"type":"json_schema","json_schema":{"name":"s"}}`)))
 	f.Add([]byte(message(`{"role":"user","content":[{"type":"text","text":"x"}]}`)))
+	f.Add([]byte(with(`"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"f"}}]}},"top_k":1.5,"x":"\ud83d\ude00\/"`)))
+	f.Add([]byte(message(`{"role":"assistant","tool_calls":[{"id":"` + openai.CarryID("a", []byte(`{"x":[1]}`)) + `"}]},{"role":"tool","tool_call_id":"a\u007emg1.x","content":[]}`)))
+	f.Add(conversation(0))
 	f.Fuzz(func(t *testing.T, body []byte) {
+		sent := string(body)
 		r, err := openai.ParseChatRequest(body)
+		if err == nil {
+			_, err = r.Chat()
+		}
+		require.Equal(t, sent, string(body))
+		var e *openai.Error
 		if err != nil {
-			var e *openai.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, 400, e.Status)
+		}
+		if r == nil {
 			return
 		}
+		require.True(t, json.Valid(body))
 		// What was accepted can be edited, and is then accepted with the edit.
 		edited, err := openai.ParseChatRequest(r.Edit(openai.Edit{Name: "model", Value: []byte(`"other"`)}))
 		require.NoError(t, err)
 		require.Equal(t, "other", edited.Model)
+	})
+}
+
+// FuzzChat compares the typed form with what the reader of the standard library makes of a text and a number.
+func FuzzChat(f *testing.F) {
+	f.Add(`a \n \" \\ \/ \u00e9 \ud83d\ude00`, "1.5e3")
+	f.Add(`\ud83d`, "-0")
+	f.Fuzz(func(t *testing.T, text, number string) {
+		body := `{"model":"m","user":"` + text + `","top_k":` + number + `,"messages":[{"role":"user","content":"` + text + `"}],"metadata":{"` + text + `":` + number + `}}`
+		r, err := openai.ParseChatRequest([]byte(body))
+		if err != nil || !json.Valid([]byte(number)) || !json.Valid([]byte(`"`+text+`"`)) {
+			return
+		}
+		var want struct {
+			User string `json:"user"`
+			TopK *int64 `json:"top_k"`
+		}
+		wrong := json.Unmarshal([]byte(body), &want)
+		chat, err := r.Chat()
+		require.Equal(t, wrong == nil, err == nil, "%v, %v", wrong, err)
+		if err != nil {
+			return
+		}
+		require.Equal(t, want.User, chat.User)
+		require.Equal(t, want.TopK, chat.TopK)
+		require.Equal(t, want.User, chat.Messages[0].Content.Text())
+		require.Equal(t, `{"`+text+`":`+number+`}`, string(chat.Metadata))
 	})
 }
 

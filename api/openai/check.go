@@ -8,17 +8,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A check says what is wrong with the value of the member that param names.
-type check func(param string, v jsontext.Value) error
+// A check steps over the value of the member that param names, and says what is wrong with it.
+type check func(param string, c *cursor) error
 
 // maxInteger is the largest integer that every JSON reader holds exactly (RFC 8259, section 6).
 const maxInteger = 1<<53 - 1
 
 func integer(low, high int64) check {
-	return func(param string, v jsontext.Value) error {
-		if v.Kind() != '0' {
-			return wrongType(param, "an integer", v.Kind())
+	return func(param string, c *cursor) error {
+		if k := c.peek(); k != '0' {
+			return wrongType(param, "an integer", k)
 		}
+		v := c.value()
 		n, err := strconv.ParseInt(string(v), 10, 64)
 		switch {
 		case err != nil && bytes.ContainsAny(v, ".eE"):
@@ -33,10 +34,11 @@ func integer(low, high int64) check {
 }
 
 func number(low, high float64) check {
-	return func(param string, v jsontext.Value) error {
-		if v.Kind() != '0' {
-			return wrongType(param, "a decimal", v.Kind())
+	return func(param string, c *cursor) error {
+		if k := c.peek(); k != '0' {
+			return wrongType(param, "a decimal", k)
 		}
+		v := c.value()
 		f, err := strconv.ParseFloat(string(v), 64)
 		switch {
 		case err == nil && f < low:
@@ -48,50 +50,46 @@ func number(low, high float64) check {
 	}
 }
 
-func boolean(param string, v jsontext.Value) error {
-	if k := v.Kind(); k != 't' && k != 'f' {
+func boolean(param string, c *cursor) error {
+	if k := c.peek(); k != 't' && k != 'f' {
 		return wrongType(param, "a boolean", k)
 	}
+	c.value()
 	return nil
 }
 
 func kind(what string, want jsontext.Kind) check {
-	return func(param string, v jsontext.Value) error {
-		if k := v.Kind(); k != want {
+	return func(param string, c *cursor) error {
+		if k := c.peek(); k != want {
 			return wrongType(param, what, k)
 		}
+		c.value()
 		return nil
 	}
 }
 
 func arrayOf(what string, want jsontext.Kind) check {
-	return func(param string, v jsontext.Value) error {
-		if k := v.Kind(); k != '[' {
+	return func(param string, c *cursor) error {
+		if k := c.peek(); k != '[' {
 			return wrongType(param, "an array", k)
 		}
-		if i, k := findOther(v, want); k != 0 {
-			return wrongType(param+"["+strconv.Itoa(i)+"]", what, k)
+		i := 0
+		for c.enter(); c.more(); i++ {
+			if k := c.peek(); k != want {
+				return wrongType(param+"["+strconv.Itoa(i)+"]", what, k)
+			}
+			c.value()
 		}
 		return nil
 	}
 }
 
-// findOther returns the index and the kind of the first element of an array that is not of the wanted kind. Where there is
-// none, the kind is 0.
-func findOther(array jsontext.Value, want jsontext.Kind) (int, jsontext.Kind) {
-	c := cursor{data: array}
-	c.enter()
-	for i := 0; c.more(); i++ {
-		if k := c.peek(); k != want {
-			return i, k
-		}
-		c.value()
-	}
-	return 0, 0
-}
-
 func missing(param string) *Error {
 	return BadRequest(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
+}
+
+func emptyArray(param string) *Error {
+	return BadRequest(param, "empty_array", "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
 }
 
 func wrongType(param, want string, got jsontext.Kind) *Error {

@@ -62,7 +62,7 @@ var completionChecks = map[string]check{
 // names the member at fault.
 func ParseCompletionRequest(body []byte) (*CompletionRequest, error) {
 	r := &CompletionRequest{Object: Object{Body: body}}
-	if err := r.read(values(r.checkValue)); err != nil {
+	if err := r.read(r.checkMember); err != nil {
 		return nil, err
 	}
 	if err := r.checkModel(r.Model); err != nil {
@@ -74,7 +74,7 @@ func ParseCompletionRequest(body []byte) (*CompletionRequest, error) {
 	case !r.Stream && r.present("stream_options") != nil:
 		return nil, errStreamOptions()
 	}
-	d := newDecoder(body)
+	d := &decoder{cursor: cursor{data: body}}
 	for name := range d.members {
 		if read := completionMembers[string(name)]; read != nil {
 			read(d, &r.Completion)
@@ -106,34 +106,38 @@ var completionMembers = map[string]func(*decoder, *Completion){
 	"user":              func(d *decoder, c *Completion) { d.string(&c.User) },
 }
 
-func (r *CompletionRequest) checkValue(name string, v jsontext.Value) error {
-	if v.Kind() == 'n' {
-		return nil
+func (r *CompletionRequest) checkMember(c *cursor, name string) error {
+	switch k := c.peek(); {
+	case k == 'n':
+		c.value()
+	case name == "model" && k == '"':
+		r.Model = string(c.str())
+	case name == "stream" && (k == 't' || k == 'f'):
+		r.Stream = k == 't'
+		c.value()
+	case name == "stream_options" && k == '{':
+		return readStreamOptions(c, &r.IncludeUsage)
+	case name == "prompt":
+		return r.readPrompt(c)
+	case completionChecks[name] != nil:
+		return completionChecks[name](name, c)
+	default:
+		c.value()
 	}
-	if f := completionChecks[name]; f != nil {
-		if err := f(name, v); err != nil {
-			return err
-		}
+	return nil
+}
+
+func (r *CompletionRequest) readPrompt(c *cursor) error {
+	inputs, err := readInputs("prompt", c)
+	if err != nil {
+		return err
 	}
-	switch name {
-	case "model":
-		r.Model = unquote(v)
-	case "stream":
-		r.Stream = v.Kind() == 't'
-	case "stream_options":
-		return readStreamOptions(v, &r.IncludeUsage)
-	case "prompt":
-		inputs, err := readInputs(name, v)
-		if err != nil {
-			return err
+	for _, i := range inputs {
+		if i.Tokens != nil {
+			r.Prompts, r.Tokens = nil, true
+			return nil
 		}
-		for _, i := range inputs {
-			if i.Tokens != nil {
-				r.Prompts, r.Tokens = nil, true
-				return nil
-			}
-			r.Prompts = append(r.Prompts, i.Text)
-		}
+		r.Prompts = append(r.Prompts, i.Text)
 	}
 	return nil
 }

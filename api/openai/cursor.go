@@ -25,15 +25,17 @@ type cursor struct {
 // peek goes to what comes next, past white space, commas and colons, and returns its kind.
 func (c *cursor) peek() jsontext.Kind {
 	for {
-		switch b := c.data[c.at]; b {
-		case ' ', '\t', '\r', '\n', ',', ':':
-			c.at++
-		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-			return '0'
-		default:
-			return jsontext.Kind(b)
+		if k := kinds[c.data[c.at]]; k != 0 {
+			return k
 		}
+		c.at++
 	}
+}
+
+// kinds are the kinds of what begins with a byte.
+var kinds = [256]jsontext.Kind{
+	'{': '{', '}': '}', '[': '[', ']': ']', '"': '"', 't': 't', 'f': 'f', 'n': 'n',
+	'-': '0', '0': '0', '1': '0', '2': '0', '3': '0', '4': '0', '5': '0', '6': '0', '7': '0', '8': '0', '9': '0',
 }
 
 // enter steps into the object or the array that comes next.
@@ -51,8 +53,8 @@ func (c *cursor) more() bool {
 	return false
 }
 
-// name steps over the name of a member.
-func (c *cursor) name() []byte {
+// str steps over a string, such as the name of a member, and returns what it stands for. It may share memory with the data.
+func (c *cursor) str() []byte {
 	inside, escaped := c.text()
 	if !escaped {
 		return inside
@@ -84,7 +86,7 @@ func (c *cursor) text() (inside []byte, escaped bool) {
 }
 
 // shortText is the length up to which a loop finds the end of a string faster than a search.
-const shortText = 16
+const shortText = 24
 
 // isEscaped reports whether what follows s in a string is escaped.
 func isEscaped(s []byte) bool {
@@ -109,8 +111,12 @@ func (c *cursor) value() jsontext.Value {
 		case '}', ']':
 			depth--
 			c.at++
+		case 't', 'n':
+			c.at += len("true")
+		case 'f':
+			c.at += len("false")
 		default:
-			c.scalar()
+			c.number()
 		}
 		if depth == 0 {
 			return c.data[start:c.at:c.at]
@@ -118,9 +124,9 @@ func (c *cursor) value() jsontext.Value {
 	}
 }
 
-// scalar steps over a number, true, false or null.
-func (c *cursor) scalar() {
-	for ; c.at < len(c.data); c.at++ {
+// number steps over a number.
+func (c *cursor) number() {
+	for c.at++; c.at < len(c.data); c.at++ {
 		switch c.data[c.at] {
 		case ' ', '\t', '\r', '\n', ',', '}', ']':
 			return
@@ -131,7 +137,7 @@ func (c *cursor) scalar() {
 // unquote returns the string that a valid JSON string stands for, in memory of its own.
 func unquote(v jsontext.Value) string {
 	c := cursor{data: v}
-	return string(c.name())
+	return string(c.str())
 }
 
 // unescape writes the inside of a valid JSON string as what it stands for.
@@ -176,7 +182,7 @@ func codeUnit(s []byte) rune {
 	return rune(n)
 }
 
-// intern returns b as a string, without a copy where it is a name that most requests have.
+// intern returns b as a string, without a copy where it is a word that most requests have.
 func intern(b []byte) string {
 	switch string(b) {
 	case "model":

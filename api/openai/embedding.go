@@ -32,7 +32,7 @@ type Input struct {
 // names the member at fault.
 func ParseEmbeddingRequest(body []byte) (*EmbeddingRequest, error) {
 	r := &EmbeddingRequest{Object: Object{Body: body}}
-	if err := r.read(values(r.checkValue)); err != nil {
+	if err := r.read(r.checkMember); err != nil {
 		return nil, err
 	}
 	if err := r.checkModel(r.Model); err != nil {
@@ -52,16 +52,23 @@ var embeddingChecks = map[string]check{
 	"user":            kind("a string", '"'),
 }
 
-func (r *EmbeddingRequest) checkValue(name string, v jsontext.Value) (err error) {
-	if v.Kind() == 'n' {
+func (r *EmbeddingRequest) checkMember(c *cursor, name string) (err error) {
+	start := c.at
+	switch k := c.peek(); {
+	case k == 'n':
+		c.value()
+		return nil
+	case name == "input":
+		r.Inputs, err = readInputs(name, c)
+		return err
+	case embeddingChecks[name] == nil:
+		c.value()
 		return nil
 	}
-	if f := embeddingChecks[name]; f != nil {
-		if err := f(name, v); err != nil {
-			return err
-		}
+	if err := embeddingChecks[name](name, c); err != nil {
+		return err
 	}
-	switch name {
+	switch v := jsontext.Value(c.data[start:c.at]); name {
 	case "model":
 		r.Model = unquote(v)
 	case "user":
@@ -73,62 +80,65 @@ func (r *EmbeddingRequest) checkValue(name string, v jsontext.Value) (err error)
 		if r.Base64 = format == "base64"; !r.Base64 && format != "float" {
 			err = BadRequest(name, "invalid_value", "Invalid value: '%s'. Supported values are: 'float' and 'base64'.", format)
 		}
-	case "input":
-		r.Inputs, err = readInputs(name, v)
 	}
 	return err
 }
 
 // readInputs reads a text, a list of texts, the tokens of a text, or a list of such. At least one comes out.
-func readInputs(param string, v jsontext.Value) ([]Input, error) {
-	if v.Kind() == '"' {
-		return []Input{{Text: unquote(v)}}, nil
+func readInputs(param string, c *cursor) ([]Input, error) {
+	switch k := c.peek(); k {
+	case '"':
+		return []Input{{Text: string(c.str())}}, nil
+	case '[':
+	default:
+		return nil, wrongType(param, "a string, an array of strings, or an array of tokens", k)
 	}
-	if v.Kind() != '[' {
-		return nil, wrongType(param, "a string, an array of strings, or an array of tokens", v.Kind())
+	list := *c
+	c.enter()
+	if !c.more() {
+		return nil, emptyArray(param)
 	}
-	var items []jsontext.Value
-	if err := json.Unmarshal(v, &items); err != nil {
-		return nil, notJSON(err)
-	}
-	if len(items) == 0 {
-		return nil, BadRequest(param, "empty_array", "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
-	}
-	if items[0].Kind() == '0' {
-		tokens, err := readTokens(param, v)
+	first := c.peek()
+	if first == '0' {
+		*c = list
+		tokens, err := readTokens(param, c)
 		return []Input{{Tokens: tokens}}, err
 	}
-	inputs := make([]Input, len(items))
-	for i, item := range items {
-		at := fmt.Sprintf("%s[%d]", param, i)
-		switch k := item.Kind(); {
-		case k != items[0].Kind():
-			return nil, wrongType(at, "the same type as the items before", k)
+	var inputs []Input
+	for more := true; more; more = c.more() {
+		at := func() string { return param + "[" + strconv.Itoa(len(inputs)) + "]" }
+		switch k := c.peek(); {
+		case k != first:
+			return nil, wrongType(at(), "the same type as the items before", k)
 		case k == '"':
-			inputs[i].Text = unquote(item)
+			inputs = append(inputs, Input{Text: string(c.str())})
 		case k == '[':
-			tokens, err := readTokens(at, item)
+			tokens, err := readTokens(at(), c)
 			if err != nil {
 				return nil, err
 			}
-			inputs[i].Tokens = tokens
+			inputs = append(inputs, Input{Tokens: tokens})
 		default:
-			return nil, wrongType(at, "a string or an array of tokens", k)
+			return nil, wrongType(at(), "a string or an array of tokens", k)
 		}
 	}
 	return inputs, nil
 }
 
-func readTokens(param string, v jsontext.Value) ([]int64, error) {
-	if err := arrayOf("a token, which is an integer", '0')(param, v); err != nil {
-		return nil, err
-	}
-	tokens := []int64{}
-	if err := json.Unmarshal(v, &tokens); err != nil {
-		return nil, BadRequest(param, "invalid_type", "Invalid type for '%s': expected tokens, which are integers.", param)
+func readTokens(param string, c *cursor) ([]int64, error) {
+	var tokens []int64
+	for c.enter(); c.more(); {
+		if k := c.peek(); k != '0' {
+			return nil, wrongType(param+"["+strconv.Itoa(len(tokens))+"]", "a token, which is an integer", k)
+		}
+		n, err := strconv.ParseInt(string(c.value()), 10, 64)
+		if err != nil {
+			return nil, BadRequest(param, "invalid_type", "Invalid type for '%s': expected tokens, which are integers.", param)
+		}
+		tokens = append(tokens, n)
 	}
 	if len(tokens) == 0 {
-		return nil, BadRequest(param, "empty_array", "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
+		return nil, emptyArray(param)
 	}
 	return tokens, nil
 }

@@ -16,27 +16,33 @@ func findField(body []byte, boundary, name string) (start, end int, err error) {
 		return 0, 0, badForm("its content-type has no boundary of 1 to 70 characters")
 	}
 	mark := []byte("--" + boundary)
-	d, ok := nextDelimiter(body, mark, 0)
-	if !ok {
-		return 0, 0, badForm("the boundary of its content-type is not in it")
+	d, err := nextDelimiter(body, mark, 0)
+	if d == nil {
+		return 0, 0, orBadForm(err, "the boundary of its content-type is not in it")
 	}
 	found := false
 	for !d.last {
-		next, ok := nextDelimiter(body, mark, d.after)
-		if !ok {
-			return 0, 0, badForm("it ends before its last boundary")
+		next, err := nextDelimiter(body, mark, d.after)
+		if next == nil {
+			return 0, 0, orBadForm(err, "it ends before its last boundary")
 		}
-		header, value, ok := partHeader(body[d.after:max(d.after, next.before)])
-		if !ok {
+		part := body[d.after:max(d.after, next.before)]
+		h, value, ok := partHeader(part)
+		switch {
+		case !ok:
 			return 0, 0, badForm("a part has no content-disposition that can be read")
-		}
-		if header["name"] == name {
-			if _, file := header["filename"]; found || file {
-				return 0, 0, BadRequest(name, "duplicate_parameter", "Send '%s' once, as a field and not as a file.", name)
-			}
+		case h.name != name:
+		case found || h.file:
+			return 0, 0, BadRequest(name, "duplicate_parameter", "Send '%s' once, as a field and not as a file.", name)
+		case h.encoded:
+			return 0, 0, badForm("its '" + name + "' has a content-transfer-encoding that changes it; send it as it is")
+		default:
 			start, end, found = d.after+value, next.before, true
 		}
 		d = next
+	}
+	if again, err := nextDelimiter(body, mark, d.after); again != nil || err != nil {
+		return 0, 0, badForm("it goes on after its last boundary")
 	}
 	if !found {
 		return 0, 0, missing(name)
@@ -51,32 +57,38 @@ type delimiter struct {
 	last          bool
 }
 
-// nextDelimiter finds the first delimiter in body from a byte on, which begins a line. A mark within a line, or that goes
-// on as another boundary would, is a part's own.
-func nextDelimiter(body, mark []byte, from int) (delimiter, bool) {
+// nextDelimiter finds the first delimiter in body from a byte on, which begins a line, or returns nil. A mark within a line
+// is a part's own; of one that begins a line which then goes on, some readers would say so and others not.
+func nextDelimiter(body, mark []byte, from int) (*delimiter, error) {
 	for at := from; ; {
 		i := bytes.Index(body[at:], mark)
 		if i < 0 {
-			return delimiter{}, false
+			return nil, nil
 		}
 		begin := at + i
 		at = begin + len(mark)
 		if begin > from && body[begin-1] != '\n' {
 			continue
 		}
-		rest := body[at:]
-		if bytes.HasPrefix(rest, []byte("--")) {
-			return delimiter{before: lineEnd(body, begin), last: true}, true
+		rest, last := bytes.CutPrefix(body[at:], []byte("--"))
+		rest = bytes.TrimLeft(rest, " \t")
+		end := lineBreak(rest)
+		if end == 0 && (!last || len(rest) > 0) {
+			return nil, badForm("a line begins as its boundary does, and goes on")
 		}
-		padding := len(rest) - len(bytes.TrimLeft(rest, " \t"))
-		line := rest[padding:]
-		switch {
-		case bytes.HasPrefix(line, []byte("\r\n")):
-			return delimiter{before: lineEnd(body, begin), after: at + padding + 2}, true
-		case bytes.HasPrefix(line, []byte("\n")):
-			return delimiter{before: lineEnd(body, begin), after: at + padding + 1}, true
-		}
+		return &delimiter{before: lineEnd(body, begin), after: len(body) - len(rest) + end, last: last}, nil
 	}
+}
+
+// lineBreak returns the length of the line break that b begins with, or 0.
+func lineBreak(b []byte) int {
+	switch {
+	case bytes.HasPrefix(b, []byte("\r\n")):
+		return 2
+	case bytes.HasPrefix(b, []byte("\n")):
+		return 1
+	}
+	return 0
 }
 
 // lineEnd returns where the line before the one that begins at begin ends, without its line break.
@@ -90,28 +102,66 @@ func lineEnd(body []byte, begin int) int {
 	return begin
 }
 
-// partHeader returns the parameters of a part's content-disposition (RFC 7578, section 4.2), and where its value begins.
-func partHeader(part []byte) (params map[string]string, value int, ok bool) {
+// A formHeader is what the header of a part says.
+type formHeader struct {
+	name    string
+	file    bool // it has a filename
+	encoded bool // its value stands for another
+}
+
+// partHeader reads the header of a part (RFC 7578, section 4.2), and returns where its value begins.
+func partHeader(part []byte) (h formHeader, value int, ok bool) {
 	for rest := part; ; {
 		line, after, found := bytes.Cut(rest, []byte("\n"))
 		if !found {
-			return nil, 0, false
+			return h, 0, false
 		}
 		rest = after
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		if len(line) == 0 {
-			return params, len(part) - len(rest), params != nil
+			return h, len(part) - len(rest), ok
 		}
-		name, text, _ := strings.Cut(string(line), ":")
-		if !strings.EqualFold(strings.TrimSpace(name), "content-disposition") {
-			continue
+		name, text, isField := strings.Cut(string(line), ":")
+		switch {
+		case !isField || strings.TrimSpace(name) != name: // a line that goes on, or not everybody's header
+			return h, 0, false
+		case strings.EqualFold(name, "content-transfer-encoding"):
+			h.encoded = h.encoded || !isIdentity(text)
+		case strings.EqualFold(name, "content-disposition"):
+			if ok || !h.disposition(text) {
+				return h, 0, false
+			}
+			ok = true
 		}
-		disposition, read, err := mime.ParseMediaType(text)
-		if err != nil || disposition != "form-data" || params != nil {
-			return nil, 0, false
-		}
-		params = read
 	}
+}
+
+// isIdentity reports whether a content-transfer-encoding leaves the value as it is (RFC 2045, section 6.2).
+func isIdentity(encoding string) bool {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "7bit", "8bit", "binary":
+		return true
+	}
+	return false
+}
+
+// disposition reads a content-disposition, and reports whether every reader would read it so: an extended name (RFC 8187) has
+// no place in a form.
+func (h *formHeader) disposition(text string) bool {
+	disposition, params, err := mime.ParseMediaType(text)
+	if err != nil || disposition != "form-data" || strings.Contains(strings.ReplaceAll(strings.ToLower(text), "filename", ""), "name*") {
+		return false
+	}
+	h.name = params["name"]
+	_, h.file = params["filename"]
+	return true
+}
+
+func orBadForm(err error, why string) error {
+	if err != nil {
+		return err
+	}
+	return badForm(why)
 }
 
 func badForm(why string) *Error {

@@ -18,7 +18,7 @@ func checkMessages(c *cursor) (int, error) {
 		}
 	}
 	if n == 0 {
-		return 0, BadRequest("messages", "empty_array", "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
+		return 0, emptyArray("messages")
 	}
 	return n, nil
 }
@@ -34,7 +34,7 @@ type messageFacts struct {
 func checkMessage(c *cursor, n int) error {
 	var f messageFacts
 	for c.enter(); c.more(); {
-		if err := f.member(c, n, c.name()); err != nil {
+		if err := f.member(c, n, c.str()); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 		if k != '"' {
 			return wrongType(fmt.Sprintf("messages[%d].role", n), "a string", k)
 		}
-		f.role = intern(c.name())
+		f.role = intern(c.str())
 		return nil
 	case "content":
 		if k != '"' && k != '[' {
@@ -64,13 +64,7 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 		}
 	case "tool_calls":
 		f.calls = true
-		if k != '[' {
-			return wrongType(fmt.Sprintf("messages[%d].tool_calls", n), "an array", k)
-		}
-		if i, k := findOther(c.value(), '{'); k != 0 {
-			return wrongType(fmt.Sprintf("messages[%d].tool_calls[%d]", n, i), "an object", k)
-		}
-		return nil
+		return checkCalls(c, n)
 	case "function_call", "refusal", "audio":
 		f.calls = true
 	case "tool_call_id", "name":
@@ -80,6 +74,20 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 		f.toolCallID = f.toolCallID || string(name) == "tool_call_id"
 	}
 	c.value()
+	return nil
+}
+
+func checkCalls(c *cursor, n int) error {
+	if k := c.peek(); k != '[' {
+		return wrongType(fmt.Sprintf("messages[%d].tool_calls", n), "an array", k)
+	}
+	i := 0
+	for c.enter(); c.more(); i++ {
+		if k := c.peek(); k != '{' {
+			return wrongType(fmt.Sprintf("messages[%d].tool_calls[%d]", n, i), "an object", k)
+		}
+		c.value()
+	}
 	return nil
 }
 
@@ -137,9 +145,9 @@ func checkPart(c *cursor, n, i int) error {
 	typ := ""
 	var kinds [len(partTypes)]jsontext.Kind // of the members of these names; 0 where there is none
 	for c.enter(); c.more(); {
-		name, k := c.name(), c.peek()
+		name, k := c.str(), c.peek()
 		if string(name) == "type" && k == '"' {
-			typ = intern(c.name())
+			typ = intern(c.str())
 			continue
 		}
 		for t := range partTypes {

@@ -2,8 +2,6 @@ package openai
 
 import (
 	"slices"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A NativeRequest is a request to an operation that providers serve as OpenAI does, such as an upload of audio: it passes
@@ -20,16 +18,17 @@ type NativeRequest struct {
 func ParseNativeRequest(body []byte) (*NativeRequest, error) {
 	o := Object{Body: body}
 	model := ""
-	err := o.read(values(func(name string, v jsontext.Value) error {
-		if name != "model" || v.Kind() == 'n' {
-			return nil
-		}
-		if k := v.Kind(); k != '"' {
+	err := o.read(func(c *cursor, name string) error {
+		switch k := c.peek(); {
+		case name != "model" || k == 'n':
+			c.value()
+		case k != '"':
 			return wrongType(name, "a string", k)
+		default:
+			model = string(c.str())
 		}
-		model = unquote(v)
 		return nil
-	}))
+	})
 	if err != nil {
 		return nil, err
 	}

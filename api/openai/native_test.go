@@ -84,7 +84,7 @@ func TestFormRequestKeepsEveryOtherByte(t *testing.T) {
 func TestFormRequest(t *testing.T) {
 	const head = "Content-Disposition: form-data; name="
 	field := func(name, value string) string { return "--b\r\n" + head + name + "\r\n\r\n" + value + "\r\n" }
-	file := "--b\r\nContent-Type: audio/mpeg\r\n" + head + `"file"; filename="a.mp3"` + "\r\n\r\n--bb\r\n--b x\r\n\r\n"
+	file := "--b\r\nContent-Type: audio/mpeg\r\n" + head + `"file"; filename="a.mp3"` + "\r\n\r\n --b\r\nx--b\r\n--a\r\n\r\n"
 	for _, c := range []struct{ name, boundary, body, model, code string }{
 		{"unquoted name", "b", field("model", "m") + "--b--", "m", ""},
 		{"padding, preamble and epilogue", "b", "hello\r\n" + strings.Replace(field(`"model"`, "m"), "--b\r\n", "--b \t\r\n", 1) + "--b--\r\nbye --b\r\n", "m", ""},
@@ -92,6 +92,8 @@ func TestFormRequest(t *testing.T) {
 		{"header in another case, and others", "b", strings.Replace(field(`"model"`, "m"), "Content-Disp", "X-A: b\r\ncONTENT-dISP", 1) + "--b--", "m", ""},
 		{"a boundary with special characters", "gc0pJq0M:08jU534c0p=?", strings.ReplaceAll(field(`"model"`, "m")+"--b--", "--b", "--gc0pJq0M:08jU534c0p=?"), "m", ""},
 		{"after a file that looks like boundaries", "b", file + field(`"model"`, "m") + "--b--", "m", ""},
+
+		{"an encoding that changes nothing", "b", strings.Replace(field("model", "m"), "\r\n\r\n", "\r\nContent-Transfer-Encoding: 8bit\r\n\r\n", 1) + "--b--", "m", ""},
 
 		{"no model", "b", file + "--b--", "", "missing_required_parameter"},
 		{"an empty model", "b", field("model", "") + "--b--", "", "invalid_value"},
@@ -106,6 +108,16 @@ func TestFormRequest(t *testing.T) {
 		{"a disposition twice", "b", strings.Replace(field("x", "m"), head, head+"model\r\n"+head, 1) + "--b--", "", "invalid_form"},
 		{"an empty part", "b", "--b\r\n--b--", "", "invalid_form"},
 		{"nothing", "b", "", "", "invalid_form"},
+		// What some readers take for a model, or for its end, and others do not.
+		{"an extended name", "b", field("model", "m") + field(`"model"; name*=utf-8''x`, "n") + "--b--", "", "invalid_form"},
+		{"a name in pieces", "b", field("model", "m") + field(`"x"; name*0="mo"; name*1="del"`, "n") + "--b--", "", "invalid_form"},
+		{"an encoded model", "b", strings.Replace(field("model", "=6d"), "\r\n\r\n", "\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", 1) + "--b--", "", "invalid_form"},
+		{"a header that goes on in the next line", "b", field("model", "m") + "--b\r\nContent-Disposition: form-data;\r\n name=model\r\n\r\nn\r\n--b--", "", "invalid_form"},
+		{"white space after a header's name", "b", strings.Replace(field("model", "m"), "Disposition:", "Disposition :", 1) + "--b--", "", "invalid_form"},
+		{"a line that begins as the boundary does", "b", field("model", "m") + field("x", "\r\n--b x\r\n") + "--b--", "", "invalid_form"},
+		{"another line that begins so", "b", field("model", "m") + field("x", "\n--bb\r\n") + "--b--", "", "invalid_form"},
+		{"an end that goes on", "b", field("model", "m") + "--b--x\r\n" + field("model", "n") + "--b--", "", "invalid_form"},
+		{"parts after the end", "b", field("model", "m") + "--b--\r\n" + field("model", "n") + "--b--", "", "invalid_form"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := openai.ParseFormRequest([]byte(c.body), c.boundary)

@@ -91,7 +91,7 @@ func findEdit(edits []Edit, name string) *Edit {
 	return nil
 }
 
-// read checks the syntax of the body, and records where each member stands. member steps over a member's value and checks
+// read checks the syntax of the body, and records where each member stands. member steps over the value of one, and checks
 // it.
 func (o *Object) read(member func(c *cursor, name string) error) error {
 	if !jsontext.Value(o.Body).IsValid() {
@@ -104,7 +104,7 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 	o.members = make([]memberSpan, 0, 16)
 	for c.enter(); c.more(); {
 		m := memberSpan{nameStart: c.at}
-		m.name = intern(c.name())
+		m.name = intern(c.str())
 		c.peek()
 		m.start = c.at
 		if err := member(c, m.name); err != nil {
@@ -114,11 +114,6 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 		o.members = append(o.members, m)
 	}
 	return nil
-}
-
-// values returns a reader of members for read, which steps over each value and calls check for it.
-func values(check func(name string, v jsontext.Value) error) func(*cursor, string) error {
-	return func(c *cursor, name string) error { return check(name, c.value()) }
 }
 
 // invalid says what is wrong with a body that is not valid JSON, or not nothing but an object.
@@ -168,16 +163,14 @@ func checkModelName(model string) error {
 	return nil
 }
 
-func readStreamOptions(v jsontext.Value, includeUsage *bool) error {
-	c := cursor{data: v}
+func readStreamOptions(c *cursor, includeUsage *bool) error {
 	for c.enter(); c.more(); {
-		if string(c.name()) != "include_usage" || c.peek() == 'n' {
+		if string(c.str()) != "include_usage" || c.peek() == 'n' {
 			c.value()
 			continue
 		}
-		v := c.value()
-		*includeUsage = v.Kind() == 't'
-		if err := boolean("stream_options.include_usage", v); err != nil {
+		*includeUsage = c.peek() == 't'
+		if err := boolean("stream_options.include_usage", c); err != nil {
 			return err
 		}
 	}

@@ -157,6 +157,12 @@ func (w *StreamWriter) EventFunc(appendData func(dst []byte) []byte) {
 	w.buf = append(w.buf, "\n\n"...)
 }
 
+// Copy writes bytes of a vendor's stream as they came. They must be whole events and comments once all of them were copied.
+func (w *StreamWriter) Copy(raw []byte) { w.buf = append(w.buf, raw...) }
+
+// Complete says that the stream is complete with the end mark that was copied.
+func (w *StreamWriter) Complete() { w.done = true }
+
 // UsageChunk writes the chunk that carries the usage, where the client asked for it.
 func (w *StreamWriter) UsageChunk() {
 	if !w.includeUsage {

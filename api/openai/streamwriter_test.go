@@ -49,6 +49,17 @@ func TestStreamWriterBeginsToolAnswersWithNullContent(t *testing.T) {
 	require.True(t, strings.Contains(string(w.Take()), `"delta":{"role":"assistant","content":null}`))
 }
 
+func TestStreamThatIsCopied(t *testing.T) {
+	w := openai.NewStreamWriter("m", 1, false)
+	w.Copy([]byte(": ping\r\n\r\n"))
+	w.Copy([]byte("data: [DONE]\r\n\r\n"))
+	require.False(t, w.IsDone())
+	w.Complete()
+	w.Done()
+	require.True(t, w.IsDone())
+	require.Equal(t, ": ping\r\n\r\ndata: [DONE]\r\n\r\n", string(w.Take()), "the end mark is the vendor's")
+}
+
 func TestErrorJSON(t *testing.T) {
 	e := openai.BadRequest("messages[0]", "", "bad \"thing\" \xff")
 	require.JSONEq(t, `{"error":{"message":"bad \"thing\" �","type":"invalid_request_error","param":"messages[0]","code":null}}`, string(e.AppendJSON(nil)))

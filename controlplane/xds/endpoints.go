@@ -2,10 +2,7 @@ package xds
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -51,26 +48,8 @@ func endpoints(e provider.Endpoint, cluster string) *endpointv3.ClusterLoadAssig
 		Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
 			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
 				Address:  address,
-				Hostname: hostHeader(e),
+				Hostname: e.Authority(),
 			}},
 		}}}},
 	}
-}
-
-// hostHeader returns what the provider gets as its host, which names the port where that is not the scheme's own.
-func hostHeader(e provider.Endpoint) string {
-	if e.Pipe != "" {
-		return "localhost"
-	}
-	standard := uint32(80)
-	if e.TLS {
-		standard = 443
-	}
-	if e.Port != standard {
-		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-	}
-	if strings.Contains(e.Host, ":") {
-		return "[" + e.Host + "]"
-	}
-	return e.Host
 }

@@ -32,10 +32,12 @@ func (b *builder) extProc() ([]Resource, error) {
 }
 
 // downstreamExtProc sees each request once. The response phase is off until the ext_proc service asks for it, so that a
-// local reply which Envoy makes before the request was decoded never opens a stream.
+// local reply which Envoy makes before the request was decoded never opens a stream. In the duplex mode no message timeout
+// runs: a provider may be silent for minutes while the headers of its answer wait.
 func downstreamExtProc() *extprocv3.ExternalProcessor {
 	const (
 		streamed = extprocv3.ProcessingMode_STREAMED
+		duplex   = extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED
 		buffered = extprocv3.ProcessingMode_BUFFERED
 		none     = extprocv3.ProcessingMode_NONE
 		send     = extprocv3.ProcessingMode_SEND
@@ -48,12 +50,15 @@ func downstreamExtProc() *extprocv3.ExternalProcessor {
 		ProcessingMode:    processingMode(send, buffered, skip, none),
 		AllowModeOverride: true,
 		AllowedOverrideModes: []*extprocv3.ProcessingMode{
+			processingMode(send, buffered, send, duplex),
 			processingMode(send, buffered, send, streamed),
 			processingMode(send, buffered, send, none),
 			processingMode(send, buffered, send, buffered),
 			processingMode(send, none, send, none),
 			processingMode(send, none, skip, none),
 		},
+		// What answers a duplex body says how long it is.
+		AllowContentLengthHeader: true,
 		MutationRules: &mutationv3.HeaderMutationRules{
 			AllowAllRouting: wrapperspb.Bool(true),
 			AllowEnvoy:      wrapperspb.Bool(true),
@@ -88,17 +93,22 @@ func upstreamExtProc() *extprocv3.ExternalProcessor {
 }
 
 // processingMode spells the trailer modes out: an override that Envoy compares with an entry of the allowed ones has them
-// as SKIP, and an entry that leaves them at their default never matches.
+// as SKIP, and an entry that leaves them at their default never matches. Envoy insists on the trailers of a duplex body, which
+// end it.
 func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode, requestBody extprocv3.ProcessingMode_BodySendMode,
 	responseHeaders extprocv3.ProcessingMode_HeaderSendMode, responseBody extprocv3.ProcessingMode_BodySendMode,
 ) *extprocv3.ProcessingMode {
+	trailers := extprocv3.ProcessingMode_SKIP
+	if responseBody == extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED {
+		trailers = extprocv3.ProcessingMode_SEND
+	}
 	return &extprocv3.ProcessingMode{
 		RequestHeaderMode:   requestHeaders,
 		RequestBodyMode:     requestBody,
 		RequestTrailerMode:  extprocv3.ProcessingMode_SKIP,
 		ResponseHeaderMode:  responseHeaders,
 		ResponseBodyMode:    responseBody,
-		ResponseTrailerMode: extprocv3.ProcessingMode_SKIP,
+		ResponseTrailerMode: trailers,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -30,6 +31,7 @@ type Provider struct {
 
 	endpoint   provider.Endpoint
 	credential secret.Value
+	secrets    []secret.Value // the credential, and the parts of it that mean something by themselves
 }
 
 // NewProvider resolves a provider as it came from the control plane.
@@ -38,7 +40,44 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	return &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential())}, nil
+	p := &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential())}
+	p.secrets = secretsOf(strings.TrimSpace(r.GetCredential()))
+	return p, nil
+}
+
+// leastPart is how long a part of a credential is at least, in bytes, so that it is not a word which is written by chance.
+const leastPart = 16
+
+// secretsOf returns a credential, and of one that is made of several its parts, such as the id and the secret of an access key.
+func secretsOf(credential string) []secret.Value {
+	if len(credential) < 4 {
+		return nil
+	}
+	secrets := []secret.Value{secret.New(credential)}
+	for _, part := range strings.FieldsFunc(credential, func(r rune) bool { return strings.ContainsRune(":{},\" \n", r) }) {
+		if len(part) >= leastPart && part != credential {
+			secrets = append(secrets, secret.New(part))
+		}
+	}
+	return secrets
+}
+
+// scrub takes the provider's credential out of an error for the client: some vendors repeat what they were sent. Nothing is
+// modified.
+func (p *Provider) scrub(e *openai.Error) *openai.Error {
+	if p == nil {
+		return e
+	}
+	message := e.Message
+	for _, s := range p.secrets {
+		message = strings.ReplaceAll(message, s.Reveal(), secret.Redacted)
+	}
+	if message == e.Message {
+		return e
+	}
+	clean := *e
+	clean.Message = message
+	return &clean
 }
 
 // authenticate returns the key that the authorization header names, or nil.

@@ -7,6 +7,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/hold"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -37,7 +38,10 @@ type Exchange struct {
 
 	// The answer.
 	answer answer
-	vendor provider.Provider
+	by     *Provider // who answers
+	own    Headers   // of the gateway's, on any answer of a provider
+	duplex duplex
+	gate   hold.Gate       // of inStream
 	watch  observer        // of inPassed
 	stream provider.Stream // of inStream
 	writer *openai.StreamWriter

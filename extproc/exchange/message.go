@@ -3,6 +3,7 @@ package exchange
 import (
 	"net/http"
 	"strings"
+	"time"
 )
 
 // A Header is one header of a message. Names are in lower case, as Envoy gives them.
@@ -45,12 +46,14 @@ type Facts struct {
 // A BodyMode says how Envoy sends a body to the ext_proc service.
 type BodyMode uint8
 
-// Body modes. Keep means that the mode does not change.
+// Body modes. Keep means that the mode does not change. A Duplex body comes piece by piece without waiting for replies, also
+// for the one to the headers, and never changes to another mode.
 const (
 	Keep BodyMode = iota
 	None
 	Streamed
 	Buffered
+	Duplex
 )
 
 // A Reply is what Envoy is to do with the message it was given.
@@ -65,6 +68,15 @@ type Reply struct {
 	Body        []byte
 	// ResponseBody is how the rest of the answer is to be sent.
 	ResponseBody BodyMode
+	// Wait is no reply yet: the headers of an answer wait for what its Duplex body says. Patience, where it is not 0, is how
+	// long they may; then Release is called.
+	Wait     bool
+	Patience time.Duration
+	// Piece makes Body the next that the client gets of a Duplex body, where it is not empty, and End says that it is the last.
+	// The reply to the headers, if they have waited, goes before it.
+	Piece bool
+	End   bool
+	Head  *Reply
 	// PassRequest, in the reply to request headers, has the request's body pass without being shown.
 	PassRequest bool
 	// Log has Envoy's access log tell of the exchange in any case: its end will not be shown.

@@ -15,7 +15,10 @@ type operation struct {
 	name  string // its path without "/v1/", which is what metrics and logs call it
 	needs string // what every request has, for messages
 	forms bool   // takes forms too
-	parse func(contentType string, body []byte) (asked, error)
+	// streams says that an answer may be translated piece by piece. Whether the client wants that is in the body, too late
+	// for a choice of how the answer comes.
+	streams bool
+	parse   func(contentType string, body []byte) (asked, error)
 }
 
 // asked is a request of an operation, parsed.
@@ -35,8 +38,8 @@ type encoder interface {
 // operations are those that are planned, by path.
 var operations = func() map[string]*operation {
 	all := []*operation{
-		{name: "chat/completions", needs: "'model' and 'messages'", parse: parseChat},
-		{name: "completions", needs: "'model' and 'prompt'", parse: parseCompletion},
+		{name: "chat/completions", needs: "'model' and 'messages'", parse: parseChat, streams: true},
+		{name: "completions", needs: "'model' and 'prompt'", parse: parseCompletion, streams: true},
 		{name: "embeddings", needs: "'model' and 'input'", parse: parseEmbedding},
 	}
 	for _, name := range []string{

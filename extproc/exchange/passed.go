@@ -30,11 +30,11 @@ func (x *Exchange) passUnseen(reply *Reply) {
 	x.state, x.record.Outcome, reply.Log = unseen, OutcomeFinished, true
 }
 
-// passPiece lets a piece pass. A stream that ends before its time is told so.
+// passPiece lets a piece pass, but for an event of which a part is yet to come. A stream that ends before its time is told so.
 func (x *Exchange) passPiece(piece []byte, end bool) Reply {
-	x.watch.feed(piece)
+	out, changed := x.watch.feed(piece)
 	if !end {
-		return Reply{}
+		return Reply{ReplaceBody: changed, Body: out}
 	}
 	switch complete, failed := x.watch.end(); {
 	case failed:
@@ -46,12 +46,16 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	default:
 		e := x.fail(provider.ErrTruncated)
 		if x.record.Stream {
-			// The blank line ends what was begun. OpenAI's SDKs raise an error for such an event of any operation.
+			// Half an event is left out, or where it was large, ended by the blank line. OpenAI's SDKs raise an error for
+			// such an event of any operation.
 			tail := e.AppendJSON([]byte("\n\nevent: error\ndata: "))
-			return Reply{ReplaceBody: true, Body: slices.Concat(piece, tail, []byte("\n\n"))}
+			return Reply{ReplaceBody: true, Body: slices.Concat(out, tail, []byte("\n\n"))}
 		}
 	}
-	return Reply{}
+	if rest := x.watch.rest(); len(rest) > 0 {
+		out, changed = slices.Concat(out, rest), true
+	}
+	return Reply{ReplaceBody: changed, Body: out}
 }
 
 // A passing is a request for a Route.

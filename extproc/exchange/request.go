@@ -98,6 +98,9 @@ func (x *Exchange) awaitRequest(op *operation, h Headers, end bool) Reply {
 	}
 	x.record.ID = x.env.NewID()
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
+	if op.streams {
+		x.duplex.on, reply.ResponseBody = true, Duplex
+	}
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !kept[name] {
 			reply.Remove = append(reply.Remove, name)

@@ -1,9 +1,9 @@
 package exchange
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +25,14 @@ const (
 
 // ResponseHeaders takes the headers of an answer: a provider's, or one that Envoy made because it reached none.
 func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
+	reply := x.responseHeaders(h, f, end)
+	if x.duplex.on {
+		return x.await(reply, end)
+	}
+	return reply
+}
+
+func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if x.state != awaitResponse {
 		return Reply{ResponseBody: None} // Envoy's own answer to a request that was never planned
 	}
@@ -43,9 +51,10 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	if !ok {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_unplanned_answer")
 	}
-	x.answer, x.vendor = a, target.Provider.Vendor
+	x.answer, x.by = a, target.Provider
 	x.record.Upstream = target.Model
 	x.active.release()
+	x.own = x.ownHeaders(h)
 	if status < 200 || status > 299 {
 		return x.errorHeaders(h, status, end)
 	}
@@ -66,7 +75,7 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 
 // beginStream takes the headers of an answer that is to be translated piece by piece.
 func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
-	if !x.vendor.Streams(h.Get("content-type")) {
+	if !x.by.Vendor.Streams(h.Get("content-type")) {
 		return x.failUpstream(errNotAStream, "mg_not_a_stream")
 	}
 	x.state, reply.ResponseBody = inStream, Streamed
@@ -82,23 +91,29 @@ var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.Ty
 
 // answerHeaders keeps of a provider's headers only what is the client's business.
 func (x *Exchange) answerHeaders(h Headers) Reply {
-	var reply Reply
+	reply := Reply{Set: x.own}
 	for i := range h {
 		if name := h[i].Name; !answerKept(name) {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}
-	reply.Set = append(reply.Set, Header{headerProvider, x.record.Provider}, Header{"x-request-id", x.record.RequestID})
+	return reply
+}
+
+// ownHeaders returns what the gateway tells of a provider's answer.
+func (x *Exchange) ownHeaders(h Headers) Headers {
+	own := make(Headers, 0, 8) // with room for what else is set
+	own = append(own, Header{headerProvider, x.record.Provider}, Header{"x-request-id", x.record.RequestID})
 	if id := upstreamID(h); id != "" {
-		reply.Set = append(reply.Set, Header{headerUpstream, id})
+		own = append(own, Header{headerUpstream, id})
 	}
 	if x.record.Attempts > 1 {
-		reply.Set = append(reply.Set, Header{headerAttempts, strconv.Itoa(x.record.Attempts)})
+		own = append(own, Header{headerAttempts, strconv.Itoa(x.record.Attempts)})
 	}
 	if dropped := strings.Join(x.answer.dropped, ","); dropped != "" {
-		reply.Set = append(reply.Set, Header{headerDropped, dropped[:min(len(dropped), maxHeader)]})
+		own = append(own, Header{headerDropped, dropped[:min(len(dropped), maxHeader)]})
 	}
-	return reply
+	return own
 }
 
 // maxHeader bounds what goes into a header: proxies on the way take 8 KB for all of them.
@@ -110,9 +125,15 @@ func answerKept(name string) bool {
 	return name[0] == ':' || name == "content-type" || name == "content-length" || name == "transfer-encoding"
 }
 
+// upstreamIDs are the headers in which vendors give a request an id of theirs.
+var upstreamIDs = [...]string{"x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "mistral-correlation-id"}
+
 // upstreamID returns the provider's id of a request, or "" where it has none that fits into a header.
 func upstreamID(h Headers) string {
-	id := cmp.Or(h.Get("x-request-id"), h.Get("request-id"))
+	id := ""
+	for i := 0; i < len(upstreamIDs) && id == ""; i++ {
+		id = h.Get(upstreamIDs[i])
+	}
 	if len(id) > 128 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return ""
 	}
@@ -123,7 +144,7 @@ func upstreamID(h Headers) string {
 func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
 	x.status, x.header = status, h.HTTP()
 	if end {
-		e := x.vendor.DecodeError(status, x.header, nil)
+		e := x.by.Vendor.DecodeError(status, x.header, nil)
 		return x.failUpstream(e, "mg_upstream_error")
 	}
 	x.state = inError
@@ -136,12 +157,16 @@ func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
 // failUpstream ends the exchange with an error for the client before any of an answer has gone out.
 func (x *Exchange) failUpstream(err error, details string) Reply {
 	e := x.fail(err)
-	return x.immediate(e.Status, e.Header(), e.AppendJSON(nil), details)
+	h := e.Header()
+	for _, own := range x.own {
+		h.Set(own.Name, own.Value)
+	}
+	return x.immediate(e.Status, h, e.AppendJSON(nil), details)
 }
 
 // fail ends the exchange, which is the provider's fault, and returns the error that the client gets.
 func (x *Exchange) fail(err error) *openai.Error {
-	e := clientError(err)
+	e := x.by.scrub(clientError(err))
 	x.record.Outcome, x.record.Error = OutcomeFailed, e
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
@@ -149,7 +174,7 @@ func (x *Exchange) fail(err error) *openai.Error {
 	case clientsMistake(e.Status):
 		x.record.Outcome = OutcomeRejected
 	}
-	if x.state != inStream && x.state != inPassed { // of a stream, the status has gone out
+	if x.state != inPassed && (x.state != inStream || !x.gate.IsOpen()) { // of a stream that has begun, the status has gone out
 		x.record.Status = e.Status
 	}
 	x.finish()
@@ -167,6 +192,9 @@ func clientsMistake(status int) bool {
 
 // ResponseBody takes a piece of an answer's body, or all of it where it is not streamed.
 func (x *Exchange) ResponseBody(piece []byte, end bool) Reply {
+	if x.duplex.on {
+		return x.nextPiece(piece, end)
+	}
 	reply := x.responseBody(piece, end)
 	if reply.ReplaceBody {
 		piece = reply.Body
@@ -193,7 +221,7 @@ func (x *Exchange) responseBody(piece []byte, end bool) Reply {
 		x.finish()
 		return Reply{ReplaceBody: true, Body: body, Set: Headers{{"content-length", strconv.Itoa(len(body))}}}
 	case inError:
-		return x.replaceByError(x.vendor.DecodeError(x.status, x.header, piece))
+		return x.replaceByError(x.by.Vendor.DecodeError(x.status, x.header, piece))
 	}
 	return Reply{ReplaceBody: true} // what follows the end mark or an error of a stream
 }
@@ -205,14 +233,19 @@ func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
 			x.writer.Done()
 		}
 	}
+	out := x.gate.Pass(x.writer.Take())
 	switch {
 	case x.writer.IsDone():
 		x.record.Outcome = OutcomeFinished
 		x.finish()
+	case err != nil && !x.gate.IsOpen():
+		return x.failUpstream(err, "mg_failed_stream")
 	case err != nil:
+		out = slices.Clone(out) // it was the writer's
 		x.writer.Error(x.fail(err))
+		out = append(out, x.writer.Take()...)
 	}
-	return Reply{ReplaceBody: true, Body: x.writer.Take()}
+	return Reply{ReplaceBody: true, Body: out}
 }
 
 // replaceByError gives the client an error in place of a body that came whole.

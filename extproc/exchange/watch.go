@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -12,7 +13,10 @@ import (
 // An observer reads an answer that passes as it comes, in pieces that are cut anywhere, and keeps nothing of it but what is
 // to be recorded.
 type observer interface {
-	feed(piece []byte)
+	// feed takes a piece and returns what the client gets now, and whether that is something else than the piece.
+	feed(piece []byte) (out []byte, changed bool)
+	// rest is what feed has kept back.
+	rest() []byte
 	// end reports, where the body has ended, whether the answer is complete and whether the provider says that it failed.
 	end() (complete, failed bool)
 	usage() openai.Usage
@@ -21,7 +25,12 @@ type observer interface {
 // A documentWatch reads an answer that is one JSON object.
 type documentWatch struct{ scan scanner }
 
-func (w *documentWatch) feed(piece []byte) { w.scan.feed(piece) }
+func (w *documentWatch) feed(piece []byte) ([]byte, bool) {
+	w.scan.feed(piece)
+	return piece, false
+}
+
+func (w *documentWatch) rest() []byte { return nil }
 
 func (w *documentWatch) end() (complete, failed bool) {
 	return w.scan.begun && w.scan.depth == 0, w.scan.found[memberError] != ""
@@ -37,7 +46,11 @@ type eventWatch struct {
 	ended  bool
 	failed bool
 	used   string // the last usage
+	half   []byte // of an event that has not ended
 }
+
+// maxHalf bounds what is kept back of an event: images come as one.
+const maxHalf = 64 << 10
 
 // ends are the events that complete a stream, of the operations that have such.
 var ends = map[string]bool{
@@ -48,7 +61,28 @@ var ends = map[string]bool{
 
 const dataField = "data:"
 
-func (w *eventWatch) feed(piece []byte) {
+// feed keeps an event back that has not ended: clients fail on half of one.
+func (w *eventWatch) feed(piece []byte) ([]byte, bool) {
+	whole := w.read(piece)
+	switch {
+	case len(w.half) == 0 && whole == len(piece):
+		return piece, false
+	case len(w.half)+len(piece)-whole > maxHalf:
+		whole = len(piece)
+	case whole == 0:
+		w.half = append(w.half, piece...)
+		return nil, true
+	}
+	out := slices.Concat(w.half, piece[:whole])
+	w.half = append(w.half[:0], piece[whole:]...)
+	return out, true
+}
+
+func (w *eventWatch) rest() []byte { return w.half }
+
+// read returns how many bytes of the piece belong to events that have ended.
+func (w *eventWatch) read(piece []byte) (whole int) {
+	all := len(piece)
 	for {
 		line, rest, ends := bytes.Cut(piece, []byte("\n"))
 		if missing := len(dataField) - len(w.head); missing > 0 {
@@ -59,10 +93,11 @@ func (w *eventWatch) feed(piece []byte) {
 			w.scan.feed(line)
 		}
 		if !ends {
-			return
+			return whole
 		}
 		if len(bytes.TrimRight(w.head, "\r")) == 0 {
 			w.event()
+			whole = all - len(rest)
 		}
 		w.head, piece = w.head[:0], rest
 	}

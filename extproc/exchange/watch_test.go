@@ -48,14 +48,19 @@ func TestWatches(t *testing.T) {
 				if c.events {
 					w = &eventWatch{}
 				}
+				var got []byte
 				for rest := c.body; rest != ""; {
 					n := len(rest)
 					if size > 0 {
 						n = min(n, 1+rand.N(size*size*10))
 					}
-					w.feed([]byte(rest[:n]))
+					out, changed := w.feed([]byte(rest[:n]))
+					require.True(t, changed || string(out) == rest[:n])
+					require.True(t, !c.events || len(c.body) > maxHalf || endsEvent(out), "half an event: %q", out)
+					got = append(got, out...)
 					rest = rest[n:]
 				}
+				require.Equal(t, c.body, string(append(got, w.rest()...)), "nothing is lost")
 				complete, failed := w.end()
 				require.Equal(t, c.complete, complete, "complete")
 				require.Equal(t, c.failed, failed, "failed")
@@ -89,4 +94,8 @@ func BenchmarkWatch(b *testing.B) {
 	for b.Loop() {
 		w.feed(piece)
 	}
+}
+
+func endsEvent(out []byte) bool {
+	return strings.HasSuffix(string(out), "\n\n") || strings.HasSuffix(string(out), "\n\r\n") || strings.Trim(string(out), "\r\n") == ""
 }

@@ -67,7 +67,8 @@ type exchange struct {
 	passes *http.Request // whose body is sent on as it comes, in place of body; or nil
 	meta   map[string]*structpb.Struct
 	mode   *filterv3.ProcessingMode
-	sent   int // bytes of a body that passes
+	sent   int  // bytes of a body that passes
+	begun  bool // the client has the headers of its answer
 }
 
 // ServeHTTP carries one request.
@@ -77,11 +78,11 @@ func (e *Envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{envoy: e, ctx: ctx, meta: map[string]*structpb.Struct{}}
 	err := x.run(w, r)
 	defer x.record(err)
-	if details := errGateway(""); errors.As(err, &details) {
+	if details := errGateway(""); errors.As(err, &details) && !x.begun {
 		w.Header().Set("content-type", "application/json")
 		w.Header().Set("x-test-details", string(details))
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = io.WriteString(w, `{"error":{"message":"local reply","type":"server_error","param":null,"code":"local_reply"}}`)
+		_, _ = io.WriteString(w, localBody)
 		return
 	}
 	if err != nil && !errors.Is(err, errAnswered) {
@@ -89,8 +90,14 @@ func (e *Envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// localBody is what Envoy's own answers say.
+const localBody = `{"error":{"message":"local reply","type":"server_error","param":null,"code":"local_reply"}}`
+
 // errAnswered means that the client has its answer.
 var errAnswered = errors.New("answered")
+
+// errReset means that the service has ended an answer that the client has a part of.
+var errReset = errors.New("ended by the service")
 
 func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 	stream, err := x.envoy.client.Process(metadata.AppendToOutgoingContext(x.ctx, envoy.RoleHeader, envoy.RoleDownstream))
@@ -194,11 +201,13 @@ func (x *exchange) metadata(key string) string {
 
 // ask sends a message and waits for the reply to it. An immediate response goes to the client.
 func (x *exchange) ask(w http.ResponseWriter, in *extprocv3.ProcessingRequest) (*extprocv3.ProcessingResponse, error) {
-	err := x.stream.Send(in)
-	var reply *extprocv3.ProcessingResponse
-	if err == nil {
-		reply, err = x.stream.Recv()
-	}
+	_ = x.stream.Send(in) // where it fails, receiving says why
+	return x.receive(w)
+}
+
+// receive waits for the next reply.
+func (x *exchange) receive(w http.ResponseWriter) (*extprocv3.ProcessingResponse, error) {
+	reply, err := x.stream.Recv()
 	switch {
 	case err != nil && x.ctx.Err() != nil:
 		return nil, errClient
@@ -213,16 +222,20 @@ func (x *exchange) ask(w http.ResponseWriter, in *extprocv3.ProcessingRequest) (
 			x.meta[name].Fields[key] = v
 		}
 	}
-	if i := reply.GetImmediateResponse(); i != nil {
-		for _, h := range i.GetHeaders().GetSetHeaders() {
-			w.Header().Set(h.GetHeader().GetKey(), string(h.GetHeader().GetRawValue()))
-		}
-		w.Header().Set("x-test-details", i.GetDetails())
-		w.WriteHeader(int(i.GetStatus().GetCode()))
-		_, _ = w.Write(i.GetBody())
-		return nil, errAnswered
+	i := reply.GetImmediateResponse()
+	switch {
+	case i == nil:
+		return reply, nil
+	case x.begun:
+		return nil, errReset
 	}
-	return reply, nil
+	for _, h := range i.GetHeaders().GetSetHeaders() {
+		w.Header().Set(h.GetHeader().GetKey(), string(h.GetHeader().GetRawValue()))
+	}
+	w.Header().Set("x-test-details", i.GetDetails())
+	w.WriteHeader(int(i.GetStatus().GetCode()))
+	_, _ = w.Write(i.GetBody())
+	return nil, errAnswered
 }
 
 // localReply shows the service the headers of Envoy's own answer, as Envoy does, before the client gets it.
@@ -232,8 +245,17 @@ func (x *exchange) localReply(err error, n int, cluster string) error {
 			Headers: headerMap(map[string]string{":status": "503"})}},
 		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n, envoy.AttributeCodeDetails: "upstream_reset_before_response_started"}),
 	})
-	if _, err := x.stream.Recv(); err != nil {
+	if x.mode.GetResponseBodyMode() == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED {
+		_ = x.stream.Send(responseBody([]byte(localBody), true))
+	}
+	if reply, err := x.stream.Recv(); err != nil || reply.GetResponseHeaders() == nil {
 		return errGateway("ext_proc_error")
+	}
+	if x.mode.GetResponseBodyMode() == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED {
+		reply, err := x.stream.Recv()
+		if piece := streamedPiece(reply); err != nil || string(piece.GetBody()) != localBody || !piece.GetEndOfStream() {
+			return errGateway("ext_proc_error")
+		}
 	}
 	return errGateway(fmt.Sprintf("upstream_reset_before_response_started: %v", err))
 }

@@ -123,11 +123,11 @@ func (x *exchange) respond(w http.ResponseWriter, response *http.Response, n int
 	for name, values := range response.Header {
 		h[strings.ToLower(name)] = values[0]
 	}
-	reply, err := x.ask(w, &extprocv3.ProcessingRequest{
-		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
-			Headers: headerMap(h), EndOfStream: response.ContentLength == 0}},
-		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n, envoy.AttributeCodeDetails: envoy.CodeDetailsUpstream}),
-	})
+	first := answerHeaders(h, response.ContentLength == 0, n, cluster)
+	if x.mode.GetResponseBodyMode() == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED {
+		return x.respondDuplex(w, h, first, response)
+	}
+	reply, err := x.ask(w, first)
 	if err != nil {
 		return err
 	}
@@ -145,6 +145,15 @@ func (x *exchange) respond(w http.ResponseWriter, response *http.Response, n int
 	return x.pass(w, response.Body)
 }
 
+// answerHeaders shows the service the headers of an answer.
+func answerHeaders(h map[string]string, end bool, n int, cluster string) *extprocv3.ProcessingRequest {
+	return &extprocv3.ProcessingRequest{
+		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
+			Headers: headerMap(h), EndOfStream: end}},
+		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n, envoy.AttributeCodeDetails: envoy.CodeDetailsUpstream}),
+	}
+}
+
 // pass gives a body to the client without showing it to the service.
 func (x *exchange) pass(w http.ResponseWriter, body io.Reader) error {
 	piece := make([]byte, 16<<10)
@@ -153,9 +162,7 @@ func (x *exchange) pass(w http.ResponseWriter, body io.Reader) error {
 		if _, gone := w.Write(piece[:n]); gone != nil {
 			return errClient
 		}
-		if f, ok := w.(http.Flusher); ok {
-			f.Flush()
-		}
+		flush(w)
 		x.sent += n
 		switch {
 		case errors.Is(err, io.EOF):
@@ -214,9 +221,7 @@ func (x *exchange) respondStreamed(w http.ResponseWriter, h map[string]string, b
 		if _, err := w.Write(replaced(piece[:n], reply.GetResponseBody().GetResponse().GetBodyMutation())); err != nil {
 			return errClient
 		}
-		if f, ok := w.(http.Flusher); ok {
-			f.Flush()
-		}
+		flush(w)
 		if end {
 			return nil
 		}

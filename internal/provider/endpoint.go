@@ -3,6 +3,7 @@ package provider
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,6 +18,24 @@ type Endpoint struct {
 	Port uint32
 	Pipe string // path of a Unix socket
 	Path string // prefix of every request path, without a trailing slash
+}
+
+// Authority returns what a provider gets as its host: it names the port where that is not the scheme's own.
+func (e Endpoint) Authority() string {
+	standard := uint32(80)
+	switch {
+	case e.Pipe != "":
+		return "localhost"
+	case e.TLS:
+		standard = 443
+	}
+	if e.Port != standard {
+		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
+	}
+	if strings.Contains(e.Host, ":") {
+		return "[" + e.Host + "]"
+	}
+	return e.Host
 }
 
 // Endpoint returns where a provider of the vendor is: where its configuration says, or else where the vendor serves.

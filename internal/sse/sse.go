@@ -97,6 +97,10 @@ func (d *Decoder) Next() (Event, bool, error) {
 	}
 }
 
+// Pending returns how many of the bytes that were fed belong to no event that was returned, nor to comments before one. What
+// came before them can be passed on.
+func (d *Decoder) Pending() int { return len(d.buf) - d.start }
+
 // Close ends the stream. It returns the last event where the stream ended before the blank line that completes one. Next
 // must have returned false before.
 func (d *Decoder) Close() (Event, bool) {
@@ -166,6 +170,9 @@ func (d *Decoder) endLine(end int) {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(field) {
 	case "data":
+		d.addData(value, end)
+	case "error": // of no standard: llama.cpp's server has said so what went wrong
+		d.named, d.name = true, "error"
 		d.addData(value, end)
 	case "event":
 		d.named = true

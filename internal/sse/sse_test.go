@@ -211,3 +211,21 @@ func cuts(random *rand.Rand, in []byte) [][]byte {
 }
 
 func sameError(a, b error) bool { return errors.Is(a, b) }
+
+func TestAnErrorInAFieldOfItsOwn(t *testing.T) {
+	require.Equal(t, []string{"|a", `error|{"code":500}`}, decode(0, []byte("data: a\n\nerror: {\"code\":500}\n\n")).Events)
+}
+
+func TestPendingCountsWhatIsOfNoEventYet(t *testing.T) {
+	var d Decoder
+	for _, step := range []struct {
+		piece   string
+		pending int
+	}{{": comment\n\nda", 2}, {"ta: a\n", len("data: a\n")}, {"\n", 0}, {"data: b\n\ndata", len("data")}} {
+		d.Feed([]byte(step.piece))
+		for ok := true; ok; {
+			_, ok, _ = d.Next()
+		}
+		require.Equal(t, step.pending, d.Pending(), step.piece)
+	}
+}

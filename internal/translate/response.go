@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/hold"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -67,23 +68,29 @@ func (x *Exchange) respond(from Response, pieces [][]byte) Response {
 	return x.stream(pieces)
 }
 
-// stream feeds a stream as the gateway does, whose status has gone out by then.
+// stream feeds a stream as the gateway does, whose status waits until the answer says something.
 func (x *Exchange) stream(pieces [][]byte) Response {
 	s, w := x.Answer.Stream(), openai.NewStreamWriter(x.Request.Model, x.Created, x.Request.IncludeUsage)
+	var gate hold.Gate
 	var out []byte
 	var err error
 	for _, piece := range pieces {
 		if err = s.Decode(piece, w); err != nil || w.IsDone() {
 			break
 		}
-		out = append(out, w.Take()...)
+		out = append(out, gate.Pass(w.Take())...)
 	}
 	if err == nil && !w.IsDone() {
 		if err = s.Close(w); err == nil {
 			w.Done()
 		}
 	}
-	if err != nil && !w.IsDone() {
+	out = append(out, gate.Pass(w.Take())...)
+	switch {
+	case err == nil || w.IsDone():
+	case !gate.IsOpen():
+		return failed(err)
+	default:
 		w.Error(clientError(err))
 	}
 	reply := succeeded("text/event-stream; charset=utf-8", append(out, w.Take()...))

@@ -3,6 +3,7 @@ package translate
 import (
 	"bytes"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +104,7 @@ const chunks = `data: {"id":"c1","object":"chat.completion.chunk","created":1,"m
 `
 
 func TestWhatTheClientGets(t *testing.T) {
+	const slowDown = `data: {"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}` + "\n\n"
 	const truncated = `data: {"error":{"message":"The provider's answer ended before it was complete.","type":"server_error","param":null,"code":"upstream_truncated"}}`
 	for name, c := range map[string]struct {
 		stream bool
@@ -119,9 +121,11 @@ func TestWhatTheClientGets(t *testing.T) {
 		"a redirect":                   {true, Response{Status: 302}, 502, `"type":"server_error"`, "application/json"},
 		"a whole answer for a stream":  {true, Response{Status: 200, Header: http.Header{"Content-Type": {"application/json; charset=utf-8"}}, Body: []byte(`{}`)}, 502, `"code":"upstream_not_a_stream"`, "application/json"},
 		"a stream that ends too early": {true, Response{Status: 200, Body: []byte(chunks)}, 200, truncated, "text/event-stream; charset=utf-8"},
-		"a stream":                     {true, Response{Status: 200, Body: []byte(chunks + "data: [DONE]\n\ndata: more\n\n")}, 200, "data: [DONE]\n\n", "text/event-stream; charset=utf-8"},
-		"an error as the first event": {true, Response{Status: 200, Body: []byte(`data: {"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}` + "\n\n")}, 200,
-			`data: {"error":{"message":"Slow down."`, "text/event-stream; charset=utf-8"},
+		"a stream that ends before it says something": {true, Response{Status: 200, Body: []byte(strings.Replace(chunks, "é", "", 1))}, 502, `"code":"upstream_truncated"`, "application/json"},
+		"a stream":                      {true, Response{Status: 200, Body: []byte(chunks + "data: [DONE]\n\ndata: more\n\n")}, 200, "data: [DONE]\n\n", "text/event-stream; charset=utf-8"},
+		"an error as the first event":   {true, Response{Status: 200, Body: []byte(slowDown)}, 429, `{"error":{"message":"Slow down."`, "application/json"},
+		"an error after the role":       {true, Response{Status: 200, Body: []byte(strings.Replace(chunks, "é", "", 1) + slowDown)}, 429, `{"error":{"message":"Slow down."`, "application/json"},
+		"an error after the first text": {true, Response{Status: 200, Body: []byte(chunks + slowDown)}, 200, `data: {"error":{"message":"Slow down."`, "text/event-stream; charset=utf-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := exchange(t, Chat, c.stream)

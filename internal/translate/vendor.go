@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"encoding/base64"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -104,17 +102,11 @@ func address(e provider.Endpoint) string {
 	if e.Pipe != "" {
 		return "unix://" + e.Pipe
 	}
-	scheme, port := "http", uint32(80)
+	scheme := "http"
 	if e.TLS {
-		scheme, port = "https", 443
+		scheme = "https"
 	}
-	host := e.Host
-	if e.Port != port {
-		host = net.JoinHostPort(host, strconv.Itoa(int(e.Port)))
-	} else if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return scheme + "://" + host + e.Path
+	return scheme + "://" + e.Authority() + e.Path
 }
 
 // AppendJSON appends the request as JSON to dst: the body as it is where it is JSON, and else as body_base64.

@@ -23,7 +23,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-//go:embed testdata/*.sse testdata/*.json
+//go:embed testdata/*.sse testdata/*.json testdata/*.eventstream
 var recordings embed.FS
 
 // Recording returns a recorded answer by the name of its file.
@@ -37,9 +37,11 @@ func Recording(t testing.TB, name string) []byte {
 const (
 	CredentialA = "credential-of-provider-a"
 	CredentialB = "credential-of-provider-b"
+	CredentialC = "AKIDEXAMPLE:wJalrXUtnFEMI/K7MDENG+secret-of-provider-c"
 )
 
-// A Gateway is a running gateway with two providers: "a" speaks OpenAI's dialect, "b" Anthropic's.
+// A Gateway is a running gateway with three providers: "a" speaks OpenAI's dialect, "b" Anthropic's, and "c", which is where b
+// is, Bedrock's.
 type Gateway struct {
 	URL    string // without /v1
 	Key    string
@@ -64,12 +66,14 @@ func Config(a, b *Vendor) []configv1.Object {
 	return []configv1.Object{
 		&configv1.Provider{Name: "a", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA), Models: []string{"gpt-4.1"}},
 		&configv1.Provider{Name: "b", Vendor: "anthropic", Endpoint: b.URL + "/v1", Credential: value(CredentialB)},
+		&configv1.Provider{Name: "c", Vendor: "bedrock", Region: "us-east-1", Endpoint: b.URL, Credential: value(CredentialC)},
 		&configv1.Model{Name: "smart", Targets: []*configv1.Target{target("a", "gpt-4.1", 0), target("b", "claude-haiku-4-5", 1)}},
 		&configv1.Model{Name: "reversed", Targets: []*configv1.Target{target("b", "claude-haiku-4-5", 0), target("a", "gpt-4.1", 1)}},
 		&configv1.Model{Name: "once", Targets: []*configv1.Target{target("a", "gpt-4.1", 0)}, Retry: &configv1.Retry{MaxAttempts: 1}},
 		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "a"},
 		&configv1.Route{Name: "claude", PathPrefix: "/anthropic/", Provider: "b", RewritePrefix: new("/")},
 		&configv1.Route{Name: "deep", PathPrefix: "/anthropic/deep", Provider: "a", RewritePrefix: new("/v2/")},
+		&configv1.Route{Name: "bedrock", PathPrefix: "/bedrock/", Provider: "c", RewritePrefix: new("/")},
 		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{
 			{Vendors: []string{"anthropic"}, Models: []string{"limited-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: new(int64(77))}},
 		}},
@@ -163,8 +167,12 @@ func status(code int, body string, headers ...string) http.HandlerFunc {
 
 // stream answers with an event stream in pieces of a size, flushed one by one.
 func stream(body []byte, size int) http.HandlerFunc {
+	return streamAs("text/event-stream; charset=utf-8", body, size)
+}
+
+func streamAs(contentType string, body []byte, size int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		w.Header().Set("Content-Type", contentType)
 		w.Header().Set("Set-Cookie", "vendor=1")
 		w.Header().Set("X-Request-Id", "vendor-request")
 		for piece := range slices.Chunk(body, size) {
@@ -206,6 +214,7 @@ func (g *Gateway) Do(t testing.TB, method, path, body string, headers ...string)
 	b, err := io.ReadAll(response.Body)
 	require.NotContains(t, string(b), CredentialA)
 	require.NotContains(t, string(b), CredentialB)
+	require.NotContains(t, string(b), strings.SplitAfter(CredentialC, ":")[1])
 	return Answer{response.StatusCode, response.Header, b, err}
 }
 

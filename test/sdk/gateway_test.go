@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -173,16 +174,12 @@ func (g *gateway) waitForModel(t *testing.T, id string) {
 }
 
 // cleanEnv is the environment without what would change a client or lead it beyond this machine: proxies, accounts,
-// authorities.
+// authorities, tracing.
 func cleanEnv() []string {
-	var kept []string
-	for _, e := range os.Environ() {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(strings.ToUpper(e), "=")
-		if strings.HasSuffix(name, "_PROXY") || strings.HasSuffix(name, "_API_KEY") || strings.HasPrefix(name, "OPENAI_") ||
-			strings.HasPrefix(name, "SSL_CERT_") || strings.HasPrefix(name, "NODE_") || strings.HasPrefix(name, "PYTHON") {
-			continue
-		}
-		kept = append(kept, e)
-	}
-	return kept
+		begins := func(with string) bool { return strings.HasPrefix(name, with) }
+		return strings.HasSuffix(name, "_PROXY") || strings.HasSuffix(name, "_API_KEY") ||
+			slices.ContainsFunc([]string{"OPENAI_", "SSL_CERT_", "NODE_", "PYTHON", "LANGCHAIN_", "LANGSMITH_"}, begins)
+	})
 }

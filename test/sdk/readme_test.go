@@ -22,12 +22,12 @@ func testREADME(t *testing.T, g *gateway) {
 	require.NoError(t, os.Symlink(g.dir, filepath.Join(dir, "data")))
 
 	t.Run("Python", func(t *testing.T) {
-		cmd := python(t, folder)
+		cmd := python(t, folder, "")
 		cmd.Args = []string{cmd.Path, "-c", snippet(t, string(text), "python")}
 		require.Contains(t, printed(t, cmd, dir), "Hello")
 	})
 	t.Run("JavaScript", func(t *testing.T) {
-		cmd := node(t, folder)
+		cmd := node(t, folder, "")
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "hello.mjs"), []byte(snippet(t, string(text), "js")), 0o600))
 		require.NoError(t, os.Symlink(filepath.Join(folder, "node", "node_modules"), filepath.Join(dir, "node_modules")))
 		cmd.Args = []string{cmd.Path, "hello.mjs"}

@@ -1,8 +1,10 @@
-// Package sdk runs the official OpenAI SDKs, as their users do, against the whole gateway over HTTPS.
+// Package sdk runs the official OpenAI SDKs, and the chat models that LangChain and the Vercel AI SDK make of OpenAI's
+// interface, as their users do, against the whole gateway over HTTPS.
 //
-// What a newcomer gets wrong: the cases are not here. Each SDK has a program of its own in a folder of its own, written
-// in its own language, that prints "ok NAME" or "not ok NAME: reason" for every case; this package starts the gateway,
-// runs the programs and turns the lines into subtests. setup.sh installs the SDKs, and without it the cases skip.
+// What a newcomer gets wrong: the cases are not here. Each client has a program of its own, written in its own language,
+// that prints "ok NAME" or "not ok NAME: reason" for every case; this package starts the gateway, runs the programs and
+// turns the lines into subtests. setup.sh installs the clients, and without it the cases skip. What recorded answers must
+// become in every client is in testdata/recordings.json and testdata/conversations.json.
 package sdk
 
 import (
@@ -11,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +23,8 @@ import (
 	"github.com/modelgate/modelgate/internal/testenv"
 )
 
-// common are the cases that the program of every SDK must have, by the same name. Each may have more.
+// common are the cases that the program of every SDK must have, by the same name, besides those of the recordings. Each may
+// have more.
 func common() []string {
 	return []string{
 		"unary", "request id", "system and developer messages", "image", "a tool is called", "parallel tool calls",
@@ -34,53 +38,65 @@ func common() []string {
 	}
 }
 
-// longest is how long the program of one SDK may take. Each request in it has a limit of its own, much shorter.
+// longest is how long the program of one client may take. Each request in it has a limit of its own, much shorter.
 const longest = 3 * time.Minute
 
 func TestSDKs(t *testing.T) {
 	vendor := newVendor(t)
 	g := start(t, vendor)
-	for _, sdk := range []struct {
-		name    string
-		command func(t *testing.T, folder string) *exec.Cmd
+	var recorded []string
+	for _, c := range slices.Concat(readCases(t, "recordings.json"), readCases(t, "conversations.json")) {
+		recorded = append(recorded, c.Name)
+	}
+	folder := filepath.Join(testenv.Root(t), "test", "sdk")
+	for _, client := range []struct {
+		name, program string
+		command       func(t *testing.T, folder, program string) *exec.Cmd
+		official      bool // whether it has the common cases
 	}{
-		{"Python", python},
-		{"Node", node},
-		{"Go", golang},
+		{"Python", "cases.py", python, true},
+		{"Node", "cases.mjs", node, true},
+		{"Go", "", golang, true},
+		{"LangChain for Python", "langchain_cases.py", python, false},
+		{"LangChain for Node", "langchain.mjs", node, false},
+		{"Vercel AI SDK", "vercel.mjs", node, false},
 	} {
-		t.Run(sdk.name, func(t *testing.T) {
-			folder := filepath.Join(testenv.Root(t), "test", "sdk")
-			cmd := sdk.command(t, folder)
-			report(t, run(t, cmd, g))
+		t.Run(client.name, func(t *testing.T) {
+			lines := run(t, client.command(t, folder, client.program), g)
+			if !client.official {
+				report(t, lines, recorded)
+				return
+			}
+			report(t, lines, slices.Concat(common(), recorded))
 			vendor.waitUntilCancelled(t)
 		})
 	}
 	t.Run("README", func(t *testing.T) { testREADME(t, g) })
 }
 
-// python is the program of the Python SDK, in the environment that setup.sh made.
-func python(t *testing.T, folder string) *exec.Cmd {
+// python is a program in Python, in the environment that setup.sh made.
+func python(t *testing.T, folder, program string) *exec.Cmd {
 	interpreter := filepath.Join(testenv.Root(t), ".cache", "sdk-python", "bin", "python")
 	if _, err := os.Stat(interpreter); err != nil {
 		missing(t, "the Python SDK")
 	}
-	return exec.Command(interpreter, filepath.Join(folder, "python", "cases.py"))
+	return exec.Command(interpreter, filepath.Join(folder, "python", program))
 }
 
-// node is the program of the Node SDK.
-func node(t *testing.T, folder string) *exec.Cmd {
+// node is a program for Node.
+func node(t *testing.T, folder, program string) *exec.Cmd {
 	interpreter, err := exec.LookPath("node")
 	if err != nil {
 		missing(t, "Node")
 	}
-	if _, err := os.Stat(filepath.Join(folder, "node", "node_modules", "openai")); err != nil {
+	if _, err := os.Stat(filepath.Join(folder, "node", "node_modules", ".installed")); err != nil {
 		missing(t, "the Node SDK")
 	}
-	return exec.Command(interpreter, filepath.Join(folder, "node", "cases.mjs"))
+	return exec.Command(interpreter, filepath.Join(folder, "node", program))
 }
 
 // golang is the program of the Go SDK. It is a module of its own, so that ours does not depend on the SDK.
-func golang(t *testing.T, folder string) *exec.Cmd {
+func golang(t *testing.T, folder, _ string) *exec.Cmd {
 	module := filepath.Join(folder, "go")
 	if out, err := offline("go", "-C", module, "list", "-deps", "./...").CombinedOutput(); err != nil {
 		missing(t, "the Go SDK ("+firstLine(out)+")")
@@ -103,7 +119,7 @@ func firstLine(b []byte) string {
 	return line
 }
 
-// missing skips the cases of an SDK that is not installed. Continuous integration has all.
+// missing skips the cases of a client that is not installed. Continuous integration has all.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	const hint = ": run test/sdk/setup.sh"
@@ -113,22 +129,24 @@ func missing(t *testing.T, what string) {
 	t.Skip("needs " + what + hint)
 }
 
-// run runs the program of an SDK to its end and returns the lines that it printed.
+// run runs the program of a client to its end and returns the lines that it printed.
 func run(t *testing.T, cmd *exec.Cmd, g *gateway) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	bounded := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
 	ca := filepath.Join(g.dir, "ca.crt")
+	recordings, err := filepath.Abs("testdata")
+	require.NoError(t, err)
 	bounded.Env = append(cleanEnv(),
-		"GATEWAY_URL="+g.url, "GATEWAY_CA="+ca, "GATEWAY_KEY="+g.key,
+		"GATEWAY_URL="+g.url, "GATEWAY_CA="+ca, "GATEWAY_KEY="+g.key, "RECORDINGS="+recordings,
 		"NODE_EXTRA_CA_CERTS="+ca, // Node reads it when it starts; a program cannot say it later
 		"PYTHONDONTWRITEBYTECODE=1",
 	)
 	var stdout, stderr bytes.Buffer
 	bounded.Stdout, bounded.Stderr = &stdout, &stderr
 	bounded.WaitDelay = 10 * time.Second
-	err := bounded.Run()
+	err = bounded.Run()
 	if stderr.Len() > 0 {
 		t.Logf("it printed:\n%s", &stderr)
 	}
@@ -142,8 +160,8 @@ func run(t *testing.T, cmd *exec.Cmd, g *gateway) []string {
 	return strings.Split(strings.TrimRight(stdout.String(), "\n"), "\n")
 }
 
-// report makes a subtest of every line.
-func report(t *testing.T, lines []string) {
+// report makes a subtest of every line. Every case that is wanted must be among them.
+func report(t *testing.T, lines, wanted []string) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, line := range lines {
@@ -160,11 +178,8 @@ func report(t *testing.T, lines []string) {
 			}
 		})
 	}
-	for _, name := range common() {
-		if !seen[name] {
-			t.Errorf("the case %q is missing", name)
-		}
-	}
+	missing := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return seen[name] })
+	require.Empty(t, missing, "cases that did not run")
 }
 
 // result reads the line of a case, whose name holds no ": ". The name is empty where the line is none.

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the SDKs that the cases of this folder use, at the versions that are pinned here. It does nothing where they
-# are installed already. What cannot be installed is named, and its cases skip; where $CI is set that is a failure.
+# Installs the SDKs, and the clients that others build on them, which the cases of this folder use, at the versions that
+# are pinned here. It does nothing where they are installed already. What cannot be installed is named, and its cases skip;
+# where $CI is set that is a failure.
 set -u
 cd "$(dirname "$0")"
 cache=$(cd ../.. && pwd)/.cache

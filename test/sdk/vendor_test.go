@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -20,7 +21,8 @@ import (
 const credential = "credential-of-the-vendor"
 
 // A vendor is the server of a provider that speaks Anthropic's dialect. The model that is asked for decides what it
-// answers: what a real one once sent, a report of what it was asked, or a failure.
+// answers: what a real one once sent, a report of what it was asked, or a failure. Under /recorded/ it is the server of other
+// vendors, too, which give recorded answers.
 type vendor struct {
 	*httptest.Server
 	recordings map[string]string
@@ -37,21 +39,25 @@ func newVendor(t *testing.T) *vendor {
 			v.recordings[name+ending] = string(cases.Recording(t, name+ending))
 		}
 	}
-	v.Server = httptest.NewServer(http.HandlerFunc(v.serve))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", v.serve)
+	mux.HandleFunc("/recorded/", recorded(t))
+	v.Server = httptest.NewServer(mux)
 	t.Cleanup(v.Close)
 	return v
 }
 
-// document configures the vendor as the provider "claude".
+// document configures the vendor as the provider "claude", and those of recorded answers by their own names.
 func (v *vendor) document() string {
-	return fmt.Sprintf(`kind: Provider
-name: claude
-vendor: anthropic
-endpoint: %s/v1
-credential:
-  value: %s
-models: [claude-haiku-4-5, text, tools]
-`, v.URL, credential)
+	text := provider("claude", "anthropic", v.URL+"/v1") + "models: [claude-haiku-4-5, text, tools]\n"
+	for _, name := range slices.Sorted(maps.Keys(dialects)) {
+		text += "---\n" + provider(name, name, v.URL+"/recorded/"+name)
+	}
+	return text
+}
+
+func provider(name, vendor, endpoint string) string {
+	return fmt.Sprintf("kind: Provider\nname: %s\nvendor: %s\nendpoint: %s\ncredential:\n  value: %s\n", name, vendor, endpoint, credential)
 }
 
 // waitUntilCancelled waits until every endless stream since the last look was given up, of which there must be one: that

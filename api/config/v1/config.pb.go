@@ -762,6 +762,7 @@ type Retry struct {
 	// Attempts in all, the first included: 1 to 5. Default: one for each target, and at least 2.
 	MaxAttempts uint32 `protobuf:"varint,1,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// Statuses of a provider that are tried again. Default: 408, 500, 502, 503, 504, 529, and 429 where another target follows.
+	// A 4xx of the client's own making (400, 403, 404, 405, 409, 413, 415, 422) cannot be among them.
 	StatusCodes   []uint32 `protobuf:"varint,2,rep,packed,name=status_codes,json=statusCodes,proto3" json:"status_codes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

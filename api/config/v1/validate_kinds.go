@@ -213,11 +213,18 @@ func (v *validator) model(m *Model) {
 		if code < 400 || code > 599 {
 			v.fail(element("retry.status_codes", i), "must be between 400 and 599")
 		}
+		if slices.Contains(clientsMistakes, code) {
+			v.fail(element("retry.status_codes", i), "%d is of the client's own making, and such a 4xx never falls back: another provider would be asked the same", code)
+		}
 	}
 	v.timeouts(m.GetTimeouts())
 	v.text("owned_by", m.GetOwnedBy())
 	v.time("created_at", m.GetCreatedAt())
 }
+
+// clientsMistakes are the statuses by which a provider refuses what the client asked. 401 and 402 are about the gateway's own
+// account there.
+var clientsMistakes = []uint32{400, 403, 404, 405, 409, 413, 415, 422}
 
 func (v *validator) key(k *Key) {
 	v.id("name", k.GetName())

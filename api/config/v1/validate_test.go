@@ -156,6 +156,7 @@ func TestValidateModel(t *testing.T) {
 		"too late":           {&configv1.Model{Name: "a", Targets: []*configv1.Target{{Provider: "a", Model: "m", Priority: 128}}}, "targets[0].priority"},
 		"six attempts":       {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}, Retry: &configv1.Retry{MaxAttempts: 6}}, "retry.max_attempts"},
 		"retry of a success": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}, Retry: &configv1.Retry{StatusCodes: []uint32{503, 200}}}, "retry.status_codes[1]"},
+		"retry of a mistake": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}, Retry: &configv1.Retry{StatusCodes: []uint32{401, 402, 429, 400}}}, "retry.status_codes[3]"},
 		"timeouts":           {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}, Timeouts: &configv1.Timeouts{Idle: durationpb.New(0)}}, "timeouts.idle"},
 	} {
 		t.Run(name, func(t *testing.T) { requireFields(t, configv1.Validate(tc.model, knownVendor), tc.field) })

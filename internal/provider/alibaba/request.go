@@ -18,7 +18,10 @@ import (
 // rewrite makes a client's request the vendor's.
 func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) error {
 	if bytes.Contains(r.Body, []byte(`"input_audio"`)) {
-		rewriteAudio(c)
+		err := c.EachMessage(func(_ int, message jsontext.Value) ([]byte, error) { return rewriteAudio(message), nil })
+		if err != nil {
+			return err
+		}
 	}
 	return think(r, t, c)
 }
@@ -30,7 +33,7 @@ func think(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) er
 	always, never := kind == configv1.Thinking_ALWAYS, kind == configv1.Thinking_NEVER
 	on := effort != "none"
 	switch {
-	case effort == "" && kind == configv1.Thinking_ADAPTIVE && forcesTool(r): // refused while thinking, which nobody asked for
+	case effort == "" && kind == configv1.Thinking_ADAPTIVE && openaicompat.ForcesTool(r): // refused while thinking, which nobody asked for
 		on = false
 	case effort == "":
 		return nil
@@ -47,36 +50,27 @@ func think(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) er
 	return nil
 }
 
-// forcesTool reports whether the model must call a tool.
-func forcesTool(r *openai.ChatRequest) bool {
-	choice := gjson.ParseBytes(r.Get("tool_choice"))
-	return choice.Str == "required" || choice.Get("type").Str == "function"
-}
-
 // rewriteAudio gives audio as the vendor takes it: not base64 alone, but in a data URI.
-func rewriteAudio(c *openaicompat.Changes) {
-	messages, changed := schema.Elements(c.Get("messages")), false
-	for i, m := range messages {
-		ms := schema.Members(m)
-		for j := range ms {
-			if ms[j].Name != "content" {
-				continue
-			}
-			parts, found := schema.Elements(ms[j].Value), false
-			for k, part := range parts {
-				if text, ok := audioPart(part); ok {
-					parts[k], found = text, true
-				}
-			}
-			if found {
-				ms[j].Value = schema.AppendArray(nil, parts)
-				messages[i], changed = schema.AppendObject(nil, ms), true
+func rewriteAudio(message jsontext.Value) []byte {
+	ms, changed := schema.Members(message), false
+	for i := range ms {
+		if ms[i].Name != "content" {
+			continue
+		}
+		parts := schema.Elements(ms[i].Value)
+		for k, part := range parts {
+			if text, ok := audioPart(part); ok {
+				parts[k], changed = text, true
 			}
 		}
+		if changed {
+			ms[i].Value = schema.AppendArray(nil, parts)
+		}
 	}
-	if changed {
-		c.Set("messages", schema.AppendArray(nil, messages))
+	if !changed {
+		return nil
 	}
+	return schema.AppendObject(nil, ms)
 }
 
 func audioPart(part jsontext.Value) (jsontext.Value, bool) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/messages"
 )
 
@@ -28,7 +29,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"x-api-key", "authorization", "anthropic-version", "anthropic-beta"},
 		Sign:              sign,
 		DecodeError:       messages.DecodeError,
-		Chat:              codec{},
+		Chat:              legacy.Functions(codec{}),
 	}
 }
 

@@ -22,7 +22,7 @@ func Provider() provider.Provider {
 		CredentialEnv:     "AZURE_OPENAI_API_KEY",
 		CredentialHeaders: []string{"api-key", "authorization"},
 		Sign:              sign,
-		DecodeError:       openaicompat.DecodeError,
+		DecodeError:       d.DecodeError,
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),

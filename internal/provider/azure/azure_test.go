@@ -54,3 +54,5 @@ func TestKeysAndTokens(t *testing.T) {
 		require.Equal(t, want, r.Header)
 	}
 }
+
+func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }

@@ -36,7 +36,7 @@ func (a *answer) id(created int64, beginning []byte) string {
 	return "chatcmpl-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// A completion is a complete answer of the vendor, or an exception sent as one.
+// A completion is a complete answer of the vendor.
 type completion struct {
 	Output struct {
 		Message *struct {
@@ -48,9 +48,6 @@ type completion struct {
 	ServiceTier struct {
 		Type string `json:"type"`
 	} `json:"serviceTier"`
-
-	Type    string `json:"__type"`
-	Message string `json:"message"`
 }
 
 // A contentBlock is one block of an answer. Blocks of other kinds than these, such as the results of tools that the vendor
@@ -90,11 +87,10 @@ func (a *answer) Decode(body []byte, model string, created int64) ([]byte, opena
 	if err := json.Unmarshal(body, &c, lenient); err != nil {
 		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	switch {
-	case c.Output.Message != nil:
-	case c.Type != "" || c.Message != "":
-		return nil, openai.Usage{}, exception{className(c.Type), c.Message}.error(0, nil)
-	default:
+	if c.Output.Message == nil {
+		if x := readException(body); x != (exception{}) {
+			return nil, openai.Usage{}, x.error(0, nil)
+		}
 		return nil, openai.Usage{}, fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
 	}
 	g := gathered{answer: a}

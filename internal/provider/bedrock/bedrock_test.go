@@ -1,11 +1,11 @@
 package bedrock
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
@@ -157,7 +157,9 @@ func TestTheUsageCountsCachedTokensOnce(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"inputTokens":11,"outputTokens":264,"totalTokens":1303,"cacheReadInputTokens":0,"cacheWriteInputTokens":1028,"cacheWriteInputTokenCount":1028}`), &u))
 	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 264, TotalTokens: 1303, CacheWriteTokens: 1028}, u.openai())
 	require.Equal(t, openai.Usage{PromptTokens: 7, CompletionTokens: 3, TotalTokens: 10, CachedTokens: 4}, usage{InputTokens: 3, OutputTokens: 3, CacheReadInputTokenCount: 4}.openai())
-	require.Equal(t, openai.Usage{}, usage{InputTokens: -1, OutputTokens: -5}.openai())
+	u = usage{}
+	require.NoError(t, json.Unmarshal([]byte(`{"inputTokens":-1,"outputTokens":"3","totalTokens":null,"cacheReadInputTokens":4.0}`), &u))
+	require.Equal(t, openai.Usage{PromptTokens: 4, CompletionTokens: 3, TotalTokens: 7, CachedTokens: 4}, u.openai())
 }
 
 func TestTheIdOfAnAnswer(t *testing.T) {

@@ -100,16 +100,16 @@ func (e *encoder) file(f fileSource) (block, error) {
 	if strings.HasPrefix(f.data, "https://") || strings.HasPrefix(f.data, "http://") {
 		return block{}, badValue(f.param, "Files by URL are not supported by this model's provider. Send the content as a base64 data URI, or an s3:// location.")
 	}
-	mediaType, data, ok := dataURI(f.data)
+	mediaType, data, ok := turns.DataURI(f.data)
 	if !ok && (f.image || f.data == "" || strings.HasPrefix(f.data, "data:")) {
 		return block{}, openai.BadRequest(f.param, "invalid_value", "Invalid '%s': expected a base64 data URI or an s3:// location.", f.param)
 	}
 	if !ok {
-		data = f.data
+		data, ok = turns.Base64(f.data)
 	}
 	head := make([]byte, 512)
 	n, err := base64.StdEncoding.Decode(head, []byte(data[:min(680, len(data)/4*4)]))
-	if err != nil || len(data)%4 != 0 {
+	if err != nil || !ok {
 		return block{}, openai.BadRequest(f.param, "invalid_base64", "Invalid '%s': expected base64.", f.param)
 	}
 	return e.media(f, f.mediaType(mediaType, head[:n]), mediaSource{Bytes: data})
@@ -177,26 +177,4 @@ func (e *encoder) documentName(filename string) string {
 	}
 	e.documents[unique]++
 	return unique
-}
-
-// dataURI returns the media type and the base64 data of a data URI (RFC 2397).
-func dataURI(uri string) (mediaType, data string, ok bool) {
-	rest, ok := strings.CutPrefix(uri, "data:")
-	if !ok {
-		return "", "", false
-	}
-	head, data, ok := strings.Cut(rest, ",")
-	if !ok {
-		return "", "", false
-	}
-	mediaType, params, _ := strings.Cut(head, ";")
-	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
-	if params == "base64" || strings.HasSuffix(params, ";base64") {
-		return mediaType, data, data != ""
-	}
-	plain, err := url.PathUnescape(data)
-	if err != nil {
-		return "", "", false
-	}
-	return mediaType, base64.StdEncoding.EncodeToString([]byte(plain)), plain != ""
 }

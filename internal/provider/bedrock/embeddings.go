@@ -149,8 +149,8 @@ func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, ope
 	var v struct {
 		Embedding           jsontext.Value `json:"embedding"`
 		Embeddings          jsontext.Value `json:"embeddings"`
-		InputTextTokenCount int64          `json:"inputTextTokenCount"`
-		InputTokenCount     int64          `json:"inputTokenCount"`
+		InputTextTokenCount provider.Count `json:"inputTextTokenCount"`
+		InputTokenCount     provider.Count `json:"inputTokenCount"`
 	}
 	if err := json.Unmarshal(body, &v, lenient); err != nil {
 		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
@@ -164,10 +164,10 @@ func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, ope
 			return nil, openai.Usage{}, fmt.Errorf("%w: an embedding is no array", provider.ErrNotAnAnswer)
 		}
 	}
-	if len(vectors) != a.inputs {
+	if len(vectors) < a.inputs {
 		return nil, openai.Usage{}, fmt.Errorf("%w: %d embeddings of %d texts", provider.ErrNotAnAnswer, len(vectors), a.inputs)
 	}
-	tokens := openai.Count(max(v.InputTextTokenCount, v.InputTokenCount))
+	tokens := int64(max(v.InputTextTokenCount, v.InputTokenCount))
 	u := openai.Usage{PromptTokens: tokens, TotalTokens: tokens}
 	out, err := openai.AppendEmbeddings(nil, model, vectors, a.base64, u)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -19,6 +20,7 @@ type encoder struct {
 	family *family
 	drop   bool // leave out what cannot be honoured instead of refusing it
 	names  turns.Names
+	wish   reasoning.Wish // how much the model is to think
 	out    request
 
 	temperature, topP *float64 // as far as they are not taken out yet
@@ -43,12 +45,13 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 		temperature: chat.Temperature, topP: chat.TopP}
 	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
 	// whether a tool is forced, and sampling on thinking.
-	for _, step := range []func() error{e.parameters, e.conversation, e.tools, e.format, e.thinking, e.sampling, e.topK} {
+	for _, step := range []func() error{e.readWish, e.parameters, e.conversation, e.tools, e.format, e.thinking, e.sampling, e.topK} {
 		if err := step(); err != nil {
 			return provider.Request{}, nil, err
 		}
 	}
 	e.choose()
+	e.betas()
 	e.additional()
 	e.ignored()
 	body, err := e.out.json()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -48,19 +49,34 @@ type exception struct {
 
 // decodeError turns an answer with a status of 400 or more into OpenAI's error. Body may be anything.
 func decodeError(status int, header http.Header, body []byte) *openai.Error {
-	var answer struct {
-		Type     string `json:"__type"`
-		Message  string `json:"message"`
-		Message2 string `json:"Message"`
+	x := readException(body)
+	if class := className(header.Get("X-Amzn-Errortype")); class != "" {
+		x.class = class
 	}
-	if json.Unmarshal(body, &answer, lenient) != nil {
-		answer.Message, answer.Message2 = "", ""
-	}
-	x := exception{class: className(cmp.Or(header.Get("X-Amzn-Errortype"), answer.Type)), message: cmp.Or(answer.Message, answer.Message2)}
 	if _, known := statuses[x.class]; !known && status == http.StatusForbidden {
 		x.class = "AccessDeniedException"
 	}
 	return x.error(status, header)
+}
+
+// readException reads what a body says of an error. The message's name begins with either case, by who in front of the model
+// sends it.
+func readException(body []byte) exception {
+	if !gjson.ValidBytes(body) {
+		return exception{}
+	}
+	x := exception{class: className(stringOf(gjson.GetBytes(body, "__type")))}
+	for _, name := range []string{"message", "Message", "originalMessage", "error.message"} {
+		x.message = cmp.Or(x.message, stringOf(gjson.GetBytes(body, name)))
+	}
+	return x
+}
+
+func stringOf(r gjson.Result) string {
+	if r.Type == gjson.String {
+		return r.Str
+	}
+	return ""
 }
 
 // className returns the class of "ValidationException:http://internal..." and "com.amazon.coral.validate#ValidationException".

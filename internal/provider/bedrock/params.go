@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/messages"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -137,7 +138,10 @@ func (e *encoder) serviceTier() error {
 // knows: they are never refused, but the client is told.
 func (e *encoder) ignored() {
 	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) {
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.wish.Read {
+			return true
+		}
+		if e.family.effort == effortThinking && (name.Str == "output_config" || name.Str == "anthropic_beta") {
 			return true
 		}
 		param := name.Str
@@ -183,6 +187,21 @@ func (e *encoder) sampling() error {
 		e.inference().Temperature, e.inference().TopP = temperature, topP
 	}
 	return nil
+}
+
+// betas asks for the client's betas of Anthropic's.
+func (e *encoder) betas() {
+	member := e.body.Get("anthropic_beta")
+	if e.family.effort != effortThinking || !turns.Asked(member) {
+		return
+	}
+	names, all := messages.Betas(name, member)
+	if len(names) > 0 {
+		e.addField("anthropic_beta", "anthropic_beta", names)
+	}
+	if !all {
+		e.drops("anthropic_beta")
+	}
 }
 
 // topK writes top_k, which Converse leaves to the models.

@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -38,13 +36,17 @@ func sign(r *provider.Request, by provider.Signing) error {
 	if region == "" {
 		return errors.New("region is required to sign requests with an access key")
 	}
-	host := hostOf(by.Endpoint)
+	host := by.Endpoint.Authority()
+	path, query, _ := strings.Cut(r.Path, "?")
 	signed := &http.Request{
 		Method: by.Method,
 		Host:   host,
-		Header: http.Header{"Content-Type": r.Header["Content-Type"]},
+		Header: http.Header{},
 		// An opaque URL is signed as it stands, which is as it is sent.
-		URL: &url.URL{Scheme: "https", Opaque: "//" + host + by.Endpoint.Path + r.Path},
+		URL: &url.URL{Scheme: "https", Opaque: "//" + host + by.Endpoint.Path + path, RawQuery: query},
+	}
+	if t := r.Header.Get("Content-Type"); t != "" {
+		signed.Header.Set("Content-Type", t)
 	}
 	sum := sha256.Sum256(r.Body)
 	// A signer keeps the key that it derives of a secret, but by the id of the secret alone: one that was mistyped and then
@@ -56,24 +58,6 @@ func sign(r *provider.Request, by provider.Signing) error {
 		r.Header[header] = values
 	}
 	return nil
-}
-
-// hostOf returns the host as the provider gets it, without the scheme's own port.
-func hostOf(e provider.Endpoint) string {
-	standard := uint32(80)
-	switch {
-	case e.Pipe != "":
-		return "localhost"
-	case e.TLS:
-		standard = 443
-	}
-	if e.Port != standard {
-		return net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
-	}
-	if strings.Contains(e.Host, ":") {
-		return "[" + e.Host + "]"
-	}
-	return e.Host
 }
 
 // parseCredential reads an access key: what a credential_process prints (JSON), or "id:secret" with ":session token" where

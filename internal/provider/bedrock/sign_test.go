@@ -80,19 +80,6 @@ func TestACredentialThatCannotBeUsedIsAnErrorThatDoesNotShowIt(t *testing.T) {
 	require.ErrorContains(t, err, "region is required")
 }
 
-func TestTheHostIsSignedAsItIsSent(t *testing.T) {
-	for host, e := range map[string]provider.Endpoint{
-		"example.com":      {TLS: true, Host: "example.com", Port: 443},
-		"example.com:8443": {TLS: true, Host: "example.com", Port: 8443},
-		"example.com:443":  {Host: "example.com", Port: 443},
-		"[::1]":            {TLS: true, Host: "::1", Port: 443},
-		"[::1]:80":         {TLS: true, Host: "::1", Port: 80},
-		"localhost":        {Pipe: "/run/x"},
-	} {
-		require.Equal(t, host, hostOf(e))
-	}
-}
-
 func TestWhereTheVendorIs(t *testing.T) {
 	p := Provider()
 	e, err := p.Endpoint(&configv1.Provider{Vendor: name, Region: "eu-central-1"})

@@ -23,7 +23,6 @@ type event struct {
 	Delta      delta  `json:"delta"`
 	StopReason string `json:"stopReason"`
 	Usage      usage  `json:"usage"`
-	Message    string `json:"message"`
 }
 
 type delta struct {
@@ -137,9 +136,11 @@ func (s *stream) frame(f eventstream.Frame, w *openai.StreamWriter) error {
 	}
 	switch {
 	case string(typ) == "metadata":
-		s.counted = true
-		w.SetUsage(e.Usage.openai())
-		if s.stopped {
+		if u := e.Usage.openai(); !u.IsZero() { // another may tell how long it took alone
+			s.counted = true
+			w.SetUsage(u)
+		}
+		if s.stopped && s.counted {
 			s.done(w)
 		}
 	case s.stopped:
@@ -157,15 +158,15 @@ func (s *stream) frame(f eventstream.Frame, w *openai.StreamWriter) error {
 
 // exception returns what the vendor says went wrong in mid-stream.
 func (s *stream) exception(f eventstream.Frame) error {
-	s.event = event{}
-	if json.Unmarshal(f.Payload, &s.event, lenient) != nil {
-		s.event.Message = ""
-	}
+	x := readException(f.Payload)
 	class := []byte(className(string(f.Header(":exception-type"))))
 	if len(class) > 0 {
 		class[0] = bytes.ToUpper(class[:1])[0] // throttlingException is the ThrottlingException of an answer's header
 	}
-	return exception{string(class), s.event.Message}.error(0, nil)
+	if len(class) > 0 {
+		x.class = string(class)
+	}
+	return x.error(0, nil)
 }
 
 func (s *stream) startBlock(e *event, w *openai.StreamWriter) {

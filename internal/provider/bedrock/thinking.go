@@ -1,14 +1,17 @@
 package bedrock
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/messages"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -27,36 +30,44 @@ var nearest = map[string][]string{
 }
 
 // wantsReasoning reports whether the client asks for reasoning.
-func (e *encoder) wantsReasoning() bool {
-	return e.chat.ReasoningEffort != "" && e.chat.ReasoningEffort != "none" || turns.Asked(e.chat.Thinking)
+func (e *encoder) wantsReasoning() bool { return e.wish.Param != "" && !e.wish.Off() }
+
+// readWish finds out how much the client wants the model to think.
+func (e *encoder) readWish() error {
+	var err error
+	e.wish, err = reasoning.Of(e.body, e.chat)
+	return err
 }
 
-// thinking translates reasoning_effort, or takes Anthropic's own parameter as the client sent it.
+// thinking says how much the model is to think.
 func (e *encoder) thinking() error {
-	if turns.Asked(e.chat.Thinking) {
-		return e.ownThinking()
+	w := &e.wish
+	isClaude := e.family.effort == effortThinking
+	for _, param := range w.Ignored {
+		if param != "output_config" || !isClaude { // the rest of which passes
+			e.drops(param)
+		}
 	}
-	effort := e.chat.ReasoningEffort
+	if w.Hidden != "" && (!isClaude || !e.can.GetShowThinking()) {
+		e.drops(w.Hidden)
+	}
+	if isClaude {
+		return e.claude()
+	}
+	thinks, level := e.can.GetThinking(), e.level(w.Level())
+	always := thinks == configv1.Thinking_ALWAYS
 	switch {
-	case effort == "":
+	case w.Param == "", w.Off() && !always: // these think only when asked
 		return nil
-	case nearest[effort] == nil:
-		return badValue("reasoning_effort", "Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
-	case e.family.effort == effortThinking:
-		return e.claude(effort)
-	}
-	thinks := e.can.GetThinking()
-	level := e.level(effort)
-	switch {
-	case effort == "none" && thinks != configv1.Thinking_ALWAYS:
-		return nil // these think only when asked
-	case effort == "none":
-		e.drops("reasoning_effort") // the least there is
+	case w.Off():
+		e.drops(w.Param) // the least there is
 		if level == "" {
 			return nil
 		}
+	case always && w.Effort == "" && w.Budget == 0 && level == "":
+		return nil
 	case thinks == configv1.Thinking_NEVER, level == "":
-		return e.unsupported("reasoning_effort")
+		return e.unsupported(w.Param)
 	}
 	e.sayEffort(level)
 	return nil
@@ -64,7 +75,7 @@ func (e *encoder) thinking() error {
 
 // sayEffort writes a level in the form of the family, which has one.
 func (e *encoder) sayEffort(level string) {
-	const param = "reasoning_effort"
+	param := e.wish.Param
 	switch e.family.effort {
 	case effortFlat:
 		e.addField(param, "reasoning_effort", level)
@@ -123,96 +134,119 @@ type thinkingField struct {
 	Display      string `json:"display,omitzero"`
 }
 
-// claude translates an effort for the models that think in Anthropic's ways.
-func (e *encoder) claude(effort string) error {
-	const param = "reasoning_effort"
-	always := e.can.GetThinking() == configv1.Thinking_ALWAYS
-	switch e.can.GetThinking() {
-	case configv1.Thinking_BUDGET:
-		if budget := e.can.GetBudgets()[effort]; effort != "none" && budget > 0 {
-			e.budget(thinkingField{Type: "enabled", BudgetTokens: budget}, nil, param)
+// claude says how much the model thinks in Anthropic's ways. The client's own output_config passes, but for an effort where
+// the model takes none.
+func (e *encoder) claude() error {
+	w := &e.wish
+	config := schema.Members(e.body.Get("output_config"))
+	if thinks := e.can.GetThinking(); len(e.can.GetEfforts()) == 0 && (thinks == configv1.Thinking_BUDGET || thinks == configv1.Thinking_NEVER) {
+		given := len(config)
+		config = slices.DeleteFunc(config, func(m schema.Member) bool { return m.Name == "effort" })
+		if len(config) < given && w.Param != "output_config" && w.Effort == "" {
+			e.drops("output_config")
 		}
-		return nil
-	case configv1.Thinking_ADAPTIVE, configv1.Thinking_ALWAYS:
-	default:
-		if effort != "none" {
-			return e.unsupported(param)
-		}
+	} else if w.Param == "output_config" {
+		e.addField(w.Param, w.Param, e.body.Get("output_config"))
 		return nil
 	}
-	switch {
-	case effort == "none" && !always:
-		e.addField(param, "thinking", thinkingField{Type: "disabled"})
-		return nil
-	case e.force != "":
-		e.drops(param) // a model that thinks cannot be forced to call
-		return nil
-	case effort == "none":
-		e.drops(param) // the least there is
+	var err error
+	if w.Param != "" {
+		config, err = e.claudeThinks(config)
 	}
-	t := thinkingField{Type: "adaptive"}
-	if e.can.GetShowThinking() {
-		t.Display = "summarized"
+	if len(config) > 0 {
+		e.addField(w.Param, "output_config", schema.AppendObject(nil, config))
 	}
-	e.addField(param, "thinking", t)
-	if level := e.level(effort); level != "" {
-		e.addField(param, "output_config", struct {
-			Effort string `json:"effort"`
-		}{level})
-	}
-	return nil
+	return err
 }
 
-// ownThinking takes the client's thinking parameter as it is, but for what Claude would refuse. It means nothing to others.
-func (e *encoder) ownThinking() error {
-	if e.family.effort != effortThinking {
-		e.drops("thinking")
-		return nil
+// claudeThinks says what the client wants in the way in which the model thinks, and returns the members of output_config.
+func (e *encoder) claudeThinks(config []schema.Member) ([]schema.Member, error) {
+	w := &e.wish
+	typ := gjson.GetBytes(e.chat.Thinking, "type").Str
+	if w.Param != "thinking" {
+		typ = ""
 	}
-	var t thinkingField
-	if err := json.Unmarshal(e.chat.Thinking, &t); err != nil || t.Type == "" {
-		return openai.BadRequest("thinking", "invalid_value", "Invalid 'thinking': expected an object with 'type', and 'budget_tokens' where the type is 'enabled'.")
+	asBudget := w.Budget > 0 && !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens")
+	thinks := e.can.GetThinking()
+	switch {
+	case thinks == configv1.Thinking_BUDGET:
+		if budget := cmp.Or(w.Budget, e.can.GetBudgets()[w.Level()]); budget > 0 && !w.Off() {
+			e.budget(budget)
+		} else if typ != "" {
+			e.addField(w.Param, "thinking", e.chat.Thinking)
+		}
+		return config, nil
+	case thinks == configv1.Thinking_THINKING_UNSPECIFIED && typ != "":
+		e.addField(w.Param, "thinking", e.chat.Thinking)
+		return config, nil
+	case thinks != configv1.Thinking_ADAPTIVE && thinks != configv1.Thinking_ALWAYS:
+		if w.Off() {
+			return config, nil
+		}
+		return config, e.unsupported(w.Param)
+	case w.Off() && thinks == configv1.Thinking_ADAPTIVE:
+		e.addField(w.Param, "thinking", thinkingField{Type: "disabled"})
+		return config, nil
+	case asBudget && thinks == configv1.Thinking_ADAPTIVE:
+		e.budget(w.Budget)
+		return config, nil
+	case e.force != "":
+		e.drops(w.Param) // a model that thinks cannot be forced to call
+		return config, nil
+	case w.Off():
+		e.drops(w.Param) // the least there is
 	}
-	if e.chat.ReasoningEffort != "" {
-		e.drops("reasoning_effort")
+	return e.adaptive(config, typ == "adaptive"), nil
+}
+
+// adaptive lets the model decide how much to think, at an effort where the client wants one.
+func (e *encoder) adaptive(config []schema.Member, asSent bool) []schema.Member {
+	w := &e.wish
+	t := thinkingField{Type: "adaptive"}
+	if e.can.GetShowThinking() && w.Hidden == "" && !w.Off() {
+		t.Display = "summarized"
 	}
-	if t.Type == "enabled" {
-		e.budget(t, e.chat.Thinking, "thinking")
-		return nil
+	if asSent {
+		e.addField(w.Param, "thinking", e.chat.Thinking)
+	} else {
+		e.addField(w.Param, "thinking", t)
 	}
-	e.addField("thinking", "thinking", e.chat.Thinking)
-	return nil
+	level := e.level(w.Level())
+	if w.Effort == "" && w.Budget == 0 || level == "" {
+		return config
+	}
+	if schema.Find(config, "effort") != nil {
+		if w.Param != "thinking" { // with which the effort goes
+			e.drops(w.Param)
+		}
+		return config
+	}
+	return append(config, schema.Member{Name: "effort", Value: openai.AppendString(nil, level)})
 }
 
 // budget turns on thinking with a budget, which a forced tool and a conversation without the thinking that led to its last
-// calls rule out: the request then goes without. asSent is the client's own parameter; param is what asked for it.
-func (e *encoder) budget(t thinkingField, asSent jsontext.Value, param string) {
+// calls rule out: the request then goes without.
+func (e *encoder) budget(budget int64) {
+	param := e.wish.Param
 	if e.force != "" || e.lacksThinking() {
 		e.drops(param)
 		return
 	}
+	t := thinkingField{Type: "enabled", BudgetTokens: max(budget, minBudget)}
 	if limit := e.chat.OutputLimit(); limit > 0 {
-		if t.BudgetTokens >= limit || param == "reasoning_effort" {
-			// OpenAI's limit is for what the client sees and the reasoning; here the budget must fit in as well.
-			limit += t.BudgetTokens
-			if most := e.can.GetMaxOutputTokens(); most > 0 {
-				limit = max(e.chat.OutputLimit(), min(limit, most))
-			}
+		most := cmp.Or(e.can.GetMaxOutputTokens(), math.MaxInt64)
+		t.BudgetTokens, limit = messages.FitBudget(budget, limit, most, e.wish.Budget > 0)
+		if t.BudgetTokens < minBudget {
+			e.drops(param)
+			return
 		}
 		e.inference().MaxTokens = limit
-		if t.BudgetTokens >= limit {
-			t.BudgetTokens, asSent = limit-minBudget, nil
-		}
 	}
-	switch {
-	case t.BudgetTokens < minBudget:
-		e.drops(param)
-		e.inference().MaxTokens = e.chat.OutputLimit()
-	case asSent != nil:
-		e.addField(param, "thinking", asSent)
-	default:
-		e.addField(param, "thinking", t)
+	if param == "thinking" && t.BudgetTokens == e.wish.Budget {
+		e.addField(param, "thinking", e.chat.Thinking)
+		return
 	}
+	e.addField(param, "thinking", t)
 }
 
 // thinks reports whether the model thinks in Anthropic's ways, as far as the request says.

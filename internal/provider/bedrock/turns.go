@@ -28,6 +28,11 @@ func (e *encoder) conversation() error {
 	if err != nil {
 		return err
 	}
+	for _, member := range turns.Unsaid(e.chat) {
+		if member != turns.UnsaidCache {
+			e.drops(member)
+		}
+	}
 	if e.out.System, err = e.blocks(c.System); err != nil {
 		return err
 	}

@@ -1,26 +1,29 @@
 package bedrock
 
-import "github.com/modelgate/modelgate/api/openai"
+import (
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
 
 // usage is the vendor's count of tokens. InputTokens includes no cached ones, TotalTokens all. The cached ones have two names.
 type usage struct {
-	InputTokens               int64 `json:"inputTokens"`
-	OutputTokens              int64 `json:"outputTokens"`
-	TotalTokens               int64 `json:"totalTokens"`
-	CacheReadInputTokens      int64 `json:"cacheReadInputTokens"`
-	CacheReadInputTokenCount  int64 `json:"cacheReadInputTokenCount"`
-	CacheWriteInputTokens     int64 `json:"cacheWriteInputTokens"`
-	CacheWriteInputTokenCount int64 `json:"cacheWriteInputTokenCount"`
+	InputTokens               provider.Count `json:"inputTokens"`
+	OutputTokens              provider.Count `json:"outputTokens"`
+	TotalTokens               provider.Count `json:"totalTokens"`
+	CacheReadInputTokens      provider.Count `json:"cacheReadInputTokens"`
+	CacheReadInputTokenCount  provider.Count `json:"cacheReadInputTokenCount"`
+	CacheWriteInputTokens     provider.Count `json:"cacheWriteInputTokens"`
+	CacheWriteInputTokenCount provider.Count `json:"cacheWriteInputTokenCount"`
 }
 
 func (u usage) openai() openai.Usage {
-	read := openai.Count(max(u.CacheReadInputTokens, u.CacheReadInputTokenCount))
-	written := openai.Count(max(u.CacheWriteInputTokens, u.CacheWriteInputTokenCount))
-	prompt, completion := openai.Count(u.InputTokens)+read+written, openai.Count(u.OutputTokens)
+	read := int64(max(u.CacheReadInputTokens, u.CacheReadInputTokenCount))
+	written := int64(max(u.CacheWriteInputTokens, u.CacheWriteInputTokenCount))
+	prompt, completion := int64(u.InputTokens)+read+written, int64(u.OutputTokens)
 	return openai.Usage{
 		PromptTokens:     prompt,
 		CompletionTokens: completion,
-		TotalTokens:      max(openai.Count(u.TotalTokens), prompt+completion),
+		TotalTokens:      max(int64(u.TotalTokens), prompt+completion),
 		CachedTokens:     read,
 		CacheWriteTokens: written,
 	}

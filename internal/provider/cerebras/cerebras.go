@@ -14,12 +14,16 @@ func Provider() provider.Provider {
 	d := openaicompat.Dialect{
 		Vendor: "cerebras",
 		Unsupported: []string{
-			"n", "frequency_penalty", "presence_penalty", "logit_bias", "parallel_tool_calls", "service_tier", "modalities", "audio",
-			"prediction", "store", "metadata", "verbosity", "web_search_options", "functions", "function_call",
+			"n", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio", "verbosity", "web_search_options",
+			"functions", "function_call",
 		},
 		MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "reasoning"},
 		Reasoning:      "reasoning",
+		Hints:          openaicompat.AllHints,
 		SystemRole:     true,
+		Codes: map[string]string{
+			"token_quota_exceeded": "rate_limit_exceeded", "request_quota_exceeded": "rate_limit_exceeded", "queue_exceeded": "rate_limit_exceeded",
+		},
 	}
 	return provider.Provider{
 		Name:              "cerebras",
@@ -27,7 +31,7 @@ func Provider() provider.Provider {
 		CredentialEnv:     "CEREBRAS_API_KEY",
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
-		DecodeError:       openaicompat.DecodeError,
+		DecodeError:       d.DecodeError,
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 	}

@@ -10,10 +10,13 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // answer implements provider.Answer.
-type answer struct{}
+type answer struct {
+	names *turns.Names // the client's names of tools
+}
 
 // A chatResponse is a complete answer.
 type chatResponse struct {
@@ -22,22 +25,21 @@ type chatResponse struct {
 	FinishReason string          `json:"finish_reason"`
 	Usage        usage           `json:"usage"`
 	Logprobs     []logprobs      `json:"logprobs"`
-	Error        string          `json:"error"`
+	Error        jsontext.Value  `json:"error"`
 }
 
 type responseMessage struct {
-	Role      string         `json:"role"`
 	Content   []contentBlock `json:"content"`
 	ToolPlan  string         `json:"tool_plan"`
 	ToolCalls []toolCall     `json:"tool_calls"`
 	Citations []citation     `json:"citations"`
 }
 
-// A contentBlock is one block of an answer, or a piece of one.
+// A contentBlock is one block of an answer, or a piece of one. Of blocks that the vendor may add one day, the members may mean
+// anything.
 type contentBlock struct {
-	Type     string `json:"type"`
-	Text     string `json:"text"`
-	Thinking string `json:"thinking"`
+	Text     jsontext.Value `json:"text"`
+	Thinking jsontext.Value `json:"thinking"`
 }
 
 type toolCall struct {
@@ -63,7 +65,7 @@ func (c *toolCall) arguments() string {
 }
 
 // Decode implements provider.Answer.
-func (answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+func (a answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
 	// The message is an object in an answer, and a string in an error.
 	var head struct {
 		Message jsontext.Value `json:"message"`
@@ -71,34 +73,34 @@ func (answer) Decode(body []byte, model string, created int64) ([]byte, openai.U
 	if err := json.Unmarshal(body, &head, lenient); err != nil {
 		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	if head.Message.Kind() == '"' {
-		return nil, openai.Usage{}, inBand(body)
+	if head.Message.Kind() != '{' {
+		if readError(body).message != "" {
+			return nil, openai.Usage{}, inBand(body)
+		}
+		return nil, openai.Usage{}, fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
 	}
 	var r chatResponse
 	if err := json.Unmarshal(body, &r, lenient); err != nil {
 		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	if head.Message.Kind() != '{' {
-		return nil, openai.Usage{}, fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
-	}
-	if err := failure(r.FinishReason, r.Error); err != nil {
+	if err := failure(r.FinishReason, stringOf(r.Error)); err != nil {
 		return nil, openai.Usage{}, err
 	}
 	u := r.Usage.openai()
-	a := openai.ChatAnswer{ID: r.ID, Created: created, Model: model, Usage: u, Choices: []openai.ChatChoice{r.choice()}}
-	if a.ID == "" {
-		a.ID = newID()
+	out := openai.ChatAnswer{ID: r.ID, Created: created, Model: model, Usage: u, Choices: []openai.ChatChoice{r.choice(a.names)}}
+	if out.ID == "" {
+		out.ID = newID()
 	}
-	return a.AppendJSON(nil), u, nil
+	return out.AppendJSON(nil), u, nil
 }
 
-func (r *chatResponse) choice() openai.ChatChoice {
+func (r *chatResponse) choice(names *turns.Names) openai.ChatChoice {
 	var text, reasoning strings.Builder
 	var offsets []int // where each block of the content begins in the text
 	for _, b := range r.Message.Content {
 		offsets = append(offsets, utf8.RuneCountInString(text.String()))
-		reasoning.WriteString(b.Thinking)
-		text.WriteString(b.Text)
+		reasoning.WriteString(stringOf(b.Thinking))
+		text.WriteString(stringOf(b.Text))
 	}
 	reasoning.WriteString(r.Message.ToolPlan)
 	c := openai.ChatChoice{Text: text.String(), Reasoning: reasoning.String()}
@@ -107,7 +109,7 @@ func (r *chatResponse) choice() openai.ChatChoice {
 		if t.ID == "" {
 			t.ID = madeID(r.ID, i)
 		}
-		c.Calls = append(c.Calls, openai.AnswerCall{ID: t.ID, Name: t.Function.Name, Arguments: t.arguments()})
+		c.Calls = append(c.Calls, openai.AnswerCall{ID: t.ID, Name: names.Client(t.Function.Name), Arguments: t.arguments()})
 	}
 	var annotations []byte
 	for i := range r.Message.Citations {
@@ -124,7 +126,7 @@ func (r *chatResponse) choice() openai.ChatChoice {
 }
 
 // Stream implements provider.Answer.
-func (answer) Stream() provider.Stream { return &stream{} }
+func (a answer) Stream() provider.Stream { return &stream{names: a.names} }
 
 // finishReason returns OpenAI's finish reason for the vendor's.
 func finishReason(reason string, calls bool) string {

@@ -7,6 +7,7 @@ package cohere
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -22,7 +23,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       decodeError,
-		Chat:              chatCodec{},
+		Chat:              legacy.Functions(chatCodec{}),
 		Embedding:         embeddingCodec{},
 	}
 }

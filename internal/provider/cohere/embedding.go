@@ -68,19 +68,31 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 // embeddingAnswer implements provider.Answer.
 type embeddingAnswer struct{ base64 bool }
 
+// vectors are those of each type that was asked for.
+type vectors struct {
+	Float   []jsontext.Value `json:"float"`
+	Int8    []jsontext.Value `json:"int8"`
+	Uint8   []jsontext.Value `json:"uint8"`
+	Binary  []jsontext.Value `json:"binary"`
+	Ubinary []jsontext.Value `json:"ubinary"`
+}
+
+// UnmarshalJSONFrom reads the types by name, or a list of vectors alone, which are floats.
+func (v *vectors) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	if dec.PeekKind() == '[' {
+		return json.UnmarshalDecode(dec, &v.Float)
+	}
+	type byType vectors
+	return json.UnmarshalDecode(dec, (*byType)(v))
+}
+
 // Decode implements provider.Answer.
 func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
 	var r struct {
-		Embeddings struct {
-			Float   []jsontext.Value `json:"float"`
-			Int8    []jsontext.Value `json:"int8"`
-			Uint8   []jsontext.Value `json:"uint8"`
-			Binary  []jsontext.Value `json:"binary"`
-			Ubinary []jsontext.Value `json:"ubinary"`
-		} `json:"embeddings"`
-		Meta struct {
+		Embeddings vectors `json:"embeddings"`
+		Meta       struct {
 			BilledUnits struct {
-				InputTokens float64 `json:"input_tokens"`
+				InputTokens provider.Count `json:"input_tokens"`
 			} `json:"billed_units"`
 		} `json:"meta"`
 	}
@@ -90,11 +102,12 @@ func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, ope
 	if err := json.Unmarshal(body, &r, lenient); err != nil {
 		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	for _, vectors := range [][]jsontext.Value{r.Embeddings.Float, r.Embeddings.Int8, r.Embeddings.Uint8, r.Embeddings.Binary, r.Embeddings.Ubinary} {
+	e := &r.Embeddings
+	for _, vectors := range [][]jsontext.Value{e.Float, e.Int8, e.Uint8, e.Binary, e.Ubinary} {
 		if vectors == nil {
 			continue
 		}
-		n := count(r.Meta.BilledUnits.InputTokens)
+		n := int64(r.Meta.BilledUnits.InputTokens)
 		u := openai.Usage{PromptTokens: n, TotalTokens: n}
 		out, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), model, vectors, a.base64, u)
 		if err != nil {

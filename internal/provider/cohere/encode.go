@@ -21,7 +21,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	e := &encoder{body: &r.Object, chat: chat, target: t}
+	e := &encoder{request: r, body: &r.Object, chat: chat, target: t}
 	e.out.Model, e.out.Stream = t.Model, r.Stream
 	// The order matters: files may become documents, and tools and documents leave no room for a response format.
 	for _, step := range []func() error{e.parameters, e.sampling, e.messages, e.tools, e.format, e.thinking} {
@@ -32,7 +32,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	e.ignored(knownInChat)
 	req, err := request("/chat", &e.out)
 	req.Dropped = e.dropped
-	return req, answer{}, err
+	return req, answer{&e.names}, err
 }
 
 // request returns the request with a body, which can be marshalled but for a defect of this package.
@@ -46,9 +46,12 @@ func request(path string, body any) (provider.Request, error) {
 
 // An encoder builds one chat request.
 type encoder struct {
+	request *openai.ChatRequest
 	body    *openai.Object
 	chat    *openai.Chat
 	target  provider.Target
+	names   turns.Names
+	read    string   // a member that thinking has read, or empty
 	dropped []string // names of what was left out
 	out     chatRequest
 }
@@ -57,7 +60,7 @@ type encoder struct {
 const maxDropped = 32
 
 func (e *encoder) drop(param string) {
-	if len(e.dropped) < maxDropped {
+	if len(e.dropped) < maxDropped && !slices.Contains(e.dropped, param) {
 		e.dropped = append(e.dropped, param)
 	}
 }
@@ -74,7 +77,7 @@ func (e *encoder) unsupported(param string) error {
 // ignored notes the members that change nothing of the answer's meaning or that nobody here knows.
 func (e *encoder) ignored(known []string) {
 	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) {
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.read {
 			return true
 		}
 		param := name.Str

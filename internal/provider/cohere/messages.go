@@ -3,107 +3,129 @@ package cohere
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
-	"net/url"
-	"strings"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// messages translates the conversation, message by message: the vendor has OpenAI's roles, in any order.
+// Texts that stand where the vendor wants some and the client has none.
+const filler = "."
+
+// messages translates the conversation. The vendor has OpenAI's roles, but wants every call answered, and nothing else.
 func (e *encoder) messages() error {
 	gjson.ParseBytes(e.body.Get("documents")).ForEach(func(_, d gjson.Result) bool {
 		e.out.Documents = append(e.out.Documents, []byte(d.Raw))
 		return true
 	})
-	e.out.Messages = make([]message, 0, len(e.chat.Messages))
-	for i := range e.chat.Messages {
-		m := &e.chat.Messages[i]
-		if m.Name != "" && m.Role != "function" && m.Role != "tool" {
-			e.drop(fmt.Sprintf("messages[%d].name", i))
+	for _, member := range turns.Unsaid(e.chat) {
+		if member != turns.UnsaidDetail && member != turns.UnsaidReason {
+			e.drop(member)
 		}
-		parts, err := e.parts(m, i)
-		if err != nil {
+	}
+	c, err := turns.Build(e.chat.Messages, turns.Options{InlineSystem: true, ID: distinctID, Name: e.names.Use})
+	if err != nil {
+		return err
+	}
+	if len(c.System) > 0 {
+		c.Turns = slices.Insert(c.Turns, 0, turns.Turn{Role: turns.System, Parts: c.System})
+	}
+	if !slices.ContainsFunc(c.Turns, func(t turns.Turn) bool { return t.Role != turns.System }) {
+		c.Turns = append(c.Turns, turns.Turn{Role: turns.User})
+	}
+	e.out.Messages = make([]message, 0, len(c.Turns))
+	for i := range c.Turns {
+		t := &c.Turns[i]
+		if t.Role == turns.Assistant {
+			e.out.Messages = append(e.out.Messages, assistant(t))
+		} else if err := e.heard(t); err != nil {
 			return err
 		}
-		out := message{Role: m.Role, Content: parts}
-		switch m.Role {
-		case "developer":
-			out.Role = "system"
-		case "tool":
-			out.ToolCallID = m.ToolCallID
-		case "function":
-			out.Role, out.ToolCallID = "tool", legacyID(m.Name)
-		case "assistant":
-			if said := e.assistant(&out, m); !said {
-				continue // the vendor refuses a turn that is empty
-			}
-		}
-		e.out.Messages = append(e.out.Messages, out)
 	}
 	return nil
 }
 
-// assistant fills in what only the assistant's messages have. It reports whether there is anything in it.
-func (e *encoder) assistant(out *message, m *openai.Message) bool {
-	for _, c := range m.ToolCalls {
-		out.ToolCalls = append(out.ToolCalls, newCall(c.ID, c.Function))
+// distinctID tells calls apart for which the client used one id.
+func distinctID(id string, occurrence int) string {
+	if occurrence > 1 || id == "" {
+		return turns.ID(id, occurrence)
 	}
-	if m.FunctionCall != nil {
-		out.ToolCalls = append(out.ToolCalls, newCall(legacyID(m.FunctionCall.Name), *m.FunctionCall))
+	return id
+}
+
+// heard writes the results of calls, each a message, and what the user or the system says.
+func (e *encoder) heard(t *turns.Turn) error {
+	for i := range t.Results {
+		r := &t.Results[i]
+		parts, err := e.parts(r.Parts, false)
+		if err != nil {
+			return err
+		}
+		if r.NotExecuted {
+			parts = content{{Type: "text", Text: turns.NotExecuted}}
+		}
+		e.out.Messages = append(e.out.Messages, message{Role: "tool", ToolCallID: r.Call.ID, Content: parts})
+	}
+	if len(t.Parts) == 0 && len(t.Results) > 0 {
+		return nil
+	}
+	parts, err := e.parts(t.Parts, true)
+	if len(parts) == 0 {
+		parts = content{{Type: "text", Text: filler}}
+	}
+	e.out.Messages = append(e.out.Messages, message{Role: string(t.Role), Content: parts})
+	return err
+}
+
+// assistant returns the assistant's turn as one message.
+func assistant(t *turns.Turn) message {
+	out := message{Role: "assistant"}
+	var reasoning string
+	for i := range t.Said {
+		said := &t.Said[i]
+		reasoning += said.Message.ReasoningContent
+		for j := range said.Parts {
+			out.Content = append(out.Content, part{Type: "text", Text: said.Parts[j].Text})
+		}
+		for _, c := range said.Calls {
+			out.ToolCalls = append(out.ToolCalls, call{ID: c.ID, Type: "function", Function: callFunction{Name: c.Name, Arguments: string(c.Arguments)}})
+		}
 	}
 	switch {
-	case m.ReasoningContent == "":
+	case reasoning == "":
 	case len(out.ToolCalls) > 0:
-		out.ToolPlan = m.ReasoningContent
+		out.ToolPlan = reasoning
 	default:
-		out.Content = append(content{{Type: "thinking", Thinking: m.ReasoningContent}}, out.Content...)
+		out.Content = append(content{{Type: "thinking", Thinking: reasoning}}, out.Content...)
 	}
-	if len(out.Content) == 0 {
-		out.Content = nil
-	}
-	return len(out.Content) > 0 || len(out.ToolCalls) > 0
+	return out
 }
 
-func newCall(id string, f openai.FunctionCall) call {
-	if strings.TrimSpace(f.Arguments) == "" {
-		f.Arguments = "{}"
-	}
-	return call{ID: id, Type: "function", Function: callFunction{Name: f.Name, Arguments: f.Arguments}}
-}
-
-// legacyID is the id of a function_call, which has none of its own.
-func legacyID(name string) string { return "fn:" + name }
-
-// parts translates the content of a message. What comes back is not nil, though it may be empty.
-func (e *encoder) parts(m *openai.Message, n int) (content, error) {
-	parts := make(content, 0, len(m.Content)+1)
-	for i := range m.Content {
-		p := &m.Content[i]
+// parts translates parts, of which only the user's may be media. What comes back is not nil, though it may be empty.
+func (e *encoder) parts(from []turns.Part, media bool) (content, error) {
+	parts := make(content, 0, len(from))
+	for i := range from {
+		p := &from[i]
 		switch {
-		case p.Type == "text" || p.Type == "refusal":
-			if text := p.Text + p.Refusal; text != "" {
-				parts = append(parts, part{Type: "text", Text: text})
+		case p.Type == "text":
+			parts = append(parts, part{Type: "text", Text: p.Text})
+		case media && p.Type == "image_url" && p.ImageURL != nil:
+			address, ok := turns.Address(p.ImageURL.URL)
+			if !ok {
+				return nil, openai.BadRequest(p.Param+".image_url.url", "invalid_image_url", "Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
 			}
-			continue
-		case m.Role == "user" && p.Type == "image_url" && p.ImageURL != nil:
-			parts = append(parts, part{Type: "image_url", ImageURL: &imageURL{URL: p.ImageURL.URL, Detail: p.ImageURL.Detail}})
-			continue
-		case m.Role == "user" && p.Type == "file" && p.File != nil:
-			if err := e.file(p.File, fmt.Sprintf("messages[%d].content[%d].file", n, i)); err != nil {
+			parts = append(parts, part{Type: "image_url", ImageURL: &imageURL{URL: address, Detail: p.ImageURL.Detail}})
+		case media && p.Type == "file" && p.File != nil:
+			if err := e.file(p.File, p.Param+".file"); err != nil {
 				return nil, err
 			}
-			continue
+		default:
+			return nil, badValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s' in this message.", p.Type, name)
 		}
-		return nil, badValue(fmt.Sprintf("messages[%d].content[%d].type", n, i),
-			"Content of type '%s' is not supported by the provider '%s' in a message of the role '%s'.", p.Type, name, m.Role)
-	}
-	if m.Refusal != "" {
-		parts = append(parts, part{Type: "text", Text: m.Refusal})
 	}
 	return parts, nil
 }
@@ -125,26 +147,14 @@ func (e *encoder) file(f *openai.File, at string) error {
 	return nil
 }
 
-// fileText returns the text that is a file's content: base64, or a data URI (RFC 2397).
-func fileText(data string) (string, bool) {
-	rest, isURI := strings.CutPrefix(data, "data:")
-	head := ";base64"
-	if isURI {
-		var found bool
-		if head, data, found = strings.Cut(rest, ","); !found {
-			return "", false
-		}
+// fileText returns the text that is a file's content.
+func fileText(file string) (string, bool) {
+	_, data, ok := turns.DataURI(file)
+	if !ok {
+		data, ok = turns.Base64(file)
 	}
-	var text []byte
-	var err error
-	if strings.HasSuffix(head, ";base64") {
-		text, err = base64.StdEncoding.DecodeString(data)
-	} else {
-		var plain string
-		plain, err = url.PathUnescape(data)
-		text = []byte(plain)
-	}
-	ok := err == nil && utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 && len(bytes.TrimSpace(text)) > 0
+	text, err := base64.StdEncoding.DecodeString(data)
+	ok = ok && err == nil && utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 && len(bytes.TrimSpace(text)) > 0
 	return string(text), ok && !bytes.HasPrefix(text, []byte("%PDF-"))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -21,7 +22,6 @@ import (
 // An event is one event of a stream, all kinds in one. In content, tool_calls and citations stand arrays where a message
 // begins, which are empty, and objects otherwise.
 type event struct {
-	Type  string `json:"type"`
 	ID    string `json:"id"`
 	Index int    `json:"index"`
 	Delta struct {
@@ -35,9 +35,7 @@ type event struct {
 		Error        jsontext.Value `json:"error"`
 		Usage        usage          `json:"usage"`
 	} `json:"delta"`
-	Logprobs *logprobs      `json:"logprobs"`
-	Message  jsontext.Value `json:"message"` // of an error
-	Error    jsontext.Value `json:"error"`   // likewise
+	Logprobs *logprobs `json:"logprobs"`
 }
 
 // An openCall is a tool call that was started and not yet ended.
@@ -50,6 +48,7 @@ type openCall struct {
 
 // stream implements provider.Stream.
 type stream struct {
+	names   *turns.Names
 	events  sse.Decoder
 	event   event // the one that is being read, kept so that none is allocated
 	id      string
@@ -59,6 +58,8 @@ type stream struct {
 	calls   int
 	runes   int   // of the text so far
 	offsets []int // in runes, where each block of content begins
+
+	annotations []byte // of what was cited so far, an array that is not closed; nil where nothing was
 }
 
 // Decode implements provider.Stream.
@@ -96,23 +97,25 @@ func (s *stream) take(raw sse.Event, w *openai.StreamWriter) error {
 	if s.done || len(data) == 0 || string(data) == "[DONE]" { // the message's own end comes before [DONE]
 		return nil
 	}
+	typ := cmp.Or(gjson.GetBytes(data, "type").Str, raw.Name)
+	switch {
+	case typ == "error", typ == "" && readError(data).message != "":
+		return inBand(data)
+	case !known(typ) && gjson.ValidBytes(data):
+		return nil // debug, and what the vendor may add
+	}
 	s.event = event{}
 	e := &s.event
 	if err := json.Unmarshal(data, e, lenient); err != nil {
 		return fmt.Errorf("%w: an event of its stream: %w", provider.ErrNotAnAnswer, err)
 	}
-	typ := cmp.Or(e.Type, raw.Name)
 	switch {
-	case typ == "error", typ == "" && (e.Message.Kind() == '"' || turns.Asked(e.Error)):
-		return inBand(data)
 	case typ == "message-start":
 		if !s.begun {
 			s.begun, s.id = true, cmp.Or(e.ID, newID())
 			w.Begin(s.id) // and no more: an error that comes before any content still has a status of its own
 		}
 		return nil
-	case !known(typ):
-		return nil // debug, and what the vendor may add
 	case !s.begun:
 		return fmt.Errorf("%w: event %s before message-start", provider.ErrNotAnAnswer, typ)
 	}
@@ -121,7 +124,8 @@ func (s *stream) take(raw sse.Event, w *openai.StreamWriter) error {
 
 func known(typ string) bool {
 	switch typ {
-	case "content-start", "content-delta", "tool-plan-delta", "tool-call-start", "tool-call-delta", "tool-call-end", "citation-start", "message-end":
+	case "message-start", "content-start", "content-delta", "tool-plan-delta", "tool-call-start", "tool-call-delta", "tool-call-end",
+		"citation-start", "message-end":
 		return true
 	}
 	return false
@@ -155,9 +159,7 @@ func (s *stream) delta(typ string, e *event, w *openai.StreamWriter) error {
 		if err := unmarshalObject(m.Citations, &c); err != nil {
 			return err
 		}
-		if annotations := c.appendTo(nil, s.offsets); annotations != nil {
-			w.Raw(0, "annotations", append(annotations, ']'))
-		}
+		s.annotations = c.appendTo(s.annotations, s.offsets)
 	case "message-end":
 		return s.end(e, w)
 	}
@@ -185,15 +187,16 @@ func (s *stream) startBlock(index int) {
 }
 
 func (s *stream) content(b *contentBlock, l *logprobs, w *openai.StreamWriter) {
-	if b.Thinking != "" {
-		w.Reasoning(0, b.Thinking)
+	if thinking := stringOf(b.Thinking); thinking != "" {
+		w.Reasoning(0, thinking)
 	}
-	if b.Text == "" {
+	text := stringOf(b.Text)
+	if text == "" {
 		return
 	}
-	s.runes += utf8.RuneCountInString(b.Text)
+	s.runes += utf8.RuneCountInString(text)
 	if l == nil {
-		w.Text(0, b.Text)
+		w.Text(0, text)
 		return
 	}
 	w.Role(0)
@@ -201,7 +204,7 @@ func (s *stream) content(b *contentBlock, l *logprobs, w *openai.StreamWriter) {
 		dst = openai.AppendString(append(dst, `{"id":`...), s.id)
 		dst = fmt.Appendf(dst, `,"object":"chat.completion.chunk","created":%d,"model":`, w.Created())
 		dst = openai.AppendString(dst, w.Model())
-		dst = openai.AppendString(append(dst, `,"choices":[{"index":0,"delta":{"content":`...), b.Text)
+		dst = openai.AppendString(append(dst, `,"choices":[{"index":0,"delta":{"content":`...), text)
 		dst = appendLogprobs(append(dst, `},"logprobs":`...), *l)
 		dst = append(dst, `,"finish_reason":null}]`...)
 		if w.IncludeUsage() {
@@ -224,7 +227,7 @@ func (s *stream) call(typ string, index int, c *toolCall, w *openai.StreamWriter
 		if at >= 0 {
 			s.endCall(at, w)
 		}
-		w.ToolCall(0, s.calls, cmp.Or(c.ID, madeID(s.id, s.calls)), c.Function.Name)
+		w.ToolCall(0, s.calls, cmp.Or(c.ID, madeID(s.id, s.calls)), s.names.Client(c.Function.Name))
 		s.open = append(s.open, openCall{index: index, call: s.calls})
 		at = len(s.open) - 1
 		s.calls++
@@ -273,6 +276,10 @@ func (s *stream) end(e *event, w *openai.StreamWriter) error {
 	}
 	for len(s.open) > 0 {
 		s.endCall(0, w)
+	}
+	if s.annotations != nil {
+		// As a whole: openai-python's accumulator fails where a second delta adds to a list.
+		w.Raw(0, "annotations", append(s.annotations, ']'))
 	}
 	w.Finish(0, finishReason(e.Delta.FinishReason, s.calls > 0))
 	if !u.IsZero() {

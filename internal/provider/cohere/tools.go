@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -32,7 +32,7 @@ func (e *encoder) tools() error {
 		case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
 			return openai.BadRequest(param+".function.parameters", "invalid_type", "Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
 		}
-		out := tool{Type: "function", Function: function{Name: f.Name, Description: f.Description, Parameters: f.Parameters}}
+		out := tool{Type: "function", Function: function{Name: e.names.Sent(f.Name), Description: f.Description, Parameters: f.Parameters}}
 		if !turns.Asked(f.Parameters) {
 			out.Function.Parameters = jsontext.Value(`{"type":"object","properties":{}}`)
 		}
@@ -85,66 +85,71 @@ func (e *encoder) toolChoice() error {
 	if allowed == nil {
 		return nil
 	}
-	e.out.Tools = slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !slices.Contains(allowed, t.Function.Name) })
+	e.out.Tools = slices.DeleteFunc(e.out.Tools, func(t tool) bool {
+		return !slices.ContainsFunc(allowed, func(n string) bool { return e.names.Sent(n) == t.Function.Name })
+	})
 	if len(e.out.Tools) == 0 {
 		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
 	}
 	return nil
 }
 
-// format translates response_format, which the vendor does not take together with tools or documents.
+// format translates response_format, which the vendor does not take together with tools or documents: the model is told then.
 func (e *encoder) format() error {
 	f := e.chat.ResponseFormat
 	if f == nil || f.Type == "text" {
 		return nil
 	}
-	if len(e.out.Tools) > 0 || len(e.out.Documents) > 0 {
-		return e.unsupported("response_format")
-	}
-	e.out.ResponseFormat = &responseFormat{Type: "json_object"}
-	if f.JSONSchema != nil && turns.Asked(f.JSONSchema.Schema) {
-		e.out.ResponseFormat.JSONSchema = f.JSONSchema.Schema
+	hasSchema := f.JSONSchema != nil && turns.Asked(f.JSONSchema.Schema)
+	switch {
+	case len(e.out.Tools) == 0 && len(e.out.Documents) == 0:
+		e.out.ResponseFormat = &responseFormat{Type: "json_object"}
+		if hasSchema {
+			e.out.ResponseFormat.JSONSchema = f.JSONSchema.Schema
+		}
+	case hasSchema:
+		e.instruct("Respond only with JSON that matches this JSON Schema, and nothing else: " + string(f.JSONSchema.Schema))
+	default:
+		e.instruct("Respond only with a valid JSON object.")
 	}
 	return nil
 }
 
-// thinking translates the client's effort, or its setting in the vendor's or in Anthropic's words.
-func (e *encoder) thinking() error {
-	var own struct {
-		Type         string `json:"type"`
-		TokenBudget  int64  `json:"token_budget"`
-		BudgetTokens int64  `json:"budget_tokens"`
+// instruct adds an instruction after the client's own.
+func (e *encoder) instruct(text string) {
+	if e.out.Messages[0].Role != "system" {
+		e.out.Messages = slices.Insert(e.out.Messages, 0, message{Role: "system"})
 	}
-	effort := e.chat.ReasoningEffort
-	param := "reasoning_effort"
-	var out *thinking
+	first := &e.out.Messages[0]
+	first.Content = append(first.Content, part{Type: "text", Text: text})
+}
+
+// thinking says how much the model is to think. Without a number of tokens it thinks as much as it likes.
+func (e *encoder) thinking() error {
+	w, err := reasoning.Of(e.request, e.chat)
+	if err != nil {
+		return err
+	}
+	e.read = w.Read
+	for _, param := range w.Ignored {
+		e.drop(param)
+	}
+	if w.Hidden != "" {
+		e.drop(w.Hidden)
+	}
+	never := e.target.Can().GetThinking() == configv1.Thinking_NEVER
 	switch {
-	case turns.Asked(e.chat.Thinking):
-		param = "thinking"
-		if err := json.Unmarshal(e.chat.Thinking, &own); err != nil {
-			return openai.BadRequest(param, "invalid_type", "Invalid type for 'thinking': expected an object such as {\"type\":\"enabled\"}.")
-		}
-		out = &thinking{Type: own.Type, TokenBudget: max(own.TokenBudget, own.BudgetTokens)}
-		if own.Type == "adaptive" {
-			out.Type = "enabled"
-		}
-	case effort == "none":
-		out = &thinking{Type: "disabled"}
-	case effort != "":
-		out = &thinking{Type: "enabled"}
-		budget := e.target.Can().GetBudgets()[effort]
-		if limit := e.out.MaxTokens; limit == 0 || budget < limit { // thinking must leave room for an answer
-			out.TokenBudget = budget
-		}
-	default:
+	case w.Param == "", w.Off() && never:
+		return nil
+	case never:
+		return e.unsupported(w.Param)
+	case w.Off():
+		e.out.Thinking = &thinking{Type: "disabled"}
 		return nil
 	}
-	if e.target.Can().GetThinking() == configv1.Thinking_NEVER {
-		if out.Type == "disabled" {
-			return nil
-		}
-		return e.unsupported(param)
+	e.out.Thinking = &thinking{Type: "enabled", TokenBudget: w.Budget}
+	if budget := e.target.Can().GetBudgets()[w.Effort]; e.out.MaxTokens == 0 || budget < e.out.MaxTokens { // thinking must leave room for an answer
+		e.out.Thinking.TokenBudget = max(w.Budget, budget)
 	}
-	e.out.Thinking = out
 	return nil
 }

@@ -1,23 +1,30 @@
 package cohere
 
-import "github.com/modelgate/modelgate/api/openai"
+import (
+	"cmp"
 
-// usage is what the vendor counts, in floats. What is billed is another matter: text that the vendor adds to the prompt is
-// not.
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// usage is what the vendor counts. What is billed is another matter, for text that the vendor adds to the prompt is not; it
+// is taken where nothing else is there.
 type usage struct {
-	Tokens struct {
-		Input     float64 `json:"input_tokens"`
-		Output    float64 `json:"output_tokens"`
-		Reasoning float64 `json:"reasoning_tokens"`
-	} `json:"tokens"`
-	Cached float64 `json:"cached_tokens"`
+	Tokens tokens         `json:"tokens"`
+	Billed tokens         `json:"billed_units"`
+	Cached provider.Count `json:"cached_tokens"`
+}
+
+type tokens struct {
+	Input     provider.Count `json:"input_tokens"`
+	Output    provider.Count `json:"output_tokens"`
+	Reasoning provider.Count `json:"reasoning_tokens"`
 }
 
 func (u *usage) openai() openai.Usage {
+	t := cmp.Or(u.Tokens, u.Billed)
 	return openai.Usage{
-		PromptTokens: count(u.Tokens.Input), CompletionTokens: count(u.Tokens.Output), TotalTokens: count(u.Tokens.Input) + count(u.Tokens.Output),
-		CachedTokens: count(u.Cached), ReasoningTokens: count(u.Tokens.Reasoning),
+		PromptTokens: int64(t.Input), CompletionTokens: int64(t.Output), TotalTokens: int64(t.Input + t.Output),
+		CachedTokens: int64(u.Cached), ReasoningTokens: int64(t.Reasoning),
 	}
 }
-
-func count(n float64) int64 { return openai.Count(int64(min(max(n, 0), openai.MaxTokens))) }

@@ -1,25 +1,17 @@
 package deepseek
 
 import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 )
-
-// codec names what has no effect while the model thinks.
-type codec struct{ provider.ChatCodec }
-
-// Encode implements provider.ChatCodec.
-func (c codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	req, answer, err := c.ChatCodec.Encode(r, t)
-	if err == nil && think(r, t).on {
-		req.Dropped = append(req.Dropped, withoutEffect(r)...)
-	}
-	return req, answer, err
-}
 
 // thinking is whether the model is going to think, and the setting to send where the client's own is not the vendor's.
 type thinking struct {
@@ -39,30 +31,11 @@ func think(r *openai.ChatRequest, t provider.Target) thinking {
 	case "":
 	}
 	switch kind := t.Can().GetThinking(); {
-	case kind == configv1.Thinking_ADAPTIVE && forcesTool(r): // refused while thinking, which the client did not ask for
+	case kind == configv1.Thinking_ADAPTIVE && openaicompat.ForcesTool(r): // refused while thinking, which the client did not ask for
 		return thinking{set: "disabled"}
 	default:
 		return thinking{on: kind == configv1.Thinking_ADAPTIVE || kind == configv1.Thinking_ALWAYS}
 	}
-}
-
-// forcesTool reports whether the model must call a tool.
-func forcesTool(r *openai.ChatRequest) bool {
-	choice := gjson.ParseBytes(r.Get("tool_choice"))
-	return choice.Str == "required" || choice.Get("type").Str == "function"
-}
-
-// withoutEffect returns the parameters of the request that the vendor ignores while the model thinks.
-func withoutEffect(r *openai.ChatRequest) (names []string) {
-	for _, p := range []struct {
-		name    string
-		neutral float64
-	}{{"temperature", 1}, {"frequency_penalty", 0}, {"presence_penalty", 0}} {
-		if v := gjson.ParseBytes(r.Get(p.name)); v.Type == gjson.Number && v.Num != p.neutral {
-			names = append(names, p.name)
-		}
-	}
-	return names
 }
 
 // rewrite makes a client's request the vendor's.
@@ -75,14 +48,45 @@ func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) 
 		c.Remove("reasoning_effort")
 	}
 	if thinking.on {
-		for _, name := range withoutEffect(r) {
-			c.Remove(name)
+		dropWithoutEffect(c)
+	}
+	calls := gjson.GetBytes(c.Get("messages"), "#.tool_calls.0").Get("0").Exists()
+	return c.EachMessage(func(_ int, message jsontext.Value) ([]byte, error) {
+		return rewriteMessage(message, thinking.on, calls), nil
+	})
+}
+
+// dropWithoutEffect leaves out what the vendor ignores while the model thinks.
+func dropWithoutEffect(c *openaicompat.Changes) {
+	for _, p := range []struct {
+		name    string
+		neutral float64
+	}{{"temperature", 1}, {"frequency_penalty", 0}, {"presence_penalty", 0}} {
+		if v := gjson.ParseBytes(c.Get(p.name)); v.Type == gjson.Number && v.Num != p.neutral {
+			c.Drop(p.name)
 		}
 	}
-	rewriteMessages(c, thinking.on)
-	if format := gjson.ParseBytes(r.Get("response_format")); format.Get("type").Str == "json_schema" {
-		instruct(c, "Answer with nothing but a JSON object that conforms to this JSON Schema: "+format.Get("json_schema.schema").Raw)
-		c.Set("response_format", []byte(`{"type":"json_object"}`))
+}
+
+// rewriteMessage rewrites a message, or returns nil. With calls in the conversation the vendor refuses a thinking model's
+// messages that lack reasoning, and is content with empty one. Without calls it ignores the reasoning of earlier turns, and its
+// first reasoning model refused it.
+func rewriteMessage(message jsontext.Value, thinks, calls bool) []byte {
+	if gjson.GetBytes(message, "role").Str != "assistant" || calls && !thinks {
+		return nil
 	}
-	return nil
+	ms := schema.Members(message)
+	i := slices.IndexFunc(ms, func(m schema.Member) bool { return m.Name == "reasoning_content" })
+	none := schema.Member{Name: "reasoning_content", Value: jsontext.Value(`""`)}
+	switch {
+	case !calls && i >= 0:
+		ms = slices.Delete(ms, i, i+1)
+	case calls && i < 0:
+		ms = append(ms, none)
+	case calls && ms[i].Value.Kind() == 'n':
+		ms[i] = none
+	default:
+		return nil
+	}
+	return schema.AppendObject(nil, ms)
 }

@@ -14,9 +14,12 @@ import (
 func Provider() provider.Provider {
 	d := openaicompat.Dialect{
 		Vendor:      "fireworks",
-		Unsupported: []string{"modalities", "audio", "store", "verbosity", "web_search_options"},
-		Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
-		SystemRole:  true,
+		Unsupported: []string{"modalities", "audio", "verbosity", "web_search_options"},
+		// What follows fails the request otherwise: "Extra inputs are not permitted".
+		Hints:          []string{"prompt_cache_retention", "prompt_cache_options", "cache_control", "safety_identifier", "store"},
+		MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"},
+		Rename:         map[string]string{"max_completion_tokens": "max_tokens"},
+		SystemRole:     true,
 	}
 	return provider.Provider{
 		Name:              "fireworks",
@@ -24,7 +27,7 @@ func Provider() provider.Provider {
 		CredentialEnv:     "FIREWORKS_API_KEY",
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
-		DecodeError:       openaicompat.DecodeError,
+		DecodeError:       d.DecodeError,
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),

@@ -158,6 +158,13 @@ func (s *stream) Close(w *openai.StreamWriter) error {
 	}
 	for i := range s.choices {
 		ch := &s.choices[i]
+		// Lists are given whole: openai-python's accumulator fails where a second delta adds to one.
+		if images := array(ch.images); images != nil {
+			w.Raw(i, "images", images)
+		}
+		if annotations := array(ch.annotations); annotations != nil {
+			w.Raw(i, "annotations", annotations)
+		}
 		if ch.refusal != "" {
 			w.Refusal(i, ch.refusal)
 		}

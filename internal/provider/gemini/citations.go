@@ -54,28 +54,21 @@ func (c *collector) cite(index int, from *candidate) {
 		return
 	}
 	ch := &c.choices[index]
-	dst := appendGrounding(nil, ch.text, from.GroundingMetadata)
+	ch.ground(from.GroundingMetadata)
 	var m citationMetadata
 	if json.Unmarshal(from.CitationMetadata, &m, lenient) == nil {
 		for _, list := range [][]citation{m.Sources, m.Citations} {
 			for i := range list {
-				dst = appendCitation(dst, ch.text, list[i].segment, list[i].source)
+				ch.annotate(list[i].segment, list[i].source)
 			}
 		}
 	}
-	switch {
-	case len(dst) == 0:
-	case c.w != nil:
-		c.w.Raw(index, "annotations", array(dst))
-	default:
-		ch.annotations = append(appendElement(ch.annotations), dst...)
-	}
 }
 
-func appendGrounding(dst, text []byte, metadata jsontext.Value) []byte {
+func (ch *choice) ground(metadata jsontext.Value) {
 	var m groundingMetadata
 	if json.Unmarshal(metadata, &m, lenient) != nil {
-		return dst
+		return
 	}
 	sources := make([]source, len(m.Chunks))
 	for i, chunk := range m.Chunks {
@@ -85,31 +78,32 @@ func appendGrounding(dst, text []byte, metadata jsontext.Value) []byte {
 			}
 		}
 		if len(m.Supports) == 0 {
-			dst = appendCitation(dst, text, segment{End: int64(len(text))}, sources[i])
+			ch.annotate(segment{End: int64(len(ch.text))}, sources[i])
 		}
 	}
 	for _, support := range m.Supports {
 		for _, n := range support.Chunks {
 			if n >= 0 && n < int64(len(sources)) {
-				dst = appendCitation(dst, text, support.Segment, sources[n])
+				ch.annotate(support.Segment, sources[n])
 			}
 		}
 	}
-	return dst
 }
 
-// appendCitation appends the annotation for a source that has an address.
-func appendCitation(dst, text []byte, s segment, from source) []byte {
+// annotate adds the annotation for a source that has an address. Pieces of a stream may repeat what those before them said.
+func (ch *choice) annotate(s segment, from source) {
 	if from.URI == "" {
-		return dst
+		return
 	}
-	start, end := s.characters(text)
-	dst = append(appendElement(dst), `{"type":"url_citation","url_citation":{"start_index":`...)
+	start, end := s.characters(ch.text)
+	dst := append([]byte(nil), `{"type":"url_citation","url_citation":{"start_index":`...)
 	dst = strconv.AppendInt(dst, start, 10)
 	dst = strconv.AppendInt(append(dst, `,"end_index":`...), end, 10)
 	dst = openai.AppendString(append(dst, `,"title":`...), from.Title)
-	dst = openai.AppendString(append(dst, `,"url":`...), from.URI)
-	return append(dst, "}}"...)
+	dst = append(openai.AppendString(append(dst, `,"url":`...), from.URI), "}}"...)
+	if !bytes.Contains(ch.annotations, dst) {
+		ch.annotations = append(appendElement(ch.annotations), dst...)
+	}
 }
 
 // characters returns where the segment begins and ends in characters, as OpenAI counts. The vendor counts bytes of one of

@@ -43,9 +43,10 @@ type choice struct {
 	finish  enum
 	message string // the vendor's explanation of finish
 
-	// What follows is collected only without a writer; the first three are elements of JSON arrays.
-	annotations, logprobs, images []byte
+	annotations, images []byte // elements of JSON arrays
 
+	// What follows is collected only without a writer.
+	logprobs  []byte // elements of a JSON array
 	calls     []openai.AnswerCall
 	reasoning []byte
 	audio     []byte
@@ -65,8 +66,8 @@ func (c *collector) take(data []byte) error {
 	if len(r.Error) > 0 && r.Error.Kind() != 'n' {
 		return readError(gjson.ParseBytes(r.Error)).decode(0, nil)
 	}
-	if r.Candidates == nil && r.PromptFeedback.BlockReason == "" && r.Usage == nil && r.ModelVersion == "" {
-		return fmt.Errorf("%w: it has no candidates", provider.ErrNotAnAnswer)
+	if r.Candidates == nil && r.PromptFeedback.BlockReason == "" && r.Usage == nil {
+		return nil // such as a piece of a stream with the ratings of the prompt alone
 	}
 	c.begin(r.ResponseID, data)
 	if r.PromptFeedback.BlockReason != "" {
@@ -157,6 +158,8 @@ func (c *collector) part(index int, p *answerPart) {
 		}
 	case p.InlineData != nil:
 		c.media(index, p.InlineData)
+	case p.FileData != nil && p.FileData.URI != "":
+		c.image(index, p.FileData.URI)
 	}
 }
 

@@ -13,16 +13,11 @@ import (
 
 // part translates one part of the user's, or of a tool's result.
 func (e *encoder) part(p *turns.Part) (part, error) {
-	e.cacheMark(p.CacheControl)
 	switch {
 	case p.Type == "text":
 		return part{Text: p.Text}, nil
 	case p.Type == "image_url" && p.ImageURL != nil:
-		if p.ImageURL.Detail == "low" {
-			e.lowRes = true
-		} else {
-			e.anyRes = true
-		}
+		e.details = append(e.details, p.ImageURL.Detail)
 		return e.image(p.ImageURL.URL, p.Param+".image_url.url")
 	case p.Type == "input_audio" && p.InputAudio != nil:
 		mimeType := "audio/" + p.InputAudio.Format
@@ -37,7 +32,7 @@ func (e *encoder) part(p *turns.Part) (part, error) {
 }
 
 func (e *encoder) image(uri, param string) (part, error) {
-	if mimeType, data, ok := dataURI(uri); ok {
+	if mimeType, data, ok := turns.DataURI(uri); ok {
 		return part{InlineData: &inlineData{MIMEType: sniff(mimeType, data), Data: data}}, nil
 	}
 	if !e.isAddress(uri) {
@@ -69,9 +64,11 @@ func (e *encoder) file(f *openai.File, param string) (part, error) {
 		}
 		return part{FileData: &fileData{MIMEType: mimeType, FileURI: uri}}, nil
 	}
-	mimeType, data, ok := dataURI(f.FileData)
+	mimeType, data, ok := turns.DataURI(f.FileData)
 	if !ok {
-		mimeType, data = "", f.FileData
+		if data, ok = turns.Base64(f.FileData); !ok {
+			return part{}, openai.BadRequest(param+".file_data", "invalid_base64", "Invalid '%s.file_data': expected a base64 string or data URI.", param)
+		}
 	}
 	if data == "" {
 		return part{}, openai.BadRequest(param+".file_data", "missing_required_parameter", "Missing required parameter: '%s.file_data'.", param)
@@ -109,28 +106,6 @@ func typeByName(name string) string {
 		name = u.Path
 	}
 	return types[strings.ToLower(path.Ext(name))]
-}
-
-// dataURI returns the media type and the base64 data of a data URI (RFC 2397).
-func dataURI(uri string) (mimeType, data string, ok bool) {
-	rest, ok := strings.CutPrefix(uri, "data:")
-	if !ok {
-		return "", "", false
-	}
-	head, data, ok := strings.Cut(rest, ",")
-	if !ok {
-		return "", "", false
-	}
-	mimeType, params, _ := strings.Cut(head, ";")
-	mimeType = strings.ToLower(strings.TrimSpace(mimeType))
-	if params == "base64" || strings.HasSuffix(params, ";base64") {
-		return mimeType, data, data != ""
-	}
-	plain, err := url.PathUnescape(data)
-	if err != nil {
-		return "", "", false
-	}
-	return mimeType, base64.StdEncoding.EncodeToString([]byte(plain)), plain != ""
 }
 
 // sniff returns the media type that the first bytes of base64 data say, or else the declared one. Text is found where

@@ -3,7 +3,6 @@ package gemini
 import (
 	"bytes"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -38,14 +37,13 @@ func (e *encoder) conversation() error {
 	if err != nil {
 		return err
 	}
-	for i := range e.chat.Messages {
-		if m := &e.chat.Messages[i]; m.Name != "" && m.Role != "function" && m.Role != "tool" {
-			e.dropped("messages[" + strconv.Itoa(i) + "].name")
+	for _, member := range turns.Unsaid(e.chat) {
+		if member != turns.UnsaidDetail {
+			e.dropped(member) // the vendor caches by itself
 		}
 	}
 	for _, p := range c.System {
 		e.instruct(p.Text)
-		e.cacheMark(p.CacheControl)
 	}
 	if len(c.Turns) == 0 || c.Turns[0].Role != turns.User {
 		c.Turns = slices.Insert(c.Turns, 0, turns.Turn{Role: turns.User})
@@ -63,10 +61,24 @@ func (e *encoder) conversation() error {
 		}
 		e.out.Contents = append(e.out.Contents, content{Role: roleUser, Parts: parts})
 	}
-	if e.lowRes && !e.anyRes && e.ownValue("mediaResolution") == nil {
-		e.setString("mediaResolution", "MEDIA_RESOLUTION_LOW")
-	}
+	e.resolution()
 	return nil
+}
+
+// resolutions are the vendor's names for the details in which images can be seen.
+var resolutions = map[string]string{"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
+
+// resolution says in which detail the images are to be seen, which the vendor has for all of them together.
+func (e *encoder) resolution() {
+	if len(e.details) == 0 || e.ownValue("mediaResolution") != nil {
+		return
+	}
+	differs := func(d string) bool { return d != e.details[0] }
+	if name := resolutions[e.details[0]]; name != "" && !slices.ContainsFunc(e.details, differs) {
+		e.setString("mediaResolution", name)
+	} else if slices.ContainsFunc(e.details, func(d string) bool { return resolutions[d] != "" }) {
+		e.dropped(turns.UnsaidDetail)
+	}
 }
 
 // sentID returns the id that is sent for the client's: none where it is not the vendor's, which finds results by their order
@@ -78,13 +90,6 @@ func sentID(id string, occurrence int) string {
 	return id
 }
 
-// cacheMark notes that a mark for the prompt cache was left out: the vendor caches by itself.
-func (e *encoder) cacheMark(mark jsontext.Value) {
-	if turns.Asked(mark) {
-		e.dropped("cache_control")
-	}
-}
-
 // said returns the parts of a model's turn.
 func (e *encoder) said(t *turns.Turn) []part {
 	var parts []part
@@ -92,7 +97,6 @@ func (e *encoder) said(t *turns.Turn) []part {
 	for i := range t.Said {
 		for _, p := range t.Said[i].Parts {
 			parts = append(parts, part{Text: p.Text})
-			e.cacheMark(p.CacheControl)
 		}
 		for _, call := range t.Said[i].Calls {
 			signed := signature(call.Source)
@@ -132,7 +136,6 @@ func (e *encoder) heard(t *turns.Turn) ([]part, error) {
 
 // result returns the result of a call, and what of it must stand apart: images, for models that take none within.
 func (e *encoder) result(r *turns.Result) (part, []part, error) {
-	e.cacheMark(r.CacheControl)
 	out := &functionResult{ID: r.Call.ID, Name: r.Call.Name}
 	if r.NotExecuted {
 		out.Response = jsontext.Value(`{"error":"` + turns.NotExecuted + `"}`)

@@ -107,7 +107,11 @@ func (a Embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.U
 	}
 	var vectors []jsontext.Value
 	usage := openai.Usage{PromptTokens: openai.Count(root.Get("usageMetadata.promptTokenCount").Int())}
-	for _, e := range root.Get(a.Vectors).Array() {
+	list := root.Get(a.Vectors)
+	if !list.Exists() {
+		list = root.Get("embedding") // what there is for one text
+	}
+	for _, e := range list.Array() {
 		v := e.Get(a.Values)
 		if !v.IsArray() {
 			return nil, openai.Usage{}, fmt.Errorf("%w: it lacks a vector", provider.ErrNotAnAnswer)

@@ -9,6 +9,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -31,12 +32,12 @@ type encoder struct {
 	drop    bool // leave out what cannot be honoured instead of refusing it
 	can     *configv1.Capabilities
 	names   turns.Names
+	wish    reasoning.Wish // how much the model is to think
 	out     Request
 	config  []schema.Member // generationConfig
 	unknown []schema.Member // what the client sent that nobody knows
 	own     []schema.Member // what the client sent of the vendor's own
-	lowRes  bool            // some image is to be seen in low resolution
-	anyRes  bool            // some image is not
+	details []string        // in which images are to be seen
 	answer  Answer
 }
 
@@ -106,7 +107,7 @@ var known = []string{
 // nor the vendor's: they are never refused, but the client is told.
 func (e *encoder) ignored() {
 	for _, m := range e.unknown {
-		if m.Name != "metadata" || !e.label(m.Value) {
+		if m.Name != e.wish.Read && (m.Name != "metadata" || !e.label(m.Value)) {
 			e.dropped(m.Name)
 		}
 	}

@@ -49,7 +49,10 @@ func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 	if root.IsArray() {
 		root = root.Get("0")
 	}
-	return readError(root.Get("error")).decode(status, header)
+	if e := root.Get("error"); e.Exists() {
+		root = e
+	}
+	return readError(root).decode(status, header)
 }
 
 func readError(e gjson.Result) vendorError {
@@ -61,8 +64,11 @@ func readError(e gjson.Result) vendorError {
 		if reason := text(d.Get("reason")); reason != "" {
 			v.reason = reason
 		}
-		if delay, err := time.ParseDuration(text(d.Get("retryDelay"))); err == nil {
-			v.delay = delay
+		delay := d.Get("retryDelay")
+		if parsed, err := time.ParseDuration(text(delay)); err == nil {
+			v.delay = parsed
+		} else if delay.IsObject() {
+			v.delay = time.Duration(delay.Get("seconds").Int())*time.Second + time.Duration(delay.Get("nanos").Int())
 		}
 		d.Get("violations").ForEach(func(_, violation gjson.Result) bool {
 			v.quota += text(violation.Get("quotaMetric")) + text(violation.Get("quotaId"))
@@ -104,7 +110,7 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 		e.RetryAfter = max(0, v.delay)
 	}
 	switch {
-	case status == http.StatusBadRequest && strings.Contains(lower, "token count") && strings.Contains(lower, "exceeds the maximum number of tokens"):
+	case status == http.StatusBadRequest && isContextLength(lower):
 		e.Param, e.Code = "messages", "context_length_exceeded"
 	case status == http.StatusForbidden:
 		e.Code = "permission_denied"
@@ -112,6 +118,12 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 		e.Type = openai.TypeTokens
 	}
 	return e
+}
+
+// isContextLength reports whether the prompt was too long. AI Studio and Vertex AI say so in different words.
+func isContextLength(lower string) bool {
+	return strings.Contains(lower, "input context is too long") || strings.Contains(lower, "token count") &&
+		(strings.Contains(lower, "exceeds the maximum") || strings.Contains(lower, "only supports up to"))
 }
 
 // aboutCredential reports whether an error is about what the gateway signed the request with.

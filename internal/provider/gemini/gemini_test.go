@@ -122,7 +122,7 @@ func TestPitfall52Schemas(t *testing.T) {
 		"all of one":                    {`{"allOf":[{"$ref":"#/$defs/a"}],"description":"d","$defs":{"a":{"type":"string"}}}`, `{"type":"string","description":"d"}`},
 		"all of two":                    {`{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"string"}},"required":["b"]}]}`, `{"properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]}`},
 		"what is not enforced is told":  {`{"type":"string","description":"d","minLength":1,"pattern":"a"}`, `{"type":"string","description":"d\n\n{\"minLength\":1,\"pattern\":\"a\"}"}`},
-		"what says nothing is left out": {`{"$schema":"x","$id":"y","title":"t","examples":[1],"default":1,"x-order":1}`, `{"title":"t"}`},
+		"what says nothing is left out": {`{"$schema":"x","$id":"y","title":"t","examples":[1],"x-order":1}`, `{"title":"t"}`},
 		"nullable":                      {`{"type":"string","nullable":true}`, `{"type":["string","null"]}`},
 		"anything goes":                 {`{"properties":{"a":true},"additionalProperties":true,"items":true}`, `{"properties":{"a":{}},"additionalProperties":true}`},
 		"a property that is named so":   {`{"properties":{"const":{"type":"string"},"$ref":{"type":"string"}}}`, `{"properties":{"const":{"type":"string"},"$ref":{"type":"string"}}}`},

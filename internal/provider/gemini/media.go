@@ -15,13 +15,7 @@ func (c *collector) media(index int, d *inlineData) {
 	ch := &c.choices[index]
 	ch.media = true
 	if !strings.HasPrefix(d.MIMEType, "audio/") {
-		image := openai.AppendString([]byte(`{"type":"image_url","image_url":{"url":`), "data:"+d.MIMEType+";base64,"+d.Data)
-		image = append(image, "}}"...)
-		if c.w != nil {
-			c.w.Raw(index, "images", array(image))
-		} else {
-			ch.images = append(appendElement(ch.images), image...)
-		}
+		c.image(index, "data:"+d.MIMEType+";base64,"+d.Data)
 		return
 	}
 	if c.w != nil {
@@ -34,6 +28,14 @@ func (c *collector) media(index int, d *inlineData) {
 	if data, err := base64.StdEncoding.DecodeString(d.Data); err == nil {
 		ch.audio = append(ch.audio, data...)
 	}
+}
+
+// image takes in an image by its address.
+func (c *collector) image(index int, url string) {
+	ch := &c.choices[index]
+	ch.media = true
+	image := openai.AppendString(append(appendElement(ch.images), `{"type":"image_url","image_url":{"url":`...), url)
+	ch.images = append(image, "}}"...)
 }
 
 // speech returns OpenAI's audio object for the choice. There is no transcript, and the vendor keeps nothing of it.

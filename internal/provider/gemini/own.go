@@ -49,12 +49,25 @@ func (e *encoder) collect(members []schema.Member, within string) {
 			e.unknown = append(e.unknown, schema.Member{Name: within + headerName(m.Name), Value: m.Value})
 		case camelCase(m.Name) == "generationConfig":
 			for _, inner := range schema.Members(m.Value) {
-				e.own = append(e.own, schema.Member{Name: camelCase(inner.Name), Value: inner.Value})
+				e.own = append(e.own, ownMember(inner))
 			}
 		default:
-			e.own = append(e.own, schema.Member{Name: camelCase(m.Name), Value: m.Value})
+			e.own = append(e.own, ownMember(m))
 		}
 	}
+}
+
+// ownMember returns a member as the vendor writes it.
+func ownMember(m schema.Member) schema.Member {
+	m.Name = camelCase(m.Name)
+	if m.Name == "thinkingConfig" && m.Value.Kind() == '{' {
+		inner := schema.Members(m.Value)
+		for i := range inner {
+			inner[i].Name = camelCase(inner[i].Name)
+		}
+		m.Value = schema.AppendObject(nil, inner)
+	}
+	return m
 }
 
 // headerName returns the name of a member as it can stand in a header.

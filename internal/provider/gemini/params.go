@@ -120,7 +120,11 @@ func (e *encoder) output() error {
 	default:
 		return e.unsupported("service_tier")
 	}
-	e.answer.oneCall = e.chat.ParallelToolCalls != nil && !*e.chat.ParallelToolCalls
+	if p := e.chat.ParallelToolCalls; p != nil && !*p {
+		if e.answer.oneCall = true; len(e.chat.Tools) > 0 {
+			e.dropped("parallel_tool_calls") // the model is not told
+		}
+	}
 	return nil
 }
 

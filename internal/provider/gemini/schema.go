@@ -106,8 +106,10 @@ func (c *cleaner) member(m schema.Member, depth int) (out schema.Member, keep, h
 			return schema.Member{Name: "enum", Value: value}, true, false
 		}
 		return m, false, true
-	case "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "allOf", "nullable", "examples", "example", "default",
-		"discriminator", "deprecated", "readOnly", "writeOnly", "xml", "externalDocs":
+	case "default": // which is worth knowing
+		return m, false, m.Value.Kind() != 'n'
+	case "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "allOf", "nullable", "examples", "example", "discriminator",
+		"deprecated", "readOnly", "writeOnly", "xml", "externalDocs":
 		return m, false, false
 	}
 	return m, false, !strings.HasPrefix(m.Name, "x-")
@@ -132,8 +134,8 @@ func (c *cleaner) all(array jsontext.Value, depth int) jsontext.Value {
 // reference puts what a reference refers to in its place; members beside it are added. One that goes in a circle becomes any
 // object.
 func (c *cleaner) reference(ref string, members []schema.Member, depth int) jsontext.Value {
-	target, ok := c.find(ref)
-	if !ok || slices.Contains(c.resolved, ref) || target.Kind() != '{' {
+	target := schema.Lookup(c.root, ref)
+	if slices.Contains(c.resolved, ref) || target.Kind() != '{' {
 		return jsontext.Value(anything)
 	}
 	c.resolved = append(c.resolved, ref)
@@ -147,32 +149,13 @@ func (c *cleaner) reference(ref string, members []schema.Member, depth int) json
 	return c.schema(target, depth-1)
 }
 
-// find returns what a reference within the schema, such as #/$defs/a, refers to.
-func (c *cleaner) find(ref string) (jsontext.Value, bool) {
-	path, ok := strings.CutPrefix(ref, "#")
-	if !ok {
-		return nil, false
-	}
-	at := c.root
-	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if step == "" {
-			continue
-		}
-		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		if at = schema.Find(schema.Members(at), step); at == nil {
-			return nil, false
-		}
-	}
-	return at, true
-}
-
 // merge returns the members of a schema with those of its allOf, its own uppermost.
 func (c *cleaner) merge(members []schema.Member, all []jsontext.Value) []schema.Member {
 	var merged []schema.Member
 	for _, v := range all {
 		of := schema.Members(v)
 		if ref := unquote(schema.Find(of, "$ref")); ref != "" && len(all) > 1 {
-			if target, ok := c.find(ref); ok && !slices.Contains(c.resolved, ref) {
+			if target := schema.Lookup(c.root, ref); target != nil && !slices.Contains(c.resolved, ref) {
 				of = overlay(schema.Members(target), slices.DeleteFunc(of, func(m schema.Member) bool { return m.Name == "$ref" }))
 			}
 		}

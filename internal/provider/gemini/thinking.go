@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -23,93 +24,88 @@ var levels = map[string][]string{
 	"xhigh": {"high"}, "max": {"high"},
 }
 
-// thinking translates how much the model is to think: the vendor's own parameter as the client sent it, or Anthropic's, or
-// OpenAI's.
+// thinking translates how much the model is to think. The vendor's own parameter passes as the client sent it.
 func (e *encoder) thinking() error {
-	effort := e.chat.ReasoningEffort
-	if own := turns.Asked(e.chat.Thinking); e.ownValue("thinkingConfig") != nil {
-		if effort != "" {
-			e.dropped("reasoning_effort")
-		}
-		if own {
-			e.dropped("thinking")
+	w, err := reasoning.Of(e.body, e.chat)
+	if err != nil {
+		return err
+	}
+	e.wish = w
+	thinks := e.can.GetThinking()
+	if e.ownValue("thinkingConfig") != nil && thinks != configv1.Thinking_NEVER {
+		for _, m := range []string{"thinking", "reasoning", "reasoning_effort", "output_config"} {
+			if turns.Asked(e.body.Get(m)) {
+				e.dropped(m)
+			}
 		}
 		return nil
-	} else if own {
-		if effort != "" {
-			e.dropped("reasoning_effort")
+	}
+	for _, param := range w.Ignored {
+		e.dropped(param)
+	}
+	switch {
+	case w.Param == "":
+	case thinks == configv1.Thinking_NEVER:
+		e.own = slices.DeleteFunc(e.own, func(m schema.Member) bool { return m.Name == "thinkingConfig" })
+		if !w.Off() {
+			return e.unsupported(w.Param)
 		}
-		return e.budgeted()
-	}
-	if effort == "" {
-		return nil
-	}
-	if _, ok := budgets[effort]; !ok {
-		return badValue("reasoning_effort", "Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
-	}
-	switch e.can.GetThinking() {
-	case configv1.Thinking_NEVER:
-		if effort != "none" {
-			return e.unsupported("reasoning_effort")
-		}
-	case configv1.Thinking_LEVEL:
-		e.level(effort)
+	case w.Budget > 0:
+		e.think(w.Budget)
+	case w.Effort == "":
+		e.think(anyBudget)
+	case thinks == configv1.Thinking_LEVEL:
+		e.level()
 	default:
-		budget, ok := e.can.GetBudgets()[effort]
+		budget, ok := e.can.GetBudgets()[w.Effort]
 		if !ok {
-			budget = budgets[effort]
+			budget = budgets[w.Effort]
 		}
-		if effort == "none" && budget > 0 { // the least there is
-			e.dropped("reasoning_effort")
+		if w.Off() && budget > 0 { // the least there is
+			e.dropped(w.Param)
 		}
-		e.think(budget, effort != "none")
+		e.think(budget)
 	}
 	return nil
 }
 
 // level sets the level that the model has for an effort. It cannot be kept from thinking.
-func (e *encoder) level(effort string) {
-	level := levels[effort][0]
+func (e *encoder) level() {
+	best := levels[e.wish.Effort]
+	level := best[0]
 	if has := e.can.GetEfforts(); len(has) > 0 {
-		if i := slices.IndexFunc(levels[effort], func(l string) bool { return slices.Contains(has, l) }); i >= 0 {
-			level = levels[effort][i]
+		if i := slices.IndexFunc(best, func(l string) bool { return slices.Contains(has, l) }); i >= 0 {
+			level = best[i]
 		}
 	}
-	if effort == "none" {
-		e.dropped("reasoning_effort")
+	if e.wish.Off() {
+		e.dropped(e.wish.Param)
 	}
-	v := openai.AppendString([]byte(`{"thinkingLevel":`), strings.ToUpper(level))
-	if effort != "none" {
-		v = append(v, `,"includeThoughts":true`...)
-	}
-	e.set("thinkingConfig", append(v, '}'))
+	e.setThinking("thinkingLevel", openai.AppendString(nil, strings.ToUpper(level)))
 }
 
-// budgeted translates Anthropic's parameter, with which clients set a budget.
-func (e *encoder) budgeted() error {
-	t := gjson.ParseBytes(e.chat.Thinking)
-	switch typ := t.Get("type").String(); {
-	case e.can.GetThinking() == configv1.Thinking_NEVER && typ != "disabled":
-		return e.unsupported("thinking")
-	case typ == "enabled" && t.Get("budget_tokens").Int() > 0:
-		e.think(t.Get("budget_tokens").Int(), true)
-	case typ == "enabled", typ == "adaptive":
-		e.set("thinkingConfig", jsontext.Value(`{"includeThoughts":true}`))
-	case typ == "disabled" && e.can.GetThinking() == configv1.Thinking_LEVEL:
-		e.level("none")
-	case typ == "disabled" && e.can.GetThinking() != configv1.Thinking_NEVER:
-		e.think(e.can.GetBudgets()["none"], false)
-	case typ != "disabled":
-		return openai.BadRequest("thinking", "invalid_value", "Invalid 'thinking': expected an object with 'type', and 'budget_tokens' where the type is 'enabled'.")
+// anyBudget leaves it to the model how much it thinks.
+const anyBudget = -1
+
+// think sets a budget of thinking.
+func (e *encoder) think(budget int64) {
+	if budget == anyBudget {
+		e.setThinking("", nil)
+		return
 	}
-	return nil
+	e.setThinking("thinkingBudget", strconv.AppendInt(nil, budget, 10))
 }
 
-// think sets a budget of thinking, and whether its text is wanted.
-func (e *encoder) think(budget int64, shown bool) {
-	v := strconv.AppendInt([]byte(`{"thinkingBudget":`), budget, 10)
-	if shown {
-		v = append(v, `,"includeThoughts":true`...)
+// setThinking sets how much the model thinks, and that its text is wanted, if it is.
+func (e *encoder) setThinking(name string, value jsontext.Value) {
+	var ms []schema.Member
+	if value != nil {
+		ms = append(ms, schema.Member{Name: name, Value: value})
 	}
-	e.set("thinkingConfig", append(v, '}'))
+	if !e.wish.Off() && e.wish.Hidden == "" {
+		ms = append(ms, schema.Member{Name: "includeThoughts", Value: jsontext.Value("true")})
+	}
+	if len(ms) > 0 {
+		e.set("thinkingConfig", schema.AppendObject(nil, ms))
+	}
 }

@@ -87,7 +87,6 @@ func (e *encoder) toolType(typ string, i int) error {
 func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
-	e.cacheMark(t.CacheControl)
 	if f.Name == "" {
 		return declaration{}, openai.BadRequest(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
 	}

@@ -2,12 +2,12 @@ package gemini
 
 import (
 	"cmp"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // lenient reads a vendor's JSON, which need not be as strict as what clients send.
@@ -18,7 +18,6 @@ type response struct {
 	Candidates     []candidate    `json:"candidates"`
 	PromptFeedback promptFeedback `json:"promptFeedback"`
 	Usage          *usage         `json:"usageMetadata"`
-	ModelVersion   string         `json:"modelVersion"`
 	ResponseID     string         `json:"responseId"`
 	Error          jsontext.Value `json:"error"`
 }
@@ -55,6 +54,9 @@ type answerPart struct {
 	ThoughtSignature string      `json:"thoughtSignature"`
 	FunctionCall     *answerCall `json:"functionCall"`
 	InlineData       *inlineData `json:"inlineData"`
+	FileData         *struct {
+		URI string `json:"fileUri"`
+	} `json:"fileData"`
 }
 
 type answerCall struct {
@@ -90,45 +92,25 @@ func (e *enum) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// A count is a number of tokens.
-type count int64
-
-// UnmarshalJSONFrom reads a number, also a fraction or in a string. Anything else is 0.
-func (c *count) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	v, err := dec.ReadValue()
-	if err != nil {
-		return err
-	}
-	if v.Kind() == '"' {
-		v = v[1 : len(v)-1]
-	}
-	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-		*c = count(openai.Count(n))
-	} else if f, err := strconv.ParseFloat(string(v), 64); err == nil && f > 0 {
-		*c = count(min(f, openai.MaxTokens))
-	}
-	return nil
-}
-
 // usage is the vendor's count of tokens. Thoughts are not among the candidates', results of tools that the vendor ran are
 // not in the prompt.
 type usage struct {
-	Prompt          count        `json:"promptTokenCount"`
-	Candidates      count        `json:"candidatesTokenCount"`
-	Thoughts        count        `json:"thoughtsTokenCount"`
-	ToolUsePrompt   count        `json:"toolUsePromptTokenCount"`
-	Cached          count        `json:"cachedContentTokenCount"`
-	Total           count        `json:"totalTokenCount"`
-	PromptBy        []modalities `json:"promptTokensDetails"`
-	ToolUsePromptBy []modalities `json:"toolUsePromptTokensDetails"`
-	CandidatesBy    []modalities `json:"candidatesTokensDetails"`
-	ServiceTier     string       `json:"serviceTier"`
-	TrafficType     enum         `json:"trafficType"` // Vertex AI's word for it
+	Prompt          provider.Count `json:"promptTokenCount"`
+	Candidates      provider.Count `json:"candidatesTokenCount"`
+	Thoughts        provider.Count `json:"thoughtsTokenCount"`
+	ToolUsePrompt   provider.Count `json:"toolUsePromptTokenCount"`
+	Cached          provider.Count `json:"cachedContentTokenCount"`
+	Total           provider.Count `json:"totalTokenCount"`
+	PromptBy        []modalities   `json:"promptTokensDetails"`
+	ToolUsePromptBy []modalities   `json:"toolUsePromptTokensDetails"`
+	CandidatesBy    []modalities   `json:"candidatesTokensDetails"`
+	ServiceTier     string         `json:"serviceTier"`
+	TrafficType     enum           `json:"trafficType"` // Vertex AI's word for it
 }
 
 type modalities struct {
-	Modality enum  `json:"modality"`
-	Tokens   count `json:"tokenCount"`
+	Modality enum           `json:"modality"`
+	Tokens   provider.Count `json:"tokenCount"`
 }
 
 func (u *usage) openai() openai.Usage {
@@ -144,7 +126,7 @@ func (u *usage) openai() openai.Usage {
 }
 
 func audioTokens(by []modalities) int64 {
-	var n count
+	var n provider.Count
 	for _, m := range by {
 		if m.Modality == "AUDIO" || m.Modality == "4" {
 			n += m.Tokens

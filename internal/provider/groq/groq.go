@@ -21,10 +21,12 @@ func Provider() provider.Provider {
 		Chat: openaicompat.New(openaicompat.Dialect{
 			Vendor: "groq",
 			Unsupported: []string{
-				"n", "logprobs", "top_logprobs", "logit_bias", "modalities", "audio", "prediction", "verbosity", "web_search_options",
+				"n", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "modalities", "audio", "prediction",
+				"verbosity", "web_search_options",
 			},
 			MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "function_call", "reasoning"},
 			Reasoning:      "reasoning",
+			Hints:          openaicompat.AllHints,
 			SystemRole:     true,
 		}),
 		Native: []string{"/responses", "/audio/speech", "/audio/transcriptions", "/audio/translations"},

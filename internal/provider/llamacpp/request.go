@@ -1,10 +1,8 @@
 package llamacpp
 
 import (
-	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -16,26 +14,14 @@ import (
 // rewrite makes a client's request the server's.
 func rewrite(r *openai.ChatRequest, _ provider.Target, c *openaicompat.Changes) error {
 	think(r, c)
-	if c.Get("tool_choice").Kind() != '{' {
+	choice := c.Get("tool_choice")
+	if choice.Kind() != '{' {
 		return nil
 	}
-	chat, err := r.Chat()
-	if err != nil {
-		return err
-	}
-	choice := chat.ToolChoice
-	names, mode := choice.Allowed, choice.Mode
-	if choice.Mode == "function" {
-		names, mode = []string{choice.Name}, "required"
-	}
-	tools := slices.DeleteFunc(schema.Elements(c.Get("tools")), func(tool jsontext.Value) bool {
-		return !slices.Contains(names, gjson.GetBytes(tool, "function.name").Str)
-	})
-	if len(tools) == 0 || mode != "required" && mode != "auto" {
+	if !c.OnlyTools(gjson.GetBytes(choice, "function.name").Str) {
 		return c.Refuse("tool_choice")
 	}
-	c.Set("tools", schema.AppendArray(nil, tools))
-	c.Set("tool_choice", openai.AppendString(nil, mode))
+	c.Set("tool_choice", []byte(`"required"`))
 	return nil
 }
 

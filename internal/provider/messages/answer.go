@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -31,7 +32,7 @@ type message struct {
 	StopReason  string           `json:"stop_reason"`
 	StopDetails stopDetails      `json:"stop_details"`
 	Usage       usage            `json:"usage"`
-	Error       *vendorError     `json:"error"`
+	Error       jsontext.Value   `json:"error"`
 }
 
 type stopDetails struct {
@@ -78,8 +79,8 @@ func (a *Answer) Decode(body []byte, model string, created int64) ([]byte, opena
 		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch {
-	case m.Error != nil:
-		return nil, openai.Usage{}, m.Error.decode(0, nil)
+	case turns.Asked(m.Error):
+		return nil, openai.Usage{}, readError(body).decode(0, nil)
 	case m.Type != "message":
 		return nil, openai.Usage{}, fmt.Errorf("%w: it is of the type %q", provider.ErrNotAnAnswer, m.Type)
 	}
@@ -93,8 +94,17 @@ func (a *Answer) Decode(body []byte, model string, created int64) ([]byte, opena
 	return p.render(&m, u, model, created), u, nil
 }
 
-// add takes in one block. Blocks of tools that the vendor runs itself, and unknown ones, are not the client's.
+// isBlock reports whether blocks of the type are the client's. Those of tools that the vendor runs itself, and unknown ones,
+// are not; their members may mean anything.
+func isBlock(typ string) bool {
+	return typ == "text" || typ == "thinking" || typ == "redacted_thinking" || typ == "tool_use"
+}
+
+// add takes in one block.
 func (a *Answer) add(p *answerParts, raw jsontext.Value) error {
+	if raw.Kind() == '{' && !isBlock(gjson.GetBytes(raw, "type").Str) {
+		return nil
+	}
 	var b contentBlock
 	if err := json.Unmarshal(raw, &b, lenient); err != nil {
 		return err
@@ -128,7 +138,7 @@ func (a *Answer) add(p *answerParts, raw jsontext.Value) error {
 
 // compactObject returns a tool's input without white space, in the vendor's order.
 func compactObject(input jsontext.Value) jsontext.Value {
-	if len(input) == 0 || input.Kind() == 'n' {
+	if len(input) == 0 || input.Kind() == 'n' || string(input) == `""` {
 		return jsontext.Value("{}")
 	}
 	if err := input.Compact(lenient, jsontext.PreserveRawStrings(true)); err != nil {

@@ -116,8 +116,8 @@ func TestDecodeError(t *testing.T) {
 		"no credit":                  {400, body("invalid_request_error", "Your credit balance is too low"), openai.Error{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "Your credit balance is too low", NoRetry: true}},
 		"billing":                    {402, body("billing_error", "pay"), openai.Error{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "pay", NoRetry: true}},
 		"a credential":               {401, body("authentication_error", "invalid x-api-key"), openai.Error{Status: 502, Type: "server_error", Code: "upstream_auth_failed", Message: "The provider refused the gateway's credential."}},
-		"a permission":               {403, body("permission_error", "no"), openai.Error{Status: 502, Type: "server_error", Code: "upstream_auth_failed", Message: "The provider refused the gateway's credential."}},
-		"a block by a proxy":         {403, "<html>", openai.Error{Status: 502, Type: "server_error", Code: "upstream_auth_failed", Message: "The provider refused the gateway's credential."}},
+		"a permission":               {403, body("permission_error", "no"), openai.Error{Status: 403, Type: "invalid_request_error", Code: "permission_denied", Message: "no"}},
+		"a block by a proxy":         {403, "<html>", openai.Error{Status: 403, Type: "invalid_request_error", Code: "permission_denied", Message: "The provider answered with status 403."}},
 		"a model":                    {404, body("not_found_error", "model: x"), openai.Error{Status: 404, Type: "invalid_request_error", Code: "model_not_found", Message: "model: x"}},
 		"a rate of requests":         {429, body("rate_limit_error", "slow down"), openai.Error{Status: 429, Type: "requests", Code: "rate_limit_exceeded", Message: "slow down", RetryAfter: 3 * time.Second}},
 		"a rate of tokens":           {429, body("rate_limit_error", "Too many tokens"), openai.Error{Status: 429, Type: "tokens", Code: "rate_limit_exceeded", Message: "Too many tokens", RetryAfter: 3 * time.Second}},
@@ -252,7 +252,7 @@ func TestPitfall22And27StreamsThatFail(t *testing.T) {
 			require.NotContains(t, got, "stop", "no finish_reason")
 		})
 	}
-	for _, events := range [][]string{{stopped}, {started, `{"type":"message_delta","delta":`}} {
+	for _, events := range [][]string{{stopped}, {started, `{"type":"message_delta","delta":`, stopped}} {
 		_, _, err := stream(t, &Answer{}, events...)
 		require.ErrorIs(t, err, provider.ErrNotAnAnswer)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -29,30 +30,48 @@ var cloudBetas = map[string][]string{
 	},
 }
 
-// betas takes the names of betas from the client's member anthropic_beta: a list, or a string with commas as in the
-// vendor's header. One that the cloud would refuse is left out, and noted.
+// betas asks for the client's betas.
 func (e *encoder) betas() {
-	member := e.body.Get("anthropic_beta")
+	names, all := Betas(e.vendor, e.body.Get("anthropic_beta"))
+	e.out.AnthropicBeta = names
+	if !all {
+		e.dropped("anthropic_beta")
+	}
+}
+
+// Betas returns the names of betas in the client's member anthropic_beta, a list or a string with commas as in Anthropic's
+// header, that a vendor takes. It reports false where it left out any.
+func Betas(vendor string, member jsontext.Value) (taken []string, all bool) {
 	var names []string
+	all = true
 	if err := json.Unmarshal(member, &names); err != nil {
 		var list string
 		if json.Unmarshal(member, &list) == nil {
 			names = strings.Split(list, ",")
 		} else if turns.Asked(member) {
-			e.dropped("anthropic_beta")
+			all = false
 		}
 	}
 	for _, name := range names {
-		if name = strings.TrimSpace(name); name != "" && !e.beta(name) {
-			e.dropped("anthropic_beta")
+		switch name = strings.TrimSpace(name); {
+		case name == "" || slices.Contains(taken, name):
+		case takesBeta(vendor, name):
+			taken = append(taken, name)
+		default:
+			all = false
 		}
 	}
+	return taken, all
+}
+
+func takesBeta(vendor, name string) bool {
+	taken, limited := cloudBetas[vendor]
+	return turns.Identifier(name) == name && (!limited || slices.Contains(taken, name)) // the names end up in a header
 }
 
 // beta asks for a beta, and reports whether the cloud takes it.
 func (e *encoder) beta(name string) bool {
-	taken, limited := cloudBetas[e.vendor]
-	if turns.Identifier(name) != name || limited && !slices.Contains(taken, name) { // the names end up in a header
+	if !takesBeta(e.vendor, name) {
 		return false
 	}
 	if !slices.Contains(e.out.AnthropicBeta, name) {

@@ -45,7 +45,7 @@ func TestCitationsOfAStream(t *testing.T) {
 		block(`{"type":"text","text":"","citations":[`+inDocument+`]}`), delta(`{"type":"text_delta","text":"c"}`), end,
 		`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, stopped)
 	require.NoError(t, err)
-	require.Equal(t, role+`{"content":"é "}`+"\n"+`{"content":"😀 "}`+"\n"+`{"content":"b\n"}`+"\n"+`{"annotations":`+cited+`}`+"\n"+`{"content":"c"}`+"\n{}stop", got)
+	require.Equal(t, role+`{"content":"é "}`+"\n"+`{"content":"😀 "}`+"\n"+`{"content":"b\n"}`+"\n"+`{"content":"c"}`+"\n"+`{"annotations":`+cited+`}`+"\n{}stop", got)
 }
 
 func TestCitationsOfAStructuredAnswerSayNothing(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"net/http"
-	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 func media(p *openai.Part, at string) (block, error) {
@@ -25,7 +25,7 @@ func image(uri, at string) (block, error) {
 	if isWeb(uri) {
 		return block{kind: "image", source: &source{kind: "url", url: uri}}, nil
 	}
-	mediaType, data, ok := dataURI(uri)
+	mediaType, data, ok := turns.DataURI(uri)
 	if !ok {
 		return block{}, openai.BadRequest(at+".image_url.url", "invalid_image_url", "Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", at)
 	}
@@ -49,9 +49,9 @@ func file(f *openai.File, at string) (block, error) {
 	case isWeb(f.FileData):
 		return block{kind: "document", source: &source{kind: "url", url: f.FileData}, title: f.Filename}, nil
 	}
-	mediaType, data, ok := dataURI(f.FileData)
+	mediaType, data, ok := turns.DataURI(f.FileData)
 	if !ok {
-		mediaType, data = "", f.FileData
+		data, _ = turns.Base64(f.FileData) // what is none is told below
 	}
 	mediaType = sniff(mediaType, data)
 	switch {
@@ -76,28 +76,6 @@ func pdf(data, title string) block {
 
 func isWeb(uri string) bool {
 	return strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://")
-}
-
-// dataURI returns the media type and the base64 data of a data URI (RFC 2397).
-func dataURI(uri string) (mediaType, data string, ok bool) {
-	rest, ok := strings.CutPrefix(uri, "data:")
-	if !ok {
-		return "", "", false
-	}
-	head, data, ok := strings.Cut(rest, ",")
-	if !ok {
-		return "", "", false
-	}
-	mediaType, params, _ := strings.Cut(head, ";")
-	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
-	if params == "base64" || strings.HasSuffix(params, ";base64") {
-		return mediaType, data, data != ""
-	}
-	plain, err := url.PathUnescape(data)
-	if err != nil {
-		return "", "", false
-	}
-	return mediaType, base64.StdEncoding.EncodeToString([]byte(plain)), plain != ""
 }
 
 // sniff returns the media type that the first bytes say, which the vendor checks, or else the declared one.

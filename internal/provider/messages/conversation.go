@@ -3,13 +3,19 @@ package messages
 import (
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // conversation builds the turns and the system blocks.
 func (e *encoder) conversation() error {
-	e.unsaid()
+	for _, member := range turns.Unsaid(e.chat) {
+		if member != turns.UnsaidCache {
+			e.dropped(member)
+		}
+	}
 	c, err := turns.Build(e.chat.Messages, turns.Options{InlineSystem: e.can.GetInlineSystem(), ID: turns.ID, Name: e.names.Use})
 	if err != nil {
 		return err
@@ -36,25 +42,6 @@ func (e *encoder) conversation() error {
 	}
 	e.ending()
 	return nil
-}
-
-// unsaid notes, once each, what messages hold that has no place in the dialect: names of participants, and the detail in which
-// images are to be seen.
-func (e *encoder) unsaid() {
-	var name, detail bool
-	for i := range e.chat.Messages {
-		m := &e.chat.Messages[i]
-		name = name || m.Name != "" && m.Role != "function" && m.Role != "tool"
-		for _, p := range m.Content {
-			detail = detail || p.ImageURL != nil && p.ImageURL.Detail != "" && p.ImageURL.Detail != "auto"
-		}
-	}
-	if name {
-		e.dropped("messages.name")
-	}
-	if detail {
-		e.dropped("messages.content.image_url.detail")
-	}
 }
 
 // said appends what one message of the assistant says.
@@ -111,6 +98,41 @@ func (e *encoder) heard(t *turns.Turn) ([]block, error) {
 		blocks = append(blocks, filler) // a turn must not be empty
 	}
 	return blocks, nil
+}
+
+// maxMarks is how many marks for the cache the vendor takes.
+const maxMarks = 4
+
+// limitMarks leaves as many marks for the cache as the vendor takes: the first, which other conversations share, and the last.
+func (e *encoder) limitMarks() {
+	var marks []*jsontext.Value
+	add := func(mark *jsontext.Value) {
+		if turns.Asked(*mark) {
+			marks = append(marks, mark)
+		}
+	}
+	for i := range e.out.Tools {
+		add(&e.out.Tools[i].cacheControl)
+	}
+	for i := range e.out.System {
+		add(&e.out.System[i].cacheControl)
+	}
+	for i := range e.out.Messages {
+		for j := range e.out.Messages[i].content {
+			add(&e.out.Messages[i].content[j].cacheControl)
+		}
+	}
+	left := maxMarks
+	if e.out.CacheControl != nil {
+		left-- // it marks the end
+	}
+	if len(marks) <= left {
+		return
+	}
+	e.dropped(turns.UnsaidCache)
+	for _, mark := range marks[1 : len(marks)-left+1] {
+		*mark = nil
+	}
 }
 
 // filler stands where the vendor wants something and the client said nothing.

@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -23,6 +24,7 @@ type encoder struct {
 	drop   bool // leave out what cannot be honoured instead of refusing it
 	can    *configv1.Capabilities
 	names  turns.Names
+	wish   reasoning.Wish // how much the model is to think
 	out    Request
 
 	// answerTool is the tool that emulates structured output, or empty.
@@ -45,6 +47,7 @@ func Encode(vendor string, r *openai.ChatRequest, t provider.Target) (*Request, 
 			return nil, nil, err
 		}
 	}
+	e.limitMarks()
 	e.others()
 	return &e.out, &Answer{names: &e.names, answerTool: e.answerTool}, nil
 }

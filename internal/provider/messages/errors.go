@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -15,10 +16,29 @@ import (
 // lenient reads a vendor's JSON, which need not be as strict as what clients send.
 var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
-// A vendorError is the error member of an error answer and of an error event.
+// A vendorError is what a body or an event says of an error: {"error":{"type":...,"message":...}}. Clouds and proxies in front of
+// the vendor have forms of their own.
 type vendorError struct {
-	Type    string `json:"type"`
-	Message string `json:"message"`
+	typ, message string
+	code         int // the status, where it is told
+}
+
+func readError(data []byte) vendorError {
+	var v vendorError
+	if !gjson.ValidBytes(data) {
+		return v
+	}
+	root := gjson.ParseBytes(data)
+	if root.IsArray() {
+		root = root.Get("0")
+	}
+	v.typ, v.code = stringOf(root.Get("error.type")), int(root.Get("error.code").Int())
+	for _, place := range []string{"error.message", "error", "message", "detail"} {
+		if v.message = stringOf(root.Get(place)); strings.TrimSpace(v.message) != "" {
+			break
+		}
+	}
+	return v
 }
 
 // typeStatus are the statuses that the vendor documents for its types of errors. An error in band has no other.
@@ -38,31 +58,28 @@ var typeStatus = map[string]int{
 // DecodeError turns an answer with a status of 400 or more into OpenAI's error. Body may be anything: proxies in front
 // of the vendor answer in HTML.
 func DecodeError(status int, header http.Header, body []byte) *openai.Error {
-	var answer struct {
-		Error vendorError `json:"error"`
-	}
-	if json.Unmarshal(body, &answer, lenient) != nil {
-		answer.Error = vendorError{}
-	}
-	return answer.Error.decode(status, header)
+	return readError(body).decode(status, header)
 }
 
 // decode returns OpenAI's error. A status of 0 means that the type alone says what happened.
 func (v vendorError) decode(status int, header http.Header) *openai.Error {
-	if known := typeStatus[v.Type]; known != 0 && (status == 0 || v.Type == "billing_error" || v.Type == "overloaded_error") {
+	known := typeStatus[v.typ]
+	switch {
+	case known != 0 && (status == 0 || v.typ == "billing_error" || v.typ == "overloaded_error"):
 		status = known
-	}
-	if status == 0 {
+	case status == 0 && v.code >= 400 && v.code <= 599:
+		status = v.code
+	case status == 0:
 		status = http.StatusInternalServerError
 	}
-	message := v.Message
+	message := v.message
 	if strings.TrimSpace(message) == "" {
 		message = fmt.Sprintf("The provider answered with status %d.", status)
 	}
 	lower := strings.ToLower(message)
 	switch {
-	case status == http.StatusForbidden, v.Type == "authentication_error", v.Type == "permission_error":
-		status = http.StatusUnauthorized // what the gateway's account may not do is as little the client's business
+	case v.typ == "authentication_error":
+		status = http.StatusUnauthorized
 	case status == http.StatusBadRequest && strings.Contains(lower, "credit balance is too low"):
 		status = http.StatusPaymentRequired
 	}
@@ -71,10 +88,19 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 	switch {
 	case status == http.StatusBadRequest && isContextLength(lower):
 		e.Param, e.Code = "messages", "context_length_exceeded"
+	case status == http.StatusForbidden:
+		e.Code = "permission_denied"
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "token"):
 		e.Type = openai.TypeTokens
 	}
 	return e
+}
+
+func stringOf(r gjson.Result) string {
+	if r.Type == gjson.String {
+		return r.Str
+	}
+	return ""
 }
 
 func isContextLength(lower string) bool {

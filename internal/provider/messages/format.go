@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"slices"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -27,9 +29,7 @@ func (o *outputConfig) appendJSON(dst []byte) []byte {
 		dst = append(value(append(member(dst, "format"), `{"type":"json_schema"`...), "schema", o.schema), '}')
 	}
 	for _, m := range o.own {
-		if m.Name != "format" || o.schema == nil {
-			dst = value(dst, m.Name, m.Value)
-		}
+		dst = value(dst, m.Name, m.Value)
 	}
 	return append(dst, '}')
 }
@@ -43,8 +43,12 @@ func (e *encoder) format() error {
 		e.out.OutputConfig = &outputConfig{own: schema.Members(given)}
 	}
 	f := e.chat.ResponseFormat
-	if f == nil {
+	if f == nil || f.Type == "text" {
 		return nil
+	}
+	if out := e.out.OutputConfig; out != nil && out.has("format") {
+		out.own = slices.DeleteFunc(out.own, func(m schema.Member) bool { return m.Name == "format" })
+		e.dropped("output_config.format")
 	}
 	switch {
 	case f.Type == "json_object":
@@ -72,6 +76,9 @@ func (e *encoder) structured(asked jsontext.Value, description string) {
 	}
 	if e.can.GetStructuredOutput() {
 		if closed, ok := schema.Closed(asked); ok {
+			if ms := schema.Members(closed); description != "" && schema.Find(ms, "description") == nil {
+				closed = schema.AppendObject(nil, append(ms, schema.Member{Name: "description", Value: openai.AppendString(nil, description)}))
+			}
 			e.output().schema = closed
 			return
 		}

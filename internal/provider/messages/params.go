@@ -37,8 +37,10 @@ func (e *encoder) parameters() error {
 		e.out.CacheControl = v
 	}
 	for _, s := range c.Stop {
-		if strings.TrimSpace(s) != "" { // the vendor refuses stop sequences of white space
+		if strings.TrimSpace(s) != "" {
 			e.out.StopSequences = append(e.out.StopSequences, s)
+		} else if s != "" && !slices.Contains(e.out.Dropped, "stop") {
+			e.dropped("stop") // the vendor refuses stop sequences of white space
 		}
 	}
 	e.user()
@@ -111,7 +113,7 @@ func (e *encoder) others() {
 			e.out.Own = append(e.out.Own, schema.Member{Name: name.Str, Value: jsontext.Value(v.Raw)})
 			return true
 		}
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || len(e.out.Dropped) >= maxDropped {
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.wish.Read || len(e.out.Dropped) >= maxDropped {
 			return true
 		}
 		param := name.Str

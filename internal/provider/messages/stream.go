@@ -23,7 +23,6 @@ type event struct {
 	ContentBlock contentBlock `json:"content_block"`
 	Delta        delta        `json:"delta"`
 	Usage        usage        `json:"usage"`
-	Error        vendorError  `json:"error"`
 }
 
 type delta struct {
@@ -70,9 +69,14 @@ type Stream struct {
 	calls       int       // tool calls so far
 	thoughts    []Thought // since the last of them
 	characters  int       // of the content so far
-	usage       usage
-	stop        string
-	details     stopDetails
+
+	// Lists are given whole, before the end: openai-python's accumulator fails where a second delta adds to one.
+	signed      []Thought // all thoughts
+	annotations []byte    // with commas between them
+
+	usage   usage
+	stop    string
+	details stopDetails
 
 	// With an answer tool, text is held back until it is certain that the tool will not be called: what the model says
 	// before it would spoil the JSON.
@@ -100,9 +104,10 @@ func (s *Stream) Decode(piece []byte, w *openai.StreamWriter) error {
 	}
 }
 
-// Close ends the stream, which is complete only where the vendor said so.
+// Close ends the stream, which is complete only where the vendor said so. What is left where the last event has no blank line
+// may be half of one.
 func (s *Stream) Close(w *openai.StreamWriter) error {
-	if e, ok := s.sse.Close(); ok {
+	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(lenient) {
 		if err := s.Event(e.Data, w); err != nil {
 			return err
 		}
@@ -117,12 +122,12 @@ func (s *Stream) Close(w *openai.StreamWriter) error {
 func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
 	// The type stands first, so it is found without reading the rest of events that mean nothing here.
 	typ := gjson.GetBytes(data, "type").Str
-	switch typ {
-	case "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop", "error":
-	default:
-		return nil // ping, and what the vendor may add
-	}
-	if s.done {
+	switch {
+	case s.done:
+		return nil
+	case typ == "error", typ == "" && gjson.GetBytes(data, "error").Exists():
+		return readError(data).decode(0, nil)
+	case !tells(typ, data):
 		return nil
 	}
 	s.event = event{}
@@ -131,8 +136,6 @@ func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
 		return fmt.Errorf("%w: event %s: %w", provider.ErrNotAnAnswer, typ, err)
 	}
 	switch {
-	case typ == "error":
-		return e.Error.decode(0, nil)
 	case typ == "message_start":
 		return s.start(e, w)
 	case !s.begun:
@@ -144,12 +147,30 @@ func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
 	case typ == "content_block_stop":
 		s.stopBlock(e.Index, w)
 	case typ == "message_delta":
-		s.stop, s.details = e.Delta.StopReason, e.Delta.StopDetails
+		if e.Delta.StopReason != "" { // a later event may tell the usage alone
+			s.stop, s.details = e.Delta.StopReason, e.Delta.StopDetails
+		}
 		s.count(e.Usage, w)
 	default:
 		s.finish(w)
 	}
 	return nil
+}
+
+// tells reports whether an event says something that the client is to know. Others are pings, the work of tools that the vendor
+// runs itself, and what it may add one day, of which nothing is known but the type.
+func tells(typ string, data []byte) bool {
+	switch typ {
+	case "content_block_start":
+		return isBlock(gjson.GetBytes(data, "content_block.type").Str)
+	case "content_block_delta":
+		switch gjson.GetBytes(data, "delta.type").Str {
+		case "text_delta", "thinking_delta", "signature_delta", "citations_delta", "input_json_delta":
+			return true
+		}
+		return false
+	}
+	return typ == "message_start" || typ == "content_block_stop" || typ == "message_delta" || typ == "message_stop"
 }
 
 // start begins the answer. Proxies in front of the vendor were seen to repeat the event, and to begin another answer where
@@ -159,10 +180,31 @@ func (s *Stream) start(e *event, w *openai.StreamWriter) error {
 		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
 			Message: "The provider began another answer before the first was complete."}
 	}
+	again := s.begun
 	s.begun, s.id = true, e.Message.ID
 	w.Begin(e.Message.ID)
 	w.Role(0)
 	s.count(e.Message.Usage, w)
+	if again {
+		return nil
+	}
+	s.stop, s.details = e.Message.StopReason, e.Message.StopDetails
+	return s.given(e.Message.Content, w)
+}
+
+// given takes in the calls that an answer begins with: those of the vendor's code that wait for the client, which are whole.
+func (s *Stream) given(blocks []jsontext.Value, w *openai.StreamWriter) error {
+	for i, raw := range blocks {
+		if gjson.GetBytes(raw, "type").Str != "tool_use" {
+			continue
+		}
+		e := event{Index: -1 - i} // which the vendor counts no block by
+		if err := json.Unmarshal(raw, &e.ContentBlock, lenient); err != nil {
+			return fmt.Errorf("%w: event message_start: %w", provider.ErrNotAnAnswer, err)
+		}
+		s.startBlock(&e, w)
+		s.stopBlock(e.Index, w)
+	}
 	return nil
 }
 
@@ -249,8 +291,8 @@ func (s *Stream) reason(b *openBlock, t string, w *openai.StreamWriter) {
 	}
 }
 
-// stopBlock completes a block: a call without arguments gets those it started with, and signed thinking is given to
-// the client to echo.
+// stopBlock completes a block: a call without arguments gets those it started with, and what was signed or cited is kept
+// for the end.
 func (s *Stream) stopBlock(index int, w *openai.StreamWriter) {
 	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
 	if i < 0 {
@@ -262,20 +304,17 @@ func (s *Stream) stopBlock(index int, w *openai.StreamWriter) {
 	case (b.kind == "tool_use" || b.kind == kindAnswer) && !b.begun:
 		s.arguments(&b, string(b.input), w)
 	case b.kind == "text" && s.answer.answerTool == "":
-		if annotations := appendAnnotations(nil, b.citations, b.from, s.characters); len(annotations) > 0 {
-			w.Raw(0, "annotations", slices.Concat([]byte("["), annotations, []byte("]")))
-		}
+		s.annotations = appendAnnotations(s.annotations, b.citations, b.from, s.characters)
 	case b.kind == "thinking" && len(b.signature) > 0:
-		s.thought(Thought{Text: string(b.thinking), Signature: string(b.signature)}, w)
+		s.thought(Thought{Text: string(b.thinking), Signature: string(b.signature)})
 	case b.kind == "redacted_thinking":
-		s.thought(Thought{Redacted: b.data}, w)
+		s.thought(Thought{Redacted: b.data})
 	}
 }
 
-// thought gives the client a block to echo, and keeps it for the call that follows.
-func (s *Stream) thought(t Thought, w *openai.StreamWriter) {
-	s.thoughts = append(s.thoughts, t)
-	w.Raw(0, "thinking_blocks", AppendThoughts(nil, []Thought{t}))
+// thought keeps a block for the client to echo, and for the call that follows.
+func (s *Stream) thought(t Thought) {
+	s.thoughts, s.signed = append(s.thoughts, t), append(s.signed, t)
 }
 
 func (s *Stream) finish(w *openai.StreamWriter) {
@@ -284,6 +323,12 @@ func (s *Stream) finish(w *openai.StreamWriter) {
 	}
 	if held := bytes.Clone(s.held); len(held) > 0 {
 		w.Text(0, string(held))
+	}
+	if len(s.annotations) > 0 {
+		w.Raw(0, "annotations", slices.Concat([]byte("["), s.annotations, []byte("]")))
+	}
+	if len(s.signed) > 0 {
+		w.Raw(0, "thinking_blocks", AppendThoughts(nil, s.signed))
 	}
 	if s.stop == "refusal" {
 		w.Refusal(0, s.details.refusal())

@@ -5,24 +5,21 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/provider/turns"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
 // minBudget is the least budget of thinking that the vendor takes, and what is left for the answer at least.
 const minBudget = 1024
 
-// efforts are OpenAI's levels of reasoning_effort.
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-
 // thinking is the vendor's parameter, as far as the codec acts on it.
 type thinking struct {
-	Type         string `json:"type"`
-	BudgetTokens int64  `json:"budget_tokens"`
+	Type         string
+	BudgetTokens int64
 
 	display    string
 	dropsBlock bool // thoughts that do not fit are passed over
@@ -96,39 +93,117 @@ func (e *encoder) unbind() {
 	}
 }
 
-// effort translates reasoning_effort, or takes the vendor's own parameter as the client sent it, and sets max_tokens,
-// which the vendor requires and which thinking is a part of.
+// effort sets how much the model thinks, and max_tokens, which the vendor requires and which thinking is a part of.
 func (e *encoder) effort() error {
 	e.out.MaxTokens = cmp.Or(e.chat.OutputLimit(), e.maxOutput())
-	if turns.Asked(e.chat.Thinking) {
-		return e.ownThinking()
+	var err error
+	if e.wish, err = reasoning.Of(e.body, e.chat); err != nil {
+		return err
 	}
-	effort := e.chat.ReasoningEffort
+	for _, param := range e.wish.Ignored {
+		if param != "output_config" { // the rest of which passes
+			e.dropped(param)
+		}
+	}
+	if hidden := e.wish.Hidden; hidden != "" && !e.can.GetShowThinking() {
+		e.dropped(hidden)
+	}
 	switch {
-	case effort == "":
+	case e.wish.Param == "":
 		return nil
-	case !slices.Contains(efforts, effort):
-		return badValue("reasoning_effort", "Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
+	case !e.takesEffort():
+		e.withoutEffort()
+	case e.wish.Param == "output_config":
+		return nil // it passes as it is
 	}
+	if e.wish.Param == "thinking" && e.takesOwn() {
+		e.ownThinking()
+		return nil
+	}
+	return e.think()
+}
+
+// takesEffort reports whether the model takes the effort of output_config.
+func (e *encoder) takesEffort() bool {
+	thinks := e.can.GetThinking()
+	return len(e.can.GetEfforts()) > 0 || thinks != configv1.Thinking_BUDGET && thinks != configv1.Thinking_NEVER
+}
+
+// withoutEffort takes the client's own effort out, which the model would refuse.
+func (e *encoder) withoutEffort() {
+	out := e.out.OutputConfig
+	if out == nil || !out.has("effort") {
+		return
+	}
+	if e.wish.Param != "output_config" && e.wish.Effort == "" {
+		e.dropped("output_config")
+	}
+	out.own = slices.DeleteFunc(out.own, func(m schema.Member) bool { return m.Name == "effort" })
+	if len(out.own) == 0 && out.schema == nil {
+		e.out.OutputConfig = nil
+	}
+}
+
+// takesOwn reports whether the model takes the vendor's parameter as the client sent it: models differ in its types.
+func (e *encoder) takesOwn() bool {
+	off, budget := e.wish.Off(), e.wish.Budget > 0
+	switch e.can.GetThinking() {
+	case configv1.Thinking_NEVER:
+		return false
+	case configv1.Thinking_BUDGET:
+		return off || budget
+	case configv1.Thinking_ADAPTIVE:
+		return off || e.takesBudget() && budget || gjson.GetBytes(e.chat.Thinking, "type").Str == "adaptive"
+	case configv1.Thinking_ALWAYS:
+		return gjson.GetBytes(e.chat.Thinking, "type").Str == "adaptive"
+	}
+	return true
+}
+
+// takesBudget reports whether a model that decides itself how much to think also takes a budget.
+func (e *encoder) takesBudget() bool {
+	return !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens")
+}
+
+// ownThinking takes the client's thinking parameter as it is.
+func (e *encoder) ownThinking() {
+	t := thinking{Type: "adaptive", display: gjson.GetBytes(e.chat.Thinking, "display").Str, asSent: e.chat.Thinking}
+	switch {
+	case e.wish.Budget > 0:
+		t.Type, t.BudgetTokens = "enabled", e.wish.Budget
+		e.budget(t)
+		return
+	case e.wish.Off():
+		t.Type = "disabled"
+	}
+	e.out.Thinking = &t
+}
+
+// think says what the client wants in the way in which the model thinks.
+func (e *encoder) think() error {
+	w := &e.wish
 	switch e.can.GetThinking() {
 	case configv1.Thinking_BUDGET:
-		if budget := e.can.GetBudgets()[effort]; budget > 0 {
-			e.budget(thinking{Type: "enabled", BudgetTokens: budget}, "reasoning_effort")
+		if budget := cmp.Or(w.Budget, e.can.GetBudgets()[w.Level()]); budget > 0 && !w.Off() {
+			e.budget(thinking{Type: "enabled", BudgetTokens: budget})
 		}
 	case configv1.Thinking_ALWAYS:
-		if effort == "none" { // the least there is
-			e.dropped("reasoning_effort")
+		if w.Off() { // the least there is
+			e.dropped(w.Param)
 		}
-		e.adaptive(effort)
+		e.adaptive()
 	case configv1.Thinking_ADAPTIVE:
-		if effort == "none" {
+		switch {
+		case w.Off():
 			e.out.Thinking = &thinking{Type: "disabled"}
-			return nil
+		case w.Budget > 0 && e.takesBudget():
+			e.budget(thinking{Type: "enabled", BudgetTokens: w.Budget})
+		default:
+			e.adaptive()
 		}
-		e.adaptive(effort)
 	default:
-		if effort != "none" {
-			return e.unsupported("reasoning_effort")
+		if !w.Off() {
+			return e.unsupported(w.Param)
 		}
 	}
 	return nil
@@ -137,15 +212,18 @@ func (e *encoder) effort() error {
 // maxOutput is the most that the model may be asked for. Models that nobody knows are older ones.
 func (e *encoder) maxOutput() int64 { return cmp.Or(e.can.GetMaxOutputTokens(), 4096) }
 
-// adaptive lets the model decide how much to think, at an effort.
-func (e *encoder) adaptive(effort string) {
-	if out := e.output(); out.has("effort") {
-		e.dropped("reasoning_effort")
-	} else {
-		out.effort = e.level(effort)
+// adaptive lets the model decide how much to think, at an effort where the client wants one.
+func (e *encoder) adaptive() {
+	w := &e.wish
+	if w.Effort != "" || w.Budget > 0 {
+		if out := e.output(); !out.has("effort") {
+			out.effort = e.level(w.Level())
+		} else if w.Param != "thinking" { // with which the effort goes
+			e.dropped(w.Param)
+		}
 	}
 	e.out.Thinking = &thinking{Type: "adaptive"}
-	if e.can.GetShowThinking() {
+	if e.can.GetShowThinking() && w.Hidden == "" && !w.Off() {
 		e.out.Thinking.display = "summarized"
 	}
 }
@@ -163,43 +241,39 @@ func (e *encoder) level(effort string) string {
 	return effort
 }
 
-// ownThinking takes the client's thinking parameter as it is, but for what the vendor would refuse.
-func (e *encoder) ownThinking() error {
-	var t thinking
-	if err := json.Unmarshal(e.chat.Thinking, &t); err != nil || t.Type == "" {
-		return openai.BadRequest("thinking", "invalid_value", "Invalid 'thinking': expected an object with 'type', and 'budget_tokens' where the type is 'enabled'.")
+// budget turns on thinking with a budget, which a forced tool and a conversation without the thinking that led to its
+// last calls rule out: the request then goes without.
+func (e *encoder) budget(t thinking) {
+	if e.out.ToolChoice.forces() || e.lacksThinking() {
+		e.dropped(e.wish.Param)
+		return
 	}
-	if e.chat.ReasoningEffort != "" {
-		e.dropped("reasoning_effort")
+	budget, limit := FitBudget(t.BudgetTokens, e.out.MaxTokens, e.maxOutput(), e.wish.Budget > 0)
+	if budget < minBudget {
+		e.dropped(e.wish.Param)
+		return
 	}
-	t.asSent = e.chat.Thinking
-	if t.Type == "enabled" {
-		e.budget(t, "thinking")
-		return nil
+	if budget != t.BudgetTokens {
+		t.BudgetTokens, t.asSent = budget, nil
 	}
-	e.out.Thinking = &t
-	return nil
+	e.out.MaxTokens, e.out.Thinking = limit, &t
 }
 
-// budget turns on thinking with a budget, which a forced tool and a conversation without the thinking that led to its
-// last calls rule out: the request then goes without. param is what asked for it.
-func (e *encoder) budget(t thinking, param string) {
-	if e.out.ToolChoice.forces() || e.lacksThinking() {
-		e.dropped(param)
-		return
+// FitBudget makes a budget of thinking fit into a limit of tokens, which as OpenAI's is for the thinking and the answer. A
+// budget that only stands for an effort is made smaller. Where there is no room for the least one, or the client itself set
+// the budget, the limit is raised as far as the model goes.
+func FitBudget(budget, limit, most int64, fixed bool) (fitting, raised int64) {
+	budget = max(budget, minBudget)
+	if !fixed {
+		budget = min(budget, max(limit-minBudget, minBudget))
 	}
-	if t.BudgetTokens >= e.out.MaxTokens || param == "reasoning_effort" && e.chat.OutputLimit() > 0 {
-		// OpenAI's limit is for what the client sees and the reasoning; here the budget must fit in as well.
-		e.out.MaxTokens = min(e.out.MaxTokens+t.BudgetTokens, max(e.maxOutput(), e.out.MaxTokens))
+	if budget >= limit {
+		limit = max(limit, min(limit+budget, most))
 	}
-	if t.BudgetTokens >= e.out.MaxTokens {
-		t.BudgetTokens, t.asSent = e.out.MaxTokens-minBudget, nil
+	if budget >= limit {
+		budget = limit - minBudget
 	}
-	if t.BudgetTokens < minBudget {
-		e.dropped(param)
-		return
-	}
-	e.out.Thinking = &t
+	return budget, limit
 }
 
 // thinks reports whether thinking is on, as far as the request says.

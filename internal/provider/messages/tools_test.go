@@ -111,7 +111,7 @@ func TestToolSchemas(t *testing.T) {
 	})
 	var tools []string
 	for i := range 22 {
-		tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":"t%d","strict":true,"parameters":{"type":"object"}}}`, i))
+		tools = append(tools, fmt.Sprintf(`{"type":"function","function":{"name":"t%d","strict":true,"parameters":{"type":"object","properties":{}}}}`, i))
 	}
 	got, out, _, err := encode(t, middle, `"tools":[`+strings.Join(tools, ",")+`]`, false)
 	require.NoError(t, err)

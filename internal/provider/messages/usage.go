@@ -1,22 +1,25 @@
 package messages
 
-import "github.com/modelgate/modelgate/api/openai"
+import (
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
 
 // usage is the vendor's count of tokens. InputTokens includes no cached ones.
 type usage struct {
-	InputTokens              int64 `json:"input_tokens"`
-	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
-	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
-	OutputTokens             int64 `json:"output_tokens"`
+	InputTokens              provider.Count `json:"input_tokens"`
+	CacheCreationInputTokens provider.Count `json:"cache_creation_input_tokens"`
+	CacheReadInputTokens     provider.Count `json:"cache_read_input_tokens"`
+	OutputTokens             provider.Count `json:"output_tokens"`
 	OutputTokensDetails      struct {
-		ThinkingTokens int64 `json:"thinking_tokens"`
+		ThinkingTokens provider.Count `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 	ServiceTier string `json:"service_tier"`
 }
 
 // merge takes in a later count. Every count is of the whole answer so far, and one that is 0 says nothing.
 func (u *usage) merge(later usage) {
-	for _, c := range []struct{ to, from *int64 }{
+	for _, c := range []struct{ to, from *provider.Count }{
 		{&u.InputTokens, &later.InputTokens},
 		{&u.CacheCreationInputTokens, &later.CacheCreationInputTokens},
 		{&u.CacheReadInputTokens, &later.CacheReadInputTokens},
@@ -30,14 +33,14 @@ func (u *usage) merge(later usage) {
 }
 
 func (u usage) openai() openai.Usage {
-	written, read, out := openai.Count(u.CacheCreationInputTokens), openai.Count(u.CacheReadInputTokens), openai.Count(u.OutputTokens)
-	prompt := openai.Count(u.InputTokens) + written + read
+	written, read, out := int64(u.CacheCreationInputTokens), int64(u.CacheReadInputTokens), int64(u.OutputTokens)
+	prompt := int64(u.InputTokens) + written + read
 	return openai.Usage{
 		PromptTokens:     prompt,
 		CompletionTokens: out,
 		TotalTokens:      prompt + out,
 		CachedTokens:     read,
 		CacheWriteTokens: written,
-		ReasoningTokens:  openai.Count(u.OutputTokensDetails.ThinkingTokens),
+		ReasoningTokens:  int64(u.OutputTokensDetails.ThinkingTokens),
 	}
 }

@@ -25,6 +25,8 @@ type answer struct {
 	// own are the names of the client's functions, where the vendor's own tools may be called besides. Calls of those are not
 	// the client's. Nil: every call is.
 	own []string
+	// names are the client's names of tools.
+	names *turns.Names
 }
 
 // isOwn reports whether a call is the client's to make.
@@ -102,7 +104,7 @@ func unquote(v jsontext.Value) string {
 // A chunk is one of a list that is content, or that is thinking.
 type chunk struct {
 	Type     string         `json:"type"`
-	Text     string         `json:"text"`
+	Text     jsontext.Value `json:"text"`
 	Thinking jsontext.Value `json:"thinking"`
 }
 
@@ -119,13 +121,15 @@ func readContent(v jsontext.Value, text, thinking func(string)) error {
 			return fmt.Errorf("%w: content: %w", provider.ErrNotAnAnswer, err)
 		}
 		for _, c := range chunks {
-			switch {
-			case c.Type == "text" && c.Text != "":
-				text(c.Text)
-			case c.Type == "thinking" && c.Thinking != nil:
-				if err := readContent(c.Thinking, thinking, thinking); err != nil {
-					return err
-				}
+			var err error
+			switch c.Type {
+			case "text":
+				err = readContent(c.Text, text, thinking)
+			case "thinking":
+				err = readContent(c.Thinking, thinking, thinking)
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
@@ -187,7 +191,7 @@ func (a *answer) choice(c *choice, id string) (openai.ChatChoice, error) {
 			if s := strings.TrimSpace(arguments); s == "" || s == "null" {
 				arguments = "{}"
 			}
-			out.Calls = append(out.Calls, openai.AnswerCall{ID: cmp.Or(call.id(), madeID(id, c.Index, len(out.Calls))), Name: call.Function.Name, Arguments: arguments})
+			out.Calls = append(out.Calls, openai.AnswerCall{ID: cmp.Or(call.id(), madeID(id, c.Index, len(out.Calls))), Name: a.names.Client(call.Function.Name), Arguments: arguments})
 		}
 	}
 	out.Text, out.Reasoning = text.String(), reasoning.String()
@@ -221,20 +225,20 @@ func madeID(answer string, choice, index int) string {
 
 // usage is what the vendor counts, with the names under which it did so over time.
 type usage struct {
-	Prompt             float64       `json:"prompt_tokens"`
-	Completion         float64       `json:"completion_tokens"`
-	Total              float64       `json:"total_tokens"`
-	PromptDetails      promptDetails `json:"prompt_tokens_details"`
-	PromptTokenDetails promptDetails `json:"prompt_token_details"`
-	Cached             float64       `json:"num_cached_tokens"`
+	Prompt             provider.Count `json:"prompt_tokens"`
+	Completion         provider.Count `json:"completion_tokens"`
+	Total              provider.Count `json:"total_tokens"`
+	PromptDetails      promptDetails  `json:"prompt_tokens_details"`
+	PromptTokenDetails promptDetails  `json:"prompt_token_details"`
+	Cached             provider.Count `json:"num_cached_tokens"`
 	CompletionDetails  struct {
-		Reasoning float64 `json:"reasoning_tokens"`
+		Reasoning provider.Count `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
 }
 
 type promptDetails struct {
-	Cached float64 `json:"cached_tokens"`
-	Audio  float64 `json:"audio_tokens"`
+	Cached provider.Count `json:"cached_tokens"`
+	Audio  provider.Count `json:"audio_tokens"`
 }
 
 func (u *usage) openai() openai.Usage {
@@ -242,10 +246,8 @@ func (u *usage) openai() openai.Usage {
 		return openai.Usage{}
 	}
 	return openai.Usage{
-		PromptTokens: count(u.Prompt), CompletionTokens: count(u.Completion), TotalTokens: count(u.Total),
-		CachedTokens: count(max(u.PromptDetails.Cached, u.PromptTokenDetails.Cached, u.Cached)),
-		PromptAudio:  count(max(u.PromptDetails.Audio, u.PromptTokenDetails.Audio)), ReasoningTokens: count(u.CompletionDetails.Reasoning),
+		PromptTokens: int64(u.Prompt), CompletionTokens: int64(u.Completion), TotalTokens: int64(u.Total),
+		CachedTokens: int64(max(u.PromptDetails.Cached, u.PromptTokenDetails.Cached, u.Cached)),
+		PromptAudio:  int64(max(u.PromptDetails.Audio, u.PromptTokenDetails.Audio)), ReasoningTokens: int64(u.CompletionDetails.Reasoning),
 	}
 }
-
-func count(n float64) int64 { return openai.Count(int64(min(max(n, 0), openai.MaxTokens))) }

@@ -22,7 +22,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	e := &encoder{body: &r.Object, chat: chat, target: t, out: make([]byte, 0, len(r.Body)+256)}
+	e := &encoder{request: r, body: &r.Object, chat: chat, target: t, out: make([]byte, 0, len(r.Body)+256)}
 	e.out = openai.AppendString(append(e.out, `{"model":`...), t.Model)
 	e.out = strconv.AppendBool(e.member("stream"), r.Stream)
 	for _, step := range []func() error{e.refuse, e.messages, e.tools, e.parameters, e.reasoning} {
@@ -33,15 +33,18 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	e.ignored(knownInChat)
 	return provider.Request{
 		Path: "/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.dropped,
-	}, &answer{own: e.own}, nil
+	}, &answer{own: e.own, names: &e.names}, nil
 }
 
 // An encoder builds one chat request.
 type encoder struct {
+	request *openai.ChatRequest
 	body    *openai.Object
 	chat    *openai.Chat
 	target  provider.Target
-	dropped []string         // names of what was left out
+	read    string   // a member that reasoning has read, or empty
+	dropped []string // names of what was left out
+	names   turns.Names
 	out     []byte           // the body so far, an object that is not closed
 	raw     [][]gjson.Result // see rawPart
 	own     []string         // see answer.own
@@ -114,8 +117,11 @@ func (e *encoder) parameters() error {
 		e.out = append(e.member("temperature"), v...)
 	}
 	for _, member := range passed {
-		if greedy && member == "top_p" {
-			continue // without a temperature there is nothing to choose from, and the vendor says so with a 400
+		if greedy && member == "top_p" { // without a temperature there is nothing to choose from, and the vendor says so with a 400
+			if c.TopP != nil && *c.TopP != 1 {
+				e.drop(member)
+			}
+			continue
 		}
 		if v := e.native(member); turns.Asked(v) {
 			e.out = append(e.member(member), v...)
@@ -165,7 +171,7 @@ func (e *encoder) native(member string) jsontext.Value {
 const maxDropped = 32
 
 func (e *encoder) drop(param string) {
-	if len(e.dropped) < maxDropped {
+	if len(e.dropped) < maxDropped && !slices.Contains(e.dropped, param) {
 		e.dropped = append(e.dropped, param)
 	}
 }
@@ -182,7 +188,7 @@ func (e *encoder) unsupported(param string) error {
 // ignored notes the members that change nothing of the answer's meaning or that nobody here knows.
 func (e *encoder) ignored(known []string) {
 	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) {
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.read {
 			return true
 		}
 		param := name.Str

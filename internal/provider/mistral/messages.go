@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,111 +13,151 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// messages writes the conversation, message by message, each with no member but those that the vendor knows.
+// ownParts are the vendor's own types of parts, which pass as they are.
+var ownParts = []string{"document_url", "thinking", "reference", "tool_reference"}
+
+// Texts that stand where the vendor wants some and the client has none.
+const (
+	filler  = "."
+	between = "OK" // what the assistant says between the results of tools and the user
+)
+
+// messages writes the conversation. The vendor has OpenAI's roles, but demands an order of them: system messages come first,
+// results in the turn after their calls and one for each, the user not directly after results, and the assistant not last.
 func (e *encoder) messages() error {
+	for _, member := range turns.Unsaid(e.chat) {
+		if member != turns.UnsaidDetail && (member != turns.UnsaidReason || !e.remembers()) {
+			e.drop(member)
+		}
+	}
+	c, err := turns.Build(e.chat.Messages, turns.Options{ID: sentID, Name: e.names.Use, Own: ownParts})
+	if err != nil {
+		return err
+	}
 	e.out = append(e.member("messages"), '[')
-	for i := range e.chat.Messages {
-		m := &e.chat.Messages[i]
-		if m.Name != "" && m.Role != "function" && m.Role != "tool" {
-			e.drop(fmt.Sprintf("messages[%d].name", i))
-		}
-		before := len(e.out)
-		if e.out[before-1] == '}' {
-			e.out = append(e.out, ',')
-		}
-		e.out = append(e.out, '{')
-		said, err := e.message(m, i)
-		if err != nil {
+	if len(c.System) > 0 {
+		if err := e.say("system", c.System); err != nil {
 			return err
 		}
-		if e.out = append(e.out, '}'); !said {
-			e.out = e.out[:before]
+	}
+	if len(c.Turns) == 0 {
+		c.Turns = []turns.Turn{{Role: turns.User}}
+	}
+	for i := range c.Turns {
+		t := &c.Turns[i]
+		if t.Role == turns.Assistant {
+			err = e.assistant(t, i == len(c.Turns)-1)
+		} else {
+			err = e.user(t)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	e.out = append(e.out, ']')
 	return nil
 }
 
-// message writes the members of a message. It reports whether there is anything in it.
-func (e *encoder) message(m *openai.Message, n int) (bool, error) {
-	switch m.Role {
-	case "assistant":
-		return e.assistant(m, n)
-	case "tool", "function":
-		id := m.ToolCallID
-		if m.Role == "function" {
-			id = legacyID(m.Name)
-		}
-		e.out = append(e.member("role"), `"tool"`...)
-		e.out = openai.AppendString(e.member("tool_call_id"), callID(id))
-		if m.Name != "" {
-			e.out = openai.AppendString(e.member("name"), m.Name)
-		}
-	case "developer":
-		e.out = append(e.member("role"), `"system"`...)
-	default:
-		e.out = openai.AppendString(e.member("role"), m.Role)
+// begin begins a message, which its author ends.
+func (e *encoder) begin(role string) {
+	if e.out[len(e.out)-1] == '}' {
+		e.out = append(e.out, ',')
 	}
-	e.out = e.member("content")
-	return true, e.content(m, n, "")
+	e.out = openai.AppendString(append(e.out, `{"role":`...), role)
 }
 
-func (e *encoder) assistant(m *openai.Message, n int) (bool, error) {
-	e.out = append(e.member("role"), `"assistant"`...)
-	reasoning := m.ReasoningContent
-	if thinking := e.target.Can().GetThinking(); thinking != configv1.Thinking_ALWAYS && thinking != configv1.Thinking_ADAPTIVE {
-		reasoning = "" // models that do not think have no place for it
-	}
-	said := reasoning != "" || m.Refusal != "" || hasContent(m.Content)
-	if said {
+// say writes a message that has nothing but content.
+func (e *encoder) say(role string, parts []turns.Part) error {
+	e.begin(role)
+	e.out = e.member("content")
+	err := e.content(parts, "")
+	e.out = append(e.out, '}')
+	return err
+}
+
+// user writes the results of calls, each a message, and what the user says.
+func (e *encoder) user(t *turns.Turn) error {
+	for i := range t.Results {
+		r := &t.Results[i]
+		e.begin("tool")
+		e.out = openai.AppendString(e.member("tool_call_id"), r.Call.ID)
+		e.out = openai.AppendString(e.member("name"), r.Call.Name)
 		e.out = e.member("content")
-		if err := e.content(m, n, reasoning); err != nil {
-			return false, err
+		if r.NotExecuted {
+			e.out = openai.AppendString(e.out, turns.NotExecuted)
+		} else if err := e.content(r.Parts, ""); err != nil {
+			return err
+		}
+		e.out = append(e.out, '}')
+	}
+	parts := t.Parts
+	switch {
+	case len(parts) == 0 && len(t.Results) > 0:
+		return nil
+	case len(parts) == 0:
+		parts = []turns.Part{{Part: openai.Part{Type: "text", Text: filler}}}
+	case len(t.Results) > 0:
+		e.out = append(e.out, `,{"role":"assistant","content":"`+between+`"}`...)
+	}
+	return e.say("user", parts)
+}
+
+// assistant writes the assistant's turn as one message.
+func (e *encoder) assistant(t *turns.Turn, last bool) error {
+	var reasoning string
+	var parts []turns.Part
+	for i := range t.Said {
+		if e.remembers() {
+			reasoning += t.Said[i].Message.ReasoningContent
+		}
+		parts = append(parts, t.Said[i].Parts...)
+	}
+	e.begin("assistant")
+	if reasoning != "" || len(parts) > 0 {
+		e.out = e.member("content")
+		if err := e.content(parts, reasoning); err != nil {
+			return err
 		}
 	}
-	calls := m.ToolCalls
-	if m.FunctionCall != nil {
-		calls = append(calls[:len(calls):len(calls)], openai.ToolCall{ID: legacyID(m.FunctionCall.Name), Function: *m.FunctionCall})
-	}
+	calls := t.Calls()
 	for i, c := range calls {
 		if i == 0 {
 			e.out = append(e.member("tool_calls"), '[')
 		} else {
 			e.out = append(e.out, ',')
 		}
-		e.out = openai.AppendString(append(e.out, `{"id":`...), callID(c.ID))
-		e.out = openai.AppendString(append(e.out, `,"type":"function","function":{"name":`...), c.Function.Name)
-		arguments := c.Function.Arguments
-		if strings.TrimSpace(arguments) == "" {
-			arguments = "{}"
-		}
-		e.out = openai.AppendString(append(e.out, `,"arguments":`...), arguments)
+		e.out = openai.AppendString(append(e.out, `{"id":`...), c.ID)
+		e.out = openai.AppendString(append(e.out, `,"type":"function","function":{"name":`...), c.Name)
+		e.out = openai.AppendString(append(e.out, `,"arguments":`...), string(c.Arguments))
 		e.out = append(e.out, `}}`...)
 	}
 	if len(calls) > 0 {
 		e.out = append(e.out, ']')
-	} else if said && n == len(e.chat.Messages)-1 {
+	} else if last {
 		e.out = append(e.member("prefix"), "true"...) // an answer that is begun, without which the vendor wants another to speak last
 	}
-	return said || len(calls) > 0, nil
+	e.out = append(e.out, '}')
+	return nil
 }
 
-// hasContent reports whether there is more than empty text.
-func hasContent(parts openai.Content) bool {
-	for i := range parts {
-		if parts[i].Type != "text" || parts[i].Text != "" {
-			return true
-		}
-	}
-	return false
+// remembers reports whether the model takes its thinking back. Those that do not think have no place for it.
+func (e *encoder) remembers() bool {
+	thinks := e.target.Can().GetThinking()
+	return thinks == configv1.Thinking_ALWAYS || thinks == configv1.Thinking_ADAPTIVE
 }
 
 // content writes a message's content: a string where it is one text, and else a list.
-func (e *encoder) content(m *openai.Message, n int, reasoning string) error {
-	if reasoning == "" && m.Refusal == "" && (len(m.Content) == 0 || len(m.Content) == 1 && m.Content[0].Type == "text") {
-		e.out = openai.AppendString(e.out, m.Content.Text())
+func (e *encoder) content(parts []turns.Part, reasoning string) error {
+	switch {
+	case reasoning != "":
+	case len(parts) == 0:
+		e.out = append(e.out, `""`...)
+		return nil
+	case len(parts) == 1 && parts[0].Type == "text":
+		e.out = openai.AppendString(e.out, parts[0].Text)
 		return nil
 	}
 	e.out = append(e.out, '[')
@@ -123,23 +165,13 @@ func (e *encoder) content(m *openai.Message, n int, reasoning string) error {
 		e.out = openai.AppendString(append(e.out, `{"type":"thinking","thinking":[{"type":"text","text":`...), reasoning)
 		e.out = append(e.out, `}],"closed":true}`...)
 	}
-	for i := range m.Content {
-		p := &m.Content[i]
-		if p.Type == "text" && p.Text == "" {
-			continue
-		}
+	for i := range parts {
 		if e.out[len(e.out)-1] == '}' {
 			e.out = append(e.out, ',')
 		}
-		if err := e.part(p, m.Role, n, i); err != nil {
+		if err := e.part(&parts[i]); err != nil {
 			return err
 		}
-	}
-	if m.Refusal != "" {
-		if e.out[len(e.out)-1] == '}' {
-			e.out = append(e.out, ',')
-		}
-		e.text(m.Refusal)
 	}
 	e.out = append(e.out, ']')
 	return nil
@@ -150,28 +182,30 @@ func (e *encoder) text(s string) {
 }
 
 // part writes one part of a message's content.
-func (e *encoder) part(p *openai.Part, role string, n, i int) error {
-	media := role == "user" || role == "tool"
+func (e *encoder) part(p *turns.Part) error {
 	switch {
-	case p.Type == "text" || p.Type == "refusal":
-		e.text(p.Text + p.Refusal)
-	case media && p.Type == "image_url" && p.ImageURL != nil:
-		e.out = openai.AppendString(append(e.out, `{"type":"image_url","image_url":{"url":`...), p.ImageURL.URL)
+	case p.Type == "text":
+		e.text(p.Text)
+	case p.Type == "image_url" && p.ImageURL != nil:
+		address, ok := turns.Address(p.ImageURL.URL)
+		if !ok {
+			return openai.BadRequest(p.Param+".image_url.url", "invalid_image_url", "Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
+		}
+		e.out = openai.AppendString(append(e.out, `{"type":"image_url","image_url":{"url":`...), address)
 		if p.ImageURL.Detail != "" {
 			e.out = openai.AppendString(append(e.out, `,"detail":`...), p.ImageURL.Detail)
 		}
 		e.out = append(e.out, "}}"...)
-	case media && p.Type == "input_audio" && p.InputAudio != nil:
+	case p.Type == "input_audio" && p.InputAudio != nil:
 		e.out = openai.AppendString(append(e.out, `{"type":"input_audio","input_audio":{"data":`...), p.InputAudio.Data)
 		e.out = openai.AppendString(append(e.out, `,"format":`...), p.InputAudio.Format)
 		e.out = append(e.out, "}}"...)
-	case media && p.Type == "file" && p.File != nil:
-		return e.file(p.File, fmt.Sprintf("messages[%d].content[%d].file", n, i))
-	case p.Type == "document_url", p.Type == "thinking", p.Type == "reference", p.Type == "tool_reference":
-		e.out = append(e.out, e.rawPart(n, i)...) // the vendor's own
+	case p.Type == "file" && p.File != nil:
+		return e.file(p.File, p.Param+".file")
+	case slices.Contains(ownParts, p.Type):
+		e.out = append(e.out, e.rawPart(p.Param)...)
 	default:
-		return badValue(fmt.Sprintf("messages[%d].content[%d].type", n, i),
-			"Content of type '%s' is not supported by the provider '%s' in a message of the role '%s'.", p.Type, name, role)
+		return badValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type, name)
 	}
 	return nil
 }
@@ -200,19 +234,28 @@ func (e *encoder) file(f *openai.File, at string) error {
 	return nil
 }
 
-// rawPart returns a part of a message's content as the client sent it.
-func (e *encoder) rawPart(n, i int) jsontext.Value {
+// rawPart returns a part of a message's content as the client sent it, by where it stands: messages[2].content[0].
+func (e *encoder) rawPart(param string) jsontext.Value {
 	if e.raw == nil {
 		gjson.ParseBytes(e.body.Get("messages")).ForEach(func(_, m gjson.Result) bool {
 			e.raw = append(e.raw, m.Get("content").Array())
 			return true
 		})
 	}
+	var n, i int
+	if _, err := fmt.Sscanf(param, "messages[%d].content[%d]", &n, &i); err != nil {
+		return jsontext.Value("null") // only parts that stand somewhere are the vendor's own
+	}
 	return jsontext.Value(e.raw[n][i].Raw)
 }
 
-// legacyID is the id of a function_call, which has none of its own.
-func legacyID(name string) string { return "fn:" + name }
+// sentID returns the id to send for one of the client's, which clients use again.
+func sentID(id string, occurrence int) string {
+	if occurrence > 1 {
+		id += " again " + strconv.Itoa(occurrence)
+	}
+	return callID(id)
+}
 
 // callIDLength is how long the ids of tool calls are. Nothing but letters and digits is in them.
 const callIDLength = 9

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -29,10 +30,10 @@ const maxChoices = 128
 
 // A choiceState is what is known of a choice so far.
 type choiceState struct {
-	calls    []openCall // of all tools, the vendor's own included
-	shown    int        // how many of them are the client's
-	started  bool
-	finished bool
+	calls   []openCall // of all tools, the vendor's own included
+	shown   int        // how many of them are the client's
+	started bool
+	reason  string // the latest; it is told at the end, for more of the answer may come after it
 }
 
 type openCall struct {
@@ -116,9 +117,6 @@ func (s *stream) choice(c *choice, w *openai.StreamWriter) error {
 		s.choices = append(s.choices, choiceState{})
 	}
 	state := &s.choices[c.Index]
-	if state.finished {
-		return nil
-	}
 	state.started = true
 	if !c.Delta.isResult() {
 		err := readContent(c.Delta.Content, func(t string) { w.Text(c.Index, t) }, func(t string) { w.Reasoning(c.Index, t) })
@@ -129,13 +127,10 @@ func (s *stream) choice(c *choice, w *openai.StreamWriter) error {
 			s.call(c.Index, &c.Delta.ToolCalls[i], w)
 		}
 	}
-	switch c.FinishReason {
-	case "":
-	case "error":
+	if c.FinishReason == "error" {
 		return errFailed()
-	default:
-		s.finish(c.Index, c.FinishReason, w)
 	}
+	state.reason = cmp.Or(c.FinishReason, state.reason)
 	return nil
 }
 
@@ -152,10 +147,14 @@ func (s *stream) call(choice int, c *toolCall, w *openai.StreamWriter) {
 		if s.answer.isOwn(c.Function.Name) {
 			open.call = state.shown
 			state.shown++
-			w.ToolCall(choice, open.call, cmp.Or(open.id, madeID(s.id, choice, open.call)), c.Function.Name)
+			w.ToolCall(choice, open.call, cmp.Or(open.id, madeID(s.id, choice, open.call)), s.answer.names.Client(c.Function.Name))
 		}
 	}
-	if fragment := c.arguments(); fragment != "" && open.call >= 0 {
+	fragment := c.arguments()
+	if !open.begun && strings.TrimSpace(fragment) == "null" {
+		return // no arguments, which no client can read so
+	}
+	if fragment != "" && open.call >= 0 {
 		open.begun = true
 		w.ToolArguments(choice, open.call, fragment)
 	}
@@ -176,24 +175,23 @@ func (s *choiceState) find(c *toolCall) *openCall {
 	return nil
 }
 
-func (s *stream) finish(choice int, reason string, w *openai.StreamWriter) {
+func (s *stream) finish(choice int, w *openai.StreamWriter) {
 	state := &s.choices[choice]
 	for _, o := range state.calls {
 		if o.call >= 0 && !o.begun {
 			w.ToolArguments(choice, o.call, "{}")
 		}
 	}
-	state.finished = true
-	w.Finish(choice, finishReason(reason, state.shown > 0))
+	w.Finish(choice, finishReason(state.reason, state.shown > 0))
 }
 
 // end completes the answer. An end without a beginning is none.
 func (s *stream) end(w *openai.StreamWriter) {
 	for i := range s.choices {
-		if s.choices[i].started && !s.choices[i].finished {
-			s.finish(i, "", w)
+		if s.choices[i].started {
+			s.finish(i, w)
+			s.done = true
 		}
-		s.done = s.done || s.choices[i].finished
 	}
 	if !s.done {
 		return

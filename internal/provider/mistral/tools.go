@@ -1,15 +1,16 @@
 package mistral
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/reasoning"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -37,7 +38,7 @@ func (e *encoder) tools() error {
 			continue
 		}
 		if t.Type == "function" {
-			functions = append(functions, t.Function.Name)
+			functions = append(functions, e.names.Sent(t.Function.Name))
 		} else {
 			e.own = []string{}
 		}
@@ -73,7 +74,7 @@ func (e *encoder) tool(t *openai.Tool, i int) ([]byte, error) {
 	case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
 		return nil, openai.BadRequest(param+".function.parameters", "invalid_type", "Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
 	}
-	out := openai.AppendString([]byte(`{"type":"function","function":{"name":`), f.Name)
+	out := openai.AppendString([]byte(`{"type":"function","function":{"name":`), e.names.Sent(f.Name))
 	if f.Description != "" {
 		out = openai.AppendString(append(out, `,"description":`...), f.Description)
 	}
@@ -93,7 +94,7 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 	c := e.chat.ToolChoice
 	switch {
 	case c == nil:
-	case !some && len(e.chat.Tools) > 0 && c.Allowed != nil, c.Mode == "function" && some && !slices.Contains(functions, c.Name):
+	case !some && len(e.chat.Tools) > 0 && c.Allowed != nil, c.Mode == "function" && some && !slices.Contains(functions, e.names.Sent(c.Name)):
 		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
 	case !some && (c.Mode == "required" || c.Mode == "function"):
 		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
@@ -103,7 +104,7 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 	case c.Mode == "auto", c.Mode == "none":
 		e.out = openai.AppendString(e.member("tool_choice"), c.Mode)
 	case c.Mode == "function":
-		e.out = openai.AppendString(append(e.member("tool_choice"), `{"type":"function","function":{"name":`...), c.Name)
+		e.out = openai.AppendString(append(e.member("tool_choice"), `{"type":"function","function":{"name":`...), e.names.Sent(c.Name))
 		e.out = append(e.out, "}}"...)
 	default:
 		return badValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
@@ -117,36 +118,38 @@ var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max
 // reasoning sets how much the model thinks. Some models take an effort; some always think, and can only be told to do without
 // the vendor's instructions for it.
 func (e *encoder) reasoning() error {
-	effort, param := e.chat.ReasoningEffort, "reasoning_effort"
-	if effort == "" && turns.Asked(e.chat.Thinking) {
-		param = "thinking"
-		var own struct {
-			Type string `json:"type"`
-		}
-		if err := json.Unmarshal(e.chat.Thinking, &own); err != nil {
-			return openai.BadRequest(param, "invalid_type", "Invalid type for 'thinking': expected an object such as {\"type\":\"enabled\"}.")
-		}
-		if effort = "high"; own.Type == "disabled" {
-			effort = "none"
-		}
+	w, err := reasoning.Of(e.request, e.chat)
+	if err != nil {
+		return err
+	}
+	e.read = w.Read
+	for _, param := range w.Ignored {
+		e.drop(param)
+	}
+	if w.Hidden != "" {
+		e.drop(w.Hidden)
 	}
 	switch can := e.target.Can(); {
-	case effort == "":
+	case w.Param == "":
 	case can.GetThinking() == configv1.Thinking_ALWAYS:
 		if e.body.Has("prompt_mode") {
 			return nil
 		}
-		if e.out = e.member("prompt_mode"); effort == "none" {
+		if e.out = e.member("prompt_mode"); w.Off() {
 			e.out = append(e.out, "null"...)
 		} else {
 			e.out = append(e.out, `"reasoning"`...)
 		}
 	case can.GetThinking() == configv1.Thinking_NEVER:
-		if effort != "none" {
-			return e.unsupported(param)
+		if !w.Off() {
+			return e.unsupported(w.Param)
 		}
 	default:
-		e.out = openai.AppendString(e.member("reasoning_effort"), nearest(effort, can.GetEfforts()))
+		effort := w.Effort
+		if effort == "" && w.Budget == 0 {
+			effort = "high" // thinking is switched on
+		}
+		e.out = openai.AppendString(e.member("reasoning_effort"), nearest(cmp.Or(effort, w.Level()), can.GetEfforts()))
 	}
 	return nil
 }

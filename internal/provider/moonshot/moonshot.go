@@ -5,11 +5,6 @@
 package moonshot
 
 import (
-	"net/http"
-
-	"github.com/tidwall/gjson"
-
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
@@ -18,46 +13,31 @@ const name = "moonshot"
 
 // Provider returns the vendor.
 func Provider() provider.Provider {
+	d := openaicompat.Dialect{
+		Vendor: name,
+		Unsupported: []string{
+			"seed", "logit_bias", "logprobs", "top_logprobs", "parallel_tool_calls", "modalities", "audio", "prediction",
+			"service_tier", "verbosity", "web_search_options", "functions", "function_call",
+		},
+		Rename:     map[string]string{"max_tokens": "max_completion_tokens"},
+		SystemRole: true,
+		JoinText:   true,
+		Carry:      "reasoning_content",
+		Rewrite:    rewrite,
+		Codes: map[string]string{ // its errors have types, but no codes
+			"exceeded_current_quota_error": "insufficient_quota",
+			"engine_overloaded_error":      "overloaded",
+			"rate_limit_reached_error":     "rate_limit_exceeded",
+			"content_filter":               "content_filter",
+		},
+	}
 	return provider.Provider{
 		Name:              name,
 		DefaultEndpoint:   "https://api.moonshot.ai/v1",
 		CredentialEnv:     "MOONSHOT_API_KEY",
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
-		DecodeError:       decodeError,
-		Chat: openaicompat.New(openaicompat.Dialect{
-			Vendor: name,
-			Unsupported: []string{
-				"seed", "logit_bias", "logprobs", "top_logprobs", "parallel_tool_calls", "modalities", "audio", "prediction",
-				"service_tier", "verbosity", "web_search_options", "functions", "function_call",
-			},
-			Rename:     map[string]string{"max_tokens": "max_completion_tokens"},
-			SystemRole: true,
-			Carry:      "reasoning_content",
-			Rewrite:    rewrite,
-		}),
+		DecodeError:       d.DecodeError,
+		Chat:              openaicompat.New(d),
 	}
-}
-
-// decodeError reads the vendor's error, whose types tell what its codes, of which there are none, do not.
-func decodeError(status int, header http.Header, body []byte) *openai.Error {
-	typ := gjson.GetBytes(body, "error.type").Str
-	switch typ {
-	case "exceeded_current_quota_error":
-		status = http.StatusPaymentRequired
-	case "engine_overloaded_error":
-		status = http.StatusServiceUnavailable
-	}
-	e := openaicompat.DecodeError(status, header, body)
-	switch typ {
-	case "exceeded_current_quota_error":
-		e.Type, e.Code = openai.TypeInsufficientQuota, "insufficient_quota"
-	case "engine_overloaded_error":
-		e.Type, e.Code = openai.TypeServer, "overloaded"
-	case "rate_limit_reached_error":
-		e.Type, e.Code = openai.TypeRequests, "rate_limit_exceeded"
-	case "content_filter":
-		e.Type, e.Code = openai.TypeInvalidRequest, "content_filter"
-	}
-	return e
 }

@@ -3,12 +3,14 @@ package moonshot
 import (
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
 // nearest are the efforts that models without the others have in their place.
@@ -32,7 +34,7 @@ func think(r *openai.ChatRequest, t provider.Target) thinking {
 	switch {
 	case own != "":
 		return thinking{on: own != "disabled", effort: effort}
-	case effort == "" && kind == configv1.Thinking_ADAPTIVE && forcesTool(r): // refused while the model thinks
+	case effort == "" && kind == configv1.Thinking_ADAPTIVE && openaicompat.ForcesTool(r): // refused while the model thinks
 		return thinking{set: "disabled"}
 	case effort == "":
 		return thinking{on: always || kind == configv1.Thinking_ADAPTIVE}
@@ -53,12 +55,6 @@ func think(r *openai.ChatRequest, t provider.Target) thinking {
 	return thinking{on: true, effort: effort, refused: !slices.Contains(efforts, effort)}
 }
 
-// forcesTool reports whether the model must call a tool.
-func forcesTool(r *openai.ChatRequest) bool {
-	choice := gjson.ParseBytes(r.Get("tool_choice"))
-	return choice.Str == "required" || choice.Get("type").Str == "function"
-}
-
 // rewrite makes a client's request the vendor's.
 func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) error {
 	thinking := think(r, t)
@@ -75,6 +71,17 @@ func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) 
 	default:
 		c.Set("reasoning_effort", openai.AppendString(nil, thinking.effort))
 	}
-	rewriteMessages(c, thinking.on)
-	return nil
+	if !thinking.on {
+		return nil
+	}
+	return c.EachMessage(func(_ int, message jsontext.Value) ([]byte, error) { return withReasoning(message), nil })
+}
+
+// withReasoning returns a message whose calls come without reasoning with the least that is accepted, a blank, or else nil.
+func withReasoning(message jsontext.Value) []byte {
+	if !gjson.GetBytes(message, "tool_calls.0").Exists() || gjson.GetBytes(message, "reasoning_content").Str != "" {
+		return nil
+	}
+	ms := slices.DeleteFunc(schema.Members(message), func(m schema.Member) bool { return m.Name == "reasoning_content" })
+	return schema.AppendObject(nil, append(ms, schema.Member{Name: "reasoning_content", Value: jsontext.Value(`" "`)}))
 }

@@ -5,7 +5,6 @@
 package ollama
 
 import (
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
@@ -29,25 +28,17 @@ func Provider() provider.Provider {
 			},
 			Rename:     map[string]string{"max_completion_tokens": "max_tokens"},
 			SystemRole: true,
+			JoinText:   true, // it would make messages of the parts, and forget which call a result is for
+			AutoTools:  true,
 			Reasoning:  "reasoning",
 			Rewrite:    rewrite,
 		}),
-		Completion: completions{openaicompat.NewCompletion(openaicompat.Dialect{
+		Completion: openaicompat.NewCompletion(openaicompat.Dialect{
 			Vendor:      name,
 			Unsupported: []string{"n", "best_of", "echo", "logit_bias", "logprobs"},
-		})},
+			OnePrompt:   true,
+		}),
 		Embedding: openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Native:    []string{"/responses"},
 	}
-}
-
-// completions are of one prompt, and of text.
-type completions struct{ provider.CompletionCodec }
-
-// Encode implements provider.CompletionCodec.
-func (c completions) Encode(r *openai.CompletionRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	if len(r.Prompts) != 1 {
-		return provider.Request{}, nil, openai.BadRequest("prompt", "unsupported_value", "Invalid 'prompt': the provider '%s' takes one text. Send each prompt in a request of its own.", name)
-	}
-	return c.CompletionCodec.Encode(r, t)
 }

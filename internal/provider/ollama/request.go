@@ -15,55 +15,24 @@ import (
 
 // rewrite makes a client's request the server's.
 func rewrite(_ *openai.ChatRequest, _ provider.Target, c *openaicompat.Changes) error {
-	switch choice := gjson.ParseBytes(c.Get("tool_choice")); {
-	case choice.Str == "none":
-		c.Remove("tools")
-		c.Remove("tool_choice")
-	case choice.Str == "required", choice.IsObject():
-		if err := c.Refuse("tool_choice"); err != nil {
-			return err
+	return c.EachMessage(func(i int, message jsontext.Value) ([]byte, error) {
+		if gjson.GetBytes(message, "content").Type == gjson.String && !gjson.GetBytes(message, "tool_calls").IsArray() {
+			return nil, nil
 		}
-	}
-	return rewriteMessages(c)
-}
-
-func rewriteMessages(c *openaicompat.Changes) error {
-	list := c.Get("messages")
-	var out []byte
-	var failed error
-	from, i := 0, -1
-	gjson.ParseBytes(list).ForEach(func(_, m gjson.Result) bool {
-		i++
-		if m.Get("content").Type == gjson.String && !m.Get("tool_calls").IsArray() {
-			return true
-		}
-		to := m.Index + len(m.Raw)
-		var ms []schema.Member
-		var changed bool
-		if ms, changed, failed = rewriteMessage(schema.Members(list[m.Index:to]), fmt.Sprintf("messages[%d]", i)); changed {
-			out = schema.AppendObject(append(out, list[from:m.Index]...), ms)
-			from = to
-		}
-		return failed == nil
+		return rewriteMessage(message, fmt.Sprintf("messages[%d]", i))
 	})
-	if from > 0 {
-		c.Set("messages", append(out, list[from:]...))
-	}
-	return failed
 }
 
-// rewriteMessage rewrites a message, and reports whether anything changed. The server makes a message of its own of each
-// part, forgets the call that a result in parts is for, wants content where there are no calls, and reads arguments.
-func rewriteMessage(ms []schema.Member, param string) (_ []schema.Member, changed bool, _ error) {
-	content, calls := -1, false
+// rewriteMessage rewrites a message, or returns nil. The server wants content where there are no calls, and reads arguments.
+func rewriteMessage(message jsontext.Value, param string) ([]byte, error) {
+	ms := schema.Members(message)
+	content, calls, changed := -1, false, false
 	for i := range ms {
 		switch ms[i].Name {
 		case "content":
 			content = i
-			if text, ok := joinText(ms[i].Value); ok {
-				ms[i].Value, changed = openai.AppendString(nil, text), true
-			} else if err := checkParts(ms[i].Value, param+".content"); err != nil {
-				return nil, false, err
+			if err := checkParts(ms[i].Value, param+".content"); err != nil {
+				return nil, err
 			}
 		case "tool_calls":
 			calls = gjson.GetBytes(ms[i].Value, "0").Exists()
@@ -72,34 +41,21 @@ func rewriteMessage(ms []schema.Member, param string) (_ []schema.Member, change
 			}
 		}
 	}
-	if calls || content >= 0 && ms[content].Value.Kind() != 'n' {
-		return ms, changed, nil
-	}
-	said := schema.Member{Name: "content", Value: schema.Find(ms, "refusal")}
-	if said.Value.Kind() != '"' {
-		said.Value = jsontext.Value(`""`)
-	}
-	if content < 0 {
-		return append(ms, said), true, nil
-	}
-	ms[content] = said
-	return ms, true, nil
-}
-
-// joinText returns the text of content that is an array of nothing but text.
-func joinText(content jsontext.Value) (string, bool) {
-	if content.Kind() != '[' {
-		return "", false
-	}
-	var texts []string
-	for _, part := range gjson.ParseBytes(content).Array() {
-		kind := part.Get("type").Str
-		if kind != "text" && kind != "refusal" {
-			return "", false
+	if !calls && (content < 0 || ms[content].Value.Kind() == 'n') {
+		said := schema.Member{Name: "content", Value: schema.Find(ms, "refusal")}
+		if said.Value.Kind() != '"' {
+			said.Value = jsontext.Value(`""`)
 		}
-		texts = append(texts, part.Get(kind).Str)
+		if changed = true; content < 0 {
+			ms = append(ms, said)
+		} else {
+			ms[content] = said
+		}
 	}
-	return strings.Join(texts, "\n"), true
+	if !changed {
+		return nil, nil
+	}
+	return schema.AppendObject(nil, ms), nil
 }
 
 // checkParts refuses what the server cannot read.

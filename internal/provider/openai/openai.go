@@ -18,7 +18,7 @@ func Provider() provider.Provider {
 		CredentialEnv:     "OPENAI_API_KEY",
 		CredentialHeaders: []string{"authorization", "openai-organization", "openai-project"},
 		Sign:              openaicompat.Bearer,
-		DecodeError:       openaicompat.DecodeError,
+		DecodeError:       d.DecodeError,
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),

@@ -17,3 +17,5 @@ func TestRecordedTraffic(t *testing.T) {
 }
 
 func BenchmarkCodec(b *testing.B) { providertest.Bench(b, Provider()) }
+
+func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -36,54 +37,67 @@ type answer struct {
 // Decode implements provider.Answer. White space before the object is no part of it: DeepSeek and OpenRouter keep
 // connections alive with it.
 func (a *answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
-	object := bytes.TrimSpace(body)
-	m, err := a.scan(object)
-	if err != nil {
+	object := a.text(body)
+	n := normaliser{answer: a, reading: reading{data: object}}
+	ok := false
+	if a.asReceived {
+		n.members, ok = scan(object)
+	} else {
+		ok = n.read(object, "message")
+	}
+	if err := a.failure(object, &n.members, ok); err != nil {
 		return nil, openai.Usage{}, err
 	}
-	list := m.choices.value(object)
-	if kind := kindOf(list); kind != '[' && kind != 'n' {
+	if kind := kindOf(n.members.choices.value(object)); kind != '[' && kind != 'n' {
 		return nil, openai.Usage{}, fmt.Errorf("%w: the body has no choices", provider.ErrNotAnAnswer)
 	}
-	usage := readUsage(usageOf(object, m))
+	usage := readUsage(n.reported())
 	if a.asReceived {
-		return a.rename(body, object, m, model), usage, nil
+		return a.rename(body, object, n.model, model), usage, nil
 	}
-	n := normaliser{answer: a, data: object, members: m}
 	out, err := n.appendAnswer(make([]byte, 0, len(object)+len(object)/8+256), model, created)
 	return out, usage, err
 }
 
+// text returns what is to be read of a body or an event. What is to be put right becomes UTF-8, as JSON must be.
+func (a *answer) text(data []byte) []byte {
+	data = bytes.TrimSpace(data)
+	if !a.asReceived && !utf8.Valid(data) {
+		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
+	}
+	return data
+}
+
 // rename gives a body as it came but for the name of the model, where the client knows it by another.
-func (a *answer) rename(body, object []byte, m members, model string) []byte {
-	if !a.renamed || !m.model.found() {
+func (a *answer) rename(body, object []byte, named span, model string) []byte {
+	if !a.renamed || !named.found() {
 		return body
 	}
 	lead := len(body) - len(bytes.TrimLeft(body, " \t\r\n"))
-	at := span{start: lead + m.model.start, end: lead + m.model.end}
+	at := span{start: lead + named.start, end: lead + named.end}
 	out := make([]byte, 0, len(body)+len(model))
 	out = append(out, body[:at.start]...)
 	out = openai.AppendString(out, model)
 	return append(out, body[at.end:]...)
 }
 
-// scan finds the members of an answer. What is none, or says that something failed, is an error.
-func (a *answer) scan(object []byte) (members, error) {
-	m, ok := scan(object)
+// failure returns what is wrong with a body: that it is no JSON object, which ok says, or says that something failed.
+func (a *answer) failure(object []byte, m *members, ok bool) error {
 	switch {
 	case ok && a.isError(object, m), !ok && a.dialect.readError(object).message != "":
-		return m, a.dialect.inBand(object)
+		return a.dialect.inBand(object)
 	case !ok:
-		return m, fmt.Errorf("%w: the body is not a JSON object", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: the body is not a JSON object", provider.ErrNotAnAnswer)
 	}
-	return m, nil
+	return nil
 }
 
 // isError reports whether an object says that something failed: as OpenAI does, as vLLM once did, or as FastAPI does.
-func (a *answer) isError(data []byte, m members) bool {
+func (a *answer) isError(data []byte, m *members) bool {
 	switch string(m.fault.value(data)) {
 	case "", "null", "false", `""`, "{}":
-		return string(m.object.value(data)) == `"error"` || !m.choices.found() && !m.usage.found() && !m.data.found() && a.dialect.readError(data).message != ""
+		return string(m.object.value(data)) == `"error"` ||
+			!m.choices.found() && !m.usage.found() && !m.data.found() && a.dialect.readError(data).message != ""
 	}
 	return true
 }

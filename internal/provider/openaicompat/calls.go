@@ -72,7 +72,7 @@ func (c *call) appendWhole(dst []byte, id callID) []byte {
 	if arguments == nil {
 		arguments = []byte(`"{}"`)
 	}
-	dst = append(append(dst, `,"function":{"name":`...), c.nameValue()...)
+	dst = append(append(dst, `,"function":{"name":`...), c.name...)
 	dst = append(append(dst, `,"arguments":`...), arguments...)
 	return c.appendOthers(append(appendOthers(dst, c.function, "name", "arguments"), '}'))
 }
@@ -95,13 +95,6 @@ func (c *call) idOr(id callID) []byte {
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", id.answer, id.choice, id.call))
 	return []byte(`"call_` + base32.StdEncoding.EncodeToString(sum[:15]) + `"`)
-}
-
-func (c *call) nameValue() []byte {
-	if kindOf(c.name) == '"' {
-		return c.name
-	}
-	return []byte(`""`)
 }
 
 // appendHead appends what begins a call.

@@ -64,15 +64,27 @@ func (c *Changes) Refuse(name string) error {
 	return nil
 }
 
+// Drop leaves out a member on which nothing of the answer depends, and notes it in Request.Dropped whatever the operator wants.
+func (c *Changes) Drop(name string) {
+	if c.object.Has(name) || c.find(name) >= 0 {
+		c.note(name)
+		c.Remove(name)
+	}
+}
+
 // drop notes a parameter that is left out, or returns the client's error.
 func (c *Changes) drop(param string) error {
 	if !c.target.Drops() {
 		return openai.Unsupported(param, c.dialect.Vendor)
 	}
+	c.note(param)
+	return nil
+}
+
+func (c *Changes) note(param string) {
 	if !slices.Contains(c.dropped, param) {
 		c.dropped = append(c.dropped, param)
 	}
-	return nil
 }
 
 func (c *Changes) find(name string) int {
@@ -107,13 +119,26 @@ func (c *Changes) streamOptions(stream, includeUsage bool) bool {
 	return false
 }
 
-// parameters takes out what vendor or model do not know, and gives the rest the vendor's names.
+// parameters takes out what vendor or model do not know, and gives the rest the vendor's names. What a model of OpenAI's does
+// not know is left for OpenAI to refuse, whose error says more, but where the operator wants it dropped.
 func (c *Changes) parameters() error {
-	for _, names := range [...][]string{c.dialect.Unsupported, c.target.Can().GetUnsupportedParameters()} {
+	models := c.target.Can().GetUnsupportedParameters()
+	if c.dialect.AsReceived && !c.target.Drops() {
+		models = nil
+	}
+	for _, names := range [...][]string{c.dialect.Unsupported, models} {
 		for _, name := range names {
 			if err := c.unsupported(name); err != nil {
 				return err
 			}
+		}
+	}
+	for _, name := range c.dialect.Hints {
+		if v := c.object.Get(name); v != nil && isDefault(c.object, name, v) {
+			c.Remove(name)
+		}
+		if c.Get(name) != nil {
+			c.Drop(name)
 		}
 	}
 	if len(c.dialect.Rename) == 0 {

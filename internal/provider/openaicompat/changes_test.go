@@ -56,6 +56,15 @@ func TestWhatAModelRefusesIsInTheCatalog(t *testing.T) {
 	target := provider.Target{Model: "m", Facts: &configv1.ModelFacts{Capabilities: &configv1.Capabilities{UnsupportedParameters: []string{"stop"}}}}
 	_, _, err := New(Dialect{Vendor: "v"}).Encode(parse(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"stop":"x"}`), target)
 	require.Equal(t, openai.Unsupported("stop", "v"), err)
+	r := parse(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"stop":"x"}`)
+	req, _, err := New(Dialect{Vendor: "v", AsReceived: true}).Encode(r, target)
+	require.NoError(t, err, "OpenAI says better what it refuses")
+	require.Equal(t, string(r.Body), string(req.Body))
+	drops := dropping()
+	drops.Facts = target.Facts
+	req, _, err = New(Dialect{Vendor: "v", AsReceived: true}).Encode(r, drops)
+	require.NoError(t, err)
+	require.Equal(t, []string{"stop"}, req.Dropped)
 }
 
 func TestParametersHaveTheVendorsNames(t *testing.T) {
@@ -90,12 +99,90 @@ func TestMessagesOfAStrictVendor(t *testing.T) {
 		require.Equal(t, `{"model":"m","messages":`+want+`}`, string(req.Body))
 	}
 	r := parse(t, `{"model":"m","messages":[{"role":"user","content":"x"},{"weight":1,"role":"user","content":"x","name":"n"}]}`)
-	_, _, err := New(dialect).Encode(r, provider.Target{Model: "m"})
-	require.Equal(t, openai.Unsupported("messages[1].weight", "v"), err)
-	req, _, err := New(dialect).Encode(r, dropping())
+	req, _, err := New(dialect).Encode(r, provider.Target{Model: "m"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"messages[1].weight", "messages[1].name"}, req.Dropped)
 	require.Equal(t, `{"model":"m","messages":[{"role":"user","content":"x"},{"role":"user","content":"x"}]}`, string(req.Body))
+	r = parse(t, `{"model":"m","messages":[{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""}}]}`)
+	_, _, err = New(dialect).Encode(r, provider.Target{Model: "m"})
+	require.Equal(t, openai.Unsupported("messages[0].function_call", "v"), err)
+	req, _, err = New(dialect).Encode(r, dropping())
+	require.NoError(t, err)
+	require.Equal(t, []string{"messages[0].function_call"}, req.Dropped)
+}
+
+func TestHintsAreLeftOutAndNamedWhereTheVendorRefusesThem(t *testing.T) {
+	const body = `{"model":"m","messages":[{"cache_control":{"type":"ephemeral"},"role":"user","content":[{"type":"text","text":"\"cache_control\"","cache_control":{}},{"cache_control":null,"type":"text","text":"y"}]}],` +
+		`"tools":[{"cache_control":{},"type":"function","function":{"name":"f"}}],"prompt_cache_key":"k","safety_identifier":"s"}`
+	req, _, err := New(Dialect{Vendor: "v", Hints: AllHints}).Encode(parse(t, body), provider.Target{Model: "m"})
+	require.NoError(t, err)
+	require.Equal(t, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"\"cache_control\""},{"type":"text","text":"y"}]}],"tools":[{"type":"function","function":{"name":"f"}}]}`, string(req.Body))
+	require.Equal(t, []string{"prompt_cache_key", "safety_identifier", "cache_control"}, req.Dropped)
+	req, _, err = New(Dialect{Vendor: "v"}).Encode(parse(t, body), provider.Target{Model: "m"})
+	require.NoError(t, err)
+	require.Equal(t, body, string(req.Body), "elsewhere they pass")
+}
+
+func TestToolsAsTheVendorTakesThem(t *testing.T) {
+	const head, f, g = `{"model":"m","messages":[{"role":"user","content":"x"}]`, `{"type":"function","function":{"name":"f"}}`, `{"type":"function","function":{"name":"g"}}`
+	const custom, own = `{"type":"custom","custom":{"name":"c"}}`, `{"type":"web_search"}`
+	allowed := func(mode, tools string) string {
+		return `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"` + mode + `","tools":[` + tools + `]}}`
+	}
+	for name, c := range map[string]struct {
+		dialect  Dialect
+		in, want string // without head; want is a parameter where that is unsupported
+	}{
+		"none, and a choice among them": {Dialect{}, `,"tools":[],"tool_choice":"auto","parallel_tool_calls":false`, ``},
+		"only a choice":                 {Dialect{}, `,"tool_choice":"none"`, ``},
+		"a vendor's own":                {Dialect{}, `,"tools":[` + f + `,` + own + `]`, `,"tools":[` + f + `,` + own + `]`},
+		"OpenAI's stay as they are":     {Dialect{AsReceived: true}, `,"tools":[],"tool_choice":"auto"`, `,"tools":[],"tool_choice":"auto"`},
+		"tools that take text":          {Dialect{}, `,"tools":[` + f + `,` + custom + `]`, "tools[1]"},
+		"where they are known":          {Dialect{AllTools: true}, `,"tools":[` + custom + `]`, `,"tools":[` + custom + `]`},
+		"allowed tools":                 {Dialect{}, `,"tools":[` + f + `,` + g + `]` + allowed("auto", g), `,"tools":[` + g + `],"tool_choice":"auto"`},
+		"allowed tools, one of which":   {Dialect{}, `,"tools":[` + f + `,` + g + `]` + allowed("required", g), `,"tools":[` + g + `],"tool_choice":"required"`},
+		"all tools are allowed":         {Dialect{}, `,"tools":[` + f + `]` + allowed("auto", f), `,"tools":[` + f + `],"tool_choice":"auto"`},
+		"allowed tools that are none":   {Dialect{}, `,"tools":[` + f + `]` + allowed("auto", g), "tool_choice"},
+		"a choice of nothing but auto":  {Dialect{AutoTools: true}, `,"tools":[` + f + `],"tool_choice":"auto"`, `,"tools":[` + f + `],"tool_choice":"auto"`},
+		"no tool":                       {Dialect{AutoTools: true}, `,"tools":[` + f + `],"tool_choice":"none"`, ``},
+		"a forced tool":                 {Dialect{AutoTools: true}, `,"tools":[` + f + `],"tool_choice":"required"`, "tool_choice"},
+		"a named tool":                  {Dialect{AutoTools: true}, `,"tools":[` + f + `],"tool_choice":{"type":"function","function":{"name":"f"}}`, "tool_choice"},
+		"allowed tools of auto":         {Dialect{AutoTools: true}, `,"tools":[` + f + `,` + g + `]` + allowed("auto", g), `,"tools":[` + g + `],"tool_choice":"auto"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.dialect.Vendor = "v"
+			r := parse(t, head+c.in+`}`)
+			req, _, err := New(c.dialect).Encode(r, provider.Target{Model: "m"})
+			if c.want != "" && c.want[0] != ',' {
+				require.Equal(t, openai.Unsupported(c.want, "v"), err)
+				req, _, err = New(c.dialect).Encode(r, dropping())
+				require.NoError(t, err)
+				require.Equal(t, []string{c.want}, req.Dropped)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, head+c.want+`}`, string(req.Body))
+		})
+	}
+}
+
+func TestTextThatComesInPartsIsJoined(t *testing.T) {
+	for in, want := range map[string]string{
+		`[{"type":"text","text":"a\n"},{"type":"text","text":"é"}]`:                `"a\n\né"`,
+		`[{"type":"refusal","refusal":"no"}]`:                                      `"no"`,
+		`[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":""}}]`: `[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":""}}]`,
+		`"a"`: `"a"`,
+	} {
+		req, _, err := New(Dialect{JoinText: true}).Encode(parse(t, `{"model":"m","messages":[{"role":"user","content":`+in+`}]}`), provider.Target{Model: "m"})
+		require.NoError(t, err)
+		require.Equal(t, `{"model":"m","messages":[{"role":"user","content":`+want+`}]}`, string(req.Body))
+	}
+}
+
+func TestASchemaIsStatedWhereTheVendorKnowsNone(t *testing.T) {
+	req, _, err := New(Dialect{NoSchemas: true}).Encode(parse(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}`), provider.Target{Model: "m"})
+	require.NoError(t, err)
+	require.Equal(t, `{"model":"m","messages":[{"role":"system","content":"Answer with nothing but a JSON object that conforms to this JSON Schema: {\"type\":\"object\"}"},{"role":"user","content":"x"}],"response_format":{"type":"json_object"}}`, string(req.Body))
 }
 
 func TestCompletions(t *testing.T) {

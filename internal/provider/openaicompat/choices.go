@@ -10,13 +10,14 @@ const maxChoices = 4096
 type choiceStates []choiceState
 
 type choiceState struct {
-	started  bool
-	released bool       // its end has been written
-	reason   string     // its finish reason; empty where it has none yet
-	calls    callStates // that it made
-	carried  *carrier   // what its first call must bring back; nil where that is nothing
-	held     []byte     // the chunk that ends it, up to its finish reason, where the vendor gave one
-	rest     []byte     // what comes after that
+	started      bool
+	released     bool       // its end has been written
+	reason       string     // its finish reason; empty where it has none yet
+	calls        callStates // that it made
+	functionCall bool       // it made one of the older kind
+	carried      *carrier   // what its first call must bring back; nil where that is nothing
+	held         []byte     // the chunk that ends it, up to its finish reason, where the vendor gave one
+	rest         []byte     // what comes after that
 }
 
 func (c *choiceState) finished() bool { return c.reason != "" }
@@ -39,21 +40,19 @@ func (c *choiceStates) at(index int) *choiceState {
 
 // follow notes which choices a chunk that passes as it came has started and finished. Which ones matters only where the
 // vendor has no end mark.
-func (c *choiceStates) follow(list []byte, d *Dialect) {
-	if kindOf(list) != '[' || isEmpty(list) || len(*c) > 0 && !d.NoDone {
+func (c *choiceStates) follow(list []choice, d *Dialect) {
+	if len(*c) > 0 && !d.NoDone {
 		return
 	}
-	position := 0
-	eachElement(list, func(data []byte) {
-		choice := readChoice(data)
-		if i := choice.indexOr(position); i >= 0 && i < maxChoices {
+	for position := range list {
+		choice := &list[position]
+		if i := choice.indexOr(position); choice.data != nil && i >= 0 && i < maxChoices {
 			state := c.at(i)
 			if reason := d.finishReason(choice.reason); reason != "" {
 				state.reason = reason
 			}
 		}
-		position++
-	})
+	}
 }
 
 // appendChoice appends a choice of a chunk up to its finish reason, and reports whether it says anything.
@@ -72,7 +71,7 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 		}
 		return append(dst, `,"finish_reason":`...), isText(text)
 	}
-	said := readSaid(c.delta)
+	said := &c.said
 	dst = append(dst, `,"delta":{`...)
 	open := len(dst)
 	if beginning {
@@ -93,6 +92,7 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 		}
 		state.carried.add(said.member(name))
 	}
+	state.functionCall = state.functionCall || said.functionCall != nil
 	if said.calls != nil {
 		before := len(dst)
 		dst = append(dst, `,"tool_calls":[`...)

@@ -31,9 +31,23 @@ type Dialect struct {
 	Rename map[string]string
 	// SystemRole says that the vendor knows no role developer: such messages become system messages.
 	SystemRole bool
-	// MessageMembers are the members of messages that a strict vendor takes; nil means any. Others that say nothing, or
-	// that the gateway itself gave with an answer, are left out; the rest is unsupported.
+	// MessageMembers are the members of messages that a strict vendor takes; nil means any. Others are left out, and named
+	// where they say something that the gateway itself has not given with an answer.
 	MessageMembers []string
+	// Hints are parameters on which nothing of an answer depends, and which the vendor does not take. They are left out and
+	// named, cache_control from messages and tools too. See AllHints.
+	Hints []string
+	// JoinText says that the vendor takes text as a string alone: content that is an array of nothing but text becomes one.
+	JoinText bool
+	// NoSchemas says that the vendor knows json_object, but no schemas: a system message then states the schema.
+	NoSchemas bool
+	// AutoTools says that the vendor knows no tool_choice but auto: none takes the tools out, others are unsupported.
+	AutoTools bool
+	// AllTools says that tools and choices among them may be of any kind that OpenAI knows. Elsewhere allowed_tools is done by
+	// sending no others, and tools of type custom are unsupported.
+	AllTools bool
+	// OnePrompt says that a legacy completion is of one text.
+	OnePrompt bool
 	// Reasoning is the member of a request's messages that holds the reasoning, where it is not reasoning_content. In
 	// answers it is found under any name.
 	Reasoning string
@@ -57,6 +71,11 @@ type Dialect struct {
 	FloatsOnly bool
 }
 
+// AllHints are the parameters on which nothing of an answer depends.
+var AllHints = []string{
+	"prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "cache_control", "safety_identifier", "store", "metadata",
+}
+
 // New returns the codec of a dialect's chat completions. The dialect must not be modified afterwards.
 func New(d Dialect) provider.ChatCodec { return &chatCodec{d} }
 
@@ -74,6 +93,12 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 	changes.outputLimit()
 	if err := changes.messages(r); err != nil {
 		return provider.Request{}, nil, err
+	}
+	if err := changes.tools(); err != nil {
+		return provider.Request{}, nil, err
+	}
+	if d.NoSchemas {
+		changes.schema()
 	}
 	if d.Rewrite != nil {
 		if err := d.Rewrite(r, t, changes); err != nil {

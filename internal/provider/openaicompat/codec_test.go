@@ -72,23 +72,29 @@ func TestDecodeError(t *testing.T) {
 		"as OpenAI says it": {400, nil, `{"error":{"message":"m","type":"invalid_request_error","param":"p","code":"c"}}`,
 			openai.Error{Status: 400, Message: "m", Type: "invalid_request_error", Param: "p", Code: "c"}},
 		"a number as code becomes a string": {400, nil, `{"error":{"message":"m","type":"BadRequestError","param":null,"code":400}}`,
-			openai.Error{Status: 400, Message: "m", Type: "BadRequestError", Code: "400"}},
+			openai.Error{Status: 400, Message: "m", Type: openai.TypeInvalidRequest, Code: "400"}},
 		"a number as code where the gateway knows a word": {429, nil, `{"error":{"message":"m","code":429,"metadata":{}}}`,
 			openai.Error{Status: 429, Message: "m", Type: openai.TypeRequests, Code: "rate_limit_exceeded"}},
 		"at the top, as vLLM and Mistral do": {404, nil, `{"object":"error","message":"m","type":"NotFoundError","param":null,"code":404}`,
-			openai.Error{Status: 404, Message: "m", Type: "NotFoundError", Code: "model_not_found"}},
+			openai.Error{Status: 404, Message: "m", Type: openai.TypeInvalidRequest, Code: "model_not_found"}},
 		"a text, as Ollama does":   {404, nil, `{"error":"model 'x' not found"}`, openai.Error{Status: 404, Message: "model 'x' not found", Type: openai.TypeInvalidRequest, Code: "model_not_found"}},
 		"a detail":                 {422, nil, `{"detail":"m"}`, openai.Error{Status: 400, Message: "m", Type: openai.TypeInvalidRequest}},
 		"in an array":              {503, nil, `[{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}]`, openai.Error{Status: 503, Message: "m", Type: openai.TypeServer, Code: "overloaded"}},
 		"white space around it":    {500, nil, "\n\n{\"error\":{\"message\":\"m\"}} \n", openai.Error{Status: 500, Message: "m", Type: openai.TypeServer}},
-		"the vendor's null code":   {404, nil, `{"error":{"message":"m","type":"invalid_request_error","param":"model","code":null}}`, openai.Error{Status: 404, Message: "m", Type: "invalid_request_error", Param: "model"}},
+		"a type without a code":    {404, nil, `{"error":{"message":"m","type":"not_found_error","param":"model","code":null}}`, openai.Error{Status: 404, Message: "m", Type: openai.TypeInvalidRequest, Param: "model", Code: "model_not_found"}},
+		"too many tokens":          {429, nil, `{"message":"m","type":"too_many_tokens_error","code":"slow"}`, openai.Error{Status: 429, Message: "m", Type: openai.TypeTokens, Code: "slow"}},
+		"too many requests":        {429, nil, `{"error":{"message":"m","type":"rate_limit_error"}}`, openai.Error{Status: 429, Message: "m", Type: openai.TypeRequests, Code: "rate_limit_exceeded"}},
 		"a waiting time":           {429, http.Header{"Retry-After": {"3"}}, `{"error":{"message":"m","type":"tokens","code":"rate_limit_exceeded"}}`, openai.Error{Status: 429, Message: "m", Type: "tokens", Code: "rate_limit_exceeded", RetryAfter: 3 * time.Second}},
 		"an empty account":         {429, nil, `{"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}}`, openai.Error{Status: 429, Message: "m", Type: "insufficient_quota", Code: "insufficient_quota", NoRetry: true}},
-		"payment required":         {402, nil, `{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}`, openai.Error{Status: 429, Message: "Insufficient Balance", Type: "unknown_error", Code: "invalid_request_error", NoRetry: true}},
+		"payment required":         {402, nil, `{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}`, openai.Error{Status: 429, Message: "Insufficient Balance", Type: openai.TypeInsufficientQuota, Code: "insufficient_quota", NoRetry: true}},
 		"a refused credential":     {401, nil, `{"error":{"message":"Incorrect API key provided: sk-abc***xyz.","type":"invalid_request_error","code":"invalid_api_key"}}`, refused},
 		"a refused credential 400": {400, nil, `{"code":"invalid-argument","error":"Incorrect API key provided: xa***cd."}`, refused},
 		"a refused credential 403": {403, nil, `{"error":{"message":"no","type":"authentication_error"}}`, refused},
 		"keys are blotted out":     {403, nil, `{"error":{"message":"Key 'sk-proj-0123456789' or Bearer abc has no access to it","type":"invalid_request_error"}}`, openai.Error{Status: 403, Message: "Key [redacted] or Bearer [redacted] has no access to it", Type: "invalid_request_error"}},
+		"plain text":               {429, nil, "Too many requests\n", openai.Error{Status: 429, Message: "Too many requests", Type: openai.TypeRequests, Code: "rate_limit_exceeded"}},
+		"several texts":            {400, nil, `{"error":["a","b"]}`, openai.Error{Status: 400, Message: "a; b", Type: openai.TypeInvalidRequest}},
+		"several errors":           {400, nil, `{"errors":[{"message":"a"},{"message":"b"}]}`, openai.Error{Status: 400, Message: "a; b", Type: openai.TypeInvalidRequest}},
+		"half of an answer":        {502, nil, `{"error":`, openai.Error{Status: 502, Message: "The provider answered with an error (status 502) and did not say more.", Type: openai.TypeServer}},
 		"HTML":                     {502, nil, `<html>`, openai.Error{Status: 502, Message: "The provider answered with an error (status 502) and did not say more.", Type: openai.TypeServer}},
 		"nothing":                  {504, nil, ``, openai.Error{Status: 504, Message: "The provider answered with an error (status 504) and did not say more.", Type: openai.TypeServer, Code: "upstream_timeout"}},
 	} {
@@ -96,6 +102,32 @@ func TestDecodeError(t *testing.T) {
 			require.Equal(t, &c.want, DecodeError(c.status, c.header, []byte(c.body)))
 		})
 	}
+}
+
+func TestTheErrorsOfOpenAIAreItsOwn(t *testing.T) {
+	d := Dialect{AsReceived: true}
+	for in, want := range map[string]openai.Error{
+		`{"message":"m","type":"invalid_request_error","param":"model","code":null}`:             {Status: 404, Message: "m", Type: "invalid_request_error", Param: "model"},
+		`{"message":"m","type":"some_new_error","param":null,"code":"x"}`:                        {Status: 404, Message: "m", Type: "some_new_error", Code: "x"},
+		`{"message":"m","code":"DeploymentNotFound"}`:                                            {Status: 404, Message: "m", Type: openai.TypeInvalidRequest, Code: "model_not_found"},
+		`{"message":"m","type":"insufficient_quota","code":"organization_spend_limit_exceeded"}`: {Status: 404, Message: "m", Type: "insufficient_quota", Code: "organization_spend_limit_exceeded"},
+	} {
+		require.Equal(t, &want, d.DecodeError(404, nil, []byte(`{"error":`+in+`}`)), in)
+	}
+}
+
+func TestAVendorsOwnCodesAndTypes(t *testing.T) {
+	d := Dialect{Codes: map[string]string{"1113": "insufficient_quota", "engine_busy": "overloaded", "filtered": "content_filter", "1211": "model_not_found"}}
+	for in, want := range map[string]openai.Error{
+		`{"message":"m","code":1113}`:          {Status: 429, Message: "m", Type: openai.TypeInsufficientQuota, Code: "insufficient_quota", NoRetry: true},
+		`{"message":"m","code":"1211"}`:        {Status: 404, Message: "m", Type: openai.TypeInvalidRequest, Code: "model_not_found"},
+		`{"message":"m","type":"engine_busy"}`: {Status: 503, Message: "m", Type: openai.TypeServer, Code: "overloaded"},
+		`{"message":"m","type":"filtered"}`:    {Status: 400, Message: "m", Type: openai.TypeInvalidRequest, Code: "content_filter"},
+		`{"message":"m","code":"other"}`:       {Status: 400, Message: "m", Type: openai.TypeInvalidRequest, Code: "other"},
+	} {
+		require.Equal(t, &want, d.DecodeError(400, nil, []byte(`{"error":`+in+`}`)), in)
+	}
+	require.Equal(t, 503, d.inBand([]byte(`{"error":{"message":"m","type":"engine_busy"}}`)).Status, "also in band")
 }
 
 var refused = openai.Error{Status: 502, Message: "The provider refused the gateway's credential.", Type: openai.TypeServer, Code: "upstream_auth_failed"}
@@ -113,9 +145,15 @@ func TestAnErrorInBandHasTheStatusThatTheVendorMeans(t *testing.T) { // pitfalls
 		`{"error":{"message":"m","type":"invalid_request_error","code":"something of ours"}}`: 400,
 		`{"error":{"message":"m","type":"timeout","code":null}}`:                              504,
 		`{"error":"m"}`: 502,
-		`{"object":"error","message":"m","type":"NotFoundError","code":404}`: 404,
-		`{"error":{"message":"m","code":200}}`:                               502,
-		`[{"error":{"message":"m","code":429}}]`:                             429,
+		`{"error":{"message":"m","http_status_code":429}}`:                           429,
+		`{"error":{"message":"m","http_status_code":422}}`:                           502, // TGI's, whatever has happened
+		`{"error":{"message":"m","type":"invalid_request_error","status_code":503}}`: 503,
+		`{"error":{"message":"m","type":"some_new_error"},"status_code":429}`:        429,
+		`{"error":"m","error_type":"overloaded"}`:                                    503,
+		`{"error":{"message":"m","type":"upstream_error"}}`:                          502,
+		`{"object":"error","message":"m","type":"NotFoundError","code":404}`:         404,
+		`{"error":{"message":"m","code":200}}`:                                       502,
+		`[{"error":{"message":"m","code":429}}]`:                                     429,
 	} {
 		t.Run(body, func(t *testing.T) {
 			_, a, err := New(Dialect{}).Encode(parse(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`), provider.Target{Model: "m"})

@@ -13,6 +13,10 @@ type completionCodec struct{ dialect Dialect }
 
 // Encode implements provider.CompletionCodec.
 func (c *completionCodec) Encode(r *openai.CompletionRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	if c.dialect.OnePrompt && len(r.Prompts) != 1 {
+		return provider.Request{}, nil, openai.BadRequest("prompt", "unsupported_value",
+			"Invalid 'prompt': the provider '%s' takes one text. Send each prompt in a request of its own.", c.dialect.Vendor)
+	}
 	changes := newChanges(&r.Object, &c.dialect, t)
 	changes.model(r.Model)
 	forced := changes.streamOptions(r.Stream, r.IncludeUsage)

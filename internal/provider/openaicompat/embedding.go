@@ -1,7 +1,6 @@
 package openaicompat
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -40,8 +39,9 @@ type embeddings struct {
 
 // Decode implements provider.Answer.
 func (e *embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
-	object := bytes.TrimSpace(body)
-	m, err := e.scan(object)
+	object := e.text(body)
+	m, ok := scan(object)
+	err := e.failure(object, &m, ok)
 	if err != nil {
 		return nil, openai.Usage{}, err
 	}
@@ -51,7 +51,7 @@ func (e *embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.
 	}
 	usage := readUsage(m.usage.value(object))
 	if e.asReceived {
-		return e.rename(body, object, m, model), usage, nil
+		return e.rename(body, object, m.model, model), usage, nil
 	}
 	dst := append(make([]byte, 0, len(object)+64), `{"object":"list","data":[`...)
 	i := 0

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -42,7 +44,7 @@ func (d *Dialect) readError(body []byte) vendorError {
 	case e.Type == gjson.String:
 		v.message = e.Str
 	}
-	for _, name := range [...]string{"message", "detail", "error", "msg"} {
+	for _, name := range [...]string{"message", "detail", "error", "errors", "msg"} {
 		if v.message == "" {
 			v.message = textOfDetail(from.Get(name))
 		}
@@ -65,8 +67,10 @@ func (d *Dialect) readError(body []byte) vendorError {
 	}
 	for _, object := range [...]gjson.Result{from, root} {
 		for _, name := range [...]string{"status_code", "http_status_code", "status"} {
-			if n := object.Get(name).Int(); v.status == 0 && n >= 400 && n <= 599 {
-				v.status = int(n)
+			n := int(object.Get(name).Int())
+			tgis := name == "http_status_code" && n == http.StatusUnprocessableEntity // which it says of every error in a stream
+			if v.status == 0 && n >= 400 && n <= 599 && !tgis {
+				v.status = n
 			}
 		}
 	}
@@ -88,11 +92,15 @@ func textOfDetail(d gjson.Result) string {
 	}
 	var parts []string
 	for _, e := range d.Array() {
+		if e.Type == gjson.String {
+			parts = append(parts, e.Str)
+			continue
+		}
 		var at []string
 		for _, l := range e.Get("loc").Array() {
 			at = append(at, l.String())
 		}
-		if text := e.Get("msg").Str; text != "" && len(at) > 0 {
+		if text := e.Get("msg").Str + e.Get("message").Str; text != "" && len(at) > 0 {
 			parts = append(parts, strings.Join(at, ".")+": "+text)
 		} else if text != "" {
 			parts = append(parts, text)
@@ -155,7 +163,17 @@ func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 
 // DecodeError turns an answer with an error status into the client's error. It implements provider.Provider.DecodeError.
 func (d Dialect) DecodeError(status int, header http.Header, body []byte) *openai.Error {
-	return d.readError(bytes.TrimSpace(body)).render(&d, status, header)
+	body = bytes.TrimSpace(body)
+	v := d.readError(body)
+	if v.message == "" && isPlain(body) {
+		v.message = string(body)
+	}
+	return v.render(&d, status, header)
+}
+
+// isPlain reports whether a body is a few words of text: neither a page nor JSON nor what is left of it.
+func isPlain(body []byte) bool {
+	return len(body) <= 500 && utf8.Valid(body) && bytes.IndexAny(body, "<{[\"") < 0 && bytes.IndexFunc(body, unicode.IsControl) < 0
 }
 
 // render makes the client's error: as the vendor told it, but where provider.StatusError draws a line.
@@ -172,6 +190,9 @@ func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.
 		return e // the status says it, and the vendor's own words say less
 	}
 	e.Param = v.param
+	if e.Type == openai.TypeRequests && strings.Contains(v.typ, "token") {
+		e.Type = openai.TypeTokens
+	}
 	if v.typ != "" && (d.AsReceived || slices.Contains(types, v.typ)) {
 		e.Type = v.typ
 		if d.AsReceived || v.typ == openai.TypeInsufficientQuota {

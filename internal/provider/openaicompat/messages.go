@@ -5,8 +5,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
+	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -23,24 +24,26 @@ func (c *Changes) messages(r *openai.ChatRequest) error {
 	if err != nil {
 		return err
 	}
-	developer := d.SystemRole && bytes.Contains(body, []byte(`"developer"`))
-	reasoning := d.Reasoning != "" && bytes.Contains(body, []byte(`"reasoning_content"`))
+	has := func(wanted bool, member string) bool { return wanted && bytes.Contains(body, []byte(member)) }
 	list := c.object.Get("messages")
-	if !developer && !reasoning && d.MessageMembers == nil && carried == nil || list.Kind() != '[' {
+	if list.Kind() != '[' || d.MessageMembers == nil && !d.JoinText && carried == nil && !has(d.SystemRole, `"developer"`) &&
+		!has(d.Reasoning != "", `"reasoning_content"`) && !has(len(d.Hints) > 0, `"cache_control"`) {
 		return nil
 	}
 	var p patch
 	p.reset(list)
 	var failed error
 	i := 0
-	walkArray(list, 0, func(start, end int) {
+	walkArray(list, 0, func(start int) int {
+		end := skipValue(list, start)
 		if list[start] == '{' && failed == nil {
-			failed = c.message(&p, start, i)
+			failed = c.message(&p, start, i, carried[i] != "")
 		}
 		if value := carried[i]; value != "" {
 			p.add(edit{from: end - 1, to: end - 1, name: `,"` + d.Carry + `":`, value: value})
 		}
 		i++
+		return end
 	})
 	if len(p.edits) > 0 && failed == nil {
 		c.Set("messages", p.appendTo(make([]byte, 0, len(list)+64)))
@@ -48,10 +51,49 @@ func (c *Changes) messages(r *openai.ChatRequest) error {
 	return failed
 }
 
-// carriedBy returns what the calls of messages carry of the vendor's, by the places of the messages. A message that has the
-// member itself is not among them.
+// EachMessage gives each message to edit, as it is after the changes so far, and puts in its place what that returns, or leaves
+// it where that is nil. An error ends it.
+func (c *Changes) EachMessage(edit func(i int, message jsontext.Value) ([]byte, error)) error {
+	list := c.Get("messages")
+	var out, text []byte
+	var failed error
+	from, i := 0, 0
+	walkArray(list, 0, func(start int) int {
+		end := skipValue(list, start)
+		if failed == nil {
+			if text, failed = edit(i, list[start:end]); text != nil {
+				out, from = append(append(out, list[from:start]...), text...), end
+			}
+		}
+		i++
+		return end
+	})
+	if from > 0 && failed == nil {
+		c.Set("messages", append(out, list[from:]...))
+	}
+	return failed
+}
+
+// schema tells the model the schema that its answer must have.
+func (c *Changes) schema() {
+	format := gjson.ParseBytes(c.Get("response_format"))
+	if format.Get("type").Str != "json_schema" {
+		return
+	}
+	list := c.Get("messages")
+	instruction := "Answer with nothing but a JSON object that conforms to this JSON Schema: " + format.Get("json_schema.schema").Raw
+	out := append(openai.AppendString([]byte(`[{"role":"system","content":`), instruction), '}')
+	if !isEmpty(list) {
+		out = append(out, ',')
+	}
+	c.Set("messages", append(out, list[1:]...))
+	c.Set("response_format", []byte(`{"type":"json_object"}`))
+}
+
+// carriedBy returns what the calls of messages carry of the vendor's, by the places of the messages. It counts more than what
+// the message itself says in the member: of a stream openai-node keeps, and sends back, only the last piece of that.
 func (d *Dialect) carriedBy(r *openai.ChatRequest) (map[int]string, error) {
-	if d.Carry == "" || !bytes.Contains(r.Body, []byte(`"tool_calls"`)) {
+	if d.Carry == "" || len(r.Sent().Body) == len(r.Body) { // no id carries anything
 		return nil, nil
 	}
 	chat, err := r.Chat()
@@ -62,7 +104,7 @@ func (d *Dialect) carriedBy(r *openai.ChatRequest) (map[int]string, error) {
 	for i := range chat.Messages {
 		for _, call := range chat.Messages[i].ToolCalls {
 			value := gjson.GetBytes(call.Carried, d.Carry).Raw
-			if value == "" || gjson.GetBytes(r.Get("messages"), strconv.Itoa(i)+"."+d.Carry).Exists() {
+			if value == "" {
 				continue
 			}
 			if carried == nil {
@@ -75,8 +117,8 @@ func (d *Dialect) carriedBy(r *openai.ChatRequest) (map[int]string, error) {
 	return carried, nil
 }
 
-// message changes the i-th message, which begins at a place.
-func (c *Changes) message(p *patch, at, i int) error {
+// message changes the i-th message, which begins at a place. Carried says that it gets the dialect's Carry from a call.
+func (c *Changes) message(p *patch, at, i int, carried bool) error {
 	d := c.dialect
 	var failed error
 	kept, echoed := false, false
@@ -85,6 +127,8 @@ func (c *Changes) message(p *patch, at, i int) error {
 		value := s.value(p.data)
 		s.first = !kept // what stood before it and is taken out took its comma along
 		switch n := string(name); {
+		case carried && n == d.Carry:
+			p.remove(s)
 		case n == "role" && d.SystemRole && string(value) == `"developer"`:
 			p.add(edit{from: s.start, to: s.end, value: `"system"`})
 			kept = true
@@ -96,37 +140,89 @@ func (c *Changes) message(p *patch, at, i int) error {
 			kept = true
 		case n == d.Reasoning && echoed, refused && n == "content":
 			p.remove(s)
+		case n == "content" && value[0] == '[':
+			c.content(p, s)
+			kept = true
+		case n == "cache_control" && slices.Contains(d.Hints, n):
+			p.remove(s)
+			c.note(n)
 		case d.MessageMembers == nil || slices.Contains(d.MessageMembers, n):
 			kept, echoed = true, echoed || n == d.Reasoning
 		case saysNothing(value), slices.Contains(extensions, n):
 			p.remove(s)
-		default:
+		case n == "function_call":
 			p.remove(s)
 			failed = cmp.Or(failed, c.drop(fmt.Sprintf("messages[%d].%s", i, n)))
+		default:
+			p.remove(s)
+			c.note(fmt.Sprintf("messages[%d].%s", i, n))
 		}
 	})
 	return failed
+}
+
+// content changes content in parts.
+func (c *Changes) content(p *patch, s span) {
+	parts := s.value(p.data)
+	switch {
+	case c.dialect.JoinText:
+		if text, ok := joinText(parts); ok {
+			p.add(edit{from: s.start, to: s.end, value: quote(text)})
+		}
+	case slices.Contains(c.dialect.Hints, "cache_control") && bytes.Contains(parts, []byte(`"cache_control"`)):
+		walkArray(p.data, s.start, func(start int) int { return c.dropCacheControl(p, start) })
+	}
+}
+
+// dropCacheControl takes cache_control out of the object at a place, and returns the place behind.
+func (c *Changes) dropCacheControl(p *patch, at int) (end int) {
+	if p.data[at] == '{' {
+		kept := false
+		spans(p.data, at, func(name []byte, s span) {
+			if string(name) != "cache_control" {
+				kept = true
+				return
+			}
+			s.first = !kept
+			p.remove(s)
+			c.note("cache_control")
+		})
+	}
+	return skipValue(p.data, at)
+}
+
+// joinText returns the text of content that is an array of nothing but text.
+func joinText(content []byte) (string, bool) {
+	var texts []string
+	ok := true
+	gjson.ParseBytes(content).ForEach(func(_, part gjson.Result) bool {
+		kind := part.Get("type").Str
+		texts = append(texts, part.Get(kind).Str)
+		ok = kind == "text" || kind == "refusal"
+		return ok
+	})
+	return strings.Join(texts, "\n"), ok
 }
 
 // onlyRefuses reports whether a message has a refusal and no content, so that to a vendor that knows no refusals it is the
 // content.
 func onlyRefuses(data []byte, at int) bool {
 	refusal, content := false, false
-	walk(data, at, func(name, nameEnd, start, end int) {
-		switch string(data[name:nameEnd]) {
-		case `"refusal"`:
-			refusal = isText(data[start:end])
-		case `"content"`:
-			content = !saysNothing(data[start:end])
+	spans(data, at, func(name []byte, s span) {
+		switch string(name) {
+		case "refusal":
+			refusal = isText(s.value(data))
+		case "content":
+			content = !saysNothing(s.value(data))
 		}
 	})
 	return refusal && !content
 }
 
-// saysNothing reports whether a value is null or empty.
+// saysNothing reports whether a value is absent, null or empty.
 func saysNothing(value []byte) bool {
-	switch value[0] {
-	case 'n':
+	switch kindOf(value) {
+	case 0, 'n':
 		return true
 	case '"':
 		return len(value) == 2

@@ -11,60 +11,57 @@ import (
 // A normaliser writes one whole answer as OpenAI's clients expect it.
 type normaliser struct {
 	*answer
-	data    []byte
-	members members
-	id      string // JSON
+	reading
+	id string // JSON
 }
 
 // appendAnswer appends the answer. It fails where all that the vendor says is that its model has failed.
 func (n *normaliser) appendAnswer(dst []byte, model string, created int64) ([]byte, error) {
-	data, m := n.data, n.members
-	n.id = idOf(data, m, n.shape)
+	n.id = idOf(&n.reading, n.shape)
 	dst = append(append(dst, `{"id":`...), n.id...)
 	dst = append(append(dst, `,"object":`...), n.shape.whole...)
-	dst = append(append(dst, `,"created":`...), createdOf(data, m, created)...)
+	dst = append(append(dst, `,"created":`...), createdOf(&n.reading, created)...)
 	dst = openai.AppendString(append(dst, `,"model":`...), model)
 	dst = append(dst, `,"choices":[`...)
 	i := 0
-	var failed error
-	eachElement(m.choices.value(data), func(choice []byte) {
-		if kindOf(choice) != '{' || failed != nil {
-			return
+	for at := range n.reading.choices {
+		c := &n.reading.choices[at]
+		if c.data == nil {
+			continue
 		}
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst, failed = n.appendChoice(dst, choice, i)
+		var err error
+		if dst, err = n.appendChoice(dst, c, i); err != nil {
+			return nil, err
+		}
 		i++
-	})
-	if failed != nil {
-		return nil, failed
 	}
 	dst = append(dst, ']')
-	if u := usageOf(data, m); u != nil {
+	if u := n.reported(); u != nil {
 		dst = appendUsage(append(dst, `,"usage":`...), u)
 	}
-	return append(appendOthers(dst, data, "id", "object", "created", "model", "choices", "usage", "error"), '}'), nil
+	return append(n.appendOthers(dst), '}'), nil
 }
 
 // appendChoice appends a choice, the i-th.
-func (n *normaliser) appendChoice(dst, data []byte, i int) ([]byte, error) {
-	c := readChoice(data)
+func (n *normaliser) appendChoice(dst []byte, c *choice, i int) ([]byte, error) {
 	reason := n.dialect.finishReason(c.reason)
 	switch {
 	case kindOf(c.fault) == '{':
-		return nil, n.dialect.inBand(data)
+		return nil, n.dialect.inBand(c.data)
 	case reason == "error":
 		return nil, errFinish()
 	}
 	dst = strconv.AppendInt(append(dst, `{"index":`...), int64(max(0, c.indexOr(i))), 10)
 	if n.shape.legacy {
 		dst = append(append(dst, `,"text":`...), c.textValue()...)
-		reason = settle(reason, false)
+		reason = settle(reason, false, false)
 	} else {
-		s := readSaid(c.message)
-		dst = n.appendMessage(append(dst, `,"message":`...), &s, i)
-		reason = settle(reason, s.calls != nil)
+		var calls bool
+		dst, calls = n.appendMessage(append(dst, `,"message":`...), &c.said, i)
+		reason = settle(reason, calls, c.said.functionCall != nil)
 	}
 	dst = append(dst, `,"logprobs":`...)
 	if n.shape.legacy && c.logprobs != nil {
@@ -76,43 +73,57 @@ func (n *normaliser) appendChoice(dst, data []byte, i int) ([]byte, error) {
 	return append(c.appendOthers(dst, n.shape), '}'), nil
 }
 
-func (n *normaliser) appendMessage(dst []byte, s *said, choice int) []byte {
+// appendMessage appends the message of a choice, and reports whether it makes calls.
+func (n *normaliser) appendMessage(dst []byte, s *said, choice int) (_ []byte, calls bool) {
 	dst = append(dst, `{"role":"assistant","content":`...)
 	dst = append(dst, cmp.Or(string(s.content), "null")...)
 	dst = append(append(dst, `,"refusal":`...), cmp.Or(string(s.refusal), "null")...)
 	if s.reasoning != nil {
 		dst = append(append(dst, `,"reasoning_content":`...), s.reasoning...)
 	}
-	if s.calls != nil {
-		dst = append(dst, `,"tool_calls":[`...)
-		i, from := 0, len(dst)
-		var carried *carrier
-		if name := n.dialect.Carry; name != "" {
-			carried = &carrier{name: name}
-			carried.add(s.member(name))
-		}
-		eachElement(s.calls, func(element []byte) {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			c := readCall(element)
-			if i > 0 && isText(c.id) && bytes.Contains(dst[from:], append([]byte(`{"id":`), c.id...)) {
-				c.id = nil // another call has it
-			}
-			dst = c.appendWhole(dst, callID{n.id, choice, i, carried})
-			carried = nil
-			i++
-		})
-		dst = append(dst, ']')
+	before := len(dst)
+	if dst = n.appendCalls(dst, s, choice); len(dst) > before {
+		calls = true
 	}
 	if found := n.annotations(); found != nil && !s.annotated {
 		dst = append(append(dst, `,"annotations":`...), found...)
 	}
-	return append(s.appendOthers(dst), '}')
+	return append(s.appendOthers(dst), '}'), calls
+}
+
+// appendCalls appends the calls of a message that name what they call, if there are any.
+func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
+	before, i := len(dst), 0
+	dst = append(dst, `,"tool_calls":[`...)
+	from := len(dst)
+	var carried *carrier
+	if name := n.dialect.Carry; name != "" {
+		carried = &carrier{name: name}
+		carried.add(s.member(name))
+	}
+	eachElement(s.calls, func(element []byte) {
+		c := readCall(element)
+		if !isText(c.name) && !c.isCustom() {
+			return
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+			if isText(c.id) && bytes.Contains(dst[from:], append([]byte(`{"id":`), c.id...)) {
+				c.id = nil // another call has it
+			}
+		}
+		dst = c.appendWhole(dst, callID{n.id, choice, i, carried})
+		carried = nil
+		i++
+	})
+	if i == 0 {
+		return dst[:before]
+	}
+	return append(dst, ']')
 }
 
 func (n *normaliser) annotations() []byte {
-	return annotations(n.members.citations.value(n.data), n.members.results.value(n.data))
+	return annotations(n.citations.value(n.data), n.results.value(n.data))
 }
 
 // annotations returns what a search has found as OpenAI's annotations of a message, or nil: search_results are objects
@@ -152,16 +163,16 @@ func annotations(citations, results []byte) []byte {
 }
 
 // idOf returns the id of an answer as JSON.
-func idOf(data []byte, m members, s *shape) string {
-	if id := m.id.value(data); isText(id) {
+func idOf(r *reading, s *shape) string {
+	if id := r.id.value(r.data); isText(id) {
 		return string(id)
 	}
 	return quote(newID(s.id))
 }
 
 // createdOf returns when an answer was made, as JSON.
-func createdOf(data []byte, m members, otherwise int64) string {
-	if created := m.created.value(data); isInteger(created) {
+func createdOf(r *reading, otherwise int64) string {
+	if created := r.created.value(r.data); isInteger(created) {
 		return string(created)
 	}
 	return strconv.FormatInt(otherwise, 10)

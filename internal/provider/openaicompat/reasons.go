@@ -35,16 +35,18 @@ func (d *Dialect) finishReason(value []byte) string {
 	return "stop"
 }
 
-// settle returns the finish reason of a choice that made calls or made none. To clients, tool_calls says that there are
-// calls to answer, and there being some says that it is tool_calls.
-func settle(reason string, calls bool) string {
+// settle returns the finish reason of a choice that made calls, one of the older kind, or none. To clients, tool_calls says
+// that there are calls to answer, and there being some says that it is tool_calls.
+func settle(reason string, calls, functionCall bool) string {
 	switch {
-	case calls && (reason == "stop" || reason == "" || reason == "function_call"):
+	case reason != "" && reason != "stop" && reason != "tool_calls" && reason != "function_call":
+		return reason
+	case calls:
 		return "tool_calls"
-	case reason == "", !calls && reason == "tool_calls":
-		return "stop"
+	case functionCall:
+		return "function_call"
 	}
-	return reason
+	return "stop"
 }
 
 // errFinish is for a vendor that ends an answer with the reason error and says no more. What it has of the answer is not

@@ -1,7 +1,6 @@
 package openaicompat
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -9,120 +8,94 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A choice is one of an answer's choices or of a chunk's. Its members are JSON, and nil where they are absent.
-type choice struct {
-	data                                                 []byte
-	index, message, delta, text, reason, logprobs, fault []byte
-}
-
-func readChoice(data []byte) choice {
-	c := choice{data: data}
-	eachMember(data, func(name, value []byte) {
-		switch string(name) {
-		case "index":
-			c.index = value
-		case "message":
-			c.message = value
-		case "delta":
-			c.delta = value
-		case "text":
-			c.text = value
-		case "finish_reason":
-			c.reason = value
-		case "logprobs":
-			c.logprobs = value
-		case "error":
-			c.fault = value
-		}
-	})
-	return c
-}
-
-// indexOr returns the choice's index, which vendors may leave out.
-func (c *choice) indexOr(position int) int {
-	f, err := strconv.ParseFloat(string(c.index), 64)
-	if err != nil {
-		return position
-	}
-	return int(max(-1, min(f, maxChoices)))
-}
-
-// textValue returns the text of a legacy completion as JSON.
-func (c *choice) textValue() []byte {
-	if kindOf(c.text) == '"' {
-		return c.text
-	}
-	return []byte(`""`)
-}
-
-// appendOthers appends the members that are not OpenAI's. Perplexity repeats the message beside the delta, and the delta
-// beside the message.
-func (c *choice) appendOthers(dst []byte, s *shape) []byte {
-	if s.legacy {
-		return appendOthers(dst, c.data, "index", "text", "finish_reason", "logprobs", "error", "usage")
-	}
-	return appendOthers(dst, c.data, "index", "message", "delta", "finish_reason", "logprobs", "error", "usage")
-}
-
 // A said is what a message or a delta says. Its members are JSON, and nil where they are absent.
 type said struct {
 	data                []byte
 	content, refusal    []byte
 	reasoning           []byte // a string that is not empty
+	otherReasoning      []byte // reasoning
+	details             []byte // reasoning_details
 	calls, functionCall []byte // an array that is not empty, an object
 	annotated           bool
 	substance           bool // it says something
+	others              bool // it has members that are not written apart
 }
 
-func readSaid(data []byte) said {
-	s := said{data: data}
-	var other, details []byte
-	eachMember(data, func(name, value []byte) {
-		switch string(name) {
-		case "role":
-			return
-		case "content":
-			s.content = value
-		case "refusal":
-			s.refusal = value
-		case "reasoning_content":
-			s.reasoning = value
-		case "reasoning":
-			other = value
-		case "reasoning_details":
-			details = value
-		case "tool_calls":
-			if kindOf(value) == '[' && !isEmpty(value) {
-				s.calls = value
-			}
-			return
-		case "function_call":
-			if kindOf(value) == '{' {
-				s.functionCall = value
-			}
-		case "annotations":
-			s.annotated = kindOf(value) == '[' && !isEmpty(value)
-		}
-		if k := kindOf(value); (k == '"' || k == '[' || k == '{') && !saysNothing(value) {
-			s.substance = true
-		}
+// read reads the message or delta that begins at a place, and returns the place behind.
+func (s *said) read(data []byte, at int) (end int) {
+	if data[at] != '{' {
+		return skipValue(data, at)
+	}
+	end = walk(data, at, func(name, nameEnd, start int) int {
+		end := skipValue(data, start)
+		s.take(data[name+1:nameEnd-1], data[start:end])
+		return end
 	})
-	s.substance = s.substance || s.calls != nil
+	s.data = data[at:end]
 	switch {
 	case isText(s.reasoning):
-	case isText(other):
-		s.reasoning = other
+	case isText(s.otherReasoning):
+		s.reasoning = s.otherReasoning
 	default:
-		s.reasoning = textOf(details)
+		s.reasoning = textOf(s.details)
 	}
 	if kindOf(s.content) == '[' {
 		s.splitContent()
 	}
-	return s
+	return end
+}
+
+// take takes in a member. Content and refusals of other kinds are nothing that a client could show.
+func (s *said) take(name, value []byte) {
+	k := value[0]
+	says := (k == '"' || k == '[' || k == '{') && !saysNothing(value)
+	switch string(name) {
+	case "role":
+		return
+	case "content":
+		if k != '"' && k != '[' && k != 'n' {
+			return
+		}
+		s.content = value
+	case "refusal":
+		if k != '"' && k != 'n' {
+			return
+		}
+		s.refusal = value
+	case "reasoning_content":
+		s.reasoning = value
+	case "reasoning":
+		s.otherReasoning = value
+		s.others = s.others || k != '"' && k != 'n'
+	case "reasoning_details":
+		s.details = value
+		s.others = true
+	case "tool_calls":
+		if says = says && k == '['; says {
+			s.calls = value
+		}
+	case "function_call":
+		if k == '{' {
+			s.functionCall = value
+		}
+		s.others = s.others || k != 'n'
+	case "annotations":
+		s.annotated = says && k == '['
+		s.others = true
+	default:
+		s.others = true
+	}
+	s.substance = s.substance || says
 }
 
 // member returns the value of a member as JSON, or nil.
 func (s *said) member(name string) (found []byte) {
+	if !s.others {
+		if name == "reasoning_content" {
+			return s.reasoning
+		}
+		return nil
+	}
 	eachMember(s.data, func(n, value []byte) {
 		if string(n) == name {
 			found = value
@@ -175,6 +148,9 @@ func textOf(details []byte) []byte {
 
 // appendOthers appends the members that are not written apart.
 func (s *said) appendOthers(dst []byte) []byte {
+	if !s.others {
+		return dst
+	}
 	eachMember(s.data, func(name, value []byte) {
 		switch string(name) {
 		case "role", "content", "refusal", "reasoning_content", "tool_calls":
@@ -197,8 +173,6 @@ func (s *said) appendOthers(dst []byte) []byte {
 // for them, and in a stream a number: that of the text in the same chunk.
 func appendLogprobs(dst, logprobs, text []byte) []byte {
 	switch k := kindOf(logprobs); {
-	case k == 0:
-		return append(dst, "null"...)
 	case k == '{' && gjson.GetBytes(logprobs, "tokens").IsArray() && !gjson.GetBytes(logprobs, "content").Exists():
 		return appendTokenLists(dst, gjson.ParseBytes(logprobs))
 	case k == '-' || k >= '0' && k <= '9':
@@ -208,8 +182,10 @@ func appendLogprobs(dst, logprobs, text []byte) []byte {
 		dst = append(append(dst, `{"content":[{"token":`...), text...)
 		dst = append(append(dst, `,"logprob":`...), logprobs...)
 		return append(dst, `,"bytes":null,"top_logprobs":[]}],"refusal":null}`...)
+	case k == '{':
+		return append(dst, logprobs...)
 	}
-	return append(dst, logprobs...)
+	return append(dst, "null"...)
 }
 
 // appendTokenLists appends what Together says in lists: tokens, token_logprobs, and top_logprobs as an object for each.

@@ -37,7 +37,7 @@ type members struct {
 // scan finds the members of a JSON object in one pass. It reports false for what is not a JSON object.
 func scan(data []byte) (members, bool) {
 	var m members
-	if len(data) == 0 || data[0] != '{' || !valid(data) {
+	if kindOf(data) != '{' || !valid(data) {
 		return m, false
 	}
 	m.empty, m.end = true, bytes.LastIndexByte(data, '}')
@@ -61,46 +61,55 @@ func valid(data []byte) bool {
 
 // eachMember calls f for the members of an object, with the name as it is written. Of what is not an object there are none.
 func eachMember(data []byte, f func(name, value []byte)) {
-	if len(data) > 0 && data[0] == '{' {
-		walk(data, 0, func(name, nameEnd, start, end int) { f(data[name+1:nameEnd-1], data[start:end]) })
+	if kindOf(data) == '{' {
+		walk(data, 0, func(name, nameEnd, start int) int {
+			end := skipValue(data, start)
+			f(data[name+1:nameEnd-1], data[start:end])
+			return end
+		})
 	}
 }
 
 // eachElement calls f for the elements of an array. Of what is not an array there are none.
 func eachElement(data []byte, f func(value []byte)) {
-	if len(data) > 0 && data[0] == '[' {
-		walkArray(data, 0, func(start, end int) { f(data[start:end]) })
+	if kindOf(data) == '[' {
+		walkArray(data, 0, func(start int) int {
+			end := skipValue(data, start)
+			f(data[start:end])
+			return end
+		})
 	}
 }
 
 // spans calls f for the members of the object that begins at a place, with the name as it is written.
 func spans(data []byte, at int, f func(name []byte, s span)) {
 	first, after := true, at
-	walk(data, at, func(name, nameEnd, start, end int) {
+	walk(data, at, func(name, nameEnd, start int) int {
+		end := skipValue(data, start)
 		f(data[name+1:nameEnd-1], span{first: first, after: after, name: name, start: start, end: end})
 		first, after = false, end
+		return end
 	})
 }
 
-// walkArray calls f for the elements of the array that begins at a place, which is known to be valid.
-func walkArray(data []byte, at int, f func(start, end int)) {
+// walkArray calls f for the elements of the array that begins at a place, which is known to be valid. What f is given is where
+// an element begins, and what it returns is the place behind. So does walkArray.
+func walkArray(data []byte, at int, f func(start int) (end int)) (end int) {
 	for at = skipBetween(data, at+1); data[at] != ']'; {
-		end := skipValue(data, at)
-		f(at, end)
-		at = skipBetween(data, end)
+		at = skipBetween(data, f(at))
 	}
+	return at + 1
 }
 
-// walk calls f for the members of the object that begins at a place, which is known to be valid, with the places of name
-// and value.
-func walk(data []byte, at int, f func(name, nameEnd, start, end int)) {
+// walk calls f for the members of the object that begins at a place, which is known to be valid. What f is given are the
+// places of the name and of where the value begins, and what it returns is the place behind the value. Walk returns that behind
+// the object.
+func walk(data []byte, at int, f func(name, nameEnd, start int) (end int)) (end int) {
 	for at = skipBetween(data, at+1); data[at] != '}'; {
 		nameEnd := skipString(data, at)
-		start := skipBetween(data, nameEnd)
-		end := skipValue(data, start)
-		f(at, nameEnd, start, end)
-		at = skipBetween(data, end)
+		at = skipBetween(data, f(at, nameEnd, skipBetween(data, nameEnd)))
 	}
+	return at + 1
 }
 
 // The functions below step through JSON that is known to be valid. Each takes a place and returns the one behind.
@@ -116,8 +125,17 @@ func skipBetween(data []byte, at int) int {
 	}
 }
 
-// skipString steps over a string, from its opening quote.
+// skipString steps over a string, from its opening quote. Most are too short for anything but looking at each byte.
 func skipString(data []byte, at int) int {
+	for short := min(at+48, len(data)); at+1 < short; {
+		at++
+		switch data[at] {
+		case '"':
+			return at + 1
+		case '\\':
+			at++
+		}
+	}
 	for at++; ; at++ {
 		at += bytes.IndexByte(data[at:], '"')
 		escapes := at

@@ -14,11 +14,9 @@ import (
 type stream struct {
 	*answer
 	events sse.Decoder
+	read   reading // of the event at hand
 	states choiceStates
-
-	// Of an answer that passes as it came.
-	patch patch
-	model string // JSON: the client's name of the model
+	passed passed // of an answer that passes as it came
 
 	// Of one that is put right.
 	id        string // JSON
@@ -34,34 +32,46 @@ type stream struct {
 // Decode implements provider.Stream.
 func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
 	s.events.Feed(piece)
-	for {
+	if s.asReceived {
+		s.passed.feed(piece)
+	}
+	for !s.complete {
 		e, ok, err := s.events.Next()
 		if err != nil {
 			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 		}
 		if !ok {
-			return nil
+			break
 		}
 		if err := s.event(e, w); err != nil {
 			s.release(w)
 			return err
 		}
 	}
+	if s.asReceived && !s.complete {
+		return s.passed.idle(w)
+	}
+	return nil
 }
 
 // Close implements provider.Stream.
 func (s *stream) Close(w *openai.StreamWriter) error {
-	if e, ok := s.events.Close(); ok {
+	if e, ok := s.events.Close(); ok && !s.complete {
 		// Its blank line is missing. It may be whole nevertheless; half an event is no more than a truncated stream.
-		if _, whole := scan(bytes.TrimSpace(e.Data)); whole || isDone(e.Data) {
+		whole := s.read.read(bytes.TrimSpace(e.Data), "delta")
+		if whole && s.asReceived {
+			s.passed.feed([]byte("\n\n"))
+		}
+		if whole || isDone(e.Data) {
 			if err := s.event(e, w); err != nil {
 				s.release(w)
 				return err
 			}
 		}
 	}
-	if s.dialect.NoDone && s.states.allFinished(s.choices) {
+	if s.dialect.NoDone && s.states.allFinished(s.choices) && !s.complete {
 		s.finish(w)
+		s.end(w)
 	}
 	if !s.complete {
 		s.release(w)
@@ -70,41 +80,47 @@ func (s *stream) Close(w *openai.StreamWriter) error {
 	return nil
 }
 
+// event takes the next event. Of an answer that passes as it came everything does that is no error.
 func (s *stream) event(e sse.Event, w *openai.StreamWriter) error {
-	if s.complete {
-		return nil
-	}
-	data := bytes.TrimSpace(e.Data)
+	raw := s.passed.take(s.events.Pending(), w)
+	data := s.text(e.Data)
 	switch {
 	case len(data) == 0:
+		if s.passed.begun {
+			s.passed.copy(w, raw)
+		}
 		return nil
 	case isDone(data):
 		if len(s.states) > 0 { // an end without a beginning is no answer
 			s.finish(w)
+			w.Copy(raw)
+			s.end(w)
 		}
 		return nil
 	}
 	if bytes.IndexByte(data, '\n') >= 0 { // JSON over several data lines; between tokens any white space will do
 		data = bytes.ReplaceAll(data, []byte("\n"), []byte(" "))
 	}
-	m, ok := scan(data)
-	if u := usageOf(data, m); u != nil {
+	defer s.read.clear()
+	ok := s.read.read(data, "delta")
+	if u := s.read.reported(); u != nil {
 		s.report(u, data, w)
 	}
 	switch {
-	case ok && s.isError(data, m), e.Name == "error", !ok && s.dialect.readError(data).message != "":
+	case ok && s.isError(data, &s.read.members), e.Name == "error", !ok && s.dialect.readError(data).message != "":
 		return s.dialect.inBand(data)
 	case !ok:
 		return fmt.Errorf("%w: an event of its stream is not a JSON object", provider.ErrNotAnAnswer)
 	case s.asReceived:
-		s.pass(data, m, w)
+		s.pass(raw, w)
 	default:
-		if err := s.chunk(data, m, w); err != nil {
+		if err := s.chunk(w); err != nil {
 			return err
 		}
 	}
-	if string(m.object.value(data)) == `"chat.completion.done"` && len(s.states) > 0 { // Perplexity's end mark
+	if string(s.read.object.value(data)) == `"chat.completion.done"` && len(s.states) > 0 { // Perplexity's end mark
 		s.finish(w)
+		s.end(w)
 	}
 	return nil
 }
@@ -121,86 +137,60 @@ func (s *stream) report(usage, data []byte, w *openai.StreamWriter) {
 	}
 }
 
-// pass gives a chunk to the client as it came, without the usage that only the gateway asked for, and with the client's
-// name of the model where it is another than the provider's.
-func (s *stream) pass(data []byte, m members, w *openai.StreamWriter) {
-	if !m.choices.found() {
-		return // a sign of life, perhaps
-	}
-	list := m.choices.value(data)
-	empty := kindOf(list) != '[' || isEmpty(list)
-	s.states.follow(list, s.dialect)
-	if s.forced && empty && kindOf(m.usage.value(data)) == '{' {
-		return
-	}
-	s.patch.reset(data)
-	if s.renamed && m.model.found() {
-		if s.model == "" {
-			s.model = quote(w.Model())
-		}
-		s.patch.set(m.model, 0, "", s.model)
-	}
-	if s.forced && m.usage.found() {
-		s.patch.remove(m.usage)
-	}
-	w.EventFunc(s.patch.appendTo)
-}
-
 // chunk writes a chunk as the client is to see it, one for each of its choices. One without choices is never written:
 // clients read choices[0].
-func (s *stream) chunk(data []byte, m members, w *openai.StreamWriter) error {
-	if m.citations.found() || m.results.found() {
-		s.found = append(s.found[:0], data...)
+func (s *stream) chunk(w *openai.StreamWriter) error {
+	r := &s.read
+	if r.citations.found() || r.results.found() {
+		s.found = append(s.found[:0], r.data...)
 	}
-	if s.head == nil && kindOf(m.choices.value(data)) == '[' && !isEmpty(m.choices.value(data)) {
-		s.begin(data, m, w)
+	if s.head == nil && len(r.choices) > 0 {
+		s.begin(w)
 	}
-	i := 0
-	var failed error
-	eachElement(m.choices.value(data), func(choice []byte) {
-		if kindOf(choice) == '{' && failed == nil {
-			failed = s.choice(choice, data, i, w)
+	for i := range r.choices {
+		if c := &r.choices[i]; c.data != nil {
+			if err := s.choice(c, i, w); err != nil {
+				return err
+			}
 		}
-		i++
-	})
-	return failed
+	}
+	return nil
 }
 
 // begin fixes what is the same in every chunk.
-func (s *stream) begin(data []byte, m members, w *openai.StreamWriter) {
-	s.id = idOf(data, m, s.shape)
+func (s *stream) begin(w *openai.StreamWriter) {
+	s.id = idOf(&s.read, s.shape)
 	b := append([]byte(`{"id":`), s.id...)
 	b = append(append(b, `,"object":`...), s.shape.chunk...)
-	b = append(append(b, `,"created":`...), createdOf(data, m, w.Created())...)
+	b = append(append(b, `,"created":`...), createdOf(&s.read, w.Created())...)
 	b = openai.AppendString(append(b, `,"model":`...), w.Model())
 	s.head = append(b, `,"choices":[`...)
 }
 
 // choice writes what a chunk says of a choice. A finish reason is held back until the end: some vendors repeat it, or give
 // it before the last text.
-func (s *stream) choice(data, chunk []byte, position int, w *openai.StreamWriter) error {
-	c := readChoice(data)
+func (s *stream) choice(c *choice, position int, w *openai.StreamWriter) error {
 	index := c.indexOr(position)
 	if index < 0 || index >= maxChoices {
 		return nil
 	}
 	if kindOf(c.fault) == '{' {
-		return s.dialect.inBand(data)
+		return s.dialect.inBand(c.data)
 	}
 	state := s.states.at(index)
 	reason := s.dialect.finishReason(c.reason)
-	body, substance := s.appendChoice(s.scratch[:0], state, &c, index)
+	body, substance := s.appendChoice(s.scratch[:0], state, c, index)
 	switch {
 	case substance, reason == "" && !state.finished():
 		state.held = state.held[:0]
 		body = append(body, "null"...)
-		s.write(body, &c, chunk, w)
+		s.write(body, c, w)
 	case reason != "" && reason != "error":
 		// The chunk that ends the choice, up to its reason, and what comes after it.
 		state.held = append(state.held[:0], body...)
 		state.rest = c.appendOthers(state.rest[:0], s.shape)
 		state.rest = append(state.rest, '}', ']')
-		state.rest = s.appendRest(state.rest, chunk, w)
+		state.rest = s.appendRest(state.rest, &s.read, w)
 	}
 	s.scratch = body[:0]
 	if reason == "error" {
@@ -213,28 +203,22 @@ func (s *stream) choice(data, chunk []byte, position int, w *openai.StreamWriter
 }
 
 // write writes a chunk whose only choice has been rendered up to its finish reason.
-func (s *stream) write(body []byte, c *choice, chunk []byte, w *openai.StreamWriter) {
+func (s *stream) write(body []byte, c *choice, w *openai.StreamWriter) {
 	w.EventFunc(func(dst []byte) []byte {
 		dst = append(append(dst, s.head...), body...)
 		dst = append(c.appendOthers(dst, s.shape), '}', ']')
-		return s.appendRest(dst, chunk, w)
+		return s.appendRest(dst, &s.read, w)
 	})
 }
 
 // appendRest appends what a chunk has behind its choices, and ends it. What Groq repeats of the usage, and what a search has
 // found, which is told once, are left out.
-func (s *stream) appendRest(dst, chunk []byte, w *openai.StreamWriter) []byte {
-	eachMember(chunk, func(name, value []byte) {
-		switch string(name) {
-		case "id", "object", "created", "model", "choices", "usage", "error", "citations", "search_results":
-			return
-		case "x_groq":
-			if bytes.Contains(value, []byte(`"usage"`)) {
-				return
-			}
-		}
-		dst = appendMember(dst, name, value)
-	})
+func (s *stream) appendRest(dst []byte, r *reading, w *openai.StreamWriter) []byte {
+	groq := r.groq
+	if !bytes.Contains(groq.value(r.data), []byte(`"usage"`)) {
+		groq = span{}
+	}
+	dst = r.appendOthers(dst, r.citations, r.results, groq)
 	if w.IncludeUsage() {
 		dst = append(dst, `,"usage":null`...)
 	}
@@ -245,15 +229,15 @@ func (s *stream) appendRest(dst, chunk []byte, w *openai.StreamWriter) []byte {
 func (s *stream) release(w *openai.StreamWriter) {
 	for i := range s.states {
 		if state := &s.states[i]; state.finished() && !state.released && s.head != nil {
-			s.end(i, state, w)
+			s.endChoice(i, state, w)
 		}
 	}
 }
 
-// end writes what ends a choice: the arguments of calls that have none, what a search has found, and the finish reason.
-func (s *stream) end(index int, state *choiceState, w *openai.StreamWriter) {
+// endChoice writes what ends a choice: the arguments of calls that have none, what a search has found, and the finish reason.
+func (s *stream) endChoice(index int, state *choiceState, w *openai.StreamWriter) {
 	state.released = true
-	reason := settle(state.reason, state.calls.made())
+	reason := settle(state.reason, state.calls.made(), state.functionCall)
 	if missing := state.calls.appendMissing(nil); len(missing) > 0 && reason != "length" {
 		s.delta(index, "tool_calls", append(append([]byte{'['}, missing...), ']'), nil, w)
 	}
@@ -265,7 +249,7 @@ func (s *stream) end(index int, state *choiceState, w *openai.StreamWriter) {
 	}
 	if len(state.held) == 0 {
 		state.held = s.bare(state.held, index)
-		state.rest = s.appendRest(append(state.rest[:0], '}', ']'), nil, w)
+		state.rest = s.appendRest(append(state.rest[:0], '}', ']'), &reading{}, w)
 	}
 	w.EventFunc(func(dst []byte) []byte {
 		dst = append(append(dst, s.head...), state.held...)
@@ -295,30 +279,39 @@ func (s *stream) delta(index int, name string, value, found []byte, w *openai.St
 				dst = appendMember(dst, name, value)
 			}
 		})
-		return s.appendRest(dst, nil, w)
+		return s.appendRest(dst, &reading{}, w)
 	})
 }
 
-// finish ends the stream, with the chunk that reports the usage where the client asked for it.
+// finish writes what the end of the stream completes, with the chunk that reports the usage where the client asked for it.
 func (s *stream) finish(w *openai.StreamWriter) {
-	s.complete = true
-	if !s.asReceived {
-		for i := range s.states {
-			if state := &s.states[i]; state.started && !state.released {
-				s.end(i, state, w)
-			}
-		}
-		if m, ok := scan(s.last); ok {
-			w.EventFunc(func(dst []byte) []byte {
-				dst = append(append(dst, s.head...), `],"usage":`...)
-				dst = appendUsage(dst, usageOf(s.last, m))
-				dst = appendOthers(dst, s.last, "id", "object", "created", "model", "choices", "usage", "error", "citations", "search_results", "x_groq")
-				return append(dst, '}')
-			})
+	if s.asReceived {
+		return
+	}
+	for i := range s.states {
+		if state := &s.states[i]; state.started && !state.released {
+			s.endChoice(i, state, w)
 		}
 	}
-	s.patch, s.last, s.found, s.scratch, s.states = patch{}, nil, nil, nil, nil
-	w.Done()
+	var r reading
+	if r.read(s.last, "delta") {
+		w.EventFunc(func(dst []byte) []byte {
+			dst = append(append(dst, s.head...), `],"usage":`...)
+			dst = appendUsage(dst, r.reported())
+			return append(r.appendOthers(dst, r.citations, r.results, r.groq), '}')
+		})
+	}
+}
+
+// end marks the end of the stream. One that passes as it came has the vendor's own mark, or none.
+func (s *stream) end(w *openai.StreamWriter) {
+	s.complete = true
+	s.passed, s.last, s.found, s.scratch, s.states = passed{}, nil, nil, nil, nil
+	if s.asReceived {
+		w.Complete()
+	} else {
+		w.Done()
+	}
 }
 
 func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }

@@ -7,25 +7,6 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// usageOf returns the usage of an answer or a chunk: Groq's older streams have it in x_groq, Moonshot's in the choice that
-// ends. It is nil where none is reported.
-func usageOf(data []byte, m members) []byte {
-	if u := m.usage.value(data); kindOf(u) == '{' {
-		return u
-	}
-	var usage []byte
-	find := func(name, value []byte) {
-		if string(name) == "usage" && kindOf(value) == '{' {
-			usage = value
-		}
-	}
-	eachMember(m.groq.value(data), find)
-	if choices := m.choices.value(data); usage == nil && bytes.Contains(choices, []byte(`"usage"`)) { // in text its quotes are escaped
-		eachElement(choices, func(choice []byte) { eachMember(choice, find) })
-	}
-	return usage
-}
-
 // readUsage reads a usage object, which is valid JSON. Members that are null or absent count nothing, and some vendors
 // send counts with a decimal point. Vendors have places of their own for cached tokens (DeepSeek's prompt_cache_hit_tokens,
 // Moonshot's cached_tokens), those written to a cache (Anthropic's, which proxies keep), and reasoning tokens (Perplexity).
@@ -109,10 +90,10 @@ func appendUsage(dst, data []byte) []byte {
 	dst = appendCount(dst, `,"total_tokens":`, u.TotalTokens)
 	dst = appendCount(dst, `,"prompt_tokens_details":{"cached_tokens":`, u.CachedTokens)
 	dst = appendCount(dst, `,"audio_tokens":`, u.PromptAudio)
-	if u.CacheWriteTokens > 0 {
+	if u.CacheWriteTokens > 0 && !bytes.Contains(prompt, []byte(`"cache_write_tokens"`)) {
 		dst = appendCount(dst, `,"cache_write_tokens":`, u.CacheWriteTokens)
 	}
-	dst = appendOthers(dst, prompt, "cached_tokens", "audio_tokens", "cache_write_tokens")
+	dst = appendOthers(dst, prompt, "cached_tokens", "audio_tokens")
 	dst = appendCount(dst, `},"completion_tokens_details":{"reasoning_tokens":`, u.ReasoningTokens)
 	dst = appendCount(dst, `,"audio_tokens":`, u.CompletionAudio)
 	dst = appendOthers(dst, completion, "reasoning_tokens", "audio_tokens")

@@ -12,14 +12,19 @@ import (
 
 // Provider returns the provider. It is safe for concurrent use.
 func Provider() provider.Provider {
-	d := openaicompat.Dialect{Vendor: "openrouter", Reasoning: "reasoning", Carry: "reasoning_details"}
+	d := openaicompat.Dialect{
+		Vendor:      "openrouter",
+		Unsupported: []string{"n", "functions", "function_call"}, // which it ignores in silence
+		Reasoning:   "reasoning",
+		Carry:       "reasoning_details",
+	}
 	return provider.Provider{
 		Name:              "openrouter",
 		DefaultEndpoint:   "https://openrouter.ai/api/v1",
 		CredentialEnv:     "OPENROUTER_API_KEY",
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
-		DecodeError:       openaicompat.DecodeError,
+		DecodeError:       d.DecodeError,
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),

@@ -23,8 +23,9 @@ func Provider() provider.Provider {
 			Vendor: "perplexity",
 			Unsupported: []string{
 				"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "n", "seed", "logprobs", "top_logprobs",
-				"logit_bias", "modalities", "audio", "prediction", "store", "service_tier", "verbosity",
+				"logit_bias", "modalities", "audio", "prediction", "service_tier", "verbosity",
 			},
+			Hints:           []string{"store"},
 			Rename:          map[string]string{"max_completion_tokens": "max_tokens"},
 			SystemRole:      true,
 			NoStreamOptions: true,

@@ -47,22 +47,52 @@ func Object(text jsontext.Value) (object jsontext.Value, also string) {
 
 // Closed rewrites a schema for structured output and strict tools of vendors that take a part of JSON Schema: every object
 // is closed, and what is not enforced is told to the model in the description instead. It reports false for what
-// cannot be said at all (a root that is no object, objects with arbitrary members) and for schemas beyond MaxDepth.
+// cannot be said at all (a root that is no object, objects with arbitrary members, schemas within themselves) and for schemas
+// beyond MaxDepth.
 func Closed(text jsontext.Value) (jsontext.Value, bool) {
 	if !IsObject(text) {
 		return nil, false
 	}
 	out, ok := closed(make([]byte, 0, len(text)+len(text)/4), string(text), MaxDepth)
-	if !ok {
+	if !ok || recursive(text) {
 		return nil, false
 	}
 	return out, true
+}
+
+// recursive reports whether a schema is within itself, by references.
+func recursive(root jsontext.Value) bool {
+	following := map[string]bool{"#": true, "#/": true} // false: it was followed
+	var within func(text string) bool
+	within = func(text string) bool {
+		found := false
+		eachMember(text, func(name, v string) bool {
+			switch {
+			case name == "$ref" && v[0] == '"':
+				ref := gjson.Parse(v).Str
+				open, seen := following[ref]
+				if found = open; !seen {
+					following[ref] = true
+					found = within(string(Lookup(root, ref)))
+					following[ref] = false
+				}
+			case name == "$defs", name == "definitions": // only what is referred to counts
+			case v[0] == '{', v[0] == '[':
+				found = within(v)
+			}
+			return !found
+		})
+		return found
+	}
+	return within(string(root))
 }
 
 // A closing is what is found out about a schema while it is rewritten.
 type closing struct {
 	typ           string
 	hasProperties bool
+	closed        bool   // it says itself that it has no other members
+	combined      bool   // the members may be said elsewhere
 	hints         []byte // what is not enforced, as members of an object that is not closed yet
 	description   string // as JSON
 	describedAt   int    // where in the output the description ends
@@ -87,6 +117,9 @@ func closed(dst []byte, text string, depth int) ([]byte, bool) {
 		return dst, false
 	}
 	if strings.Contains(c.typ, `"object"`) || c.typ == "" && c.hasProperties {
+		if !c.hasProperties && !c.closed && !c.combined {
+			return dst, false // any members are allowed
+		}
 		dst = append(begin(dst, "additionalProperties"), "false"...)
 	}
 	return append(c.describe(dst), '}'), true
@@ -100,11 +133,14 @@ func (c *closing) member(dst []byte, name, v string, depth int) ([]byte, bool) {
 	case "items":
 		return closed(begin(dst, name), v, depth-1)
 	case "anyOf", "allOf":
+		c.combined = true
 		return closedEach(begin(dst, name), v, depth-1)
 	case "oneOf":
+		c.combined = true
 		return closedEach(begin(dst, "anyOf"), v, depth-1)
 	case "additionalProperties":
-		return dst, v == "false"
+		c.closed = v == "false"
+		return dst, c.closed
 	case "patternProperties", "propertyNames", "not", "if", "then", "else", "prefixItems", "dependentSchemas", "unevaluatedProperties":
 		return dst, false
 	case "$schema", "$id", "examples":
@@ -118,7 +154,9 @@ func (c *closing) member(dst []byte, name, v string, depth int) ([]byte, bool) {
 		return dst, true
 	case "type":
 		c.typ = v
-	case "enum", "const", "$ref", "title", "default", "required":
+	case "$ref":
+		c.combined = true
+	case "enum", "const", "title", "default", "required":
 	default:
 		if !enforced(name, v) {
 			if c.hints == nil {

@@ -67,20 +67,24 @@ func TestObject(t *testing.T) {
 func TestClosed(t *testing.T) {
 	deep := strings.Repeat(`{"type":"object","properties":{"a":`, MaxDepth)
 	for given, want := range map[string]string{
-		`{"type":"object","properties":{"a":{"type":"string","minLength":1,"description":"d"}},"$schema":"s"}`: `{"type":"object","properties":{"a":{"type":"string","description":"d\n\n{\"minLength\":1}"}},"additionalProperties":false}`,
-		`{"type":"object","additionalProperties":false}`:                                                       `{"type":"object","additionalProperties":false}`,
-		`{"type":"object","oneOf":[{"type":"object"},true]}`:                                                   `{"type":"object","anyOf":[{"type":"object","additionalProperties":false},true],"additionalProperties":false}`,
-		`{"type":"object","$defs":{"d":{"properties":{}}}}`:                                                    `{"type":"object","$defs":{"d":{"properties":{},"additionalProperties":false}},"additionalProperties":false}`,
-		`{"type":"object","properties":{"a":{"items":{"type":["object","null"]},"minItems":1,"maxItems":3}}}`:  `{"type":"object","properties":{"a":{"items":{"type":["object","null"],"additionalProperties":false},"minItems":1,"description":"{\"maxItems\":3}"}},"additionalProperties":false}`,
-		`{"type":"object","properties":{"a":{"format":"date"},"b":{"format":"x"}}}`:                            `{"type":"object","properties":{"a":{"format":"date"},"b":{"description":"{\"format\":\"x\"}"}},"additionalProperties":false}`,
-		`{"type":"object","additionalProperties":true}`:                                                        "",
-		`{"type":"object","patternProperties":{}}`:                                                             "",
-		`{"type":"object","properties":{"a":false}}`:                                                           "",
-		`{"type":"object","anyOf":[{"not":{}}]}`:                                                               "",
-		`{"type":"array"}`:                                                                                     "",
-		`{}`:                                                                                                   "",
-		`true`:                                                                                                 "",
-		deep + `{}` + strings.Repeat("}}", MaxDepth):                                                           "",
+		`{"type":"object","properties":{"a":{"type":"string","minLength":1,"description":"d"}},"$schema":"s"}`:                  `{"type":"object","properties":{"a":{"type":"string","description":"d\n\n{\"minLength\":1}"}},"additionalProperties":false}`,
+		`{"type":"object","additionalProperties":false}`:                                                                        `{"type":"object","additionalProperties":false}`,
+		`{"type":"object","oneOf":[{"type":"object","properties":{}},true]}`:                                                    `{"type":"object","anyOf":[{"type":"object","properties":{},"additionalProperties":false},true],"additionalProperties":false}`,
+		`{"type":"object","properties":{},"$defs":{"d":{"properties":{}}}}`:                                                     `{"type":"object","properties":{},"$defs":{"d":{"properties":{},"additionalProperties":false}},"additionalProperties":false}`,
+		`{"type":"object","properties":{"a":{"items":{"type":["object","null"],"properties":{}},"minItems":1,"maxItems":3}}}`:   `{"type":"object","properties":{"a":{"items":{"type":["object","null"],"properties":{},"additionalProperties":false},"minItems":1,"description":"{\"maxItems\":3}"}},"additionalProperties":false}`,
+		`{"type":"object","properties":{"a":{"format":"date"},"b":{"format":"x"}}}`:                                             `{"type":"object","properties":{"a":{"format":"date"},"b":{"description":"{\"format\":\"x\"}"}},"additionalProperties":false}`,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"string"}}}`:    `{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"string"}},"additionalProperties":false}`,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"array","items":{"$ref":"#/$defs/n"}}}}`: "",
+		`{"type":"object","properties":{"a":{"$ref":"#"}}}`:                                                                     "",
+		`{"type":"object","properties":{"a":{"type":"object"}}}`:                                                                "",
+		`{"type":"object","additionalProperties":true}`:                                                                         "",
+		`{"type":"object","patternProperties":{}}`:                                                                              "",
+		`{"type":"object","properties":{"a":false}}`:                                                                            "",
+		`{"type":"object","anyOf":[{"not":{}}]}`:                                                                                "",
+		`{"type":"array"}`:                                                                                                      "",
+		`{}`:                                                                                                                    "",
+		`true`:                                                                                                                  "",
+		deep + `{}` + strings.Repeat("}}", MaxDepth):                                                                            "",
 	} {
 		got, ok := Closed(jsontext.Value(given))
 		require.Equal(t, want != "", ok, given)

@@ -17,8 +17,9 @@ import (
 func Provider() provider.Provider {
 	d := openaicompat.Dialect{
 		Vendor:      "together",
-		Unsupported: []string{"modalities", "audio", "prediction", "store", "service_tier", "verbosity", "web_search_options"},
+		Unsupported: []string{"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options"},
 		Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
+		Hints:       []string{"store"},
 		Reasoning:   "reasoning",
 		SystemRole:  true,
 		Rewrite:     logprobs,
@@ -30,7 +31,7 @@ func Provider() provider.Provider {
 		CredentialEnv:     "TOGETHER_API_KEY",
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
-		DecodeError:       openaicompat.DecodeError,
+		DecodeError:       d.DecodeError,
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),

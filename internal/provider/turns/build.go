@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,7 +51,7 @@ func Build(messages []openai.Message, o Options) (*Conversation, error) {
 
 // system takes in a system or developer message; answered says that the assistant's turn is next.
 func (b *builder) system(m *openai.Message, param string, answered bool) error {
-	texts, err := texts(m, param)
+	texts, err := b.texts(m, param)
 	if err != nil || len(texts) == 0 {
 		return err
 	}
@@ -68,7 +69,7 @@ func (b *builder) system(m *openai.Message, param string, answered bool) error {
 func (b *builder) assistant(m *openai.Message, param string) error {
 	said := Said{Message: m}
 	var err error
-	if said.Parts, err = texts(m, param); err != nil {
+	if said.Parts, err = b.texts(m, param); err != nil {
 		return err
 	}
 	if strings.TrimSpace(m.Refusal) != "" {
@@ -167,14 +168,17 @@ func parts(m *openai.Message, param string) []Part {
 	return out
 }
 
-// texts returns the parts of a message that may hold nothing but text.
-func texts(m *openai.Message, param string) ([]Part, error) {
+// texts returns the parts of a message that may hold nothing but text, and what is the vendor's own.
+func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 	out := parts(m, param)
 	kept := out[:0]
 	for _, p := range out {
 		switch {
 		case p.Type == "refusal" && m.Role == "assistant":
 			p.Type, p.Text, p.Refusal = "text", p.Refusal, ""
+		case slices.Contains(b.options.Own, p.Type):
+			kept = append(kept, p)
+			continue
 		case p.Type != "text":
 			return nil, openai.BadRequest(p.Param+".type", "unsupported_value", "Content of type '%s' is not supported in a message of the role '%s'.", p.Type, m.Role)
 		}

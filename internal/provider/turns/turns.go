@@ -37,6 +37,8 @@ type Options struct {
 	ID func(id string, occurrence int) string
 	// Name returns the tool's name to send for the client's. nil sends names as they are.
 	Name func(name string) string
+	// Own are types of parts of the vendor's own, which may stand in messages of any role.
+	Own []string
 }
 
 // A Conversation is what the messages say.
@@ -53,8 +55,8 @@ type Turn struct {
 	Said    []Said   // of an Assistant turn: its messages, in order, those left out that say nothing
 }
 
-// A Part is one part of a message's content. Text is never blank; in System and Said there is nothing else, and a refusal
-// has become text.
+// A Part is one part of a message's content. Text is never blank; in System and Said there is nothing else but parts of
+// Options.Own, and a refusal has become text.
 type Part struct {
 	openai.Part
 	Param string // where it stands: messages[2].content[0]

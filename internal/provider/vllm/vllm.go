@@ -5,9 +5,6 @@
 package vllm
 
 import (
-	"github.com/tidwall/gjson"
-
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
@@ -21,9 +18,7 @@ func Provider() provider.Provider {
 		Unsupported: []string{
 			"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions", "function_call",
 		},
-		SystemRole:    true,
-		Rewrite:       rewrite,
-		FinishReasons: map[string]string{"abort": "error", "repetition": "length"},
+		SystemRole: true,
 	}
 	return provider.Provider{
 		Name:              name,
@@ -33,19 +28,8 @@ func Provider() provider.Provider {
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
 		Chat:              openaicompat.New(dialect),
-		Completion:        openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name, FinishReasons: dialect.FinishReasons}),
+		Completion:        openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name}),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Native:            []string{"/responses", "/audio/transcriptions", "/audio/translations"},
 	}
-}
-
-// rewrite leaves out what says nothing and is refused all the same: no tools, and a choice among none.
-func rewrite(_ *openai.ChatRequest, _ provider.Target, c *openaicompat.Changes) error {
-	if !gjson.GetBytes(c.Get("tools"), "0").Exists() {
-		c.Remove("tools")
-		if choice := gjson.ParseBytes(c.Get("tool_choice")); choice.Str == "auto" || choice.Str == "none" {
-			c.Remove("tool_choice")
-		}
-	}
-	return nil
 }

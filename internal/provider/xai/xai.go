@@ -20,7 +20,7 @@ func Provider() provider.Provider {
 		DecodeError:       openaicompat.DecodeError,
 		Chat: openaicompat.New(openaicompat.Dialect{
 			Vendor:      "xai",
-			Unsupported: []string{"logit_bias", "modalities", "audio", "prediction", "verbosity"},
+			Unsupported: []string{"logit_bias", "modalities", "audio", "prediction", "verbosity", "functions", "function_call"},
 			SystemRole:  true,
 		}),
 		Native: []string{"/responses", "/images/generations"},

@@ -2,7 +2,6 @@ package zai
 
 import (
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
@@ -11,22 +10,12 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
-	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
 // rewrite makes a client's request the vendor's.
 func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) error {
 	if err := think(r, t, c); err != nil {
 		return err
-	}
-	switch choice := gjson.ParseBytes(c.Get("tool_choice")); {
-	case choice.Str == "none":
-		c.Remove("tools")
-		c.Remove("tool_choice")
-	case choice.Str == "required", choice.IsObject():
-		if err := c.Refuse("tool_choice"); err != nil {
-			return err
-		}
 	}
 	if stop := c.Get("stop"); stop.Kind() == '"' {
 		c.Set("stop", slices.Concat([]byte("["), stop, []byte("]")))
@@ -36,8 +25,6 @@ func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) 
 		c.Set("user_id", user)
 		c.Remove("user")
 	}
-	rewriteMessages(c)
-	instruct(c)
 	return nil
 }
 
@@ -71,66 +58,4 @@ func think(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) er
 		c.Set("thinking", []byte(`{"type":"`+set+`"}`))
 	}
 	return nil
-}
-
-// rewriteMessages makes strings of the assistant's texts and of tool results, of which the model sees nothing otherwise.
-func rewriteMessages(c *openaicompat.Changes) {
-	list := c.Get("messages")
-	var out []byte
-	from := 0
-	gjson.ParseBytes(list).ForEach(func(_, m gjson.Result) bool {
-		if role := m.Get("role").Str; role != "tool" && role != "assistant" || !m.Get("content").IsArray() {
-			return true
-		}
-		to := m.Index + len(m.Raw)
-		if ms, changed := rewriteMessage(schema.Members(list[m.Index:to])); changed {
-			out = schema.AppendObject(append(out, list[from:m.Index]...), ms)
-			from = to
-		}
-		return true
-	})
-	if from > 0 {
-		c.Set("messages", append(out, list[from:]...))
-	}
-}
-
-func rewriteMessage(ms []schema.Member) (_ []schema.Member, changed bool) {
-	for i := range ms {
-		if text, ok := joinText(ms[i]); ok {
-			ms[i].Value, changed = openai.AppendString(nil, text), true
-		}
-	}
-	return ms, changed
-}
-
-// instruct tells the model the schema that its answer must have, for the vendor knows no more than JSON.
-func instruct(c *openaicompat.Changes) {
-	format := gjson.ParseBytes(c.Get("response_format"))
-	if format.Get("type").Str != "json_schema" {
-		return
-	}
-	instruction := "Answer with nothing but a JSON object that conforms to this JSON Schema: " + format.Get("json_schema.schema").Raw
-	list := c.Get("messages")
-	out := append(openai.AppendString([]byte(`[{"role":"system","content":`), instruction), '}')
-	if gjson.GetBytes(list, "0").Exists() {
-		out = append(out, ',')
-	}
-	c.Set("messages", append(out, list[1:]...))
-	c.Set("response_format", []byte(`{"type":"json_object"}`))
-}
-
-// joinText returns the text of content that is an array of nothing but text.
-func joinText(m schema.Member) (string, bool) {
-	if m.Name != "content" || m.Value.Kind() != '[' {
-		return "", false
-	}
-	var texts []string
-	for _, part := range gjson.ParseBytes(m.Value).Array() {
-		kind := part.Get("type").Str
-		if kind != "text" && kind != "refusal" {
-			return "", false
-		}
-		texts = append(texts, part.Get(kind).Str)
-	}
-	return strings.Join(texts, "\n"), true
 }

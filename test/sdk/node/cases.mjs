@@ -4,6 +4,7 @@ import './answers.mjs';
 import './streams.mjs';
 import './failures.mjs';
 import './translated.mjs';
+import './recorded.mjs';
 import { runAll } from './gateway.mjs';
 
 // The program is to end by itself: a connection that were left open would hang it.

@@ -1,0 +1,168 @@
+package openai
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A decoder reads the typed members of a body that has been checked. It goes on after a value of the wrong type, and keeps
+// where the first stands.
+type decoder struct {
+	cursor
+	strings strings.Builder // of all texts: one allocation, and each text is copied once
+	wrong   int             // where the first value of a wrong type begins; 0 is the body itself, which is an object
+}
+
+// err returns the client's error for the first value of a wrong type, or nil.
+func (d *decoder) err() error {
+	if d.wrong == 0 {
+		return nil
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(d.data))
+	for int(dec.InputOffset()) <= d.wrong {
+		if _, err := dec.ReadToken(); err != nil {
+			return notJSON(err)
+		}
+	}
+	d.at = d.wrong
+	param := pointerPath(dec.StackPointer())
+	return BadRequest(param, "invalid_type", "Invalid type for '%s': got %s instead.", param, kindName(d.peek()))
+}
+
+// is reports whether a value of the kind comes next. Anything else it steps over; it is wrong unless it is null.
+func (d *decoder) is(kind jsontext.Kind) bool {
+	got := d.peek()
+	if got == kind {
+		return true
+	}
+	if got != 'n' {
+		d.mistype(d.at)
+	}
+	d.value()
+	return false
+}
+
+func (d *decoder) mistype(at int) {
+	if d.wrong == 0 {
+		d.wrong = at
+	}
+}
+
+// members goes through the names of the object that comes next. The body of the loop steps over the value.
+func (d *decoder) members(yield func(name []byte) bool) {
+	if !d.is('{') {
+		return
+	}
+	for d.enter(); d.more(); {
+		if !yield(d.str()) {
+			return
+		}
+	}
+}
+
+// list reads an array.
+func list[T any](d *decoder, to *[]T, read func(*T)) {
+	if !d.is('[') {
+		return
+	}
+	if *to == nil {
+		*to = []T{}
+	}
+	for d.enter(); d.more(); {
+		var zero T
+		*to = append(*to, zero)
+		read(&(*to)[len(*to)-1])
+	}
+}
+
+// optional reads an object where there is one.
+func optional[T any](d *decoder, to **T, read func(*T)) {
+	if d.is('{') {
+		*to = new(T)
+		read(*to)
+	}
+}
+
+func (d *decoder) string(s *string) {
+	if !d.is('"') {
+		return
+	}
+	inside, escaped := d.text()
+	from := d.strings.Len()
+	if escaped {
+		unescape(&d.strings, inside)
+	} else {
+		d.strings.Write(inside)
+	}
+	*s = d.strings.String()[from:]
+}
+
+// ownString is string, in memory of its own: it may be kept longer than the request.
+func (d *decoder) ownString(s *string) {
+	if d.is('"') {
+		*s = string(d.str())
+	}
+}
+
+// label is string for what is one of a few, in all likelihood.
+func (d *decoder) label(s *string) {
+	if d.is('"') {
+		*s = intern(d.str())
+	}
+}
+
+// stringOrStrings reads a list that may be written as one string.
+func (d *decoder) stringOrStrings(s *Strings) {
+	if d.peek() != '"' {
+		list(d, (*[]string)(s), d.string)
+		return
+	}
+	*s = make(Strings, 1)
+	d.string(&(*s)[0])
+}
+
+func (d *decoder) int(n **int64) {
+	if !d.is('0') {
+		return
+	}
+	v := d.value()
+	parsed, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
+		d.mistype(d.at - len(v))
+	}
+	*n = &parsed
+}
+
+func (d *decoder) float(f **float64) {
+	if !d.is('0') {
+		return
+	}
+	v := d.value()
+	parsed, err := strconv.ParseFloat(string(v), 64)
+	if err != nil {
+		d.mistype(d.at - len(v))
+	}
+	*f = &parsed
+}
+
+func (d *decoder) bool(b **bool) {
+	if k := d.peek(); k == 't' || k == 'f' {
+		v := k == 't'
+		*b = &v
+		d.value()
+		return
+	}
+	d.is('t')
+}
+
+// raw keeps a value as it stands, in the memory of the body.
+func (d *decoder) raw(v *jsontext.Value) {
+	if d.peek() == 'n' {
+		d.value()
+		return
+	}
+	*v = d.value()
+}

@@ -1,0 +1,111 @@
+package extproc
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/provider/openai"
+)
+
+// toEnvoy is a stream that keeps what Envoy is told.
+type toEnvoy struct {
+	grpc.ServerStream
+	told []*extprocv3.ProcessingResponse
+}
+
+func (e *toEnvoy) SendMsg(m any) error {
+	b, err := newCodec().Marshal(m)
+	if err != nil {
+		return err
+	}
+	defer b.Free()
+	told := &extprocv3.ProcessingResponse{}
+	e.told = append(e.told, told)
+	return proto.Unmarshal(b.Materialize(), told)
+}
+
+// carry returns a carrier of a request for a stream that was sent to a provider.
+func carry(t *testing.T) (*carrier, *toEnvoy) {
+	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, openai.Provider())
+	require.NoError(t, err)
+	config := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
+	config.Keys = map[auth.Hash]*configv1.Key{config.Hasher.Hash(validKey): {Name: "k"}}
+	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry()), "p-")}
+	e := &toEnvoy{}
+	c := &carrier{server: s, stream: e, exchange: exchange.New(&s.env, config)}
+	for _, in := range []message{
+		{phase: phaseRequestHeaders, headers: exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + validKey}}},
+		{phase: phaseRequestBody, body: []byte(`{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`), end: true},
+		{phase: phaseResponseHeaders, headers: exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "text/event-stream"}},
+			facts: exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}},
+	} {
+		require.NoError(t, c.take(&in))
+	}
+	require.Len(t, e.told, 2, "the headers wait")
+	return c, e
+}
+
+const (
+	roleChunk = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
+	textChunk = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
+)
+
+func piece(text string) *message { return &message{phase: phaseResponseBody, body: []byte(text)} }
+
+func TestHeadersWaitNoLongerThanTheyMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, e := carry(t)
+		require.NoError(t, c.take(piece(roleChunk)))
+		time.Sleep(14 * time.Second)
+		synctest.Wait()
+		require.Len(t, e.told, 2)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, e.told, 4)
+		require.NotNil(t, e.told[2].GetResponseHeaders())
+		require.Contains(t, string(e.told[3].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), `"role"`)
+		require.NoError(t, c.take(piece(textChunk)))
+		require.Len(t, e.told, 5)
+		c.close()
+	})
+}
+
+func TestTheFirstTokenGoesWithTheHeadersAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, e := carry(t)
+		require.NoError(t, c.take(piece(roleChunk+textChunk)))
+		require.Len(t, e.told, 4)
+		require.NotNil(t, e.told[2].GetResponseHeaders())
+		require.NoError(t, c.take(piece(": a comment")))
+		require.Len(t, e.told, 4, "nothing to say, nothing is said")
+		require.NoError(t, c.take(&message{phase: phaseResponseTrailers, headers: exchange.Headers{{Name: "x-t", Value: "1"}}}))
+		require.Len(t, e.told, 6)
+		require.Contains(t, string(e.told[4].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), "upstream_truncated")
+		require.Equal(t, []string{"x-t"}, e.told[5].GetResponseTrailers().GetHeaderMutation().GetRemoveHeaders())
+		time.Sleep(time.Minute)
+		require.Len(t, e.told, 6, "the timer was stopped")
+		c.close()
+	})
+}
+
+func TestNothingIsSentOnceEnvoyHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, e := carry(t)
+		c.close()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, e.told, 2)
+	})
+}

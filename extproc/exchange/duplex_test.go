@@ -1,0 +1,148 @@
+package exchange_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/provider/openai"
+)
+
+const credential = "sk-of-the-provider-0123456789"
+
+// answered returns an exchange whose request was sent to a provider, which has begun to answer with a content type, and the
+// reply to that.
+func answered(t testing.TB, request, contentType string) (*exchange.Exchange, exchange.Reply) {
+	x := sent(t, request)
+	return x, x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: contentType}, {Name: "set-cookie", Value: "a=b"}},
+		exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
+}
+
+// sent returns an exchange whose request was sent.
+func sent(t testing.TB, request string) *exchange.Exchange {
+	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: credential}, openai.Provider())
+	require.NoError(t, err)
+	key := auth.Generate().Reveal()
+	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
+	c.Keys = map[auth.Hash]*configv1.Key{c.Hasher.Hash(key): {Name: "k"}}
+	x := exchange.New(&exchange.Env{Now: time.Now, NewID: func() string { return "id" }}, c)
+	reply := x.RequestHeaders(exchange.Headers{
+		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + key}, {Name: "x-request-id", Value: "r"},
+	}, false)
+	require.Equal(t, exchange.Duplex, reply.ResponseBody)
+	require.NotNil(t, x.RequestBody([]byte(request)).Plan)
+	return x
+}
+
+const (
+	unary    = `{"model":"a/m","messages":[{"role":"user","content":"hi"}]}`
+	streamed = `{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`
+	role     = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
+	text     = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
+	failure  = `data: {"error":{"message":"The key ` + credential + ` is busy.","type":"server_error","param":null,"code":null}}` + "\n\n"
+)
+
+func TestHeadersWaitUntilSomethingIsSaid(t *testing.T) {
+	x, reply := answered(t, streamed, "text/event-stream")
+	require.Equal(t, exchange.Reply{Wait: true, Patience: 15 * time.Second}, reply)
+	reply = x.ResponseBody([]byte(role+text[:20]), false)
+	require.True(t, reply.Wait)
+	require.Nil(t, reply.Head)
+
+	reply = x.ResponseBody([]byte(text[20:]), false)
+	require.False(t, reply.Wait)
+	require.Contains(t, reply.Head.Set, exchange.Header{Name: "x-modelgate-provider", Value: "a"})
+	require.Contains(t, reply.Head.Remove, "set-cookie")
+	require.Equal(t, exchange.Keep, reply.Head.ResponseBody, "what has come already would be lost in another mode")
+	require.Contains(t, string(reply.Body), `"role":"assistant"`)
+	require.Contains(t, string(reply.Body), `"content":"x"`)
+	_, waited := x.Release()
+	require.False(t, waited)
+
+	reply = x.ResponseBody([]byte(failure), false)
+	require.Nil(t, reply.Immediate)
+	require.Contains(t, string(reply.Body), "The key [redacted] is busy.")
+	require.Equal(t, 200, x.Close().Status)
+}
+
+func TestAnErrorBeforeAnythingIsSaidHasAStatus(t *testing.T) {
+	x, _ := answered(t, streamed, "text/event-stream")
+	require.True(t, x.ResponseBody([]byte(role), false).Wait)
+	reply := x.ResponseBody([]byte(failure), false)
+	require.Equal(t, 500, reply.Immediate.Status)
+	require.Equal(t, "a", reply.Immediate.Header.Get("X-Modelgate-Provider"))
+	require.Contains(t, string(reply.Immediate.Body), "The key [redacted] is busy.")
+	for _, late := range []exchange.Reply{x.ResponseBody([]byte(text), true), x.ResponseTrailers(nil)} {
+		require.True(t, late.Wait, "what was on its way already is for nobody")
+		require.Empty(t, late.Body)
+	}
+	_, waited := x.Release()
+	require.False(t, waited)
+	record := x.Close()
+	require.Equal(t, exchange.OutcomeFailed, record.Outcome)
+	require.Equal(t, 500, record.Status)
+	require.EqualValues(t, len(reply.Immediate.Body), record.Sent)
+}
+
+func TestHeadersThatHaveWaitedForLongGo(t *testing.T) {
+	x, _ := answered(t, streamed, "text/event-stream")
+	require.True(t, x.ResponseBody([]byte(role), false).Wait)
+	reply, waited := x.Release()
+	require.True(t, waited)
+	require.NotNil(t, reply.Head)
+	require.Contains(t, string(reply.Body), `"role":"assistant"`)
+	reply = x.ResponseBody([]byte(failure), true)
+	require.Nil(t, reply.Immediate)
+	require.Nil(t, reply.Head)
+	require.True(t, reply.End)
+	require.True(t, strings.HasPrefix(string(reply.Body), `data: {"error":`), "%s", reply.Body)
+}
+
+func TestTrailersEndABody(t *testing.T) {
+	x, _ := answered(t, streamed, "text/event-stream")
+	x.ResponseBody([]byte(role+text), false)
+	reply := x.ResponseTrailers(exchange.Headers{{Name: "x-t", Value: "1"}})
+	require.Contains(t, string(reply.Body), "upstream_truncated")
+	require.False(t, reply.End, "the reply to the trailers is the end")
+	require.Equal(t, []string{"x-t"}, reply.Remove)
+
+	x, _ = answered(t, streamed, "text/event-stream")
+	require.Equal(t, 502, x.ResponseTrailers(nil).Immediate.Status)
+
+	x, _ = answered(t, unary, "application/json")
+	x.ResponseBody([]byte(`{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`), false)
+	reply = x.ResponseTrailers(nil)
+	require.Contains(t, string(reply.Body), `"content":"x"`)
+	require.NotNil(t, reply.Head)
+}
+
+func TestAWholeAnswerIsBounded(t *testing.T) {
+	x, reply := answered(t, unary, "application/json")
+	require.Equal(t, exchange.Reply{Wait: true}, reply)
+	piece := bytes.Repeat([]byte(" "), 1<<20)
+	for range 48 {
+		require.True(t, x.ResponseBody(piece, false).Wait)
+	}
+	reply = x.ResponseBody(piece, false)
+	require.Equal(t, 502, reply.Immediate.Status)
+	require.Contains(t, string(reply.Immediate.Body), "upstream_response_too_large")
+	require.True(t, x.ResponseBody(piece, true).Wait)
+}
+
+func TestEnvoysOwnAnswerPasses(t *testing.T) {
+	for _, request := range []string{unary, streamed} {
+		x := sent(t, request)
+		reply := x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}}, exchange.Facts{Cluster: "a/first", Attempts: 2, CodeDetails: "no_healthy_upstream"}, false)
+		require.Equal(t, exchange.Reply{}, reply, "what comes already would be lost in another mode")
+		reply = x.ResponseBody([]byte(`{"error":{}}`), true)
+		require.Equal(t, exchange.Reply{Piece: true, Body: []byte(`{"error":{}}`), End: true}, reply)
+		require.Equal(t, exchange.OutcomeGateway, x.Close().Outcome)
+	}
+}

@@ -1,0 +1,109 @@
+package extproctest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+)
+
+// respondDuplex gives an answer back whose pieces do not wait for replies. Replies come at any time: first that to the headers,
+// which the client does not get before, then pieces, of which one is said to be the last.
+func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, first *extprocv3.ProcessingRequest, response *http.Response) error {
+	_ = x.stream.Send(first)
+	ended, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		if first.GetResponseHeaders().GetEndOfStream() {
+			return
+		}
+		if err := x.feed(response.Body); err != nil {
+			ended <- err
+			_ = x.stream.CloseSend() // as Envoy does where the answer is cut
+		}
+	}()
+	defer func() {
+		_ = response.Body.Close()
+		<-done
+	}()
+	for {
+		reply, err := x.receive(w)
+		if err != nil {
+			return x.orCut(err, ended)
+		}
+		end, err := x.duplexReply(w, h, reply)
+		if err != nil || end || first.GetResponseHeaders().GetEndOfStream() {
+			return err
+		}
+	}
+}
+
+// orCut returns why an answer is cut, or else err.
+func (x *exchange) orCut(err error, ended <-chan error) error {
+	select {
+	case <-ended:
+		if cut := x.broken(); x.begun || errors.Is(cut, errClient) {
+			return cut
+		}
+		return errors.Join(errGateway("upstream_reset_after_response_started"), errProvider)
+	default:
+		return err
+	}
+}
+
+// feed shows the service a body piece by piece.
+func (x *exchange) feed(body io.Reader) error {
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := body.Read(buffer)
+		if n > 0 {
+			_ = x.stream.Send(responseBody(buffer[:n], false)) // it is serialized by then
+		}
+		if errors.Is(err, io.EOF) {
+			_ = x.stream.Send(responseBody(nil, true))
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// duplexReply does what the service says, and reports whether that was the end.
+func (x *exchange) duplexReply(w http.ResponseWriter, h map[string]string, reply *extprocv3.ProcessingResponse) (bool, error) {
+	if head := reply.GetResponseHeaders(); head != nil && !x.begun {
+		if reply.GetModeOverride() != nil {
+			return false, errGateway("what has come already would be lost")
+		}
+		mutate(h, head.GetResponse().GetHeaderMutation())
+		writeHead(w, h)
+		flush(w)
+		x.begun = true
+		return false, nil
+	}
+	piece := streamedPiece(reply)
+	if piece == nil || !x.begun {
+		return false, errGateway("spurious_message")
+	}
+	if _, err := w.Write(piece.GetBody()); err != nil {
+		return false, errClient
+	}
+	flush(w)
+	x.sent += len(piece.GetBody())
+	if length, ok := h["content-length"]; ok && piece.GetEndOfStream() && length != strconv.Itoa(x.sent) {
+		return false, errReset
+	}
+	return piece.GetEndOfStream(), nil
+}
+
+func streamedPiece(reply *extprocv3.ProcessingResponse) *extprocv3.StreamedBodyResponse {
+	return reply.GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse()
+}
+
+func flush(w http.ResponseWriter) {
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+}

@@ -1,0 +1,98 @@
+package legacy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/providertest"
+)
+
+// acme is a vendor of OpenAI's dialect that has no functions, and cannot be told to make one call at a time.
+func acme() provider.Provider {
+	return provider.Provider{
+		Name:            "acme",
+		DefaultEndpoint: "https://acme.example/v1",
+		Sign:            openaicompat.Bearer,
+		DecodeError:     openaicompat.DecodeError,
+		Chat:            legacy.Functions(openaicompat.New(dialect)),
+	}
+}
+
+var dialect = openaicompat.Dialect{Vendor: "acme", Unsupported: []string{"functions", "function_call", "parallel_tool_calls", "logit_bias"}}
+
+func TestCases(t *testing.T) { providertest.Run(t, acme()) }
+
+func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, acme()) }
+
+// A codec sees what it was given.
+type recorder struct {
+	provider.ChatCodec
+	seen *openai.ChatRequest
+}
+
+func (c *recorder) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	c.seen = r
+	return c.ChatCodec.Encode(r, t)
+}
+
+func TestARequestWithoutFunctionsGoesToTheCodecAsItIs(t *testing.T) {
+	inner := &recorder{ChatCodec: openaicompat.New(dialect)}
+	codec := legacy.Functions(inner)
+	for _, members := range []string{`"n":1`, `"functions":null`, `"functions":[ ],"function_call":"auto"`, `"tools":[{"type":"function","function":{"name":"f"}}],"functions":[]`} {
+		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + members + `}`))
+		require.NoError(t, err)
+		_, _, err = codec.Encode(r, provider.Target{Model: "m"})
+		require.NoError(t, err)
+		require.Same(t, r, inner.seen)
+	}
+}
+
+func TestWhatIDsCarryStaysInTheRequest(t *testing.T) {
+	inner := &recorder{ChatCodec: openaicompat.New(dialect)}
+	id := openai.CarryID("c1", []byte(`{"a":1}`))
+	r, err := openai.ParseChatRequest([]byte(`{"model":"m","functions":[{"name":"f"}],"messages":[{"role":"assistant","tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"` + id + `","content":"x"}]}`))
+	require.NoError(t, err)
+	_, _, err = legacy.Functions(inner).Encode(r, provider.Target{Model: "m"})
+	require.NoError(t, err)
+	chat, err := inner.seen.Chat()
+	require.NoError(t, err)
+	require.Equal(t, `{"a":1}`, string(chat.Messages[0].ToolCalls[0].Carried))
+	require.False(t, strings.Contains(string(inner.seen.Body), "mg1"))
+}
+
+func TestErrorsAreAboutFunctions(t *testing.T) {
+	codec := legacy.Functions(typed{})
+	for _, c := range [][3]string{
+		{`"functions":[{"name":1}]`, "functions[0].name", "Invalid type for 'functions[0].name': got a number instead."},
+		{`"functions":[{"name":"f"},"g"]`, "functions[1]", "Invalid type for 'functions[1]': got a string instead."},
+		{`"functions":{}`, "functions", "Invalid type for 'functions': expected an array of objects."},
+		{`"functions":[{}],"function_call":{"name":[]}`, "function_call.name", "Invalid type for 'function_call.name': got an array instead."},
+		{`"functions":[{}],"function_call":"f"`, "function_call", "Invalid value: 'f'. Supported values are: 'none', 'auto', and 'required', or an object."},
+		{`"functions":[{}],"function_call":1`, "function_call", "Invalid type for 'function_call': expected one of 'none' and 'auto', or an object."},
+		{`"functions":[{}],"tools":[{}]`, "functions", "Send 'tools' or 'functions', not both."},
+	} {
+		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + c[0] + `}`))
+		require.NoError(t, err)
+		_, _, err = codec.Encode(r, provider.Target{Model: "m"})
+		var e *openai.Error
+		require.ErrorAs(t, err, &e, c[0])
+		require.Equal(t, c[1], e.Param)
+		require.Equal(t, c[2], e.Message)
+	}
+}
+
+// typed reads a request as codecs that translate do.
+type typed struct{}
+
+func (typed) Encode(r *openai.ChatRequest, _ provider.Target) (provider.Request, provider.Answer, error) {
+	_, err := r.Chat()
+	return provider.Request{}, nil, err
+}
+
+func BenchmarkCodec(b *testing.B) { providertest.Bench(b, acme()) }

@@ -1,0 +1,127 @@
+package openaicompat
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/sse"
+)
+
+// passed keeps the bytes of a stream that passes as it came, until it is known what they are: an event may have to lose what
+// only the gateway asked for, or to name the model as the client does. Nothing passes before the first chunk does, for what comes
+// in its place may be an error, which then can be the answer's.
+type passed struct {
+	raw   []byte // raw[from:] is kept
+	from  int
+	next  int // in raw, behind the event at hand
+	begun bool
+	patch patch
+	model string // JSON: the client's name of the model
+}
+
+// maxKept bounds what a stream that is silent holds on to.
+const maxKept = 16 << 10
+
+func (p *passed) feed(piece []byte) {
+	if p.from > 0 {
+		p.raw, p.from = append(p.raw[:0], p.raw[p.from:]...), 0
+	}
+	p.raw = append(p.raw, piece...)
+}
+
+// take returns the event that has just been read. Comments that stand alone before it are passed on, or, where nothing has passed
+// yet, are a part of it. It is valid until the next feed. Pending is how many bytes come after it.
+func (p *passed) take(pending int, w *openai.StreamWriter) []byte {
+	if len(p.raw) == 0 { // the stream does not pass as it came
+		return nil
+	}
+	p.next = len(p.raw) - pending
+	raw := p.raw[p.from:p.next]
+	if p.begun {
+		n := apart(bytes.TrimRight(raw, "\r\n"))
+		w.Copy(raw[:n])
+		raw = raw[n:]
+	}
+	return raw
+}
+
+// copy passes the event at hand on, or some of what was kept before it, and what is in place of the event's data.
+func (p *passed) copy(w *openai.StreamWriter, parts ...[]byte) {
+	for _, part := range parts {
+		w.Copy(part)
+	}
+	p.begun, p.from = true, p.next
+}
+
+// idle passes comments on that stand alone, which keep connections alive, once there is no event to read.
+func (p *passed) idle(w *openai.StreamWriter) error {
+	if p.begun {
+		p.next = p.from + apart(p.raw[p.from:])
+		p.copy(w, p.raw[p.from:p.next])
+	}
+	switch {
+	case len(p.raw)-p.from > sse.DefaultLimit:
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, sse.ErrTooLarge)
+	case p.from == len(p.raw) && cap(p.raw) > maxKept:
+		p.raw, p.from = nil, 0
+	}
+	return nil
+}
+
+// apart returns how much of the text, which begins where an event or a comment does, stands apart from what comes last in it: up
+// to and with the last blank line.
+func apart(text []byte) (end int) {
+	if bytes.HasPrefix(text, []byte("data:")) { // a blank line would have ended the event
+		return 0
+	}
+	for _, blank := range [...]string{"\n\n", "\n\r\n", "\r\r"} {
+		if i := bytes.LastIndex(text, []byte(blank)); i >= 0 {
+			end = max(end, i+len(blank))
+		}
+	}
+	for end < len(text) && (text[end] == '\n' || text[end] == '\r') {
+		end++
+	}
+	return end
+}
+
+// pass gives the event at hand, and what stands before it, to the client as it came, without the usage that only the gateway asked
+// for, and with the client's name of the model where it is another than the provider's.
+func (s *stream) pass(raw []byte, w *openai.StreamWriter) {
+	r, p := &s.read, &s.passed
+	s.states.follow(r.choices, s.dialect)
+	if s.forced && len(r.choices) == 0 && kindOf(r.usage.value(r.data)) == '{' {
+		p.from = p.next
+		return
+	}
+	if !p.begun && !r.members.choices.found() {
+		return // a sign of life
+	}
+	p.patch.reset(r.data)
+	if s.renamed && r.model.found() {
+		if p.model == "" {
+			p.model = quote(w.Model())
+		}
+		p.patch.set(r.model, 0, "", p.model)
+	}
+	if s.forced && r.usage.found() {
+		p.patch.remove(r.usage)
+	}
+	if len(p.patch.edits) == 0 {
+		p.copy(w, raw)
+		return
+	}
+	s.scratch = p.patch.appendTo(s.scratch[:0])
+	at := len(bytes.TrimRight(raw, " \t\r\n")) - len(r.data)
+	if at < 0 || !bytes.Equal(raw[at:at+len(r.data)], r.data) { // another line comes after it, or its JSON came in several
+		at = bytes.LastIndex(raw, r.data)
+	}
+	if at >= 0 {
+		p.copy(w, raw[:at], s.scratch, raw[at+len(r.data):])
+		return
+	}
+	n := apart(bytes.TrimRight(raw, "\r\n"))
+	p.copy(w, raw[:n], []byte("data: "), s.scratch, []byte("\n\n"))
+}

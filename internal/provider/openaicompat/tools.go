@@ -1,0 +1,119 @@
+package openaicompat
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// ForcesTool reports whether the client wants the model to call a tool in any case.
+func ForcesTool(r *openai.ChatRequest) bool {
+	choice := gjson.ParseBytes(r.Get("tool_choice"))
+	return choice.Str == "required" || choice.Get("type").Str == "function"
+}
+
+// tools gives tools and the choice among them as the vendor takes them.
+func (c *Changes) tools() error {
+	d, list := c.dialect, c.Get("tools")
+	if d.AsReceived {
+		return nil
+	}
+	if list != nil && isEmpty(list) { // which asks for nothing, and is refused by many
+		c.Remove("tools")
+		list = nil
+	}
+	if list == nil {
+		c.Remove("parallel_tool_calls")
+		if choice := string(c.Get("tool_choice")); choice == `"auto"` || choice == `"none"` {
+			c.Remove("tool_choice")
+		}
+	}
+	if slices.Contains(d.Hints, "cache_control") && bytes.Contains(list, []byte(`"cache_control"`)) {
+		var p patch
+		p.reset(list)
+		walkArray(list, 0, func(start int) int { return c.dropCacheControl(&p, start) })
+		c.Set("tools", p.appendTo(nil))
+	}
+	if d.AllTools {
+		return nil
+	}
+	if err := c.customTools(); err != nil {
+		return err
+	}
+	return c.toolChoice()
+}
+
+// customTools are those that take text. Only OpenAI has them.
+func (c *Changes) customTools() error {
+	var failed error
+	if list := c.Get("tools"); bytes.Contains(list, []byte(`"custom"`)) {
+		kept := c.filterTools(func(i int, tool gjson.Result) bool {
+			if tool.Get("type").Str != "custom" {
+				return true
+			}
+			failed = cmp.Or(failed, c.drop(fmt.Sprintf("tools[%d]", i)))
+			return false
+		})
+		if kept == 0 {
+			c.Remove("tools")
+		}
+	}
+	return failed
+}
+
+func (c *Changes) toolChoice() error {
+	choice := c.Get("tool_choice")
+	if choice.Kind() == '{' && gjson.GetBytes(choice, "type").Str == "allowed_tools" {
+		allowed := gjson.GetBytes(choice, "allowed_tools")
+		var names []string
+		for _, name := range allowed.Get("tools.#.function.name").Array() {
+			names = append(names, name.Str)
+		}
+		if mode := allowed.Get("mode").Str; !c.OnlyTools(names...) || mode != "auto" && mode != "required" {
+			return c.Refuse("tool_choice")
+		}
+		choice = []byte(allowed.Get("mode").Raw)
+		c.Set("tool_choice", choice)
+	}
+	switch {
+	case !c.dialect.AutoTools:
+	case string(choice) == `"none"`:
+		c.Remove("tools")
+		c.Remove("tool_choice")
+	case choice != nil && string(choice) != `"auto"`:
+		return c.Refuse("tool_choice")
+	}
+	return nil
+}
+
+// OnlyTools leaves all tools out but the functions of these names. It reports whether there are any.
+func (c *Changes) OnlyTools(names ...string) bool {
+	return c.filterTools(func(_ int, tool gjson.Result) bool {
+		return slices.Contains(names, tool.Get("function.name").Str)
+	}) > 0
+}
+
+// filterTools leaves out the tools that keep does not want, and returns how many are left. Where that is none it changes nothing.
+func (c *Changes) filterTools(keep func(i int, tool gjson.Result) bool) int {
+	list := c.Get("tools")
+	out, i, kept := []byte{'['}, 0, 0
+	eachElement(list, func(tool []byte) {
+		if keep(i, gjson.ParseBytes(tool)) {
+			if kept > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, tool...)
+			kept++
+		}
+		i++
+	})
+	if kept > 0 && kept < i {
+		c.Set("tools", append(out, ']'))
+	}
+	return kept
+}

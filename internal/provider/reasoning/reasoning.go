@@ -1,0 +1,202 @@
+// Package reasoning reads how much a client wants the model to think, for codecs that translate. Clients say it in OpenAI's
+// words, or in those of the vendor that they were written for.
+//
+// What a newcomer gets wrong: the words are not the same thing said differently. Some name a level, some a number of tokens,
+// some only switch thinking on; a codec says each in its vendor's nearest way, and no codec lets one pass that it did
+// not understand.
+package reasoning
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/schema"
+	"github.com/modelgate/modelgate/internal/provider/turns"
+)
+
+// None is the effort of not thinking at all.
+const None = "none"
+
+// efforts are OpenAI's levels of reasoning_effort.
+var efforts = []string{None, "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// A Wish is what a client wants. Where it has neither an effort nor a budget, the model is to think as much as it likes.
+type Wish struct {
+	Param  string // the member that says it, or where it is; empty where the client says nothing
+	Effort string // one of OpenAI's, or empty
+	Budget int64  // in tokens, or 0
+	Hidden string // the member that says that the text of the thinking is not wanted, or empty
+
+	// Read is a member of the request, not OpenAI's, that says nothing besides; a codec need not note that it is left out.
+	Read string
+	// Ignored are members that say something else, or less.
+	Ignored []string
+}
+
+// Off reports whether the model is not to think.
+func (w *Wish) Off() bool { return w.Effort == None }
+
+// Level returns the effort, or the one that comes nearest to the budget.
+func (w *Wish) Level() string {
+	switch {
+	case w.Effort != "":
+		return w.Effort
+	case w.Budget == 0:
+		return "medium"
+	case w.Budget <= 2048:
+		return "low"
+	case w.Budget <= 10000:
+		return "medium"
+	case w.Budget <= 32000:
+		return "high"
+	}
+	return "xhigh"
+}
+
+// Of returns what the client wants. Where several members say it, the one that says most counts. An error is an *openai.Error.
+func Of(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
+	var found Wish
+	for _, read := range []func(*openai.ChatRequest, *openai.Chat) (Wish, error){anthropic, openRouter, google, openAI} {
+		w, err := read(r, c)
+		switch {
+		case err != nil:
+			return Wish{}, err
+		case w.Param == "":
+		case found.Param == "":
+			w.Ignored = append(found.Ignored, w.Ignored...)
+			found = w
+		default:
+			found.Ignored = append(found.Ignored, w.Param)
+		}
+	}
+	if len(schema.Members(r.Get("output_config"))) > 1 {
+		found.Ignored = append(found.Ignored, "output_config")
+	}
+	return found, nil
+}
+
+// anthropic reads thinking, with the effort of output_config, which may also stand alone.
+func anthropic(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
+	effort := gjson.GetBytes(r.Get("output_config"), "effort").String()
+	if !turns.Asked(c.Thinking) {
+		if effort == "" || c.ReasoningEffort != "" {
+			return Wish{}, nil
+		}
+		return Wish{Param: "output_config", Effort: effort, Read: "output_config"}, check("output_config.effort", effort)
+	}
+	var t struct {
+		Type         string `json:"type"`
+		BudgetTokens int64  `json:"budget_tokens"`
+		TokenBudget  int64  `json:"token_budget"` // Cohere's name
+	}
+	err := json.Unmarshal(c.Thinking, &t)
+	if err != nil || t.Type != "enabled" && t.Type != "disabled" && t.Type != "adaptive" {
+		return Wish{}, openai.BadRequest("thinking", "invalid_value", "Invalid 'thinking': expected an object with 'type', and 'budget_tokens' where the type is 'enabled'.")
+	}
+	w := Wish{Param: "thinking", Budget: max(t.BudgetTokens, t.TokenBudget, 0), Read: "output_config"}
+	if t.Type == "disabled" {
+		w.Effort, w.Budget = None, 0
+	} else if w.Budget == 0 {
+		w.Effort = effort
+	}
+	return w, check("output_config.effort", w.Effort)
+}
+
+// openRouter reads reasoning.
+func openRouter(r *openai.ChatRequest, _ *openai.Chat) (Wish, error) {
+	v := r.Get("reasoning")
+	if !turns.Asked(v) {
+		return Wish{}, nil
+	}
+	if v.Kind() != '{' {
+		return Wish{}, openai.BadRequest("reasoning", "invalid_type", "Invalid type for 'reasoning': expected an object such as {\"effort\":\"medium\"}.")
+	}
+	w := Wish{Param: "reasoning", Read: "reasoning"}
+	said := false
+	for _, m := range schema.Members(v) {
+		value := gjson.ParseBytes(m.Value)
+		if value.Type == gjson.Null {
+			continue
+		}
+		switch m.Name {
+		case "effort":
+			w.Effort, said = value.String(), true
+		case "max_tokens":
+			w.Budget, said = max(value.Int(), 0), true
+		case "enabled":
+			said = true
+			if !value.Bool() {
+				return Wish{Param: w.Param, Effort: None, Read: w.Read}, nil
+			}
+		case "exclude":
+			if value.Bool() {
+				w.Hidden, said = "reasoning.exclude", true
+			}
+		default:
+			w.Ignored = append(w.Ignored, "reasoning."+turns.Identifier(m.Name))
+		}
+	}
+	if !said {
+		return Wish{}, nil // nothing of it is read
+	}
+	return w, check("reasoning.effort", w.Effort)
+}
+
+// googlePaths are where clients of Google's put its parameter.
+var googlePaths = [][]string{
+	{"extra_body", "google", "thinking_config"}, {"extra_body", "google", "thinkingConfig"}, {"google", "thinking_config"},
+	{"google", "thinkingConfig"}, {"thinking_config"}, {"thinkingConfig"}, {"generationConfig", "thinkingConfig"},
+	{"generation_config", "thinking_config"},
+}
+
+func google(r *openai.ChatRequest, _ *openai.Chat) (Wish, error) {
+	for _, path := range googlePaths {
+		v, alone := r.Get(path[0]), true
+		for _, name := range path[1:] {
+			ms := schema.Members(v)
+			v, alone = schema.Find(ms, name), alone && len(ms) == 1
+		}
+		if v.Kind() != '{' || !turns.Asked(v) {
+			continue
+		}
+		w := Wish{Param: strings.Join(path, ".")}
+		if alone {
+			w.Read = path[0]
+		}
+		for _, m := range schema.Members(v) {
+			value := gjson.ParseBytes(m.Value)
+			switch m.Name {
+			case "thinking_budget", "thinkingBudget":
+				if w.Budget = max(value.Int(), 0); value.Int() == 0 && value.Type == gjson.Number {
+					w.Effort = None
+				}
+			case "thinking_level", "thinkingLevel":
+				w.Effort = strings.ToLower(value.String())
+			case "include_thoughts", "includeThoughts":
+				if !value.Bool() {
+					w.Hidden = w.Param + "." + m.Name
+				}
+			}
+		}
+		return w, check(w.Param, w.Effort)
+	}
+	return Wish{}, nil
+}
+
+func openAI(_ *openai.ChatRequest, c *openai.Chat) (Wish, error) {
+	if c.ReasoningEffort == "" {
+		return Wish{}, nil
+	}
+	return Wish{Param: "reasoning_effort", Effort: c.ReasoningEffort}, check("reasoning_effort", c.ReasoningEffort)
+}
+
+func check(param, effort string) error {
+	if effort == "" || slices.Contains(efforts, effort) {
+		return nil
+	}
+	return openai.BadRequest(param, "unsupported_value", "Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
+}

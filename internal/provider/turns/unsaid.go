@@ -1,0 +1,53 @@
+package turns
+
+import (
+	"slices"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// What messages have beyond what is in turns, by the names under which a codec without a place for it says so.
+const (
+	UnsaidName   = "messages.name"                     // of a participant
+	UnsaidAudio  = "messages.audio"                    // that the assistant spoke
+	UnsaidDetail = "messages.content.image_url.detail" // in which an image is to be seen
+	UnsaidCache  = "cache_control"                     // of a message, a part or a tool
+	UnsaidReason = "messages.reasoning_content"        // that nobody signed
+)
+
+// Unsaid returns which of these a request has, each once.
+func Unsaid(c *openai.Chat) []string {
+	var name, audio, detail, cache, reason bool
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		name = name || m.Name != "" && m.Role != "function" && m.Role != "tool"
+		audio = audio || Asked(m.Audio)
+		reason = reason || m.ReasoningContent != "" && !signed(m)
+		cache = cache || Asked(m.CacheControl)
+		for j := range m.Content {
+			p := &m.Content[j]
+			detail = detail || p.ImageURL != nil && p.ImageURL.Detail != "" && p.ImageURL.Detail != "auto"
+			cache = cache || Asked(p.CacheControl)
+		}
+	}
+	for i := range c.Tools {
+		cache = cache || Asked(c.Tools[i].CacheControl)
+	}
+	var found []string
+	for _, u := range []struct {
+		has  bool
+		name string
+	}{{name, UnsaidName}, {audio, UnsaidAudio}, {detail, UnsaidDetail}, {cache, UnsaidCache}, {reason, UnsaidReason}} {
+		if u.has {
+			found = append(found, u.name)
+		}
+	}
+	return found
+}
+
+// signed reports whether a message has its reasoning also in a form that its vendor signed.
+func signed(m *openai.Message) bool {
+	return Asked(m.ThinkingBlocks) || slices.ContainsFunc(m.ToolCalls, func(t openai.ToolCall) bool {
+		return len(t.Carried) > 0 || Asked(t.ExtraContent)
+	})
+}

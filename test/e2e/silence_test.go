@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestASilentProvider holds that the headers of a stream wait for the first token, no longer than a proxy on the way to the
+// client may wait for headers, and that no timeout of the gateway's own parts counts a provider's silence.
+func TestASilentProvider(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	spoke := make(chan time.Time, 1)
+	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		chunk := func(delta string) {
+			_, _ = fmt.Fprintf(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{%s},\"finish_reason\":null}]}\n\n", delta)
+			w.(http.Flusher).Flush()
+		}
+		chunk(`"role":"assistant","content":""`)
+		select {
+		case <-time.After(17 * time.Second):
+		case <-r.Context().Done():
+		}
+		spoke <- time.Now()
+		chunk(`"content":"at last"`)
+		_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(silent.Close)
+	must(t, "kind: Provider\nname: silent\nvendor: openai\nendpoint: "+silent.URL+"\n", "config", "apply", "--data", g.dir, "-f", "-")
+	eventually(t, "configuration in force", func() error { return g.has("silent/x") })
+
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/chat/completions",
+		strings.NewReader(`{"model":"silent/x","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+g.key)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := g.client.Do(r)
+	require.NoError(t, err)
+	headers := time.Now()
+	defer func() { _ = response.Body.Close() }()
+	require.Equal(t, 200, response.StatusCode)
+	lines := bufio.NewReader(response.Body)
+	role, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, role, `"role":"assistant"`)
+	rest, err := io.ReadAll(lines)
+	require.NoError(t, err)
+	require.Contains(t, string(rest), "at last")
+	require.True(t, strings.HasSuffix(string(rest), "data: [DONE]\n\n"), "%s", rest)
+	require.True(t, headers.Before(<-spoke), "the headers did not wait for ever")
+}
+
+// TestTrailers holds that an answer over HTTP/2 which ends with trailers is whole, and that they stay here.
+func TestTrailers(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	const finish = "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\n"
+	bodies := map[string][2]string{ // by model: content type and body
+		"stream":  {"text/event-stream", finish + "data: [DONE]\n\n"},
+		"cut":     {"text/event-stream", finish},
+		"nothing": {"text/event-stream", ": comment\n\n"},
+		"unary":   {"application/json", `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`},
+	}
+	vendor := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct{ Model string }
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		w.Header().Set("Trailer", "X-Vendor")
+		w.Header().Set("Content-Type", bodies[asked.Model][0])
+		_, _ = io.WriteString(w, bodies[asked.Model][1])
+		w.(http.Flusher).Flush()
+		w.Header().Set("X-Vendor", r.Proto)
+	}))
+	vendor.EnableHTTP2 = true
+	vendor.StartTLS()
+	t.Cleanup(vendor.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vendor.Certificate().Raw})
+	must(t, fmt.Sprintf("kind: Provider\nname: h2\nvendor: openai\nendpoint: %s\ntls: {ca: %q}\n", vendor.URL, ca), "config", "apply", "--data", g.dir, "-f", "-")
+	eventually(t, "configuration in force", func() error { return g.has("h2/x") })
+	for _, c := range []struct {
+		model  string
+		stream bool
+		status int
+		has    string
+	}{
+		{"stream", true, 200, "data: [DONE]\n\n"},
+		{"cut", true, 200, `"code":"upstream_truncated"`},
+		{"nothing", true, 502, `"code":"upstream_truncated"`},
+		{"unary", false, 200, `"content":"x"`},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/chat/completions",
+				strings.NewReader(fmt.Sprintf(`{"model":"h2/%s","stream":%t,"messages":[{"role":"user","content":"hi"}]}`, c.model, c.stream)))
+			require.NoError(t, err)
+			r.Header.Set("Authorization", "Bearer "+g.key)
+			r.Header.Set("Content-Type", "application/json")
+			response, err := g.client.Do(r)
+			require.NoError(t, err)
+			defer func() { _ = response.Body.Close() }()
+			body, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.Equal(t, c.status, response.StatusCode, "%s", body)
+			require.Contains(t, string(body), c.has)
+			require.Empty(t, response.Trailer.Get("X-Vendor"))
+		})
+	}
+}
