@@ -13,14 +13,14 @@ import (
 // which the client does not get before, then pieces, of which one is said to be the last.
 func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, first *extprocv3.ProcessingRequest, response *http.Response) error {
 	_ = x.stream.Send(first)
-	ended, done := make(chan error, 1), make(chan struct{})
+	cut, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		if first.GetResponseHeaders().GetEndOfStream() {
 			return
 		}
 		if err := x.feed(response.Body); err != nil {
-			ended <- err
+			close(cut)
 			_ = x.stream.CloseSend() // as Envoy does where the answer is cut
 		}
 	}()
@@ -31,7 +31,7 @@ func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, fir
 	for {
 		reply, err := x.receive(w)
 		if err != nil {
-			return x.orCut(err, ended)
+			return x.orCut(err, cut)
 		}
 		end, err := x.duplexReply(w, h, reply)
 		if err != nil || end || first.GetResponseHeaders().GetEndOfStream() {
@@ -40,12 +40,12 @@ func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, fir
 	}
 }
 
-// orCut returns why an answer is cut, or else err.
-func (x *exchange) orCut(err error, ended <-chan error) error {
+// orCut returns why an answer is cut, where it is, or else err.
+func (x *exchange) orCut(err error, cut <-chan struct{}) error {
 	select {
-	case <-ended:
-		if cut := x.broken(); x.begun || errors.Is(cut, errClient) {
-			return cut
+	case <-cut:
+		if why := x.broken(); x.begun || errors.Is(why, errClient) {
+			return why
 		}
 		return errors.Join(errGateway("upstream_reset_after_response_started"), errProvider)
 	default:

@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -42,7 +43,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization", "x-dashscope-workspace"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
-		Chat:              openaicompat.New(d),
+		Chat:              legacy.Functions(openaicompat.New(d)),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name, FloatsOnly: true}),
 	}
 }

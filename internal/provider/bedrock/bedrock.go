@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
 
 // name is the vendor's.
@@ -33,7 +34,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization", "x-amz-date", "x-amz-security-token"},
 		Sign:              sign,
 		DecodeError:       decodeError,
-		Chat:              chatCodec{},
+		Chat:              legacy.Functions(chatCodec{}),
 		Embedding:         embeddingCodec{},
 	}
 }

@@ -76,6 +76,8 @@ type stream struct {
 	stopped  bool
 	counted  bool
 
+	annotations []jsontext.Value
+
 	// With an answer tool, text is held back until it is certain that the tool will not be called.
 	held     []byte
 	answered bool
@@ -254,8 +256,8 @@ func (s *stream) text(t string, w *openai.StreamWriter) {
 	}
 }
 
-// stopBlock completes a block: a call without arguments gets those it started with, and signed reasoning is given to the
-// client to echo.
+// stopBlock completes a block: a call without arguments gets those it started with, and what was signed or cited is kept
+// for the end.
 func (s *stream) stopBlock(index int, w *openai.StreamWriter) {
 	s.ignored = slices.DeleteFunc(s.ignored, func(i int) bool { return i == index })
 	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
@@ -270,11 +272,9 @@ func (s *stream) stopBlock(index int, w *openai.StreamWriter) {
 		}
 		return
 	}
-	if s.thoughts.add(string(b.thinking), string(b.signature), b.redacted) {
-		w.Raw(0, "thinking_blocks", thinkingBlocks(s.thoughts.all[len(s.thoughts.all)-1:]))
-	}
-	if a := annotate(nil, b.citations, b.start, s.length); a != nil && s.answer.answerTool == "" {
-		w.Raw(0, "annotations", array(a))
+	s.thoughts.add(string(b.thinking), string(b.signature), b.redacted)
+	if s.answer.answerTool == "" {
+		s.annotations = annotate(s.annotations, b.citations, b.start, s.length)
 	}
 }
 
@@ -299,6 +299,13 @@ func (s *stream) stop(reason string, w *openai.StreamWriter) error {
 	}
 	if len(s.held) > 0 {
 		w.Text(0, string(s.held))
+	}
+	// Lists are given whole: openai-python's accumulator fails where a second delta adds to one.
+	if s.annotations != nil {
+		w.Raw(0, "annotations", array(s.annotations))
+	}
+	if len(s.thoughts.all) > 0 {
+		w.Raw(0, "thinking_blocks", thinkingBlocks(s.thoughts.all))
 	}
 	w.Finish(0, finish)
 	s.stopped = true

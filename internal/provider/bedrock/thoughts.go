@@ -14,17 +14,14 @@ type thoughts struct {
 	carried int // how many of them calls carry
 }
 
-// add takes in a block of reasoning. It reports false for one that is not signed.
-func (t *thoughts) add(text, signature string, redacted []byte) bool {
+// add takes in a block of reasoning. One that is not signed is left out.
+func (t *thoughts) add(text, signature string, redacted []byte) {
 	switch {
 	case signature != "":
 		t.all = append(t.all, messages.Thought{Text: text, Signature: signature})
 	case len(redacted) > 0 && utf8.Valid(redacted):
 		t.all = append(t.all, messages.Thought{Redacted: string(redacted)})
-	default:
-		return false
 	}
-	return true
 }
 
 // callID returns the id of a call with the thoughts that came since the one before.

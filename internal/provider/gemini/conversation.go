@@ -61,6 +61,9 @@ func (e *encoder) conversation() error {
 		}
 		e.out.Contents = append(e.out.Contents, content{Role: roleUser, Parts: parts})
 	}
+	if last := len(e.out.Contents) - 1; e.out.Contents[last].Role == roleModel && e.can != nil && e.can.Prefill != nil && !*e.can.Prefill {
+		e.out.Contents = append(e.out.Contents, content{Role: roleUser, Parts: []part{{Text: "Continue."}}})
+	}
 	e.resolution()
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
 
 // name is the vendor's.
@@ -27,7 +28,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"x-goog-api-key", "x-goog-user-project", "authorization"},
 		Sign:              sign,
 		DecodeError:       DecodeError,
-		Chat:              codec{},
+		Chat:              legacy.Functions(codec{}),
 		Embedding:         embedding{},
 	}
 }

@@ -6,6 +6,7 @@ package huggingface
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -20,12 +21,12 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization", "x-hf-bill-to"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
-		Chat: openaicompat.New(openaicompat.Dialect{
+		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
 			Vendor:      name,
 			Unsupported: []string{"modalities", "audio", "prediction", "web_search_options", "functions", "function_call"},
 			Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
 			SystemRole:  true,
-		}),
+		})),
 		Native: []string{"/responses"},
 	}
 }

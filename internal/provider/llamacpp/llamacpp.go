@@ -6,6 +6,7 @@ package llamacpp
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -20,7 +21,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization", "x-api-key"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
-		Chat: openaicompat.New(openaicompat.Dialect{
+		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
 			Vendor: name,
 			Unsupported: []string{
 				"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions", "function_call",
@@ -28,7 +29,7 @@ func Provider() provider.Provider {
 			Rename:     map[string]string{"max_completion_tokens": "max_tokens"},
 			SystemRole: true,
 			Rewrite:    rewrite,
-		}),
+		})),
 		Completion: openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name}),
 		Embedding:  openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 	}

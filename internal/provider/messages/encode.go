@@ -7,6 +7,7 @@
 package messages
 
 import (
+	"cmp"
 	"net/http"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -38,7 +39,7 @@ func Encode(vendor string, r *openai.ChatRequest, t provider.Target) (*Request, 
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &encoder{vendor: vendor, body: r, chat: chat, drop: t.Drops(), can: t.Can()}
+	e := &encoder{vendor: vendor, body: r, chat: chat, drop: t.Drops(), can: cmp.Or(t.Can(), &configv1.Capabilities{})}
 	e.out.Model, e.out.Stream = t.Model, r.Stream
 	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
 	// whether a tool is forced, and sampling on thinking.

@@ -6,6 +6,7 @@ package moonshot
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -38,6 +39,6 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
-		Chat:              openaicompat.New(d),
+		Chat:              legacy.Functions(openaicompat.New(d)),
 	}
 }

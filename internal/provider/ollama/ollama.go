@@ -6,6 +6,7 @@ package ollama
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -20,7 +21,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
-		Chat: openaicompat.New(openaicompat.Dialect{
+		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
 			Vendor: name,
 			Unsupported: []string{
 				"n", "logit_bias", "parallel_tool_calls", "modalities", "audio", "prediction", "service_tier", "verbosity",
@@ -32,7 +33,7 @@ func Provider() provider.Provider {
 			AutoTools:  true,
 			Reasoning:  "reasoning",
 			Rewrite:    rewrite,
-		}),
+		})),
 		Completion: openaicompat.NewCompletion(openaicompat.Dialect{
 			Vendor:      name,
 			Unsupported: []string{"n", "best_of", "echo", "logit_bias", "logprobs"},

@@ -7,6 +7,7 @@ package openrouter
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -25,7 +26,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
-		Chat:              openaicompat.New(d),
+		Chat:              legacy.Functions(openaicompat.New(d)),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
 		Native:            []string{"/responses"},

@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/gemini"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/messages"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
@@ -35,7 +36,7 @@ func Provider() provider.Provider {
 		Sign:              sign,
 		Exchange:          exchange,
 		DecodeError:       decodeError,
-		Chat:              codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate})},
+		Chat:              legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate})}),
 		Embedding:         embedding{},
 	}
 }

@@ -6,6 +6,7 @@ package vllm
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -27,7 +28,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
-		Chat:              openaicompat.New(dialect),
+		Chat:              legacy.Functions(openaicompat.New(dialect)),
 		Completion:        openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name}),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Native:            []string{"/responses", "/audio/transcriptions", "/audio/translations"},

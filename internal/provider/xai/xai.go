@@ -6,6 +6,7 @@ package xai
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -18,11 +19,11 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
-		Chat: openaicompat.New(openaicompat.Dialect{
+		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
 			Vendor:      "xai",
 			Unsupported: []string{"logit_bias", "modalities", "audio", "prediction", "verbosity", "functions", "function_call"},
 			SystemRole:  true,
-		}),
+		})),
 		Native: []string{"/responses", "/images/generations"},
 	}
 }

@@ -6,6 +6,7 @@ package zai
 
 import (
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
 
@@ -37,7 +38,7 @@ func Provider() provider.Provider {
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
-		Chat:              openaicompat.New(d),
+		Chat:              legacy.Functions(openaicompat.New(d)),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name, FloatsOnly: true}),
 		Native:            []string{"/images/generations", "/audio/transcriptions"},
 	}
