@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"errors"
 	"bytes"
 	"io"
 	"mime/multipart"
@@ -33,7 +34,7 @@ func TestNativeRequestIsRefused(t *testing.T) {
 		`{"model":"a","mod\u0065l":"b"}`: "duplicate_parameter",
 	} {
 		_, err := openai.ParseNativeRequest([]byte(body))
-		e, ok := err.(*openai.Error)
+		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, "%s: %v", body, err)
 		require.Equal(t, code, e.Code, body)
 	}
@@ -126,7 +127,7 @@ func TestFormRequest(t *testing.T) {
 				require.Equal(t, c.model, r.Model)
 				return
 			}
-			e, ok := err.(*openai.Error)
+			e, ok := errors.AsType[*openai.Error](err)
 			require.True(t, ok, "%v", err)
 			require.Equal(t, c.code, e.Code, e.Message)
 		})

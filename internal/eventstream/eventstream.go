@@ -151,7 +151,7 @@ func readHeader(b []byte) (header, int) {
 	}
 	h := header{name: b[1:nameEnd], kind: b[nameEnd]}
 	at := nameEnd + 1
-	size := 0
+	var size int
 	switch {
 	case h.kind == kindBytes || h.kind == kindString:
 		if len(b) < at+2 {

@@ -24,11 +24,11 @@ func think(r *openai.ChatRequest, t provider.Target) thinking {
 		return thinking{on: kind != "disabled"}
 	}
 	switch gjson.ParseBytes(r.Get("reasoning_effort")).Str {
+	case "":
 	case "none":
 		return thinking{set: "disabled"}
 	default:
 		return thinking{on: true, set: "enabled"}
-	case "":
 	}
 	switch kind := t.Can().GetThinking(); {
 	case kind == configv1.Thinking_ADAPTIVE && openaicompat.ForcesTool(r): // refused while thinking, which the client did not ask for

@@ -39,7 +39,7 @@ type answer struct {
 func (a *answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
 	object := a.text(body)
 	n := normaliser{answer: a, reading: reading{data: object}}
-	ok := false
+	var ok bool
 	if a.asReceived {
 		n.members, ok = scan(object)
 	} else {

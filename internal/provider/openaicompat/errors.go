@@ -173,7 +173,7 @@ func (d Dialect) DecodeError(status int, header http.Header, body []byte) *opena
 
 // isPlain reports whether a body is a few words of text: neither a page nor JSON nor what is left of it.
 func isPlain(body []byte) bool {
-	return len(body) <= 500 && utf8.Valid(body) && bytes.IndexAny(body, "<{[\"") < 0 && bytes.IndexFunc(body, unicode.IsControl) < 0
+	return len(body) <= 500 && utf8.Valid(body) && !bytes.ContainsAny(body, "<{[\"") && bytes.IndexFunc(body, unicode.IsControl) < 0
 }
 
 // render makes the client's error: as the vendor told it, but where provider.StatusError draws a line.
