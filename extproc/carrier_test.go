@@ -1,6 +1,8 @@
 package extproc
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +24,15 @@ import (
 // toEnvoy is a stream that keeps what Envoy is told.
 type toEnvoy struct {
 	grpc.ServerStream
-	told []*extprocv3.ProcessingResponse
+
+	mu  sync.Mutex // guards what follows
+	all []*extprocv3.ProcessingResponse
+}
+
+func (e *toEnvoy) told() []*extprocv3.ProcessingResponse {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.all)
 }
 
 func (e *toEnvoy) SendMsg(m any) error {
@@ -32,7 +42,9 @@ func (e *toEnvoy) SendMsg(m any) error {
 	}
 	defer b.Free()
 	told := &extprocv3.ProcessingResponse{}
-	e.told = append(e.told, told)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, told)
 	return proto.Unmarshal(b.Materialize(), told)
 }
 
@@ -53,7 +65,7 @@ func carry(t *testing.T) (*carrier, *toEnvoy) {
 	} {
 		require.NoError(t, c.take(&in))
 	}
-	require.Len(t, e.told, 2, "the headers wait")
+	require.Len(t, e.told(), 2, "the headers wait")
 	return c, e
 }
 
@@ -70,14 +82,14 @@ func TestHeadersWaitNoLongerThanTheyMay(t *testing.T) {
 		require.NoError(t, c.take(piece(roleChunk)))
 		time.Sleep(14 * time.Second)
 		synctest.Wait()
-		require.Len(t, e.told, 2)
+		require.Len(t, e.told(), 2)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Len(t, e.told, 4)
-		require.NotNil(t, e.told[2].GetResponseHeaders())
-		require.Contains(t, string(e.told[3].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), `"role"`)
+		require.Len(t, e.told(), 4)
+		require.NotNil(t, e.told()[2].GetResponseHeaders())
+		require.Contains(t, string(e.told()[3].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), `"role"`)
 		require.NoError(t, c.take(piece(textChunk)))
-		require.Len(t, e.told, 5)
+		require.Len(t, e.told(), 5)
 		c.close()
 	})
 }
@@ -86,16 +98,16 @@ func TestTheFirstTokenGoesWithTheHeadersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, e := carry(t)
 		require.NoError(t, c.take(piece(roleChunk+textChunk)))
-		require.Len(t, e.told, 4)
-		require.NotNil(t, e.told[2].GetResponseHeaders())
+		require.Len(t, e.told(), 4)
+		require.NotNil(t, e.told()[2].GetResponseHeaders())
 		require.NoError(t, c.take(piece(": a comment")))
-		require.Len(t, e.told, 4, "nothing to say, nothing is said")
+		require.Len(t, e.told(), 4, "nothing to say, nothing is said")
 		require.NoError(t, c.take(&message{phase: phaseResponseTrailers, headers: exchange.Headers{{Name: "x-t", Value: "1"}}}))
-		require.Len(t, e.told, 6)
-		require.Contains(t, string(e.told[4].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), "upstream_truncated")
-		require.Equal(t, []string{"x-t"}, e.told[5].GetResponseTrailers().GetHeaderMutation().GetRemoveHeaders())
+		require.Len(t, e.told(), 6)
+		require.Contains(t, string(e.told()[4].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), "upstream_truncated")
+		require.Equal(t, []string{"x-t"}, e.told()[5].GetResponseTrailers().GetHeaderMutation().GetRemoveHeaders())
 		time.Sleep(time.Minute)
-		require.Len(t, e.told, 6, "the timer was stopped")
+		require.Len(t, e.told(), 6, "the timer was stopped")
 		c.close()
 	})
 }
@@ -106,6 +118,6 @@ func TestNothingIsSentOnceEnvoyHasLeft(t *testing.T) {
 		c.close()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Len(t, e.told, 2)
+		require.Len(t, e.told(), 2)
 	})
 }

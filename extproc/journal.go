@@ -48,6 +48,7 @@ type waitingEntry struct {
 type envoyFacts struct {
 	details  string
 	cut      string // who ended it: "client", "provider", or ""
+	status   int
 	sent     int64
 	attempts int
 }
@@ -152,6 +153,7 @@ func factsOf(e *accesslogdatav3.HTTPAccessLogEntry) envoyFacts {
 	return envoyFacts{
 		details:  e.GetResponse().GetResponseCodeDetails(),
 		cut:      cutBy(common.GetResponseFlags()),
+		status:   int(e.GetResponse().GetResponseCode().GetValue()),
 		sent:     int64(e.GetResponse().GetResponseBodyBytes()),
 		attempts: int(common.GetUpstreamRequestAttemptCount()),
 	}
@@ -173,13 +175,12 @@ func cutBy(f *accesslogdatav3.ResponseFlags) string {
 // large, or the process that had it is gone.
 func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 	f := factsOf(e)
-	status := int(e.GetResponse().GetResponseCode().GetValue())
-	j.metrics.requests.WithLabelValues("", "", string(exchange.OutcomeGateway), statusClass(status)).Inc()
+	j.metrics.requests.WithLabelValues("", "", string(exchange.OutcomeGateway), statusClass(f.status)).Inc()
 	j.log.Info("request",
 		zap.String("request_id", e.GetRequest().GetRequestId()),
 		zap.String("method", e.GetRequest().GetRequestMethod().String()),
 		zap.String("path", cutQuery(e.GetRequest().GetPath())),
-		zap.Int("status", status),
+		zap.Int("status", f.status),
 		zap.String("outcome", string(exchange.OutcomeGateway)),
 		zap.String("details", f.details),
 		zap.String("cut_by", f.cut),
@@ -194,6 +195,9 @@ func (j *journal) write(r exchange.Record, f envoyFacts) {
 
 // settle says of an exchange that was cut, or may have been, how it ended.
 func settle(r *exchange.Record, f *envoyFacts) {
+	if r.Status == 0 {
+		r.Status = f.status
+	}
 	if r.Outcome != exchange.OutcomeCut && !r.Unseen {
 		return
 	}

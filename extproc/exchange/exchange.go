@@ -18,8 +18,8 @@ type Env struct {
 	NewID  func() string         // unique among exchanges, of this process and others
 }
 
-// An Exchange is one HTTP request and its answer. It is used by one goroutine. Its methods are called in the order in
-// which the messages come; each returns what Envoy is to do.
+// An Exchange is one HTTP request and its answer. It is used by one goroutine at a time. Its methods are called in the order
+// in which the messages come; each returns what Envoy is to do.
 type Exchange struct {
 	env    *Env
 	config *Config
@@ -85,6 +85,9 @@ func (x *Exchange) Close() Record {
 		x.record.Unseen = true
 	default:
 		x.record.Outcome = OutcomeCut
+		if x.duplex.head != nil { // the provider's status never went out
+			x.record.Status = 0
+		}
 	}
 	x.finish()
 	return x.record

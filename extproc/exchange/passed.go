@@ -11,12 +11,13 @@ import (
 // passAnswer takes the headers of an answer that passes as it comes. What may tell of usage is watched on its way; the rest,
 // such as audio, is not even shown.
 func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
-	switch media := mediaType(h.Get("content-type")); {
-	case media == "text/event-stream":
+	switch mediaType(h.Get("content-type")) {
+	case "text/event-stream":
 		x.record.Stream = true
 		x.state, x.watch, reply.ResponseBody = inPassed, &eventWatch{}, Streamed
 		reply.Set = append(reply.Set, Header{"cache-control", "no-cache"})
-	case media == contentTypeJSON:
+		reply.Remove = append(reply.Remove, "content-length") // the end of one that is cut is told
+	case contentTypeJSON:
 		x.state, x.watch, reply.ResponseBody = inPassed, &documentWatch{}, Streamed
 	default:
 		x.passUnseen(&reply)

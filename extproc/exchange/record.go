@@ -38,7 +38,7 @@ type Record struct {
 	Upstream     string // the provider's own name of the model
 	Attempts     int
 	Stream       bool
-	Status       int
+	Status       int   // 0 where only Envoy knows it
 	Sent         int64 // bytes of the answer's body, as handed to Envoy
 	Usage        openai.Usage
 	Outcome      Outcome

@@ -3,10 +3,12 @@ package extproctest
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/modelgate/modelgate/envoy"
 )
@@ -24,6 +26,10 @@ func (x *exchange) record(err error) {
 		UpstreamConnectionTermination:   errors.Is(err, errProvider),
 		NoHealthyUpstream:               errors.As(err, new(errGateway)),
 	}
+	code := wrapperspb.UInt32(http.StatusOK)
+	if flags.GetNoHealthyUpstream() {
+		code = wrapperspb.UInt32(http.StatusServiceUnavailable)
+	}
 	flagged := flags.GetDownstreamConnectionTermination() || flags.GetUpstreamConnectionTermination() || flags.GetNoHealthyUpstream()
 	if !flagged && x.metadata(envoy.MetadataLog) == "" {
 		return
@@ -36,7 +42,7 @@ func (x *exchange) record(err error) {
 	_ = stream.Send(&accesslogv3.StreamAccessLogsMessage{LogEntries: &accesslogv3.StreamAccessLogsMessage_HttpLogs{
 		HttpLogs: &accesslogv3.StreamAccessLogsMessage_HTTPAccessLogEntries{LogEntry: []*accesslogdatav3.HTTPAccessLogEntry{{
 			CommonProperties: &accesslogdatav3.AccessLogCommon{ResponseFlags: flags, Metadata: &corev3.Metadata{FilterMetadata: x.meta}},
-			Response:         &accesslogdatav3.HTTPResponseProperties{ResponseBodyBytes: uint64(x.sent)},
+			Response:         &accesslogdatav3.HTTPResponseProperties{ResponseBodyBytes: uint64(x.sent), ResponseCode: code},
 		}}},
 	}})
 	_, _ = stream.CloseAndRecv()

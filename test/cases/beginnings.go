@@ -166,6 +166,9 @@ func breaksFirst(t *testing.T, g *Gateway) {
 			require.NoError(t, a.Err)
 			require.Equal(t, 503, a.Status, "%s", a.Body)
 			require.Equal(t, "server_error", a.Failure(t).Type)
+			line := g.Logged(t, "breaks-first-"+name)
+			require.Equal(t, "truncated", line["outcome"])
+			require.EqualValues(t, 503, line["status"])
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -246,6 +247,19 @@ func responses(t *testing.T, g *Gateway) {
 		require.True(t, ok, tail)
 		require.Equal(t, "upstream_truncated", failure(t, []byte(data)).Code)
 		require.Equal(t, "truncated", g.Logged(t, "response-cut")["outcome"])
+	})
+	t.Run("cut within an event, of a length that was told", func(t *testing.T) {
+		whole := bytes.LastIndex(recorded, []byte("event: response.completed"))
+		g.A.Answers(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(whole+30))
+			stream(recorded[:whole+30], 100)(w, r)
+		})
+		a := g.Do(t, "POST", "/v1/responses", ask)
+		require.NoError(t, a.Err)
+		tail, ok := bytes.CutPrefix(a.Body, recorded[:whole])
+		require.True(t, ok)
+		require.True(t, strings.HasPrefix(strings.TrimSpace(string(tail)), "event: error\n"), "no half event: %s", tail)
+		require.Empty(t, a.Header.Get("Content-Length"))
 	})
 	t.Run("that failed", func(t *testing.T) {
 		g.A.Answers(stream([]byte("event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"x\"}\n\n"), 9))

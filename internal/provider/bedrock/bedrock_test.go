@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -188,4 +189,9 @@ func TestManyDocumentsOfOneName(t *testing.T) {
 		names[n.Str] = true
 	}
 	require.Len(t, names, 10_000)
+}
+
+func TestErrorsOfAnyDepth(t *testing.T) {
+	e := decodeError(500, nil, bytes.Repeat([]byte(`{"error":[`), 4<<20))
+	require.Equal(t, "The provider answered with status 500.", e.Message)
 }

@@ -62,7 +62,7 @@ func decodeError(status int, header http.Header, body []byte) *openai.Error {
 // readException reads what a body says of an error. The message's name begins with either case, by who in front of the model
 // sends it.
 func readException(body []byte) exception {
-	if !gjson.ValidBytes(body) {
+	if !jsontext.Value(body).IsValid(lenient) { // which, other than gjson, bounds how deep it may be
 		return exception{}
 	}
 	x := exception{class: className(stringOf(gjson.GetBytes(body, "__type")))}

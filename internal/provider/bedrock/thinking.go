@@ -142,7 +142,7 @@ func (e *encoder) claude() error {
 	if thinks := e.can.GetThinking(); len(e.can.GetEfforts()) == 0 && (thinks == configv1.Thinking_BUDGET || thinks == configv1.Thinking_NEVER) {
 		given := len(config)
 		config = slices.DeleteFunc(config, func(m schema.Member) bool { return m.Name == "effort" })
-		if len(config) < given && w.Param != "output_config" && w.Effort == "" {
+		if len(config) < given && w.Param != "output_config" && (w.Param != "thinking" || w.Effort == "") {
 			e.drops("output_config")
 		}
 	} else if w.Param == "output_config" {
@@ -154,7 +154,7 @@ func (e *encoder) claude() error {
 		config, err = e.claudeThinks(config)
 	}
 	if len(config) > 0 {
-		e.addField(w.Param, "output_config", schema.AppendObject(nil, config))
+		e.addField("output_config", "output_config", schema.AppendObject(nil, config))
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func (e *encoder) claudeThinks(config []schema.Member) ([]schema.Member, error) 
 	if w.Param != "thinking" {
 		typ = ""
 	}
-	asBudget := w.Budget > 0 && !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens")
+	asBudget := w.Budget > 0 && !e.rulesOutBudget() && !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens")
 	thinks := e.can.GetThinking()
 	switch {
 	case thinks == configv1.Thinking_BUDGET:
@@ -196,7 +196,7 @@ func (e *encoder) claudeThinks(config []schema.Member) ([]schema.Member, error) 
 	case w.Off():
 		e.drops(w.Param) // the least there is
 	}
-	return e.adaptive(config, typ == "adaptive"), nil
+	return e.adaptive(config, typ != "" && typ != "enabled"), nil
 }
 
 // adaptive lets the model decide how much to think, at an effort where the client wants one.
@@ -224,11 +224,14 @@ func (e *encoder) adaptive(config []schema.Member, asSent bool) []schema.Member 
 	return append(config, schema.Member{Name: "effort", Value: openai.AppendString(nil, level)})
 }
 
-// budget turns on thinking with a budget, which a forced tool and a conversation without the thinking that led to its last
-// calls rule out: the request then goes without.
+// rulesOutBudget reports whether the request rules out thinking by a budget: it forces a tool, or its conversation lacks the
+// thinking that led to its last calls.
+func (e *encoder) rulesOutBudget() bool { return e.force != "" || e.lacksThinking() }
+
+// budget turns on thinking with a budget. A request that rules it out goes without.
 func (e *encoder) budget(budget int64) {
 	param := e.wish.Param
-	if e.force != "" || e.lacksThinking() {
+	if e.rulesOutBudget() {
 		e.drops(param)
 		return
 	}

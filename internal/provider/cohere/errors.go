@@ -65,8 +65,10 @@ func failure(reason, message string) error {
 	return vendorError{message: message}.render(status, nil)
 }
 
+// tooLong reports whether the prompt was too long, and not the answer that was asked for.
 func (v vendorError) tooLong() bool {
-	return v.typ == "TOO_MANY_TOKENS" || strings.HasPrefix(strings.ToLower(v.message), "too many tokens")
+	lower := strings.ToLower(v.message)
+	return v.typ == "TOO_MANY_TOKENS" || strings.HasPrefix(lower, "too many tokens") && !strings.Contains(lower, "max tokens must")
 }
 
 func (v vendorError) render(status int, header http.Header) *openai.Error {

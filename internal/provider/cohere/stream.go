@@ -101,7 +101,7 @@ func (s *stream) take(raw sse.Event, w *openai.StreamWriter) error {
 	switch {
 	case typ == "error", typ == "" && readError(data).message != "":
 		return inBand(data)
-	case !known(typ) && gjson.ValidBytes(data):
+	case !known(typ) && jsontext.Value(data).IsValid(lenient):
 		return nil // debug, and what the vendor may add
 	}
 	s.event = event{}

@@ -206,6 +206,7 @@ var finishReasons = map[enum]string{
 	"MAX_TOKENS": "length", "2": "length",
 	"SAFETY": "content_filter", "3": "content_filter",
 	"RECITATION": "content_filter", "4": "content_filter",
+	"6": "content_filter", "7": "content_filter", "8": "content_filter", // not the same here and on Vertex AI, but all of this kind
 	"LANGUAGE": "content_filter", "BLOCKLIST": "content_filter", "PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter",
 	"IMAGE_SAFETY": "content_filter", "IMAGE_PROHIBITED_CONTENT": "content_filter", "IMAGE_RECITATION": "content_filter",
 	"MODEL_ARMOR": "content_filter",

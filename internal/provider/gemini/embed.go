@@ -98,7 +98,7 @@ type Embeddings struct {
 
 // Decode implements provider.Answer.
 func (a Embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
-	if !gjson.ValidBytes(body) {
+	if !jsontext.Value(body).IsValid(lenient) {
 		return nil, openai.Usage{}, fmt.Errorf("%w: it is not JSON", provider.ErrNotAnAnswer)
 	}
 	root := gjson.ParseBytes(body)

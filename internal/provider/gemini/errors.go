@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -43,7 +44,7 @@ var credentialReasons = []string{
 // asked for, the error stands in an array.
 func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 	var root gjson.Result
-	if gjson.ValidBytes(body) {
+	if jsontext.Value(body).IsValid(lenient) { // which, other than gjson, bounds how deep it may be
 		root = gjson.ParseBytes(bytes.TrimSpace(body))
 	}
 	if root.IsArray() {

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -218,4 +219,9 @@ func TestArgumentsInPieces(t *testing.T) {
 		}
 		require.Equal(t, want, string(o.arguments()))
 	}
+}
+
+func TestErrorsOfAnyDepth(t *testing.T) {
+	e := DecodeError(500, nil, bytes.Repeat([]byte(`{"error":[`), 4<<20))
+	require.Equal(t, "The provider answered with status 500.", e.Message)
 }

@@ -136,6 +136,9 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	}
 	if config.Allowed != nil {
 		var err error
+		if config.Mode == modeAuto && e.thirdGeneration() {
+			config.Mode = modeValidated // which is as AUTO, and takes names
+		}
 		if functions, err = config.allow(functions, c); err != nil {
 			return nil, err
 		}
@@ -146,8 +149,8 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	return functions, nil
 }
 
-// allow narrows the functions to those that are allowed. The vendor takes their names only where one of them must be called;
-// otherwise the others are left out.
+// allow narrows the functions to those that are allowed. The vendor takes their names in all modes but AUTO, where the others are
+// left out (https://ai.google.dev/gemini-api/docs/function-calling).
 func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice) ([]declaration, error) {
 	allowed := slices.DeleteFunc(slices.Clone(functions), func(f declaration) bool { return !slices.Contains(config.Allowed, f.Name) })
 	switch {
@@ -157,7 +160,7 @@ func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice
 		return nil, openai.BadRequest("tool_choice", "invalid_value", "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	config.Allowed = nil
-	if config.Mode != modeAny {
+	if config.Mode == modeAuto {
 		return allowed, nil
 	}
 	for _, f := range allowed {

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -165,9 +166,17 @@ func (p *answerParts) render(m *message, u openai.Usage, model string, created i
 		choice.Annotations = slices.Concat([]byte("["), p.annotations, []byte("]"))
 	}
 	answer := openai.ChatAnswer{
-		ID: m.ID, Created: created, Model: model, Choices: []openai.ChatChoice{choice}, Usage: u, ServiceTier: serviceTiers[m.Usage.ServiceTier],
+		ID: answerID(m.ID), Created: created, Model: model, Choices: []openai.ChatChoice{choice}, Usage: u, ServiceTier: serviceTiers[m.Usage.ServiceTier],
 	}
 	return answer.AppendJSON(make([]byte, 0, 1024+len(choice.Text)+len(choice.Reasoning)+len(choice.ThinkingBlocks)))
+}
+
+// answerID returns the vendor's id of an answer, or one that is made where a server that speaks the dialect gives none.
+func answerID(id string) string {
+	if id == "" {
+		return "chatcmpl-" + rand.Text()
+	}
+	return id
 }
 
 // serviceTiers are OpenAI's names of the tiers that answered. There is none for batches.

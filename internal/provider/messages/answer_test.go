@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -256,4 +257,9 @@ func TestPitfall22And27StreamsThatFail(t *testing.T) {
 		_, _, err := stream(t, &Answer{}, events...)
 		require.ErrorIs(t, err, provider.ErrNotAnAnswer)
 	}
+}
+
+func TestErrorsOfAnyDepth(t *testing.T) {
+	e := DecodeError(500, nil, bytes.Repeat([]byte(`{"error":[`), 4<<20))
+	require.Equal(t, "The provider answered with status 500.", e.Message)
 }

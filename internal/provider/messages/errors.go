@@ -25,7 +25,7 @@ type vendorError struct {
 
 func readError(data []byte) vendorError {
 	var v vendorError
-	if !gjson.ValidBytes(data) {
+	if !jsontext.Value(data).IsValid(lenient) { // which, other than gjson, bounds how deep it may be
 		return v
 	}
 	root := gjson.ParseBytes(data)

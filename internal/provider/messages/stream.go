@@ -182,7 +182,7 @@ func (s *Stream) start(e *event, w *openai.StreamWriter) error {
 	}
 	again := s.begun
 	s.begun, s.id = true, e.Message.ID
-	w.Begin(e.Message.ID)
+	w.Begin(answerID(e.Message.ID))
 	w.Role(0)
 	s.count(e.Message.Usage, w)
 	if again {

@@ -135,7 +135,7 @@ func (e *encoder) withoutEffort() {
 	if out == nil || !out.has("effort") {
 		return
 	}
-	if e.wish.Param != "output_config" && e.wish.Effort == "" {
+	if by := e.wish.Param; by != "output_config" && (by != "thinking" || e.wish.Effort == "") {
 		e.dropped("output_config")
 	}
 	out.own = slices.DeleteFunc(out.own, func(m schema.Member) bool { return m.Name == "effort" })
@@ -147,23 +147,28 @@ func (e *encoder) withoutEffort() {
 // takesOwn reports whether the model takes the vendor's parameter as the client sent it: models differ in its types.
 func (e *encoder) takesOwn() bool {
 	off, budget := e.wish.Off(), e.wish.Budget > 0
+	other := !off && gjson.GetBytes(e.chat.Thinking, "type").Str != "enabled"
 	switch e.can.GetThinking() {
 	case configv1.Thinking_NEVER:
 		return false
 	case configv1.Thinking_BUDGET:
 		return off || budget
 	case configv1.Thinking_ADAPTIVE:
-		return off || e.takesBudget() && budget || gjson.GetBytes(e.chat.Thinking, "type").Str == "adaptive"
+		return off || budget && e.takesBudget() || other
 	case configv1.Thinking_ALWAYS:
-		return gjson.GetBytes(e.chat.Thinking, "type").Str == "adaptive"
+		return other
 	}
 	return true
 }
 
-// takesBudget reports whether a model that decides itself how much to think also takes a budget.
+// takesBudget reports whether a model that decides itself how much to think also takes a budget, for this request.
 func (e *encoder) takesBudget() bool {
-	return !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens")
+	return !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens") && !e.rulesOutBudget()
 }
+
+// rulesOutBudget reports whether the request rules out thinking by a budget: it forces a tool, or its conversation lacks the
+// thinking that led to its last calls.
+func (e *encoder) rulesOutBudget() bool { return e.out.ToolChoice.forces() || e.lacksThinking() }
 
 // ownThinking takes the client's thinking parameter as it is.
 func (e *encoder) ownThinking() {
@@ -241,10 +246,9 @@ func (e *encoder) level(effort string) string {
 	return effort
 }
 
-// budget turns on thinking with a budget, which a forced tool and a conversation without the thinking that led to its
-// last calls rule out: the request then goes without.
+// budget turns on thinking with a budget. A request that rules it out goes without.
 func (e *encoder) budget(t thinking) {
-	if e.out.ToolChoice.forces() || e.lacksThinking() {
+	if e.rulesOutBudget() {
 		e.dropped(e.wish.Param)
 		return
 	}

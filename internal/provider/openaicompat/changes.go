@@ -146,7 +146,8 @@ func (c *Changes) parameters() error {
 	}
 	for _, from := range slices.Sorted(maps.Keys(c.dialect.Rename)) {
 		to := c.dialect.Rename[from]
-		if v := c.Get(from); v != nil {
+		// max_tokens is the older name of its target: the newer one counts where both are set.
+		if v := c.Get(from); v != nil && (from != "max_tokens" || c.Get(to) == nil) {
 			c.Set(to, v)
 		}
 		c.Remove(from)

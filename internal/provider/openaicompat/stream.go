@@ -59,10 +59,11 @@ func (s *stream) Close(w *openai.StreamWriter) error {
 	if e, ok := s.events.Close(); ok && !s.complete {
 		// Its blank line is missing. It may be whole nevertheless; half an event is no more than a truncated stream.
 		whole := s.read.read(bytes.TrimSpace(e.Data), "delta")
+		whole = whole || isDone(e.Data)
 		if whole && s.asReceived {
 			s.passed.feed([]byte("\n\n"))
 		}
-		if whole || isDone(e.Data) {
+		if whole {
 			if err := s.event(e, w); err != nil {
 				s.release(w)
 				return err

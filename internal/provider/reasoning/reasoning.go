@@ -94,7 +94,7 @@ func anthropic(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
 		TokenBudget  int64  `json:"token_budget"` // Cohere's name
 	}
 	err := json.Unmarshal(c.Thinking, &t)
-	if err != nil || t.Type != "enabled" && t.Type != "disabled" && t.Type != "adaptive" {
+	if err != nil || t.Type == "" {
 		return Wish{}, openai.BadRequest("thinking", "invalid_value", "Invalid 'thinking': expected an object with 'type', and 'budget_tokens' where the type is 'enabled'.")
 	}
 	w := Wish{Param: "thinking", Budget: max(t.BudgetTokens, t.TokenBudget, 0), Read: "output_config"}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -36,7 +37,7 @@ func Provider() provider.Provider {
 		Sign:              sign,
 		Exchange:          exchange,
 		DecodeError:       decodeError,
-		Chat:              legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate})}),
+		Chat:              legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate, SystemRole: true})}),
 		Embedding:         embedding{},
 	}
 }
@@ -178,10 +179,15 @@ func resource(publisher, model string) string {
 	return "/publishers/" + publisher + "/models/" + url.PathEscape(model)
 }
 
-// decodeError reads Google's errors, and those that Claude's and others' servers make themselves.
+// decodeError reads Google's errors, and those that Claude's and others' servers make themselves, which may stand as text in
+// Google's.
 func decodeError(status int, header http.Header, body []byte) *openai.Error {
-	if gjson.ValidBytes(body) {
-		switch root := gjson.ParseBytes(body); {
+	if jsontext.Value(body).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
+		root := gjson.ParseBytes(body)
+		if nested := root.Get("error.message").Str; strings.HasPrefix(nested, "{") && gjson.Get(nested, "error.type").Exists() {
+			return messages.DecodeError(status, header, []byte(nested))
+		}
+		switch {
 		case root.Get("type").String() == "error" && root.Get("error.type").Exists():
 			return messages.DecodeError(status, header, body)
 		case root.Get("error.type").Exists():

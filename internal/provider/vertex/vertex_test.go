@@ -1,6 +1,7 @@
 package vertex
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,4 +68,9 @@ func TestPathsOfModels(t *testing.T) {
 	require.Equal(t, "/publishers/anthropic/models/claude-3-7-sonnet@20250219", resource("anthropic", "claude-3-7-sonnet@20250219"))
 	require.Equal(t, "/publishers/google/models/a%2F%3Fb", resource("google", "a/?b"))
 	require.Equal(t, "/endpoints/123%2F4", resource("google", "endpoints/123/4"))
+}
+
+func TestErrorsOfAnyDepth(t *testing.T) {
+	e := decodeError(500, nil, bytes.Repeat([]byte(`{"error":[`), 4<<20))
+	require.Equal(t, "The provider answered with status 500.", e.Message)
 }

@@ -1,0 +1,44 @@
+// Package pitfalls has one test for each way in which gateways of this kind are known to go wrong, as their users have
+// reported it: streams of tools (rows 1 to 16), the life of a stream (17 to 32), usage (33 to 45) and requests (46 to 70).
+// A row that fails is run alone by its number: go test ./test/pitfalls -run 'Row/56:'
+//
+// What a newcomer gets wrong: a row is about every vendor that it could happen with, not about the one of the report. What a
+// model says is written once, as a [said], and the [dialect]s turn it into what each vendor sends.
+package pitfalls
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A row is one pitfall: its number, what must hold, and the test of it.
+type row struct {
+	number int
+	title  string
+	test   func(t *testing.T)
+}
+
+func rows() []row {
+	return slices.Concat(toolRows(), streamRows(), usageRows(), requestRows())
+}
+
+func TestRow(t *testing.T) {
+	for _, r := range rows() {
+		t.Run(fmt.Sprintf("%d: %s", r.number, r.title), r.test)
+	}
+}
+
+func TestEveryRowIsThereOnce(t *testing.T) {
+	var numbers, want []int
+	for _, r := range rows() {
+		numbers = append(numbers, r.number)
+		require.NotEmpty(t, r.title)
+	}
+	for n := 1; n <= 70; n++ {
+		want = append(want, n)
+	}
+	require.Equal(t, want, numbers)
+}
