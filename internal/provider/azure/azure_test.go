@@ -56,3 +56,5 @@ func TestKeysAndTokens(t *testing.T) {
 }
 
 func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }
+
+func BenchmarkCodec(b *testing.B) { providertest.Bench(b, Provider()) }
