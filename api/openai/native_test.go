@@ -1,8 +1,8 @@
 package openai_test
 
 import (
-	"errors"
 	"bytes"
+	"errors"
 	"io"
 	"mime/multipart"
 	"strings"
