@@ -46,7 +46,7 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 
 bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, and each codec (writes docs/benchmarks*)
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md
-	$(GO) test -p 1 -run '^$$' -bench Codec -benchtime 0.2s ./internal/provider/... | grep -v 'no test files' > docs/benchmarks-codecs.txt
+	$(GO) test -p 1 -run '^$$' -bench Codec -benchtime 0.2s ./internal/provider/... > docs/benchmarks-codecs.txt
 
 lint: ## Run the linters
 	$(TOOL) golangci-lint run ./...

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // maxTexts is how many texts the vendor takes in one request.
@@ -35,7 +36,7 @@ type embeddingCodec struct{}
 // Encode implements provider.EmbeddingCodec. The vendor makes different embeddings of what is searched and of what is
 // searched for; a client that tells them apart says so with the vendor's own input_type.
 func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	e := &encoder{body: &r.Object, target: t}
+	e := &encoder{body: &r.Object, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
 	out := embedRequest{
 		Model: t.Model, InputType: e.native("input_type"), EmbeddingTypes: []string{"float"}, OutputDimension: r.Dimensions,
 		MaxTokens: e.native("max_tokens"), Truncate: e.native("truncate"), Priority: e.native("priority"),
@@ -55,13 +56,13 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	}
 	var types []string
 	if v := e.native("embedding_types"); v != nil && (json.Unmarshal(v, &types) != nil || len(types) != 1 || types[0] != "float") {
-		if err := e.unsupported("embedding_types"); err != nil {
+		if err := e.Unsupported("embedding_types"); err != nil {
 			return provider.Request{}, nil, err
 		}
 	}
-	e.ignored(knownInEmbeddings)
+	e.Ignored(e.body.Body, knownInEmbeddings)
 	req, err := request("/embed", &out)
-	req.Dropped = e.dropped
+	req.Dropped = e.Names
 	return req, embeddingAnswer{base64: r.Base64}, err
 }
 

@@ -21,7 +21,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	e := &encoder{request: r, body: &r.Object, chat: chat, target: t}
+	e := &encoder{request: r, body: &r.Object, chat: chat, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
 	e.out.Model, e.out.Stream = t.Model, r.Stream
 	// The order matters: files may become documents, and tools and documents leave no room for a response format.
 	for _, step := range []func() error{e.parameters, e.sampling, e.messages, e.tools, e.format, e.thinking} {
@@ -29,9 +29,9 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 			return provider.Request{}, nil, err
 		}
 	}
-	e.ignored(knownInChat)
+	e.Ignored(e.body.Body, knownInChat)
 	req, err := request("/chat", &e.out)
-	req.Dropped = e.dropped
+	req.Dropped = e.Names
 	return req, answer{&e.names}, err
 }
 
@@ -51,42 +51,8 @@ type encoder struct {
 	chat    *openai.Chat
 	target  provider.Target
 	names   turns.Names
-	read    string   // a member that thinking has read, or empty
-	dropped []string // names of what was left out
-	out     chatRequest
-}
-
-// maxDropped is how many names are collected at least before the rest goes without a word.
-const maxDropped = 32
-
-func (e *encoder) drop(param string) {
-	if len(e.dropped) < maxDropped && !slices.Contains(e.dropped, param) {
-		e.dropped = append(e.dropped, param)
-	}
-}
-
-// unsupported refuses a parameter that the vendor cannot honour, or notes that it was left out.
-func (e *encoder) unsupported(param string) error {
-	if e.target.Drops() {
-		e.drop(param)
-		return nil
-	}
-	return openai.Unsupported(param, name)
-}
-
-// ignored notes the members that change nothing of the answer's meaning or that nobody here knows.
-func (e *encoder) ignored(known []string) {
-	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.read {
-			return true
-		}
-		param := name.Str
-		if turns.Identifier(param) != param {
-			param = "other" // the names end up in a header
-		}
-		e.drop(param)
-		return len(e.dropped) < maxDropped
-	})
+	turns.Omitted
+	out chatRequest
 }
 
 // knownInChat are the members that some step of the encoder reads.
@@ -129,7 +95,7 @@ func (e *encoder) parameters() error {
 		{"parallel_tool_calls", c.ParallelToolCalls != nil && !*c.ParallelToolCalls && len(c.Tools) > 0},
 	} {
 		if p.refused {
-			if err := e.unsupported(p.name); err != nil {
+			if err := e.Unsupported(p.name); err != nil {
 				return err
 			}
 		}
@@ -160,7 +126,7 @@ func (e *encoder) sampling() error {
 		switch {
 		case p.from == nil:
 		case *p.from < 0:
-			if err := e.unsupported(p.name); err != nil {
+			if err := e.Unsupported(p.name); err != nil {
 				return err
 			}
 		default:

@@ -24,7 +24,7 @@ func (e *encoder) messages() error {
 	})
 	for _, member := range turns.Unsaid(e.chat) {
 		if member != turns.UnsaidDetail && member != turns.UnsaidReason {
-			e.drop(member)
+			e.Drop(member)
 		}
 	}
 	c, err := turns.Build(e.chat.Messages, turns.Options{InlineSystem: true, ID: distinctID, Name: e.names.Use})

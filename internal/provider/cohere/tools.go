@@ -23,7 +23,7 @@ func (e *encoder) tools() error {
 		f := &t.Function
 		switch {
 		case t.Type != "function" && e.target.Drops():
-			e.drop(param)
+			e.Drop(param)
 			continue
 		case t.Type != "function":
 			return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
@@ -43,7 +43,7 @@ func (e *encoder) tools() error {
 		return err
 	}
 	if e.out.StrictTools = strict && !slices.ContainsFunc(e.out.Tools, requiresNothing); strict && !e.out.StrictTools {
-		e.drop("strict_tools")
+		e.Drop("strict_tools")
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (e *encoder) toolChoice() error {
 			e.out.Tools = nil
 			return nil
 		}
-		return e.unsupported("tool_choice")
+		return e.Unsupported("tool_choice")
 	}
 	if allowed == nil {
 		return nil
@@ -130,19 +130,19 @@ func (e *encoder) thinking() error {
 	if err != nil {
 		return err
 	}
-	e.read = w.Read
+	e.Read = w.Read
 	for _, param := range w.Ignored {
-		e.drop(param)
+		e.Drop(param)
 	}
 	if w.Hidden != "" {
-		e.drop(w.Hidden)
+		e.Drop(w.Hidden)
 	}
 	never := e.target.Can().GetThinking() == configv1.Thinking_NEVER
 	switch {
 	case w.Param == "", w.Off() && never:
 		return nil
 	case never:
-		return e.unsupported(w.Param)
+		return e.Unsupported(w.Param)
 	case w.Off():
 		e.out.Thinking = &thinking{Type: "disabled"}
 		return nil

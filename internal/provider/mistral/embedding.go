@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 type embeddingCodec struct{}
@@ -21,7 +22,7 @@ var knownInEmbeddings = []string{"model", "input", "dimensions", "encoding_forma
 
 // Encode implements provider.EmbeddingCodec. Numbers are asked for in any case: base64 is made of them here.
 func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	e := &encoder{body: &r.Object, target: t}
+	e := &encoder{body: &r.Object, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
 	for _, in := range r.Inputs {
 		if in.Tokens != nil {
 			return provider.Request{}, nil, badValue("input", "The provider '%s' takes no tokens. Send 'input' as text.", name)
@@ -37,9 +38,9 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 			e.out = append(e.member(member), v...)
 		}
 	}
-	e.ignored(knownInEmbeddings)
+	e.Ignored(e.body.Body, knownInEmbeddings)
 	return provider.Request{
-		Path: "/embeddings", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.dropped,
+		Path: "/embeddings", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.Names,
 	}, embeddingAnswer{base64: r.Base64}, nil
 }
 

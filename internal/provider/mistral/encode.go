@@ -22,7 +22,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	e := &encoder{request: r, body: &r.Object, chat: chat, target: t, out: make([]byte, 0, len(r.Body)+256)}
+	e := &encoder{request: r, body: &r.Object, chat: chat, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}, out: make([]byte, 0, len(r.Body)+256)}
 	e.out = openai.AppendString(append(e.out, `{"model":`...), t.Model)
 	e.out = strconv.AppendBool(e.member("stream"), r.Stream)
 	for _, step := range []func() error{e.refuse, e.messages, e.tools, e.parameters, e.reasoning} {
@@ -30,9 +30,9 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 			return provider.Request{}, nil, err
 		}
 	}
-	e.ignored(knownInChat)
+	e.Ignored(e.body.Body, knownInChat)
 	return provider.Request{
-		Path: "/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.dropped,
+		Path: "/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.Names,
 	}, &answer{own: e.own, names: &e.names}, nil
 }
 
@@ -42,12 +42,11 @@ type encoder struct {
 	body    *openai.Object
 	chat    *openai.Chat
 	target  provider.Target
-	read    string   // a member that reasoning has read, or empty
-	dropped []string // names of what was left out
-	names   turns.Names
-	out     []byte           // the body so far, an object that is not closed
-	raw     [][]gjson.Result // see rawPart
-	own     []string         // see answer.own
+	turns.Omitted
+	names turns.Names
+	out   []byte           // the body so far, an object that is not closed
+	raw   [][]gjson.Result // see rawPart
+	own   []string         // see answer.own
 }
 
 // member begins a member of the body, whose value the caller appends.
@@ -91,7 +90,7 @@ func (e *encoder) refuse() error {
 		{"service_tier", c.ServiceTier != "" && c.ServiceTier != "auto" && c.ServiceTier != "default"},
 	} {
 		if p.refused {
-			if err := e.unsupported(p.name); err != nil {
+			if err := e.Unsupported(p.name); err != nil {
 				return err
 			}
 		}
@@ -119,7 +118,7 @@ func (e *encoder) parameters() error {
 	for _, member := range passed {
 		if greedy && member == "top_p" { // without a temperature there is nothing to choose from, and the vendor says so with a 400
 			if c.TopP != nil && *c.TopP != 1 {
-				e.drop(member)
+				e.Drop(member)
 			}
 			continue
 		}
@@ -165,39 +164,6 @@ func (e *encoder) native(member string) jsontext.Value {
 		return v
 	}
 	return nil
-}
-
-// maxDropped is how many names are collected at least before the rest goes without a word.
-const maxDropped = 32
-
-func (e *encoder) drop(param string) {
-	if len(e.dropped) < maxDropped && !slices.Contains(e.dropped, param) {
-		e.dropped = append(e.dropped, param)
-	}
-}
-
-// unsupported refuses a parameter that the vendor cannot honour, or notes that it was left out.
-func (e *encoder) unsupported(param string) error {
-	if e.target.Drops() {
-		e.drop(param)
-		return nil
-	}
-	return openai.Unsupported(param, name)
-}
-
-// ignored notes the members that change nothing of the answer's meaning or that nobody here knows.
-func (e *encoder) ignored(known []string) {
-	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.read {
-			return true
-		}
-		param := name.Str
-		if turns.Identifier(param) != param {
-			param = "other" // the names end up in a header
-		}
-		e.drop(param)
-		return len(e.dropped) < maxDropped
-	})
 }
 
 // badValue is the 400 for a value that the vendor has no place for.

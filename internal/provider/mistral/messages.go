@@ -30,7 +30,7 @@ const (
 func (e *encoder) messages() error {
 	for _, member := range turns.Unsaid(e.chat) {
 		if member != turns.UnsaidDetail && (member != turns.UnsaidReason || !e.remembers()) {
-			e.drop(member)
+			e.Drop(member)
 		}
 	}
 	c, err := turns.Build(e.chat.Messages, turns.Options{ID: sentID, Name: e.names.Use, Own: ownParts})

@@ -65,7 +65,7 @@ func (e *encoder) tool(t *openai.Tool, i int) ([]byte, error) {
 	case slices.Contains(connectors, t.Type):
 		return []byte(gjson.GetBytes(e.body.Get("tools"), strconv.Itoa(i)).Raw), nil
 	case t.Type != "function" && e.target.Drops():
-		e.drop(param)
+		e.Drop(param)
 		return nil, nil
 	case t.Type != "function":
 		return nil, badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
@@ -122,12 +122,12 @@ func (e *encoder) reasoning() error {
 	if err != nil {
 		return err
 	}
-	e.read = w.Read
+	e.Read = w.Read
 	for _, param := range w.Ignored {
-		e.drop(param)
+		e.Drop(param)
 	}
 	if w.Hidden != "" {
-		e.drop(w.Hidden)
+		e.Drop(w.Hidden)
 	}
 	switch can := e.target.Can(); {
 	case w.Param == "":
@@ -142,7 +142,7 @@ func (e *encoder) reasoning() error {
 		}
 	case can.GetThinking() == configv1.Thinking_NEVER:
 		if !w.Off() {
-			return e.unsupported(w.Param)
+			return e.Unsupported(w.Param)
 		}
 	default:
 		effort := w.Effort

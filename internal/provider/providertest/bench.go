@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/translate"
@@ -84,6 +86,9 @@ func benchEncode(b *testing.B, p provider.Provider, t provider.Target, size int)
 	const turn = `,{"role":"user","content":"What is the weather in Paris today?\nAnd what was it \"yesterday\"?"},{"role":"assistant","content":"It is sunny, with 21 degrees, and it was the same yesterday."}`
 	const last = `,{"role":"user","content":"Thank you."}]}`
 	body := []byte(head + strings.Repeat(turn, max(1, (size-len(head)-len(last))/len(turn))) + last)
+	config := proto.CloneOf(t.Config)
+	config.UnsupportedParameters = configv1.UnsupportedParameters_DROP // not every vendor has tools
+	t.Config = config
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
