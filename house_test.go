@@ -56,7 +56,7 @@ var table = []rule{
 	{"internal/provider/all", []string{"internal/provider/..."}, none},
 	{"internal/provider/*", []string{
 		"internal/provider", "internal/provider/openaicompat", "internal/provider/messages", "internal/provider/turns",
-		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/gemini", "api/...",
+		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/gemini", "internal/provider/tuning", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type resolver struct {
 
 	providers    map[string]*configv1.ResolvedProvider // last good ones
 	certificates map[string]*configv1.Certificate      // last good ones
+	webhooks     map[string]*configv1.Webhook          // last good ones
 	files        map[string]stamp                      // files that were read for the last configuration
 }
 
@@ -45,6 +47,7 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 		exchanger:    e,
 		providers:    map[string]*configv1.ResolvedProvider{},
 		certificates: map[string]*configv1.Certificate{},
+		webhooks:     map[string]*configv1.Webhook{},
 		files:        map[string]stamp{},
 	}
 }
@@ -53,11 +56,13 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 // cannot be had stays as it last was, or is left out.
 func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectError) {
 	in := xds.Input{
-		Models:   configstore.All[*configv1.Model](state),
-		Keys:     configstore.All[*configv1.Key](state),
-		Gateways: configstore.All[*configv1.Gateway](state),
-		Routes:   configstore.All[*configv1.Route](state),
-		Catalogs: configstore.All[*configv1.Catalog](state),
+		Models:      configstore.All[*configv1.Model](state),
+		Keys:        configstore.All[*configv1.Key](state),
+		Gateways:    configstore.All[*configv1.Gateway](state),
+		Routes:      configstore.All[*configv1.Route](state),
+		Catalogs:    configstore.All[*configv1.Catalog](state),
+		JobServices: configstore.All[*configv1.JobService](state),
+		Listings:    configstore.All[*configv1.Listing](state),
 	}
 	var errs []xds.ObjectError
 	r.files = map[string]stamp{}
@@ -77,20 +82,33 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 		}
 	}
 	r.exchanger.keep(exchanged)
-	certificates := map[string]*configv1.Certificate{}
-	for _, c := range configstore.All[*configv1.Certificate](state) {
-		resolved, err := r.certificate(c)
-		if err != nil {
-			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: xds.KindCertificate, Name: c.GetName()}, Err: err})
-			resolved = r.certificates[c.GetName()]
+	var more []xds.ObjectError
+	in.Certificates, more = resolveAll(r.certificates, configstore.All[*configv1.Certificate](state), r.certificate)
+	errs = append(errs, more...)
+	in.Webhooks, more = resolveAll(r.webhooks, configstore.All[*configv1.Webhook](state), r.webhook)
+	r.providers = providers
+	return in, append(errs, more...)
+}
+
+// resolveAll resolves objects of a kind, and keeps them in last, which holds those of the time before: one whose secret cannot
+// be had stays as it was.
+func resolveAll[M configv1.Object](last map[string]M, objects []M, resolve func(M) (M, error)) (resolved []M, errs []xds.ObjectError) {
+	before := maps.Clone(last)
+	clear(last)
+	for _, o := range objects {
+		name := o.GetName()
+		now, err := resolve(o)
+		ok := err == nil
+		if !ok {
+			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: configv1.KindOf(o).Name, Name: name}, Err: err})
+			now, ok = before[name]
 		}
-		if resolved != nil {
-			certificates[c.GetName()] = resolved
-			in.Certificates = append(in.Certificates, resolved)
+		if ok {
+			last[name] = now
+			resolved = append(resolved, now)
 		}
 	}
-	r.providers, r.certificates = providers, certificates
-	return in, errs
+	return resolved, errs
 }
 
 // provider returns a provider with its credential, or nil where that cannot be had. An error may come with a provider: as it
@@ -130,6 +148,19 @@ func (r *resolver) certificate(c *configv1.Certificate) (*configv1.Certificate, 
 	}
 	resolved := proto.CloneOf(c)
 	resolved.PrivateKey = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
+	return resolved, nil
+}
+
+func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {
+	if w.GetDisabled() {
+		return w, nil // whatever its secret is, it may not stay as it was
+	}
+	v, err := r.secret(xds.KindWebhook, w.GetName(), "secret", w.GetSecret())
+	if err != nil {
+		return nil, err
+	}
+	resolved := proto.CloneOf(w)
+	resolved.Secret = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
 	return resolved, nil
 }
 

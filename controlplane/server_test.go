@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,6 +168,56 @@ func TestCredentialsAreResolvedFromEverySource(t *testing.T) {
 	require.Equal(t, strconv.FormatInt(revision, 10), s.version)
 	require.NoError(t, p.Ready())
 	require.Equal(t, revision, p.Status().Revision)
+}
+
+func TestSecretsOfWebhooksReachTheJobServiceAlone(t *testing.T) {
+	const first, second = "whsec_Zmlyc3RmaXJzdGZpcnN0Zmlyc3RmaXJzdA==", "whsec_c2Vjb25kc2Vjb25kc2Vjb25kc2Vjb25k"
+	path := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(path, []byte(first+"\n"), 0o600))
+	p := startPlane(t)
+	hook := func(name string, secret *configv1.Credential) *configv1.Webhook {
+		return &configv1.Webhook{Name: name, Url: "https://hooks.test/", Secret: secret}
+	}
+	sealed := p.root.Sealer().Seal("Webhook", "sealed", "secret", secret.New(second))
+	p.put(hook("sealed", &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: sealed}}))
+	p.put(hook("file", fromFile(path)))
+	p.put(hook("never", fromFile(path+".missing")))
+	s := subscribe[*configv1.Webhook](p, envoy.RoleJobs)
+	s.await(func() bool { return len(s.has) == 2 })
+	require.Equal(t, second, s.has["sealed"].GetSecret().GetValue())
+	require.Equal(t, first, s.has["file"].GetSecret().GetValue())
+	require.Eventually(t, func() bool { return strings.Contains(p.ObjectError("Webhook", "never"), "secret: reading the file") }, 10*time.Second, 10*time.Millisecond)
+
+	// It stays as it was where it cannot be had, or is none, and is taken again when it changes.
+	require.NoError(t, os.WriteFile(path, []byte("not a secret of webhooks"), 0o600))
+	require.Eventually(t, func() bool { return strings.Contains(p.ObjectError("Webhook", "file"), "whsec_") }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, os.Remove(path))
+	require.Eventually(t, func() bool { return strings.Contains(p.ObjectError("Webhook", "file"), "reading the file") }, 10*time.Second, 10*time.Millisecond)
+	p.put(hook("another", &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: p.root.Sealer().Seal("Webhook", "another", "secret", secret.New(second))}}))
+	s.await(func() bool { return s.has["another"] != nil })
+	require.Equal(t, first, s.has["file"].GetSecret().GetValue())
+	require.NoError(t, os.WriteFile(path, []byte(second), 0o600))
+	s.await(func() bool { return s.has["file"].GetSecret().GetValue() == second })
+
+	// One that is disabled goes, also where its secret cannot be had.
+	require.NoError(t, os.Remove(path))
+	off := hook("file", fromFile(path))
+	off.Disabled = true
+	p.put(off)
+	s.await(func() bool { return s.has["file"] == nil })
+
+	other := subscribe[*configv1.Webhook](p, envoy.RoleExtProc)
+	other.await(func() bool { return other.version != "" })
+	require.Empty(t, other.has)
+}
+
+func TestTheJobServiceGetsProvidersWithoutCredentials(t *testing.T) {
+	t.Setenv("CONTROLPLANE_TEST_KEY", "from-env")
+	p := startPlane(t, openai("a", &configv1.Credential{Source: &configv1.Credential_Env{Env: "CONTROLPLANE_TEST_KEY"}}))
+	s := subscribe[*configv1.Provider](p, envoy.RoleJobs)
+	s.await(func() bool { return len(s.has) == 1 })
+	require.Nil(t, s.has["a"].GetCredential())
+	require.Equal(t, "openai", s.has["a"].GetVendor())
 }
 
 func TestACredentialThatIsExchangedReachesTheDataPlaneAsAToken(t *testing.T) {

@@ -13,10 +13,14 @@ const (
 	ClusterDeadEnd = "dead_end" // no endpoints: what was not planned goes nowhere
 )
 
+// ClusterJobs is the job service, as the object JobService says where it is.
+const ClusterJobs = "jobs"
+
 // Node.cluster tells the control plane what a client is. What is meant for one role is never served to another.
 const (
 	RoleEnvoy   = "modelgate-envoy"
 	RoleExtProc = "modelgate-extproc"
+	RoleJobs    = "modelgate-jobsvc"
 )
 
 // Names of routes, as they appear in access logs.
@@ -24,6 +28,7 @@ const (
 	RouteEntry   = "entry"
 	RoutePlanned = "planned"
 	RoutePassed  = "passed"
+	RouteJobs    = "jobs"
 )
 
 // Dynamic metadata.
@@ -44,7 +49,8 @@ const (
 	MetadataProvider = "provider"
 
 	KindLLM    = "llm"    // translated, or passed to one of several providers
-	KindPassed = "passed" // of a Route
+	KindPassed = "passed" // of a Route, or the job service's own request to a provider
+	KindJobs   = "jobs"   // to the job service
 )
 
 // gRPC metadata on an ext_proc stream that says which filter opened it.
@@ -52,6 +58,24 @@ const (
 	RoleHeader     = "x-role"
 	RoleDownstream = "down" // the filter of the listener: one stream for each request
 	RoleUpstream   = "up"   // the filter of a retry cluster: one stream for each further attempt
+	RoleInternal   = "jobs" // the filter of the listener that only the job service reaches: like down, but headers below are believed
+)
+
+// Headers between the job service and the ext_proc service. To the job service they say who asks: the ext_proc service sets
+// them, and what a client sends under these names never passes. From the job service, on its own listener, they say on
+// whose behalf it asks.
+const (
+	// HeaderKey is the name of a Key object. From the job service: the request is authenticated as that key's.
+	HeaderKey = "x-modelgate-key"
+	// HeaderOrganization and HeaderProject are those of the key, percent-encoded as url.QueryEscape does.
+	HeaderOrganization = "x-modelgate-organization"
+	HeaderProject      = "x-modelgate-project"
+	// HeaderProvider, from the job service in place of HeaderKey, has the request pass to that provider as it is, with the
+	// path relative to the provider's endpoint, and the credential added.
+	HeaderProvider = "x-modelgate-to-provider"
+	// HeaderCharge, from the job service, is the id under which the exchange is charged: exchanges with the same id are
+	// charged once, whichever of them is seen first.
+	HeaderCharge = "x-modelgate-charge"
 )
 
 // Attributes that the ext_proc filters send.

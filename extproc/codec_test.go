@@ -23,15 +23,17 @@ import (
 )
 
 func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
-	plan := &exchange.Plan{ID: "p-1", Timeout: 1500 * time.Millisecond, Retry: "500,503", Targets: []exchange.Target{
+	plan := &exchange.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: 1500 * time.Millisecond, Retry: "500,503", Targets: []exchange.Target{
 		{Cluster: "a/first"}, {Cluster: "b/retry"},
 	}}
-	passes := &exchange.Plan{ID: "p-1", Passes: true, Timeout: time.Second, Targets: []exchange.Target{{Cluster: "a/first"}}}
+	passes := &exchange.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second, Targets: []exchange.Target{{Cluster: "a/first"}}}
+	jobs := &exchange.Plan{ID: "p-1", Kind: envoy.KindJobs}
 	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""}, {Name: "long", Value: strings.Repeat("v", 70000)}}
 	for name, r := range map[string]response{
 		"request headers":                    {phase: phaseRequestHeaders, reply: &exchange.Reply{ResponseBody: exchange.Streamed, ID: "p-1", Remove: []string{"cookie", "x-title"}}},
 		"a plan":                             {phase: phaseRequestBody, reply: &exchange.Reply{Plan: plan, Set: set, ReplaceBody: true, Body: []byte("{}")}},
 		"a request that passes":              {phase: phaseRequestHeaders, reply: &exchange.Reply{Plan: passes, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
+		"a request for the job service":      {phase: phaseRequestHeaders, reply: &exchange.Reply{Plan: jobs, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set}},
 		"an answer that passes unseen":       {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.None, Log: true, Set: set}},
 		"response headers":                   {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.Buffered, Set: set}},
 		"Envoy's own answer":                 {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.None}},
@@ -210,8 +212,11 @@ func bodyMutation(body []byte) *extprocv3.BodyMutation {
 }
 
 func planHeaders(p *exchange.Plan) []*corev3.HeaderValueOption {
+	if p.Timeout == 0 {
+		return nil
+	}
 	timeout := setHeader("x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
-	if p.Passes {
+	if p.Kind != envoy.KindLLM {
 		return []*corev3.HeaderValueOption{timeout}
 	}
 	return []*corev3.HeaderValueOption{
@@ -231,7 +236,9 @@ func facts(r *exchange.Reply) *structpb.Struct {
 		own = append(own, field("log", structpb.NewStringValue("all")))
 	}
 	if r.Plan != nil {
-		own = append(own, field("kind", structpb.NewStringValue(map[bool]string{true: "passed", false: "llm"}[r.Plan.Passes])))
+		own = append(own, field("kind", structpb.NewStringValue(r.Plan.Kind)))
+	}
+	if r.Plan != nil && r.Plan.Targets != nil {
 		namespaces = append(namespaces, field("mg.plan", object(field("priority_groups", groups(r.Plan)))))
 	}
 	if own == nil {

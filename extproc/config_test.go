@@ -2,9 +2,11 @@ package extproc
 
 import (
 	"context"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -19,6 +21,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/provider/all"
+	"github.com/modelgate/modelgate/internal/xdsclient"
 )
 
 // A controlPlane is the other end of the configuration's stream, in the test's hands.
@@ -50,7 +53,7 @@ func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscover
 // send gives the client resources and removals of one type, and returns its acknowledgement.
 func (s *controlStream) send(t *testing.T, revision string, of proto.Message, removed []string, resources ...proto.Message) *discoveryv3.DeltaDiscoveryRequest {
 	t.Helper()
-	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL(of), SystemVersionInfo: revision, Nonce: revision, RemovedResources: removed}
+	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdsclient.TypeURL(of), SystemVersionInfo: revision, Nonce: revision, RemovedResources: removed}
 	for _, m := range resources {
 		packed, err := anypb.New(m)
 		require.NoError(t, err)
@@ -68,7 +71,7 @@ func (s *controlStream) subscriptions(t *testing.T) (map[string]*discoveryv3.Del
 	t.Helper()
 	asked := map[string]*discoveryv3.DeltaDiscoveryRequest{}
 	var node *corev3.Node
-	for range 6 {
+	for range 7 {
 		r, err := s.Recv()
 		require.NoError(t, err)
 		require.Equal(t, []string{"*"}, r.GetResourceNamesSubscribe())
@@ -122,7 +125,7 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	c, plane := startConfigClient(t)
 	s := <-plane.streams
 	asked, node := s.subscriptions(t)
-	require.Len(t, asked, 6)
+	require.Len(t, asked, 7)
 	require.Equal(t, envoy.RoleExtProc, node.GetCluster())
 
 	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1), testKey("k2", 2))
@@ -130,6 +133,7 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	s.send(t, "1", &configv1.Model{}, nil)
 	s.send(t, "1", &configv1.Route{}, nil, &configv1.Route{Name: "r", PathPrefix: "/v1/rerank", Provider: "a"})
 	s.send(t, "1", &configv1.Catalog{}, nil)
+	s.send(t, "1", &configv1.Listing{}, nil)
 	require.Nil(t, c.current.Load(), "not before every type has come")
 	s.send(t, "1", &configv1.Settings{}, nil, &configv1.Settings{Name: "default", KeyPepper: []byte("p")})
 	first := c.current.Load()
@@ -139,6 +143,8 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	s.send(t, "2", &configv1.Key{}, []string{"k1"}, testKey("k2", 3))
 	second := c.current.Load()
 	require.Len(t, second.Keys, 1, "k1 is gone, and k2's old hash with it")
+	require.Equal(t, []string{"k2"}, slices.Collect(maps.Keys(second.KeyNames)))
+	require.Len(t, first.KeyNames, 2)
 	require.Len(t, first.Keys, 2, "what exchanges hold does not change")
 	require.Same(t, first.Providers["a"], second.Providers["a"])
 
@@ -146,6 +152,11 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	require.Contains(t, nack.GetErrorDetail().GetMessage(), `b: unknown vendor "nobody"`)
 	require.Contains(t, c.current.Load().Providers, "c", "its sibling is taken")
 	require.Contains(t, c.current.Load().Providers, "a")
+
+	s.send(t, "3", &configv1.Listing{}, nil, &configv1.Listing{Name: "a"}, &configv1.Listing{Name: "c"})
+	s.send(t, "3", &configv1.Listing{}, []string{"c"})
+	require.Equal(t, []string{"a"}, slices.Collect(maps.Keys(c.current.Load().Listings)))
+	require.Empty(t, first.Listings)
 
 	s.send(t, "4", &configv1.Route{}, []string{"r"}, &configv1.Route{Name: "other", PathPrefix: "/x", Provider: "a"})
 	require.Len(t, first.Routes, 1)
@@ -168,6 +179,7 @@ func TestConfigSurvivesTheControlPlane(t *testing.T) {
 	s.send(t, "1", &configv1.Model{}, nil)
 	s.send(t, "1", &configv1.Route{}, nil)
 	s.send(t, "1", &configv1.Catalog{}, nil)
+	s.send(t, "1", &configv1.Listing{}, nil)
 	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1))
 	before := c.current.Load()
 	close(s.end)
@@ -175,7 +187,7 @@ func TestConfigSurvivesTheControlPlane(t *testing.T) {
 	s = <-plane.streams // it comes back by itself
 	require.Same(t, before, c.current.Load())
 	asked, _ := s.subscriptions(t)
-	require.Equal(t, map[string]string{"k1": "1"}, asked[typeURL(&configv1.Key{})].GetInitialResourceVersions(), "only what changed need be sent")
+	require.Equal(t, map[string]string{"k1": "1"}, asked[xdsclient.TypeURL(&configv1.Key{})].GetInitialResourceVersions(), "only what changed need be sent")
 	s.send(t, "2", &configv1.Key{}, []string{"k1"})
 	require.Empty(t, c.current.Load().Keys)
 }

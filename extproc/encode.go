@@ -113,12 +113,15 @@ func appendHeader(b []byte, name, value string) []byte {
 
 // appendPlanHeaders tells Envoy's router how often and when to try again. The router takes them off.
 func appendPlanHeaders(b []byte, p *exchange.Plan) []byte {
-	if !p.Passes { // on the way of those there is no policy that these could add to
+	if p.Kind == envoy.KindLLM { // on the other ways there is no policy that these could add to
 		b = appendHeader(b, "x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1))
 		b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
 		b = appendHeader(b, "x-envoy-retriable-status-codes", p.Retry)
 	}
-	return appendHeader(b, "x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
+	if p.Timeout > 0 {
+		b = appendHeader(b, "x-envoy-upstream-rq-per-try-timeout-ms", strconv.FormatInt(p.Timeout.Milliseconds(), 10))
+	}
+	return b
 }
 
 // appendBody writes a body_mutation of a CommonResponse.
@@ -222,20 +225,13 @@ func appendFacts(b []byte, r *exchange.Reply) []byte {
 		b = appendStringField(b, envoy.MetadataLog, "all")
 	}
 	if r.Plan != nil {
-		b = appendStringField(b, envoy.MetadataKind, kindOf(r.Plan))
+		b = appendStringField(b, envoy.MetadataKind, r.Plan.Kind)
 	}
 	b = endObject(b, namespace, fields)
-	if r.Plan != nil {
+	if r.Plan != nil && len(r.Plan.Targets) > 0 {
 		b = appendPlan(b, r.Plan)
 	}
 	return end(b, metadata)
-}
-
-func kindOf(p *exchange.Plan) string {
-	if p.Passes {
-		return envoy.KindPassed
-	}
-	return envoy.KindLLM
 }
 
 // appendPlan writes the namespace of a plan.

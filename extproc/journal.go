@@ -223,6 +223,12 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddString("path", l.Path)
 	e.AddString("operation", l.Operation)
 	e.AddString("key_id", l.KeyID)
+	if l.Internal {
+		e.AddBool("internal", true)
+	}
+	if l.Charge != "" {
+		e.AddString("charge", l.Charge)
+	}
 	e.AddString("model", l.Model)
 	e.AddString("provider", l.Provider)
 	e.AddString("upstream_model", l.Upstream)

@@ -45,7 +45,9 @@ func (s *Server) process(stream grpc.ServerStream) error {
 	role := metadata.ValueFromIncomingContext(stream.Context(), envoy.RoleHeader)
 	switch {
 	case len(role) == 1 && role[0] == envoy.RoleDownstream:
-		return s.downstream(stream)
+		return s.downstream(stream, exchange.New)
+	case len(role) == 1 && role[0] == envoy.RoleInternal:
+		return s.downstream(stream, exchange.NewInternal)
 	case len(role) == 1 && role[0] == envoy.RoleUpstream:
 		return s.upstream(stream)
 	}
@@ -53,8 +55,8 @@ func (s *Server) process(stream grpc.ServerStream) error {
 }
 
 // downstream carries one exchange, from its request headers to its end.
-func (s *Server) downstream(stream grpc.ServerStream) error {
-	c := &carrier{server: s, stream: stream, exchange: exchange.New(&s.env, s.config.current.Load())}
+func (s *Server) downstream(stream grpc.ServerStream, open func(*exchange.Env, *exchange.Config) *exchange.Exchange) error {
+	c := &carrier{server: s, stream: stream, exchange: open(&s.env, s.config.current.Load())}
 	defer c.close()
 	var in message
 	for {

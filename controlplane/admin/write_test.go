@@ -86,6 +86,29 @@ func TestCredentialIsSealedAndNeverShown(t *testing.T) {
 	})
 }
 
+func TestTheSecretOfAWebhookIsSealedAndNeverShown(t *testing.T) {
+	const plain = "whsec_c2Vjb25kc2Vjb25kc2Vjb25kc2Vjb25k"
+	b := newBench(t)
+	text := `{"kind":"Webhook","name":"hook","url":"https://hooks.test/","events":["batch.completed"],"secret":{"value":"` + plain + `"}}`
+	put := b.do(t, "PUT", "/admin/v1/webhooks/hook", text)
+	require.Equal(t, 201, put.status, put.body)
+	raw, err := b.etcd.Get(t.Context(), "/modelgate/v1/webhooks/hook")
+	require.NoError(t, err)
+	for _, text := range []string{put.body, b.do(t, "GET", "/admin/v1/webhooks/hook", "").body, b.do(t, "GET", "/admin/v1/webhooks", "").body, string(raw.Kvs[0].Value)} {
+		require.NotContains(t, text, plain)
+	}
+	e, err := b.store.Get(t.Context(), configv1.KindOf((*configv1.Webhook)(nil)), "hook")
+	require.NoError(t, err)
+	v, err := b.sealer.Open("Webhook", "hook", "secret", e.Object.(*configv1.Webhook).GetSecret().GetSealed())
+	require.NoError(t, err)
+	require.Equal(t, plain, v.Reveal())
+	redacted := strings.Replace(text, `"value":"`+plain, `"sealed":"[redacted]`, 1)
+	require.Equal(t, 200, b.do(t, "PUT", "/admin/v1/webhooks/hook", redacted).status, "sent again it is kept")
+	bad := b.do(t, "PUT", "/admin/v1/webhooks/hook", strings.Replace(text, plain, "whsec_dG9vc2hvcnQ=", 1))
+	require.Equal(t, 400, bad.status)
+	require.NotContains(t, bad.body, "dG9vc2hvcnQ")
+}
+
 func TestKeyIsShownOnceAndStoredAsAHash(t *testing.T) {
 	b := newBench(t)
 	created := b.do(t, "POST", "/admin/v1/keys", `{"display_name":"CI","organization":"org","project":"p","models":["openai/*"],"expires_at":"2090-01-01T00:00:00Z"}`)

@@ -29,6 +29,8 @@ var (
 	clusters  = xds.TypeURL(&clusterv3.Cluster{})
 	providers = xds.TypeURL(&configv1.ResolvedProvider{})
 	keys      = xds.TypeURL(&configv1.Key{})
+
+	jobsProviders = xds.TypeURL(&configv1.Provider{})
 )
 
 // providerOf returns what is built from a provider; two with different versions differ in everything.
@@ -46,6 +48,14 @@ func providerOf(name string, version int) []xds.Resource {
 			Name: name, Provider: &configv1.Provider{Name: name, Timeouts: &configv1.Timeouts{Connect: durationpb.New(time.Duration(version))}},
 		}},
 	}
+}
+
+// jobsProviderOf returns what the job service is told about a provider.
+func jobsProviderOf(name string, version int) []xds.Resource {
+	return []xds.Resource{{
+		Role: envoy.RoleJobs, Type: jobsProviders, Name: name, Owner: xds.Object{Kind: xds.KindProvider, Name: name},
+		Message: &configv1.Provider{Name: name, Timeouts: &configv1.Timeouts{Connect: durationpb.New(time.Duration(version))}},
+	}}
 }
 
 func keyOf(name string) []xds.Resource {

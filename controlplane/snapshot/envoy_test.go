@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ type realEnvoy struct {
 	*bench
 	process *process.Process
 	ca      *x509.CertPool
+	extProc string // the socket where Envoy looks for the ext_proc service
 }
 
 // startEnvoy gives a configuration a certificate, publishes it, and starts an Envoy that takes it.
@@ -49,7 +51,7 @@ func startEnvoy(t *testing.T, in *xds.Input) *realEnvoy {
 	dir, err := os.MkdirTemp("", "xds")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	e := &realEnvoy{bench: newBench(t), ca: x509.NewCertPool()}
+	e := &realEnvoy{bench: newBench(t), ca: x509.NewCertPool(), extProc: filepath.Join(dir, "extproc.sock")}
 	e.rotate(t, in)
 	e.publish(t, 1, *in)
 	e.listen(t, filepath.Join(dir, "xds.sock"))
@@ -58,7 +60,7 @@ func startEnvoy(t *testing.T, in *xds.Input) *realEnvoy {
 	text, err := bootstrap.YAML(bootstrap.Options{
 		NodeID:      "test",
 		AdminSocket: admin,
-		ExtProc:     bootstrap.Address{Pipe: filepath.Join(dir, "extproc.sock")},
+		ExtProc:     bootstrap.Address{Pipe: e.extProc},
 		XDS:         bootstrap.Address{Pipe: filepath.Join(dir, "xds.sock")},
 	})
 	require.NoError(t, err)
@@ -89,14 +91,23 @@ func (e *realEnvoy) rotate(t *testing.T, in *xds.Input) {
 	pair, err := certs.Ensure(t.TempDir(), []string{"gateway.test"}, time.Now())
 	require.NoError(t, err)
 	e.ca.AppendCertsFromPEM(pair.Certificate)
-	in.Certificates = []*configv1.Certificate{{
-		Name: "default", Chain: string(pair.Certificate),
-		PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}},
-	}}
+	in.Certificates = slices.DeleteFunc(in.Certificates, func(c *configv1.Certificate) bool { return c.GetName() == "default" })
+	in.Certificates = append(in.Certificates, certificateOf("default", pair.Certificate, pair.Key))
+}
+
+func certificateOf(name string, chain, key []byte) *configv1.Certificate {
+	return &configv1.Certificate{
+		Name: name, Chain: string(chain), PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(key)}},
+	}
 }
 
 // publish builds a configuration, which must be without faults, and publishes it with more resources.
 func (e *realEnvoy) publish(t *testing.T, revision int64, in xds.Input, more ...xds.Resource) {
+	t.Helper()
+	e.Publish(Update{Revision: revision, Resources: append(built(t, in), more...)})
+}
+
+func built(t *testing.T, in xds.Input) []xds.Resource {
 	t.Helper()
 	rs, errs := xds.Build(in, xds.Options{
 		SystemCA: "/etc/ssl/certs/ca-certificates.crt",
@@ -105,7 +116,7 @@ func (e *realEnvoy) publish(t *testing.T, revision int64, in xds.Input, more ...
 		},
 	})
 	require.Empty(t, errs)
-	e.Publish(Update{Revision: revision, Resources: append(rs, more...)})
+	return rs
 }
 
 // awaitActive waits until Envoy has that many clusters, which include the three of its bootstrap.

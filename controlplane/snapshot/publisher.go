@@ -162,6 +162,7 @@ func (p *Publisher) publish(ctx context.Context) {
 		}
 	}
 	p.set(ctx, envoy.RoleExtProc)
+	p.set(ctx, envoy.RoleJobs) // what it asks goes through Envoy and the ext_proc service, and waits for nothing
 	p.done()
 }
 

@@ -66,11 +66,12 @@ func TestEveryResponseCarriesTheRevisionAndOnlyWhatChanged(t *testing.T) {
 
 func TestRolesGetOnlyWhatIsTheirs(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
-		b.Publish(update(1, providerOf("a", 1), keyOf("k")))
+		b.Publish(update(1, providerOf("a", 1), jobsProviderOf("a", 1), keyOf("k")))
 		<-b.Published()
 		for role, foreign := range map[string][]string{
-			envoy.RoleEnvoy:   {providers, keys},
-			envoy.RoleExtProc: {clusters},
+			envoy.RoleEnvoy:   {providers, keys, jobsProviders},
+			envoy.RoleExtProc: {clusters, jobsProviders},
+			envoy.RoleJobs:    {clusters, providers, keys},
 		} {
 			p := b.connect(t, role)
 			for _, typeURL := range foreign {

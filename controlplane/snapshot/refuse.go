@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/envoy"
 )
 
 // maxMessage bounds what is kept of a client's message, in bytes.
@@ -15,7 +16,8 @@ const maxMessage = 1024
 // refuse records that a client has refused a response, and returns the objects that are to blame, sorted. Where the
 // message does not name them, what no client has ever taken is suspected, and where that is more than one object, each is
 // tried alone. All resources of the kind are sent again, because the client may have dropped the good ones with the bad.
-// It reports false where nothing changes: what was refused is not served any more, or every other client has it.
+// It reports false where nothing changes: what was refused is not served any more, or every other client has it. What the job
+// service refuses it goes on without: requests are served by what Envoy and the ext_proc service have, and do not suffer.
 //
 // Every refusal that changes something takes content out of service or puts an object on trial that was not, so a client
 // that refuses everything is answered a bounded number of times.
@@ -37,8 +39,8 @@ func (s *state) refuse(k kind, versions map[string]string, message string) (blam
 	if len(named) == 0 {
 		suspects = fresh
 	}
-	if len(suspects) == 0 {
-		return nil, false
+	if len(suspects) == 0 || k.role == envoy.RoleJobs {
+		return owners(suspects), false
 	}
 	s.epochs[k]++
 	for _, i := range suspects {

@@ -131,7 +131,7 @@ func (p *Publisher) admit(c *client, node *corev3.Node) error {
 		return nil
 	}
 	switch role := node.GetCluster(); role {
-	case envoy.RoleEnvoy, envoy.RoleExtProc:
+	case envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs:
 		c.role, c.node = role, node.GetId()
 		p.state.connect(role)
 		p.metrics.clients.WithLabelValues(role).Inc()
@@ -139,7 +139,7 @@ func (p *Publisher) admit(c *client, node *corev3.Node) error {
 	default:
 		p.log.Warn("a client of xDS was refused: its node.cluster names no role", zap.String("node", node.GetId()),
 			zap.String("cluster", role))
-		return status.Errorf(codes.PermissionDenied, "node.cluster must be %s or %s", envoy.RoleEnvoy, envoy.RoleExtProc)
+		return status.Errorf(codes.PermissionDenied, "node.cluster must be %s, %s or %s", envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs)
 	}
 }
 

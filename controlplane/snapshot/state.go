@@ -177,9 +177,12 @@ func (s *state) acknowledge(k kind, versions map[string]string) bool {
 	return s.endTrial()
 }
 
-// takenWhole reports whether clients have acknowledged every resource of a group that is for a role with any client.
+// takenWhole reports whether clients have acknowledged every resource of a group that is for a role with any client. What the
+// job service thinks of it does not count.
 func (s *state) takenWhole(g *group) bool {
-	return !slices.ContainsFunc(g.items, func(i item) bool { return s.connected[i.role] > 0 && s.acked[i.id] != i.hash })
+	return !slices.ContainsFunc(g.items, func(i item) bool {
+		return i.role != envoy.RoleJobs && s.connected[i.role] > 0 && s.acked[i.id] != i.hash
+	})
 }
 
 // endTrial ends the trial under way where it was passed, and reports whether it did.

@@ -21,6 +21,10 @@ type Input struct {
 	Certificates []*configv1.Certificate
 	Routes       []*configv1.Route
 	Catalogs     []*configv1.Catalog
+	JobServices  []*configv1.JobService
+	// Webhooks hold the secret itself in secret.value.
+	Webhooks []*configv1.Webhook
+	Listings []*configv1.Listing
 	// Settings of the data plane; nil while there are none.
 	Settings *configv1.Settings
 }
@@ -61,6 +65,15 @@ func Build(in Input, o Options) ([]Resource, []ObjectError) {
 	}
 	for _, g := range in.Gateways {
 		b.add(Object{KindGateway, g.GetName()}, g, func() ([]Resource, error) { return b.gateway(g) })
+	}
+	for _, s := range in.JobServices {
+		b.add(Object{KindJobService, s.GetName()}, s, func() ([]Resource, error) { return b.jobService(s) })
+	}
+	for _, w := range in.Webhooks {
+		b.add(Object{KindWebhook, w.GetName()}, w, func() ([]Resource, error) { return webhook(w) })
+	}
+	for _, l := range in.Listings {
+		b.add(Object{KindListing, l.GetName()}, l, func() ([]Resource, error) { return modelListing(l) })
 	}
 	if s := in.Settings; s != nil {
 		b.add(Object{KindSettings, s.GetName()}, s, func() ([]Resource, error) { return settings(s) })
@@ -132,7 +145,8 @@ func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
 	return rs, nil
 }
 
-// provider builds both clusters of a provider and what the ext_proc service is told about it; nothing for a disabled one.
+// provider builds both clusters of a provider and what the ext_proc service and the job service are told about it; nothing
+// for a disabled one.
 func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
 	if p.GetProvider().GetDisabled() {
 		return nil, nil
@@ -141,9 +155,11 @@ func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
 	if err != nil {
 		return nil, err
 	}
+	resolved := resolvedProvider(p)
 	return []Resource{
 		{Role: envoy.RoleEnvoy, Name: envoy.FirstCluster(p.GetName()), Message: cluster(target, envoy.FirstCluster(p.GetName()), nil)},
 		{Role: envoy.RoleEnvoy, Name: envoy.RetryCluster(p.GetName()), Message: cluster(target, envoy.RetryCluster(p.GetName()), retryFilters(b.strip))},
-		{Role: envoy.RoleExtProc, Name: p.GetName(), Message: resolvedProvider(p)},
+		{Role: envoy.RoleExtProc, Name: p.GetName(), Message: resolved},
+		{Role: envoy.RoleJobs, Name: p.GetName(), Message: resolved.GetProvider()},
 	}, nil
 }

@@ -42,8 +42,8 @@ func readInput(t *testing.T, path string) Input {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var doc struct {
-		Providers, Models, Keys, Gateways, Certificates, Routes, Catalogs []json.RawMessage
-		Settings                                                          json.RawMessage
+		Providers, Models, Keys, Gateways, Certificates, Routes, Catalogs, JobServices, Webhooks, Listings []json.RawMessage
+		Settings                                                                                           json.RawMessage
 	}
 	require.NoError(t, yaml.UnmarshalStrict(text, &doc))
 	return Input{
@@ -54,6 +54,9 @@ func readInput(t *testing.T, path string) Input {
 		Certificates: messages[configv1.Certificate](t, doc.Certificates),
 		Routes:       messages[configv1.Route](t, doc.Routes),
 		Catalogs:     messages[configv1.Catalog](t, doc.Catalogs),
+		JobServices:  messages[configv1.JobService](t, doc.JobServices),
+		Webhooks:     messages[configv1.Webhook](t, doc.Webhooks),
+		Listings:     messages[configv1.Listing](t, doc.Listings),
 		Settings:     messages[configv1.Settings](t, []json.RawMessage{doc.Settings})[0],
 	}
 }
@@ -139,14 +142,34 @@ func TestBuildDoesNotModifyItsInput(t *testing.T) {
 }
 
 func TestBuildKeepsSecretsFromTheWrongRole(t *testing.T) {
-	rs, _ := Build(readInput(t, "testdata/fallback/input.yaml"), testOptions())
-	for _, r := range rs {
-		own := strings.HasPrefix(r.Type, "type.googleapis.com/modelgate.")
-		require.Equal(t, own, r.Role == envoy.RoleExtProc, "%s for %s", r.Type, r.Role)
-		if r.Role == envoy.RoleEnvoy {
-			require.NotContains(t, string(render(t, []Resource{r})), "sk-", "a provider's credential goes to Envoy")
+	fallback, _ := Build(readInput(t, "testdata/fallback/input.yaml"), testOptions())
+	jobs, _ := Build(readInput(t, "testdata/jobs/input.yaml"), testOptions())
+	types := map[string][]string{}
+	for _, r := range append(fallback, jobs...) {
+		text := string(render(t, []Resource{r}))
+		own, ours := strings.CutPrefix(r.Type, "type.googleapis.com/modelgate.config.v1.")
+		require.Equal(t, ours, r.Role != envoy.RoleEnvoy, "%s for %s", r.Type, r.Role)
+		if ours {
+			types[r.Role] = append(types[r.Role], own)
+		}
+		if r.Role != envoy.RoleExtProc {
+			require.NotContains(t, text, "sk-", "a provider's credential goes to %s", r.Role)
+		}
+		if r.Role != envoy.RoleJobs {
+			require.NotContains(t, text, "whsec_", "a webhook's secret goes to %s", r.Role)
+		}
+		if r.Role != envoy.RoleEnvoy {
+			require.NotContains(t, text, "PRIVATE KEY", "a certificate's key goes to %s", r.Role)
 		}
 	}
+	for role, got := range types {
+		slices.Sort(got)
+		types[role] = slices.Compact(got)
+	}
+	require.Equal(t, map[string][]string{
+		envoy.RoleExtProc: {"Catalog", "Listing", "Model", "ResolvedProvider", "Route", "Settings"},
+		envoy.RoleJobs:    {"Catalog", "Model", "Provider", "Webhook"},
+	}, types)
 }
 
 func TestBuildErrorsDoNotQuoteSecrets(t *testing.T) {
@@ -156,6 +179,7 @@ func TestBuildErrorsDoNotQuoteSecrets(t *testing.T) {
 	for _, e := range errs {
 		require.NotContains(t, e.Error(), "Z2FyYmFnZQ")
 		require.NotContains(t, e.Error(), "PRIVATE KEY")
+		require.NotContains(t, e.Error(), "whsec_Z")
 	}
 }
 

@@ -18,22 +18,32 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
+// sizeLimitFilter is the filter of a gateway's listener that bounds bodies, which routes can turn off.
+const sizeLimitFilter = "mg.body_size_limit"
+
 // connections returns how a gateway's listener handles HTTP.
 func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
+	m := connectionDefaults("edge", routesName(g), extProcFilter)
+	m.XffNumTrustedHops = g.GetTrustedHops()
+	m.NormalizePath, m.MergeSlashes = wrapperspb.Bool(true), true
+	limit := httpFilter(sizeLimitFilter, &sizelimitv3.BodySizeLimit{MaxRequestBytes: wrapperspb.UInt64(g.RequestLimit())})
+	m.HttpFilters = append([]*hcmv3.HttpFilter{limit}, m.HttpFilters...)
+	return m
+}
+
+// connectionDefaults returns how a listener handles HTTP that asks the ext_proc service.
+func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionManager {
 	return &hcmv3.HttpConnectionManager{
-		StatPrefix: "edge",
+		StatPrefix: stats,
 		CodecType:  hcmv3.HttpConnectionManager_AUTO,
 
 		// The address of the connection counts, less the trusted hops, and what a client sends as x-envoy-* is removed.
 		UseRemoteAddress:             wrapperspb.Bool(true),
-		XffNumTrustedHops:            g.GetTrustedHops(),
 		SkipXffAppend:                true,
 		PreserveExternalRequestId:    true,
 		AlwaysSetRequestIdInResponse: true,
 
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
-		NormalizePath:              wrapperspb.Bool(true),
-		MergeSlashes:               true,
 		// Names of models have slashes, and SDKs escape them. The ext_proc service alone looks at the path.
 		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_KEEP_UNCHANGED,
 		StripPortMode:                &hcmv3.HttpConnectionManager_StripAnyHostPort{StripAnyHostPort: true},
@@ -54,17 +64,17 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 		},
 
 		RequestHeadersTimeout: seconds(10),
-		RequestTimeout:        seconds(120), // bounds how long a request takes to arrive, not its answer
-		StreamIdleTimeout:     seconds(300),
+		// There is no RequestTimeout, which holds for every request: an upload may take an hour on a slow line. The entry
+		// routes bound how long a body takes to arrive that is buffered, and on the others the silence within a request.
+		StreamIdleTimeout: seconds(300),
 		// The default of one second would delay what an HTTP/1 client sees after a reset in mid-stream.
 		DelayedCloseTimeout: durationpb.New(100 * time.Millisecond),
 
 		LocalReplyConfig: localReplies(),
 		AccessLog:        []*accesslogv3.AccessLog{requestLog()},
-		RouteSpecifier:   &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: routesName(g), ConfigSource: ads()}},
+		RouteSpecifier:   &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: routes, ConfigSource: ads()}},
 		HttpFilters: []*hcmv3.HttpFilter{
-			httpFilter("mg.body_size_limit", &sizelimitv3.BodySizeLimit{MaxRequestBytes: wrapperspb.UInt64(g.RequestLimit())}),
-			{Name: extProcFilter, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+			{Name: extProc, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
 				ConfigSource: ads(),
 				TypeUrls:     []string{TypeURL(&extprocv3.ExternalProcessor{})},
 			}}},

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"errors"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -9,7 +10,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// The resources of our own, which the ext_proc service subscribes to. Envoy never gets them: they hold credentials.
+// The resources of our own, which the ext_proc service and the job service subscribe to. Envoy never gets them: they hold
+// credentials, of which the job service gets those that sign its webhooks and no other.
 
 // resolvedProvider returns what the ext_proc service is told about a provider. Where the credential comes from is none
 // of its business.
@@ -23,7 +25,10 @@ func model(m *configv1.Model) ([]Resource, error) {
 	if len(m.GetTargets()) == 0 {
 		return nil, errors.New("targets: there is none")
 	}
-	return []Resource{{Role: envoy.RoleExtProc, Name: m.GetName(), Message: m}}, nil
+	return []Resource{
+		{Role: envoy.RoleExtProc, Name: m.GetName(), Message: m},
+		{Role: envoy.RoleJobs, Name: m.GetName(), Message: m},
+	}, nil
 }
 
 // route changes nothing in Envoy, which lets every path in.
@@ -34,8 +39,26 @@ func route(r *configv1.Route) ([]Resource, error) {
 	return []Resource{{Role: envoy.RoleExtProc, Name: r.GetName(), Message: r}}, nil
 }
 
+// webhook returns nothing for a disabled one.
+func webhook(w *configv1.Webhook) ([]Resource, error) {
+	if w.GetDisabled() {
+		return nil, nil
+	}
+	if err := configv1.CheckWebhookSecret(w.GetSecret().GetValue()); err != nil {
+		return nil, fmt.Errorf("secret: %w", err)
+	}
+	return []Resource{{Role: envoy.RoleJobs, Name: w.GetName(), Message: w}}, nil
+}
+
+func modelListing(l *configv1.Listing) ([]Resource, error) {
+	return []Resource{{Role: envoy.RoleExtProc, Name: l.GetName(), Message: l}}, nil
+}
+
 func catalog(c *configv1.Catalog) ([]Resource, error) {
-	return []Resource{{Role: envoy.RoleExtProc, Name: c.GetName(), Message: c}}, nil
+	return []Resource{
+		{Role: envoy.RoleExtProc, Name: c.GetName(), Message: c},
+		{Role: envoy.RoleJobs, Name: c.GetName(), Message: c},
+	}, nil
 }
 
 func key(k *configv1.Key) ([]Resource, error) {

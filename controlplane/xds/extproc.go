@@ -14,27 +14,28 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// Names of the ext_proc filters: of every listener, and of every retry cluster.
+// Names of the ext_proc filters: of every gateway's listener, of the job service's, and of every retry cluster.
 const (
-	extProcFilter      = "mg.ext_proc"
-	retryExtProcFilter = "mg.up"
+	extProcFilter         = "mg.ext_proc"
+	internalExtProcFilter = "mg.ext_proc.internal"
+	retryExtProcFilter    = "mg.up"
 )
 
 // messageTimeout is how long the ext_proc service may take for one message before the request fails. Envoy's default of
 // 200 ms is shorter than a pause of a machine under load.
 const messageTimeout = 10 * time.Second
 
-// extProc returns the filter that every listener has, as an extension configuration: its options change without draining
-// a listener.
+// extProc returns the filter that every gateway's listener has, as an extension configuration: its options change without
+// draining a listener.
 func (b *builder) extProc() ([]Resource, error) {
-	config := &corev3.TypedExtensionConfig{Name: extProcFilter, TypedConfig: pack(downstreamExtProc())}
+	config := &corev3.TypedExtensionConfig{Name: extProcFilter, TypedConfig: pack(downstreamExtProc(envoy.RoleDownstream))}
 	return []Resource{{Role: envoy.RoleEnvoy, Name: extProcFilter, Message: config}}, nil
 }
 
 // downstreamExtProc sees each request once. The response phase is off until the ext_proc service asks for it, so that a
 // local reply which Envoy makes before the request was decoded never opens a stream. In the duplex mode no message timeout
 // runs: a provider may be silent for minutes while the headers of its answer wait.
-func downstreamExtProc() *extprocv3.ExternalProcessor {
+func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 	const (
 		streamed = extprocv3.ProcessingMode_STREAMED
 		duplex   = extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED
@@ -44,7 +45,7 @@ func downstreamExtProc() *extprocv3.ExternalProcessor {
 		skip     = extprocv3.ProcessingMode_SKIP
 	)
 	return &extprocv3.ExternalProcessor{
-		GrpcService:       extProcService(envoy.RoleDownstream),
+		GrpcService:       extProcService(role),
 		StatusOnError:     &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 		MessageTimeout:    durationpb.New(messageTimeout),
 		ProcessingMode:    processingMode(send, buffered, skip, none),

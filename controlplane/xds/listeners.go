@@ -19,12 +19,12 @@ func listenerName(g *configv1.Gateway) string      { return "gateway/" + g.GetNa
 func plainListenerName(g *configv1.Gateway) string { return "gateway/" + g.GetName() + "/plain" }
 func routesName(g *configv1.Gateway) string        { return "gateway/" + g.GetName() + "/routes" }
 
-// A socket is an address that a listener of an earlier gateway binds.
+// A socket is an address that a listener of an earlier object binds.
 type socket struct {
 	field   string
 	address string
 	port    uint32
-	gateway string
+	owner   string
 }
 
 // claim reports why the gateway's sockets cannot be bound, or takes them: Envoy refuses two listeners on one.
@@ -37,16 +37,21 @@ func (b *builder) claim(g *configv1.Gateway) error {
 		return errors.New("plain_http_port: is the same as port")
 	}
 	claims := []socket{
-		{"port", address, g.GetPort(), g.GetName()},
-		{"plain_http_port", address, g.GetPlainHttpPort(), g.GetName()},
+		{"port", address, g.GetPort(), fmt.Sprintf("gateway %q", g.GetName())},
+		{"plain_http_port", address, g.GetPlainHttpPort(), fmt.Sprintf("gateway %q", g.GetName())},
 	}
+	return b.take(claims...)
+}
+
+// take takes all of the sockets, or none.
+func (b *builder) take(claims ...socket) error {
 	for _, c := range claims {
 		if c.port > 65535 {
 			return fmt.Errorf("%s: %d is above 65535", c.field, c.port)
 		}
 		for _, s := range b.sockets {
-			if c.port != 0 && s.port == c.port && s.address == address {
-				return fmt.Errorf("%s: gateway %q listens on %s port %d already", c.field, s.gateway, address, c.port)
+			if c.port != 0 && s.port == c.port && s.address == c.address {
+				return fmt.Errorf("%s: %s listens on %s port %d already", c.field, s.owner, c.address, c.port)
 			}
 		}
 	}
@@ -80,13 +85,18 @@ func connectionManager(m *hcmv3.HttpConnectionManager) *listenerv3.Filter {
 
 // serverTLS takes the certificate from SDS: a new one changes no listener.
 func serverTLS(certificate string) *tlsv3.DownstreamTlsContext {
-	return &tlsv3.DownstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
-		AlpnProtocols: []string{"h2", "http/1.1"},
-		TlsParams:     tlsVersions(),
+	c := shownCertificate(certificate)
+	c.AlpnProtocols = []string{"h2", "http/1.1"}
+	return &tlsv3.DownstreamTlsContext{CommonTlsContext: c}
+}
+
+func shownCertificate(name string) *tlsv3.CommonTlsContext {
+	return &tlsv3.CommonTlsContext{
+		TlsParams: tlsVersions(),
 		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{{
-			Name: secretName(certificate), SdsConfig: ads(),
+			Name: secretName(name), SdsConfig: ads(),
 		}},
-	}}
+	}
 }
 
 // ads says that a resource comes over the stream that the bootstrap opens.

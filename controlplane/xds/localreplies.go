@@ -19,6 +19,7 @@ type localReply struct {
 	filter     *accesslogv3.AccessLogFilter
 	status     uint32 // 0: as Envoy made it
 	retryAfter string
+	noRetry    bool
 	message    string
 	errorType  string
 	code       string
@@ -32,6 +33,7 @@ func localReplies() *hcmv3.LocalReplyConfig {
 		clients = "invalid_request_error"
 		ours    = "server_error"
 	)
+	unreachable := []string{"UH", "NC", "NFCF", "UO", "UF", "UC", "UR", "LR", "UPE"}
 	replies := []localReply{
 		{filter: cel("response.code_details.startsWith('ext_proc_') || response.code_details.startsWith('mismatch_between_content_length')"),
 			status: 503, errorType: ours, code: "gateway_unavailable", message: "The gateway is temporarily unavailable. Please retry."},
@@ -47,19 +49,26 @@ func localReplies() *hcmv3.LocalReplyConfig {
 			errorType: ours, code: "upstream_response_too_large", message: "The provider's answer is larger than the gateway can hold."},
 		{filter: cel("response.code_details == 'upgrade_failed'"),
 			errorType: clients, code: "upgrade_not_supported", message: "Protocol upgrades are not supported."},
+		// Before what flags say of providers: this is of a request that did not arrive, wherever it was going.
+		{filter: ofEnvoy(408),
+			errorType: clients, code: "request_timeout", message: "The request was not received in time."},
+		{filter: both(ofJobs(), flags("NC")), status: 503, noRetry: true,
+			errorType: ours, code: "jobs_not_configured", message: "This gateway has no job service, which files, batches, fine-tuning and the deletion of models need. An operator can set it up, with an object of kind JobService."},
+		{filter: both(ofJobs(), flags("UT", "SI", "DT", "UMSDR")), status: 504,
+			errorType: ours, code: "jobs_timeout", message: "The job service, which serves files, batches and fine-tuning, did not answer in time. Please retry."},
+		{filter: both(ofJobs(), flags(unreachable...)), status: 503, retryAfter: "1",
+			errorType: ours, code: "jobs_unavailable", message: "The job service, which serves files, batches and fine-tuning, is unavailable. Please retry."},
 		{filter: flags("NR"),
 			errorType: clients, code: "unknown_url", message: "Invalid URL (%REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%)"},
 		{filter: flags("UT", "SI", "DT", "UMSDR"), status: 504,
 			errorType: ours, code: "upstream_timeout", message: "The provider did not answer in time."},
-		{filter: flags("UH", "NC", "NFCF", "UO", "UF", "UC", "UR", "LR", "UPE"), status: 503,
+		{filter: flags(unreachable...), status: 503,
 			errorType: ours, code: "upstream_unavailable", message: "The provider is unavailable."},
 		{filter: ofEnvoy(426),
 			errorType: clients, code: "upgrade_required", message: "HTTP/1.1 or HTTP/2 is required."},
 		// The flag of a protocol error is not set yet where these are made, so the status has to do.
 		{filter: ofEnvoy(400),
 			errorType: clients, code: "bad_request", message: "Malformed HTTP request."},
-		{filter: ofEnvoy(408),
-			errorType: clients, code: "request_timeout", message: "The request was not received in time."},
 	}
 	config := &hcmv3.LocalReplyConfig{}
 	for _, r := range replies {
@@ -87,6 +96,9 @@ func (r localReply) mapper() *hcmv3.ResponseMapper {
 	if r.retryAfter != "" {
 		m.HeadersToAdd = append(m.HeadersToAdd, header("retry-after", r.retryAfter))
 	}
+	if r.noRetry {
+		m.HeadersToAdd = append(m.HeadersToAdd, header("x-should-retry", "false"))
+	}
 	return m
 }
 
@@ -112,13 +124,21 @@ func cel(expression string) *accesslogv3.AccessLogFilter {
 	}}
 }
 
+// ofJobs matches what was on its way to the job service.
+func ofJobs() *accesslogv3.AccessLogFilter { return cel("xds.route_name == '" + envoy.RouteJobs + "'") }
+
+func both(a, b *accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
+		AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{a, b}},
+	}}
+}
+
 func flags(names ...string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: names},
 	}}
 }
 
-// status matches a status code. Envoy insists on a runtime key that could replace it.
 // ofEnvoy matches a status that Envoy chose, and not the ext_proc service.
 func ofEnvoy(code int) *accesslogv3.AccessLogFilter {
 	return cel("response.code == " + strconv.Itoa(code) + " && !response.code_details.startsWith('" + envoy.ImmediateDetailPrefix + "')")

@@ -22,6 +22,11 @@ func references(in Input) []ObjectError {
 			errs = append(errs, ObjectError{Object: Object{KindGateway, g.GetName()}, Err: fmt.Errorf("certificate: %q does not exist", name)})
 		}
 	}
+	for _, s := range in.JobServices {
+		if t := s.GetTls(); t != nil && !certificates[t.GetCertificate()] {
+			errs = append(errs, ObjectError{Object: Object{KindJobService, s.GetName()}, Err: fmt.Errorf("tls.certificate: %q does not exist", t.GetCertificate())})
+		}
+	}
 	for _, r := range in.Routes {
 		if name := r.GetProvider(); !providers[name] {
 			errs = append(errs, ObjectError{Object: Object{KindRoute, r.GetName()}, Err: fmt.Errorf("provider: %q does not exist or has an error", name)})

@@ -18,6 +18,9 @@ const (
 	KindCertificate = "Certificate"
 	KindRoute       = "Route"
 	KindCatalog     = "Catalog"
+	KindJobService  = "JobService"
+	KindWebhook     = "Webhook"
+	KindListing     = "Listing"
 	KindSettings    = "Settings"
 	KindSystem      = "System"
 )
@@ -33,7 +36,7 @@ func (o Object) String() string { return o.Kind + "/" + o.Name }
 
 // A Resource is one xDS resource for one role of clients.
 type Resource struct {
-	// Role is the node.cluster of the clients that get it: envoy.RoleEnvoy or envoy.RoleExtProc.
+	// Role is the node.cluster of the clients that get it: envoy.RoleEnvoy, envoy.RoleExtProc or envoy.RoleJobs.
 	Role string
 	// Type is the type URL.
 	Type string

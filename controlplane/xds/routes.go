@@ -14,44 +14,51 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// routes returns the routes of a gateway. A request matches entry when it arrives, which leads nowhere, so what the
-// ext_proc service did not plan cannot pass. Once it is planned it matches planned or passed, by metadata that only the
-// ext_proc service can write: its path is the provider's by then.
+// routes returns the routes of a gateway.
 func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
-	limit := g.RequestLimit()
+	own := append([]*routev3.Route{jobsRoute()}, uploads()...)
+	return b.routeConfiguration(routesName(g), g.RequestLimit(), append(own, entry(prefix("/")))...)
+}
+
+// routeConfiguration returns the routes of a listener. A request matches an entry when it arrives, which leads nowhere, so
+// what the ext_proc service did not plan cannot pass. Once it is planned it matches planned or passed, by metadata that only
+// the ext_proc service can write: its path is the provider's by then. Others are the listener's own, the entries last. The
+// limit is that of a request body as a client sends it, where it is buffered.
+func (b *builder) routeConfiguration(name string, limit uint64, others ...*routev3.Route) *routev3.RouteConfiguration {
 	idle := b.longestIdle()
 	return &routev3.RouteConfiguration{
-		Name: routesName(g),
+		Name: name,
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name:    "api",
 			Domains: []string{"*"},
 			// The limit holds for the translated body too, which may be longer than what the client sent.
 			RequestBodyBufferLimit: wrapperspb.UInt64(limit + limit/2),
-			Routes: []*routev3.Route{
+			Routes: append([]*routev3.Route{
 				onward(envoy.RoutePlanned, envoy.KindLLM, retryPolicy(idle), idle),
 				// Without retries Envoy keeps no copy of a body that it streams.
 				onward(envoy.RoutePassed, envoy.KindPassed, &routev3.RetryPolicy{PerTryIdleTimeout: durationpb.New(idle)}, idle),
-				entry(),
-			},
+			}, others...),
 		}},
 	}
 }
 
 // entry has to be a route to a cluster and not a direct response, which would not raise the limit of the body. It takes any
-// path: which ones there are, the objects of kind Route say.
-func entry() *routev3.Route {
+// path: which ones there are, the objects of kind Route say. A request is on it until the ext_proc service has planned it: for
+// one whose body is buffered that is as long as it takes to arrive, and for one that streams no longer than its headers.
+func entry(match *routev3.RouteMatch) *routev3.Route {
 	return &routev3.Route{
 		Name:  envoy.RouteEntry,
-		Match: prefix("/"),
+		Match: match,
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
-			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: envoy.ClusterDeadEnd},
-			Timeout:          seconds(0),
+			ClusterSpecifier:  &routev3.RouteAction_Cluster{Cluster: envoy.ClusterDeadEnd},
+			Timeout:           seconds(0),
+			MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{MaxStreamDuration: durationpb.New(maxArrival)},
 		}},
 	}
 }
 
-// onward returns the route of the requests of a kind to the clusters of their plans.
-func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration) *routev3.Route {
+// ofKind matches what the ext_proc service says is of a kind.
+func ofKind(kind string) *routev3.RouteMatch {
 	match := prefix("/")
 	match.DynamicMetadata = []*matcherv3.MetadataMatcher{{
 		Filter: envoy.Metadata,
@@ -60,9 +67,14 @@ func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration)
 		}},
 		Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: exactly(kind)}},
 	}}
+	return match
+}
+
+// onward returns the route of the requests of a kind to the clusters of their plans.
+func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration) *routev3.Route {
 	return &routev3.Route{
 		Name:                   name,
-		Match:                  match,
+		Match:                  ofKind(kind),
 		RequestHeadersToRemove: []string{"x-request-id", "x-forwarded-proto", "x-forwarded-for", "x-envoy-external-address"},
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier:     planSpecifier(),
@@ -106,8 +118,12 @@ func retryPolicy(idle time.Duration) *routev3.RetryPolicy {
 	}
 }
 
-// maxStream is how long a request may take in all.
-const maxStream = time.Hour
+// maxStream is how long a request may take in all, and maxArrival how long the body of one may take to arrive that is
+// buffered.
+const (
+	maxStream  = time.Hour
+	maxArrival = 120 * time.Second
+)
 
 // longestIdle returns the longest silence that any provider or model allows. No header sets it for one request, so the
 // longest holds for all.

@@ -14,14 +14,19 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// A Config is all that exchanges are decided by. It is immutable: a change of configuration makes another.
+// A Config is all that exchanges are decided by. It is immutable once exchanges have it: a change of configuration makes
+// another.
 type Config struct {
 	Hasher    *auth.Hasher
 	Keys      map[auth.Hash]*configv1.Key
+	KeyNames  map[string]*configv1.Key // the same keys by name, for what is asked on their behalf
 	Providers map[string]*Provider
 	Models    map[string]*configv1.Model
+	Listings  map[string]*configv1.Listing // by provider
 	Routes    Routes
 	Catalog   *catalog.Catalog // nil: nothing is known of any model
+
+	index *index
 }
 
 // A Provider is a configured provider with the codecs of its vendor.
@@ -85,7 +90,11 @@ func (c *Config) authenticate(key string, now time.Time) *configv1.Key {
 	if !auth.CheckFormat(key) {
 		return nil
 	}
-	k := c.Keys[c.Hasher.Hash(key)]
+	return valid(c.Keys[c.Hasher.Hash(key)], now)
+}
+
+// valid returns the key unless it lets nobody in, or nil.
+func valid(k *configv1.Key, now time.Time) *configv1.Key {
 	if k == nil || k.GetDisabled() {
 		return nil
 	}
@@ -95,17 +104,23 @@ func (c *Config) authenticate(key string, now time.Time) *configv1.Key {
 	return k
 }
 
-// mayUse reports whether a key may use a model, by the name the client uses.
-func mayUse(k *configv1.Key, model string) bool {
-	if len(k.GetModels()) == 0 {
-		return true
+// mayUse reports whether a key may use a model, by the name the client uses. Refused models look like missing ones.
+func (c *Config) mayUse(k *configv1.Key, name string) bool {
+	m := c.Models[name]
+	if m == nil {
+		m = c.indexed().tuned[name]
 	}
-	for _, pattern := range k.GetModels() {
-		if matches(pattern, model) {
-			return true
-		}
+	tuned := m.GetFineTuned()
+	restricted := tuned != nil || m.GetOrganization() != "" || m.GetProject() != ""
+	if restricted && (k.GetOrganization() != m.GetOrganization() || m.GetProject() != "" && k.GetProject() != m.GetProject()) {
+		return false
 	}
-	return false
+	return bound(k, name) || tuned != nil && (bound(k, m.GetName()) || bound(k, tuned.GetBaseModel()))
+}
+
+// bound reports whether the models that a key is bound to include a name.
+func bound(k *configv1.Key, name string) bool {
+	return len(k.GetModels()) == 0 || slices.ContainsFunc(k.GetModels(), func(pattern string) bool { return matches(pattern, name) })
 }
 
 // matches reports whether name matches a pattern in which "*" stands for any characters, slashes included. It takes

@@ -21,10 +21,11 @@ type Env struct {
 // An Exchange is one HTTP request and its answer. It is used by one goroutine at a time. Its methods are called in the order
 // in which the messages come; each returns what Envoy is to do.
 type Exchange struct {
-	env    *Env
-	config *Config
-	state  state
-	record Record
+	env      *Env
+	config   *Config
+	internal bool // the job service asks
+	state    state
+	record   Record
 
 	// The request.
 	key          *configv1.Key
@@ -68,6 +69,14 @@ const (
 func New(env *Env, config *Config) *Exchange {
 	x := &Exchange{env: env, config: config}
 	x.record.Start = env.Now()
+	return x
+}
+
+// NewInternal is New for a request of the job service, which alone reaches the listener that it came by: what its headers say
+// about on whose behalf it asks is believed.
+func NewInternal(env *Env, config *Config) *Exchange {
+	x := New(env, config)
+	x.internal, x.record.Internal = true, true
 	return x
 }
 

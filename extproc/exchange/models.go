@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -17,13 +16,7 @@ func (x *Exchange) models(id string) Reply {
 	}
 	var body []byte
 	if id == "" {
-		body = append(body, `{"object":"list","data":[`...)
-		for i, name := range x.modelNames() {
-			if i > 0 {
-				body = append(body, ',')
-			}
-			body = x.appendModel(body, name)
-		}
+		body = x.appendModels(append(body, `{"object":"list","data":[`...))
 		body = append(body, "]}"...)
 	} else {
 		if !x.knowsModel(id) {
@@ -31,33 +24,35 @@ func (x *Exchange) models(id string) Reply {
 			e.Param = "model"
 			return x.reject(e, "mg_no_model")
 		}
-		body = x.appendModel(nil, id)
+		if body = x.config.indexed().find(id); body == nil {
+			owner, _, _ := strings.Cut(id, "/") // its provider
+			body = appendModel(nil, id, 0, owner)
+		}
 	}
 	x.record.Outcome, x.record.Status = OutcomeFinished, http.StatusOK
 	x.finish()
 	return x.immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}}, body, "mg_models")
 }
 
-// modelNames are the models that the key may use, sorted: the configured ones, and those that providers are said to
-// have.
-func (x *Exchange) modelNames() []string {
-	var names []string
-	for name := range x.config.Models {
-		names = append(names, name)
+// appendModels appends the models that the key may use, separated by commas.
+func (x *Exchange) appendModels(dst []byte) []byte {
+	index := x.config.indexed()
+	if len(x.key.GetModels()) == 0 {
+		dst = slices.Grow(dst, index.size)
 	}
-	for name, p := range x.config.Providers {
-		for _, m := range p.Config.GetModels() {
-			names = append(names, name+"/"+m)
+	comma := ""
+	for _, m := range index.listed {
+		if x.config.mayUse(x.key, m.name) {
+			dst = append(append(dst, comma...), m.text...)
+			comma = ","
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !x.knowsModel(name) })
-	slices.Sort(names)
-	return slices.Compact(names)
+	return dst
 }
 
 // knowsModel reports whether a request for the model would be planned.
 func (x *Exchange) knowsModel(name string) bool {
-	if !mayUse(x.key, name) {
+	if !x.config.mayUse(x.key, name) {
 		return false
 	}
 	if x.config.Models[name] != nil {
@@ -65,19 +60,4 @@ func (x *Exchange) knowsModel(name string) bool {
 	}
 	p, _ := x.config.unlisted(name)
 	return p != nil
-}
-
-func (x *Exchange) appendModel(dst []byte, name string) []byte {
-	m := x.config.Models[name]
-	owner, created := m.Owner(), m.GetCreatedAt().GetSeconds()
-	if m == nil {
-		owner, _, _ = strings.Cut(name, "/") // its provider
-	}
-	dst = append(dst, `{"id":`...)
-	dst = openai.AppendString(dst, name)
-	dst = append(dst, `,"object":"model","created":`...)
-	dst = strconv.AppendInt(dst, created, 10)
-	dst = append(dst, `,"owned_by":`...)
-	dst = openai.AppendString(dst, owner)
-	return append(dst, '}')
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -59,7 +60,7 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	return Reply{ReplaceBody: changed, Body: out}
 }
 
-// A passing is a request for a Route.
+// A passing is a request for a Route, or of the job service's for a provider.
 type passing struct {
 	provider *Provider
 	method   string
@@ -76,14 +77,18 @@ func (x *Exchange) passRequest(r *route, h Headers, query string, end bool) Repl
 			Message: "The provider of this path is not enabled."}, "mg_no_plan")
 	}
 	// A key that is bound to models may use what takes any model only where it may use every one of them.
-	if !mayUse(x.key, r.provider+"/*") {
+	if !bound(x.key, r.provider+"/*") {
 		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "route_not_allowed",
 			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.provider + "' as they are."}, "mg_no_plan")
 	}
+	return x.pass(p, r.rewrite(x.record.Path), h, query, end)
+}
+
+// pass sends a request to a provider as it is, under a path relative to the provider's endpoint.
+func (x *Exchange) pass(p *Provider, path string, h Headers, query string, end bool) Reply {
 	if climbs(x.record.Path) {
-		return x.reject(openai.BadRequest("", "invalid_path", "The path leads out of itself. Send it without '..'."), "mg_bad_path")
+		return x.reject(climbing(), "mg_bad_path")
 	}
-	path := r.rewrite(x.record.Path)
 	if query != "" {
 		path += "?" + query
 	}
@@ -121,7 +126,7 @@ func (x *Exchange) send(next *passing) Reply {
 		return x.reject(clientError(err), "mg_no_plan")
 	}
 	target := Target{Provider: next.provider, Cluster: clusterOf(next.provider, 1)}
-	x.active = &Plan{ID: x.record.ID, Passes: true, Targets: []Target{target}, Timeout: firstByte(nil, []Target{target})}
+	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindPassed, Targets: []Target{target}, Timeout: firstByte(nil, []Target{target})}
 	x.state, x.pending = awaitResponse, nil
 	reply := Reply{Set: attempt.Header, Plan: x.active}
 	for _, name := range next.remove {
@@ -134,14 +139,9 @@ func (x *Exchange) send(next *passing) Reply {
 
 // passRouted lets the answer to a request of a Route pass, whatever its status is.
 func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
-	reply := Reply{Set: Headers{{headerProvider, x.record.Provider}, {"x-request-id", x.record.RequestID}}}
-	if id := upstreamID(h); id != "" {
-		reply.Set = append(reply.Set, Header{headerUpstream, id})
-	}
-	for _, name := range []string{"set-cookie", "alt-svc", "strict-transport-security", "server", "openai-organization", "openai-project", "anthropic-organization-id"} {
-		if h.Get(name) != "" {
-			reply.Remove = append(reply.Remove, name)
-		}
+	var reply Reply
+	if !x.internal { // the job service reads the provider's own answer
+		reply = x.clientsHeaders(h)
 	}
 	x.passUnseen(&reply)
 	switch {
@@ -152,6 +152,20 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	}
 	if end {
 		x.finish()
+	}
+	return reply
+}
+
+// clientsHeaders keeps what is the provider's and ours from a client.
+func (x *Exchange) clientsHeaders(h Headers) Reply {
+	reply := Reply{Set: Headers{{headerProvider, x.record.Provider}, {"x-request-id", x.record.RequestID}}}
+	if id := upstreamID(h); id != "" {
+		reply.Set = append(reply.Set, Header{headerUpstream, id})
+	}
+	for _, name := range []string{"set-cookie", "alt-svc", "strict-transport-security", "server", "openai-organization", "openai-project", "anthropic-organization-id"} {
+		if h.Get(name) != "" {
+			reply.Remove = append(reply.Remove, name)
+		}
 	}
 	return reply
 }

@@ -13,6 +13,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
 )
@@ -26,8 +27,9 @@ type Plan struct {
 	Timeout time.Duration // of one attempt, up to its response headers
 	Retry   string        // statuses that are tried again, comma-separated
 
-	// Passes says that the one attempt is for a Route: the bodies pass, and Envoy takes another of its own routes.
-	Passes bool
+	// Kind is which of its own routes Envoy takes: envoy.KindLLM, or one by which the bodies pass, in one attempt. A plan of
+	// envoy.KindJobs has no targets: there is one job service.
+	Kind string
 
 	now     func() time.Time
 	catalog *catalog.Catalog
@@ -60,10 +62,10 @@ type Attempt struct {
 // plan finds the targets of a request and the order in which they are tried, and returns the first attempt too. An error
 // is an *openai.Error.
 func (x *Exchange) plan(r asked) (*Plan, Attempt, error) {
-	if !mayUse(x.key, r.model) {
+	if !x.config.mayUse(x.key, r.model) {
 		return nil, Attempt{}, openai.ModelNotFound(r.model)
 	}
-	p := &Plan{ID: x.record.ID, request: r.encoder, now: x.env.Now, catalog: x.config.Catalog}
+	p := &Plan{ID: x.record.ID, Kind: envoy.KindLLM, request: r.encoder, now: x.env.Now, catalog: x.config.Catalog}
 	m := x.config.Models[r.model]
 	if m != nil {
 		p.Targets = x.config.targets(m, x.env.Random)

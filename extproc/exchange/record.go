@@ -29,7 +29,9 @@ type Record struct {
 	End       time.Time
 
 	Method, Path string
-	Operation    string // what was asked for: an operation of OpenAI's, "models", "route", or nothing that exists
+	Internal     bool   // the job service asked
+	Charge       string // the id under which it is charged, once, where the job service has given one
+	Operation    string // what was asked for: an operation of OpenAI's, "models", "files", "route", ..., or nothing that exists
 	KeyID        string
 	Organization string
 	Project      string

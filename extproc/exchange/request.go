@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/auth"
 )
 
@@ -27,12 +28,22 @@ func (x *Exchange) RequestHeaders(h Headers, end bool) Reply {
 	if x.config == nil {
 		return x.reject(notReady(), "mg_not_ready")
 	}
+	if x.internal {
+		x.record.Charge = h.Get(envoy.HeaderCharge)
+		if name := h.Get(envoy.HeaderProvider); name != "" {
+			return x.passInternal(name, h, query, end)
+		}
+	}
 	route := x.config.Routes.find(path)
 	if route == nil && !strings.HasPrefix(path, "/v1/") {
 		return x.reject(unknownURL(method, path), "mg_unknown_url")
 	}
 	if e := x.admit(h); e != nil {
 		return x.reject(e, "mg_unauthorized")
+	}
+	if name := jobsOperation(method, path); name != "" && !x.internal {
+		x.record.Operation = name
+		return x.passToJobs(h)
 	}
 	if op := operations[path]; op != nil {
 		x.record.Operation = op.name
@@ -55,19 +66,25 @@ func (x *Exchange) RequestHeaders(h Headers, end bool) Reply {
 	return x.reject(notServed(method, path), "mg_unknown_url")
 }
 
-// admit checks the client's key. Both errors are those of the interface document.
+// admit finds out on whose behalf a request is: by the client's key, or as the job service says. The errors for clients are
+// those of the interface document.
 func (x *Exchange) admit(h Headers) *openai.Error {
+	var why string
 	header := h.Get("authorization")
-	if header == "" {
-		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key",
-			Message: "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."}
-	}
-	if key, ok := auth.FromHeader(header); ok {
-		x.key = x.config.authenticate(key, x.record.Start)
+	switch {
+	case x.internal:
+		x.key = valid(x.config.KeyNames[h.Get(envoy.HeaderKey)], x.record.Start)
+		why = "The API key on whose behalf this is asked is gone, disabled or expired."
+	case header == "":
+		why = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
+	default:
+		if key, ok := auth.FromHeader(header); ok {
+			x.key = x.config.authenticate(key, x.record.Start)
+		}
+		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."
 	}
 	if x.key == nil {
-		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key",
-			Message: "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."}
+		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key", Message: why}
 	}
 	x.record.KeyID, x.record.Organization, x.record.Project = x.key.GetName(), x.key.GetOrganization(), x.key.GetProject()
 	return nil

@@ -44,8 +44,11 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 		x.finish()
 		return Reply{ResponseBody: None}
 	}
-	if x.active.Passes {
+	switch x.active.Kind {
+	case envoy.KindPassed:
 		return x.passRouted(h, status, end)
+	case envoy.KindJobs:
+		return x.passJobs(status, end)
 	}
 	target, a, ok := x.active.answer(min(f.Attempts, len(x.active.Targets)))
 	if !ok {

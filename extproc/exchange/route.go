@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 )
 
@@ -56,6 +57,10 @@ func climbs(path string) bool {
 	}
 	parts := strings.FieldsFunc(plain, func(r rune) bool { return r == '/' || r == '\\' })
 	return slices.Contains(parts, "..")
+}
+
+func climbing() *openai.Error {
+	return openai.BadRequest("", "invalid_path", "The path leads out of itself. Send it without '..'.")
 }
 
 // stays are headers of a client that must not reach the provider of a Route: they carry keys, or tell who the client is.

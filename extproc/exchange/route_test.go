@@ -20,7 +20,9 @@ func TestOperationsAreTheGatewaysOwn(t *testing.T) {
 	for path := range operations {
 		require.NotEmpty(t, configv1.OwnPath(path), path)
 	}
-	require.NotEmpty(t, configv1.OwnPath("/v1/models"))
+	for _, path := range []string{"/v1/models", "/v1/files", "/v1/uploads", "/v1/batches", "/v1/fine_tuning/jobs"} {
+		require.NotEmpty(t, configv1.OwnPath(path), path)
+	}
 }
 
 func TestRoutes(t *testing.T) {

@@ -36,12 +36,13 @@ type Envoy struct {
 	log       accesslogv3.AccessLogServiceClient
 	upstreams map[string]*url.URL
 	transport http.RoundTripper
+	role      string // of the filter, as gRPC metadata says
 }
 
 // New returns a handler over a connection to the service. upstreams are the base URLs of the providers, by name, as
-// Envoy's clusters would have them.
+// Envoy's clusters would have them, and that of the job service under envoy.ClusterJobs.
 func New(conn grpc.ClientConnInterface, upstreams map[string]string) *Envoy {
-	e := &Envoy{client: extprocv3.NewExternalProcessorClient(conn), log: accesslogv3.NewAccessLogServiceClient(conn), upstreams: map[string]*url.URL{}, transport: &http.Transport{DisableCompression: true}}
+	e := &Envoy{client: extprocv3.NewExternalProcessorClient(conn), log: accesslogv3.NewAccessLogServiceClient(conn), upstreams: map[string]*url.URL{}, transport: &http.Transport{DisableCompression: true}, role: envoy.RoleDownstream}
 	for name, base := range upstreams {
 		u, err := url.Parse(base)
 		if err != nil {
@@ -50,6 +51,13 @@ func New(conn grpc.ClientConnInterface, upstreams map[string]string) *Envoy {
 		e.upstreams[name] = u
 	}
 	return e
+}
+
+// Internal returns the same Envoy's listener for the job service.
+func (e *Envoy) Internal() *Envoy {
+	internal := *e
+	internal.role = envoy.RoleInternal
+	return &internal
 }
 
 // errGateway is why Envoy itself answers: the code details.
@@ -100,7 +108,7 @@ var errAnswered = errors.New("answered")
 var errReset = errors.New("ended by the service")
 
 func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
-	stream, err := x.envoy.client.Process(metadata.AppendToOutgoingContext(x.ctx, envoy.RoleHeader, envoy.RoleDownstream))
+	stream, err := x.envoy.client.Process(metadata.AppendToOutgoingContext(x.ctx, envoy.RoleHeader, x.envoy.role))
 	if err != nil {
 		return errGateway("ext_proc_error")
 	}
@@ -187,11 +195,18 @@ func (x *exchange) request(w http.ResponseWriter, r *http.Request) error {
 
 // route finds the way on after the last reply to the request. Without a plan it is the dead end.
 func (x *exchange) route(reply *extprocv3.CommonResponse) error {
-	kind := x.metadata(envoy.MetadataKind)
-	if !reply.GetClearRouteCache() || reply.GetHeaderMutation() == nil || kind != envoy.KindLLM && kind != envoy.KindPassed {
+	if !reply.GetClearRouteCache() || reply.GetHeaderMutation() == nil {
 		return errGateway("no_healthy_upstream")
 	}
-	return nil
+	switch x.metadata(envoy.MetadataKind) {
+	case envoy.KindLLM, envoy.KindPassed:
+		return nil
+	case envoy.KindJobs:
+		if x.envoy.role == envoy.RoleDownstream {
+			return nil
+		}
+	}
+	return errGateway("no_healthy_upstream")
 }
 
 // metadata returns what the service has said of the request.

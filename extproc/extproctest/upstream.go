@@ -21,6 +21,10 @@ import (
 // attempts sends the request along the plan until an answer is not to be tried again. It returns that answer, the number
 // of attempts, and the cluster of the last.
 func (x *exchange) attempts() (*http.Response, int, string, error) {
+	if x.metadata(envoy.MetadataKind) == envoy.KindJobs {
+		response, err := x.send(envoy.ClusterJobs)
+		return response, 1, envoy.ClusterJobs, err
+	}
 	groups := x.meta[envoy.MetadataPlan].GetFields()["priority_groups"].GetListValue().GetValues()
 	if len(groups) == 0 {
 		return nil, 0, envoy.ClusterDeadEnd, errors.New("no plan")
@@ -99,6 +103,9 @@ func (x *exchange) prepare(n int, cluster string) error {
 // send makes one attempt. Headers for Envoy's router and its own do not go out.
 func (x *exchange) send(cluster string) (*http.Response, error) {
 	base := x.envoy.upstreams[envoy.ProviderOf(cluster)]
+	if cluster == envoy.ClusterJobs {
+		base = x.envoy.upstreams[cluster]
+	}
 	if base == nil {
 		return nil, errors.New("no such cluster")
 	}
@@ -110,7 +117,8 @@ func (x *exchange) send(cluster string) (*http.Response, error) {
 		r.Body, r.ContentLength, r.GetBody = x.passes.Body, x.passes.ContentLength, nil
 	}
 	for name, value := range x.header {
-		if name[0] != ':' && !strings.HasPrefix(name, "x-envoy-") && name != "x-request-id" && name != "content-length" {
+		ours := strings.HasPrefix(name, "x-envoy-") || name == "content-length" || name == "x-request-id" && cluster != envoy.ClusterJobs
+		if name[0] != ':' && !ours {
 			r.Header.Set(name, value)
 		}
 	}

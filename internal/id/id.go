@@ -6,7 +6,10 @@ package id
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -14,6 +17,31 @@ import (
 // New returns a new identifier. Two are never the same, on one machine or many: each has 80 random bits.
 func New(prefix string) string {
 	return prefix + "_" + ulid.MustNew(ulid.Now(), rand.Reader).String()
+}
+
+// Bare returns a new identifier without a prefix.
+func Bare() string { return ulid.MustNew(ulid.Now(), rand.Reader).String() }
+
+// Derived returns the identifier, without a prefix, of what has the name at a time: always the same one.
+func Derived(at time.Time, name string) string {
+	var u ulid.ULID
+	hash := sha256.Sum256([]byte(name))
+	copy(u[6:], hash[:])
+	_ = u.SetTime(ulid.Timestamp(at)) // fails after the year 10889
+	return u.String()
+}
+
+// Descending returns a string that sorts the other way round than the identifier, which has no prefix, so that a range of
+// sorted keys begins with the newest. It is false where bare is no identifier.
+func Descending(bare string) (key string, ok bool) {
+	u, err := ulid.ParseStrict(bare)
+	if err != nil || u.String() != bare {
+		return "", false
+	}
+	for i := range u {
+		u[i] = ^u[i]
+	}
+	return hex.EncodeToString(u[:]), true
 }
 
 // Valid reports whether s is an identifier with the prefix.

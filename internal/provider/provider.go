@@ -55,6 +55,13 @@ type Provider struct {
 	StreamTypes []string
 	// Native are OpenAI's other operations that the vendor serves under the same paths, such as "/images/generations".
 	Native []string
+
+	// Models lists the vendor's models.
+	Models Lister
+	// FineTuning trains models at the vendor.
+	FineTuning FineTuner
+	// Batches runs batches at the vendor's own batch API.
+	Batches Batcher
 }
 
 // Streams reports whether an answer of the content type can be a streamed one of the vendor's.

@@ -218,8 +218,11 @@ type Provider struct {
 	ApiVersion string `protobuf:"bytes,14,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
 	// Give clients this provider's answers byte for byte, as long as the vendor speaks OpenAI's dialect.
 	UntouchedAnswers bool `protobuf:"varint,15,opt,name=untouched_answers,json=untouchedAnswers,proto3" json:"untouched_answers,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Run batches through the vendor's own batch API, for its price, where the gateway knows that API. A batch goes there
+	// when all of its lines name one model and this provider is the model's first target.
+	NativeBatches bool `protobuf:"varint,16,opt,name=native_batches,json=nativeBatches,proto3" json:"native_batches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Provider) Reset() {
@@ -353,6 +356,13 @@ func (x *Provider) GetApiVersion() string {
 func (x *Provider) GetUntouchedAnswers() bool {
 	if x != nil {
 		return x.UntouchedAnswers
+	}
+	return false
+}
+
+func (x *Provider) GetNativeBatches() bool {
+	if x != nil {
+		return x.NativeBatches
 	}
 	return false
 }
@@ -608,7 +618,13 @@ type Model struct {
 	// What GET /v1/models reports. Default "modelgate".
 	OwnedBy string `protobuf:"bytes,5,opt,name=owned_by,json=ownedBy,proto3" json:"owned_by,omitempty"`
 	// What GET /v1/models reports as "created". Set when the object is first stored.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Only keys of this organization may use the model. Empty: all, or of a fine-tuned model, those without one.
+	Organization string `protobuf:"bytes,7,opt,name=organization,proto3" json:"organization,omitempty"`
+	// And only those of this project. Empty: all of the organization.
+	Project string `protobuf:"bytes,8,opt,name=project,proto3" json:"project,omitempty"`
+	// Of a fine-tuned model. Written by the job service.
+	FineTuned     *FineTuned `protobuf:"bytes,9,opt,name=fine_tuned,json=fineTuned,proto3" json:"fine_tuned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -685,6 +701,82 @@ func (x *Model) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Model) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *Model) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Model) GetFineTuned() *FineTuned {
+	if x != nil {
+		return x.FineTuned
+	}
+	return nil
+}
+
+// FineTuned says where a fine-tuned model comes from.
+type FineTuned struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fine-tuning job, such as ftjob_01JD....
+	Job string `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// The model that was tuned, by its public name. A key that may use it may use the tuned one.
+	BaseModel     string `protobuf:"bytes,2,opt,name=base_model,json=baseModel,proto3" json:"base_model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FineTuned) Reset() {
+	*x = FineTuned{}
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FineTuned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FineTuned) ProtoMessage() {}
+
+func (x *FineTuned) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FineTuned.ProtoReflect.Descriptor instead.
+func (*FineTuned) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *FineTuned) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *FineTuned) GetBaseModel() string {
+	if x != nil {
+		return x.BaseModel
+	}
+	return ""
+}
+
 type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Provider by name.
@@ -701,7 +793,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +805,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +818,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Target) GetProvider() string {
@@ -770,7 +862,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +874,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +887,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Retry) GetMaxAttempts() uint32 {
@@ -837,7 +929,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +941,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +954,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Key) GetName() string {
@@ -947,7 +1039,7 @@ type Gateway struct {
 	Certificate string `protobuf:"bytes,4,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	// Proxies in front whose x-forwarded-for is believed. Default 0.
 	TrustedHops uint32 `protobuf:"varint,5,opt,name=trusted_hops,json=trustedHops,proto3" json:"trusted_hops,omitempty"`
-	// Largest request body in bytes. Default 33554432.
+	// Largest request body in bytes. Default 33554432. Uploads of files have limits of their own.
 	MaxRequestBytes uint64 `protobuf:"varint,6,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
 	// Port that refuses plain HTTP with a clear answer. 0: none.
 	PlainHttpPort uint32 `protobuf:"varint,7,opt,name=plain_http_port,json=plainHttpPort,proto3" json:"plain_http_port,omitempty"`
@@ -957,7 +1049,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1061,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1074,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Gateway) GetName() string {
@@ -1048,7 +1140,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1152,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1165,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Certificate) GetName() string {
@@ -1115,7 +1207,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1219,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1232,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Route) GetName() string {
@@ -1185,7 +1277,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1289,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1302,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Catalog) GetName() string {
@@ -1250,7 +1342,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1354,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1367,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -1345,7 +1437,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1449,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1462,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -1503,7 +1595,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1607,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1620,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Price) GetInput() string {
@@ -1594,7 +1686,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1698,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1711,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -1657,11 +1749,361 @@ func (x *PriceTier) GetCacheWrite() string {
 	return ""
 }
 
+// The JobService says where Envoy and the job service find each other. Without it, files, batches and fine-tuning are not
+// served.
+type JobService struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always "default".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Where Envoy finds the job service: unix:///path or host:port.
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// Where Envoy listens for what the job service asks of providers: unix:///path or address:port.
+	Listen string `protobuf:"bytes,3,opt,name=listen,proto3" json:"listen,omitempty"`
+	// Mutual TLS between the two. Required unless both are Unix sockets.
+	Tls           *MutualTLS `protobuf:"bytes,4,opt,name=tls,proto3" json:"tls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobService) Reset() {
+	*x = JobService{}
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobService) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobService) ProtoMessage() {}
+
+func (x *JobService) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobService.ProtoReflect.Descriptor instead.
+func (*JobService) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *JobService) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JobService) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *JobService) GetListen() string {
+	if x != nil {
+		return x.Listen
+	}
+	return ""
+}
+
+func (x *JobService) GetTls() *MutualTLS {
+	if x != nil {
+		return x.Tls
+	}
+	return nil
+}
+
+type MutualTLS struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Certificate that Envoy shows, by name.
+	Certificate string `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// PEM of the certificate authorities that the job service's certificate is checked against.
+	Ca string `protobuf:"bytes,2,opt,name=ca,proto3" json:"ca,omitempty"`
+	// DNS name in the job service's certificate.
+	ServerName    string `protobuf:"bytes,3,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MutualTLS) Reset() {
+	*x = MutualTLS{}
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MutualTLS) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MutualTLS) ProtoMessage() {}
+
+func (x *MutualTLS) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
+func (*MutualTLS) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *MutualTLS) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *MutualTLS) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *MutualTLS) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+// A Webhook is told of the outcomes of batches and fine-tuning jobs, as Standard Webhooks has it.
+type Webhook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Whose jobs: those of this organization and project. Both empty: those of keys without an organization.
+	Organization string `protobuf:"bytes,2,opt,name=organization,proto3" json:"organization,omitempty"`
+	Project      string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
+	// Where events are posted to. HTTPS; an address within a private network only where the job service allows it.
+	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	// Types of events, such as batch.completed. Empty: all.
+	Events []string `protobuf:"bytes,5,rep,name=events,proto3" json:"events,omitempty"`
+	// The secret that signs, as Standard Webhooks writes it: "whsec_" and base64 of 24 to 64 bytes.
+	Secret        *Credential `protobuf:"bytes,6,opt,name=secret,proto3" json:"secret,omitempty"`
+	Disabled      bool        `protobuf:"varint,7,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Webhook) Reset() {
+	*x = Webhook{}
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Webhook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Webhook) ProtoMessage() {}
+
+func (x *Webhook) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
+func (*Webhook) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Webhook) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Webhook) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *Webhook) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Webhook) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Webhook) GetEvents() []string {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *Webhook) GetSecret() *Credential {
+	if x != nil {
+		return x.Secret
+	}
+	return nil
+}
+
+func (x *Webhook) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+// A Listing is what a provider says of its models. Written by the job service, which asks providers in the background.
+type Listing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the provider.
+	Name          string         `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Models        []*ListedModel `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Listing) Reset() {
+	*x = Listing{}
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Listing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Listing) ProtoMessage() {}
+
+func (x *Listing) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Listing.ProtoReflect.Descriptor instead.
+func (*Listing) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Listing) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Listing) GetModels() []*ListedModel {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+type ListedModel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The provider's own name.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Unix time in seconds; 0 where the provider does not say.
+	Created       int64  `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
+	OwnedBy       string `protobuf:"bytes,3,opt,name=owned_by,json=ownedBy,proto3" json:"owned_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListedModel) Reset() {
+	*x = ListedModel{}
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListedModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListedModel) ProtoMessage() {}
+
+func (x *ListedModel) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
+func (*ListedModel) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListedModel) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ListedModel) GetCreated() int64 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *ListedModel) GetOwnedBy() string {
+	if x != nil {
+		return x.OwnedBy
+	}
+	return ""
+}
+
 var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\x05\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x06\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x1a\n" +
@@ -1681,7 +2123,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\aproject\x18\r \x01(\tR\aproject\x12\x1f\n" +
 	"\vapi_version\x18\x0e \x01(\tR\n" +
 	"apiVersion\x12+\n" +
-	"\x11untouched_answers\x18\x0f \x01(\bR\x10untouchedAnswers\x1a:\n" +
+	"\x11untouched_answers\x18\x0f \x01(\bR\x10untouchedAnswers\x12%\n" +
+	"\x0enative_batches\x18\x10 \x01(\bR\rnativeBatches\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x18\n" +
@@ -1701,7 +2144,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vUpstreamTLS\x12\x0e\n" +
 	"\x02ca\x18\x01 \x01(\tR\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x02 \x01(\tR\n" +
-	"serverName\"\x95\x02\n" +
+	"serverName\"\x92\x03\n" +
 	"\x05Model\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\atargets\x18\x02 \x03(\v2\x1b.modelgate.config.v1.TargetR\atargets\x120\n" +
@@ -1709,7 +2152,15 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\btimeouts\x18\x04 \x01(\v2\x1d.modelgate.config.v1.TimeoutsR\btimeouts\x12\x19\n" +
 	"\bowned_by\x18\x05 \x01(\tR\aownedBy\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"n\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\"\n" +
+	"\forganization\x18\a \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\b \x01(\tR\aproject\x12=\n" +
+	"\n" +
+	"fine_tuned\x18\t \x01(\v2\x1e.modelgate.config.v1.FineTunedR\tfineTuned\"<\n" +
+	"\tFineTuned\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
+	"\n" +
+	"base_model\x18\x02 \x01(\tR\tbaseModel\"n\n" +
 	"\x06Target\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -1816,7 +2267,33 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06output\x18\x03 \x01(\tR\x06output\x12!\n" +
 	"\fcached_input\x18\x04 \x01(\tR\vcachedInput\x12\x1f\n" +
 	"\vcache_write\x18\x05 \x01(\tR\n" +
-	"cacheWrite*U\n" +
+	"cacheWrite\"\x84\x01\n" +
+	"\n" +
+	"JobService\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06listen\x18\x03 \x01(\tR\x06listen\x120\n" +
+	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\"^\n" +
+	"\tMutualTLS\x12 \n" +
+	"\vcertificate\x18\x01 \x01(\tR\vcertificate\x12\x0e\n" +
+	"\x02ca\x18\x02 \x01(\tR\x02ca\x12\x1f\n" +
+	"\vserver_name\x18\x03 \x01(\tR\n" +
+	"serverName\"\xda\x01\n" +
+	"\aWebhook\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\x12\x10\n" +
+	"\x03url\x18\x04 \x01(\tR\x03url\x12\x16\n" +
+	"\x06events\x18\x05 \x03(\tR\x06events\x127\n" +
+	"\x06secret\x18\x06 \x01(\v2\x1f.modelgate.config.v1.CredentialR\x06secret\x12\x1a\n" +
+	"\bdisabled\x18\a \x01(\bR\bdisabled\"W\n" +
+	"\aListing\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
+	"\x06models\x18\x02 \x03(\v2 .modelgate.config.v1.ListedModelR\x06models\"R\n" +
+	"\vListedModel\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\acreated\x18\x02 \x01(\x03R\acreated\x12\x19\n" +
+	"\bowned_by\x18\x03 \x01(\tR\aownedBy*U\n" +
 	"\x15UnsupportedParameters\x12&\n" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -1850,7 +2327,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Sampling)(0),                 // 1: modelgate.config.v1.Sampling
@@ -1860,50 +2337,60 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*Timeouts)(nil),              // 5: modelgate.config.v1.Timeouts
 	(*UpstreamTLS)(nil),           // 6: modelgate.config.v1.UpstreamTLS
 	(*Model)(nil),                 // 7: modelgate.config.v1.Model
-	(*Target)(nil),                // 8: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 9: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 10: modelgate.config.v1.Key
-	(*Gateway)(nil),               // 11: modelgate.config.v1.Gateway
-	(*Certificate)(nil),           // 12: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 13: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 14: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 15: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 16: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 17: modelgate.config.v1.Price
-	(*PriceTier)(nil),             // 18: modelgate.config.v1.PriceTier
-	nil,                           // 19: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 20: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*FineTuned)(nil),             // 8: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 9: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 10: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 11: modelgate.config.v1.Key
+	(*Gateway)(nil),               // 12: modelgate.config.v1.Gateway
+	(*Certificate)(nil),           // 13: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 14: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 15: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 16: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 17: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 18: modelgate.config.v1.Price
+	(*PriceTier)(nil),             // 19: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 20: modelgate.config.v1.JobService
+	(*MutualTLS)(nil),             // 21: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 22: modelgate.config.v1.Webhook
+	(*Listing)(nil),               // 23: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 24: modelgate.config.v1.ListedModel
+	nil,                           // 25: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 26: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	4,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	19, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	25, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	5,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	6,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	21, // 5: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	21, // 6: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	21, // 7: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	8,  // 8: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	9,  // 9: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	27, // 5: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	27, // 6: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	27, // 7: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	9,  // 8: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	10, // 9: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	5,  // 10: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	22, // 11: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	22, // 12: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 13: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 14: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	15, // 15: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	16, // 16: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	17, // 17: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	1,  // 18: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	2,  // 19: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	20, // 20: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	18, // 21: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	28, // 11: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 12: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	28, // 13: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	28, // 14: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 15: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	16, // 16: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	17, // 17: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	18, // 18: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	1,  // 19: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	2,  // 20: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	26, // 21: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	19, // 22: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	21, // 23: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	4,  // 24: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	24, // 25: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -1918,15 +2405,15 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[10].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[13].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[11].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   18,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -123,6 +123,8 @@ func expected(fd protoreflect.FieldDescriptor) string {
 		one = "base64"
 	case protoreflect.Uint32Kind:
 		one = "a whole number from 0 to 4294967295"
+	case protoreflect.Int64Kind:
+		one = "a whole number"
 	case protoreflect.Uint64Kind:
 		one = "a whole number from 0"
 	case protoreflect.EnumKind:

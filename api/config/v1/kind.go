@@ -35,6 +35,9 @@ func Kinds() []Kind {
 		newKind("certificates", (*validator).certificate),
 		newKind("routes", (*validator).route),
 		newKind("catalogs", (*validator).catalog),
+		newKind("jobservices", (*validator).jobService),
+		newKind("webhooks", (*validator).webhook),
+		newKind("listings", (*validator).listing),
 	}
 }
 

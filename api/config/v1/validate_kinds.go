@@ -220,6 +220,7 @@ func (v *validator) model(m *Model) {
 	v.timeouts(m.GetTimeouts())
 	v.text("owned_by", m.GetOwnedBy())
 	v.time("created_at", m.GetCreatedAt())
+	v.whose(m)
 }
 
 // clientsMistakes are the statuses by which a provider refuses what the client asked. 401 and 402 are about the gateway's own

@@ -14,7 +14,7 @@ var ownPaths = []string{
 	"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/moderations", ownResponses,
 	"/v1/images/generations", "/v1/images/edits", "/v1/images/variations",
 	"/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations",
-	"/v1/batches", "/v1/files", "/v1/fine_tuning",
+	"/v1/files", "/v1/uploads", "/v1/batches", "/v1/fine_tuning",
 }
 
 // ownResponses is the one that may have a route below it: what is there belongs to the provider that stores responses.

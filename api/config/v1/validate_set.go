@@ -6,7 +6,7 @@ import (
 )
 
 // ValidateSet returns what is wrong between objects that are valid each for itself: references to what is not there,
-// gateways that claim the same port, and routes that claim the same path. A conflict is reported on the later object, and never resolved. The set is
+// listeners that claim the same port, and routes that claim the same path. A conflict is reported on the later object, and never resolved. The set is
 // everything that there is or would be.
 func ValidateSet(objects []Object) Errors {
 	var errs Errors
@@ -34,14 +34,10 @@ func ValidateConflicts(objects []Object) Errors {
 				routes[prefix] = r
 			}
 		}
-		g, ok := o.(*Gateway)
-		if !ok {
-			continue
-		}
-		for _, c := range claimsOf(g) {
+		for _, c := range claimsOf(o) {
 			for _, earlier := range claims {
-				if earlier.gateway != g && earlier.overlaps(c) {
-					errs.add(Label(o), c.field, "port %d is already taken by %s of Gateway %s", c.port, earlier.field, earlier.gateway.GetName())
+				if earlier.owner != o && earlier.overlaps(c) {
+					errs.add(Label(o), c.field, "port %d is already taken by %s of %s", c.port, earlier.field, Label(earlier.owner))
 				}
 			}
 			claims = append(claims, c)
@@ -50,21 +46,28 @@ func ValidateConflicts(objects []Object) Errors {
 	return errs
 }
 
-// A claim is an address and port that a gateway listens on.
+// A claim is an address and port that Envoy listens on for an object.
 type claim struct {
-	gateway *Gateway
+	owner   Object
 	field   string
 	address string
 	port    uint32
 }
 
-func claimsOf(g *Gateway) []claim {
+func claimsOf(o Object) []claim {
 	var claims []claim
-	if g.GetPort() != 0 {
-		claims = append(claims, claim{gateway: g, field: "port", address: g.ListenAddress(), port: g.GetPort()})
-	}
-	if g.GetPlainHttpPort() != 0 {
-		claims = append(claims, claim{gateway: g, field: "plain_http_port", address: g.ListenAddress(), port: g.GetPlainHttpPort()})
+	switch o := o.(type) {
+	case *Gateway:
+		if o.GetPort() != 0 {
+			claims = append(claims, claim{owner: o, field: "port", address: o.ListenAddress(), port: o.GetPort()})
+		}
+		if o.GetPlainHttpPort() != 0 {
+			claims = append(claims, claim{owner: o, field: "plain_http_port", address: o.ListenAddress(), port: o.GetPlainHttpPort()})
+		}
+	case *JobService:
+		if s, err := ParseSocket(o.GetListen(), true); err == nil && !s.Local() {
+			claims = append(claims, claim{owner: o, field: "listen", address: s.Host, port: s.Port})
+		}
 	}
 	return claims
 }
@@ -104,6 +107,10 @@ func validateReferences(objects []Object) Errors {
 			refer(o, "provider", &Provider{Name: o.GetProvider()})
 		case *Gateway:
 			refer(o, "certificate", &Certificate{Name: o.CertificateName()})
+		case *JobService:
+			if t := o.GetTls(); t != nil {
+				refer(o, "tls.certificate", &Certificate{Name: t.GetCertificate()})
+			}
 		}
 	}
 	return errs

@@ -1,0 +1,193 @@
+package configv1
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+const (
+	maxURL    = 2048
+	maxListed = 5000 // models of one provider: the object has to fit into etcd
+	// maxSocketPath is the longest path that the kernel takes as the address of a Unix socket.
+	maxSocketPath = 107
+	// secretPrefix and the sizes are those of Standard Webhooks, in bytes.
+	secretPrefix = "whsec_"
+	minSecret    = 24
+	maxSecret    = 64
+)
+
+// WebhookEvents returns the types of events that a webhook can be told of.
+func WebhookEvents() []string {
+	return []string{
+		"batch.completed", "batch.failed", "batch.cancelled", "batch.expired",
+		"fine_tuning.job.succeeded", "fine_tuning.job.failed", "fine_tuning.job.cancelled",
+	}
+}
+
+func (v *validator) jobService(s *JobService) {
+	if s.GetName() != "default" {
+		v.fail("name", "must be default: there is one job service")
+	}
+	address, err := ParseSocket(s.GetAddress(), false)
+	if err != nil {
+		v.fail("address", "%v", err)
+	}
+	listen, listenErr := ParseSocket(s.GetListen(), true)
+	if listenErr != nil {
+		v.fail("listen", "%v", listenErr)
+	}
+	if err != nil || listenErr != nil {
+		return
+	}
+	switch {
+	case address == listen:
+		v.fail("listen", "must differ from address: one is Envoy's, the other the job service's")
+	case address.Local() && listen.Local() && s.GetTls() != nil:
+		v.fail("tls", "is of no use between Unix sockets; leave it out")
+	case address.Local() && listen.Local():
+	case s.GetTls() == nil:
+		v.fail("tls", "missing; it may be left out only where address and listen are Unix sockets, for whoever reaches them can act for any key")
+	}
+	if t := s.GetTls(); t != nil {
+		v.label("tls.certificate", t.GetCertificate())
+		v.pemCertificates("tls.ca", t.GetCa())
+		v.hostName("tls.server_name", t.GetServerName())
+	}
+}
+
+// A Socket is an address: a path, or a host and a port.
+type Socket struct {
+	Path string // of a Unix socket, or empty
+	Host string // a name or an IP address without brackets
+	Port uint32
+}
+
+// Local reports whether it is a Unix socket.
+func (s Socket) Local() bool { return s.Path != "" }
+
+// ParseSocket reads unix:///path, or host:port, where listening the host is an IP address.
+func ParseSocket(text string, listening bool) (Socket, error) {
+	if p, ok := strings.CutPrefix(text, "unix://"); ok {
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || len(p) > maxSocketPath || strings.ContainsFunc(p, unicode.IsControl) {
+			return Socket{}, fmt.Errorf("a Unix socket is written unix:///path, with a plain path of at most %d bytes", maxSocketPath)
+		}
+		return Socket{Path: p}, nil
+	}
+	wanted := "host:port"
+	if listening {
+		wanted = "address:port"
+	}
+	host, port, err := net.SplitHostPort(text)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil || n == 0 {
+		return Socket{}, fmt.Errorf("must be unix:///path or %s, with a port from 1 to 65535", wanted)
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && ip.Zone() == "":
+		return Socket{Host: ip.String(), Port: uint32(n)}, nil
+	case err == nil, listening, !isHost(host):
+		return Socket{}, fmt.Errorf("must be unix:///path or %s; %q is none", wanted, host)
+	}
+	return Socket{Host: host, Port: uint32(n)}, nil
+}
+
+// isHost reports whether s is a name that can be looked up in DNS.
+func isHost(s string) bool {
+	u, err := url.Parse("https://" + s)
+	return err == nil && s != "" && u.Host == s && len(s) <= 253 && !strings.ContainsAny(s, "%_:[]*")
+}
+
+func (v *validator) hostName(field, s string) {
+	if _, err := netip.ParseAddr(s); err == nil || !isHost(s) {
+		v.fail(field, "must be a DNS name such as jobs.internal")
+	}
+}
+
+func (v *validator) webhook(w *Webhook) {
+	v.label("name", w.GetName())
+	v.optionalID("organization", w.GetOrganization())
+	v.optionalID("project", w.GetProject())
+	u, err := url.Parse(w.GetUrl())
+	switch {
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "", len(w.GetUrl()) > maxURL,
+		strings.ContainsFunc(w.GetUrl(), unicode.IsSpace):
+		v.fail("url", "must be a URL such as https://host/path, of at most %d bytes", maxURL)
+	case u.User != nil, u.Fragment != "":
+		v.fail("url", "must have no user and no fragment")
+	case u.Port() != "":
+		if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+			v.fail("url", "the port must be between 1 and 65535")
+		}
+	}
+	for i, e := range w.GetEvents() {
+		if !slices.Contains(WebhookEvents(), e) {
+			v.fail(element("events", i), "must be one of %s", listing(WebhookEvents()))
+		}
+	}
+	v.distinct("events", w.GetEvents())
+	if w.GetSecret() == nil {
+		v.fail("secret", "missing; make one with: echo whsec_$(openssl rand -base64 32)")
+		return
+	}
+	v.credential("secret", w.GetSecret())
+	if s := w.GetSecret().GetValue(); s != "" {
+		if err := CheckWebhookSecret(s); err != nil {
+			v.fail("secret.value", "%v", err)
+		}
+	}
+}
+
+// CheckWebhookSecret reports a secret that is not as Standard Webhooks writes it. The error does not show it.
+func CheckWebhookSecret(s string) error {
+	encoded, ok := strings.CutPrefix(s, secretPrefix)
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if !ok || err != nil || len(key) < minSecret || len(key) > maxSecret || strings.ContainsAny(s, "\r\n") { // which base64 skips
+		return errors.New("must be whsec_ and base64 of 24 to 64 bytes")
+	}
+	return nil
+}
+
+func (v *validator) listing(l *Listing) {
+	v.label("name", l.GetName())
+	if len(l.GetModels()) > maxListed {
+		v.fail("models", "must be at most %d", maxListed)
+		return
+	}
+	seen := make(map[string]int, len(l.GetModels()))
+	for i, m := range l.GetModels() {
+		at := element("models", i)
+		v.required(at+".id", m.GetId())
+		if first, ok := seen[m.GetId()]; ok {
+			v.fail(at+".id", "is the same as %s", element("models", first))
+		} else {
+			seen[m.GetId()] = i
+		}
+		if m.GetCreated() < 0 {
+			v.fail(at+".created", "must be a Unix time in seconds, or 0")
+		}
+		v.text(at+".owned_by", m.GetOwnedBy())
+	}
+}
+
+// whose checks who may use a model, and where a fine-tuned one comes from.
+func (v *validator) whose(m *Model) {
+	v.optionalID("organization", m.GetOrganization())
+	v.optionalID("project", m.GetProject())
+	if m.GetProject() != "" && m.GetOrganization() == "" {
+		v.fail("project", "needs an organization")
+	}
+	if t := m.GetFineTuned(); t != nil {
+		v.id("fine_tuned.job", t.GetJob())
+		v.required("fine_tuned.base_model", t.GetBaseModel())
+	}
+}

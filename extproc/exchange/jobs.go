@@ -1,0 +1,87 @@
+package exchange
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// jobsOperation returns which of the job service's operations a request is for, as metrics and logs call it, or "".
+func jobsOperation(method, path string) string {
+	rest, ok := strings.CutPrefix(path, "/v1/")
+	if !ok {
+		return ""
+	}
+	name, below, deeper := strings.Cut(rest, "/")
+	switch name {
+	case "files", "uploads", "batches":
+		return name
+	case "fine_tuning":
+		if deeper {
+			return name
+		}
+	case "models":
+		if below != "" && method == http.MethodDelete {
+			return name
+		}
+	}
+	return ""
+}
+
+// jobsKept are headers that the job service gets besides those of kept.
+var jobsKept = map[string]bool{"range": true, "if-range": true, "idempotency-key": true, "content-encoding": true}
+
+// passToJobs sends a request on to the job service, which is told who asks. The bodies pass unseen: files are large.
+func (x *Exchange) passToJobs(h Headers) Reply {
+	if climbs(x.record.Path) {
+		return x.reject(climbing(), "mg_bad_path")
+	}
+	x.record.ID = x.env.NewID()
+	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindJobs}
+	x.state = awaitResponse
+	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: Headers{{envoy.HeaderKey, x.key.GetName()}}}
+	if organization := x.key.GetOrganization(); organization != "" {
+		reply.Set = append(reply.Set, Header{envoy.HeaderOrganization, url.QueryEscape(organization)})
+	}
+	if project := x.key.GetProject(); project != "" {
+		reply.Set = append(reply.Set, Header{envoy.HeaderProject, url.QueryEscape(project)})
+	}
+	for i := range h {
+		if name := h[i].Name; name[0] != ':' && !kept[name] && !jobsKept[name] {
+			reply.Remove = append(reply.Remove, name)
+		}
+	}
+	return reply
+}
+
+// passJobs lets the job service's answer pass.
+func (x *Exchange) passJobs(status int, end bool) Reply {
+	reply := Reply{Set: Headers{{"x-request-id", x.record.RequestID}}}
+	x.passUnseen(&reply)
+	switch {
+	case status >= 500:
+		x.record.Outcome = OutcomeFailed
+	case status >= 400:
+		x.record.Outcome = OutcomeRejected
+	}
+	if end {
+		x.finish()
+	}
+	return reply
+}
+
+// passInternal sends a request of the job service to a provider as it is, with the provider's credential.
+func (x *Exchange) passInternal(name string, h Headers, query string, end bool) Reply {
+	x.record.Operation = "provider"
+	p := x.config.Providers[name]
+	if p == nil || p.Config.GetDisabled() {
+		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "provider_not_found",
+			Message: "There is no provider '" + name + "', or it is disabled."}, "mg_no_provider")
+	}
+	whole := *p
+	whole.endpoint.Path = ""
+	return x.pass(&whole, p.endpoint.Join(x.record.Path), h, query, end)
+}

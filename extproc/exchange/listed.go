@@ -1,0 +1,97 @@
+package exchange
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// An index is what is worked out of a configuration once, for all keys.
+type index struct {
+	// tuned are the fine-tuned models by "<provider>/<the provider's own name>": whose they are also counts where they are
+	// asked for by that.
+	tuned map[string]*configv1.Model
+	// listed are the models that GET /v1/models shows to those who may use them, sorted by name, each once.
+	listed []listed
+	size   int // of all of them, in bytes, with room for commas
+}
+
+// A listed model is one element of the answer to GET /v1/models.
+type listed struct {
+	name string
+	text []byte // JSON
+}
+
+// Index works out, once for all, what depends on providers, models and listings, after those have changed. Without it that is
+// done wherever it is needed.
+func (c *Config) Index() { c.index = c.newIndex() }
+
+func (c *Config) indexed() *index {
+	if c.index == nil {
+		return c.newIndex()
+	}
+	return c.index
+}
+
+func (c *Config) newIndex() *index {
+	x := &index{tuned: map[string]*configv1.Model{}}
+	for _, m := range c.Models {
+		for _, t := range m.GetTargets() {
+			if m.GetFineTuned() != nil {
+				x.tuned[t.GetProvider()+"/"+t.GetModel()] = m
+			}
+		}
+	}
+	for name, m := range c.Models {
+		x.add(name, m.GetCreatedAt().GetSeconds(), m.Owner())
+	}
+	// What is configured goes before what a provider says, and that before what only its name is known of.
+	shown := func(name string) bool { return c.Models[name] != nil || x.tuned[name] != nil }
+	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		p := c.Providers[name]
+		for _, m := range c.Listings[name].GetModels() {
+			full := name + "/" + m.GetId()
+			if other, _ := c.unlisted(full); other != nil && !shown(full) {
+				x.add(full, m.GetCreated(), cmp.Or(m.GetOwnedBy(), name))
+			}
+		}
+		for _, m := range p.Config.GetModels() {
+			full := name + "/" + m
+			if other, _ := c.unlisted(full); other != nil && !shown(full) {
+				x.add(full, 0, name)
+			}
+		}
+	}
+	slices.SortStableFunc(x.listed, func(a, b listed) int { return strings.Compare(a.name, b.name) })
+	x.listed = slices.CompactFunc(x.listed, func(a, b listed) bool { return a.name == b.name })
+	return x
+}
+
+func (x *index) add(name string, created int64, owner string) {
+	text := appendModel(nil, name, created, owner)
+	x.listed, x.size = append(x.listed, listed{name, text}), x.size+len(text)+2
+}
+
+// find returns the JSON of a listed model, or nil.
+func (x *index) find(name string) []byte {
+	i, ok := slices.BinarySearchFunc(x.listed, name, func(l listed, name string) int { return strings.Compare(l.name, name) })
+	if !ok {
+		return nil
+	}
+	return x.listed[i].text
+}
+
+func appendModel(dst []byte, name string, created int64, owner string) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = openai.AppendString(dst, name)
+	dst = append(dst, `,"object":"model","created":`...)
+	dst = strconv.AppendInt(dst, created, 10)
+	dst = append(dst, `,"owned_by":`...)
+	dst = openai.AppendString(dst, owner)
+	return append(dst, '}')
+}

@@ -1,0 +1,190 @@
+// Package config is what the job service knows of the configuration: providers, models and webhooks, as the control plane
+// serves them to it over xDS.
+//
+// What a newcomer gets wrong: there is no credential in it, and no key. A provider is asked through Envoy's internal
+// listener, where the credential is added, and whether a key may use a model is asked there too.
+package config
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/xdsclient"
+)
+
+// A Config is one state of the configuration. It is immutable, and safe for concurrent use.
+type Config struct {
+	// Providers are those that are enabled, by name.
+	Providers map[string]*Provider
+	// Models are by their public names.
+	Models map[string]*configv1.Model
+	// Webhooks are those that are enabled, sorted by name. Their secrets are in clear, in secret.value.
+	Webhooks []*configv1.Webhook
+
+	catalog *catalog.Catalog
+}
+
+// A Provider is a configured provider, without its credential, and what its vendor can do.
+type Provider struct {
+	Config *configv1.Provider
+	Vendor provider.Provider
+}
+
+// Target returns who serves a model, by its public name, when everything goes well: the first enabled target of the Model
+// by priority, or the provider of "<provider>/<model>". Upstream is the provider's own name of the model. Whether a key may
+// use the model is another question. A nil Config knows no model.
+func (c *Config) Target(model string) (p *Provider, upstream string, ok bool) {
+	if c == nil {
+		return nil, "", false
+	}
+	if m := c.Models[model]; m != nil {
+		var best *configv1.Target
+		for _, t := range m.GetTargets() {
+			if c.Providers[t.GetProvider()] != nil && (best == nil || t.GetPriority() < best.GetPriority()) {
+				best = t
+			}
+		}
+		return c.Providers[best.GetProvider()], best.GetModel(), best != nil
+	}
+	name, upstream, _ := strings.Cut(model, "/")
+	p = c.Providers[name]
+	if p == nil || upstream == "" || !p.Config.AllowsUnlisted() && !slices.Contains(p.Config.GetModels(), upstream) {
+		return nil, "", false
+	}
+	return p, upstream, true
+}
+
+// At returns a provider's model as codecs want it, with what the catalog knows of it.
+func (c *Config) At(p *Provider, upstream string) provider.Target {
+	t := provider.Target{Config: p.Config, Model: upstream}
+	if c.catalog != nil {
+		t.Facts = c.catalog.Facts(p.Vendor.Name, upstream)
+	}
+	return t
+}
+
+// Options are what a Client needs. All are required.
+type Options struct {
+	// XDS is a connection to the control plane.
+	XDS grpc.ClientConnInterface
+	// NodeID names this process to the control plane.
+	NodeID string
+	// Vendors are the providers that are built in, by name.
+	Vendors map[string]provider.Provider
+	Logger  *zap.Logger
+}
+
+// A Client keeps the configuration equal to what the control plane serves, and keeps the last while that is away. It is safe
+// for concurrent use.
+type Client struct {
+	vendors map[string]provider.Provider
+	log     *zap.Logger
+	xds     *xdsclient.Client
+	current atomic.Pointer[Config]
+
+	// What follows is used by Run's goroutine alone.
+	building Config // its maps are copied before they change
+	webhooks map[string]*configv1.Webhook
+}
+
+// New returns a Client that knows nothing before Run.
+func New(o Options) *Client {
+	c := &Client{vendors: o.Vendors, log: o.Logger, webhooks: map[string]*configv1.Webhook{}}
+	c.building.catalog = catalog.New(nil)
+	c.xds = xdsclient.New(xdsclient.Options{
+		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleJobs, Logger: o.Logger, Publish: c.publish,
+		Types: []*xdsclient.Type{xdsclient.Of(c.providersHandler()), xdsclient.Of(c.modelsHandler()), xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler())},
+	})
+	return c
+}
+
+// Run follows the control plane until ctx ends. It must be called once.
+func (c *Client) Run(ctx context.Context) { c.xds.Run(ctx) }
+
+// Current returns the newest configuration, or nil where none has come yet.
+func (c *Client) Current() *Config { return c.current.Load() }
+
+// Ready returns why there is no configuration yet, or nil.
+func (c *Client) Ready() error {
+	if c.Current() == nil {
+		return errors.New("no configuration from the control plane yet")
+	}
+	return nil
+}
+
+// Nothing here refuses a resource: the control plane would take the object from the ext_proc service too, and with it from
+// the requests that it serves well.
+
+func (c *Client) providersHandler() xdsclient.Handler[*configv1.Provider] {
+	return xdsclient.Handler[*configv1.Provider]{
+		Fork:   func() { c.building.Providers = xdsclient.Fork(c.building.Providers) },
+		Remove: func(name string) { delete(c.building.Providers, name) },
+		Set: func(name string, p *configv1.Provider) error {
+			delete(c.building.Providers, name)
+			vendor, ok := c.vendors[p.GetVendor()]
+			if !ok {
+				c.log.Warn("a provider's vendor is not known to this version; it serves no jobs here",
+					zap.String("provider", name), zap.String("vendor", p.GetVendor()))
+			} else if !p.GetDisabled() {
+				c.building.Providers[name] = &Provider{Config: p, Vendor: vendor}
+			}
+			return nil
+		},
+	}
+}
+
+func (c *Client) modelsHandler() xdsclient.Handler[*configv1.Model] {
+	return xdsclient.Handler[*configv1.Model]{
+		Fork:   func() { c.building.Models = xdsclient.Fork(c.building.Models) },
+		Remove: func(name string) { delete(c.building.Models, name) },
+		Set: func(name string, m *configv1.Model) error {
+			c.building.Models[name] = m
+			return nil
+		},
+	}
+}
+
+func (c *Client) hooksHandler() xdsclient.Handler[*configv1.Webhook] {
+	return xdsclient.Handler[*configv1.Webhook]{
+		Remove: func(name string) { delete(c.webhooks, name) },
+		Set: func(name string, w *configv1.Webhook) error {
+			delete(c.webhooks, name)
+			if !w.GetDisabled() {
+				c.webhooks[name] = w
+			}
+			return nil
+		},
+	}
+}
+
+func (c *Client) catalogHandler() xdsclient.Handler[*configv1.Catalog] {
+	return xdsclient.Handler[*configv1.Catalog]{
+		Remove: func(string) { c.building.catalog = catalog.New(nil) },
+		Set: func(_ string, own *configv1.Catalog) error {
+			c.building.catalog = catalog.New(own)
+			return nil
+		},
+	}
+}
+
+func (c *Client) publish(revision string) {
+	next := c.building
+	for _, name := range slices.Sorted(maps.Keys(c.webhooks)) {
+		next.Webhooks = append(next.Webhooks, c.webhooks[name])
+	}
+	if c.current.Swap(&next) == nil {
+		c.log.Info("configuration received", zap.String("revision", revision),
+			zap.Int("providers", len(next.Providers)), zap.Int("models", len(next.Models)), zap.Int("webhooks", len(next.Webhooks)))
+	}
+}
