@@ -1,5 +1,5 @@
-// Package fakeprovider is a provider of models without a model: an HTTP server that speaks OpenAI's chat completions and
-// repeats what the user said. `modelgate run` serves it as the provider echo, and tests use it as an upstream.
+// Package fakeprovider is a provider of models without a model: an HTTP server that speaks OpenAI's dialect, repeats what the
+// user said, and plays the training of models. `modelgate run` serves it as the provider echo, and tests use it as an upstream.
 //
 // What a newcomer gets wrong: it is a provider, not a part of the gateway. It sits behind Envoy, and shares with the data
 // path no more than the check of requests and the shape of errors.
@@ -8,43 +8,102 @@ package fakeprovider
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// maxBody is the largest request in bytes.
+// maxBody is the largest request in bytes that is read whole.
 const maxBody = 64 << 20
 
-// Handler returns the server. It answers POST of every path that ends in /chat/completions and GET of every path that
-// ends in /models, needs no credential and takes any model's name. It streams word by word without delay, and stops as
-// soon as the request's context is cancelled.
-func Handler() http.Handler { return http.HandlerFunc(serve) }
+// Handler returns the server. It answers under any prefix of the path, needs no credential and takes any model's name. It
+// streams word by word without delay, and stops as soon as the request's context is cancelled. Of files and fine-tuning jobs it
+// keeps nothing but what was done to the latest: ids carry the rest.
+func Handler() http.Handler { return newServer(time.Now) }
 
-func serve(w http.ResponseWriter, r *http.Request) {
-	var method string
-	var serve func(http.ResponseWriter, *http.Request) *openai.Error
-	switch {
-	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
-		method, serve = http.MethodPost, serveChat
-	case strings.HasSuffix(r.URL.Path, "/models"):
-		method, serve = http.MethodGet, serveModels
-	default:
+// A server is the server, with the clock that jobs go by.
+type server struct {
+	now    func() time.Time
+	memory *memory
+	routes []route
+}
+
+// A route is what serves a method on paths whose last parts match a pattern of package path.
+type route struct {
+	method, pattern string
+	serve           func(http.ResponseWriter, *http.Request) *openai.Error
+}
+
+func newServer(now func() time.Time) *server {
+	s := &server{now: now, memory: newMemory()}
+	const jobs = "/fine_tuning/jobs"
+	s.routes = []route{
+		{http.MethodPost, "/chat/completions", s.serveChat},
+		{http.MethodPost, "/embeddings", s.serveEmbeddings},
+		{http.MethodGet, "/models", serveModels},
+		{http.MethodDelete, "/models/*", s.serveDelete},
+		{http.MethodPost, "/files", s.serveUpload},
+		{http.MethodGet, "/files/*/content", s.serveContent},
+		{http.MethodPost, jobs, s.serveCreate},
+		{http.MethodGet, jobs, s.serveJobs},
+		{http.MethodGet, jobs + "/*", s.forJob(s.serveJob)},
+		{http.MethodGet, jobs + "/*/events", s.forJob(s.serveEvents)},
+		{http.MethodGet, jobs + "/*/checkpoints", s.forJob(s.serveCheckpoints)},
+		{http.MethodPost, jobs + "/*/cancel", s.control("cancelled", s.cancel)},
+		{http.MethodPost, jobs + "/*/pause", s.control("paused", s.pause)},
+		{http.MethodPost, jobs + "/*/resume", s.control("resumed", s.resume)},
+	}
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, route := range s.routes {
+		if !matches(route.pattern, r.URL.Path) {
+			continue
+		}
+		if allowed = append(allowed, route.method); route.method == r.Method {
+			if e := route.serve(w, r); e != nil {
+				writeError(w, e)
+			}
+			return
+		}
+	}
+	if allowed == nil {
 		writeError(w, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
 			Message: "Unknown request URL: " + r.Method + " " + r.URL.Path + "."})
 		return
 	}
-	if r.Method != method {
-		w.Header().Set("Allow", method)
-		writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
-			Message: "Only " + method + " requests are accepted here."})
-		return
+	methods := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", methods)
+	writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
+		Message: "Only " + methods + " requests are accepted here."})
+}
+
+// matches reports whether the last parts of a path match a pattern.
+func matches(pattern, p string) bool {
+	parts := strings.Split(p, "/")
+	n := strings.Count(pattern, "/")
+	if len(parts) <= n {
+		return false
 	}
-	if e := serve(w, r); e != nil {
-		writeError(w, e)
+	ok, err := path.Match(pattern, "/"+strings.Join(parts[len(parts)-n:], "/"))
+	return ok && err == nil
+}
+
+// pathPart returns the part of the path that comes after another, of which the last counts.
+func pathPart(r *http.Request, after string) string {
+	parts := strings.Split(r.URL.Path, "/")
+	slices.Reverse(parts)
+	if i := slices.Index(parts, after); i > 0 {
+		return parts[i-1]
 	}
+	return ""
 }
 
 func serveModels(w http.ResponseWriter, _ *http.Request) *openai.Error {
@@ -54,13 +113,10 @@ func serveModels(w http.ResponseWriter, _ *http.Request) *openai.Error {
 	return nil
 }
 
-func serveChat(w http.ResponseWriter, r *http.Request) *openai.Error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "request_too_large", Message: "The request is too large."}
-		}
-		return openai.BadRequest("", "", "The request could not be read.")
+func (s *server) serveChat(w http.ResponseWriter, r *http.Request) *openai.Error {
+	body, e := readBody(w, r)
+	if e != nil {
+		return e
 	}
 	request, err := openai.ParseChatRequest(body)
 	if err != nil {
@@ -70,7 +126,15 @@ func serveChat(w http.ResponseWriter, r *http.Request) *openai.Error {
 	if err != nil {
 		return asError(err)
 	}
-	a := reply(request.Model, chat)
+	m, isTuned := readModelName(request.Model)
+	if isTuned && s.memory.forgotten(request.Model) {
+		return openai.ModelNotFound(request.Model)
+	}
+	say := func(text string) string { return text }
+	if isTuned {
+		say = m.says
+	}
+	a := reply(request.Model, chat, say)
 	if request.Stream {
 		a.stream(r.Context(), w, request.IncludeUsage)
 		return nil

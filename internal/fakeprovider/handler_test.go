@@ -105,7 +105,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"a body that is not JSON": {http.MethodPost, "/v1/chat/completions", "{", http.StatusBadRequest, "invalid_json"},
 		"no messages":             {http.MethodPost, "/v1/chat/completions", `{"model":"echo"}`, http.StatusBadRequest, "missing_required_parameter"},
-		"an unknown path":         {http.MethodPost, "/v1/embeddings", `{}`, http.StatusNotFound, "unknown_url"},
+		"an unknown path":         {http.MethodPost, "/v1/audio/speech", `{}`, http.StatusNotFound, "unknown_url"},
 		"the wrong method":        {http.MethodGet, "/v1/chat/completions", "", http.StatusMethodNotAllowed, "method_not_supported"},
 		"too large":               {http.MethodPost, "/v1/chat/completions", strings.Repeat(" ", maxBody+1), http.StatusRequestEntityTooLarge, "request_too_large"},
 	} {

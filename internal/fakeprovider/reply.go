@@ -26,8 +26,8 @@ type answer struct {
 // A call is a tool call.
 type call struct{ id, name, arguments string }
 
-// reply decides what to say.
-func reply(model string, chat *openai.Chat) answer {
+// reply decides what to say: what say makes of the user's text.
+func reply(model string, chat *openai.Chat, say func(string) string) answer {
 	a := answer{id: "chatcmpl-" + rand.Text(), created: time.Now().Unix(), model: model, choices: 1, finish: "stop"}
 	if chat.N != nil {
 		a.choices = int(*chat.N)
@@ -40,6 +40,7 @@ func reply(model string, chat *openai.Chat) answer {
 		a.finish = "tool_calls"
 		return a
 	}
+	text = say(text)
 	if f := chat.ResponseFormat; f != nil && f.Type != "text" {
 		text = structured(f, text)
 	}

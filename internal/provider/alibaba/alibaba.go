@@ -45,6 +45,7 @@ func Provider() provider.Provider {
 		DecodeError:       d.DecodeError,
 		Chat:              legacy.Functions(openaicompat.New(d)),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name, FloatsOnly: true}),
+		Models:            openaicompat.Models,
 	}
 }
 

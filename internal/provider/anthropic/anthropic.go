@@ -30,6 +30,8 @@ func Provider() provider.Provider {
 		Sign:              sign,
 		DecodeError:       messages.DecodeError,
 		Chat:              legacy.Functions(codec{}),
+		Batches:           newBatches(legacy.Functions(codec{})),
+		Models:            models,
 	}
 }
 

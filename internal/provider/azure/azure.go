@@ -26,6 +26,8 @@ func Provider() provider.Provider {
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
+		Batches:           batches(d),
+		FineTuning:        fineTuning(),
 		Native: []string{
 			"/responses", "/images/generations", "/images/edits", "/audio/speech", "/audio/transcriptions", "/audio/translations",
 		},

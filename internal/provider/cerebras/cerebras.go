@@ -35,5 +35,6 @@ func Provider() provider.Provider {
 		DecodeError:       d.DecodeError,
 		Chat:              legacy.Functions(openaicompat.New(d)),
 		Completion:        openaicompat.NewCompletion(d),
+		Models:            openaicompat.Models,
 	}
 }

@@ -25,5 +25,6 @@ func Provider() provider.Provider {
 		DecodeError:       decodeError,
 		Chat:              legacy.Functions(chatCodec{}),
 		Embedding:         embeddingCodec{},
+		Models:            models().Models,
 	}
 }

@@ -26,5 +26,6 @@ func Provider() provider.Provider {
 			"/responses", "/moderations", "/images/generations", "/images/edits", "/images/variations", "/audio/speech",
 			"/audio/transcriptions", "/audio/translations",
 		},
+		Models: openaicompat.Models,
 	}
 }

@@ -42,5 +42,6 @@ func Provider() provider.Provider {
 			Locate:      func(path string, _ provider.Target) string { return "/beta" + path },
 		}),
 		Native: []string{"/responses"},
+		Models: openaicompat.Models,
 	}
 }

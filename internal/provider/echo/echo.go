@@ -7,14 +7,18 @@ package echo
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
 
 // Provider returns the provider. It is safe for concurrent use.
 func Provider() provider.Provider {
+	d := openaicompat.Dialect{Vendor: "echo", AsReceived: true}
 	return provider.Provider{
 		Name:        "echo",
 		Sign:        func(*provider.Request, provider.Signing) error { return nil }, // there is nobody to sign for
 		DecodeError: openaicompat.DecodeError,
-		Chat:        openaicompat.New(openaicompat.Dialect{Vendor: "echo", AsReceived: true}),
+		Chat:        openaicompat.New(d),
+		Embedding:   openaicompat.NewEmbedding(d),
+		FineTuning:  tuning.New(tuning.Dialect{}),
 	}
 }

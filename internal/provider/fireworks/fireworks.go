@@ -31,6 +31,8 @@ func Provider() provider.Provider {
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
+		FineTuning:        trainer{},
 		Native:            []string{"/responses"},
+		Models:            openaicompat.Models,
 	}
 }

@@ -30,6 +30,7 @@ func Provider() provider.Provider {
 		DecodeError:       DecodeError,
 		Chat:              legacy.Functions(codec{}),
 		Embedding:         embedding{},
+		Models:            models().Models,
 	}
 }
 

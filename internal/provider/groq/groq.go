@@ -30,5 +30,6 @@ func Provider() provider.Provider {
 			SystemRole:     true,
 		}),
 		Native: []string{"/responses", "/audio/speech", "/audio/transcriptions", "/audio/translations"},
+		Models: models().Models,
 	}
 }

@@ -28,5 +28,6 @@ func Provider() provider.Provider {
 			SystemRole:  true,
 		})),
 		Native: []string{"/responses"},
+		Models: openaicompat.Models,
 	}
 }

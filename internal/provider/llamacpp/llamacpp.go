@@ -32,5 +32,6 @@ func Provider() provider.Provider {
 		})),
 		Completion: openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name}),
 		Embedding:  openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
+		Models:     openaicompat.Models,
 	}
 }

@@ -25,5 +25,7 @@ func Provider() provider.Provider {
 		DecodeError:       decodeError,
 		Chat:              legacy.Functions(chatCodec{}),
 		Embedding:         embeddingCodec{},
+		FineTuning:        trainer{},
+		Models:            openaicompat.Models,
 	}
 }

@@ -40,5 +40,6 @@ func Provider() provider.Provider {
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,
 		Chat:              legacy.Functions(openaicompat.New(d)),
+		Models:            openaicompat.Models,
 	}
 }

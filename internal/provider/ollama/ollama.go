@@ -41,5 +41,6 @@ func Provider() provider.Provider {
 		}),
 		Embedding: openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Native:    []string{"/responses"},
+		Models:    openaicompat.Models,
 	}
 }

@@ -7,6 +7,7 @@ package openai
 import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
 
 // Provider returns the provider. It is safe for concurrent use.
@@ -22,9 +23,12 @@ func Provider() provider.Provider {
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
+		Batches:           batches(d),
+		FineTuning:        tuning.New(tuning.Dialect{}),
 		Native: []string{
 			"/responses", "/moderations", "/images/generations", "/images/edits", "/images/variations",
 			"/audio/speech", "/audio/transcriptions", "/audio/translations",
 		},
+		Models: openaicompat.Models,
 	}
 }

@@ -30,5 +30,6 @@ func Provider() provider.Provider {
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
 		Native:            []string{"/responses"},
+		Models:            openaicompat.Models,
 	}
 }

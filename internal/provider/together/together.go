@@ -35,7 +35,9 @@ func Provider() provider.Provider {
 		Chat:              openaicompat.New(d),
 		Completion:        openaicompat.NewCompletion(d),
 		Embedding:         openaicompat.NewEmbedding(d),
+		FineTuning:        trainer{},
 		Native:            []string{"/images/generations", "/audio/speech", "/audio/transcriptions", "/audio/translations"},
+		Models:            openaicompat.Models,
 	}
 }
 

@@ -32,5 +32,6 @@ func Provider() provider.Provider {
 		Completion:        openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name}),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Native:            []string{"/responses", "/audio/transcriptions", "/audio/translations"},
+		Models:            openaicompat.Models,
 	}
 }

@@ -25,5 +25,6 @@ func Provider() provider.Provider {
 			SystemRole:  true,
 		})),
 		Native: []string{"/responses", "/images/generations"},
+		Models: openaicompat.Models,
 	}
 }

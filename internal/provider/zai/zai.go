@@ -41,5 +41,6 @@ func Provider() provider.Provider {
 		Chat:              legacy.Functions(openaicompat.New(d)),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name, FloatsOnly: true}),
 		Native:            []string{"/images/generations", "/audio/transcriptions"},
+		Models:            openaicompat.Models,
 	}
 }
