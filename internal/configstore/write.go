@@ -24,16 +24,16 @@ type Change struct {
 	Object configv1.Object
 }
 
-// Put stores an object where its revision is still the expected one, and returns its new revision. Expected 0 means that
-// the object must not be there yet, and AnyRevision that it does not matter. The error is ErrConflict, ErrTooLarge, or
-// what is wrong with the object.
-func (s *Store) Put(ctx context.Context, o configv1.Object, expected int64) (int64, error) {
+// Put stores an object where its revision is still the expected one, and all that also says is so, and returns its new
+// revision. Expected 0 means that the object must not be there yet, and AnyRevision that it does not matter. The error is
+// ErrConflict, ErrTooLarge, or what is wrong with the object.
+func (s *Store) Put(ctx context.Context, o configv1.Object, expected int64, also ...clientv3.Cmp) (int64, error) {
 	kind := configv1.KindOf(o)
 	op, _, err := s.op(Change{Kind: kind, Name: o.GetName(), Object: o})
 	if err != nil {
 		return 0, err
 	}
-	return s.commit(ctx, "store "+configv1.Label(o), unchanged(keyOf(kind, o.GetName()), expected), op)
+	return s.commit(ctx, "store "+configv1.Label(o), append(unchanged(keyOf(kind, o.GetName()), expected), also...), op)
 }
 
 // Delete removes an object where its revision is still the expected one, or whatever it is with AnyRevision. The error is
