@@ -1,0 +1,148 @@
+// Package gateway asks providers on behalf of jobs, through Envoy's internal listener: so that routing, fallback, limits,
+// prices and translation are those of every other request. The job service has no credential of any provider.
+//
+// What a newcomer gets wrong: the address is not a client's. On this listener Envoy believes the headers that say for whom
+// is asked, and lets nobody in but the job service.
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/config"
+)
+
+// A Gateway asks providers. It is safe for concurrent use.
+type Gateway struct {
+	base string // scheme and host of every request
+	http *http.Client
+}
+
+// New returns a gateway at unix:///path or host:port; the latter with mutual TLS. It keeps up to connections open.
+func New(address string, secure *tls.Config, connections int) (*Gateway, error) {
+	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	t := &http.Transport{
+		MaxIdleConns: connections, MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute,
+		DisableCompression: true, TLSClientConfig: secure, WriteBufferSize: 32 << 10, ReadBufferSize: 32 << 10,
+	}
+	g := &Gateway{base: "https://" + address}
+	if path, ok := strings.CutPrefix(address, "unix://"); ok {
+		g.base = "http://jobs"
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
+	} else {
+		if secure == nil {
+			return nil, fmt.Errorf("the gateway at %s needs mutual TLS", address)
+		}
+		t.DialContext = dialer.DialContext
+	}
+	// A redirect of a provider's is an answer like any other: following it would take the request elsewhere.
+	keep := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	g.http = &http.Client{Transport: t, CheckRedirect: keep}
+	return g, nil
+}
+
+// Close gives up connections that are idle.
+func (g *Gateway) Close() { g.http.CloseIdleConnections() }
+
+// An Ask is a request of OpenAI's API on behalf of a key.
+type Ask struct {
+	Key    string // name of the Key object
+	Charge string // what the exchange is charged under, once however often it is asked; empty: by itself
+	Method string
+	Path   string
+	Body   []byte
+}
+
+// Ask sends a request. The caller closes the body of the answer, whatever its status.
+func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
+	var body io.Reader
+	if a.Body != nil {
+		body = bytes.NewReader(a.Body)
+	}
+	r, err := http.NewRequestWithContext(ctx, a.Method, g.base+a.Path, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set(envoy.HeaderKey, a.Key)
+	if a.Charge != "" {
+		r.Header.Set(envoy.HeaderCharge, a.Charge)
+	}
+	if a.Body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return g.http.Do(r)
+}
+
+// MayUse reports whether there is a model that a key may use.
+func (g *Gateway) MayUse(ctx context.Context, key, model string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	answer, err := g.Ask(ctx, Ask{Key: key, Method: http.MethodGet, Path: "/v1/models/" + url.PathEscape(model)})
+	if err != nil {
+		return false, fmt.Errorf("look up model: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }() // only the status matters
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return true, nil
+	case http.StatusNotFound, http.StatusUnauthorized:
+		return false, nil
+	}
+	return false, fmt.Errorf("look up model: status %d", answer.StatusCode)
+}
+
+// Provider returns a client of a provider's own API.
+func (g *Gateway) Provider(p *config.Provider) *provider.Client {
+	name := p.Config.GetName()
+	return &provider.Client{
+		Config:      p.Config,
+		DecodeError: p.Vendor.DecodeError,
+		Send: func(r *http.Request) (*http.Response, error) {
+			at, err := url.Parse(g.base + r.URL.RequestURI())
+			if err != nil {
+				return nil, err
+			}
+			r = r.Clone(r.Context())
+			r.URL, r.Host = at, ""
+			r.Header.Set(envoy.HeaderProvider, name)
+			answer, err := g.http.Do(r)
+			if err == nil && answer.StatusCode == http.StatusNotFound {
+				answer, err = unlessUnknown(answer)
+			}
+			return answer, err
+		},
+	}
+}
+
+// ErrNoProvider means that the gateway does not have the provider, or not any more. It is no answer of the provider's.
+var ErrNoProvider = errors.New("the provider is not configured, or disabled")
+
+// unlessUnknown returns an answer with status 404 as it came, or ErrNoProvider where it is the gateway's own.
+func unlessUnknown(answer *http.Response) (*http.Response, error) {
+	body := answer.Body
+	text, err := io.ReadAll(io.LimitReader(body, maxError))
+	if err == nil && gjson.GetBytes(text, "error.code").String() == "provider_not_found" {
+		return nil, errors.Join(ErrNoProvider, body.Close())
+	}
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(text), body), body}
+	return answer, nil
+}
+
+// maxError is how much of an error is looked at, in bytes.
+const maxError = 4 << 10

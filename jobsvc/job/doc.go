@@ -1,0 +1,31 @@
+// Package job says which states batches and fine-tuning jobs have, what can happen to them, and what state that leads to.
+// It is pure: it holds no clock, and does nothing.
+//
+// A batch, by its events:
+//
+//		validating ──Validated──► in_progress ──Drained──► finalizing ──Finished──► completed
+//		    │  │                    │      │                   │
+//		    │  └────Invalid────► failed    ├──Expired──► expired
+//		    │                       ▲      │
+//		    │                       └──Lost┤ (also from validating, finalizing and cancelling)
+//		    └───────Cancel──────► cancelling ◄──Cancel─┘ ──Stopped──► cancelled
+//
+//	  - validating: the input is being read. The worker that has claimed the batch moves it on: to in_progress, to failed where
+//	    the input has errors; the client may cancel it, and time may run out.
+//	  - in_progress: lines are being asked. The worker moves it to finalizing once every line has an answer, or to expired
+//	    when the window is over and the files of what was done are written.
+//	  - finalizing: the output files are being written. The worker moves it to completed.
+//	  - cancelling: no line is begun any more. The worker moves it to cancelled once the files of what was done are written.
+//	  - completed, failed, expired and cancelled are ends. Failed is a batch that never ran, or whose input was lost.
+//
+// A fine-tuning job, by what its provider says:
+//
+//	validating_files ──► queued ──► running ──► succeeded
+//	       │               │      ▲   │ ▲
+//	       │               │      │   ▼ │
+//	       │               └──────┼ paused
+//	       └─► failed, cancelled ◄┴── from every state but the ends
+//
+// What a newcomer gets wrong: the stamps are not a log. A stamp is set by the transition into its state and by nothing else,
+// and a transition that the table does not have changes nothing.
+package job

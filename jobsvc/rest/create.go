@@ -1,0 +1,86 @@
+package rest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// maxIdempotencyKey is the length of the longest key that a client may choose.
+const maxIdempotencyKey = 255
+
+// Idempotency returns what makes a request known again when it is repeated: its Idempotency-Key, and everything that it asks,
+// which is its method, its path and parts. It is nil where the client sent no key.
+func Idempotency(r *http.Request, c Caller, parts ...string) (*store.Idempotency, error) {
+	key := r.Header.Get("Idempotency-Key")
+	if key == "" {
+		return nil, nil
+	}
+	if len(key) > maxIdempotencyKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, openai.BadRequest("", "invalid_idempotency_key",
+			"The Idempotency-Key must have at most %d characters, and none but visible ASCII.", maxIdempotencyKey)
+	}
+	hash := sha256.New()
+	for _, part := range append([]string{r.Method, r.URL.Path}, parts...) {
+		_, _ = fmt.Fprintf(hash, "%d:%s", len(part), part) // it never fails
+	}
+	return &store.Idempotency{Tenant: c.Tenant, Key: key, Fingerprint: hex.EncodeToString(hash.Sum(nil))}, nil
+}
+
+// Create answers a request that creates something: with what was answered to the same request before, or else with what
+// fill returns once the transaction that it has filled is committed. It reports whether the answer was an earlier one, or
+// an error: the work of fill then came to nothing, and what it has left outside the transaction is to be removed.
+func Create(w http.ResponseWriter, r *http.Request, s *store.Store, i *store.Idempotency, now time.Time, fill func(*store.Txn) (any, error)) (made bool, err error) {
+	if done, err := replay(w, r, s, i); done || err != nil {
+		return false, err
+	}
+	t := s.Begin()
+	answer, err := fill(t)
+	if err != nil {
+		return false, err
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return false, err
+	}
+	t.Remember(i, body, now)
+	if err := t.Commit(r.Context()); err != nil {
+		if !errors.Is(err, store.ErrConflict) {
+			return false, err
+		}
+		if done, other := replay(w, r, s, i); done || other != nil {
+			return false, other
+		}
+		return false, err
+	}
+	writeBody(w, body)
+	return true, nil
+}
+
+// replay answers with the answer to the same request before, where there was one.
+func replay(w http.ResponseWriter, r *http.Request, s *store.Store, i *store.Idempotency) (bool, error) {
+	body, err := s.Recall(r.Context(), i)
+	if errors.Is(err, store.ErrOtherRequest) {
+		return false, &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "idempotency_key_reused", NoRetry: true,
+			Message: "This Idempotency-Key was used for another request. Repeat that request unchanged, or choose a new key."}
+	}
+	if err != nil || body == nil {
+		return false, err
+	}
+	w.Header().Set("Idempotency-Replayed", "true")
+	writeBody(w, body)
+	return true, nil
+}
+
+func writeBody(w http.ResponseWriter, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // the client has gone away; there is nobody to tell
+}

@@ -1,0 +1,155 @@
+// Package rest is what the handlers of the job service have in common: who asks, pages of lists, creation that can be
+// repeated, and what the client is told where storage fails.
+//
+// What a newcomer gets wrong: who asks is in headers that only Envoy sets, once the ext_proc service has checked the key.
+// That is safe because nobody but Envoy reaches the job service: its socket is private, and its port has mutual TLS.
+package rest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// A Caller is who asks.
+type Caller struct {
+	Key    string // name of the Key object
+	Tenant store.Tenant
+}
+
+// A HandlerFunc answers a caller, or returns an error before it has written anything.
+type HandlerFunc func(w http.ResponseWriter, r *http.Request, c Caller) error
+
+// Handler returns a handler that runs f for the caller that the request names, and answers with the error that it returns.
+func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
+	return httpapi.Handler(log, func(w http.ResponseWriter, r *http.Request) error {
+		if id := r.Header.Get("X-Request-Id"); id != "" {
+			w.Header().Set("X-Request-Id", id)
+		}
+		c, err := callerOf(r)
+		if err == nil {
+			err = f(w, r, c)
+		}
+		return explained(err)
+	})
+}
+
+func callerOf(r *http.Request) (Caller, error) {
+	organization, err1 := url.QueryUnescape(r.Header.Get(envoy.HeaderOrganization))
+	project, err2 := url.QueryUnescape(r.Header.Get(envoy.HeaderProject))
+	key := r.Header.Get(envoy.HeaderKey)
+	if key == "" || err1 != nil || err2 != nil {
+		return Caller{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key",
+			Message: "The request did not come through the gateway. Send it to the gateway's address."}
+	}
+	return Caller{Key: key, Tenant: store.Tenant{Organization: organization, Project: project}}, nil
+}
+
+// explained turns failures of what the job service stands on into errors that say so; the cause is for the log.
+func explained(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*openai.Error](err); ok {
+		return err
+	}
+	switch {
+	case blobstore.IsFull(err):
+		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: "storage_full",
+			Message: "The gateway has no room left to store this. Nothing was kept of it.", NoRetry: true}, err)
+	case errors.Is(err, store.ErrConflict):
+		return httpapi.WithCause(&openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "conflict",
+			Message: "The object was changed by another request at the same time. Please retry."}, err)
+	case unavailable(err):
+		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable",
+			Message: "The gateway's storage is temporarily unavailable. Please retry.", RetryAfter: time.Second}, err)
+	}
+	return err
+}
+
+// unavailable reports whether an error means that etcd or the blob store did not answer.
+func unavailable(err error) bool {
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader) {
+		return true
+	}
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e.Code() == codes.Unavailable || e.Code() == codes.DeadlineExceeded
+	}
+	code := status.Code(errors.Unwrap(err))
+	return code == codes.Unavailable || code == codes.DeadlineExceeded
+}
+
+// PageOf reads the parameters of a list: after, limit (1 to most, or normal where there is none) and, where ordered, order
+// (asc or desc).
+func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error) {
+	q := r.URL.Query()
+	p := store.Page{After: q.Get("after"), Limit: normal}
+	if s := q.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		switch {
+		case err != nil:
+			return p, openai.BadRequest("limit", "invalid_type", "Invalid type for 'limit': expected an integer, but got '%s' instead.", s)
+		case n < 1:
+			return p, openai.BadRequest("limit", "integer_below_min_value", "Invalid 'limit': integer below minimum value. Expected a value >= 1, but got %d instead.", n)
+		case n > most:
+			return p, openai.BadRequest("limit", "integer_above_max_value", "Invalid 'limit': integer above maximum value. Expected a value <= %d, but got %d instead.", most, n)
+		}
+		p.Limit = n
+	}
+	switch order := q.Get("order"); {
+	case !ordered || order == "" || order == "desc":
+	case order == "asc":
+		p.Ascending = true
+	default:
+		return p, openai.BadRequest("order", "invalid_value", "Invalid value: '%s'. Supported values are: 'asc' and 'desc'.", order)
+	}
+	return p, nil
+}
+
+// Cursor explains an error of a list whose cursor is none.
+func Cursor(err error, after string) error {
+	if errors.Is(err, store.ErrCursor) {
+		return openai.BadRequest("after", "invalid_value", "Invalid 'after': '%s' is not the id of an object of this list.", after)
+	}
+	return err
+}
+
+// A List is OpenAI's list object. FirstID and LastID are null where it is empty.
+type List[T any] struct {
+	Object  string  `json:"object"` // list
+	Data    []T     `json:"data"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// ListOf returns the list object of a page.
+func ListOf[T, R any](page []*store.Record[R], more bool, show func(*store.Record[R]) T) List[T] {
+	l := List[T]{Object: "list", Data: make([]T, 0, len(page)), HasMore: more}
+	for _, r := range page {
+		l.Data = append(l.Data, show(r))
+	}
+	if n := len(page); n > 0 {
+		l.FirstID, l.LastID = &page[0].ID, &page[n-1].ID
+	}
+	return l
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// MaxBytes is the size of the largest record: etcd takes requests of 1.5 MiB (its --max-request-bytes).
+const MaxBytes = 1 << 20
+
+const (
+	// maxOps is how many operations etcd takes in a transaction (its --max-txn-ops). What it counts is the larger number of
+	// comparisons and changes, plus that of the nested transaction.
+	maxOps = 128
+	// groupSize is how many changes go into one nested transaction, where there are no more comparisons than that.
+	groupSize = maxOps / 2
+)
+
+// A Txn is a set of changes that are made together or not at all. It is used once, by one goroutine.
+type Txn struct {
+	store   *Store
+	compare []clientv3.Cmp
+	ops     []clientv3.Op
+	done    []func(revision int64)
+	err     error
+}
+
+// Begin returns an empty transaction.
+func (s *Store) Begin() *Txn { return &Txn{store: s} }
+
+// Require adds what must be true for the changes to be made.
+func (t *Txn) Require(c ...clientv3.Cmp) { t.compare = append(t.compare, c...) }
+
+// Do adds changes.
+func (t *Txn) Do(ops ...clientv3.Op) { t.ops = append(t.ops, ops...) }
+
+// Commit makes the changes. The error is ErrConflict where something that they require is not so. After any other error
+// they may have been made all the same: etcd's answer did not come.
+func (t *Txn) Commit(ctx context.Context) error {
+	if t.err != nil {
+		return t.err
+	}
+	size := min(groupSize, maxOps-len(t.compare))
+	if size < 1 {
+		return fmt.Errorf("write: a transaction requires %d things, more than %d", len(t.compare), maxOps-1)
+	}
+	var groups []clientv3.Op
+	for group := range slices.Chunk(t.ops, size) {
+		groups = append(groups, clientv3.OpTxn(nil, group, nil))
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := t.store.etcd.Txn(ctx).If(t.compare...).Then(groups...).Commit()
+	if err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	if !r.Succeeded {
+		return ErrConflict
+	}
+	for _, f := range t.done {
+		f(r.Header.Revision)
+	}
+	return nil
+}
+
+// Create adds an object that is not there yet.
+func (k Kind[T]) Create(t *Txn, r *Record[T]) { k.write(t, r, 0) }
+
+// Update replaces an object that is as it was read.
+func (k Kind[T]) Update(t *Txn, r *Record[T]) { k.write(t, r, r.Revision) }
+
+// Put writes an object whatever is there: for one whose id is derived from what it says.
+func (k Kind[T]) Put(t *Txn, r *Record[T]) { k.put(t, r) }
+
+// Delete removes an object that is as it was read.
+func (k Kind[T]) Delete(t *Txn, r *Record[T]) {
+	key, ok := k.key(r.Tenant, r.ID)
+	if !ok {
+		t.err = fmt.Errorf("delete %q: %w", r.ID, ErrNotFound)
+		return
+	}
+	t.Require(clientv3.Compare(clientv3.ModRevision(key), "=", r.Revision))
+	t.Do(clientv3.OpDelete(key))
+}
+
+// Drop removes an object whatever is there: the counterpart of Put.
+func (k Kind[T]) Drop(t *Txn, tenant Tenant, objectID string) {
+	key, ok := k.key(tenant, objectID)
+	if !ok {
+		t.err = fmt.Errorf("drop %q: %w", objectID, ErrNotFound)
+		return
+	}
+	t.Do(clientv3.OpDelete(key))
+}
+
+// DeleteAll removes all of the tenant's objects of the kind, such as the events of a job that is gone.
+func (k Kind[T]) DeleteAll(t *Txn, tenant Tenant) {
+	t.Do(clientv3.OpDelete(k.folder(tenant), clientv3.WithPrefix()))
+}
+
+// Unchanged requires that an object is still as it was read.
+func (k Kind[T]) Unchanged(t *Txn, r *Record[T]) {
+	key, _ := k.key(r.Tenant, r.ID)
+	t.Require(clientv3.Compare(clientv3.ModRevision(key), "=", r.Revision))
+}
+
+func (k Kind[T]) write(t *Txn, r *Record[T], revision int64) {
+	key := k.put(t, r)
+	t.Require(clientv3.Compare(clientv3.ModRevision(key), "=", revision))
+}
+
+func (k Kind[T]) put(t *Txn, r *Record[T]) string {
+	key, ok := k.key(r.Tenant, r.ID)
+	if !ok {
+		t.err = fmt.Errorf("write %q: it is no id of %s", r.ID, k.Name)
+		return ""
+	}
+	value, err := json.Marshal(envelope[T]{r.ID, r.Tenant, r.Value})
+	switch {
+	case err != nil:
+		t.err = fmt.Errorf("write %s: %w", r.ID, err)
+	case len(value) > MaxBytes:
+		t.err = fmt.Errorf("write %s: the record has %d bytes, more than %d", r.ID, len(value), MaxBytes)
+	}
+	t.Do(clientv3.OpPut(key, string(value)))
+	t.done = append(t.done, func(revision int64) { r.Revision = revision })
+	return key
+}
