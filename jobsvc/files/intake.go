@@ -1,0 +1,223 @@
+package files
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gocloud.dev/blob"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+const (
+	// around is how much larger a body may be than the content in it: names, boundaries, other fields.
+	around = 1 << 20
+	// maxField is the length of the longest field, and of the longest filename.
+	maxField = 1024
+	// buffer is what is read from the client and written to the store at once.
+	buffer = 128 << 10
+)
+
+// An intake is a multipart body as far as it has come: small fields, and one part whose content goes straight into a blob.
+type intake struct {
+	content string   // the name of the part that has the content
+	known   []string // the names of all others
+	// check refuses what cannot become right any more, and says by limit how large the content may be. It is called before
+	// anything has come, after each field, when the content begins, and at the end.
+	check func(*intake) error
+	hash  hash.Hash // of the content; nil where nobody asks
+
+	fields   map[string]string
+	filename string // as the client gave it
+	began    bool   // the content has begun to come
+	bytes    int64  // of the content, so far
+	limit    int64  // of bytes
+	whole    bool   // all has come
+}
+
+// sum is the SHA-256 of the content.
+func (in *intake) sum() string {
+	if in.hash == nil {
+		return ""
+	}
+	return hex.EncodeToString(in.hash.Sum(nil))
+}
+
+// idempotent has the content hashed for a request that may come again, whose fingerprint it is part of.
+func (in *intake) idempotent(r *http.Request) {
+	if r.Header.Get("Idempotency-Key") != "" {
+		in.hash = sha256.New()
+	}
+}
+
+// receive reads the body of a request, and writes its content to a blob, which is there only where all was right.
+func (s *Service) receive(r *http.Request, name string, in *intake) error {
+	form, err := multipartOf(r)
+	if err != nil {
+		return err
+	}
+	in.fields = map[string]string{}
+	if err := in.check(in); err != nil {
+		return err
+	}
+	ctx, giveUp := context.WithCancel(r.Context())
+	defer giveUp()
+	var w *blob.Writer
+	defer func() {
+		if w != nil {
+			giveUp()
+			_ = w.Close() // it says that it was given up
+		}
+	}()
+	for {
+		part, err := form.NextPart()
+		if err == io.EOF { //nolint:errorlint // a form that ends too early is another error, which wraps this one
+			break
+		}
+		if err != nil {
+			return incomplete()
+		}
+		if part.FormName() != in.content {
+			err = in.field(part)
+		} else if err = in.begin(part, r.ContentLength); err == nil {
+			if w, err = s.writer(ctx, name); err == nil {
+				err = in.copy(w, part)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	in.whole = true
+	if err := in.check(in); err != nil {
+		return err
+	}
+	finished := w
+	w = nil
+	return finished.Close()
+}
+
+// writer returns a writer of a blob. What it buffers for an object store is bounded.
+func (s *Service) writer(ctx context.Context, name string) (*blob.Writer, error) {
+	return s.Bucket.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: 8 << 20, MaxConcurrency: 2})
+}
+
+func multipartOf(r *http.Request) (*multipart.Reader, error) {
+	t, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || t != "multipart/form-data" || params["boundary"] == "" {
+		return nil, &openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
+			Message: "Unsupported content type. This API method only accepts 'multipart/form-data' requests, with a boundary."}
+	}
+	return multipart.NewReader(bufio.NewReaderSize(r.Body, buffer), params["boundary"]), nil
+}
+
+func (in *intake) field(part *multipart.Part) error {
+	name := part.FormName()
+	if !slices.Contains(in.known, name) {
+		return openai.BadRequest(shortened(name), "unknown_parameter", "Unknown parameter: '%s'.", shortened(name))
+	}
+	if _, twice := in.fields[name]; twice {
+		return openai.BadRequest(name, "duplicate_parameter", "The parameter '%s' was sent more than once.", name)
+	}
+	value, err := io.ReadAll(io.LimitReader(part, maxField+1))
+	if err != nil {
+		return incomplete()
+	}
+	if len(value) > maxField {
+		return openai.BadRequest(name, "string_above_max_length", "Invalid '%s': it must not be longer than %d bytes.", name, maxField)
+	}
+	in.fields[name] = string(value)
+	return in.check(in)
+}
+
+func shortened(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "..."
+	}
+	return s
+}
+
+// begin learns what the content is called. Part.FileName would give the last element of a path only.
+func (in *intake) begin(part *multipart.Part, length int64) error {
+	if in.began {
+		return openai.BadRequest(in.content, "duplicate_parameter", "The parameter '%s' was sent more than once. Send one file in a request.", in.content)
+	}
+	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	if err != nil {
+		return openai.BadRequest(in.content, "invalid_value", "The header Content-Disposition of '%s' cannot be read.", in.content)
+	}
+	in.filename = strings.ToValidUTF8(params["filename"], "\uFFFD")
+	in.began = true
+	if len(in.filename) > maxField {
+		return openai.BadRequest(in.content, "string_above_max_length", "Invalid filename: it must not be longer than %d bytes.", maxField)
+	}
+	if err := in.check(in); err != nil {
+		return err
+	}
+	if length > in.limit+around {
+		return tooLarge(in.content, in.limit)
+	}
+	return nil
+}
+
+// copy writes the content. An error of the client's is told from one of the store's.
+func (in *intake) copy(w io.Writer, part io.Reader) error {
+	from := &source{in: in, from: part}
+	to := bufio.NewWriterSize(struct{ io.Writer }{w}, buffer)
+	_, err := to.ReadFrom(from)
+	if from.err != nil {
+		return from.err
+	}
+	if err == nil {
+		err = to.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("write content: %w", err)
+	}
+	return nil
+}
+
+// A source counts and hashes what it reads.
+type source struct {
+	in   *intake
+	from io.Reader
+	err  error // for the client
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	s.in.bytes += int64(n)
+	if s.in.hash != nil {
+		s.in.hash.Write(p[:n])
+	}
+	switch {
+	case s.in.bytes > s.in.limit:
+		s.err = tooLarge(s.in.content, s.in.limit)
+	case err != nil && !errors.Is(err, io.EOF):
+		s.err = incomplete()
+	default:
+		return n, err
+	}
+	return n, s.err
+}
+
+func incomplete() error {
+	return openai.BadRequest("", "incomplete_body", "The body of your request is no complete multipart form. Nothing was kept of it.")
+}
+
+func tooLarge(param string, limit int64) error {
+	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Param: param, Code: "file_too_large",
+		Message: fmt.Sprintf("The content of '%s' is too large: at most %d bytes (%d MB) are allowed here.", param, limit, limit>>20)}
+}

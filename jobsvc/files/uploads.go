@@ -1,0 +1,278 @@
+package files
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/jobsvc/rest"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// Limits of uploads, as OpenAI has them.
+const (
+	maxUpload = 8 << 30
+	maxPart   = 64 << 20
+	maxParts  = 1000
+
+	uploadLives = time.Hour
+	// uploadKept is how long an upload that is over answers repeated requests.
+	uploadKept = 24 * time.Hour
+)
+
+// States of an upload. It is over in all but the first; no state is left for another then.
+const (
+	uploadPending   = "pending"
+	uploadCompleted = "completed"
+	uploadCancelled = "cancelled"
+	uploadExpired   = "expired"
+)
+
+// An upload is the record of a file that comes in parts.
+type upload struct {
+	Filename      string `json:"filename"`
+	Purpose       string `json:"purpose"`
+	Bytes         int64  `json:"bytes"` // as announced
+	CreatedAt     int64  `json:"created_at"`
+	ExpiresAt     int64  `json:"expires_at"`
+	FileExpiresIn int64  `json:"file_expires_in,omitempty"` // seconds; 0: never
+	Status        string `json:"status"`
+	Parts         int    `json:"parts"` // how many there are
+	// Of a completed one: the parts that it was completed with, as hashParts has them, and the file as it was then.
+	CompletedWith string `json:"completed_with,omitempty"`
+	FileID        string `json:"file_id,omitempty"`
+	File          *File  `json:"file,omitempty"`
+}
+
+// A part is the record of a part. Its bytes are in the blob that partBlob names.
+type part struct {
+	Bytes     int64 `json:"bytes"`
+	CreatedAt int64 `json:"created_at"`
+}
+
+var (
+	uploads = store.Kind[upload]{Name: "uploads", Prefix: "upload_"}
+	parts   = store.Kind[part]{Name: "upload-parts", Prefix: "part_"}
+)
+
+// partBlobs is the folder of parts' blobs.
+const partBlobs = "uploads/"
+
+// partBlob keeps all parts in one folder: nobody would remove one for each upload.
+func partBlob(upload, part string) string { return partBlobs + upload + "." + part }
+
+// An uploadObject is OpenAI's upload object.
+type uploadObject struct {
+	ID        string  `json:"id"`
+	Object    string  `json:"object"` // upload
+	Bytes     int64   `json:"bytes"`
+	CreatedAt int64   `json:"created_at"`
+	Filename  string  `json:"filename"`
+	Purpose   string  `json:"purpose"`
+	Status    string  `json:"status"`
+	ExpiresAt int64   `json:"expires_at"`
+	File      *Object `json:"file"`
+}
+
+func showUpload(u *store.Record[upload]) uploadObject {
+	o := uploadObject{
+		ID: u.ID, Object: "upload", Bytes: u.Value.Bytes, CreatedAt: u.Value.CreatedAt, Filename: u.Value.Filename,
+		Purpose: u.Value.Purpose, Status: u.Value.Status, ExpiresAt: u.Value.ExpiresAt,
+	}
+	if u.Value.File != nil {
+		file := show(&store.Record[File]{ID: u.Value.FileID, Value: *u.Value.File})
+		o.File = &file
+	}
+	return o
+}
+
+// uploadRequest is the body that creates an upload.
+type uploadRequest struct {
+	Bytes        *int64 `json:"bytes"`
+	Filename     string `json:"filename"`
+	MimeType     string `json:"mime_type"`
+	Purpose      string `json:"purpose"`
+	ExpiresAfter *struct {
+		Anchor  string `json:"anchor"`
+		Seconds int64  `json:"seconds"`
+	} `json:"expires_after"`
+}
+
+func (q *uploadRequest) check() (expiresIn int64, err error) {
+	switch {
+	case q.Bytes == nil:
+		return 0, missing("bytes")
+	case *q.Bytes < 1:
+		return 0, openai.BadRequest("bytes", "integer_below_min_value", "Invalid 'bytes': integer below minimum value. Expected a value >= 1, but got %d instead.", *q.Bytes)
+	case q.Filename == "":
+		return 0, missing("filename")
+	case len(q.Filename) > maxField:
+		return 0, openai.BadRequest("filename", "string_above_max_length", "Invalid 'filename': it must not be longer than %d bytes.", maxField)
+	case q.MimeType == "":
+		return 0, missing("mime_type")
+	case q.Purpose == "":
+		return 0, missing("purpose")
+	}
+	if _, _, err := mime.ParseMediaType(q.MimeType); err != nil {
+		return 0, openai.BadRequest("mime_type", "invalid_value", "Invalid value: '%s'. Expected a MIME type, such as 'text/jsonl'.", shortened(q.MimeType))
+	}
+	if err := checkPurpose(q.Purpose, q.Filename); err != nil {
+		return 0, err
+	}
+	most := int64(maxUpload)
+	if q.Purpose == PurposeBatch {
+		most = maxBatchFile
+	}
+	if *q.Bytes > most {
+		return 0, openai.BadRequest("bytes", "integer_above_max_value", "Invalid 'bytes': integer above maximum value. Expected a value <= %d, but got %d instead.", most, *q.Bytes)
+	}
+	if q.ExpiresAfter == nil {
+		return checkExpiry(q.Purpose, "", 0)
+	}
+	if q.ExpiresAfter.Anchor == "" {
+		return 0, missing("expires_after[anchor]")
+	}
+	return checkExpiry(q.Purpose, q.ExpiresAfter.Anchor, q.ExpiresAfter.Seconds)
+}
+
+// decode reads a small JSON body.
+func decode(w http.ResponseWriter, r *http.Request, v any) ([]byte, error) {
+	body, err := httpapi.ReadBody(w, r, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	err = json.Unmarshal(body, v)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return nil, openai.BadRequest(wrong.Field, "invalid_type", "Invalid type for '%s': it cannot be a JSON %s.", wrong.Field, wrong.Value)
+	}
+	if err != nil {
+		return nil, openai.BadRequest("", "", "We could not parse the JSON body of your request. Send one JSON object.")
+	}
+	return body, nil
+}
+
+func (s *Service) createUpload(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	var q uploadRequest
+	body, err := decode(w, r, &q)
+	if err != nil {
+		return err
+	}
+	expiresIn, err := q.check()
+	if err != nil {
+		return err
+	}
+	same, err := rest.Idempotency(r, c, string(body))
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	u := &store.Record[upload]{Tenant: c.Tenant, ID: uploads.NewID(), Value: upload{
+		Filename: q.Filename, Purpose: q.Purpose, Bytes: *q.Bytes, CreatedAt: now.Unix(), ExpiresAt: now.Add(uploadLives).Unix(),
+		FileExpiresIn: expiresIn, Status: uploadPending,
+	}}
+	_, err = rest.Create(w, r, s.Store, same, now, func(t *store.Txn) (any, error) {
+		uploads.Create(t, u)
+		t.ExpireAt(uploadExpiry(u))
+		return showUpload(u), nil
+	})
+	return err
+}
+
+func uploadExpiry(u *store.Record[upload]) store.Expiry {
+	return store.Expiry{Kind: uploads.Name, Tenant: u.Tenant, ID: u.ID, At: u.Value.ExpiresAt}
+}
+
+// findUpload returns the caller's upload that the path names.
+func (s *Service) findUpload(r *http.Request, c rest.Caller) (*store.Record[upload], error) {
+	id := r.PathValue("id")
+	u, err := uploads.Get(r.Context(), s.Store, c.Tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: "id", Message: fmt.Sprintf("No such Upload object: %s", id)}
+	}
+	return u, err
+}
+
+// pending refuses what only a pending upload can do.
+func (s *Service) pending(u *store.Record[upload], verb string) error {
+	status := u.Value.Status
+	if status == uploadPending && s.Now().Unix() >= u.Value.ExpiresAt {
+		status = uploadExpired
+	}
+	if status == uploadPending {
+		return nil
+	}
+	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, NoRetry: true,
+		Message: fmt.Sprintf("Cannot %s an upload with status '%s'. Create a new upload.", verb, status)}
+}
+
+// A partObject is OpenAI's part object.
+type partObject struct {
+	ID        string `json:"id"`
+	Object    string `json:"object"` // upload.part
+	CreatedAt int64  `json:"created_at"`
+	UploadID  string `json:"upload_id"`
+}
+
+func (s *Service) addPart(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	if _, err := rest.Idempotency(r, c); err != nil {
+		return err
+	}
+	u, err := s.findUpload(r, c)
+	if err != nil {
+		return err
+	}
+	if err := s.takesParts(u); err != nil {
+		return err
+	}
+	p := &store.Record[part]{Tenant: c.Tenant, ID: parts.NewID(), Value: part{CreatedAt: s.Now().Unix()}}
+	form := &intake{content: "data", check: checkPart}
+	form.idempotent(r)
+	if err := s.receive(r, partBlob(u.ID, p.ID), form); err != nil {
+		return err
+	}
+	p.Value.Bytes = form.bytes
+	same, err := rest.Idempotency(r, c, strconv.FormatInt(form.bytes, 10), form.sum())
+	if err != nil {
+		return err
+	}
+	again := func() error { // another part came at the same time, or the upload is over
+		if u, err = s.findUpload(r, c); err != nil {
+			return err
+		}
+		return s.takesParts(u)
+	}
+	return s.commit(w, r, partBlob(u.ID, p.ID), same, again, func(t *store.Txn) (any, error) {
+		changed := *u
+		changed.Value.Parts++
+		uploads.Update(t, &changed)
+		parts.Under(u.ID).Create(t, p)
+		return partObject{ID: p.ID, Object: "upload.part", CreatedAt: p.Value.CreatedAt, UploadID: u.ID}, nil
+	})
+}
+
+func (s *Service) takesParts(u *store.Record[upload]) error {
+	if err := s.pending(u, "add a part to"); err != nil {
+		return err
+	}
+	if u.Value.Parts >= maxParts {
+		return openai.BadRequest("", "too_many_parts", "The upload has %d parts, which is as many as there can be. Create a new one with larger parts: each may have %d MB.", maxParts, maxPart>>20)
+	}
+	return nil
+}
+
+func checkPart(in *intake) error {
+	in.limit = maxPart
+	switch {
+	case in.whole && !in.began:
+		return missing("data")
+	case in.whole && in.bytes == 0:
+		return openai.BadRequest("data", "empty_part", "The part is empty.")
+	}
+	return nil
+}
