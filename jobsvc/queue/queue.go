@@ -1,0 +1,106 @@
+// Package queue leases work to the replicas of the job service, on etcd. An item is in the queue from the transaction that
+// makes work necessary to the one that ends it; in between, one replica at a time holds a claim of it. A claim is a key
+// under the replica's lease: when the replica dies, or cannot reach etcd for long enough, the claim goes, and another takes
+// the item up.
+//
+// What a newcomer gets wrong: a worker that has lost its claim may not know it yet. What it writes must require [Claim.Held]
+// in the same transaction; the end of its context is only a courtesy.
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+const (
+	itemsRoot  = store.Root + "queue/"
+	claimsRoot = store.Root + "claims/"
+)
+
+// An Item is work to be done.
+type Item struct {
+	Kind string `json:"-"`
+	ID   string `json:"id"`
+	// NotBefore is the Unix time in seconds before which nobody claims it. 0: at once.
+	NotBefore int64 `json:"not_before,omitempty"`
+	// Value is what its worker needs to find the work, as JSON.
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+func folder(root, kind string) string         { return root + kind + "/" }
+func keyOf(root, kind, id string) string      { return folder(root, kind) + url.QueryEscape(id) }
+func (i Item) due(now time.Time) bool         { return i.NotBefore <= now.Unix() }
+func (i Item) in(now time.Time) time.Duration { return time.Unix(i.NotBefore, 0).Sub(now) }
+
+// Put returns the change that puts an item into the queue, or replaces it.
+func Put(i Item) clientv3.Op {
+	value, err := json.Marshal(i)
+	if err != nil {
+		value = []byte("{}") // Value is JSON
+	}
+	return clientv3.OpPut(keyOf(itemsRoot, i.Kind, i.ID), string(value))
+}
+
+// Remove returns the change that takes an item out of the queue.
+func Remove(kind, id string) clientv3.Op { return clientv3.OpDelete(keyOf(itemsRoot, kind, id)) }
+
+func parse(kind string, value []byte) (Item, error) {
+	i := Item{Kind: kind}
+	if err := json.Unmarshal(value, &i); err != nil {
+		return Item{}, fmt.Errorf("queue %s: %w", kind, err)
+	}
+	return i, nil
+}
+
+// A Claim is an item that this replica works on.
+type Claim struct {
+	Item
+	// Epoch is larger than that of every earlier claim of the item. No two claims of anything have the same.
+	Epoch int64
+}
+
+// Held is what a transaction requires so that it changes nothing once the claim is lost.
+func (c *Claim) Held() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(keyOf(claimsRoot, c.Kind, c.ID)), "=", c.Epoch)
+}
+
+// claim tries to claim an item under a lease. It returns nil where another holds it or it is not in the queue any more.
+func claim(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID, holder string, i Item) (*Claim, error) {
+	item, key := keyOf(itemsRoot, i.Kind, i.ID), keyOf(claimsRoot, i.Kind, i.ID)
+	r, err := etcd.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.CreateRevision(item), ">", 0)).
+		Then(clientv3.OpPut(key, holder, clientv3.WithLease(lease)), clientv3.OpGet(item)).
+		Commit()
+	if err != nil {
+		return nil, fmt.Errorf("claim %s: %w", i.ID, err)
+	}
+	if !r.Succeeded {
+		return nil, nil
+	}
+	c := &Claim{Epoch: r.Header.Revision}
+	c.Item, err = parse(i.Kind, r.Responses[1].GetResponseRange().Kvs[0].Value)
+	return c, err
+}
+
+// release gives a claim up, where it is still held.
+func release(ctx context.Context, etcd *clientv3.Client, c *Claim) error {
+	_, err := etcd.Txn(ctx).If(c.Held()).Then(clientv3.OpDelete(keyOf(claimsRoot, c.Kind, c.ID))).Commit()
+	return err
+}
+
+// idOf returns the id of an item from a key of it or of its claim.
+func idOf(root, kind string, key []byte) string {
+	id, err := url.QueryUnescape(strings.TrimPrefix(string(key), folder(root, kind)))
+	if err != nil {
+		return "" // no item has such a key
+	}
+	return id
+}
