@@ -1,0 +1,152 @@
+package finetuning
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// Kind are fine-tuning jobs.
+var Kind = store.Kind[Job]{Name: "finetuning", Prefix: "ftjob-"}
+
+// Events and checkpoints are kept under the id of their job.
+var (
+	eventKind      = store.Kind[Event]{Name: "ftevents", Prefix: "ftevent-"}
+	checkpointKind = store.Kind[Checkpoint]{Name: "ftcheckpoints", Prefix: "ftckpt_"}
+)
+
+// What a client may ask of a job that exists.
+const (
+	askCancel = "cancel"
+	askPause  = "pause"
+	askResume = "resume"
+)
+
+// A Job is the record of a fine-tuning job. Times are Unix time in seconds. Its slices and maps are never changed in place.
+type Job struct {
+	// What the client asked for.
+	Model        string            `json:"model"`
+	Training     File              `json:"training"`
+	Validation   *File             `json:"validation,omitempty"`
+	Suffix       string            `json:"suffix,omitempty"`
+	Seed         int64             `json:"seed"`
+	SeedGiven    bool              `json:"seed_given,omitempty"` // else we chose it
+	Method       Method            `json:"method"`
+	Integrations json.RawMessage   `json:"integrations,omitempty"`
+	Metadata     map[string]string `json:"metadata"`
+	CreatedAt    int64             `json:"created_at"`
+
+	// Who does it.
+	Provider string `json:"provider"`
+	Upstream string `json:"upstream"` // the provider's name of the base model
+	Base     string `json:"base"`     // the model that all tuning began with, by its public name
+	Remote   Remote `json:"remote"`
+
+	// How it stands.
+	Status          job.TuningStatus  `json:"status"`
+	Ask             string            `json:"ask,omitempty"`        // what is yet to be asked of the provider
+	Cancelling      bool              `json:"cancelling,omitempty"` // the client has asked to cancel
+	TrainedTokens   *int64            `json:"trained_tokens,omitempty"`
+	EstimatedFinish *int64            `json:"estimated_finish,omitempty"`
+	Outage          int64             `json:"outage,omitempty"` // since when the provider has not taken the job further; 0: it does
+	Log             Log               `json:"log"`
+	Outcome         *Outcome          `json:"outcome,omitempty"` // how it has ended at the provider
+	Results         map[string]string `json:"results,omitempty"` // our files by the provider's ids; empty: given up
+	FineTunedModel  string            `json:"fine_tuned_model,omitempty"`
+	FinishedAt      int64             `json:"finished_at,omitempty"`
+}
+
+// A Method is provider.Method.
+type Method struct {
+	Type            string                   `json:"type"`
+	Hyperparameters provider.Hyperparameters `json:"hyperparameters,omitempty"`
+	Grader          json.RawMessage          `json:"grader,omitempty"`
+}
+
+// A File is one of a job's files.
+type File struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Remote is what the provider has of a job, by its own ids.
+type Remote struct {
+	Training   string `json:"training,omitempty"`
+	Validation string `json:"validation,omitempty"`
+	Creating   bool   `json:"creating,omitempty"` // from here on the job may be there although its id is not known
+	Job        string `json:"job,omitempty"`
+}
+
+// A Log says how far the events and checkpoints of a job are kept.
+type Log struct {
+	Clock       int64 `json:"clock,omitempty"` // of the newest event's id, in milliseconds
+	Events      int   `json:"events,omitempty"`
+	Checkpoints int   `json:"checkpoints,omitempty"`
+}
+
+// An Outcome is how a job has ended at its provider.
+type Outcome struct {
+	Status      job.TuningStatus      `json:"status"`
+	Model       string                `json:"model,omitempty"` // the provider's name
+	ResultFiles []string              `json:"result_files,omitempty"`
+	Error       *provider.TuningError `json:"error,omitempty"`
+}
+
+// An Event is one line of a job's log.
+type Event struct {
+	CreatedAt int64           `json:"created_at"`
+	Level     string          `json:"level"`
+	Message   string          `json:"message"`
+	Type      string          `json:"type"`
+	Data      json.RawMessage `json:"data,omitempty"`
+}
+
+// A Checkpoint is a model as it was in the middle of its training.
+type Checkpoint struct {
+	CreatedAt int64           `json:"created_at"`
+	Model     string          `json:"model,omitempty"` // the provider's name; empty: it cannot be called
+	Step      int64           `json:"step"`
+	Metrics   json.RawMessage `json:"metrics,omitempty"`
+}
+
+// name returns the public name of the model that a job makes.
+func (j *Job) name(t store.Tenant, id string) string {
+	owner := t.Organization
+	if owner == "" {
+		owner = "default"
+	}
+	// The end of an id is its random part.
+	return "ft:" + j.Base + ":" + owner + ":" + j.Suffix + ":" + strings.ToLower(id[len(id)-10:])
+}
+
+// files returns the ids of what the job reads.
+func (j *Job) files() []string {
+	ids := []string{j.Training.ID}
+	if j.Validation != nil {
+		ids = append(ids, j.Validation.ID)
+	}
+	return slices.Compact(ids)
+}
+
+// translator replaces the provider's ids by ours, which are the only ones that mean anything to the client. Model is the
+// provider's name of what was made, or empty.
+func (j *Job) translator(t store.Tenant, id, model string) *strings.Replacer {
+	var pairs []string
+	add := func(theirs, ours string) {
+		if len(theirs) >= 8 { // what is shorter may stand in a text by chance
+			pairs = append(pairs, theirs, ours)
+		}
+	}
+	add(model, j.name(t, id))
+	add(j.Remote.Job, id)
+	add(j.Remote.Training, j.Training.ID)
+	if j.Validation != nil {
+		add(j.Remote.Validation, j.Validation.ID)
+	}
+	return strings.NewReplacer(pairs...)
+}

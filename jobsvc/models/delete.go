@@ -1,0 +1,148 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/finetuning"
+	"github.com/modelgate/modelgate/jobsvc/rest"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+const (
+	deleteTimeout = time.Minute
+	storeTimeout  = 5 * time.Second
+)
+
+type deleted struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"` // model
+	Deleted bool   `json:"deleted"`
+}
+
+// delete removes a fine-tuned model of the caller's, first at its provider: where that does not answer, nothing is removed.
+// Of a model that the caller cannot see it answers as GET does; of one that it can see, that it is not the caller's to delete.
+func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+	name := r.PathValue("id")
+	seen, err := s.Gateway.MayUse(r.Context(), c.Key, name)
+	if err != nil {
+		return httpapi.WithCause(unavailable("The gateway cannot look up the model at the moment. Please retry."), err)
+	}
+	if !seen {
+		return notFound(name)
+	}
+	m, revision, err := s.get(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	if m.GetFineTuned() == nil || c.Tenant != (store.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}) {
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+			Message: fmt.Sprintf("You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)}
+	}
+	if err := s.unfinished(r.Context(), c.Tenant, m); err != nil {
+		return err
+	}
+	if err := s.deleteThere(r.Context(), m); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
+	defer cancel()
+	_, err = s.Objects.Delete(ctx, configv1.KindOf(m), name, revision)
+	switch {
+	case errors.Is(err, configstore.ErrConflict): // somebody else changed or deleted it just now
+		return httpapi.WithCause(unavailable("The model was changed at the same time. Please retry."), err)
+	case err != nil:
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, deleted{name, "model", true})
+}
+
+// get returns a Model and its revision, or nil where there is none of the name.
+func (s *Service) get(ctx context.Context, name string) (*configv1.Model, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	e, err := s.Objects.Get(ctx, configv1.KindOf((*configv1.Model)(nil)), name)
+	if errors.Is(err, configstore.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	m, ok := e.Object.(*configv1.Model)
+	if !ok {
+		return nil, 0, fmt.Errorf("model %s: %w", name, e.Err)
+	}
+	return m, e.Revision, nil
+}
+
+// unfinished refuses to delete a model whose job still writes models: it would write this one again.
+func (s *Service) unfinished(ctx context.Context, t store.Tenant, m *configv1.Model) error {
+	job, err := finetuning.Kind.Get(ctx, s.Store, t, m.GetFineTuned().GetJob())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case !job.Value.Status.Over():
+		return unavailable("The fine-tuning job of the model is just being finished. Please retry.")
+	}
+	return nil
+}
+
+// deleteThere deletes a model at its provider, where that can be done and no other Model is served by it.
+func (s *Service) deleteThere(ctx context.Context, m *configv1.Model) error {
+	current := s.Config()
+	if current == nil {
+		return unavailable("The gateway has no configuration yet. Please retry.")
+	}
+	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
+	defer cancel()
+	for _, target := range m.GetTargets() {
+		p := current.Providers[target.GetProvider()]
+		if p == nil || shared(current.Models, m, target) {
+			continue
+		}
+		deleter, ok := p.Vendor.FineTuning.(provider.ModelDeleter)
+		if !ok {
+			continue
+		}
+		err := deleter.DeleteModel(ctx, s.Gateway.Provider(p), target.GetModel())
+		if e, ok := errors.AsType[*openai.Error](err); ok && e.Status < http.StatusInternalServerError {
+			return err // the provider's reason is the client's
+		}
+		if err != nil {
+			return httpapi.WithCause(unavailable(fmt.Sprintf("The provider '%s' does not answer. Nothing was deleted. Please retry.", target.GetProvider())), err)
+		}
+	}
+	return nil
+}
+
+// shared reports whether another Model has the same target.
+func shared(all map[string]*configv1.Model, m *configv1.Model, target *configv1.Target) bool {
+	for name, other := range all {
+		for _, t := range other.GetTargets() {
+			if name != m.GetName() && t.GetProvider() == target.GetProvider() && t.GetModel() == target.GetModel() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func notFound(name string) error {
+	e := openai.ModelNotFound(name)
+	e.Param = "model"
+	return e
+}
+
+func unavailable(message string) *openai.Error {
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable", Message: message, RetryAfter: time.Second}
+}

@@ -1,0 +1,61 @@
+// Package models deletes fine-tuned models, and asks providers in the background what models they have.
+//
+// What a newcomer gets wrong: nothing here answers GET /v1/models. The ext_proc service does, from the configuration, into
+// which this package writes what providers list: no provider is asked while a client waits.
+package models
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/config"
+	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/rest"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// A Gateway asks Envoy's internal listener.
+type Gateway interface {
+	MayUse(ctx context.Context, key, model string) (bool, error)
+	Provider(p *config.Provider) *provider.Client
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Store   *store.Store
+	Queue   *queue.Queue
+	Gateway Gateway
+	// Objects holds the fine-tuned models, and takes what providers list.
+	Objects *configstore.Store
+	// Config returns the newest configuration, or nil where there is none yet.
+	Config func() *config.Config
+	// Interval is how often a provider is asked for its models; one that does not answer is asked ten times as often. 0: 10 min.
+	Interval time.Duration
+	// Check is how soon a change of a provider's configuration is noticed. 0: 2 s.
+	Check time.Duration
+	Log   *zap.Logger
+}
+
+// A Service is the models of one replica. It is safe for concurrent use.
+type Service struct{ Options }
+
+// New returns a service.
+func New(o Options) *Service {
+	if o.Interval == 0 {
+		o.Interval = 10 * time.Minute
+	}
+	if o.Check == 0 {
+		o.Check = 2 * time.Second
+	}
+	return &Service{o}
+}
+
+// Register adds the routes of the API.
+func (s *Service) Register(mux *http.ServeMux) {
+	mux.Handle("DELETE /v1/models/{id...}", rest.Handler(s.Log, s.delete))
+}
