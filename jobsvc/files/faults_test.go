@@ -233,6 +233,7 @@ func TestOrphansAreCollectedAfterADay(t *testing.T) {
 	w.pass(24*time.Hour + time.Second)
 	w.collect()
 	require.ElementsMatch(t, []string{"files/" + kept, "batches/not ours"}, w.blobs())
+	w.service.Store = w.store.Within(500 * time.Millisecond)
 	w.etcd.Stop()
 	w.pass(24 * time.Hour)
 	require.Error(t, w.service.Collect(t.Context()))
@@ -265,6 +266,7 @@ func TestNothingIsCollectedThatBelongsToAnotherEtcd(t *testing.T) {
 func TestWithoutEtcdTheAnswerIs503(t *testing.T) {
 	t.Parallel() // it waits
 	w := newWorld(t)
+	w.service.Store = w.store.Within(500 * time.Millisecond)
 	c := w.as(alice)
 	id, up := c.upload("user_data", "a", "abc"), c.createUpload(3, "user_data")
 	w.etcd.Stop()
@@ -289,7 +291,7 @@ func TestWithoutEtcdTheAnswerIs503(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Less(t, time.Since(began), 15*time.Second)
+	require.Less(t, time.Since(began), 5*time.Second)
 	require.Len(t, w.blobs(), 2, "the one that etcd was asked to name may be needed yet")
 	w.etcd.Start(t)
 	require.Eventually(t, func() bool { return c.get("/v1/files").status == 200 }, 10*time.Second, 10*time.Millisecond)

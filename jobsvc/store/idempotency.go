@@ -50,7 +50,7 @@ func (s *Store) Recall(ctx context.Context, i *Idempotency) (json.RawMessage, er
 	if i == nil || i.Key == "" {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := s.etcd.Get(ctx, idempotencyKey(i.Tenant, i.name()))
 	if err != nil {

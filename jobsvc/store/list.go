@@ -35,7 +35,7 @@ func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func
 			from = at + "\x00"
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()
 	for {
 		limit := min(int64(p.Limit-len(page)+1), chunk)

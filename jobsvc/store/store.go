@@ -42,13 +42,17 @@ func (t Tenant) path() string {
 }
 
 // A Store reads and writes records. It is safe for concurrent use.
-type Store struct{ etcd *clientv3.Client }
+type Store struct {
+	etcd *clientv3.Client
+	// timeout bounds one read or write: while etcd is away its client waits for it. A list has twice as long.
+	timeout time.Duration
+}
 
 // New returns a store.
-func New(etcd *clientv3.Client) *Store { return &Store{etcd} }
+func New(etcd *clientv3.Client) *Store { return &Store{etcd, 5 * time.Second} }
 
-// timeout bounds one read or write: while etcd is away its client waits for it.
-const timeout = 5 * time.Second
+// Within returns the store with another bound on how long one read or write may take.
+func (s *Store) Within(timeout time.Duration) *Store { return &Store{s.etcd, timeout} }
 
 // A Kind is a kind of objects whose records are of type T, which JSON can hold.
 type Kind[T any] struct {
@@ -106,7 +110,7 @@ func (k Kind[T]) Get(ctx context.Context, s *Store, t Tenant, objectID string) (
 	if !ok {
 		return nil, ErrNotFound
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := s.etcd.Get(ctx, key)
 	if err != nil {

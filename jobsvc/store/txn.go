@@ -52,7 +52,7 @@ func (t *Txn) Commit(ctx context.Context) error {
 	for group := range slices.Chunk(t.ops, size) {
 		groups = append(groups, clientv3.OpTxn(nil, group, nil))
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, t.store.timeout)
 	defer cancel()
 	r, err := t.store.etcd.Txn(ctx).If(t.compare...).Then(groups...).Commit()
 	if err != nil {
