@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/credentials"
 
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -121,8 +120,7 @@ func (c *controlPlane) start(p *parts) { p.serve("control plane", c.Run) }
 
 func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	log := o.log.Named("controlplane")
-	validate := func(object configv1.Object) error { return configv1.ValidateStored(object, knownVendor).Err() }
-	store := configstore.New(o.etcd, validate, log)
+	store := configstore.New(o.etcd, validStored, log)
 	server, err := controlplane.New(controlplane.Config{
 		Store:       store,
 		XDS:         o.xds,

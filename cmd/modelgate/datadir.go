@@ -22,6 +22,7 @@ const (
 	filePepper     = "pepper"      // the root of all secrets that are kept, 0600
 	fileLock       = "lock"
 	dirEtcd        = "etcd"
+	dirBlobs       = "blobs" // files, unless --blobs says where else
 )
 
 // A dataDir is the folder that holds everything a gateway keeps, locked for one process.

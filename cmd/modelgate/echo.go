@@ -35,5 +35,5 @@ func startEcho(p *parts, l net.Listener, log *zap.Logger) {
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          zap.NewStdLog(log.Named("echo")),
 	}
-	p.serve("echo provider", func(ctx context.Context) error { return serveUntil(ctx, server, l) })
+	p.serve("echo provider", func(ctx context.Context) error { return serveUntil(ctx, server, l, httpStop) })
 }

@@ -42,6 +42,11 @@ func startEtcd(ctx context.Context, p *parts, dir, sockets string, log *zap.Logg
 		server.Close()
 		return nil, ctx.Err()
 	}
-	p.add("etcd", func(context.Context) error { server.Close(); return nil })
-	return v3client.New(server.Server), nil
+	etcd := v3client.New(server.Server)
+	p.add("etcd", func(context.Context) error {
+		_ = etcd.Close() // it reports the end of its own context
+		server.Close()
+		return nil
+	})
+	return etcd, nil
 }

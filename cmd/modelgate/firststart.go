@@ -29,7 +29,7 @@ const (
 )
 
 // configure brings the stored configuration in line with the command line and the environment, through the admin API. At
-// each start it sets the listener, its certificate and the built-in provider; where they are missing, it adds the
+// each start it sets the listener, its certificate, the built-in provider and the job service; where they are missing, it adds the
 // providers whose keys are in the environment, and a first key. The files of --config come last, and may replace any of
 // it.
 func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
@@ -45,7 +45,9 @@ func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminap
 	if err != nil {
 		return fmt.Errorf("preparing the providers: %w", err)
 	}
-	objects := append(providers, listener)
+	objects := append(providers, listener, &configv1.JobService{
+		Name: defaultName, Address: "unix://" + g.socket("jobs"), Listen: "unix://" + g.socket("internal"),
+	})
 	if certificate != nil {
 		objects = append(objects, certificate)
 	}

@@ -25,11 +25,11 @@ func serveHTTP(p *parts, l net.Listener, handler http.Handler, log *zap.Logger) 
 		IdleTimeout:       time.Minute,
 		ErrorLog:          zap.NewStdLog(log.Named("admin")),
 	}
-	p.serve("admin address", func(ctx context.Context) error { return serveUntil(ctx, server, l) })
+	p.serve("admin address", func(ctx context.Context) error { return serveUntil(ctx, server, l, httpStop) })
 }
 
-// serveUntil serves until ctx ends, and then waits a little for the requests that are being served.
-func serveUntil(ctx context.Context, server *http.Server, l net.Listener) error {
+// serveUntil serves until ctx ends, and then waits for grace for the requests that are being served.
+func serveUntil(ctx context.Context, server *http.Server, l net.Listener, grace time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {
@@ -37,7 +37,7 @@ func serveUntil(ctx context.Context, server *http.Server, l net.Listener) error 
 		return err
 	case <-ctx.Done():
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), httpStop)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	if server.Shutdown(ending) != nil {
 		_ = server.Close() // what is cut here has had its time

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 )
@@ -100,3 +101,6 @@ func reachable(bound netip.AddrPort) string {
 	}
 	return bound.String()
 }
+
+// onSocket reports whether an address is that of a Unix socket, which only this user can open.
+func onSocket(address string) bool { return strings.HasPrefix(address, "unix://") }

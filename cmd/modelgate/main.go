@@ -32,6 +32,7 @@ type commands struct {
 	Run          runCmd          `cmd:"" help:"Run a complete gateway on this machine: etcd, control plane, ext_proc service and Envoy."`
 	Controlplane controlplaneCmd `cmd:"" help:"Run a control plane on an etcd that is already there."`
 	Extproc      extprocCmd      `cmd:"" help:"Run the ext_proc service beside an Envoy."`
+	Jobsvc       jobsvcCmd       `cmd:"" help:"Run the job service: files, batches, fine-tuning and models."`
 	Envoy        envoyCmd        `cmd:"" help:"What Envoy needs."`
 	Echo         echoCmd         `cmd:"" help:"Run the built-in provider that echoes, on an address of its own."`
 	Config       configCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`

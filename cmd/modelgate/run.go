@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -31,6 +33,7 @@ import (
 	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/jobsvc"
 )
 
 const (
@@ -51,6 +54,8 @@ type runCmd struct {
 	Envoy       string        `placeholder:"PATH" help:"Envoy binary. Default: $$MODELGATE_ENVOY, then one on the PATH, then bin/envoy."`
 	Grace       time.Duration `default:"30s" help:"How long requests that are being served may go on when the gateway stops."`
 	Concurrency int           `default:"0" help:"Worker threads of Envoy. 0: one for each core."`
+
+	Jobs jobFlags `embed:""`
 }
 
 // Run runs the gateway until ctx ends, and then stops its parts in reverse order. A signal that comes while they are
@@ -101,7 +106,9 @@ type gateway struct {
 	etcd         *clientv3.Client
 	controlPlane *controlPlane
 	adminURL     string
+	xds          *grpc.ClientConn // to the control plane
 	extProc      *extproc.Server
+	jobs         *jobsvc.Server
 	envoy        *process.Process
 	serving      atomic.Bool // everything above is set and does not change any more
 }
@@ -141,9 +148,14 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	startEcho(g.parts, echo, g.log)
+	if err := g.startJobs(ctx); err != nil {
+		return err
+	}
 	if err := g.startEnvoy(ctx, binary); err != nil {
 		return err
 	}
+	// They ask providers through Envoy, and so end before it.
+	g.parts.serve("job workers", g.jobs.Run)
 	return g.announce(ctx)
 }
 
@@ -191,18 +203,37 @@ func (g *gateway) startAdmin(ctx context.Context) (*adminapi.Client, error) {
 func newAdminToken() secret.Value { return secret.New(rand.Text()) }
 
 func (g *gateway) startExtProc() error {
-	connection, err := xdsFlags{Address: "unix://" + g.socket("xds")}.dial()
-	if err != nil {
+	var err error
+	if g.xds, err = (xdsFlags{Address: "unix://" + g.socket("xds")}).dial(); err != nil {
 		return err
 	}
-	g.parts.add("connection to the control plane", func(context.Context) error { return connection.Close() })
+	g.parts.add("connection to the control plane", func(context.Context) error { return g.xds.Close() })
 	l, err := listen("unix://" + g.socket("extproc"))
 	if err != nil {
 		return err
 	}
 	g.extProc = startExtProc(g.parts, extProcOptions{
-		listener: l, xds: connection, node: "run", grace: extProcGrace, log: g.log, registry: g.registry,
+		listener: l, xds: g.xds, node: "run", grace: extProcGrace, log: g.log, registry: g.registry,
 	})
+	return nil
+}
+
+func (g *gateway) startJobs(ctx context.Context) (err error) {
+	flags := g.Jobs
+	if flags.Blobs == "" {
+		flags.Blobs = (&url.URL{Scheme: "file", Path: filepath.ToSlash(g.data.file(dirBlobs))}).String()
+	}
+	l, err := listen("unix://" + g.socket("jobs"))
+	if err != nil {
+		return err
+	}
+	g.jobs, err = startJobs(ctx, g.parts, jobsOptions{
+		jobFlags: flags, listener: l, gateway: "unix://" + g.socket("internal"), etcd: g.etcd, xds: g.xds, node: "run",
+		log: g.log, registry: g.registry,
+	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	return nil
 }
 
@@ -246,19 +277,19 @@ func (g *gateway) ready() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return allReady(g.controlPlane.Ready, g.extProc.Ready, func() error { return g.envoy.Admin().Ready(ctx) })()
+	return allReady(g.controlPlane.Ready, g.extProc.Ready, g.jobs.Ready, func() error { return g.envoy.Admin().Ready(ctx) })()
 }
 
 // publish waits until Envoy listens and writes where.
-func (g *gateway) publish(ctx context.Context) (url string, err error) {
+func (g *gateway) publish(ctx context.Context) (base string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	bound, err := g.envoy.AwaitListener(ctx, listenerName)
 	if err != nil {
 		return "", fmt.Errorf("the gateway does not listen, envoy's log says why: %w", err)
 	}
-	url = "https://" + reachable(bound)
-	return url, g.data.write(fileURL, url)
+	base = "https://" + reachable(bound)
+	return base, g.data.write(fileURL, base)
 }
 
 // awaitExtProc waits until the ext_proc service has its configuration. Nothing tells that it has come.
@@ -285,7 +316,7 @@ func (g *gateway) announce(ctx context.Context) error {
 	if err := g.awaitExtProc(ctx); err != nil {
 		return err
 	}
-	url, err := g.publish(ctx)
+	base, err := g.publish(ctx)
 	if err != nil {
 		return err
 	}
@@ -307,7 +338,7 @@ Try it:
     -d '{"model": "echo/echo", "messages": [{"role": "user", "content": "Hello"}]}'
 
 ready
-`, url, g.adminURL, ca, key)
+`, base, g.adminURL, ca, key)
 	return err
 }
 

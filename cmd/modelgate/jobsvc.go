@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/jobsvc"
+	"github.com/modelgate/modelgate/jobsvc/batches"
+	jobsgateway "github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/webhooks"
+)
+
+// uploadGrace is how long requests to the job service may go on when it ends.
+const uploadGrace = 10 * time.Second
+
+type jobsvcCmd struct {
+	Listen  string        `default:"unix:///run/modelgate/jobs.sock" help:"Where Envoy finds the service: unix:///path, or host:port with mutual TLS."`
+	Gateway string        `default:"unix:///run/modelgate/internal.sock" help:"Where Envoy listens for the service, as the object JobService says: unix:///path, or host:port with mutual TLS."`
+	Admin   string        `default:"127.0.0.1:9003" help:"Address of /healthz, /readyz and /metrics."`
+	Node    string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane and in claims."`
+	Lease   time.Duration `default:"10s" help:"How long the work of a replica that has died waits for another, in whole seconds."`
+
+	Jobs jobFlags     `embed:""`
+	Etcd etcdFlags    `embed:"" prefix:"etcd-"`
+	XDS  xdsFlags     `embed:"" prefix:"xds-"`
+	TLS  jobsTLSFlags `embed:"" prefix:"tls-"`
+}
+
+// jobFlags are those that run has too.
+type jobFlags struct {
+	Blobs            string         `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Where files are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
+	BatchConcurrency int            `default:"64" help:"Lines of batches that this process asks of one model at once, at most. It asks fewer while that is slow or refused."`
+	BatchTokens      int            `placeholder:"N" help:"Tokens a minute that lines of batches may use of one model, by this process. Default: no limit."`
+	WebhookNetwork   []netip.Prefix `placeholder:"CIDR" help:"Private network in which webhooks may be, such as 10.1.0.0/16; http:// is allowed there too. May be given more than once."`
+}
+
+type jobsTLSFlags struct {
+	Cert string `help:"PEM file of this process's certificate, towards Envoy in both directions."`
+	Key  string `help:"PEM file of its private key."`
+	CA   string `help:"PEM file of the authorities that Envoy's certificate is checked against."`
+	Name string `help:"DNS name in Envoy's certificate. Default: the host of the gateway."`
+}
+
+// Run serves until ctx ends.
+func (c *jobsvcCmd) Run(ctx context.Context, log *zap.Logger) error {
+	p := newParts(log)
+	err := c.start(ctx, p, log)
+	if err == nil {
+		err = p.wait(ctx)
+	}
+	return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
+}
+
+func (c *jobsvcCmd) start(ctx context.Context, p *parts, log *zap.Logger) error {
+	if c.Jobs.Blobs == "" {
+		return errors.New("--blobs is missing: say where files are kept, such as file:///var/lib/modelgate/blobs")
+	}
+	toEnvoy, fromEnvoy, err := c.TLS.configs(c.Listen, c.Gateway)
+	if err != nil {
+		return err
+	}
+	etcd, err := c.Etcd.client(log)
+	if err != nil {
+		return err
+	}
+	p.add("connection to etcd", func(context.Context) error { return etcd.Close() })
+	xds, err := c.XDS.dial()
+	if err != nil {
+		return err
+	}
+	p.add("connection to the control plane", func(context.Context) error { return xds.Close() })
+	l, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	if fromEnvoy != nil {
+		l = tls.NewListener(l, fromEnvoy)
+	}
+	registry := telemetry.NewRegistry()
+	server, err := startJobs(ctx, p, jobsOptions{
+		jobFlags: c.Jobs, listener: l, gateway: c.Gateway, tls: toEnvoy, etcd: etcd, xds: xds, node: c.Node, lease: c.Lease,
+		log: log, registry: registry,
+	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	p.serve("job workers", server.Run)
+	admin, err := listen(c.Admin)
+	if err != nil {
+		return err
+	}
+	serveHTTP(p, admin, healthHandler(allReady(server.Ready), registry), log)
+	log.Info("job service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
+	return nil
+}
+
+type jobsOptions struct {
+	jobFlags
+	listener net.Listener
+	gateway  string
+	tls      *tls.Config // towards the gateway
+	etcd     *clientv3.Client
+	xds      grpc.ClientConnInterface
+	node     string
+	lease    time.Duration
+	log      *zap.Logger
+	registry prometheus.Registerer
+}
+
+// startJobs starts the API of the job service. Its workers are a part of their own, which needs Envoy.
+func startJobs(ctx context.Context, p *parts, o jobsOptions) (*jobsvc.Server, error) {
+	log := o.log.Named("jobs")
+	bucket, err := blobstore.Open(ctx, o.Blobs)
+	if err != nil {
+		return nil, err
+	}
+	p.add("blob store", func(context.Context) error { return bucket.Close() })
+	out, err := jobsgateway.New(o.gateway, o.tls, 2*o.BatchConcurrency)
+	if err != nil {
+		return nil, err
+	}
+	p.add("connections to the gateway", func(context.Context) error { out.Close(); return nil })
+	server, err := jobsvc.New(jobsvc.Options{
+		Etcd: o.etcd, Bucket: bucket, Gateway: out, XDS: o.xds, Vendors: vendors(), Validate: validStored,
+		Node: o.node, Lease: o.lease,
+		Batches:  batches.Limits{Lines: o.BatchConcurrency, TokensPerMinute: o.BatchTokens},
+		Webhooks: webhooks.Limits{Networks: o.WebhookNetwork},
+		Log:      log, Registerer: o.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// No limit on how long a body takes: Envoy ends a connection that is silent. Idle connections are Envoy's to close.
+	api := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(log)}
+	p.serve("job service", func(ctx context.Context) error { return serveUntil(ctx, api, o.listener, uploadGrace) })
+	return server, nil
+}
+
+// validStored reports what is wrong with an object of the configuration.
+func validStored(object configv1.Object) error {
+	return configv1.ValidateStored(object, knownVendor).Err()
+}
+
+// configs returns the TLS of a client of the gateway and of the server for Envoy; nil where both are Unix sockets.
+func (f jobsTLSFlags) configs(listen, gateway string) (client, server *tls.Config, err error) {
+	given, err := allOrNone("--tls-", f.Cert, f.Key, f.CA)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !given {
+		if onSocket(listen) && onSocket(gateway) {
+			return nil, nil, nil
+		}
+		return nil, nil, errors.New("give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
+	}
+	if _, err := readCertificate(f.Cert, f.Key); err != nil {
+		return nil, nil, err // found now, and not at the first handshake
+	}
+	authorities, err := readAuthorities(f.CA)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := func() (*tls.Certificate, error) { return readCertificate(f.Cert, f.Key) } // read anew: files are replaced
+	if !onSocket(gateway) {
+		host, _, err := net.SplitHostPort(gateway)
+		if err != nil {
+			return nil, nil, err
+		}
+		if f.Name != "" {
+			host = f.Name
+		}
+		client = &tls.Config{
+			MinVersion: tls.VersionTLS13, RootCAs: authorities, ServerName: host,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() },
+		}
+	}
+	if !onSocket(listen) {
+		server = &tls.Config{
+			MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own() },
+		}
+	}
+	return client, server, nil
+}

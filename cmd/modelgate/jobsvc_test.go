@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPortsOfTheJobServiceNeedMutualTLS(t *testing.T) {
+	const socket, port = "unix:///run/x.sock", "127.0.0.1:1"
+	for name, c := range map[string]struct {
+		flags           jobsTLSFlags
+		listen, gateway string
+		want            string // of the error; empty: none
+	}{
+		"two sockets":           {listen: socket, gateway: socket},
+		"a port for Envoy":      {listen: port, gateway: socket, want: "--tls-cert"},
+		"a port of Envoy's":     {listen: socket, gateway: port, want: "--tls-cert"},
+		"a key is missing":      {flags: jobsTLSFlags{Cert: "a", CA: "b"}, listen: port, gateway: port, want: "all three or none"},
+		"files that are absent": {flags: jobsTLSFlags{Cert: "/no/a", Key: "/no/b", CA: "/no/c"}, listen: port, gateway: port, want: "reading a certificate"},
+	} {
+		client, server, err := c.flags.configs(c.listen, c.gateway)
+		if c.want == "" {
+			require.NoError(t, err, name)
+			require.Nil(t, client, name)
+			require.Nil(t, server, name)
+			continue
+		}
+		require.ErrorContains(t, err, c.want, name)
+	}
+}
+
+func TestTheJobServiceSaysWhatItLacks(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--blobs is missing":           {"jobsvc"},
+		"no driver registered":         {"jobsvc", "--blobs", "gopher://x", "--admin", "127.0.0.1:0", "--listen", "unix://" + t.TempDir() + "/s"},
+		"a folder is written file:///": {"jobsvc", "--blobs", "file://x/y", "--listen", "unix://" + t.TempDir() + "/s"},
+		"--listen and a --gateway":     {"jobsvc", "--blobs", "mem://", "--listen", "0.0.0.0:1"},
+	} {
+		var stderr bytes.Buffer
+		require.Equal(t, exitFailed, execute(t.Context(), args, io.Discard, &stderr), want)
+		require.Contains(t, stderr.String(), want)
+	}
+}

@@ -1,0 +1,200 @@
+package batches
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/modelgate/modelgate/jobsvc/gateway"
+)
+
+const (
+	maxTries   = 5
+	maxBackoff = time.Minute
+	// keptBuffer is the size of the largest buffer that is kept for the next answer.
+	keptBuffer = 1 << 20
+)
+
+// A line is a line that is to be asked.
+type line struct {
+	number    int
+	customID  []byte // as JSON
+	body      []byte
+	maxTokens int64
+}
+
+func (l *line) size() int64 { return int64(len(l.customID) + len(l.body)) }
+
+// tokens estimates what the line will use.
+func (l *line) tokens() int64 { return int64(len(l.body)/4) + l.maxTokens }
+
+// An asker asks lines, one after the other.
+type asker struct {
+	s       *Service
+	key     string
+	batch   string
+	path    string
+	limiter *limiter
+	pace    *pace
+	buffer  bytes.Buffer // of the answer's body
+}
+
+// ask asks a line until an answer is final. It reports false where there is none: begin ended before a try, or asking during
+// one.
+func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
+	for tries := 1; ; {
+		got, v, ok := a.try(begin, asking, l)
+		if !ok {
+			return answer{}, false
+		}
+		if v.final || tries == maxTries {
+			got.normalise()
+			return got, true
+		}
+		if v.counts {
+			tries++
+		}
+		a.s.metrics.retries.Inc()
+		if wait(begin, v.pause(a.s.Limits.Backoff, tries)) != nil {
+			return answer{}, false
+		}
+	}
+}
+
+func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bool) {
+	estimate := l.tokens()
+	if begin.Err() != nil || a.pace.take(begin, estimate) != nil {
+		return answer{}, verdict{}, false
+	}
+	if a.limiter.begin(begin) != nil {
+		a.pace.settle(estimate, 0)
+		return answer{}, verdict{}, false
+	}
+	a.s.metrics.inFlight.Inc()
+	began := time.Now()
+	got, header, err := a.send(asking, l)
+	v := judge(got.status, header, err)
+	a.limiter.end(v.outcome, began, v.wait)
+	a.s.metrics.inFlight.Dec()
+	used := int64(0)
+	if got.completed() {
+		usage, _ := inspect(got.body) // what is no JSON has used what nobody knows
+		used = usage.TotalTokens
+	}
+	a.pace.settle(estimate, used)
+	if err != nil && asking.Err() != nil {
+		return answer{}, verdict{}, false
+	}
+	return got, v, true
+}
+
+// send makes one try. Where there is no answer, what it returns says so, and err why.
+func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.s.Limits.Line)
+	defer cancel()
+	r, err := a.s.Gateway.Ask(ctx, gateway.Ask{
+		Key: a.key, Charge: a.batch + "/" + strconv.Itoa(l.number), Method: http.MethodPost, Path: a.path, Body: l.body,
+	})
+	if err != nil {
+		return unanswered(err), nil, err
+	}
+	defer func() { _ = r.Body.Close() }() // it was read as far as it matters
+	if a.buffer.Cap() > keptBuffer {
+		a.buffer = bytes.Buffer{}
+	}
+	a.buffer.Reset()
+	n, err := a.buffer.ReadFrom(io.LimitReader(r.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return unanswered(err), nil, err
+	case n > maxAnswer:
+		return answer{code: codeTooLarge, message: "The answer to this request is larger than " + strconv.Itoa(maxAnswer) + " bytes."}, nil, nil
+	}
+	return answer{status: r.StatusCode, requestID: r.Header.Get("X-Request-Id"), body: a.buffer.Bytes()}, r.Header, nil
+}
+
+func unanswered(err error) answer {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return answer{code: codeTimeout, message: "The request was not answered in time."}
+	}
+	return answer{code: codeConnection, message: "The connection broke before the request was answered."}
+}
+
+// A verdict is what is to be made of one try.
+type verdict struct {
+	final   bool
+	counts  bool          // as one of maxTries
+	wait    time.Duration // that the answer asked for
+	outcome outcome
+}
+
+// judge reads the outcome of a try. A status of 0 without an error is an answer that cannot be used.
+func judge(status int, h http.Header, err error) verdict {
+	if err != nil {
+		if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
+			return verdict{outcome: nothing} // the gateway is away, which is no fault of the line
+		}
+		v := verdict{counts: true, outcome: nothing}
+		if errors.Is(err, context.DeadlineExceeded) {
+			v.outcome = refused
+		}
+		return v
+	}
+	v := verdict{counts: true, outcome: nothing, wait: retryAfter(h)}
+	switch status {
+	case http.StatusTooManyRequests:
+		// Who says how long to wait is waited for as long as the window lasts.
+		v.outcome, v.counts = refused, v.wait == 0
+	case http.StatusServiceUnavailable, 529, http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		v.outcome = refused
+	case http.StatusConflict, http.StatusTooEarly:
+	default:
+		if status < http.StatusInternalServerError {
+			v.final, v.wait = true, 0
+		}
+		if status >= 200 && status < 300 {
+			v.outcome = served
+		}
+	}
+	if h.Get("X-Should-Retry") == "false" { // a quota that is used up, and what else waiting does not help
+		v.final, v.wait, v.outcome = true, 0, nothing
+	}
+	return v
+}
+
+// pause returns how long to wait before the next try.
+func (v verdict) pause(base time.Duration, tries int) time.Duration {
+	d := base
+	for i := 2; i < tries && d < maxBackoff; i++ {
+		d *= 4
+	}
+	d = min(d, maxBackoff)
+	if v.wait > 0 {
+		return v.wait + rand.N(base)
+	}
+	return d/2 + rand.N(d)
+}
+
+// retryAfter returns for how long an answer asks to wait; 0 where it does not say.
+func retryAfter(h http.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return seconds(ms / 1000)
+	}
+	text := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
+		return seconds(s)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// seconds makes a duration that is not longer than a window.
+func seconds(s float64) time.Duration { return time.Duration(min(s, 24*3600) * float64(time.Second)) }

@@ -1,0 +1,85 @@
+package batches
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+const (
+	maxLine    = 32 << 20 // of a line, in bytes
+	readBuffer = 128 << 10
+)
+
+// errLong means that a line has more than maxLine bytes. The reader has stepped over it.
+var errLong = errors.New("the line is too long")
+
+// byteOrderMark is tolerated at the beginning of a file: editors on Windows put it there.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// lines reads the lines of a file that are not blank. Lines end in \n or \r\n, the last one also with the file.
+type lines struct {
+	r      *bufio.Reader
+	number int   // of the line that was read last, counted from 1, the blank ones included
+	begin  int64 // where that line begins in the file
+	end    int64 // where it ends, its end mark included
+	long   []byte
+}
+
+func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, readBuffer)} }
+
+// at begins in the middle of a file: with the line of a number, at its offset.
+func (l *lines) at(number int, offset int64) *lines {
+	l.number, l.end = number-1, offset
+	return l
+}
+
+// next returns the next line, without its end. It is valid until the next call. The error is io.EOF after the last line,
+// errLong for one line, or that of reading.
+func (l *lines) next() ([]byte, error) {
+	for {
+		line, err := l.read()
+		if err != nil {
+			return nil, err
+		}
+		if l.begin == 0 {
+			line = bytes.TrimPrefix(line, byteOrderMark)
+		}
+		if line = bytes.Trim(line, " \t\r\n"); len(line) > 0 {
+			return line, nil
+		}
+	}
+}
+
+// read returns a line with its end.
+func (l *lines) read() ([]byte, error) {
+	l.number++
+	l.begin = l.end
+	l.long = l.long[:0]
+	if cap(l.long) > 1<<20 {
+		l.long = nil // one long line is no reason to keep its memory
+	}
+	long := false
+	for {
+		piece, err := l.r.ReadSlice('\n')
+		l.end += int64(len(piece))
+		switch {
+		case err == nil || errors.Is(err, io.EOF) && l.end > l.begin:
+			if long = long || len(l.long)+len(piece) > maxLine+len("\r\n"); long {
+				return nil, errLong
+			}
+			if len(l.long) == 0 {
+				return piece, nil
+			}
+			l.long = append(l.long, piece...)
+			return l.long, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case len(l.long)+len(piece) > maxLine+len("\r\n"):
+			long, l.long = true, l.long[:0]
+		case !long:
+			l.long = append(l.long, piece...)
+		}
+	}
+}

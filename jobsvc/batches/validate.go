@@ -1,0 +1,169 @@
+package batches
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/jobsvc/files"
+	"github.com/modelgate/modelgate/jobsvc/job"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+const (
+	maxLines    = 50_000
+	maxModels   = 100 // that one batch names
+	maxProblems = 100 // that are told: the record has a bounded size
+)
+
+// A survey is what validation learns of an input.
+type survey struct {
+	lines    int
+	models   map[string]int // by the first line that names them
+	problems []Problem
+}
+
+// validate reads the input, and moves the batch on to in_progress or to failed.
+func (w *work) validate(ctx context.Context) error {
+	v, err := w.survey(ctx)
+	if errors.Is(err, files.ErrMissing) {
+		return w.close(ctx, lost, inputGone)
+	}
+	if err != nil {
+		return err
+	}
+	if len(v.problems) == 0 {
+		if err := w.checkModels(ctx, v); err != nil {
+			return err
+		}
+	}
+	if len(v.problems) > 0 {
+		return w.fail(ctx, v.problems)
+	}
+	model := ""
+	for name := range v.models {
+		if len(v.models) == 1 {
+			model = name
+		}
+	}
+	native, err := w.nativeFor(model)
+	if err != nil {
+		return err
+	}
+	return w.change(ctx, func(b *Batch, _ *store.Txn) error {
+		if b.Status != job.BatchValidating {
+			return nil // it was cancelled
+		}
+		b.Counts.Total, b.Model, b.Native = v.lines, model, native
+		return b.to(job.BatchValidated, w.s.Now())
+	})
+}
+
+// fail ends a batch that never ran.
+func (w *work) fail(ctx context.Context, problems []Problem) error {
+	return w.change(ctx, func(b *Batch, t *store.Txn) error {
+		if b.Status != job.BatchValidating {
+			return nil
+		}
+		b.Errors = problems
+		return w.end(b, t, job.BatchInvalid)
+	})
+}
+
+// open opens the input at an offset.
+func (w *work) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	return files.Open(ctx, w.s.Bucket, w.rec.Value.InputFile, offset)
+}
+
+// missing makes the error of reading a blob that has gone while it was read one that says so.
+func missing(err error) error {
+	if blobstore.IsMissing(err) {
+		return fmt.Errorf("%w: %w", files.ErrMissing, err)
+	}
+	return err
+}
+
+// survey reads the whole input, or as far as there are problems to tell.
+func (w *work) survey(ctx context.Context) (*survey, error) {
+	input, err := w.open(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = input.Close() }() // it was only read
+	v := &survey{models: map[string]int{}}
+	seen := make(map[[16]byte]struct{})
+	p := parser{endpoint: w.rec.Value.Endpoint}
+	for l := newLines(input); len(v.problems) < maxProblems; {
+		line, err := l.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			if v.lines == 0 {
+				v.blame(Problem{Code: codeEmpty, Message: "The input file is empty. It must have one request on each line."}, 0)
+			}
+			return v, nil
+		case errors.Is(err, errLong):
+			v.lines++
+			v.blame(Problem{Code: codeLineTooLong, Message: fmt.Sprintf("This line has more than %d bytes.", maxLine)}, l.number)
+			continue
+		case err != nil:
+			return nil, missing(err)
+		}
+		if v.lines++; v.lines > maxLines {
+			v.problems = []Problem{{Code: codeManyLines, Message: fmt.Sprintf("The input file has more than %d requests. Split it into several batches.", maxLines)}}
+			return v, nil
+		}
+		r, problem := p.parse(line)
+		if problem != nil {
+			v.blame(*problem, l.number)
+			continue
+		}
+		v.add(r, l.number, seen)
+	}
+	return v, nil
+}
+
+func (v *survey) blame(p Problem, line int) {
+	p.Line = line
+	v.problems = append(v.problems, p)
+}
+
+func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
+	customID := unquoted(r.customID)
+	sum := sha256.Sum256(customID)
+	hash := [16]byte(sum[:])
+	if _, ok := seen[hash]; ok {
+		v.blame(Problem{Code: codeDuplicate, Param: "custom_id",
+			Message: fmt.Sprintf("The custom_id '%s' was used by an earlier line. Each line must have one of its own.", shortened(string(customID)))}, line)
+	}
+	seen[hash] = struct{}{}
+	if _, ok := v.models[r.model]; ok {
+		return
+	}
+	if len(v.models) == maxModels {
+		v.blame(Problem{Code: codeManyModels, Param: "body.model", Message: fmt.Sprintf("The lines name more than %d models. Split them into several batches.", maxModels)}, line)
+	}
+	v.models[r.model] = line
+}
+
+// checkModels asks for each model whether the key may use it.
+func (w *work) checkModels(ctx context.Context, v *survey) error {
+	for model, line := range v.models {
+		ok, err := w.s.Gateway.MayUse(ctx, w.rec.Value.Key, model)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			v.blame(Problem{Code: codeModel, Param: "body.model", Message: openai.ModelNotFound(model).Message}, line)
+		}
+	}
+	slices.SortFunc(v.problems, func(a, b Problem) int { return a.Line - b.Line })
+	w.log.Debug("input read", zap.Int("lines", v.lines), zap.Int("models", len(v.models)))
+	return nil
+}

@@ -1,0 +1,161 @@
+// Package jobsvc is the job service: OpenAI's APIs for what takes long, files, batches and fine-tuning, over the providers
+// that the gateway has. Its state is in etcd, its bytes are in a blob store, and everything it asks of a provider goes
+// through Envoy.
+//
+// What a newcomer gets wrong: a replica keeps nothing of its own. Whatever one of them was doing when it died, another goes
+// on with from what etcd and the blob store hold.
+package jobsvc
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"gocloud.dev/blob"
+	"google.golang.org/grpc"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/batches"
+	"github.com/modelgate/modelgate/jobsvc/config"
+	"github.com/modelgate/modelgate/jobsvc/files"
+	"github.com/modelgate/modelgate/jobsvc/finetuning"
+	"github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/models"
+	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/store"
+	"github.com/modelgate/modelgate/jobsvc/webhooks"
+)
+
+const (
+	reapEvery    = 15 * time.Second // what has expired is removed
+	collectEvery = 6 * time.Hour    // blobs that nothing names are removed
+)
+
+// Options are what a Server needs.
+type Options struct {
+	Etcd    *clientv3.Client
+	Bucket  *blob.Bucket
+	Gateway *gateway.Gateway
+	// XDS is a connection to the control plane.
+	XDS     grpc.ClientConnInterface
+	Vendors map[string]provider.Provider
+	// Validate says what is wrong with an object of the configuration; the job service writes some.
+	Validate func(configv1.Object) error
+	// Node names this replica.
+	Node string
+	// Lease is how long the work of a replica that has died waits for another. 0: 10 s.
+	Lease    time.Duration
+	Batches  batches.Limits
+	Webhooks webhooks.Limits
+
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
+}
+
+// A Server is one replica of the job service.
+type Server struct {
+	log     *zap.Logger
+	store   *store.Store
+	config  *config.Client
+	handler http.Handler
+	workers []func(ctx context.Context)
+}
+
+// New returns a replica that does nothing yet.
+func New(o Options) (*Server, error) {
+	st := store.New(o.Etcd)
+	s := &Server{
+		log: o.Log, store: st,
+		config: config.New(config.Options{XDS: o.XDS, NodeID: o.Node, Vendors: o.Vendors, Logger: o.Log.Named("config")}),
+	}
+	work := queue.New(queue.Options{Etcd: o.Etcd, Node: o.Node, TTL: o.Lease, Log: o.Log.Named("queue")})
+	objects := configstore.New(o.Etcd, o.Validate, o.Log.Named("configstore"))
+
+	hooks, err := webhooks.New(webhooks.Options{
+		Store: st, Queue: work, Config: s.config.Current, Now: time.Now, Limits: o.Webhooks,
+		Log: o.Log.Named("webhooks"), Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	file := files.New(files.Options{Store: st, Bucket: o.Bucket, Now: time.Now, Log: o.Log.Named("files")})
+	batch, err := batches.New(batches.Options{
+		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Config: s.config.Current, Now: time.Now,
+		Announce: hooks.Announce, Limits: o.Batches, Log: o.Log.Named("batches"), Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tuning := finetuning.New(finetuning.Options{
+		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Now: time.Now,
+		Announce: hooks.Announce, Log: o.Log.Named("finetuning"),
+	})
+	model := models.New(models.Options{
+		Store: st, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Log: o.Log.Named("models"),
+	})
+
+	mux := http.NewServeMux()
+	file.Register(mux)
+	batch.Register(mux)
+	tuning.Register(mux)
+	model.Register(mux)
+	s.handler = httpapi.Recover(o.Log, httpapi.Mux(mux))
+
+	expire := map[string]func(context.Context, store.Expiry) error{store.KindIdempotency: st.Forget}
+	for _, kind := range files.Expiring() {
+		expire[kind] = file.Expire
+	}
+	s.workers = []func(context.Context){
+		s.config.Run, batch.Run, tuning.Run, model.Run, hooks.Run,
+		func(ctx context.Context) {
+			s.every(ctx, reapEvery, func() error { return st.Reap(ctx, time.Now(), expire) })
+		},
+		func(ctx context.Context) { s.every(ctx, collectEvery, func() error { return file.Collect(ctx) }) },
+	}
+	return s, nil
+}
+
+// Handler serves the API to Envoy.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Run works until ctx ends and everything that was begun has been handed over.
+func (s *Server) Run(ctx context.Context) error {
+	var workers sync.WaitGroup
+	for _, work := range s.workers {
+		workers.Go(func() { work(ctx) })
+	}
+	workers.Wait()
+	return ctx.Err()
+}
+
+// Ready reports why requests cannot be served yet, or nil.
+func (s *Server) Ready() error {
+	if s.config.Current() == nil {
+		return errors.New("no configuration from the control plane yet")
+	}
+	return nil
+}
+
+// every does something again and again until ctx ends, and logs where it fails.
+func (s *Server) every(ctx context.Context, interval time.Duration, do func() error) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := do(); err != nil && ctx.Err() == nil {
+			s.log.Warn("cleaning up failed; it will be tried again", zap.Duration("in", interval), zap.Error(err))
+		}
+	}
+}
