@@ -91,6 +91,12 @@ func Build(o Options) (*bootstrapv3.Bootstrap, error) {
 		},
 		OverloadManager: overload,
 		LayeredRuntime:  runtime,
+		// A client that Envoy drops because no stream was opened for 50 s, its default, takes a stream that is being closed
+		// gracefully down with it: Envoy crashed when an answer took longer than that on a quiet gateway. There are no more
+		// of these clients than there are filters.
+		GrpcAsyncClientManagerConfig: &bootstrapv3.Bootstrap_GrpcAsyncClientManagerConfig{
+			MaxCachedEntryIdleDuration: durationpb.New(365 * 24 * time.Hour),
+		},
 		// Without it the memory of a large body that has been answered stays with the process.
 		MemoryAllocatorManager: &bootstrapv3.MemoryAllocatorManager{
 			BytesToRelease:        64 << 20,
