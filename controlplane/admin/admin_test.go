@@ -183,7 +183,7 @@ func TestBadRequests(t *testing.T) {
 		"unknown kind":       {"GET", "/admin/v1/things", "", 404, "unknown_kind", "Provider, Model"},
 		"kind in singular":   {"GET", "/admin/v1/provider/a", "", 404, "unknown_kind", ""},
 		"unknown path":       {"GET", "/admin/v2", "", 404, "unknown_url", "/admin/v2"},
-		"wrong method":       {"PATCH", "/admin/v1/providers/a", "", 405, "method_not_allowed", "PUT"},
+		"wrong method":       {"PATCH", "/admin/v1/providers/a", "", 405, "method_not_supported", "PUT"},
 		"not JSON":           {"PUT", "/admin/v1/providers/a", "x", 400, "invalid_object", "not JSON"},
 		"empty":              {"PUT", "/admin/v1/providers/a", "", 400, "invalid_object", "incomplete"},
 		"an array":           {"PUT", "/admin/v1/providers/a", "[]", 400, "invalid_object", "mapping"},

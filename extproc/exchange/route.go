@@ -60,7 +60,7 @@ func climbs(path string) bool {
 }
 
 func climbing() *openai.Error {
-	return openai.BadRequest("", "invalid_path", "The path leads out of itself. Send it without '..'.")
+	return openai.BadRequest("", "invalid_path", "The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
 }
 
 // stays are headers of a client that must not reach the provider of a Route: they carry keys, or tell who the client is.

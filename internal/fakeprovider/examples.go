@@ -46,16 +46,19 @@ type style struct {
 // reject returns why the file cannot be trained with for a method, as OpenAI's code and message, or nothing.
 func (t *training) reject(method string) (code, message string) {
 	switch {
-	case t.Problem != "" && t.Line > 0:
-		return "invalid_training_file", fmt.Sprintf("The job failed due to an invalid training file. Line %d: %s", t.Line, t.Problem)
 	case t.Problem != "":
-		return "invalid_training_file", "The job failed due to an invalid training file. " + t.Problem
+		return "invalid_training_file", t.faulty("training")
 	case t.Examples < minExamples:
 		return "invalid_n_examples", fmt.Sprintf("Training file has %d example(s), but must have at least %d examples.", t.Examples, minExamples)
 	case (method == kindPreference) != (t.Kind == kindPreference):
 		return "invalid_training_file", "The job failed due to an invalid training file. Its examples are not those of the method " + method + "."
 	}
 	return "", ""
+}
+
+// faulty says which line of a file of a kind has a problem.
+func (t *training) faulty(kind string) string {
+	return fmt.Sprintf("The job failed due to an invalid %s file. Line %d: %s", kind, t.Line, t.Problem)
 }
 
 // readTraining reads a training file to its end. Blank lines, a byte order mark and CRLF are allowed. An error is the reader's.

@@ -202,6 +202,23 @@ func TestBadTrainingFilesFailTheJob(t *testing.T) {
 	}
 }
 
+func TestABadValidationFileFailsTheJob(t *testing.T) {
+	clock := newClock()
+	cl := client(t, clock.server())
+	train := func(validation string) provider.TuningReport {
+		file, err := trainer().Upload(t.Context(), cl, tuningtest.File("valid.jsonl", validation))
+		require.NoError(t, err)
+		id := train(t, cl, lines(10, sample("x")), func(j *provider.TuningJob) { j.ValidationFile = file })
+		clock.pass(done)
+		return poll(t, cl, id)
+	}
+	require.Equal(t, "succeeded", train(sample("x")).Status, "one example is enough to validate with")
+	r := train(sample("x") + "\n{oops")
+	require.Equal(t, "failed", r.Status)
+	require.Equal(t, provider.TuningError{Code: "invalid_validation_file", Param: "validation_file",
+		Message: "The job failed due to an invalid validation file. Line 2: It is not a JSON object."}, *r.Error)
+}
+
 const preference = `{"input":{"messages":[{"role":"user","content":"a b"}]},"preferred_output":[{"role":"assistant","content":"Yes: c"}],"non_preferred_output":[{"role":"assistant","content":"d"}]}`
 
 func TestAllKindsOfExamplesTrain(t *testing.T) {
@@ -252,7 +269,7 @@ func TestJobsAreCancelledPausedAndResumed(t *testing.T) {
 	clock.pass(time.Hour)
 	r = poll(t, c, id)
 	require.Equal(t, "cancelled", r.Status)
-	require.Equal(t, "The job has been cancelled", r.Events[0].Message)
+	require.Equal(t, "The job was cancelled", r.Events[0].Message)
 	require.NoError(t, trainer().Cancel(t.Context(), c, id), "it is over, so there is nothing to do")
 	require.Error(t, trainer().Pause(t.Context(), c, id))
 

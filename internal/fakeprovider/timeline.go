@@ -27,6 +27,7 @@ type moment struct {
 	ended  time.Duration // after its creation, pauses included; once it is over
 	code   string        // why it failed
 	reason string
+	param  string
 }
 
 // at returns how the job stands.
@@ -39,7 +40,7 @@ func (j *job) at(now time.Time, c control) moment {
 		}
 	}
 	m.ran = max(0, until.Sub(j.created())-c.lost)
-	m.code, m.reason = j.file.reject(j.Method)
+	m.code, m.reason, m.param = j.reject()
 	switch {
 	case m.code != "" && m.ran >= validated:
 		m.status, m.ended = "failed", validated+c.lost
@@ -57,6 +58,17 @@ func (j *job) at(now time.Time, c control) moment {
 		m.status = "running"
 	}
 	return m
+}
+
+// reject returns why the job cannot train, as OpenAI's code, message and parameter, or nothing.
+func (j *job) reject() (code, message, param string) {
+	if code, message = j.file.reject(j.Method); code != "" {
+		return code, message, "training_file"
+	}
+	if t, ok := readFileID(j.Validation); ok && t.Problem != "" {
+		return "invalid_validation_file", t.faulty("validation"), "validation_file"
+	}
+	return "", "", ""
 }
 
 func (m *moment) over() bool {
@@ -119,7 +131,7 @@ func (m *moment) events() []map[string]any {
 	case "failed":
 		l.add(validated, "error", "message", m.reason, map[string]any{"error_code": m.code})
 	case "cancelled":
-		l.say(m.ended-m.lost, "The job has been cancelled")
+		l.say(m.ended-m.lost, "The job was cancelled")
 	case "succeeded":
 		l.say(done, "New fine-tuned model created")
 		l.say(done, "The job has successfully completed")
@@ -162,7 +174,7 @@ func (m *moment) object() map[string]any {
 	}
 	switch m.status {
 	case "failed":
-		o["error"] = map[string]any{"code": m.code, "message": m.reason, "param": "training_file"}
+		o["error"] = map[string]any{"code": m.code, "message": m.reason, "param": m.param}
 	case "succeeded":
 		o["fine_tuned_model"], o["trained_tokens"] = j.makes(), j.file.Tokens*j.Epochs
 		o["result_files"] = []string{j.result()}

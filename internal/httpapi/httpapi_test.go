@@ -78,7 +78,7 @@ func TestMuxAnswersAsJSON(t *testing.T) {
 	w = serve(h, "POST", "/things/a", "")
 	require.Equal(t, 405, w.Code)
 	require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
-	require.Contains(t, w.Body.String(), `"code":"method_not_allowed"`)
+	require.Contains(t, w.Body.String(), `"code":"method_not_supported"`)
 
 	w = serve(h, "GET", "/else", "")
 	require.Equal(t, 404, w.Code)

@@ -67,7 +67,34 @@ func (w *worker) finish(ctx context.Context) error {
 	if w.job.Value.Status.Over() {
 		return nil
 	}
+	w.appear(ctx)
 	return w.update(ctx, w.end)
+}
+
+// lookEvery is how often it is looked whether the gateway knows a model.
+const lookEvery = 20 * time.Millisecond
+
+// appear waits until the gateway knows the model that was made, so that whoever learns its name can call it at once. It gives up
+// after a while: the key may be gone, and the gateway away.
+func (w *worker) appear(ctx context.Context) {
+	j := &w.job.Value
+	if j.Outcome.Status != job.TuningSucceeded {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.Appear)
+	defer cancel()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		if ok, err := w.Gateway.MayUse(ctx, j.Key, j.name(w.job.Tenant, w.job.ID)); ok && err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // fetch copies a result file of the provider's.

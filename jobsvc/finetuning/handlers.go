@@ -85,7 +85,7 @@ func (s *Service) plan(ctx context.Context, c rest.Caller, r *request) (*store.R
 	}
 	made := &store.Record[Job]{Tenant: c.Tenant, ID: Kind.NewID(), Value: Job{
 		Model: r.model, Suffix: r.suffix, Seed: rand.Int64N(maxSeed + 1), Method: r.method, Integrations: r.integrations, Metadata: r.metadata,
-		CreatedAt: s.Now().Unix(), Provider: p.Config.GetName(), Upstream: upstream, Base: r.model, Status: job.TuningValidating,
+		Key: c.Key, CreatedAt: s.Now().Unix(), Provider: p.Config.GetName(), Upstream: upstream, Base: r.model, Status: job.TuningValidating,
 	}}
 	if r.seed != nil {
 		made.Value.Seed, made.Value.SeedGiven = *r.seed, true
@@ -146,7 +146,9 @@ func (s *Service) file(ctx context.Context, t *store.Txn, made *store.Record[Job
 			param, id, f.Value.Purpose, files.PurposeFineTune)
 	}
 	files.Kind.Unchanged(t, f)
-	t.Use(id, made.ID)
+	if id != made.Value.Training.ID { // etcd refuses to write a key twice in a transaction
+		t.Use(id, made.ID)
+	}
 	return &File{ID: id, Name: f.Value.Filename, Bytes: f.Value.Bytes}, nil
 }
 

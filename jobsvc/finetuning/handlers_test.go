@@ -78,6 +78,18 @@ func TestANewJobHasEveryMember(t *testing.T) {
 	}
 }
 
+func TestOneFileMayBeTrainedAndValidatedWith(t *testing.T) {
+	w := newWorld(t)
+	w.trainer.says(success()[3])
+	file := w.upload(acme, files.PurposeFineTune, "{}\n")
+	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", `{"model":"small","training_file":"`+file+`","validation_file":"`+file+`"}`)
+	require.Equal(t, 200, status, body)
+	require.Equal(t, 1, w.keys(store.Root+"uses/"))
+	w.run()
+	w.await(idOf(t, body), over)
+	require.Zero(t, w.keys(store.Root+"uses/"))
+}
+
 func TestAFaultyJobIsRefused(t *testing.T) {
 	w := newWorld(t)
 	good, wrong, foreign := w.upload(acme, files.PurposeFineTune, "{}"), w.upload(acme, files.PurposeBatch, "{}"), w.upload(other, files.PurposeFineTune, "{}")

@@ -58,6 +58,7 @@ type world struct {
 	mu     sync.Mutex // guards what follows
 	config *config.Config
 	hidden map[string]bool // models that no key may use
+	looked chan string     // gets the name of each hidden model that is looked for, where it has room
 }
 
 func newWorld(t *testing.T) *world {
@@ -68,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = bucket.Close() }) // a folder
 	w := &world{
 		t: t, server: server, etcd: client, store: store.New(client), objects: newObjects(client), bucket: bucket,
-		trainer: newTrainer(), hidden: map[string]bool{},
+		trainer: newTrainer(), hidden: map[string]bool{}, looked: make(chan string, 1),
 	}
 	w.configure(func(*config.Config) {})
 	mux := http.NewServeMux()
@@ -121,7 +122,20 @@ func (w *world) MayUse(_ context.Context, key, model string) (bool, error) {
 	if key == "unlucky" {
 		return false, errors.New("connection refused")
 	}
+	if w.hidden[model] {
+		select {
+		case w.looked <- model:
+		default:
+		}
+	}
 	return !w.hidden[model], nil
+}
+
+// hide has no key find a model, or all of them again.
+func (w *world) hide(model string, hidden bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hidden[model] = hidden
 }
 
 func (w *world) Provider(p *config.Provider) *provider.Client {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/internal/id"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -144,9 +145,12 @@ type namedEvent struct {
 // newEvents returns the events of a report that are not kept yet, oldest first.
 func (w *worker) newEvents(report *provider.TuningReport) []namedEvent {
 	said := slices.Concat(own(w.job.ID, &w.job.Value), []string{
-		saidModel + w.job.Value.name(w.job.Tenant, w.job.ID), saidSucceeded,
-		strings.TrimSuffix(saidCreated, ": "), strings.TrimSuffix(saidTraining, ": "), strings.TrimSuffix(saidValid, ": "),
+		saidModel + w.job.Value.name(w.job.Tenant, w.job.ID), saidSucceeded, saidCancelled,
+		strings.TrimSuffix(saidCreated, ": "), strings.TrimSuffix(saidTraining, ": "), strings.TrimSuffix(saidValid, ": "), strings.TrimSuffix(saidModel, ": "),
 	})
+	if report.Status == string(job.TuningFailed) {
+		said = append(said, w.reason(report).Message)
+	}
 	ours := w.job.Value.translator(w.job.Tenant, w.job.ID, report.Model)
 	var fresh []namedEvent
 	for _, e := range inOrder(report.Events) {

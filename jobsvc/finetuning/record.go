@@ -40,7 +40,8 @@ type Job struct {
 	Metadata     map[string]string `json:"metadata"`
 	CreatedAt    int64             `json:"created_at"`
 
-	// Who does it.
+	// Who asked for it, and who does it.
+	Key      string `json:"key"` // name of the Key object
 	Provider string `json:"provider"`
 	Upstream string `json:"upstream"` // the provider's name of the base model
 	Base     string `json:"base"`     // the model that all tuning began with, by its public name

@@ -53,7 +53,9 @@ type Options struct {
 	MaxSuffix int
 	// Soon and Late are the shortest and longest pause before a provider is asked again how a job stands. 0: 1 s and 60 s.
 	Soon, Late time.Duration
-	Log        *zap.Logger
+	// Appear is how long a job that has succeeded waits for its model to be known to the gateway. 0: 5 s.
+	Appear time.Duration
+	Log    *zap.Logger
 }
 
 // A Service is the fine-tuning of one replica. It is safe for concurrent use.
@@ -72,6 +74,9 @@ func New(o Options) *Service {
 	}
 	if o.Late == 0 {
 		o.Late = time.Minute
+	}
+	if o.Appear == 0 {
+		o.Appear = 5 * time.Second
 	}
 	if o.Announce == nil {
 		o.Announce = func(*store.Txn, store.Tenant, string, string, time.Time) {}

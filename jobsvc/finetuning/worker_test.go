@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -104,6 +105,40 @@ func TestAJobIsTakenToItsEnd(t *testing.T) {
 	require.Nil(t, made.Method.Grader)
 	require.Equal(t, id, made.ID)
 	require.Equal(t, "{}\n", w.trainer.uploads[made.TrainingFile])
+}
+
+func TestAJobSucceedsOnceItsModelCanBeCalled(t *testing.T) {
+	w := newWorld(t)
+	w.trainer.says(success()[3])
+	id := w.create(`,"suffix":"shop"`)
+	name := "ft:small:acme:shop:" + strings.ToLower(id[len(id)-10:])
+	w.hide(name, true)
+	w.run()
+	for range 3 { // it is looked for again and again, after it was made
+		select {
+		case looked := <-w.looked:
+			require.Equal(t, name, looked)
+		case <-time.After(patience):
+			require.Fail(t, "nobody looks for the model")
+		}
+		require.False(t, w.await(id, func(*finetuning.Job) bool { return true }).Value.Status.Over())
+		require.Contains(t, w.models(), name+" -> tuned-2")
+	}
+	w.hide(name, false)
+	w.await(id, over)
+	require.Equal(t, "succeeded", w.get(id).Status)
+}
+
+func TestAJobSucceedsThoughItsKeyIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.trainer.says(success()[3])
+	id := w.create("")
+	w.hide("ft:small:acme::"+strings.ToLower(id[len(id)-10:]), true)
+	s := w.service(w.store, w.objects)
+	s.Appear = 10 * time.Millisecond
+	run(t, s)
+	w.await(id, over)
+	require.Equal(t, "succeeded", w.get(id).Status)
 }
 
 func TestAFineTunedModelIsTrainedFurtherUnderTheNameOfItsFirstBase(t *testing.T) {

@@ -43,6 +43,9 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	if err != nil {
 		return err
 	}
+	if current := s.Config(); m == nil && current != nil && current.Models[name].GetFineTuned() != nil {
+		return notFound(name) // it was deleted just now, and the gateway has not heard of it yet
+	}
 	if m.GetFineTuned() == nil || c.Tenant != (store.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}) {
 		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
 			Message: fmt.Sprintf("You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)}
@@ -58,7 +61,7 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	_, err = s.Objects.Delete(ctx, configv1.KindOf(m), name, revision)
 	switch {
 	case errors.Is(err, configstore.ErrConflict): // somebody else changed or deleted it just now
-		return httpapi.WithCause(unavailable("The model was changed at the same time. Please retry."), err)
+		return store.ErrConflict
 	case err != nil:
 		return err
 	}

@@ -297,6 +297,35 @@ func TestWhatIsNotTheCallersIsNotDeleted(t *testing.T) {
 	require.Equal(t, 200, first(w.delete(acme, "ft:ours")))
 }
 
+func TestAModelThatWasDeletedJustNowIsNotThere(t *testing.T) {
+	w := newWorld(t)
+	// The gateway has not heard of it yet.
+	w.config.Models["ft:m"] = &configv1.Model{Name: "ft:m", Organization: acme.Organization, Project: acme.Project, FineTuned: &configv1.FineTuned{Job: "ftjob-1"}}
+	status, body := w.delete(acme, "ft:m")
+	require.Equal(t, 404, status, body)
+	require.Contains(t, body, `"model_not_found"`)
+}
+
+func TestTwoDeletionsAtOnceAreOne(t *testing.T) {
+	w := newWorld(t)
+	w.put("ft:m", "a", "t", acme)
+	statuses := make(chan int, 8)
+	for range cap(statuses) {
+		go func() { statuses <- first(w.delete(acme, "ft:m")) }()
+	}
+	deleted := 0
+	for range cap(statuses) {
+		switch status := <-statuses; status {
+		case 200:
+			deleted++
+		case 403, 404, 409: // a conflict is no failure of the gateway's, which would be logged
+		default:
+			require.Fail(t, "unexpected", "%d", status)
+		}
+	}
+	require.Equal(t, 1, deleted)
+}
+
 func TestNothingIsDeletedWhileTheProviderDoesNotSaySo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error

@@ -8,10 +8,12 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -43,10 +45,23 @@ func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 		}
 		c, err := callerOf(r)
 		if err == nil {
+			err = plain(r)
+		}
+		if err == nil {
 			err = f(w, r, c)
 		}
 		return explained(err)
 	})
+}
+
+// plain refuses a body that is compressed: what it would grow to is not known.
+func plain(r *http.Request) error {
+	encoding := r.Header.Get("Content-Encoding")
+	if encoding == "" || strings.EqualFold(encoding, "identity") {
+		return nil
+	}
+	return &openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_encoding",
+		Message: fmt.Sprintf("Unsupported content encoding: '%s'. Send the body as it is.", encoding)}
 }
 
 func callerOf(r *http.Request) (Caller, error) {

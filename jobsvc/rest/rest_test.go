@@ -62,6 +62,17 @@ func TestTheCallerIsWhoTheHeadersSay(t *testing.T) {
 	}
 }
 
+func TestACompressedBodyIsRefused(t *testing.T) {
+	for encoding, want := range map[string]int{"gzip": 415, "GZIP": 415, "zstd": 415, "identity": 200, "Identity": 200, "": 200} {
+		w, _ := ask(func(http.ResponseWriter, *http.Request, rest.Caller) error { return nil }, "/", "Content-Encoding", encoding, "X-Request-Id", "req_1")
+		require.Equal(t, want, w.Code, encoding)
+		require.Equal(t, "req_1", w.Header().Get("X-Request-Id"))
+		if want == 415 {
+			require.Contains(t, w.Body.String(), `"code":"unsupported_content_encoding"`)
+		}
+	}
+}
+
 func TestFailuresOfStorageAreExplained(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
