@@ -37,6 +37,7 @@ import (
 const (
 	reapEvery    = 15 * time.Second // what has expired is removed
 	collectEvery = 6 * time.Hour    // blobs that nothing names are removed
+	maxOwnPause  = 5 * time.Minute  // between two tries to find out whose the blob store is
 )
 
 // Options are what a Server needs.
@@ -64,6 +65,7 @@ type Options struct {
 type Server struct {
 	log     *zap.Logger
 	store   *store.Store
+	files   *files.Service
 	config  *config.Client
 	handler http.Handler
 	workers []func(ctx context.Context)
@@ -102,6 +104,7 @@ func New(o Options) (*Server, error) {
 		Store: st, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Log: o.Log.Named("models"),
 	})
 
+	s.files = file
 	mux := http.NewServeMux()
 	file.Register(mux)
 	batch.Register(mux)
@@ -118,7 +121,14 @@ func New(o Options) (*Server, error) {
 		func(ctx context.Context) {
 			s.every(ctx, reapEvery, func() error { return st.Reap(ctx, time.Now(), expire) })
 		},
-		func(ctx context.Context) { s.every(ctx, collectEvery, func() error { return file.Collect(ctx) }) },
+		func(ctx context.Context) {
+			s.every(ctx, collectEvery, func() error {
+				if err := file.Collect(ctx); err != nil { // where the store is another gateway's, nothing is
+					return err
+				}
+				return batch.Collect(ctx)
+			})
+		},
 	}
 	return s, nil
 }
@@ -126,14 +136,38 @@ func New(o Options) (*Server, error) {
 // Handler serves the API to Envoy.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run works until ctx ends and everything that was begun has been handed over.
+// Run works until ctx ends and everything that was begun has been handed over. Before that it ends with files.ErrOwner where
+// the blob store is another gateway's.
 func (s *Server) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	var workers sync.WaitGroup
+	workers.Go(func() {
+		if err := s.own(ctx); err != nil {
+			stop(err)
+		}
+	})
 	for _, work := range s.workers {
 		workers.Go(func() { work(ctx) })
 	}
 	workers.Wait()
-	return ctx.Err()
+	return context.Cause(ctx)
+}
+
+// own makes sure that the blob store is this gateway's, as soon as it and etcd answer. The error is files.ErrOwner or ctx's.
+func (s *Server) own(ctx context.Context) error {
+	for pause := time.Second; ; pause = min(2*pause, maxOwnPause) {
+		err := s.files.Own(ctx)
+		if err == nil || errors.Is(err, files.ErrOwner) || ctx.Err() != nil {
+			return err
+		}
+		s.log.Warn("whose the blob store is cannot be found out; trying again", zap.Duration("in", pause), zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Ready reports why requests cannot be served yet, or nil.

@@ -63,9 +63,12 @@ type folderWriter struct {
 	failed error // of the first write that failed: what is there is not whole
 }
 
-// Write implements [driver.Writer].
-func (w *folderWriter) Write(p []byte) (int, error) {
-	n, err := w.inner.Write(p)
+// Write implements [driver.Writer]. What else lives on the disk, such as etcd, ends where it has no room at all: blobs leave
+// some of it.
+func (w *folderWriter) Write(p []byte) (n int, err error) {
+	if err = leavesRoom(w.root, len(p)); err == nil {
+		n, err = w.inner.Write(p)
+	}
 	if err != nil && w.failed == nil {
 		w.failed = err
 	}

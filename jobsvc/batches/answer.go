@@ -42,6 +42,9 @@ func (a *answer) completed() bool { return a.status >= 200 && a.status < 300 }
 // normalise makes the body of an answer one that can stand on a line, and reads its usage. A body that is no JSON is the
 // trouble of its line alone.
 func (a *answer) normalise() {
+	if a.status == 0 {
+		return
+	}
 	usage, err := inspect(a.body)
 	switch {
 	case err == nil:

@@ -53,7 +53,10 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 		if !ok {
 			return answer{}, false
 		}
-		if v.final || tries == maxTries {
+		if v.final {
+			return got, true
+		}
+		if v.counts && tries == maxTries {
 			got.normalise()
 			return got, true
 		}
@@ -82,12 +85,10 @@ func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bo
 	v := judge(got.status, header, err)
 	a.limiter.end(v.outcome, began, v.wait)
 	a.s.metrics.inFlight.Dec()
-	used := int64(0)
-	if got.completed() {
-		usage, _ := inspect(got.body) // what is no JSON has used what nobody knows
-		used = usage.TotalTokens
+	if v.final {
+		got.normalise()
 	}
-	a.pace.settle(estimate, used)
+	a.pace.settle(estimate, got.usage.TotalTokens)
 	if err != nil && asking.Err() != nil {
 		return answer{}, verdict{}, false
 	}

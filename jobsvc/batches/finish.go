@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"gocloud.dev/blob"
@@ -118,39 +117,10 @@ func (w *work) writeLeft(ctx context.Context, to *file, done *set) error {
 	}
 	names := w.names()
 	var text []byte
-	return w.eachLeft(ctx, done, func(line int, r request) error {
+	return w.input().each(ctx, done, func(line int, r request) error {
 		text = append(names.appendLine(text[:0], line, r.customID, &why), '\n')
 		return to.write(ctx, text)
 	})
-}
-
-// eachLeft gives each line of the input that is not done to take.
-func (w *work) eachLeft(ctx context.Context, done *set, take func(line int, r request) error) error {
-	input, err := w.open(ctx, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = input.Close() }() // it was only read
-	p := parser{endpoint: w.rec.Value.Endpoint}
-	for l := newLines(input); ; {
-		text, err := l.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return missing(err)
-		}
-		if done.has(l.number) {
-			continue
-		}
-		r, problem := p.parse(text)
-		if problem != nil {
-			return fmt.Errorf("line %d is not what was validated: %s: %w", l.number, problem.Code, files.ErrMissing)
-		}
-		if err := take(l.number, r); err != nil {
-			return err
-		}
-	}
 }
 
 // A file is a blob that is made with its first line: one without lines is none.

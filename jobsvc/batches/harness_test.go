@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/envoy"
@@ -41,19 +42,18 @@ var tenant = store.Tenant{Organization: "acme", Project: "p1"}
 
 // A world is what replicas of the job service share, with a provider that answers as a test says.
 type world struct {
-	t      testing.TB
-	server *etcdtest.Server
-	etcd   *clientv3.Client
-	store  *store.Store
-	folder string // of the blobs
-	bucket *blob.Bucket
-	asked  *asked
-	config *config.Config
-	limits batches.Limits
-	now    func() time.Time
-
-	mu     sync.Mutex
-	events []string // announced
+	t       testing.TB
+	server  *etcdtest.Server
+	etcd    *clientv3.Client
+	store   *store.Store
+	folder  string // of the blobs
+	bucket  *blob.Bucket
+	asked   *asked
+	gateway batches.Gateway // nil: asked
+	dead    []func()        // wait for the ends of replicas that were killed
+	config  *config.Config
+	limits  batches.Limits
+	now     func() time.Time
 }
 
 func newWorld(t testing.TB) *world {
@@ -76,9 +76,13 @@ func (w *world) service(etcd *clientv3.Client) *batches.Service {
 	if etcd == nil {
 		etcd = w.etcd
 	}
+	var through batches.Gateway = w.asked
+	if w.gateway != nil {
+		through = w.gateway
+	}
 	s, err := batches.New(batches.Options{
-		Store: store.New(etcd), Bucket: w.bucket, Gateway: w.asked, Limits: w.limits, Log: testLog, Registerer: prometheus.NewRegistry(),
-		Queue:  queue.New(queue.Options{Etcd: etcd, Node: "test", TTL: 2 * time.Second, Log: testLog}),
+		Store: store.New(etcd), Bucket: w.bucket, Gateway: through, Limits: w.limits, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
+		Queue:  queue.New(queue.Options{Etcd: etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
 		Config: func() *config.Config { return w.config }, Now: func() time.Time { return w.now() },
 		Announce: func(t *store.Txn, tenant store.Tenant, event, id string, _ time.Time) {
 			t.Do(clientv3.OpPut("announced/"+event+"/"+id, tenant.Organization))
@@ -178,7 +182,7 @@ func (w *world) until(id string, what func(wire) bool) wire {
 
 func (w *world) eventually(what func() bool) {
 	w.t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -246,6 +250,18 @@ func (w *world) segments() int {
 		return nil
 	}))
 	return n
+}
+
+// collected checks that no segment stays for good, once all that were killed are dead: what they wrote last is left over.
+func (w *world) collected() {
+	w.t.Helper()
+	for _, wait := range w.dead {
+		wait()
+	}
+	later := w.service(nil)
+	later.Now = func() time.Time { return time.Now().Add(72 * time.Hour) }
+	require.NoError(w.t, later.Collect(w.t.Context()))
+	require.Zero(w.t, w.segments())
 }
 
 // requests returns an input with so many lines, with custom_ids a0, a1, ...

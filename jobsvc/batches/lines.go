@@ -3,8 +3,15 @@ package batches
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
+
+	"gocloud.dev/blob"
+
+	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/jobsvc/files"
 )
 
 const (
@@ -17,6 +24,60 @@ var errLong = errors.New("the line is too long")
 
 // byteOrderMark is tolerated at the beginning of a file: editors on Windows put it there.
 var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// An input is the input file of a batch. It is immutable.
+type input struct {
+	bucket   *blob.Bucket
+	file     string // its id
+	endpoint string
+}
+
+func (w *work) input() input {
+	return input{bucket: w.s.Bucket, file: w.rec.Value.InputFile, endpoint: w.rec.Value.Endpoint}
+}
+
+// open reads the input from an offset on. The error is files.ErrMissing where it is gone.
+func (i input) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	return files.Open(ctx, i.bucket, i.file, offset)
+}
+
+// each gives each line that is not done to take. The request is valid until take returns. The error is files.ErrMissing also
+// where the input is not what was validated.
+func (i input) each(ctx context.Context, done *set, take func(line int, r request) error) error {
+	r, err := i.open(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	p := parser{endpoint: i.endpoint}
+	for l := newLines(r); ; {
+		text, err := l.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return missing(err)
+		}
+		if done.has(l.number) {
+			continue
+		}
+		q, err := p.valid(text, l.number)
+		if err != nil {
+			return err
+		}
+		if err := take(l.number, q); err != nil {
+			return err
+		}
+	}
+}
+
+// missing makes the error of reading a blob that has gone while it was read one that says so.
+func missing(err error) error {
+	if blobstore.IsMissing(err) {
+		return fmt.Errorf("%w: %w", files.ErrMissing, err)
+	}
+	return err
+}
 
 // lines reads the lines of a file that are not blank. Lines end in \n or \r\n, the last one also with the file.
 type lines struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -73,7 +72,7 @@ func (w *work) native(ctx context.Context) error {
 	if c := w.s.Config(); c != nil {
 		p = c.Providers[n.Provider]
 	}
-	stop := w.stopping()
+	stop := !w.stopSince().IsZero()
 	if p == nil || p.Vendor.Batches == nil {
 		return w.withoutProvider(ctx, n, stop)
 	}
@@ -85,7 +84,7 @@ func (w *work) native(ctx context.Context) error {
 		return w.submit(ctx, n, p, client)
 	}
 	if stop && n.StopAt == 0 {
-		if err := p.Vendor.Batches.Cancel(ctx, client, n.Remote); err != nil && !final(err) {
+		if err := p.Vendor.Batches.Cancel(ctx, client, n.Remote); err != nil && !gone(err) && !w.givenUp() {
 			return fmt.Errorf("cancel the provider's batch: %w", err)
 		}
 		n.StopAt = w.s.Now().Unix()
@@ -93,32 +92,51 @@ func (w *work) native(ctx context.Context) error {
 	}
 	report, err := p.Vendor.Batches.Poll(ctx, client, n.Remote)
 	if err != nil {
-		if final(err) || n.StopAt != 0 && w.settled(n) {
-			w.log.Warn("the provider does not know its batch any more; its lines are asked one by one", zap.Error(err))
+		if gone(err) || w.givenUp() {
+			w.log.Warn("the provider does not say any more how its batch stands", zap.Error(err))
 			return w.leave(ctx, n)
 		}
 		return fmt.Errorf("look at the provider's batch: %w", err)
 	}
 	n.Completed, n.Failed = report.Completed, report.Failed
-	if !report.Over && (n.StopAt == 0 || !w.settled(n)) {
+	if !report.Over && !w.settled(n) {
 		return w.putOff(ctx, n)
 	}
 	if report.Error != nil {
 		w.log.Warn("the provider refused the batch; its lines are asked one by one", zap.Error(report.Error))
 		return w.leave(ctx, n)
 	}
-	return w.collect(ctx, n, p, client, report.Over)
+	return w.collect(ctx, n, p, client)
 }
 
-// stopping reports whether no more lines are to be run.
-func (w *work) stopping() bool {
+// stopSince returns since when no more lines are to be run, or the zero time.
+func (w *work) stopSince() time.Time {
 	b := &w.rec.Value
-	return b.Status == job.BatchCancelling || !w.s.Now().Before(time.Unix(b.ExpiresAt, 0))
+	switch end := time.Unix(b.ExpiresAt, 0); {
+	case b.Status == job.BatchCancelling:
+		return time.Unix(b.CancellingAt, 0)
+	case !w.s.Now().Before(end):
+		return end
+	}
+	return time.Time{}
 }
 
-// settled reports whether a batch that was to stop has had the time for it.
+// givenUp reports whether the provider has had the time to stop the batch since it was to.
+func (w *work) givenUp() bool {
+	since := w.stopSince()
+	return !since.IsZero() && !w.s.Now().Before(since.Add(w.s.Limits.Settle))
+}
+
+// settled reports whether the provider has had that time since it was asked.
 func (w *work) settled(n Native) bool {
-	return !w.s.Now().Before(time.Unix(n.StopAt, 0).Add(w.s.Limits.Settle))
+	return n.StopAt != 0 && !w.s.Now().Before(time.Unix(n.StopAt, 0).Add(w.s.Limits.Settle))
+}
+
+// gone reports whether an error says that the provider does not have the batch. A credential that does not hold, say, is no
+// reason to ask anew what the provider may well be running.
+func gone(err error) bool {
+	e, ok := errors.AsType[*openai.Error](err)
+	return ok && (e.Status == http.StatusNotFound || e.Status == http.StatusGone)
 }
 
 // final reports whether an error is a provider's last word.
@@ -160,7 +178,7 @@ func (w *work) submit(ctx context.Context, n Native, p *config.Provider, client 
 	case final(err):
 		w.log.Warn("the provider refused the batch; its lines are asked one by one", zap.Error(err))
 		return w.leave(ctx, n)
-	case err != nil && w.stopping() && w.settled(Native{StopAt: max(w.rec.Value.CancellingAt, w.rec.Value.ExpiresAt)}):
+	case err != nil && w.givenUp():
 		w.log.Warn("whether the provider has the batch cannot be found out", zap.Error(err))
 		return w.leave(ctx, n)
 	case err != nil:
@@ -213,18 +231,18 @@ func (w *work) putOff(ctx context.Context, n Native) error {
 // remote returns the lines that are left, as a provider takes them.
 func (w *work) remote(p *config.Provider, n Native, again bool) provider.Batch {
 	b := &w.rec.Value
+	in := w.input() // the record changes while a provider's answers are read
 	return provider.Batch{
 		ID: w.rec.ID, Again: again, Since: n.Since, Endpoint: b.Endpoint, Count: b.Counts.Total,
 		Target: w.s.Config().At(p, n.Model),
 		Each: func(ctx context.Context, take func(int, []byte) error) error {
-			return w.eachLeft(ctx, &set{}, func(line int, r request) error { return take(line, r.body) })
+			return in.each(ctx, &set{}, func(line int, r request) error { return take(line, r.body) })
 		},
 	}
 }
 
-// collect makes the provider's answers durable, and ends its part. Where the provider is not over with the batch in time, what
-// it does not give now is given up.
-func (w *work) collect(ctx context.Context, n Native, p *config.Provider, client *provider.Client, over bool) error {
+// collect makes the provider's answers durable, and ends its part.
+func (w *work) collect(ctx context.Context, n Native, p *config.Provider, client *provider.Client) error {
 	done, err := w.done(ctx)
 	if errors.Is(err, errBroken) {
 		return w.close(ctx, lost, answersGone)
@@ -232,11 +250,7 @@ func (w *work) collect(ctx context.Context, n Native, p *config.Provider, client
 	if err != nil {
 		return err
 	}
-	// The record is written while the input is read: what is needed of it is taken before.
-	file := w.rec.Value.InputFile
-	input, err := newRandom(ctx, w.rec.Value.Endpoint, func(ctx context.Context, offset int64) (io.ReadCloser, error) {
-		return files.Open(ctx, w.s.Bucket, file, offset)
-	})
+	input, err := newRandom(ctx, w.input())
 	if errors.Is(err, files.ErrMissing) {
 		return w.close(ctx, lost, inputGone)
 	}
@@ -251,7 +265,7 @@ func (w *work) collect(ctx context.Context, n Native, p *config.Provider, client
 	}
 	switch err := w.gather(ctx, p, client, n.Remote, b, input, done); {
 	case err == nil:
-	case ctx.Err() == nil && !errors.Is(err, errLost) && (final(err) || !over):
+	case ctx.Err() == nil && !errors.Is(err, errLost) && (gone(err) || w.givenUp()):
 		w.log.Warn("the provider's answers cannot be read; lines without one are not waited for", zap.Error(err))
 	default:
 		return err

@@ -138,6 +138,7 @@ func nativeWorld(t *testing.T) (*world, *vendor) {
 }
 
 func TestABatchRunsAtItsProvider(t *testing.T) {
+	t.Parallel()
 	w, v := nativeWorld(t)
 	v.unheard = 1
 	v.broken = 1
@@ -178,6 +179,7 @@ func TestABatchRunsAtItsProvider(t *testing.T) {
 }
 
 func TestWhatAProviderDoesNotRunIsAskedLineByLine(t *testing.T) {
+	t.Parallel()
 	refused := openai.BadRequest("", "no", "This model has no batches.")
 	for name, set := range map[string]func(*vendor){
 		"the batch is refused at once": func(v *vendor) { v.refuse = refused },
@@ -212,6 +214,19 @@ func TestWhatAProviderDoesNotRunIsAskedLineByLine(t *testing.T) {
 	}
 }
 
+func TestWhatAProviderMayBeRunningIsNotAskedAnew(t *testing.T) {
+	t.Parallel()
+	w, v := nativeWorld(t)
+	v.pollErr = &openai.Error{Status: 401, Message: "the credential does not hold"}
+	w.run(nil)
+	id := w.create(requests(5))
+	w.until(id, func(wire) bool { v.mu.Lock(); defer v.mu.Unlock(); return v.polls > 1 })
+	v.set(func(v *vendor) { v.pollErr, v.report.Over = nil, true })
+	b := w.over(id)
+	require.Equal(t, "completed", b.status())
+	require.Len(t, w.file(b, "output_file_id"), 5)
+}
+
 func TestWhichBatchesRunAtTheirProvider(t *testing.T) {
 	for name, set := range map[string]func(w *world, v *vendor) string{
 		"the provider is not to": func(w *world, _ *vendor) string {
@@ -239,6 +254,7 @@ func TestWhichBatchesRunAtTheirProvider(t *testing.T) {
 }
 
 func TestAProvidersBatchIsStopped(t *testing.T) {
+	t.Parallel()
 	half := func(line int, request []byte) *provider.BatchAnswer {
 		if line > 4 {
 			return nil
@@ -298,6 +314,17 @@ func TestAProvidersBatchIsStopped(t *testing.T) {
 		require.Equal(t, "cancelled", b.status())
 		w.partial(b, 10, "batch_cancelled", cancelText)
 	})
+	t.Run("while the provider is away: nor is that waited for without end", func(t *testing.T) {
+		w, v := nativeWorld(t)
+		w.limits.Window, w.limits.Settle = time.Second, time.Second
+		w.run(nil)
+		id := w.create(requests(10))
+		w.until(id, func(wire) bool { v.mu.Lock(); defer v.mu.Unlock(); return v.polls > 0 })
+		v.set(func(v *vendor) { v.pollErr = errReset })
+		b := w.over(id)
+		require.Equal(t, "expired", b.status())
+		w.partial(b, 10, "batch_expired", expiryText)
+	})
 	t.Run("before it was submitted", func(t *testing.T) {
 		w, v := nativeWorld(t)
 		v.refuse = errReset
@@ -313,6 +340,7 @@ func TestAProvidersBatchIsStopped(t *testing.T) {
 }
 
 func TestAProvidersBatchOutlivesItsWorkers(t *testing.T) {
+	t.Parallel()
 	w, v := nativeWorld(t)
 	kill := w.mortal()
 	id := w.create(requests(200))

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/modelgate/modelgate/jobsvc/files"
 )
 
 // near is how far ahead a line is read up to instead of opened anew, in bytes.
@@ -14,24 +12,24 @@ const near = 4 << 20
 
 // A random reads lines of an input in any order. It is fast where that is nearly the input's own. One goroutine uses it at a time.
 type random struct {
-	open     func(ctx context.Context, offset int64) (io.ReadCloser, error)
+	input    input
 	parser   parser
 	offsets  map[int]int64 // of lines, by their numbers
-	input    io.Closer     // of lines
+	reader   io.Closer     // of lines
 	lines    *lines
 	last     int // the line that was read last
 	previous request
 }
 
 // newRandom reads the input once to learn where its lines are.
-func newRandom(ctx context.Context, endpoint string, open func(context.Context, int64) (io.ReadCloser, error)) (*random, error) {
-	input, err := open(ctx, 0)
+func newRandom(ctx context.Context, i input) (*random, error) {
+	all, err := i.open(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = input.Close() }() // it was only read
-	r := &random{open: open, parser: parser{endpoint: endpoint}, offsets: map[int]int64{}}
-	for l := newLines(input); ; {
+	defer func() { _ = all.Close() }() // it was only read
+	r := &random{input: i, parser: parser{endpoint: i.endpoint}, offsets: map[int]int64{}}
+	for l := newLines(all); ; {
 		_, err := l.next()
 		if errors.Is(err, io.EOF) {
 			return r, nil
@@ -54,11 +52,11 @@ func (r *random) request(ctx context.Context, number int) (request, error) {
 	}
 	if r.lines == nil || offset < r.lines.end || offset > r.lines.end+near {
 		r.close()
-		input, err := r.open(ctx, offset)
+		from, err := r.input.open(ctx, offset)
 		if err != nil {
 			return request{}, err
 		}
-		r.input, r.lines = input, newLines(input).at(number, offset)
+		r.reader, r.lines = from, newLines(from).at(number, offset)
 	}
 	for r.last = 0; ; {
 		text, err := r.lines.next()
@@ -69,9 +67,9 @@ func (r *random) request(ctx context.Context, number int) (request, error) {
 		if r.lines.number < number {
 			continue
 		}
-		q, problem := r.parser.parse(text)
-		if problem != nil {
-			return request{}, fmt.Errorf("line %d is not what was validated: %s: %w", number, problem.Code, files.ErrMissing)
+		q, err := r.parser.valid(text, number)
+		if err != nil {
+			return request{}, err
 		}
 		r.last, r.previous = number, q
 		return q, nil
@@ -80,8 +78,8 @@ func (r *random) request(ctx context.Context, number int) (request, error) {
 
 // close ends the use of the input. A request that was returned stays valid.
 func (r *random) close() {
-	if r.input != nil {
-		_ = r.input.Close() // it was only read
-		r.input, r.lines = nil, nil
+	if r.reader != nil {
+		_ = r.reader.Close() // it was only read
+		r.reader, r.lines = nil, nil
 	}
 }

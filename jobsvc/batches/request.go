@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/jobsvc/files"
 )
 
 const (
@@ -66,6 +68,15 @@ func (p *parser) parse(line []byte) (request, *Problem) {
 		p.check()
 	}
 	return p.request, p.problem
+}
+
+// valid returns the request of a line that was validated before.
+func (p *parser) valid(line []byte, number int) (request, error) {
+	r, problem := p.parse(line)
+	if problem != nil {
+		return r, fmt.Errorf("line %d is not what was validated: %s: %w", number, problem.Code, files.ErrMissing)
+	}
+	return r, nil
 }
 
 func (p *parser) blame(code, param, format string, args ...any) {

@@ -17,9 +17,12 @@ const (
 	kindOutput byte = 'O'
 	kindError  byte = 'E'
 
-	gather     = 100 * time.Millisecond // for how long an answer waits for others
-	fullGroup  = 1 << 20                // bytes that do not wait
-	maxSegment = 256 << 10              // bytes of a segment that a later one takes over
+	// minGather and maxGather bound for how long an answer waits for others: a hundredth of the time that answers have come for.
+	// Each commit is a revision of the record, which etcd keeps until it is compacted; a batch of 24 hours has a few thousand.
+	minGather, maxGather = 100 * time.Millisecond, 30 * time.Second
+
+	fullGroup  = 1 << 20   // bytes that do not wait
+	maxSegment = 256 << 10 // bytes of a segment that a later one takes over
 )
 
 // A group is answers that become durable together.
@@ -45,7 +48,7 @@ type results struct {
 	changed chan struct{} // buffers one
 
 	// What follows is flush's.
-	seq      int
+	began    time.Time
 	head     string // of the chain
 	previous string // the segment before head
 	tail     []byte // what head holds, where a segment may still take it over
@@ -53,7 +56,7 @@ type results struct {
 
 func (w *work) newResults(committed func(lines int)) *results {
 	return &results{
-		w: w, names: w.names(), many: max(1, w.s.Limits.Open/4), committed: committed, changed: make(chan struct{}, 1), head: w.rec.Value.Head,
+		w: w, names: w.names(), many: max(1, w.s.Limits.Open/4), committed: committed, changed: make(chan struct{}, 1), began: time.Now(), head: w.rec.Value.Head,
 	}
 }
 
@@ -130,13 +133,16 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
+// gatherFor returns for how long an answer waits for others when answers have come for a time.
+func gatherFor(d time.Duration) time.Duration { return min(max(d/100, minGather), maxGather) }
+
 // next waits for answers that are to be committed, and moves them into g. It reports whether they are the last.
 func (r *results) next(ctx context.Context, g *group) (last bool, err error) {
 	var due <-chan time.Time
 	for {
 		r.mu.Lock()
 		if r.pending.lines() > 0 && due == nil {
-			timer := time.NewTimer(gather)
+			timer := time.NewTimer(gatherFor(time.Since(r.began)))
 			defer timer.Stop()
 			due = timer.C
 		}
@@ -171,8 +177,8 @@ func (r *results) commit(ctx context.Context, g *group) error {
 	if len(r.tail) > 0 {
 		previous, tail = r.previous, r.tail
 	}
-	r.seq++
-	name := segmentName(r.w.claim.Epoch, r.seq)
+	r.w.segments++
+	name := segmentName(r.w.claim.Epoch, r.w.segments)
 	if err := r.write(ctx, name, appendHeader(nil, previous), tail, g.text); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -127,10 +126,7 @@ func (w *work) askAll(ctx context.Context, done *set) error {
 	tenant, id := w.rec.Tenant, w.rec.ID
 	others.Go(func() { w.s.follow(begin, tenant, id, stop) })
 
-	input, err := w.open(begin, 0)
-	if err == nil {
-		err = r.read(begin, asking, input, done)
-	}
+	err := w.input().each(begin, done, func(number int, q request) error { return r.hand(begin, asking, q, number) })
 	if err != nil {
 		stop(err)
 	}
@@ -197,31 +193,6 @@ func (s *Service) next(ctx context.Context, rec *store.Record[Batch]) {
 	select {
 	case <-Kind.Watch(ctx, s.Store, rec):
 	case <-ctx.Done():
-	}
-}
-
-// read gives the lines that are not done to their lanes, as fast as they are taken. It returns nil at the end of the input.
-func (r *running) read(begin, asking context.Context, input io.ReadCloser, done *set) error {
-	defer func() { _ = input.Close() }() // it was only read
-	p := parser{endpoint: r.path}
-	for l := newLines(input); ; {
-		text, err := l.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return missing(err)
-		}
-		if done.has(l.number) {
-			continue
-		}
-		request, problem := p.parse(text)
-		if problem != nil {
-			return fmt.Errorf("line %d is not what was validated: %s: %w", l.number, problem.Code, files.ErrMissing)
-		}
-		if err := r.hand(begin, asking, request, l.number); err != nil {
-			return err
-		}
 	}
 }
 

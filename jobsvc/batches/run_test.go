@@ -51,6 +51,7 @@ func TestEachLineIsAskedAndItsAnswerIsInTheOutput(t *testing.T) {
 }
 
 func TestFailuresOfLinesAreTheirsAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.limits.Line = 200 * time.Millisecond
 	w.asked.answer = func(ctx context.Context, a gateway.Ask, n int) (*http.Response, error) {
@@ -73,6 +74,9 @@ func TestFailuresOfLinesAreTheirsAlone(t *testing.T) {
 		case 8:
 			return respond(429, `{"error":{"message":"quota"}}`, "X-Should-Retry", "false"), nil
 		case 9:
+			if n < 5 {
+				return nil, errReset
+			}
 			if n < 12 {
 				return respond(429, `{"error":{"message":"slowly"}}`, "Retry-After-Ms", "1"), nil
 			}

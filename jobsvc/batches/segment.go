@@ -30,7 +30,10 @@ var errBroken = errors.New("answers of the batch are missing")
 
 func segmentName(epoch int64, seq int) string { return fmt.Sprintf("%016x-%08d", epoch, seq) }
 
-func segmentsOf(batch string) string           { return "batches/" + batch + "/" }
+// segmentsRoot is the folder of all segments. Below, each batch has one of its own.
+const segmentsRoot = "batches/"
+
+func segmentsOf(batch string) string           { return segmentsRoot + batch + "/" }
 func segmentBlob(batch, segment string) string { return segmentsOf(batch) + segment }
 
 // writeBlob writes a blob that consists of parts. Where it fails, there is none.
@@ -65,7 +68,9 @@ func appendHeader(dst []byte, previous string) []byte {
 func chain(ctx context.Context, bucket *blob.Bucket, batch, head string) ([]string, error) {
 	var names []string
 	for name := head; name != ""; {
-		names = append(names, name)
+		if names = append(names, name); len(names) > maxLines {
+			return nil, fmt.Errorf("the chain of segments has no end: %w", errBroken)
+		}
 		previous, err := previousOf(ctx, bucket, batch, name)
 		if err != nil {
 			return nil, err
@@ -149,7 +154,7 @@ func readSegment(ctx context.Context, bucket *blob.Bucket, batch, name string, t
 
 // splitAnswer reads a line of a segment. The answer has its end mark.
 func splitAnswer(text []byte) (kind byte, line int, answer []byte, ok bool) {
-	head, answer, ok := bytes.Cut(text, []byte(" {"))
+	head, _, ok := bytes.Cut(text, []byte(" {"))
 	if !ok || len(head) < 3 || head[1] != ' ' || head[0] != kindOutput && head[0] != kindError {
 		return 0, 0, nil, false
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -34,11 +35,12 @@ func (w *world) mortal() (kill func()) {
 	})
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = client.Close() }) // it reports the end of its own context
-	cancel, _ := w.start(client)               // the end of the test waits for it
+	cancel, wait := w.start(client)
 	return func() {
 		dead.Store(true)
 		cancel()
 		w.loseClaims()
+		w.dead = append(w.dead, wait)
 	}
 }
 
@@ -106,7 +108,8 @@ func TestABatchOutlivesItsWorkers(t *testing.T) {
 			require.EqualValues(t, lines, len(output)+len(failed))
 			require.EqualValues(t, 7*len(output), b.Get("usage.total_tokens").Int(), "what was answered twice is counted once")
 			require.Len(t, w.announced(), 1)
-			require.Zero(t, w.segments())
+			kill()
+			w.collected()
 
 			require.LessOrEqual(t, w.asked.answeredAgain(), 2*deaths*w.limits.Open)
 		})
@@ -173,4 +176,19 @@ func TestTheFilesAreWrittenAgainWhereTheirWriterDied(t *testing.T) {
 	require.Len(t, w.file(b, "output_file_id"), 50)
 	total, _ := w.asked.total()
 	require.Equal(t, 50, total)
+}
+
+func TestSegmentsOfABatchThatRunsAreNotCollected(t *testing.T) {
+	w := newWorld(t)
+	release := make(chan struct{})
+	w.asked.answer = stopped(10, release)
+	w.run(nil)
+	id := w.create(requests(20))
+	w.until(id, func(b wire) bool { return b.Get("request_counts.completed").Int() == 10 })
+	later := w.service(nil)
+	later.Now = func() time.Time { return time.Now().Add(72 * time.Hour) }
+	require.NoError(t, later.Collect(t.Context()))
+	require.NotZero(t, w.segments())
+	close(release)
+	require.Len(t, w.file(w.over(id), "output_file_id"), 20)
 }

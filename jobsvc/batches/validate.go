@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -77,30 +76,18 @@ func (w *work) fail(ctx context.Context, problems []Problem) error {
 	})
 }
 
-// open opens the input at an offset.
-func (w *work) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	return files.Open(ctx, w.s.Bucket, w.rec.Value.InputFile, offset)
-}
-
-// missing makes the error of reading a blob that has gone while it was read one that says so.
-func missing(err error) error {
-	if blobstore.IsMissing(err) {
-		return fmt.Errorf("%w: %w", files.ErrMissing, err)
-	}
-	return err
-}
-
 // survey reads the whole input, or as far as there are problems to tell.
 func (w *work) survey(ctx context.Context) (*survey, error) {
-	input, err := w.open(ctx, 0)
+	in := w.input()
+	r, err := in.open(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = input.Close() }() // it was only read
+	defer func() { _ = r.Close() }() // it was only read
 	v := &survey{models: map[string]int{}}
 	seen := make(map[[16]byte]struct{})
-	p := parser{endpoint: w.rec.Value.Endpoint}
-	for l := newLines(input); len(v.problems) < maxProblems; {
+	p := parser{endpoint: in.endpoint}
+	for l := newLines(r); len(v.problems) < maxProblems; {
 		line, err := l.next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -119,12 +106,12 @@ func (w *work) survey(ctx context.Context) (*survey, error) {
 			v.problems = []Problem{{Code: codeManyLines, Message: fmt.Sprintf("The input file has more than %d requests. Split it into several batches.", maxLines)}}
 			return v, nil
 		}
-		r, problem := p.parse(line)
+		q, problem := p.parse(line)
 		if problem != nil {
 			v.blame(*problem, l.number)
 			continue
 		}
-		v.add(r, l.number, seen)
+		v.add(q, l.number, seen)
 	}
 	return v, nil
 }

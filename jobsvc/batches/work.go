@@ -5,13 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"go.uber.org/zap"
-	"gocloud.dev/blob"
 
-	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -32,11 +29,12 @@ var (
 
 // A work is a batch that this replica has claimed. Its methods are called by one goroutine at a time.
 type work struct {
-	s     *Service
-	claim *queue.Claim
-	rec   *store.Record[Batch] // as it was last read or written
-	write int64                // number of the last write that was tried
-	log   *zap.Logger
+	s        *Service
+	claim    *queue.Claim
+	rec      *store.Record[Batch] // as it was last read or written
+	write    int64                // number of the last write that was tried
+	segments int                  // number of the last segment under this claim: no two have one name
+	log      *zap.Logger
 }
 
 // handle works on a batch until it is over, or put off. Each step begins with what the record says, and ends with a write of it.
@@ -103,6 +101,7 @@ func (w *work) step(ctx context.Context) error {
 // then called again. Members of the batch are replaced, not modified. The error is errLost where the claim was lost, or
 // edit's.
 func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) error {
+	first := w.write + 1
 	for failures := 0; ; {
 		next := *w.rec
 		w.write++
@@ -118,7 +117,7 @@ func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) 
 			w.rec = &next
 			return nil
 		}
-		done, readErr := w.reread(ctx, err)
+		done, readErr := w.reread(ctx, first, err)
 		switch {
 		case done || errors.Is(readErr, errLost):
 			return readErr
@@ -135,9 +134,9 @@ func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) 
 	}
 }
 
-// reread reads the record after a write that failed, or whose answer did not come. It reports whether it was made all the
-// same. The error is errLost where only a lost claim can be why it was not.
-func (w *work) reread(ctx context.Context, failed error) (done bool, err error) {
+// reread reads the record after a write that failed, or whose answer did not come. It reports whether one since first was made
+// all the same. The error is errLost where only a lost claim can be why it was not.
+func (w *work) reread(ctx context.Context, first int64, failed error) (done bool, err error) {
 	rec, err := Kind.Get(ctx, w.s.Store, w.rec.Tenant, w.rec.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, errLost
@@ -147,7 +146,7 @@ func (w *work) reread(ctx context.Context, failed error) (done bool, err error) 
 	}
 	b, before := &rec.Value, &w.rec.Value
 	switch {
-	case b.Epoch == w.claim.Epoch && b.Write == w.write:
+	case b.Epoch == w.claim.Epoch && b.Write >= first:
 		w.rec = rec
 		return true, nil
 	case b.Epoch != before.Epoch || errors.Is(failed, store.ErrConflict) && rec.Revision == w.rec.Revision:
@@ -186,23 +185,6 @@ func (w *work) end(b *Batch, t *store.Txn, e job.BatchEvent) error {
 		w.s.Announce(t, w.rec.Tenant, "batch."+string(b.Status), w.rec.ID, now)
 	}
 	return nil
-}
-
-// clean removes the segments of a batch that is over. Until it is done the batch stays in the queue.
-func (w *work) clean(ctx context.Context) error {
-	all := w.s.Bucket.List(&blob.ListOptions{Prefix: segmentsOf(w.rec.ID)})
-	for {
-		o, err := all.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("list segments: %w", err)
-		}
-		if err := w.s.Bucket.Delete(ctx, o.Key); err != nil && !blobstore.IsMissing(err) {
-			return fmt.Errorf("remove a segment: %w", err)
-		}
-	}
 }
 
 // dequeue takes a batch out of the queue.

@@ -21,7 +21,7 @@ const orphaned = 24 * time.Hour
 // Collect deletes blobs of files and of parts that have no record. It is meant to run now and then, on any replica. Uploads
 // that were given up half-way are in no list of S3's: a bucket needs a lifecycle rule that aborts them.
 func (s *Service) Collect(ctx context.Context) error {
-	if err := s.own(ctx); err != nil {
+	if err := s.Own(ctx); err != nil {
 		return fmt.Errorf("blobs without a record are kept: %w", err)
 	}
 	if err := s.collect(ctx, blobs, s.fileGone); err != nil {
@@ -39,8 +39,9 @@ const ownerBlob = "owner"
 
 var owners = store.Kind[string]{Name: "blob-owner"}
 
-// own makes sure that what has no record here has none elsewhere. A store that nobody owns is taken.
-func (s *Service) own(ctx context.Context) error {
+// Own makes sure that what has no record here has none elsewhere. A store that nobody owns is taken. The error is ErrOwner
+// where another has it: its Collect would remove what is written here.
+func (s *Service) Own(ctx context.Context) error {
 	only := id.Derived(time.UnixMilli(0), ownerBlob)
 	there, err := s.Bucket.ReadAll(ctx, ownerBlob)
 	unowned := blobstore.IsMissing(err)

@@ -20,6 +20,8 @@ import (
 const (
 	deleteTimeout = time.Minute
 	storeTimeout  = 5 * time.Second
+	// lookEvery is how often it is looked whether the gateway still knows a model.
+	lookEvery = 20 * time.Millisecond
 )
 
 type deleted struct {
@@ -65,7 +67,27 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	case err != nil:
 		return err
 	}
+	s.vanish(r.Context(), c.Key, name)
 	return httpapi.WriteJSON(w, http.StatusOK, deleted{name, "model", true})
+}
+
+// vanish waits until the gateway does not know a model any more, so that whoever is told that it is deleted cannot call it. It
+// gives up after a while: it is deleted in any case.
+func (s *Service) vanish(ctx context.Context, key, name string) {
+	ctx, cancel := context.WithTimeout(ctx, s.Vanish)
+	defer cancel()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		if known, err := s.Gateway.MayUse(ctx, key, name); err == nil && !known {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // get returns a Model and its revision, or nil where there is none of the name.

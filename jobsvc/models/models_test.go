@@ -48,7 +48,9 @@ type world struct {
 
 	mu      sync.Mutex // guards what follows
 	config  *config.Config
-	unseen  map[string]bool                    // models that the key may not use
+	unseen  map[string]bool // models that the key may not use
+	lags    map[string]int  // for how many more looks a model that is gone is still seen
+	vanish  time.Duration
 	lists   map[string][]*configv1.ListedModel // by provider
 	fails   map[string]error                   // of listing, by provider
 	asked   map[string]int                     // how often, by provider
@@ -79,7 +81,7 @@ func newWorld(t *testing.T) *world {
 	client := etcdtest.Start(t)
 	core, logs := observer.New(zap.InfoLevel)
 	w := &world{
-		t: t, etcd: client, logs: logs, unseen: map[string]bool{}, lists: map[string][]*configv1.ListedModel{}, fails: map[string]error{},
+		vanish: 10 * time.Millisecond, lags: map[string]int{}, t: t, etcd: client, logs: logs, unseen: map[string]bool{}, lists: map[string][]*configv1.ListedModel{}, fails: map[string]error{},
 		asked: map[string]int{}, heard: make(chan string, 1000),
 		objects: configstore.New(client, func(o configv1.Object) error { return configv1.ValidateStored(o, nil).Err() }, zap.NewNop()),
 	}
@@ -93,7 +95,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) service(log *zap.Logger) *models.Service {
 	return models.New(models.Options{
 		Store: store.New(w.etcd), Queue: queue.New(queue.Options{Etcd: w.etcd, Node: "n", TTL: 5 * time.Second, Log: zap.NewNop()}),
-		Gateway: w, Objects: w.objects, Config: w.current, Interval: 20 * time.Millisecond, Check: time.Millisecond, Log: log,
+		Gateway: w, Objects: w.objects, Config: w.current, Interval: 20 * time.Millisecond, Check: time.Millisecond, Vanish: w.vanish, Log: log,
 	})
 }
 
@@ -181,6 +183,10 @@ func (w *world) MayUse(_ context.Context, key, model string) (bool, error) {
 	if key == "unlucky" {
 		return false, errors.New("connection refused")
 	}
+	if n, ok := w.lags[model]; ok && len(w.gone) > 0 {
+		w.lags[model] = n - 1
+		return n > 0, nil
+	}
 	return !w.unseen[model], nil
 }
 
@@ -257,6 +263,18 @@ func TestAFineTunedModelIsDeletedAtItsProviderToo(t *testing.T) {
 			require.Equal(t, []string{"tuned-1"}, w.gone)
 		})
 	}
+}
+
+func TestADeletionWaitsForTheGatewayToHearOfIt(t *testing.T) {
+	w := newWorld(t)
+	w.vanish = time.Minute
+	mux := http.NewServeMux()
+	w.service(zap.NewNop()).Register(mux)
+	w.api = httpapi.Mux(mux)
+	w.put("ft:m", "a", "tuned", acme)
+	w.lags["ft:m"] = 3
+	require.Equal(t, 200, first(w.delete(acme, "ft:m")))
+	require.Negative(t, w.lags["ft:m"], "it was seen three times more, and then not")
 }
 
 func TestAModelIsDeletedHereWhereTheProviderHasNothingToDelete(t *testing.T) {

@@ -38,7 +38,9 @@ type Options struct {
 	Interval time.Duration
 	// Check is how soon a change of a provider's configuration is noticed. 0: 2 s.
 	Check time.Duration
-	Log   *zap.Logger
+	// Vanish is how long a deletion waits for the gateway to have heard of it. 0: 5 s.
+	Vanish time.Duration
+	Log    *zap.Logger
 }
 
 // A Service is the models of one replica. It is safe for concurrent use.
@@ -51,6 +53,9 @@ func New(o Options) *Service {
 	}
 	if o.Check == 0 {
 		o.Check = 2 * time.Second
+	}
+	if o.Vanish == 0 {
+		o.Vanish = 5 * time.Second
 	}
 	return &Service{o}
 }

@@ -35,10 +35,9 @@ type Item struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-func folder(root, kind string) string         { return root + kind + "/" }
-func keyOf(root, kind, id string) string      { return folder(root, kind) + url.QueryEscape(id) }
-func (i Item) due(now time.Time) bool         { return i.NotBefore <= now.Unix() }
-func (i Item) in(now time.Time) time.Duration { return time.Unix(i.NotBefore, 0).Sub(now) }
+func folder(root, kind string) string    { return root + kind + "/" }
+func keyOf(root, kind, id string) string { return folder(root, kind) + url.QueryEscape(id) }
+func (i Item) due(now time.Time) bool    { return i.NotBefore <= now.Unix() }
 
 // Put returns the change that puts an item into the queue, or replaces it.
 func Put(i Item) clientv3.Op {
@@ -51,6 +50,11 @@ func Put(i Item) clientv3.Op {
 
 // Remove returns the change that takes an item out of the queue.
 func Remove(kind, id string) clientv3.Op { return clientv3.OpDelete(keyOf(itemsRoot, kind, id)) }
+
+// Absent is what a transaction requires that needs an item not to be in the queue.
+func Absent(kind, id string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(keyOf(itemsRoot, kind, id)), "=", 0)
+}
 
 func parse(kind string, value []byte) (Item, error) {
 	i := Item{Kind: kind}
@@ -72,22 +76,29 @@ func (c *Claim) Held() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(keyOf(claimsRoot, c.Kind, c.ID)), "=", c.Epoch)
 }
 
-// claim tries to claim an item under a lease. It returns nil where another holds it or it is not in the queue any more.
-func claim(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID, holder string, i Item) (*Claim, error) {
+// claim tries to claim an item under a lease. It returns nil where it is claimed or not in the queue any more; left is then the
+// claim under the same lease that is in the way, or nil.
+func claim(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID, holder string, i Item) (made, left *Claim, err error) {
 	item, key := keyOf(itemsRoot, i.Kind, i.ID), keyOf(claimsRoot, i.Kind, i.ID)
 	r, err := etcd.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.CreateRevision(item), ">", 0)).
 		Then(clientv3.OpPut(key, holder, clientv3.WithLease(lease)), clientv3.OpGet(item)).
+		Else(clientv3.OpGet(key)).
 		Commit()
 	if err != nil {
-		return nil, fmt.Errorf("claim %s: %w", i.ID, err)
+		return nil, nil, fmt.Errorf("claim %s: %w", i.ID, err)
 	}
 	if !r.Succeeded {
-		return nil, nil
+		if there := r.Responses[0].GetResponseRange().Kvs; len(there) > 0 && there[0].Lease == int64(lease) {
+			left = &Claim{Item: i, Epoch: there[0].CreateRevision}
+		}
+		return nil, left, nil
 	}
-	c := &Claim{Epoch: r.Header.Revision}
-	c.Item, err = parse(i.Kind, r.Responses[1].GetResponseRange().Kvs[0].Value)
-	return c, err
+	made = &Claim{Item: i, Epoch: r.Header.Revision}
+	if now, err := parse(i.Kind, r.Responses[1].GetResponseRange().Kvs[0].Value); err == nil {
+		made.Item = now
+	}
+	return made, nil, nil
 }
 
 // release gives a claim up, where it is still held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 const (
 	minPause = 200 * time.Millisecond // before a failed item, or etcd, is tried again
 	maxPause = 30 * time.Second
-	// yield is for how long a replica leaves a new item to others, for each item that it works on already, up to maxYield.
+	// yield is for how long a replica leaves a new item to others, for each item that it works on already, up to maxYield. Up
+	// to that is also added by chance, so that not all idle replicas try to claim an item in the same moment.
 	yield      = 20 * time.Millisecond
 	maxYield   = 200 * time.Millisecond
 	rpcTimeout = 5 * time.Second
@@ -90,20 +92,26 @@ func (q *Queue) session(ctx context.Context, kind string, n int, handle Handler)
 	if err != nil {
 		return fmt.Errorf("lease: %w", err)
 	}
-	held, stop := context.WithCancel(ctx)
+	held, stop := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		<-s.Done() // also at the end of the session
+		stop(errLost)
+	})
 	d := &dispatcher{
 		queue: q, kind: kind, free: n, handle: handle, lease: lease.ID,
-		items: map[string]*entry{}, ended: make(chan ending),
+		items: map[string]*entry{}, running: map[string]bool{}, changed: map[string]bool{}, ended: make(chan ending),
 	}
 	defer func() {
-		stop()
+		stop(nil)
 		d.wait()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), rpcTimeout)
 		defer cancel()
 		s.Orphan()
+		watch.Wait()
 		_, _ = q.Etcd.Revoke(end, lease.ID) // where it fails, the lease runs out by itself
 	}()
-	return d.run(held, s.Done())
+	return d.run(held)
 }
 
 // A dispatcher decides which items are claimed when. It is used by one goroutine, which handlers tell of their ends.
@@ -115,18 +123,21 @@ type dispatcher struct {
 	free   int // handlers that may yet be started
 
 	items    map[string]*entry // of the queue
-	running  int
+	running  map[string]bool   // items that have a handler; one that was removed and put again has its old one
+	changed  map[string]bool   // items to be looked at, because something has changed
+	due      time.Time         // when all are to be looked at
+	held     bool              // an item was not looked at because no handler was free
 	handlers sync.WaitGroup
 	ended    chan ending
 }
 
 // An entry is an item as this replica sees it.
 type entry struct {
-	item    Item
-	claimed bool          // by this replica
-	taken   bool          // by another, as far as is known
-	after   time.Time     // not to be claimed before
-	pause   time.Duration // after the next failure
+	item  Item
+	taken bool          // by another, as far as is known
+	after time.Time     // not to be claimed before
+	late  time.Duration // added to when the item is due
+	pause time.Duration // after the next failure
 }
 
 type ending struct {
@@ -134,12 +145,34 @@ type ending struct {
 	err   error
 }
 
-func (d *dispatcher) run(ctx context.Context, lost <-chan struct{}) error {
+// run follows the queue until ctx ends, and returns why. Where etcd fails otherwise, what was claimed is not touched: the
+// lease, and it alone, says whether it is held.
+func (d *dispatcher) run(ctx context.Context) error {
+	pause := minPause
+	for {
+		began := time.Now()
+		err := d.follow(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(began) > maxPause {
+			pause = minPause
+		}
+		d.queue.Log.Warn("the queue cannot be followed, and nothing new is claimed; trying again",
+			zap.String("kind", d.kind), zap.Duration("in", pause), zap.Error(err))
+		wait(ctx, pause)
+		pause = min(2*pause, maxPause/4)
+	}
+}
+
+// follow reads the queue, and claims from it as it changes.
+func (d *dispatcher) follow(ctx context.Context) error {
 	revision, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
-	watching := clientv3.WithRequireLeader(ctx)
+	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
 	items := d.queue.Etcd.Watch(watching, folder(itemsRoot, d.kind), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	claims := d.queue.Etcd.Watch(watching, folder(claimsRoot, d.kind), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	timer := time.NewTimer(0)
@@ -148,8 +181,6 @@ func (d *dispatcher) run(ctx context.Context, lost <-chan struct{}) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-lost:
-			return errLost
 		case r, ok := <-items:
 			if err := watchError(r, ok); err != nil {
 				return err
@@ -187,7 +218,14 @@ func (d *dispatcher) load(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the queue: %w", err)
 	}
+	before := d.items
+	d.items, d.due = make(map[string]*entry, len(r.Kvs)), time.Time{}
 	for _, kv := range r.Kvs {
+		id := idOf(itemsRoot, d.kind, kv.Key)
+		if e := before[id]; e != nil {
+			e.taken = false // a claim may have gone unseen
+			d.items[id] = e
+		}
 		d.put(kv.Value)
 	}
 	return r.Header.Revision, nil
@@ -201,10 +239,12 @@ func (d *dispatcher) put(value []byte) {
 	}
 	e := d.items[i.ID]
 	if e == nil {
-		e = &entry{pause: minPause, after: time.Now().Add(min(time.Duration(d.running)*yield, maxYield))}
+		e = &entry{pause: minPause, late: rand.N(yield)}
+		e.after = time.Now().Add(e.late + min(time.Duration(len(d.running))*yield, maxYield))
 		d.items[i.ID] = e
 	}
 	e.item = i
+	d.changed[i.ID] = true
 }
 
 func (d *dispatcher) itemsChanged(events []*clientv3.Event) {
@@ -219,33 +259,69 @@ func (d *dispatcher) itemsChanged(events []*clientv3.Event) {
 
 func (d *dispatcher) claimsChanged(events []*clientv3.Event) {
 	for _, event := range events {
-		if e := d.items[idOf(claimsRoot, d.kind, event.Kv.Key)]; e != nil && !e.claimed {
-			e.taken = event.Type == clientv3.EventTypePut
+		id := idOf(claimsRoot, d.kind, event.Kv.Key)
+		if e := d.items[id]; e != nil {
+			d.changed[id] = true
+			e.taken = event.Type == clientv3.EventTypePut && event.Kv.Lease != int64(d.lease)
 		}
 	}
 }
 
 // claimDue claims what can be claimed now, and returns how long it is until there may be more.
 func (d *dispatcher) claimDue(ctx context.Context, now time.Time) (time.Duration, error) {
-	next := time.Hour
-	for _, e := range d.items {
-		switch in := max(e.item.in(now), e.after.Sub(now)); {
-		case e.claimed || e.taken || d.free == 0:
-		case in > 0:
-			next = min(next, in)
-		default:
-			if err := d.start(ctx, e); err != nil {
-				return 0, err
-			}
+	if !now.Before(d.due) || d.held && d.free > 0 {
+		d.due, d.held = now.Add(time.Hour), false
+		for id := range d.items {
+			d.changed[id] = true
 		}
 	}
-	return next, nil
+	for id := range d.changed {
+		e := d.items[id]
+		if e == nil || e.taken || d.running[id] {
+			continue
+		}
+		if d.free == 0 {
+			d.held = true
+			break
+		}
+		if at := e.when(); now.Before(at) {
+			d.due = earlier(d.due, at)
+			continue
+		}
+		if err := d.start(ctx, e); err != nil {
+			return 0, err
+		}
+	}
+	clear(d.changed)
+	return d.due.Sub(now), nil
+}
+
+// when returns the time before which an item is not to be claimed.
+func (e *entry) when() time.Time {
+	at := e.after
+	if due := time.Unix(e.item.NotBefore, 0).Add(e.late); due.After(at) {
+		at = due
+	}
+	return at
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	limited, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
-	c, err := claim(limited, d.queue.Etcd, d.lease, d.queue.Node, e.item)
+	c, left, err := claim(limited, d.queue.Etcd, d.lease, d.queue.Node, e.item)
+	if left != nil {
+		// Of a claim, or a release, whose answer did not come. It is not used again: no two handlers have the same epoch.
+		if err = release(limited, d.queue.Etcd, left); err == nil {
+			c, _, err = claim(limited, d.queue.Etcd, d.lease, d.queue.Node, e.item)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -254,11 +330,11 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 		return nil
 	}
 	if e.item = c.Item; !e.item.due(time.Now()) { // put off while the watch was late
+		d.due = earlier(d.due, e.when())
 		return release(limited, d.queue.Etcd, c)
 	}
-	e.claimed = true
 	d.free--
-	d.running++
+	d.running[c.ID] = true
 	d.handlers.Go(func() {
 		err := d.handle(ctx, c)
 		d.ended <- ending{c, err}
@@ -270,17 +346,17 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 // claimed: claiming it then fails.
 func (d *dispatcher) finish(ctx context.Context, end ending) {
 	d.free++
-	d.running--
+	delete(d.running, end.claim.ID)
 	limited, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
 	if err := release(limited, d.queue.Etcd, end.claim); err != nil && ctx.Err() == nil {
-		d.queue.Log.Warn("a claim was not released; it goes with the lease", zap.String("item", end.claim.ID), zap.Error(err))
+		d.queue.Log.Warn("a claim was not released; it goes before the next one, or with the lease", zap.String("item", end.claim.ID), zap.Error(err))
 	}
 	e := d.items[end.claim.ID]
 	if e == nil {
 		return
 	}
-	e.claimed = false
+	d.changed[end.claim.ID] = true
 	if end.err != nil {
 		d.queue.Log.Warn("work failed; it will be tried again", zap.String("kind", d.kind), zap.String("item", end.claim.ID),
 			zap.Duration("in", e.pause), zap.Error(end.err))

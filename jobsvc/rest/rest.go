@@ -84,7 +84,7 @@ func explained(err error) error {
 		return err
 	}
 	switch {
-	case blobstore.IsFull(err):
+	case blobstore.IsFull(err), errors.Is(err, rpctypes.ErrNoSpace):
 		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: "storage_full",
 			Message: "The gateway has no room left to store this. Nothing was kept of it.", NoRetry: true}, err)
 	case errors.Is(err, store.ErrConflict):
@@ -102,7 +102,7 @@ func unavailable(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, rpctypes.ErrTooManyRequests) {
 		return true
 	}
 	var e rpctypes.EtcdError

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -86,6 +87,8 @@ func TestFailuresOfStorageAreExplained(t *testing.T) {
 		"quota":                {fmt.Errorf("write: %w", syscall.EDQUOT), 507, "storage_full", "X-Should-Retry", true},
 		"conflict":             {fmt.Errorf("write: %w", store.ErrConflict), 409, "conflict", "", false},
 		"etcd is late":         {fmt.Errorf("read: %w", context.DeadlineExceeded), 503, "gateway_unavailable", "Retry-After", true},
+		"etcd is full":         {fmt.Errorf("write: %w", rpctypes.ErrNoSpace), 507, "storage_full", "X-Should-Retry", true},
+		"etcd has too much":    {fmt.Errorf("write: %w", rpctypes.ErrTooManyRequests), 503, "gateway_unavailable", "Retry-After", true},
 		"something else":       {errors.New("secret detail"), 500, "internal_error", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {

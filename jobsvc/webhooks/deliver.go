@@ -54,7 +54,11 @@ func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 		s.deliveries.WithLabelValues(dropped).Inc()
 		return s.settle(ctx, c, nil)
 	}
+	if !s.ailing.enter(d.Webhook) {
+		return s.putOff(ctx, c, d)
+	}
 	r := s.attempt(ctx, hook, d.Event)
+	s.ailing.leave(d.Webhook, r.outcome)
 	if ctx.Err() != nil { // whoever takes it up makes the attempt again
 		return ctx.Err()
 	}
@@ -73,7 +77,7 @@ func named(c *config.Config, name string) *configv1.Webhook {
 // record writes down what came of an attempt: that the delivery is done, or when it is tried again.
 func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r result) error {
 	s.deliveries.WithLabelValues(r.outcome).Inc()
-	d.Attempts++
+	d.Attempts, d.PutOff = d.Attempts+1, 0
 	log := s.Log.With(zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type), zap.String("outcome", r.outcome),
 		zap.Int("status", r.status), zap.Int("attempt", d.Attempts))
 	pause, again := retryAfter(r, d.Attempts)
@@ -86,6 +90,24 @@ func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r resu
 		return s.settle(ctx, c, nil)
 	}
 	log.Info("an event was not delivered; it will be tried again", zap.Duration("in", pause))
+	return s.later(ctx, c, d, pause)
+}
+
+// putOff leaves a delivery to a webhook that does not answer for later, or gives it up where it is old.
+func (s *Service) putOff(ctx context.Context, c *queue.Claim, d delivery) error {
+	if s.Now().Sub(time.Unix(d.Event.At, 0)) > maxAge {
+		s.deliveries.WithLabelValues(unreachable).Inc()
+		s.Log.Warn("an event was not delivered and is given up", zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type),
+			zap.String("outcome", unreachable), zap.Int("attempt", d.Attempts))
+		return s.settle(ctx, c, nil)
+	}
+	pause := putOff(d.PutOff)
+	d.PutOff++
+	return s.later(ctx, c, d, pause)
+}
+
+// later has a claimed delivery made after a pause.
+func (s *Service) later(ctx context.Context, c *queue.Claim, d delivery, pause time.Duration) error {
 	t := s.Store.Begin()
 	t.Require(c.Held())
 	d.NotBefore = s.Now().Add(pause).Unix()

@@ -49,6 +49,7 @@ type Options struct {
 type Service struct {
 	Options
 	clients    clients
+	ailing     ailing
 	deliveries *prometheus.CounterVec // by outcome
 }
 
@@ -61,7 +62,7 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Options: o, clients: reach, deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+	s := &Service{Options: o, clients: reach, ailing: ailing{silent: map[string]bool{}, running: map[string]int{}}, deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "modelgate_webhook_deliveries_total", Help: "Attempts to deliver events to webhooks, by outcome.",
 	}, []string{"outcome"})}
 	return s, o.Registerer.Register(s.deliveries)
@@ -108,6 +109,7 @@ type delivery struct {
 	Event     event  `json:"event"`
 	Webhook   string `json:"webhook,omitempty"`
 	Attempts  int    `json:"attempts,omitempty"` // that have failed
+	PutOff    int    `json:"put_off,omitempty"`  // how often it was, since the last of them
 	NotBefore int64  `json:"-"`                  // of the next one, Unix time in seconds; 0: at once
 }
 
