@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // TestAccessLog holds that every request has one line, which says how it ended and who cut it.
@@ -26,28 +28,28 @@ func TestAccessLog(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	t.Cleanup(breaks.Close)
-	must(t, "kind: Provider\nname: breaks\nvendor: openai\nendpoint: "+breaks.URL+"\n", "config", "apply", "--data", g.dir, "-f", "-")
-	eventually(t, "configuration in force", func() error { return g.has("breaks/x") })
+	harness.Must(t, "kind: Provider\nname: breaks\nvendor: openai\nendpoint: "+breaks.URL+"\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error { return g.has("breaks/x") })
 
 	_, err := g.get("/v1/models", "wrong")
 	require.NoError(t, err)
-	g.waitFor(t, `"status":401,"outcome":"rejected"`)
+	g.WaitFor(t, `"status":401,"outcome":"rejected"`)
 
 	status, _, _ := g.raw(t, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 40000000\r\n\r\n")
 	require.Equal(t, 413, status)
-	g.waitFor(t, `"status":413,"outcome":"gateway"`)
+	g.WaitFor(t, `"status":413,"outcome":"gateway"`)
 
 	left := g.openStream(t, 1<<20)
 	require.NoError(t, left.Body.Close())
-	g.waitFor(t, `"outcome":"cancelled","cut_by":"client"`)
+	g.WaitFor(t, `"outcome":"cancelled","cut_by":"client"`)
 
 	broken := g.openModel(t, "breaks/x", "hi")
 	close(begun)
 	_, err = io.ReadAll(broken.Body)
 	require.Error(t, err)
-	g.waitFor(t, `"outcome":"truncated","cut_by":"provider"`)
+	g.WaitFor(t, `"outcome":"truncated","cut_by":"provider"`)
 
-	eventually(t, "both are counted", func() error {
+	harness.Eventually(t, "both are counted", func() error {
 		_, metrics := g.adminGet(t, "/metrics")
 		for _, counted := range []string{
 			`modelgate_requests_total{operation="chat/completions",outcome="cancelled",provider="echo",status="2xx"} 1`,
@@ -60,15 +62,15 @@ func TestAccessLog(t *testing.T) {
 		return nil
 	})
 
-	status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"echo/echo","messages":[{"role":"user","content":"one two"}]}`)
+	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"one two"}]}`)
 	require.NoError(t, err)
 	require.Equal(t, 200, status)
-	g.waitFor(t, fmt.Sprintf(`"model":"echo/echo","provider":"echo","upstream_model":"echo","attempts":1,"stream":false,"status":200,"outcome":"finished","cut_by":"","details":"","prompt_tokens":2,"completion_tokens":2,"cached_tokens":0,"reasoning_tokens":0,"bytes_sent":%d`, len(body)))
+	g.WaitFor(t, fmt.Sprintf(`"model":"echo/echo","provider":"echo","upstream_model":"echo","attempts":1,"stream":false,"status":200,"outcome":"finished","cut_by":"","details":"","prompt_tokens":2,"completion_tokens":2,"cached_tokens":0,"reasoning_tokens":0,"bytes_sent":%d`, len(body)))
 
-	g.stop(t)
-	require.Equal(t, 1, strings.Count(g.output(), `"status":401`))
-	require.Equal(t, 1, strings.Count(g.output(), `"status":413`))
-	require.Equal(t, 1, strings.Count(g.output(), `"outcome":"cancelled"`))
-	require.Equal(t, 1, strings.Count(g.output(), `"outcome":"truncated"`))
-	require.Equal(t, 1, strings.Count(g.output(), `"provider":"echo","upstream_model":"echo","attempts":1,"stream":false`))
+	g.Stop(t)
+	require.Equal(t, 1, strings.Count(g.Output(), `"status":401`))
+	require.Equal(t, 1, strings.Count(g.Output(), `"status":413`))
+	require.Equal(t, 1, strings.Count(g.Output(), `"outcome":"cancelled"`))
+	require.Equal(t, 1, strings.Count(g.Output(), `"outcome":"truncated"`))
+	require.Equal(t, 1, strings.Count(g.Output(), `"provider":"echo","upstream_model":"echo","attempts":1,"stream":false`))
 }

@@ -15,12 +15,12 @@ var errStill = errors.New("still so")
 
 // get asks for a path with a key and returns the status.
 func (g *gateway) get(path, key string) (int, error) {
-	r, err := http.NewRequest(http.MethodGet, g.url+path, nil)
+	r, err := http.NewRequest(http.MethodGet, g.URL+path, nil)
 	if err != nil {
 		return 0, err
 	}
 	r.Header.Set("Authorization", "Bearer "+key)
-	response, err := g.client.Do(r)
+	response, err := g.Client.Do(r)
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func (g *gateway) get(path, key string) (int, error) {
 // has returns an error until the gateway knows all of the models.
 func (g *gateway) has(models ...string) error {
 	for _, m := range models {
-		status, err := g.get("/v1/models/"+m, g.key)
+		status, err := g.get("/v1/models/"+m, g.Key)
 		if err != nil {
 			return err
 		}
@@ -52,13 +52,13 @@ func (g *gateway) accepts(key string) error {
 
 // post asks with a body and returns the status and the answer.
 func (g *gateway) post(path, key, body string) (int, string, error) {
-	r, err := http.NewRequest(http.MethodPost, g.url+path, strings.NewReader(body))
+	r, err := http.NewRequest(http.MethodPost, g.URL+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
 	r.Header.Set("Authorization", "Bearer "+key)
 	r.Header.Set("Content-Type", "application/json")
-	response, err := g.client.Do(r)
+	response, err := g.Client.Do(r)
 	if err != nil {
 		return 0, "", err
 	}
@@ -77,11 +77,11 @@ func (g *gateway) openStream(t *testing.T, size int) *http.Response {
 func (g *gateway) openModel(t *testing.T, model, text string) *http.Response {
 	t.Helper()
 	body := `{"model":"` + model + `","stream":true,"messages":[{"role":"user","content":"` + text + `"}]}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/chat/completions", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(body))
 	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer "+g.key)
+	r.Header.Set("Authorization", "Bearer "+g.Key)
 	r.Header.Set("Content-Type", "application/json")
-	response, err := g.client.Do(r)
+	response, err := g.Client.Do(r)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	require.Equal(t, 200, response.StatusCode)

@@ -21,6 +21,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/fakeprovider"
+
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // churnFor is how long the soak lasts. CI runs it whole; elsewhere a part of it shows the same.
@@ -37,10 +39,10 @@ func TestChurn(t *testing.T) {
 	g := startRun(t, t.TempDir(), "--grace", "5s")
 	upstream := httptest.NewServer(fakeprovider.Handler())
 	t.Cleanup(upstream.Close)
-	api := adminapi.NewClient(g.admin, g.file(t, "admin-token"), http.DefaultClient)
+	api := adminapi.NewClient(g.Admin, g.File(t, "admin-token"), http.DefaultClient)
 	_, err := api.Apply(t.Context(), churnObjects(upstream.URL, 0), false)
 	require.NoError(t, err)
-	eventually(t, "configuration in force", func() error { return g.has("steady/echo", "moving") })
+	harness.Eventually(t, "configuration in force", func() error { return g.has("steady/echo", "moving") })
 
 	ctx, cancel := context.WithTimeout(t.Context(), churnFor())
 	defer cancel()
@@ -106,9 +108,9 @@ func churn(ctx context.Context, t *testing.T, g *gateway, api *adminapi.Client, 
 	case <-time.After(churnFor() / 3):
 	case <-ctx.Done():
 	}
-	settled = memory(t, g.cmd.Process.Pid)
+	settled = memory(t, g.PID())
 	changers.Wait()
-	return int(n.Load()), settled, memory(t, g.cmd.Process.Pid)
+	return int(n.Load()), settled, memory(t, g.PID())
 }
 
 // change makes the n-th change: of providers and models, of a key, or of the certificate.
@@ -121,7 +123,7 @@ func change(ctx context.Context, g *gateway, api *adminapi.Client, upstream stri
 		}
 		return api.Delete(ctx, configv1.KindOf(&configv1.Key{}), made.ID)
 	case 2:
-		pair, err := certs.Ensure(g.dir, []string{"127.0.0.1", fmt.Sprintf("n%d.test", n)}, time.Now())
+		pair, err := certs.Ensure(g.Dir, []string{"127.0.0.1", fmt.Sprintf("n%d.test", n)}, time.Now())
 		if err != nil {
 			return err
 		}
@@ -165,7 +167,7 @@ func (l *load) fail(err error) {
 
 // run asks until ctx ends. What was begun is finished.
 func (l *load) run(ctx context.Context, ask func(*http.Client, int) error) {
-	transport := l.gateway.client.Transport.(*http.Transport).Clone()
+	transport := l.gateway.Client.Transport.(*http.Transport).Clone()
 	defer transport.CloseIdleConnections()
 	dial := transport.DialContext
 	transport.DialContext = countDials(&l.connections, dial)
@@ -195,9 +197,9 @@ func (l *load) stream(client *http.Client, n int) error {
 }
 
 func (l *load) post(client *http.Client, n int, member string) (string, error) {
-	g := gateway{url: l.gateway.url, client: client}
+	g := gateway{&harness.Gateway{URL: l.gateway.URL, Client: client}}
 	model := []string{"steady/echo", "moving"}[n%2]
-	status, body, err := g.post("/v1/chat/completions", l.gateway.key, `{`+member+`"model":"`+model+`","messages":[{"role":"user","content":"hello there"}]}`)
+	status, body, err := g.post("/v1/chat/completions", l.gateway.Key, `{`+member+`"model":"`+model+`","messages":[{"role":"user","content":"hello there"}]}`)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%s: status %d: %s", model, status, body)
 	}

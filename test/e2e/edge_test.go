@@ -16,13 +16,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // TestEnvoysOwnErrors holds that every error which Envoy makes by itself is OpenAI's JSON, names the request, and says
 // what to change.
 func TestEnvoysOwnErrors(t *testing.T) {
 	g := startRun(t, t.TempDir())
-	chat := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + g.key + "\r\nContent-Type: application/json\r\n"
+	chat := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + g.Key + "\r\nContent-Type: application/json\r\n"
 	big := 33 << 20
 	for _, c := range []struct {
 		name, request string
@@ -45,7 +47,7 @@ func TestEnvoysOwnErrors(t *testing.T) {
 			status, header, body := g.raw(t, c.request)
 			require.Equal(t, c.status, status, "%s", body)
 			require.Equal(t, "application/json", header.Get("Content-Type"))
-			e := decode(t, body)["error"].(map[string]any)
+			e := harness.Decode(t, body)["error"].(map[string]any)
 			require.NotEmpty(t, e["message"])
 			require.Contains(t, e, "param")
 			require.NotEmpty(t, e["type"])
@@ -60,12 +62,8 @@ func TestEnvoysOwnErrors(t *testing.T) {
 // raw sends bytes over TLS, as no client library would, and reads one answer.
 func (g *gateway) raw(t *testing.T, request string) (int, http.Header, string) {
 	t.Helper()
-	config := g.client.Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.NextProtos = []string{"http/1.1"}
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", strings.TrimPrefix(g.url, "https://"), config)
-	require.NoError(t, err)
+	conn := g.dial(t)
 	defer func() { _ = conn.Close() }()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	go func() { _, _ = conn.Write([]byte(request)) }() // the answer may come before all is written
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	require.NoError(t, err)
@@ -76,10 +74,21 @@ func (g *gateway) raw(t *testing.T, request string) (int, http.Header, string) {
 	return response.StatusCode, response.Header, b.String()
 }
 
+// dial opens a connection for HTTP/1.1.
+func (g *gateway) dial(t *testing.T) net.Conn {
+	t.Helper()
+	config := g.Client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", strings.TrimPrefix(g.URL, "https://"), config)
+	require.NoError(t, err)
+	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	return conn
+}
+
 // TestModelsByEscapedName is how new SDKs ask for a model whose name has a slash.
 func TestModelsByEscapedName(t *testing.T) {
 	g := startRun(t, t.TempDir())
-	status, err := g.get("/v1/models/echo%2Fecho", g.key)
+	status, err := g.get("/v1/models/echo%2Fecho", g.Key)
 	require.NoError(t, err)
 	require.Equal(t, 200, status)
 }
@@ -90,7 +99,7 @@ func TestUnreachableProvider(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	require.NoError(t, err)
 	defer func() { _ = silent.Close() }()
-	must(t, fmt.Sprintf(`
+	harness.Must(t, fmt.Sprintf(`
 kind: Provider
 name: gone
 vendor: openai
@@ -106,8 +115,8 @@ kind: Model
 name: rescued
 targets: [{provider: gone, model: x}, {provider: silent, model: x, priority: 1}, {provider: echo, model: echo, priority: 2}]
 timeouts: {first_byte: 0.2s}
-`, freePort(t), silent.Addr()), "config", "apply", "--data", g.dir, "-f", "-")
-	eventually(t, "configuration in force", func() error { return g.has("gone/x", "silent/x", "rescued") })
+`, harness.FreePort(t), silent.Addr()), "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error { return g.has("gone/x", "silent/x", "rescued") })
 	for _, c := range []struct {
 		model  string
 		status int
@@ -116,12 +125,12 @@ timeouts: {first_byte: 0.2s}
 		{"gone/x", 503, "upstream_unavailable"},
 		{"silent/x", 504, "upstream_timeout"},
 	} {
-		status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"`+c.model+`","messages":[{"role":"user","content":"hi"}]}`)
+		status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"`+c.model+`","messages":[{"role":"user","content":"hi"}]}`)
 		require.NoError(t, err)
 		require.Equal(t, c.status, status, body)
-		require.Equal(t, c.code, decode(t, body)["error"].(map[string]any)["code"])
+		require.Equal(t, c.code, harness.Decode(t, body)["error"].(map[string]any)["code"])
 	}
-	status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"rescued","messages":[{"role":"user","content":"hi"}]}`)
+	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"rescued","messages":[{"role":"user","content":"hi"}]}`)
 	require.NoError(t, err)
 	require.Equal(t, 200, status, body)
 }
@@ -133,19 +142,19 @@ func TestStopDrains(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		g.stop(t)
+		g.Stop(t)
 	}()
-	g.waitFor(t, "stopping")
+	g.WaitFor(t, "stopping")
 	require.NoError(t, drain(stream))
 	<-stopped
-	require.NoError(t, g.err)
+	require.NoError(t, g.Err)
 }
 
 // TestLargeBodies sends what is just allowed, and gets as much back.
 func TestLargeBodies(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	text := strings.Repeat("x", 31<<20)
-	status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"echo/echo","messages":[{"role":"user","content":"`+text+`"}]}`)
+	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"`+text+`"}]}`)
 	require.NoError(t, err)
 	require.Equal(t, 200, status, body[:min(len(body), 500)])
 	require.Greater(t, len(body), len(text))
@@ -156,14 +165,14 @@ func TestOneStreamForARequest(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 	t.Cleanup(failing.Close)
-	must(t, "kind: Provider\nname: failing\nvendor: openai\nendpoint: "+failing.URL+
+	harness.Must(t, "kind: Provider\nname: failing\nvendor: openai\nendpoint: "+failing.URL+
 		"\n---\nkind: Model\nname: retried\ntargets: [{provider: failing, model: x}, {provider: echo, model: echo, priority: 1}]\n",
-		"config", "apply", "--data", g.dir, "-f", "-")
-	eventually(t, "configuration in force", func() error { return g.has("retried") })
+		"config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error { return g.has("retried") })
 	streams := func(model string, requests int) int64 {
 		before := g.envoyStat(t, "cluster.extproc.upstream_rq_total")
 		for range requests {
-			status, body, err := g.post("/v1/chat/completions", g.key, `{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`)
+			status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`)
 			require.NoError(t, err)
 			require.Equal(t, 200, status, body)
 		}
@@ -176,7 +185,7 @@ func TestOneStreamForARequest(t *testing.T) {
 // envoyStat reads a counter from Envoy's admin interface.
 func (g *gateway) envoyStat(t *testing.T, name string) int64 {
 	t.Helper()
-	socket := filepath.Join(g.dir, "run", "envoy-admin.sock")
+	socket := filepath.Join(g.Dir, "run", "envoy-admin.sock")
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}

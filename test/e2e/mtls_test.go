@@ -15,17 +15,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // TestSplitAcrossANetwork runs the parts with mutual TLS between them, as on several machines.
 func TestSplitAcrossANetwork(t *testing.T) {
 	s := newSplit(t)
-	authority := newAuthority(t, s.dir)
+	authority := newAuthority(t, s.Dir)
 	authority.issue("controlplane")
 	authority.issue("dataplane")
-	file := func(name string) string { return filepath.Join(s.dir, name) }
+	file := func(name string) string { return filepath.Join(s.Dir, name) }
 	for i := range s.listen {
-		s.listen[i] = fmt.Sprintf("127.0.0.1:%d", freePort(t))
+		s.listen[i] = fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))
 	}
 	s.serve = []string{"--xds-cert", file("controlplane.crt"), "--xds-key", file("controlplane.key"), "--xds-ca", file("xds-ca.crt")}
 	s.client = []string{"--xds-address", s.listen[0], "--xds-cert", file("dataplane.crt"), "--xds-key", file("dataplane.key"),
@@ -35,14 +37,14 @@ func TestSplitAcrossANetwork(t *testing.T) {
 	// Whoever has no certificate of the authority is told nothing.
 	stranger := newAuthority(t, t.TempDir())
 	stranger.issue("stranger")
-	p := launch(t, nil, "extproc", "--listen", s.socket("stranger"), "--admin", "127.0.0.1:0", "--xds-address", s.listen[0],
+	p := harness.Launch(t, nil, "extproc", "--listen", s.socket("stranger"), "--admin", "127.0.0.1:0", "--xds-address", s.listen[0],
 		"--xds-cert", filepath.Join(stranger.dir, "stranger.crt"), "--xds-key", filepath.Join(stranger.dir, "stranger.key"),
 		"--xds-ca", file("xds-ca.crt"), "--xds-name", "controlplane")
-	p.waitFor(t, "no stream to the control plane")
-	require.NotContains(t, p.output(), "configuration received")
+	p.WaitFor(t, "no stream to the control plane")
+	require.NotContains(t, p.Output(), "configuration received")
 
 	// Without certificates the control plane does not serve a network.
-	out, err := command(t, "", "controlplane", "--etcd-endpoints", s.etcd.Endpoint(), "--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0",
+	out, err := harness.Command(t, "", "controlplane", "--etcd-endpoints", s.etcd.Endpoint(), "--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0",
 		"--pepper", file("pepper"), "--admin-token", file("admin-token"))
 	require.Error(t, err)
 	require.Contains(t, out, "--xds-cert")

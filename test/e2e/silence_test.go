@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // TestASilentProvider holds that the headers of a stream wait for the first token, no longer than a proxy on the way to the
@@ -36,15 +38,15 @@ func TestASilentProvider(t *testing.T) {
 		_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	}))
 	t.Cleanup(silent.Close)
-	must(t, "kind: Provider\nname: silent\nvendor: openai\nendpoint: "+silent.URL+"\n", "config", "apply", "--data", g.dir, "-f", "-")
-	eventually(t, "configuration in force", func() error { return g.has("silent/x") })
+	harness.Must(t, "kind: Provider\nname: silent\nvendor: openai\nendpoint: "+silent.URL+"\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error { return g.has("silent/x") })
 
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/chat/completions",
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
 		strings.NewReader(`{"model":"silent/x","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer "+g.key)
+	r.Header.Set("Authorization", "Bearer "+g.Key)
 	r.Header.Set("Content-Type", "application/json")
-	response, err := g.client.Do(r)
+	response, err := g.Client.Do(r)
 	require.NoError(t, err)
 	headers := time.Now()
 	defer func() { _ = response.Body.Close() }()
@@ -83,8 +85,8 @@ func TestTrailers(t *testing.T) {
 	vendor.StartTLS()
 	t.Cleanup(vendor.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vendor.Certificate().Raw})
-	must(t, fmt.Sprintf("kind: Provider\nname: h2\nvendor: openai\nendpoint: %s\ntls: {ca: %q}\n", vendor.URL, ca), "config", "apply", "--data", g.dir, "-f", "-")
-	eventually(t, "configuration in force", func() error { return g.has("h2/x") })
+	harness.Must(t, fmt.Sprintf("kind: Provider\nname: h2\nvendor: openai\nendpoint: %s\ntls: {ca: %q}\n", vendor.URL, ca), "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error { return g.has("h2/x") })
 	for _, c := range []struct {
 		model  string
 		stream bool
@@ -97,12 +99,12 @@ func TestTrailers(t *testing.T) {
 		{"unary", false, 200, `"content":"x"`},
 	} {
 		t.Run(c.model, func(t *testing.T) {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/chat/completions",
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
 				strings.NewReader(fmt.Sprintf(`{"model":"h2/%s","stream":%t,"messages":[{"role":"user","content":"hi"}]}`, c.model, c.stream)))
 			require.NoError(t, err)
-			r.Header.Set("Authorization", "Bearer "+g.key)
+			r.Header.Set("Authorization", "Bearer "+g.Key)
 			r.Header.Set("Content-Type", "application/json")
-			response, err := g.client.Do(r)
+			response, err := g.Client.Do(r)
 			require.NoError(t, err)
 			defer func() { _ = response.Body.Close() }()
 			body, err := io.ReadAll(response.Body)
@@ -112,4 +114,27 @@ func TestTrailers(t *testing.T) {
 			require.Empty(t, response.Trailer.Get("X-Vendor"))
 		})
 	}
+}
+
+// TestAnAnswerTakesLongOnAQuietGateway holds that Envoy survives it. It forgets clients of gRPC that were not used for 50 s,
+// also those whose last stream is just ending.
+func TestAnAnswerTakesLongOnAQuietGateway(t *testing.T) {
+	t.Parallel()
+	g := startRun(t, t.TempDir())
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-time.After(58 * time.Second):
+		case <-r.Context().Done():
+		}
+		answerLine(w, "at last", 1, 1)
+	}))
+	t.Cleanup(slow.Close)
+	harness.Must(t, "kind: Provider\nname: slow\nvendor: openai\nendpoint: "+slow.URL+"/v1\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error { return g.has("slow/x") })
+	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"slow/x","messages":[{"role":"user","content":"hi"}]}`)
+	require.NoError(t, err)
+	require.Equal(t, 200, status, body)
+	require.NoError(t, g.accepts(g.Key))
+	require.NotContains(t, g.Output(), "ended unexpectedly")
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -23,17 +22,24 @@ import (
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/fakeprovider"
 	"github.com/modelgate/modelgate/internal/testenv"
+
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // A split is the gateway as processes of their own: two control planes on one etcd, one ext_proc service, one Envoy.
 type split struct {
 	*gateway
-	t       *testing.T
-	etcd    *etcdtest.Server
-	planes  [2]*process
-	extproc *process
-	envoy   *exec.Cmd
+	t       testing.TB
+	etcd    *etcdtest.Server // nil: endpoint is of another
+	planes  [2]*harness.Process
+	extproc *harness.Process
+	envoy   *harness.Process
 	port    int
+	// endpoint is where etcd is, and object, where it is not nil, where the job service is.
+	endpoint string
+	object   *configv1.JobService
+	extra    []configv1.Object // that object needs
+	keyID    string
 
 	// What differs between Unix sockets and a network: where the control planes listen, and the flags with which they do
 	// and with which their clients connect to the first.
@@ -43,7 +49,7 @@ type split struct {
 
 // startSplit starts the parts with a provider "echo" and a key. The first control plane is the one that Envoy and the
 // ext_proc service are connected to.
-func startSplit(t *testing.T) *split {
+func startSplit(t testing.TB) *split {
 	s := newSplit(t)
 	s.listen = [2]string{s.socket("xds0"), s.socket("xds1")}
 	s.client = []string{"--xds-address", s.listen[0]}
@@ -51,11 +57,18 @@ func startSplit(t *testing.T) *split {
 	return s
 }
 
-func newSplit(t *testing.T) *split {
+func newSplit(t testing.TB) *split {
+	etcd := etcdtest.New(t)
+	s := newSplitOver(t, etcd.Endpoint())
+	s.etcd = etcd
+	return s
+}
+
+func newSplitOver(t testing.TB, endpoint string) *split {
 	dir, err := os.MkdirTemp("", "mg") // a test's own folder is too long for sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return &split{gateway: &gateway{dir: dir}, t: t, etcd: etcdtest.New(t), port: freePort(t)}
+	return &split{gateway: &gateway{&harness.Gateway{Dir: dir}}, t: t, endpoint: endpoint, port: harness.FreePort(t)}
 }
 
 func (s *split) start() {
@@ -68,37 +81,41 @@ func (s *split) start() {
 	s.awaitService()
 }
 
-func (s *split) socket(name string) string { return "unix://" + filepath.Join(s.dir, name+".sock") }
+func (s *split) socket(name string) string { return "unix://" + filepath.Join(s.Dir, name+".sock") }
 
-func (s *split) startPlane(i int) *process {
-	p := launch(s.t, nil, append([]string{"controlplane", "--etcd-endpoints", s.etcd.Endpoint(),
-		"--listen", s.listen[i], "--admin", "127.0.0.1:0",
-		"--pepper", filepath.Join(s.dir, "pepper"), "--admin-token", filepath.Join(s.dir, "admin-token")}, s.serve...)...)
-	p.waitFor(s.t, "control plane started")
+func (s *split) startPlane(i int) *harness.Process {
+	p := s.launchPlane(i)
+	p.WaitFor(s.t, "control plane started")
 	return p
 }
 
+func (s *split) launchPlane(i int) *harness.Process {
+	return harness.Launch(s.t, nil, append([]string{"controlplane", "--etcd-endpoints", s.endpoint,
+		"--listen", s.listen[i], "--admin", "127.0.0.1:0",
+		"--pepper", filepath.Join(s.Dir, "pepper"), "--admin-token", filepath.Join(s.Dir, "admin-token")}, s.serve...)...)
+}
+
 // adminURL reads the address of a process's admin server from its log.
-func adminURL(t *testing.T, p *process) string {
+func adminURL(t testing.TB, p *harness.Process) string {
 	t.Helper()
-	for line := range strings.SplitSeq(p.output(), "\n") {
+	for line := range strings.SplitSeq(p.Output(), "\n") {
 		if _, rest, ok := strings.Cut(line, `"admin":"`); ok {
 			address, _, _ := strings.Cut(rest, `"`)
 			return "http://" + address
 		}
 	}
-	t.Fatalf("no admin address in %s", p.output())
+	t.Fatalf("no admin address in %s", p.Output())
 	return ""
 }
 
 // configure stores a gateway, its certificate, the provider and a key, through either control plane.
 func (s *split) configure() {
 	t := s.t
-	pair, err := certs.Ensure(s.dir, []string{"127.0.0.1"}, time.Now())
+	pair, err := certs.Ensure(s.Dir, []string{"127.0.0.1"}, time.Now())
 	require.NoError(t, err)
-	s.gateway.client = clientFor(t, filepath.Join(s.dir, certs.FileCA))
-	s.url = fmt.Sprintf("https://127.0.0.1:%d", s.port)
-	s.admin = adminURL(t, s.planes[0])
+	s.gateway.Client = harness.ClientFor(t, filepath.Join(s.Dir, certs.FileCA))
+	s.URL = fmt.Sprintf("https://127.0.0.1:%d", s.port)
+	s.Admin = adminURL(t, s.planes[0])
 	echo := httptest.NewServer(fakeprovider.Handler())
 	t.Cleanup(echo.Close)
 
@@ -108,64 +125,56 @@ func (s *split) configure() {
 			PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}}},
 		&configv1.Gateway{Name: "default", Address: "127.0.0.1", Port: uint32(s.port)},
 	}
+	if s.object != nil {
+		objects = append(append(objects, s.extra...), s.object)
+	}
 	for _, o := range objects {
 		y, err := configv1.MarshalYAML(o)
 		require.NoError(t, err)
-		must(t, string(y), append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
+		harness.Must(t, string(y), append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
 	}
-	s.key = decode(t, must(t, "", append([]string{"key", "create", "--name", "test", "-o", "json"}, s.at(0)...)...))["key"].(string)
+	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--name", "test", "-o", "json"}, s.at(0)...)...))
+	s.keyID, s.Key = made["id"].(string), made["key"].(string)
 }
 
 // at are the flags that name a control plane.
 func (s *split) at(plane int) []string {
-	return []string{"--server", adminURL(s.t, s.planes[plane]), "--token", s.file(s.t, "admin-token")}
+	return []string{"--server", adminURL(s.t, s.planes[plane]), "--token", s.File(s.t, "admin-token")}
 }
 
 func (s *split) startExtProc() {
-	s.extproc = launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin", "127.0.0.1:0"}, s.client...)...)
-	s.extproc.waitFor(s.t, "configuration received")
+	s.launchExtProc()
+	s.extproc.WaitFor(s.t, "configuration received")
+}
+
+func (s *split) launchExtProc() {
+	s.extproc = harness.Launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin", "127.0.0.1:0"}, s.client...)...)
 }
 
 // startEnvoy starts Envoy as an operator does, with the bootstrap that the binary prints.
 func (s *split) startEnvoy() {
-	text := must(s.t, "", append([]string{"envoy", "bootstrap", "--extproc", s.socket("extproc"),
-		"--admin-socket", filepath.Join(s.dir, "envoy-admin.sock")}, s.client...)...)
-	path := filepath.Join(s.dir, "envoy.yaml")
+	text := harness.Must(s.t, "", append([]string{"envoy", "bootstrap", "--extproc", s.socket("extproc"),
+		"--admin-socket", filepath.Join(s.Dir, "envoy-admin.sock")}, s.client...)...)
+	path := filepath.Join(s.Dir, "envoy.yaml")
 	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
-	s.envoy = exec.Command(testenv.Envoy(s.t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
-	s.envoy.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	require.NoError(s.t, s.envoy.Start())
-	s.t.Cleanup(s.killEnvoy)
-}
-
-func (s *split) killEnvoy() {
-	if s.envoy != nil {
-		_ = s.envoy.Process.Kill()
-		_ = s.envoy.Wait()
-		s.envoy = nil
-	}
+	cmd := exec.Command(testenv.Envoy(s.t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.envoy = harness.Start(s.t, cmd)
 }
 
 // awaitService waits until a chat completion succeeds.
 func (s *split) awaitService() {
 	s.t.Helper()
-	eventually(s.t, "service", func() error { return s.chat() })
+	harness.Eventually(s.t, "service", func() error { return s.chat() })
 }
 
 // chat asks for a chat completion of the built-in provider.
 func (s *split) chat() error {
-	status, body, err := s.post("/v1/chat/completions", s.key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+	status, body, err := s.post("/v1/chat/completions", s.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("status %d: %s", status, body)
 	}
 	return err
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func TestSplit(t *testing.T) {
@@ -180,9 +189,9 @@ func TestSplit(t *testing.T) {
 
 func (s *split) twoPlanes(t *testing.T) {
 	for i := range s.planes {
-		out := must(t, "", append([]string{"config", "get", "providers", "-o", "name"}, s.at(i)...)...)
+		out := harness.Must(t, "", append([]string{"config", "get", "providers", "-o", "name"}, s.at(i)...)...)
 		require.Contains(t, out, "echo")
-		eventually(t, "ready", func() error {
+		harness.Eventually(t, "ready", func() error {
 			response, err := http.Get(adminURL(t, s.planes[i]) + "/readyz")
 			if err == nil {
 				_ = response.Body.Close()
@@ -194,19 +203,19 @@ func (s *split) twoPlanes(t *testing.T) {
 		})
 	}
 	// A change through the control plane that serves nobody reaches Envoy and the ext_proc service through the other.
-	must(t, "kind: Model\nname: alias\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
-	eventually(t, "the new model", func() error { return s.has("alias") })
+	harness.Must(t, "kind: Model\nname: alias\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
+	harness.Eventually(t, "the new model", func() error { return s.has("alias") })
 }
 
 func (s *split) extprocKilled(t *testing.T) {
 	stream := s.openStream(t, 1<<20)
 	defer func() { _ = stream.Body.Close() }()
-	s.extproc.kill()
+	s.extproc.Kill()
 	for range 20 {
-		status, body, err := s.post("/v1/chat/completions", s.key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+		status, body, err := s.post("/v1/chat/completions", s.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
 		require.NoError(t, err)
 		require.Equal(t, 503, status, "fails closed")
-		e := decode(t, body)["error"].(map[string]any)
+		e := harness.Decode(t, body)["error"].(map[string]any)
 		require.Equal(t, "gateway_unavailable", e["code"])
 		status, _, err = s.post("/v1/chat/completions", "none", `{}`)
 		require.NoError(t, err)
@@ -225,7 +234,7 @@ func (s *split) extprocKilledUnderLoad(t *testing.T) {
 	var answered, refused atomic.Int64
 	for n := range 16 {
 		workers.Go(func() {
-			key := []string{s.key, "none"}[n%2]
+			key := []string{s.Key, "none"}[n%2]
 			for {
 				select {
 				case <-stop:
@@ -235,25 +244,25 @@ func (s *split) extprocKilledUnderLoad(t *testing.T) {
 				status, body, err := s.post("/v1/chat/completions", key, `{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"one two three"}]}`)
 				switch {
 				case err != nil:
-				case status == http.StatusOK && key == s.key && strings.HasSuffix(body, "data: [DONE]\n\n"):
+				case status == http.StatusOK && key == s.Key && strings.HasSuffix(body, "data: [DONE]\n\n"):
 					answered.Add(1)
 				case (status == http.StatusServiceUnavailable || status == http.StatusUnauthorized) && strings.HasPrefix(body, `{"error":`):
 					refused.Add(1)
 				default:
-					t.Errorf("key %v: status %d: %s", key == s.key, status, body)
+					t.Errorf("key %v: status %d: %s", key == s.Key, status, body)
 				}
 			}
 		})
 	}
 	for range 3 {
 		before := answered.Load()
-		eventually(t, "answers", func() error {
+		harness.Eventually(t, "answers", func() error {
 			if answered.Load() < before+200 {
 				return errStill
 			}
 			return nil
 		})
-		s.extproc.kill()
+		s.extproc.Kill()
 		s.startExtProc()
 	}
 	close(stop)
@@ -263,13 +272,13 @@ func (s *split) extprocKilledUnderLoad(t *testing.T) {
 }
 
 func (s *split) planeKilled(t *testing.T) {
-	s.planes[0].kill()
+	s.planes[0].Kill()
 	for range 20 {
 		require.NoError(t, s.chat(), "traffic goes on with the last configuration")
 	}
 	s.planes[0] = s.startPlane(0)
-	must(t, "kind: Model\nname: later\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
-	eventually(t, "the new model", func() error { return s.has("later") })
+	harness.Must(t, "kind: Model\nname: later\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+	harness.Eventually(t, "the new model", func() error { return s.has("later") })
 	require.NoError(t, s.chat())
 }
 
@@ -286,8 +295,8 @@ func (s *split) garbage(t *testing.T) {
 	key := string(before.Kvs[0].Key)
 	_, err = etcd.Put(ctx, key, "\x00 not JSON {")
 	require.NoError(t, err)
-	eventually(t, "it is reported", func() error {
-		out, _ := command(t, "", append([]string{"config", "get", "providers", "echo", "-o", "json"}, s.at(0)...)...)
+	harness.Eventually(t, "it is reported", func() error {
+		out, _ := harness.Command(t, "", append([]string{"config", "get", "providers", "echo", "-o", "json"}, s.at(0)...)...)
 		if !strings.Contains(out, "error") {
 			return fmt.Errorf("config get printed %s", out)
 		}
@@ -303,19 +312,19 @@ func (s *split) garbage(t *testing.T) {
 func (s *split) etcdStops(t *testing.T) {
 	s.etcd.Stop()
 	require.NoError(t, s.chat())
-	s.extproc.kill()
+	s.extproc.Kill()
 	s.startExtProc()
 	s.awaitService()
-	s.killEnvoy()
+	s.envoy.Kill()
 	s.startEnvoy()
 	s.awaitService()
-	out, err := command(t, "kind: Model\nname: x\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+	out, err := harness.Command(t, "kind: Model\nname: x\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 	require.Error(t, err, "a change is refused, clearly")
 	require.NotEmpty(t, out)
 	s.etcd.Start(t)
-	eventually(t, "changes are taken again", func() error {
-		_, err := command(t, "kind: Model\nname: back\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+	harness.Eventually(t, "changes are taken again", func() error {
+		_, err := harness.Command(t, "kind: Model\nname: back\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 		return err
 	})
-	eventually(t, "the new model", func() error { return s.has("back") })
+	harness.Eventually(t, "the new model", func() error { return s.has("back") })
 }

@@ -3,21 +3,14 @@ package pitfalls
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
-	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -36,8 +29,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/extproctest"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/all"
-	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/cases"
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // A gateway is a whole one, whose providers "openai", "claude" and "gemini" are played by one vendor. The model "first" is
@@ -210,93 +203,15 @@ func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscover
 	}
 }
 
-// folder is where the binary is built. TestMain makes and removes it.
-var folder string
-
-func TestMain(m *testing.M) {
-	var err error
-	if folder, err = os.MkdirTemp("", "modelgate-pitfalls-"); err != nil {
-		log.Fatal(err)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(folder)
-	os.Exit(code)
-}
-
-// build builds the gateway once.
-var build = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(folder, "modelgate")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/modelgate/modelgate/cmd/modelgate").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return binary, nil
-})
+func TestMain(m *testing.M) { harness.Main(m) }
 
 // overEnvoy starts the gateway with the real Envoy, or skips the test where there is none.
-func overEnvoy(t *testing.T) gateway {
-	envoy, v, dir := testenv.Envoy(t), newVendor(t), t.TempDir()
-	binary, err := build()
-	require.NoError(t, err)
+func overEnvoy(t *testing.T, flags ...string) gateway {
+	v, dir := newVendor(t), t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	var documents strings.Builder
-	for _, o := range v.config() {
-		text, err := configv1.MarshalYAML(o)
-		require.NoError(t, err)
-		fmt.Fprintf(&documents, "---\n%s", text)
-	}
-	require.NoError(t, os.WriteFile(file, []byte(documents.String()), 0o600))
-	printed := &output{}
-	cmd := exec.Command(binary, "run", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--envoy", envoy, "--config", file)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Envoy can be ended with it
-	cmd.Stdout, cmd.Stderr = printed, printed
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
-	})
-	require.Eventually(t, func() bool { return printed.line("ready") != "" }, time.Minute, poll, "the gateway is not ready")
-	written := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(dir, "data", name))
-		require.NoError(t, err)
-		return strings.TrimSpace(string(text))
-	}
-	pool := x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM([]byte(written("ca.crt"))))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
-	t.Cleanup(transport.CloseIdleConnections)
-	return gateway{&cases.Gateway{URL: written("url"), Key: written("key"), Client: &http.Client{Transport: transport}, Logged: func(t testing.TB, id string) (line map[string]any) {
-		require.Eventually(t, func() bool {
-			text := printed.line(`"request_id":"` + id + `"`)
-			return text != "" && json.Unmarshal([]byte(text[strings.Index(text, "{"):]), &line) == nil
-		}, soon, poll)
-		return line
-	}}, v}
-}
-
-// output is what a process has printed.
-type output struct {
-	mu   sync.Mutex // guards text
-	text []byte
-}
-
-// Write adds to the output.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text = append(o.text, p...)
-	return len(p), nil
-}
-
-// line returns the first whole line with the text, or "".
-func (o *output) line(text string) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for line := range strings.Lines(string(o.text)) {
-		if strings.Contains(line, text) && strings.HasSuffix(line, "\n") {
-			return line
-		}
-	}
-	return ""
+	require.NoError(t, os.WriteFile(file, []byte(harness.Documents(t, v.config()...)), 0o600))
+	g := harness.Run(t, filepath.Join(dir, "data"), append(flags, "--config", file)...)
+	return gateway{g.AsCases(), v}
 }
 
 // poll is how often it is looked whether something has happened in another process.

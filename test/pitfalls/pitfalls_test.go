@@ -1,5 +1,6 @@
 // Package pitfalls has one test for each way in which gateways of this kind are known to go wrong, as their users have
-// reported it: streams of tools (rows 1 to 16), the life of a stream (17 to 32), usage (33 to 45) and requests (46 to 70).
+// reported it: streams of tools (rows 1 to 16), the life of a stream (17 to 32), usage (33 to 45), requests (46 to 70), and
+// files and batches (105 to 116).
 // A row that fails is run alone by its number: go test ./test/pitfalls -run 'Row/56:'
 //
 // What a newcomer gets wrong: a row is about every vendor that it could happen with, not about the one of the report. What a
@@ -22,7 +23,7 @@ type row struct {
 }
 
 func rows() []row {
-	return slices.Concat(toolRows(), streamRows(), usageRows(), requestRows())
+	return slices.Concat(toolRows(), streamRows(), usageRows(), requestRows(), jobRows())
 }
 
 func TestRow(t *testing.T) {
@@ -37,8 +38,10 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 		numbers = append(numbers, r.number)
 		require.NotEmpty(t, r.title)
 	}
-	for n := 1; n <= 70; n++ {
-		want = append(want, n)
+	for _, group := range [][2]int{{1, 70}, {105, 116}} {
+		for n := group[0]; n <= group[1]; n++ {
+			want = append(want, n)
+		}
 	}
 	require.Equal(t, want, numbers)
 }

@@ -10,16 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/internal/testenv"
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // testREADME runs the README's snippets as they stand, beside the data folder of a running gateway.
-func testREADME(t *testing.T, g *gateway) {
+func testREADME(t *testing.T, g *harness.Gateway) {
 	root := testenv.Root(t)
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
 	folder := filepath.Join(root, "test", "sdk")
 	dir := t.TempDir()
-	require.NoError(t, os.Symlink(g.dir, filepath.Join(dir, "data")))
+	require.NoError(t, os.Symlink(g.Dir, filepath.Join(dir, "data")))
 
 	t.Run("Python", func(t *testing.T) {
 		cmd := python(t, folder, "")
@@ -31,7 +32,7 @@ func testREADME(t *testing.T, g *gateway) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "hello.mjs"), []byte(snippet(t, string(text), "js")), 0o600))
 		require.NoError(t, os.Symlink(filepath.Join(folder, "node", "node_modules"), filepath.Join(dir, "node_modules")))
 		cmd.Args = []string{cmd.Path, "hello.mjs"}
-		cmd.Env = append(cleanEnv(), "NODE_EXTRA_CA_CERTS=data/ca.crt")
+		cmd.Env = append(harness.CleanEnv(), "NODE_EXTRA_CA_CERTS=data/ca.crt")
 		require.Contains(t, printed(t, cmd, dir), "Hello")
 	})
 	t.Run("curl", func(t *testing.T) {
@@ -58,7 +59,7 @@ func snippet(t *testing.T, text, language string) string {
 func printed(t *testing.T, cmd *exec.Cmd, dir string) string {
 	cmd.Dir = dir
 	if cmd.Env == nil {
-		cmd.Env = cleanEnv()
+		cmd.Env = harness.CleanEnv()
 	}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -10,6 +10,8 @@ package sdk
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/internal/testenv"
+	"github.com/modelgate/modelgate/test/harness"
 )
 
 // common are the cases that the program of every SDK must have, by the same name, besides those of the recordings. Each may
@@ -35,15 +38,42 @@ func common() []string {
 		"translated unary", "translated streamed", "translated parallel tool calls", "translated streamed parallel tool calls",
 		"translated system and developer messages", "translated image",
 		"translated tool results in a conversation of several turns", "translated structured output",
+		"files", "an upload in parts", "a batch", "a batch that is wrong says where", "a batch is cancelled", "list of batches in pages",
+		"a fine-tuning job", "webhooks", "unknown ids", "a file for another purpose", "an idempotency key",
 	}
+}
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// start starts the gateway and adds the documents to its configuration, among which is the provider "claude".
+func start(t *testing.T, documents string) *harness.Gateway {
+	t.Helper()
+	g := harness.Run(t, t.TempDir(), "--webhook-network", "127.0.0.0/8")
+	harness.Must(t, documents, "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Eventually(t, "configuration in force", func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL+"/v1/models/claude/text", http.NoBody)
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Authorization", "Bearer "+g.Key)
+		response, err := g.Client.Do(r)
+		if err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK {
+			err = errors.New(response.Status)
+		}
+		return errors.Join(err, response.Body.Close())
+	})
+	return g
 }
 
 // longest is how long the program of one client may take. Each request in it has a limit of its own, much shorter.
 const longest = 3 * time.Minute
 
 func TestSDKs(t *testing.T) {
-	vendor := newVendor(t)
-	g := start(t, vendor)
+	vendor, hooks := newVendor(t), newReceiver(t)
+	g := start(t, vendor.document()+hooks.document())
 	var recorded []string
 	for _, c := range slices.Concat(readCases(t, "recordings.json"), readCases(t, "conversations.json")) {
 		recorded = append(recorded, c.Name)
@@ -62,7 +92,7 @@ func TestSDKs(t *testing.T) {
 		{"Vercel AI SDK", "vercel.mjs", node, false},
 	} {
 		t.Run(client.name, func(t *testing.T) {
-			lines := run(t, client.command(t, folder, client.program), g)
+			lines := run(t, client.command(t, folder, client.program), g, hooks)
 			if !client.official {
 				report(t, lines, recorded)
 				return
@@ -130,16 +160,17 @@ func missing(t *testing.T, what string) {
 }
 
 // run runs the program of a client to its end and returns the lines that it printed.
-func run(t *testing.T, cmd *exec.Cmd, g *gateway) []string {
+func run(t *testing.T, cmd *exec.Cmd, g *harness.Gateway, hooks *receiver) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	bounded := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
-	ca := filepath.Join(g.dir, "ca.crt")
+	ca := filepath.Join(g.Dir, "ca.crt")
 	recordings, err := filepath.Abs("testdata")
 	require.NoError(t, err)
-	bounded.Env = append(cleanEnv(),
-		"GATEWAY_URL="+g.url, "GATEWAY_CA="+ca, "GATEWAY_KEY="+g.key, "RECORDINGS="+recordings,
+	bounded.Env = append(harness.CleanEnv(),
+		"GATEWAY_URL="+g.URL, "GATEWAY_CA="+ca, "GATEWAY_KEY="+g.Key, "RECORDINGS="+recordings,
+		"WEBHOOKS_URL="+hooks.URL, "WEBHOOKS_SECRET="+webhookSecret,
 		"NODE_EXTRA_CA_CERTS="+ca, // Node reads it when it starts; a program cannot say it later
 		"PYTHONDONTWRITEBYTECODE=1",
 	)

@@ -96,6 +96,12 @@ func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
 		v.replay(w, "anthropic-parallel-tools", m.Stream)
 	case "claude-haiku-4-5":
 		m.report(w)
+	case "slow":
+		select {
+		case <-time.After(time.Second):
+			v.replay(w, "anthropic-text", m.Stream)
+		case <-r.Context().Done():
+		}
 	case "busy":
 		w.Header().Set("Retry-After", "7")
 		refuse(w, http.StatusTooManyRequests, "rate_limit_error", "This request would exceed your rate limit.")

@@ -64,7 +64,7 @@ func run(ctx context.Context, w io.Writer) error {
 	}}
 	defer g.transport.CloseIdleConnections()
 	good := true
-	for _, c := range slices.Concat(answers(), tools(), streams(), failures(), translated(), recorded()) {
+	for _, c := range slices.Concat(answers(), tools(), streams(), failures(), jobs(), translated(), recorded()) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		err := c.run(ctx, g)
 		cancel()

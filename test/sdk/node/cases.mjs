@@ -3,6 +3,7 @@
 import './answers.mjs';
 import './streams.mjs';
 import './failures.mjs';
+import './jobs.mjs';
 import './translated.mjs';
 import './recorded.mjs';
 import { runAll } from './gateway.mjs';

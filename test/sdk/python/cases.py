@@ -4,6 +4,7 @@ import sys
 
 import answers  # noqa: F401  each module registers its cases
 import failures  # noqa: F401
+import jobs  # noqa: F401
 import recorded  # noqa: F401
 import streams  # noqa: F401
 import translated  # noqa: F401
