@@ -44,8 +44,9 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 		done; \
 	done
 
-bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, and each codec (writes docs/benchmarks*)
+bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, the job service, and each codec (writes docs/benchmarks*)
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md
+	$(GO) test -run '^$$' -bench Jobs -benchtime 1x -timeout 30m ./test/e2e > docs/benchmarks-jobs.txt
 	$(GO) test -p 1 -run '^$$' -bench Codec -benchtime 0.2s ./internal/provider/... > docs/benchmarks-codecs.txt
 
 lint: ## Run the linters
