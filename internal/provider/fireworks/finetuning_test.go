@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -79,18 +80,17 @@ func creating(t *testing.T, made *atomic.Int32, took func(kind, id string, body 
 	mux.HandleFunc("GET "+ofAccount+"datasets/{id}", func(w http.ResponseWriter, r *http.Request) {
 		tuningtest.JSON(w, `{"name":"accounts/acme/datasets/`+r.PathValue("id")+`","state":"READY","status":{"code":"OK"}}`)
 	})
-	ids := map[string]bool{}
+	var ids sync.Map
 	for kind, param := range map[string]string{"supervisedFineTuningJobs": "supervisedFineTuningJobId", "dpoJobs": "dpoJobId"} {
 		mux.HandleFunc("POST "+ofAccount+kind, func(w http.ResponseWriter, r *http.Request) {
 			id := r.URL.Query().Get(param)
 			require.Regexp(t, `^[a-z][a-z0-9-]{0,61}[a-z0-9]$`, id)
 			took(kind, id, tuningtest.Body(t, r))
-			if ids[kind+id] {
+			if _, taken := ids.LoadOrStore(kind+id, true); taken {
 				w.WriteHeader(http.StatusConflict)
 				tuningtest.JSON(w, `{"code":6,"message":"already exists","details":[]}`)
 				return
 			}
-			ids[kind+id] = true
 			if made.Add(1) == 1 {
 				panic(http.ErrAbortHandler) // the first answer is lost
 			}
