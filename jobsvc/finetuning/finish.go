@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -34,13 +35,15 @@ const (
 func (s *Service) end(t *store.Txn, r *store.Record[Job]) {
 	j, now := &r.Value, s.Now()
 	j.Status, j.FinishedAt, j.Ask, j.Outage = j.Outcome.Status, now.Unix(), "", 0
-	switch j.Status {
-	case job.TuningSucceeded:
+	switch {
+	case j.Status == job.TuningSucceeded:
 		j.FineTunedModel = j.name(r.Tenant, r.ID)
 		s.note(t, r, "info", saidModel+j.FineTunedModel)
 		s.note(t, r, "info", saidSucceeded)
-	case job.TuningCancelled:
+	case j.Status == job.TuningCancelled:
 		s.note(t, r, "info", saidCancelled)
+	case j.Outcome.Told:
+		s.note(t, r, "error", strings.TrimSuffix(saidFailed, ": "))
 	default:
 		s.note(t, r, "error", saidFailed+j.Outcome.Error.Message)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/modelgate/modelgate/internal/id"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -142,15 +141,16 @@ type namedEvent struct {
 	Event
 }
 
+// nameOfError is the name of a provider's event that may say why the job failed: that is known by what it says, and may come
+// before the state that it explains.
+func nameOfError(message string) string { return "provider says/" + message }
+
 // newEvents returns the events of a report that are not kept yet, oldest first.
 func (w *worker) newEvents(report *provider.TuningReport) []namedEvent {
 	said := slices.Concat(own(w.job.ID, &w.job.Value), []string{
 		saidModel + w.job.Value.name(w.job.Tenant, w.job.ID), saidSucceeded, saidCancelled,
 		strings.TrimSuffix(saidCreated, ": "), strings.TrimSuffix(saidTraining, ": "), strings.TrimSuffix(saidValid, ": "), strings.TrimSuffix(saidModel, ": "),
 	})
-	if report.Status == string(job.TuningFailed) {
-		said = append(said, w.reason(report).Message)
-	}
 	ours := w.job.Value.translator(w.job.Tenant, w.job.ID, report.Model)
 	var fresh []namedEvent
 	for _, e := range inOrder(report.Events) {
@@ -158,6 +158,9 @@ func (w *worker) newEvents(report *provider.TuningReport) []namedEvent {
 		at := Event{CreatedAt: w.stamp(e.CreatedAt), Level: "info", Message: clip(ours.Replace(e.Message), maxMessage), Type: "message"}
 		if e.Level == "warn" || e.Level == "error" {
 			at.Level = e.Level
+		}
+		if e.Level == "error" {
+			name = nameOfError(at.Message)
 		}
 		most := maxEvents
 		if e.Type == "metrics" {

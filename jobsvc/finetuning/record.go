@@ -96,6 +96,7 @@ type Outcome struct {
 	Model       string                `json:"model,omitempty"` // the provider's name
 	ResultFiles []string              `json:"result_files,omitempty"`
 	Error       *provider.TuningError `json:"error,omitempty"`
+	Told        bool                  `json:"told,omitempty"` // an event of the provider's says why it failed
 }
 
 // An Event is one line of a job's log.

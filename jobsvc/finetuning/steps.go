@@ -188,6 +188,7 @@ func (w *worker) mirror(j *Job, report *provider.TuningReport) error {
 		o := &Outcome{Status: next, Model: report.Model, ResultFiles: report.ResultFiles[:min(len(report.ResultFiles), maxResults)]}
 		if next == job.TuningFailed {
 			o.Error = w.reason(report)
+			o.Told = w.seen[hashOfName(nameOfError(o.Error.Message))]
 		}
 		j.Outcome, j.Ask = o, ""
 	default:
