@@ -18,7 +18,7 @@ const (
 	maxTries   = 5
 	maxBackoff = time.Minute
 	// keptBuffer is the size of the largest buffer that is kept for the next answer.
-	keptBuffer = 1 << 20
+	keptBuffer = 64 << 10
 )
 
 // A line is a line that is to be asked.
@@ -64,6 +64,7 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 			tries++
 		}
 		a.s.metrics.retries.Inc()
+		a.trim()
 		if wait(begin, v.pause(a.s.Limits.Backoff, tries)) != nil {
 			return answer{}, false
 		}
@@ -106,9 +107,7 @@ func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) 
 		return unanswered(err), nil, err
 	}
 	defer func() { _ = r.Body.Close() }() // it was read as far as it matters
-	if a.buffer.Cap() > keptBuffer {
-		a.buffer = bytes.Buffer{}
-	}
+	a.trim()
 	a.buffer.Reset()
 	n, err := a.buffer.ReadFrom(io.LimitReader(r.Body, maxAnswer+1))
 	switch {
@@ -118,6 +117,13 @@ func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) 
 		return answer{code: codeTooLarge, message: "The answer to this request is larger than " + strconv.Itoa(maxAnswer) + " bytes."}, nil, nil
 	}
 	return answer{status: r.StatusCode, requestID: r.Header.Get("X-Request-Id"), body: a.buffer.Bytes()}, r.Header, nil
+}
+
+// trim gives up a large buffer once nothing needs what is in it: many more askers wait for their turn than read answers.
+func (a *asker) trim() {
+	if a.buffer.Cap() > keptBuffer {
+		a.buffer = bytes.Buffer{}
+	}
 }
 
 func unanswered(err error) answer {

@@ -232,6 +232,7 @@ func (r *running) ask(begin, asking context.Context, l *lane) {
 			r.left.Add(1)
 			r.open.put(1)
 		}
+		a.trim()
 		r.s.memory.put(next.size())
 	}
 }
