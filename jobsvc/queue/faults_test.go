@@ -67,6 +67,7 @@ func TestAClaimThatCouldNotBeReleasedIsNotLeftBehind(t *testing.T) {
 	for name, asked := range map[string]bool{"etcd was not reached": false, "its answer was lost": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			b.ttl = 60 * time.Second // longer than this test waits
 			var once atomic.Bool
 			client := b.faulty(func(r *pb.TxnRequest) (bool, bool) {
 				if releases(r) && once.CompareAndSwap(false, true) {
@@ -94,6 +95,7 @@ func TestAClaimWhoseAnswerIsLostDisturbsNoOther(t *testing.T) {
 	for name, asked := range map[string]bool{"etcd was not reached": false, "it was made": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			b.ttl = 20 * time.Second
 			var lost atomic.Int64
 			client := b.faulty(func(r *pb.TxnRequest) (bool, bool) {
 				if claims(r, "b") && lost.Add(1) <= 2 {
