@@ -105,9 +105,22 @@ func (r Request) JSON(t testing.TB) map[string]any {
 	return m
 }
 
+// NewProvider starts a provider's server. It has no list of models, for which the gateway asks in the background.
+func NewProvider(t testing.TB, h http.HandlerFunc) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/models") {
+			http.NotFound(w, r)
+			return
+		}
+		h(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
 func newVendor(t *testing.T) *Vendor {
 	v := &Vendor{}
-	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	v.Server = NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		v.mu.Lock()
 		answer, streams := v.answer, v.streams
 		v.mu.Unlock()
@@ -126,8 +139,7 @@ func newVendor(t *testing.T) *Vendor {
 			return
 		}
 		answer(w, r)
-	}))
-	t.Cleanup(v.Close)
+	})
 	return v
 }
 

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestAccessLog(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	begun := make(chan struct{})
-	breaks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	breaks := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n")
 		w.(http.Flusher).Flush()
@@ -26,8 +26,7 @@ func TestAccessLog(t *testing.T) {
 		case <-r.Context().Done():
 		}
 		panic(http.ErrAbortHandler)
-	}))
-	t.Cleanup(breaks.Close)
+	})
 	harness.Must(t, "kind: Provider\nname: breaks\nvendor: openai\nendpoint: "+breaks.URL+"\n", "config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("breaks/x") })
 

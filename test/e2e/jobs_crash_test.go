@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -271,8 +272,7 @@ type flaky struct {
 
 func newFlaky(t *testing.T, seed uint64) *flaky {
 	f := &flaky{random: rand.New(rand.NewPCG(seed, 2)), asked: map[string]int{}, answered: map[string]int{}, did: map[string]int{}}
-	f.Server = httptest.NewServer(http.HandlerFunc(f.serve))
-	t.Cleanup(f.Close)
+	f.Server = cases.NewProvider(t, f.serve)
 	return f
 }
 
@@ -309,10 +309,6 @@ func (f *flaky) decide(line string) string {
 func (f *flaky) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return
-	}
-	if r.Method != http.MethodPost { // it is asked for its models now and then
-		http.NotFound(w, r)
 		return
 	}
 	line := gjson.GetBytes(body, "messages.0.content").Str

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -213,11 +214,10 @@ func (s *jobSplit) forgedHeaders(t *testing.T) {
 		require.Equal(t, 401, a.Status, "%s", a.Body)
 	}
 	var seen atomic.Value
-	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	provider := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		seen.Store(r.Header.Clone())
 		answerLine(w, "x", 1, 1)
-	}))
-	t.Cleanup(provider.Close)
+	})
 	s.addProvider(t, "watching", provider.URL+"/v1")
 	chat := thief.Do(t, http.MethodPost, chatPath, `{"model":"watching/any","messages":[{"role":"user","content":"hi"}]}`, forged...)
 	require.Equal(t, 200, chat.Status, "%s", chat.Body)
@@ -259,12 +259,8 @@ type gate struct {
 
 func newGate(t *testing.T, atOnce int64) *gate {
 	g := &gate{open: make(chan struct{})}
-	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g.Server = cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		if r.Method != http.MethodPost { // it is asked for its models now and then
-			http.NotFound(w, r)
-			return
-		}
 		if g.passed.Add(1) > atOnce {
 			select {
 			case <-g.open:
@@ -273,8 +269,7 @@ func newGate(t *testing.T, atOnce int64) *gate {
 			}
 		}
 		answerLine(w, "done", 1, 1)
-	}))
-	t.Cleanup(g.Close)
+	})
 	return g
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestASilentProvider(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	spoke := make(chan time.Time, 1)
-	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	silent := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		chunk := func(delta string) {
 			_, _ = fmt.Fprintf(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{%s},\"finish_reason\":null}]}\n\n", delta)
@@ -36,8 +37,7 @@ func TestASilentProvider(t *testing.T) {
 		spoke <- time.Now()
 		chunk(`"content":"at last"`)
 		_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
-	}))
-	t.Cleanup(silent.Close)
+	})
 	harness.Must(t, "kind: Provider\nname: silent\nvendor: openai\nendpoint: "+silent.URL+"\n", "config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("silent/x") })
 
@@ -121,15 +121,14 @@ func TestTrailers(t *testing.T) {
 func TestAnAnswerTakesLongOnAQuietGateway(t *testing.T) {
 	t.Parallel()
 	g := startRun(t, t.TempDir())
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	slow := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case <-time.After(58 * time.Second):
 		case <-r.Context().Done():
 		}
 		answerLine(w, "at last", 1, 1)
-	}))
-	t.Cleanup(slow.Close)
+	})
 	harness.Must(t, "kind: Provider\nname: slow\nvendor: openai\nendpoint: "+slow.URL+"/v1\n", "config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("slow/x") })
 	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"slow/x","messages":[{"role":"user","content":"hi"}]}`)

@@ -50,15 +50,14 @@ type vendor struct {
 
 func newVendor(t *testing.T) *vendor {
 	v := &vendor{}
-	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	v.Server = cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		v.mu.Lock()
 		v.requests = append(v.requests, r.URL.Path)
 		answer := v.answer
 		v.mu.Unlock()
 		answer(w, r)
-	}))
-	t.Cleanup(v.Close)
+	})
 	return v
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -63,7 +64,7 @@ var lineMark = regexp.MustCompile(`line-\d+`)
 
 func newWorker(t *testing.T) *worker {
 	v := &worker{answer: answerLine}
-	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	v.Server = cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
@@ -76,8 +77,7 @@ func newWorker(t *testing.T) *worker {
 		}
 		v.mu.Unlock()
 		answer(w, r, a)
-	}))
-	t.Cleanup(v.Close)
+	})
 	return v
 }
 
