@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type split struct {
 	object   *configv1.JobService
 	extra    []configv1.Object // that object needs
 	keyID    string
+	workers  int // of Envoy; 0: one
 
 	// What differs between Unix sockets and a network: where the control planes listen, and the flags with which they do
 	// and with which their clients connect to the first.
@@ -157,7 +159,7 @@ func (s *split) startEnvoy() {
 		"--admin-socket", filepath.Join(s.Dir, "envoy-admin.sock")}, s.client...)...)
 	path := filepath.Join(s.Dir, "envoy.yaml")
 	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
-	cmd := exec.Command(testenv.Envoy(s.t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
+	cmd := exec.Command(testenv.Envoy(s.t), "-c", path, "--disable-hot-restart", "--concurrency", strconv.Itoa(max(1, s.workers)), "--log-level", "warning")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.envoy = harness.Start(s.t, cmd)
 }

@@ -41,11 +41,10 @@ func Main(m *testing.M) {
 		}
 		return
 	}
-	code := m.Run()
+	m.Run() // whose result the process ends with
 	if dir, err := folder(); err == nil {
 		_ = os.RemoveAll(dir) // it is in the folder of temporary files
 	}
-	os.Exit(code)
 }
 
 // folder is where the binary is.
