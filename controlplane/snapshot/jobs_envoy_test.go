@@ -245,7 +245,7 @@ func TestTheInternalListenerIsThereAgainAfterACrash(t *testing.T) {
 			return false
 		}
 		defer answer.Body.Close()
-		return answer.StatusCode == 200 && s.process.Pid() != crashed
+		return answer.StatusCode == http.StatusOK && s.process.Pid() != crashed
 	}, 30*time.Second, 20*time.Millisecond)
 }
 
