@@ -174,16 +174,18 @@ func (f jobsTLSFlags) configs(listen, gateway string) (client, server *tls.Confi
 		return nil, nil, err
 	}
 	own := func() (*tls.Certificate, error) { return readCertificate(f.Cert, f.Key) } // read anew: files are replaced
-	if !onSocket(gateway) {
-		host, _, err := net.SplitHostPort(gateway)
-		if err != nil {
+	name := f.Name
+	if name == "" && !onSocket(gateway) {
+		if name, _, err = net.SplitHostPort(gateway); err != nil {
 			return nil, nil, err
 		}
-		if f.Name != "" {
-			host = f.Name
-		}
+	}
+	if name == "" {
+		return nil, nil, errors.New("give --tls-name, the DNS name in Envoy's certificate: others that the authorities know must not pass for it")
+	}
+	if !onSocket(gateway) {
 		client = &tls.Config{
-			MinVersion: tls.VersionTLS13, RootCAs: authorities, ServerName: host,
+			MinVersion: tls.VersionTLS13, RootCAs: authorities, ServerName: name,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() },
 		}
 	}
@@ -191,6 +193,8 @@ func (f jobsTLSFlags) configs(listen, gateway string) (client, server *tls.Confi
 		server = &tls.Config{
 			MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own() },
+			// Not every identity of the authorities is Envoy's, and whoever passes for it acts for any key.
+			VerifyConnection: func(c tls.ConnectionState) error { return c.PeerCertificates[0].VerifyHostname(name) },
 		}
 	}
 	return client, server, nil
