@@ -52,16 +52,22 @@ func StatusError(status int, header http.Header, message string) *openai.Error {
 // does not say.
 func RetryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return time.Duration(ms * float64(time.Millisecond))
+		return lasting(ms, time.Millisecond)
 	}
 	s := h.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(s, 64); err == nil && seconds > 0 {
-		return time.Duration(seconds * float64(time.Second))
+		return lasting(seconds, time.Second)
 	}
 	if at, err := http.ParseTime(s); err == nil {
 		return max(0, time.Until(at))
 	}
 	return 0
+}
+
+// lasting returns n units. What is longer than a century, which may not fit into the type, is a century.
+func lasting(n float64, unit time.Duration) time.Duration {
+	const century = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(n*float64(unit), float64(century)))
 }
 
 // minKey is the length from which a word may be a credential, in bytes.

@@ -1,7 +1,9 @@
 package provider_test
 
 import (
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,4 +22,14 @@ func TestWithoutKeys(t *testing.T) {
 		require.Equal(t, want, provider.WithoutKeys(message))
 		require.Equal(t, want, provider.StatusError(400, nil, message).Message)
 	}
+}
+
+func TestRetryAfterIsNeverNegative(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"2": 2 * time.Second, "0.5": 500 * time.Millisecond, "-1": 0, "soon": 0, "NaN": 0,
+		"1e300": 100 * 365 * 24 * time.Hour, "+Inf": 100 * 365 * 24 * time.Hour, "Mon, 02 Jan 2006 15:04:05 GMT": 0,
+	} {
+		require.Equal(t, want, provider.RetryAfter(http.Header{"Retry-After": {value}}), value)
+	}
+	require.Equal(t, 1780*time.Millisecond, provider.RetryAfter(http.Header{"Retry-After-Ms": {"1780"}, "Retry-After": {"9"}}))
 }

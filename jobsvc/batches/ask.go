@@ -11,12 +11,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 )
 
 const (
 	maxTries   = 5
 	maxBackoff = time.Minute
+	maxWait    = 24 * time.Hour // that an answer can ask for: the longest window
 	// keptBuffer is the size of the largest buffer that is kept for the next answer.
 	keptBuffer = 64 << 10
 )
@@ -153,7 +155,7 @@ func judge(status int, h http.Header, err error) verdict {
 		}
 		return v
 	}
-	v := verdict{counts: true, outcome: nothing, wait: retryAfter(h)}
+	v := verdict{counts: true, outcome: nothing, wait: min(provider.RetryAfter(h), maxWait)}
 	switch status {
 	case http.StatusTooManyRequests:
 		// Who says how long to wait is waited for as long as the window lasts.
@@ -187,21 +189,3 @@ func (v verdict) pause(base time.Duration, tries int) time.Duration {
 	}
 	return d/2 + rand.N(d)
 }
-
-// retryAfter returns for how long an answer asks to wait; 0 where it does not say.
-func retryAfter(h http.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
-		return seconds(ms / 1000)
-	}
-	text := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
-		return seconds(s)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
-}
-
-// seconds makes a duration that is not longer than a window.
-func seconds(s float64) time.Duration { return time.Duration(min(s, 24*3600) * float64(time.Second)) }
