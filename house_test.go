@@ -70,6 +70,7 @@ var table = []rule{
 
 	{"api/openai", none, []string{"github.com/go-json-experiment/json/..."}},
 	{"api/config/...", []string{"api/config/..."}, []string{"google.golang.org/protobuf/...", "sigs.k8s.io/yaml"}},
+	{"api/ledger/...", none, append([]string{"google.golang.org/grpc/..."}, protobuf...)},
 	{"api/...", []string{"api/..."}, protobuf},
 }
 

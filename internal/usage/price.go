@@ -1,0 +1,200 @@
+package usage
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// Cost returns what something costs, and whether the price book has a price for it. A price that does not parse counts as none:
+// validation has refused it before it is stored. It reads the decimals anew: what is asked often asks [Rates].
+func Cost(p *configv1.Price, u Used) (cost Nano, priced bool) { return Compile(p).Cost(u) }
+
+// EstimateCost returns the most that so many tokens of text can cost, for reservations, and whether there is a price.
+func EstimateCost(p *configv1.Price, inputTokens, maxOutputTokens int64) (cost Nano, priced bool) {
+	return Compile(p).Estimate(inputTokens, maxOutputTokens)
+}
+
+// Rates are a price that is ready to be computed with. They are immutable; nil is no price.
+type Rates struct {
+	tiers []tier // ascending; the first holds from the first token on
+	image uint64 // pico-dollars
+	batch uint64 // millionths
+}
+
+// A tier is what a token costs, in pico-dollars.
+type tier struct {
+	above                         int64
+	input, cached, write, audioIn uint64
+	output, reasoning, audioOut   uint64
+	dearestInput, dearestOutput   uint64
+}
+
+const (
+	million = 1_000_000
+	// maxRate bounds a price as validation does, so that nothing overflows: 10,000 dollars, in millionths.
+	maxRate      = 10_000 * million
+	defaultBatch = million / 2
+)
+
+// Compile reads the decimals of a price, which may be nil. It returns nil where there is no price, or where one of its decimals
+// is none.
+func Compile(p *configv1.Price) *Rates {
+	d := decimals{}
+	// A dollar for a million tokens is a millionth of one for a token: the decimal in millionths is the rate in pico-dollars.
+	base := tier{input: d.read(p.GetInput(), 0), output: d.read(p.GetOutput(), 0)}
+	r := &Rates{image: d.read(p.GetImage(), 0) * million}
+	if !d.any || d.bad {
+		return nil
+	}
+	r.batch = d.read(p.GetBatchFactor(), defaultBatch)
+	base.cached = d.read(p.GetCachedInput(), base.input)
+	base.write = d.read(p.GetCacheWrite(), base.input)
+	r.tiers = append(make([]tier, 0, 1+len(p.GetTiers())), d.withRest(base, p))
+	for _, t := range p.GetTiers() {
+		next := tier{above: t.GetAbovePromptTokens(), output: d.read(t.GetOutput(), base.output)}
+		next.input, next.cached, next.write = base.input, base.cached, base.write
+		if t.GetInput() != "" {
+			next.input = d.read(t.GetInput(), 0)
+			next.cached, next.write = next.input, next.input
+		}
+		next.cached = d.read(t.GetCachedInput(), next.cached)
+		next.write = d.read(t.GetCacheWrite(), next.write)
+		r.tiers = append(r.tiers, d.withRest(next, p))
+	}
+	if d.bad {
+		return nil
+	}
+	return r
+}
+
+// decimals reads those of one price.
+type decimals struct{ any, bad bool }
+
+func (d *decimals) read(text string, empty uint64) uint64 {
+	if text == "" {
+		return empty
+	}
+	n, ok := parseDecimal(text, 6)
+	d.any, d.bad = true, d.bad || !ok || n > maxRate
+	return n
+}
+
+// withRest adds what has one price for prompts of all lengths, and otherwise costs as the tier's own.
+func (d *decimals) withRest(t tier, p *configv1.Price) tier {
+	t.audioIn = d.read(p.GetInputAudio(), t.input)
+	t.audioOut = d.read(p.GetOutputAudio(), t.output)
+	t.reasoning = d.read(p.GetReasoning(), t.output)
+	t.dearestInput = max(t.input, t.cached, t.write)
+	t.dearestOutput = max(t.output, t.reasoning)
+	return t
+}
+
+// Cost returns what something costs, and whether there is a price. Every token is paid once, also where the provider counts it
+// in two classes: of the prompt as cached before cache write before audio, of the answer as reasoning before audio.
+func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
+	if r == nil {
+		return 0, false
+	}
+	prompt, answer := openai.Count(u.PromptTokens), openai.Count(u.CompletionTokens)
+	t := r.tier(prompt)
+	var s sum
+	prompt -= s.add(u.CachedTokens, prompt, t.cached)
+	prompt -= s.add(u.CacheWriteTokens, prompt, t.write)
+	prompt -= s.add(u.PromptAudio, prompt, t.audioIn)
+	s.add(prompt, prompt, t.input)
+	answer -= s.add(u.ReasoningTokens, answer, t.reasoning)
+	answer -= s.add(u.CompletionAudio, answer, t.audioOut)
+	s.add(answer, answer, t.output)
+	s.add(u.Images, openai.MaxTokens, r.image)
+	factor := uint64(million)
+	if u.Batch {
+		factor = r.batch
+	}
+	return s.nano(factor), true
+}
+
+// Estimate returns the most that so many tokens of text can cost, and whether there is a price.
+func (r *Rates) Estimate(inputTokens, maxOutputTokens int64) (cost Nano, priced bool) {
+	if r == nil {
+		return 0, false
+	}
+	inputTokens = openai.Count(inputTokens)
+	t := r.tier(inputTokens)
+	var s sum
+	s.add(inputTokens, inputTokens, t.dearestInput)
+	s.add(maxOutputTokens, openai.MaxTokens, t.dearestOutput)
+	return s.nano(million), true
+}
+
+// tier returns the one that holds for a prompt.
+func (r *Rates) tier(prompt int64) *tier {
+	at := len(r.tiers) - 1
+	for at > 0 && prompt <= r.tiers[at].above {
+		at--
+	}
+	return &r.tiers[at]
+}
+
+// A sum is in pico-dollars. Eight addends of 10^16 pico-dollars by 2^40 stay below 2^97.
+type sum struct{ high, low uint64 }
+
+// add adds n things, at most most, and returns how many it added.
+func (s *sum) add(n, most int64, rate uint64) int64 {
+	n = min(max(n, 0), most)
+	high, low := bits.Mul64(uint64(n), rate)
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, low, 0)
+	s.high += high + carry
+	return n
+}
+
+// nano returns the sum times a factor in millionths, in nano-dollars, rounded half up. What does not fit is the most that does.
+func (s *sum) nano(factor uint64) Nano {
+	high, low := bits.Mul64(s.low, factor)
+	overflow, top := bits.Mul64(s.high, factor)
+	var carry uint64
+	high, carry = bits.Add64(high, top, 0)
+	const unit = million * 1000
+	low, roundedUp := bits.Add64(low, unit/2, 0)
+	high += roundedUp
+	if overflow+carry > 0 || high >= unit {
+		return math.MaxInt64
+	}
+	n, _ := bits.Div64(high, low, unit)
+	return Nano(min(n, math.MaxInt64))
+}
+
+// A Book remembers the rates of prices, by their pointers: a price must not be modified. It is safe for concurrent use, and
+// its zero value is empty. It belongs to what the prices belong to, and goes with it.
+type Book struct {
+	mu    sync.RWMutex // guards known
+	known map[*configv1.Price]*Rates
+}
+
+// maxKnown bounds what a book remembers: a catalog makes prices anew for models that it has forgotten.
+const maxKnown = 10_000
+
+// Rates returns those of a price, as [Compile] does.
+func (b *Book) Rates(p *configv1.Price) *Rates {
+	if p == nil {
+		return nil
+	}
+	b.mu.RLock()
+	r, ok := b.known[p]
+	b.mu.RUnlock()
+	if ok {
+		return r
+	}
+	r = Compile(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known == nil || len(b.known) >= maxKnown {
+		b.known = map[*configv1.Price]*Rates{}
+	}
+	b.known[p] = r
+	return r
+}
