@@ -56,13 +56,18 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 // cannot be had stays as it last was, or is left out.
 func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectError) {
 	in := xds.Input{
-		Models:      configstore.All[*configv1.Model](state),
-		Keys:        configstore.All[*configv1.Key](state),
-		Gateways:    configstore.All[*configv1.Gateway](state),
-		Routes:      configstore.All[*configv1.Route](state),
-		Catalogs:    configstore.All[*configv1.Catalog](state),
-		JobServices: configstore.All[*configv1.JobService](state),
-		Listings:    configstore.All[*configv1.Listing](state),
+		Models:        configstore.All[*configv1.Model](state),
+		Gateways:      configstore.All[*configv1.Gateway](state),
+		Routes:        configstore.All[*configv1.Route](state),
+		Catalogs:      configstore.All[*configv1.Catalog](state),
+		JobServices:   configstore.All[*configv1.JobService](state),
+		Listings:      configstore.All[*configv1.Listing](state),
+		Organizations: configstore.All[*configv1.Organization](state),
+		Projects:      configstore.All[*configv1.Project](state),
+		RateLimits:    configstore.All[*configv1.RateLimit](state),
+	}
+	for _, k := range state.Objects[xds.KindKey] {
+		in.Keys = append(in.Keys, k.(*configv1.Key))
 	}
 	var errs []xds.ObjectError
 	r.files = map[string]stamp{}

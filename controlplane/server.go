@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/snapshot"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -41,6 +43,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// FileInterval is how often files that hold credentials are looked at. 0: 2 s.
 	FileInterval time.Duration
+	// Register adds other services to the server of xDS, such as the ledger. Optional.
+	Register func(*grpc.Server)
 }
 
 // ErrNeedsTLS is returned by New where other machines could ask for the credentials of providers.
@@ -53,6 +57,9 @@ type Server struct {
 	exchanger *exchanger
 	publisher *snapshot.Publisher
 	states    chan configstore.State
+	keys      keyBook                           // of build
+	last      atomic.Pointer[configstore.State] // that was read
+	probes    probes
 }
 
 // New returns a Server that does nothing before Run.
@@ -74,6 +81,7 @@ func New(c Config) (*Server, error) {
 		exchanger: e,
 		publisher: p,
 		states:    make(chan configstore.State),
+		keys:      keyBook{published: map[string]*configv1.Key{}},
 	}, nil
 }
 
@@ -102,6 +110,14 @@ func (s *Server) ObjectError(kind, name string) string { return s.publisher.Obje
 
 // Status returns what is published.
 func (s *Server) Status() snapshot.Status { return s.publisher.Status() }
+
+// Keys returns every key by name, as they were last read, and at which revision of the configuration. They must not be modified.
+func (s *Server) Keys() (revision int64, keys map[string]configv1.Object) {
+	if state := s.last.Load(); state != nil {
+		return state.Revision, state.Objects[xds.KindKey]
+	}
+	return 0, nil
+}
 
 // Claim checks that the configuration in etcd was written under the root secret of this Server, and at the first time binds
 // it to that. With another, every key of clients would be refused and no sealed credential could be opened.
@@ -173,6 +189,9 @@ func (s *Server) serve(ctx context.Context) error {
 	}
 	server := grpc.NewServer(options...)
 	s.publisher.Register(ctx, server)
+	if s.config.Register != nil {
+		s.config.Register(server)
+	}
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
 	s.config.Logger.Info("serving xDS", zap.Stringer("address", s.config.XDS.Addr()))
@@ -194,6 +213,8 @@ func (s *Server) follow(ctx context.Context) error {
 			return ctx.Err()
 		case state = <-s.states:
 			known = true
+			read := state // others read it while the variable changes
+			s.last.Store(&read)
 		case <-ticker.C:
 			if !known || !s.resolver.filesChanged() {
 				continue
@@ -215,10 +236,12 @@ func (s *Server) build(state configstore.State) snapshot.Update {
 	in.Settings = settings(s.config.Root)
 	resources, errs := xds.Build(in, xds.Options{Providers: s.config.Providers, SystemCA: s.config.SystemCA})
 	errs = append(errs, unresolved...)
+	keys, wrong := s.keys.changes(state)
+	errs = append(errs, wrong...)
 	for ref, err := range state.Errors {
 		errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: ref.Kind, Name: ref.Name}, Err: err})
 	}
-	return snapshot.Update{Revision: state.Revision, Resources: resources, Errors: errs}
+	return snapshot.Update{Revision: state.Revision, Resources: resources, Keys: keys, Errors: errs}
 }
 
 // report logs the errors that were not there before, and returns all of them. The store has logged its own.

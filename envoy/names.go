@@ -87,8 +87,11 @@ const (
 	ImmediateDetailPrefix = "mg_" // of every reply that the ext_proc service makes itself
 )
 
-// LogRequests names the log of requests in Envoy's gRPC access log stream.
-const LogRequests = "mg"
+// The logs in Envoy's gRPC access log stream: of requests, and of attempts that a provider has refused for its load.
+const (
+	LogRequests = "mg"
+	LogAttempts = "mg-attempts"
+)
 
 // FirstCluster is the cluster of a provider's first attempt, which has no upstream filter.
 func FirstCluster(provider string) string { return provider + "/first" }

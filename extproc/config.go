@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
@@ -25,16 +26,20 @@ type configClient struct {
 	current atomic.Pointer[exchange.Config] // nil until every type has come once
 
 	// What follows is used by run's goroutine alone.
-	building exchange.Config // its maps are copied before they change
-	stale    bool            // its index is
+	building    exchange.Config          // its maps are copied before they change
+	stale       bool                     // its index is
+	keysChanged map[string]*configv1.Key // since its keyring was made; nil is for removed ones
 }
 
 func newConfigClient(o Options) *configClient {
-	c := &configClient{vendors: o.Vendors, log: o.Logger.Named("config")}
+	c := &configClient{vendors: o.Vendors, log: o.Logger.Named("config"), keysChanged: map[string]*configv1.Key{}}
 	c.building.Catalog = catalog.New(nil)
 	c.xds = xdsclient.New(xdsclient.Options{
 		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleExtProc, Logger: c.log, Publish: c.publish,
-		Types: []*xdsclient.Type{c.settings(), c.keys(), c.providers(), c.models(), c.listings(), c.routes(), c.catalog()},
+		Types: []*xdsclient.Type{
+			c.settings(), c.keys(), c.organizations(), c.projects(), c.rateLimits(),
+			c.providers(), c.models(), c.listings(), c.routes(), c.catalog(),
+		},
 	})
 	return c
 }
@@ -53,23 +58,33 @@ func (c *configClient) settings() *xdsclient.Type {
 }
 
 func (c *configClient) keys() *xdsclient.Type {
-	remove := func(name string) {
-		if k := c.building.KeyNames[name]; k != nil {
-			delete(c.building.Keys, auth.Hash(k.GetHash()))
-			delete(c.building.KeyNames, name)
-		}
-	}
 	return xdsclient.Of(xdsclient.Handler[*configv1.Key]{
-		Fork: func() {
-			c.building.Keys, c.building.KeyNames = xdsclient.Fork(c.building.Keys), xdsclient.Fork(c.building.KeyNames)
-		},
-		Remove: remove,
+		Remove: func(name string) { c.keysChanged[name] = nil },
 		Set: func(name string, k *configv1.Key) error {
-			if len(k.GetHash()) != 32 {
-				return fmt.Errorf("hash has %d bytes, not 32", len(k.GetHash()))
+			if err := exchange.CheckKey(k); err != nil {
+				return err
 			}
-			remove(name)
-			c.building.Keys[auth.Hash(k.GetHash())], c.building.KeyNames[name] = k, k
+			c.keysChanged[name] = k
+			return nil
+		},
+	})
+}
+
+func (c *configClient) organizations() *xdsclient.Type {
+	return mapped(&c.building.Organizations)
+}
+
+func (c *configClient) projects() *xdsclient.Type { return mapped(&c.building.Projects) }
+
+func (c *configClient) rateLimits() *xdsclient.Type { return mapped(&c.building.RateLimits) }
+
+// mapped is a type whose resources are kept as they are, by name.
+func mapped[M proto.Message](kept *map[string]M) *xdsclient.Type {
+	return xdsclient.Of(xdsclient.Handler[M]{
+		Fork:   func() { *kept = xdsclient.Fork(*kept) },
+		Remove: func(name string) { delete(*kept, name) },
+		Set: func(name string, m M) error {
+			(*kept)[name] = m
 			return nil
 		},
 	})
@@ -149,9 +164,13 @@ func (c *configClient) publish(revision string) {
 		c.building.Index()
 		c.stale = false
 	}
+	if len(c.keysChanged) > 0 || c.building.Keyring == nil {
+		c.building.Keyring = c.building.Keyring.With(c.keysChanged)
+		c.keysChanged = map[string]*configv1.Key{}
+	}
 	next := c.building
 	if c.current.Swap(&next) == nil {
 		c.log.Info("configuration received", zap.String("revision", revision),
-			zap.Int("providers", len(next.Providers)), zap.Int("models", len(next.Models)), zap.Int("keys", len(next.Keys)))
+			zap.Int("providers", len(next.Providers)), zap.Int("models", len(next.Models)), zap.Int("keys", next.Keyring.Len()))
 	}
 }

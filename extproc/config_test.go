@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zaptest"
 	"google.golang.org/grpc"
@@ -20,6 +22,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/xdsclient"
 )
@@ -71,7 +74,7 @@ func (s *controlStream) subscriptions(t *testing.T) (map[string]*discoveryv3.Del
 	t.Helper()
 	asked := map[string]*discoveryv3.DeltaDiscoveryRequest{}
 	var node *corev3.Node
-	for range 7 {
+	for range 10 {
 		r, err := s.Recv()
 		require.NoError(t, err)
 		require.Equal(t, []string{"*"}, r.GetResourceNamesSubscribe())
@@ -125,7 +128,7 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	c, plane := startConfigClient(t)
 	s := <-plane.streams
 	asked, node := s.subscriptions(t)
-	require.Len(t, asked, 7)
+	require.Len(t, asked, 10)
 	require.Equal(t, envoy.RoleExtProc, node.GetCluster())
 
 	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1), testKey("k2", 2))
@@ -134,21 +137,32 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	s.send(t, "1", &configv1.Route{}, nil, &configv1.Route{Name: "r", PathPrefix: "/v1/rerank", Provider: "a"})
 	s.send(t, "1", &configv1.Catalog{}, nil)
 	s.send(t, "1", &configv1.Listing{}, nil)
+	s.send(t, "1", &configv1.Organization{}, nil, &configv1.Organization{Name: "acme"})
+	s.send(t, "1", &configv1.Project{}, nil, &configv1.Project{Name: "acme/web"})
+	s.send(t, "1", &rlsv3.RateLimitConfig{}, nil, &rlsv3.RateLimitConfig{Name: "users"})
 	require.Nil(t, c.current.Load(), "not before every type has come")
 	s.send(t, "1", &configv1.Settings{}, nil, &configv1.Settings{Name: "default", KeyPepper: []byte("p")})
 	first := c.current.Load()
-	require.Len(t, first.Keys, 2)
+	require.Equal(t, 2, first.Keyring.Len())
 	require.Len(t, first.Providers, 1)
+	require.Contains(t, first.Organizations, "acme")
+	require.Contains(t, first.Projects, "acme/web")
+	require.Contains(t, first.RateLimits, "users")
 
 	s.send(t, "2", &configv1.Key{}, []string{"k1"}, testKey("k2", 3))
 	second := c.current.Load()
-	require.Len(t, second.Keys, 1, "k1 is gone, and k2's old hash with it")
-	require.Equal(t, []string{"k2"}, slices.Collect(maps.Keys(second.KeyNames)))
-	require.Len(t, first.KeyNames, 2)
-	require.Len(t, first.Keys, 2, "what exchanges hold does not change")
+	require.Equal(t, 1, second.Keyring.Len())
+	require.Nil(t, second.Keyring.ByName("k1"))
+	require.Equal(t, "k2", second.Keyring.ByHash(auth.Hash{3}, time.Now()).Name)
+	require.Nil(t, second.Keyring.ByHash(auth.Hash{2}, time.Now()), "k2 has another hash")
+	require.Equal(t, 2, first.Keyring.Len(), "what exchanges hold does not change")
+	require.NotNil(t, first.Keyring.ByName("k1"))
+	nack := s.send(t, "2", &configv1.Key{}, nil, &configv1.Key{Name: "k3", Hash: []byte("short")})
+	require.Contains(t, nack.GetErrorDetail().GetMessage(), "k3: hash has 5 bytes")
+	require.Same(t, second.Keyring, c.current.Load().Keyring)
 	require.Same(t, first.Providers["a"], second.Providers["a"])
 
-	nack := s.send(t, "3", &configv1.ResolvedProvider{}, nil, resolved("b", "nobody"), resolved("c", "anthropic"))
+	nack = s.send(t, "3", &configv1.ResolvedProvider{}, nil, resolved("b", "nobody"), resolved("c", "anthropic"))
 	require.Contains(t, nack.GetErrorDetail().GetMessage(), `b: unknown vendor "nobody"`)
 	require.Contains(t, c.current.Load().Providers, "c", "its sibling is taken")
 	require.Contains(t, c.current.Load().Providers, "a")
@@ -157,6 +171,10 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	s.send(t, "3", &configv1.Listing{}, []string{"c"})
 	require.Equal(t, []string{"a"}, slices.Collect(maps.Keys(c.current.Load().Listings)))
 	require.Empty(t, first.Listings)
+
+	s.send(t, "3", &configv1.Organization{}, []string{"acme"})
+	require.Empty(t, c.current.Load().Organizations)
+	require.Len(t, first.Organizations, 1)
 
 	s.send(t, "4", &configv1.Route{}, []string{"r"}, &configv1.Route{Name: "other", PathPrefix: "/x", Provider: "a"})
 	require.Len(t, first.Routes, 1)
@@ -180,6 +198,9 @@ func TestConfigSurvivesTheControlPlane(t *testing.T) {
 	s.send(t, "1", &configv1.Route{}, nil)
 	s.send(t, "1", &configv1.Catalog{}, nil)
 	s.send(t, "1", &configv1.Listing{}, nil)
+	s.send(t, "1", &configv1.Organization{}, nil, &configv1.Organization{Name: "acme"})
+	s.send(t, "1", &configv1.Project{}, nil, &configv1.Project{Name: "acme/web"})
+	s.send(t, "1", &rlsv3.RateLimitConfig{}, nil, &rlsv3.RateLimitConfig{Name: "users"})
 	s.send(t, "1", &configv1.Key{}, nil, testKey("k1", 1))
 	before := c.current.Load()
 	close(s.end)
@@ -189,5 +210,5 @@ func TestConfigSurvivesTheControlPlane(t *testing.T) {
 	asked, _ := s.subscriptions(t)
 	require.Equal(t, map[string]string{"k1": "1"}, asked[xdsclient.TypeURL(&configv1.Key{})].GetInitialResourceVersions(), "only what changed need be sent")
 	s.send(t, "2", &configv1.Key{}, []string{"k1"})
-	require.Empty(t, c.current.Load().Keys)
+	require.Zero(t, c.current.Load().Keyring.Len())
 }

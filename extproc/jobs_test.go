@@ -44,8 +44,8 @@ func TestTheJobServiceAndTheWayBack(t *testing.T) {
 	require.NoError(t, err)
 	secret := auth.Generate().Reveal()
 	key := &configv1.Key{Name: "key_a", Organization: "org"}
-	config := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), KeyNames: map[string]*configv1.Key{"key_a": key}, Providers: map[string]*exchange.Provider{"a": p}}
-	config.Keys = map[auth.Hash]*configv1.Key{config.Hasher.Hash(secret): key}
+	config := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
+	config.Keyring = keyring(config, map[string]string{"key_a": secret}, key)
 	core, logs := observer.New(zap.InfoLevel)
 	player := extproctest.New(startServerWithLog(t, config, zap.New(core)), map[string]string{"a": upstream.URL, envoy.ClusterJobs: upstream.URL})
 	edge, internal := httptest.NewServer(player), httptest.NewServer(player.Internal())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // patience is how long a record of an exchange that was cut waits for Envoy's. Envoy flushes its access log every 0.1 s; a
@@ -27,7 +28,8 @@ const patience = 2 * time.Second
 type journal struct {
 	log     *zap.Logger
 	metrics *metrics
-	process string // with which the ids of this process's exchanges begin
+	spool   usage.Spool // or nil
+	process string      // with which the ids of this process's exchanges begin
 
 	mu      sync.Mutex // guards what follows
 	records map[string]waiting
@@ -53,13 +55,13 @@ type envoyFacts struct {
 	attempts int
 }
 
-func newJournal(log *zap.Logger, m *metrics, process string) *journal {
-	return &journal{log: log, metrics: m, process: process, records: make(map[string]waiting), entries: make(map[string]waitingEntry)}
+func newJournal(log *zap.Logger, m *metrics, spool usage.Spool, process string) *journal {
+	return &journal{log: log, metrics: m, spool: spool, process: process, records: make(map[string]waiting), entries: make(map[string]waitingEntry)}
 }
 
 // exchange takes the record of an exchange that has ended.
 func (j *journal) exchange(r exchange.Record) {
-	if r.Outcome != exchange.OutcomeCut && r.Outcome != exchange.OutcomeGateway && !r.Unseen {
+	if !r.Open() {
 		j.write(r, envoyFacts{})
 		return
 	}
@@ -113,6 +115,7 @@ func (j *journal) sweep(now time.Time) {
 
 // StreamAccessLogs takes Envoy's access log.
 func (s *Server) StreamAccessLogs(stream accesslogv3.AccessLogService_StreamAccessLogsServer) error {
+	take := s.journal.envoy
 	for {
 		in, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -121,8 +124,11 @@ func (s *Server) StreamAccessLogs(stream accesslogv3.AccessLogService_StreamAcce
 		if err != nil {
 			return err
 		}
+		if in.GetIdentifier().GetLogName() == envoy.LogAttempts { // which the first message says
+			take = s.attempt
+		}
 		for _, entry := range in.GetHttpLogs().GetLogEntry() {
-			s.journal.envoy(entry)
+			take(entry)
 		}
 	}
 }
@@ -188,7 +194,11 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 }
 
 func (j *journal) write(r exchange.Record, f envoyFacts) {
+	open := r.Open()
 	settle(&r, &f)
+	if open && r.Out && j.spool != nil { // the others are there already
+		j.spool.End(r.Entry())
+	}
 	j.log.Info("request", zap.Inline(&line{&r, &f}))
 	j.metrics.observe(&r)
 }
@@ -216,6 +226,12 @@ type line struct {
 	facts *envoyFacts
 }
 
+func addKnown(e zapcore.ObjectEncoder, name, value string) {
+	if value != "" {
+		e.AddString(name, value)
+	}
+}
+
 // MarshalLogObject implements zapcore.ObjectMarshaler.
 func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddString("request_id", l.RequestID)
@@ -223,6 +239,9 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddString("path", l.Path)
 	e.AddString("operation", l.Operation)
 	e.AddString("key_id", l.KeyID)
+	addKnown(e, "organization", l.Organization)
+	addKnown(e, "project", l.Project)
+	addKnown(e, "user", l.User)
 	if l.Internal {
 		e.AddBool("internal", true)
 	}
@@ -242,6 +261,12 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddInt64("completion_tokens", l.Usage.CompletionTokens)
 	e.AddInt64("cached_tokens", l.Usage.CachedTokens)
 	e.AddInt64("reasoning_tokens", l.Usage.ReasoningTokens)
+	if l.Estimated {
+		e.AddBool("estimated", true)
+	}
+	if l.Priced {
+		e.AddString("cost_usd", l.Cost.String())
+	}
 	e.AddInt64("bytes_sent", max(l.Sent, l.facts.sent))
 	e.AddDuration("total", l.End.Sub(l.Start))
 	if !l.FirstByte.IsZero() {

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -33,10 +35,17 @@ func TestCases(t *testing.T) {
 	cases.Run(t, func(t *testing.T, a, b *cases.Vendor) *cases.Gateway {
 		key := auth.Generate().Reveal()
 		core, logs := observer.New(zap.InfoLevel)
-		s := startServerWithLog(t, testConfig(t, key, a, b), zap.New(core))
-		gateway := httptest.NewServer(extproctest.New(s, map[string]string{"a": a.URL, "b": b.URL, "c": b.URL}))
+		server := newServer(t, testConfig(t, key, a, b), zap.New(core))
+		gateway := httptest.NewServer(extproctest.New(serve(t, server), map[string]string{"a": a.URL, "b": b.URL, "c": b.URL, "narrow": a.URL}))
 		t.Cleanup(gateway.Close)
-		return &cases.Gateway{URL: gateway.URL, Key: key, Client: gateway.Client(), Logged: func(t testing.TB, requestID string) map[string]any {
+		newKey := func(_ testing.TB, k *configv1.Key) string {
+			next, secret := *server.config.current.Load(), auth.Generate().Reveal()
+			k.Name = fmt.Sprint("key_", next.Keyring.Len())
+			next.Keyring = keyring(&next, map[string]string{k.GetName(): secret}, k)
+			server.config.current.Store(&next)
+			return secret
+		}
+		return &cases.Gateway{URL: gateway.URL, Key: key, Client: gateway.Client(), NewKey: newKey, NewRefusedKey: newKey, Logged: func(t testing.TB, requestID string) map[string]any {
 			var line map[string]any
 			require.Eventually(t, func() bool {
 				for _, e := range logs.FilterMessage("request").All() {
@@ -55,11 +64,12 @@ func TestCases(t *testing.T) {
 func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 	c := &exchange.Config{
 		Hasher:    auth.NewHasher([]byte("pepper")),
-		Keys:      map[auth.Hash]*configv1.Key{},
 		Providers: map[string]*exchange.Provider{},
 		Models:    map[string]*configv1.Model{},
+
+		Organizations: map[string]*configv1.Organization{}, Projects: map[string]*configv1.Project{}, RateLimits: map[string]*rlsv3.RateLimitConfig{},
 	}
-	c.Keys[c.Hasher.Hash(key)] = &configv1.Key{Name: "key_test"}
+	c.Keyring = keyring(c, map[string]string{"key_test": key})
 	routes := map[string]*configv1.Route{}
 	for _, o := range cases.Config(a, b) {
 		switch o := o.(type) {
@@ -73,10 +83,44 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 			routes[o.GetName()] = o
 		case *configv1.Catalog:
 			c.Catalog = catalog.New(o)
+		case *configv1.Organization:
+			c.Organizations[o.GetName()] = o
+		case *configv1.Project:
+			c.Projects[o.GetName()] = o
+		case *configv1.RateLimit:
+			c.RateLimits[o.GetName()] = &rlsv3.RateLimitConfig{Domain: o.GetDomain(), Descriptors: descriptors(o.GetDescriptors())}
 		}
 	}
 	c.Routes = exchange.NewRoutes(routes)
 	return c
+}
+
+// descriptors are as the control plane sends them.
+func descriptors(in []*configv1.RateLimitDescriptor) (out []*rlsv3.RateLimitDescriptor) {
+	for _, d := range in {
+		made := &rlsv3.RateLimitDescriptor{Key: d.GetKey(), Value: d.GetValue(), ShadowMode: d.GetShadowMode(), Descriptors: descriptors(d.GetDescriptors())}
+		if p := d.GetRateLimit(); p != nil {
+			made.RateLimit = &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit(p.GetUnit()), RequestsPerUnit: uint32(p.GetRequestsPerUnit())}
+		}
+		out = append(out, made)
+	}
+	return out
+}
+
+// keyring returns one of keys by name, over what each of more says.
+func keyring(c *exchange.Config, secrets map[string]string, more ...*configv1.Key) *exchange.Keyring {
+	keys := map[string]*configv1.Key{}
+	for name := range secrets {
+		keys[name] = &configv1.Key{Name: name}
+	}
+	for _, k := range more {
+		keys[k.GetName()] = k
+	}
+	for name, k := range keys {
+		hash := c.Hasher.Hash(secrets[name])
+		k.Hash = hash[:]
+	}
+	return c.Keyring.With(keys)
 }
 
 // startServer serves the ext_proc service with a configuration of the test's own, and returns a connection to it.
@@ -85,12 +129,16 @@ func startServer(t *testing.T, config *exchange.Config) *grpc.ClientConn {
 }
 
 func startServerWithLog(t *testing.T, config *exchange.Config, accessLog *zap.Logger) *grpc.ClientConn {
+	return serve(t, newServer(t, config, accessLog))
+}
+
+func newServer(t *testing.T, config *exchange.Config, accessLog *zap.Logger) *Server {
 	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	nowhere, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	s := New(Options{XDS: nowhere, Vendors: all.Providers(), Logger: log, AccessLog: accessLog, Registerer: prometheus.NewRegistry()})
 	s.config.current.Store(config)
-	return serve(t, s)
+	return s
 }
 
 // serve runs a server on a Unix socket until the test ends.

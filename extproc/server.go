@@ -18,8 +18,11 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // maxMessage bounds one message from Envoy: a buffered body of 48 MiB, the limit after translation, and its framing.
@@ -37,6 +40,14 @@ type Options struct {
 	// AccessLog takes one line for each request.
 	AccessLog  *zap.Logger
 	Registerer prometheus.Registerer
+
+	// Limits decides on limits and budgets; nil is a limiter in memory.
+	Limits limit.Limiter
+	// Spool takes the records for the ledger. Run ships them; who has opened it closes it when Run has returned. Nil: there are
+	// no records.
+	Spool usage.Spool
+	// Ledger is the control plane's. Nil: records stay in the spool, and nothing is known of what others have spent.
+	Ledger ledgerv1.LedgerClient
 }
 
 // A Server is Envoy's external processor and the receiver of its access log.
@@ -47,6 +58,8 @@ type Server struct {
 	env     exchange.Env
 	config  *configClient
 	journal *journal
+	spool   usage.Spool
+	ledger  ledgerv1.LedgerClient
 	plans   sync.Map // id -> *exchange.Plan, of exchanges that may still be retried
 	grpc    *grpc.Server
 }
@@ -54,14 +67,27 @@ type Server struct {
 // New returns a server that is not serving yet.
 func New(o Options) *Server {
 	process := newProcessID()
-	s := &Server{
-		log:     o.Logger,
-		env:     exchange.Env{Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process)},
-		config:  newConfigClient(o),
-		journal: newJournal(o.AccessLog, newMetrics(o.Registerer), process),
+	if o.Limits == nil {
+		o.Limits = limit.NewMemory(limit.Options{})
 	}
+	m := newMetrics(o.Registerer)
+	s := &Server{
+		log: o.Logger,
+		env: exchange.Env{
+			Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process),
+			Limits: o.Limits, Spool: o.Spool, Observer: m,
+		},
+		config:  newConfigClient(o),
+		journal: newJournal(o.AccessLog, m, o.Spool, process),
+		spool:   o.Spool,
+		ledger:  o.Ledger,
+	}
+	if o.Ledger != nil {
+		s.env.Ledger = o.Ledger
+	}
+	o.Registerer.MustRegister(newCoolingCollector(s))
 	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.StreamInterceptor(s.recoverPanic),
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20))
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20), grpc.WaitForHandlers(true))
 	s.grpc.RegisterService(&processorService, s)
 	accesslogv3.RegisterAccessLogServiceServer(s.grpc, s)
 	return s
@@ -74,6 +100,16 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	background.Go(func() { s.config.run(backgroundCtx) })
 	background.Go(func() { s.journal.run(backgroundCtx) })
+	if s.ledger != nil {
+		background.Go(func() { s.followSpent(backgroundCtx) })
+	}
+	var shipping sync.WaitGroup
+	shippingCtx, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
+	if s.spool != nil && s.ledger != nil {
+		shipping.Go(func() { s.spool.Run(shippingCtx, s.ledger) })
+	}
+	defer shipping.Wait()
+	defer stopShipping() // once the journal has written its last records
 	defer background.Wait()
 	defer stop()
 

@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"context"
 	"errors"
 	"io"
 	"runtime/debug"
@@ -59,15 +60,21 @@ func (s *Server) downstream(stream grpc.ServerStream, open func(*exchange.Env, *
 	c := &carrier{server: s, stream: stream, exchange: open(&s.env, s.config.current.Load())}
 	defer c.close()
 	var in message
+	receive := func() error { return stream.RecvMsg(&in) }
 	for {
-		err := stream.RecvMsg(&in)
+		err := receive()
+		receive = func() error { return stream.RecvMsg(&in) }
 		if errors.Is(err, io.EOF) {
 			return nil // Envoy has closed its side: the only end that is not an error
 		}
 		if err != nil {
 			return err
 		}
-		if err := c.take(&in); err != nil {
+		queued, err := c.take(&in)
+		if err == nil && queued {
+			receive, err = c.queue(&in)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -98,21 +105,45 @@ func (c *carrier) close() {
 	c.server.journal.exchange(c.exchange.Close())
 }
 
-// take carries a message.
-func (c *carrier) take(in *message) error {
+// take carries a message, and reports whether the exchange has to wait for its turn.
+func (c *carrier) take(in *message) (queued bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reply, ok := step(c.exchange, in)
-	if !ok {
-		return status.Error(codes.InvalidArgument, "unexpected message")
+	reply, ok := step(c.stream.Context(), c.exchange, in)
+	switch {
+	case !ok:
+		return false, status.Error(codes.InvalidArgument, "unexpected message")
+	case reply.Queue:
+		return true, nil
 	}
+	return false, c.reply(in.phase, &reply)
+}
+
+// reply gives Envoy the reply to a message of a phase.
+func (c *carrier) reply(p phase, reply *exchange.Reply) error {
 	if reply.Plan != nil {
 		c.server.plans.Store(reply.Plan.ID, reply.Plan)
 	}
 	if reply.Patience > 0 {
 		c.timer = time.AfterFunc(reply.Patience, c.release)
 	}
-	return c.send(in.phase, &reply)
+	return c.send(p, reply)
+}
+
+// queue waits for the exchange's turn, and meanwhile for what Envoy says next into in: whatever it is, the client waits no
+// more. It returns how that next message is received.
+func (c *carrier) queue(in *message) (receive func() error, err error) {
+	ctx, leave := context.WithCancel(c.stream.Context())
+	defer leave()
+	received := make(chan error, 1)
+	go func() {
+		received <- c.stream.RecvMsg(in)
+		leave()
+	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reply := c.exchange.Turn(ctx)
+	return func() error { return <-received }, c.reply(phaseRequestBody, &reply)
 }
 
 // release sends headers that have waited for long enough.
@@ -158,12 +189,12 @@ func (c *carrier) write(p phase, reply *exchange.Reply) error {
 }
 
 // step gives a message of Envoy's to the exchange.
-func step(x *exchange.Exchange, in *message) (exchange.Reply, bool) {
+func step(ctx context.Context, x *exchange.Exchange, in *message) (exchange.Reply, bool) {
 	switch in.phase {
 	case phaseRequestHeaders:
-		return x.RequestHeaders(in.headers, in.end), true
+		return x.RequestHeaders(ctx, in.headers, in.end), true
 	case phaseRequestBody:
-		return x.RequestBody(in.body), true
+		return x.RequestBody(ctx, in.body), true
 	case phaseResponseHeaders:
 		return x.ResponseHeaders(in.headers, in.facts, in.end), true
 	case phaseResponseBody:

@@ -58,11 +58,13 @@ func jobsProviderOf(name string, version int) []xds.Resource {
 	}}
 }
 
-func keyOf(name string) []xds.Resource {
-	return []xds.Resource{{
-		Role: envoy.RoleExtProc, Type: keys, Name: name, Owner: xds.Object{Kind: xds.KindKey, Name: name},
-		Message: &configv1.Key{Name: name},
-	}}
+// keysOf returns keys of a project, as an update has them.
+func keysOf(project string, names ...string) map[string]*configv1.Key {
+	out := map[string]*configv1.Key{}
+	for _, name := range names {
+		out[name] = &configv1.Key{Name: name, Project: project}
+	}
+	return out
 }
 
 // update joins what objects are built to.

@@ -13,6 +13,8 @@ type client struct {
 	role string // empty until its first request
 	node string
 	subs map[string]*subscription // by type URL
+
+	standing standing
 }
 
 // A subscription is how far a client is with one type.

@@ -90,12 +90,14 @@ func TestManyClientsAndChangesAtOnce(t *testing.T) {
 		defer mu.Unlock()
 		if revision < last {
 			revision++
-			b.Publish(update(int64(revision), providerOf("a", revision), providerOf(fmt.Sprintf("p%d", revision%7), revision), keyOf("k")))
+			u := update(int64(revision), providerOf("a", revision), providerOf(fmt.Sprintf("p%d", revision%7), revision))
+			u.Keys = keysOf(fmt.Sprint(revision), "k", fmt.Sprintf("k%d", revision%7))
+			b.Publish(u)
 		}
 	}
 	change()
 	var all sync.WaitGroup
-	for n := range 4 {
+	for n := range 5 {
 		all.Go(func() {
 			for done := false; !done; {
 				var err error
@@ -115,7 +117,10 @@ func visit(ctx context.Context, client discoveryv3.AggregatedDiscoveryServiceCli
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	role, typeURL := envoy.RoleEnvoy, clusters
-	if n%2 == 1 {
+	switch {
+	case n == 4:
+		role, typeURL = envoy.RoleExtProc, keys
+	case n%2 == 1:
 		role, typeURL = envoy.RoleExtProc, providers
 	}
 	s, err := client.DeltaAggregatedResources(ctx)

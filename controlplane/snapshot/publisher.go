@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/envoy"
 )
@@ -18,6 +19,9 @@ type Update struct {
 	// Revision of the configuration in etcd. It becomes the version of every response.
 	Revision  int64
 	Resources []xds.Resource
+	// Keys are those that have changed since the Update before, by name; nil is for one that is gone. They are published at
+	// once, and wait for nothing.
+	Keys map[string]*configv1.Key
 	// Errors of objects. What was published before of an object that has an error and no resources stays.
 	Errors []xds.ObjectError
 }
@@ -40,7 +44,7 @@ type Publisher struct {
 	log        *zap.Logger
 	metrics    *metrics
 	ackTimeout time.Duration
-	cache      cache.SnapshotCache
+	cache      caches
 	wake       chan struct{} // buffers one: something has changed that Run has to look at
 	first      chan struct{} // closed when the first configuration is published
 
@@ -70,7 +74,7 @@ func New(o Options) (*Publisher, error) {
 		metrics:    m,
 		ackTimeout: o.AckTimeout,
 		// The first argument orders responses by type, clusters before listeners; it withholds nothing over delta.
-		cache:   cache.NewSnapshotCache(true, roleHash{}, nopLogger{}),
+		cache:   caches{cache.NewSnapshotCache(true, roleHash{}, nopLogger{}), newKeyCache()},
 		wake:    make(chan struct{}, 1),
 		first:   make(chan struct{}),
 		state:   newState(o.Grace),
@@ -78,8 +82,13 @@ func New(o Options) (*Publisher, error) {
 	}, nil
 }
 
-// Publish makes u what is served. It returns at once; of several updates in a row only the last may be published.
+// Publish makes u what is served. It returns at once; of several updates in a row only the last may be published, but for keys.
+// It must not be called twice at the same time.
 func (p *Publisher) Publish(u Update) {
+	if err := p.cache.keys.update(u.Revision, u.Keys); err != nil {
+		p.log.Error("keys could not be published", zap.Int64("revision", u.Revision), zap.Error(err))
+	}
+	u.Keys = nil
 	p.mu.Lock()
 	p.next = &u
 	p.mu.Unlock()

@@ -66,7 +66,9 @@ func TestEveryResponseCarriesTheRevisionAndOnlyWhatChanged(t *testing.T) {
 
 func TestRolesGetOnlyWhatIsTheirs(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
-		b.Publish(update(1, providerOf("a", 1), jobsProviderOf("a", 1), keyOf("k")))
+		u := update(1, providerOf("a", 1), jobsProviderOf("a", 1))
+		u.Keys = keysOf("", "k")
+		b.Publish(u)
 		<-b.Published()
 		for role, foreign := range map[string][]string{
 			envoy.RoleEnvoy:   {providers, keys, jobsProviders},

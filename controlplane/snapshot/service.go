@@ -88,6 +88,10 @@ func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscov
 		return err
 	}
 	k := kind{from.role, r.GetTypeUrl()}
+	if isKeys(k.role, k.typ) {
+		c.p.answeredKeys(from, k, r)
+		return nil
+	}
 	sub := from.subscription(k.typ)
 	if versions := r.GetInitialResourceVersions(); len(versions) > 0 {
 		sub.settle(sent{versions: versions})
@@ -98,6 +102,7 @@ func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscov
 		return nil
 	}
 	delete(sub.sent, r.GetResponseNonce())
+	from.standing.answered(k.typ, r.GetErrorDetail().GetMessage(), c.p.published)
 	if e := r.GetErrorDetail(); e != nil {
 		if c.p.refuse(from, k, response, e.GetMessage()) {
 			sub.unsettle(response)
@@ -115,11 +120,29 @@ func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscov
 func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDiscoveryRequest, r *discoveryv3.DeltaDiscoveryResponse) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
+	to := c.p.clients[stream]
+	to.standing.sent(c.p.published)
+	if isKeys(to.role, r.GetTypeUrl()) {
+		return // their cache takes note by itself, and there may be very many
+	}
 	response := sent{versions: make(map[string]string, len(r.GetResources())), removed: r.GetRemovedResources()}
 	for _, i := range r.GetResources() {
 		response.versions[i.GetName()] = i.GetVersion()
 	}
-	c.p.clients[stream].subscription(r.GetTypeUrl()).sent[r.GetNonce()] = response
+	to.subscription(r.GetTypeUrl()).sent[r.GetNonce()] = response
+}
+
+// answeredKeys hears what a client says of keys that it was sent. Where it refuses some, it goes on without. The caller holds the
+// lock.
+func (p *Publisher) answeredKeys(from *client, k kind, r *discoveryv3.DeltaDiscoveryRequest) {
+	if r.GetResponseNonce() == "" {
+		return
+	}
+	refused := r.GetErrorDetail().GetMessage()
+	from.standing.answered(k.typ, refused, p.published)
+	if r.GetErrorDetail() != nil {
+		p.refuse(from, k, sent{}, refused)
+	}
 }
 
 // admit gives a client its role, once. The caller holds the lock.
@@ -132,7 +155,7 @@ func (p *Publisher) admit(c *client, node *corev3.Node) error {
 	}
 	switch role := node.GetCluster(); role {
 	case envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs:
-		c.role, c.node = role, node.GetId()
+		c.role, c.node, c.standing = role, node.GetId(), newStanding(node, time.Now())
 		p.state.connect(role)
 		p.metrics.clients.WithLabelValues(role).Inc()
 		return nil

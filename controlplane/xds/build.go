@@ -3,6 +3,7 @@ package xds
 import (
 	"fmt"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -15,7 +16,6 @@ type Input struct {
 	// Providers hold their credentials in clear; their Provider has none.
 	Providers []*configv1.ResolvedProvider
 	Models    []*configv1.Model
-	Keys      []*configv1.Key
 	Gateways  []*configv1.Gateway
 	// Certificates hold the private key itself in private_key.value.
 	Certificates []*configv1.Certificate
@@ -23,8 +23,14 @@ type Input struct {
 	Catalogs     []*configv1.Catalog
 	JobServices  []*configv1.JobService
 	// Webhooks hold the secret itself in secret.value.
-	Webhooks []*configv1.Webhook
-	Listings []*configv1.Listing
+	Webhooks      []*configv1.Webhook
+	Listings      []*configv1.Listing
+	Organizations []*configv1.Organization
+	Projects      []*configv1.Project
+	RateLimits    []*configv1.RateLimit
+	// Keys are only looked at, in any order, for what others say of them. There may be very many, so that each is checked when
+	// it has changed: see CheckKey.
+	Keys []*configv1.Key
 	// Settings of the data plane; nil while there are none.
 	Settings *configv1.Settings
 }
@@ -57,9 +63,6 @@ func Build(in Input, o Options) ([]Resource, []ObjectError) {
 	for _, c := range in.Catalogs {
 		b.add(Object{KindCatalog, c.GetName()}, c, func() ([]Resource, error) { return catalog(c) })
 	}
-	for _, k := range in.Keys {
-		b.add(Object{KindKey, k.GetName()}, k, func() ([]Resource, error) { return key(k) })
-	}
 	for _, c := range in.Certificates {
 		b.add(Object{KindCertificate, c.GetName()}, c, func() ([]Resource, error) { return certificate(c) })
 	}
@@ -74,6 +77,15 @@ func Build(in Input, o Options) ([]Resource, []ObjectError) {
 	}
 	for _, l := range in.Listings {
 		b.add(Object{KindListing, l.GetName()}, l, func() ([]Resource, error) { return modelListing(l) })
+	}
+	for _, x := range in.Organizations {
+		b.add(Object{KindOrganization, x.GetName()}, x, func() ([]Resource, error) { return organization(x) })
+	}
+	for _, x := range in.Projects {
+		b.add(Object{KindProject, x.GetName()}, x, func() ([]Resource, error) { return project(x) })
+	}
+	for _, l := range in.RateLimits {
+		b.add(Object{KindRateLimit, l.GetName()}, l, func() ([]Resource, error) { return rateLimit(l) })
 	}
 	if s := in.Settings; s != nil {
 		b.add(Object{KindSettings, s.GetName()}, s, func() ([]Resource, error) { return settings(s) })
@@ -121,7 +133,7 @@ func (b *builder) build(o Object, source proto.Message, build func() ([]Resource
 	for i := range rs {
 		rs[i].Owner, rs[i].Type = o, TypeURL(rs[i].Message)
 		if rs[i].Role != envoy.RoleEnvoy {
-			continue // its schema has no rules, and there may be very many keys
+			continue // its schema has no rules
 		}
 		if err := check(rs[i].Message); err != nil {
 			return nil, fmt.Errorf("building %s %q: %w", proto.MessageName(rs[i].Message).Name(), rs[i].Name, err)
@@ -135,9 +147,11 @@ func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
 	if err := b.claim(g); err != nil {
 		return nil, err
 	}
+	limit := &corev3.TypedExtensionConfig{Name: addressLimitName(g), TypedConfig: pack(addressLimit(g.GetAddressLimit()))}
 	rs := []Resource{
 		{Role: envoy.RoleEnvoy, Name: listenerName(g), Message: listener(g)},
 		{Role: envoy.RoleEnvoy, Name: routesName(g), Message: b.routes(g)},
+		{Role: envoy.RoleEnvoy, Name: addressLimitName(g), Message: limit},
 	}
 	if g.GetPlainHttpPort() != 0 {
 		rs = append(rs, Resource{Role: envoy.RoleEnvoy, Name: plainListenerName(g), Message: plainListener(g)})

@@ -43,6 +43,7 @@ func readInput(t *testing.T, path string) Input {
 	require.NoError(t, err)
 	var doc struct {
 		Providers, Models, Keys, Gateways, Certificates, Routes, Catalogs, JobServices, Webhooks, Listings []json.RawMessage
+		Organizations, Projects, RateLimits                                                                []json.RawMessage
 		Settings                                                                                           json.RawMessage
 	}
 	require.NoError(t, yaml.UnmarshalStrict(text, &doc))
@@ -57,7 +58,12 @@ func readInput(t *testing.T, path string) Input {
 		JobServices:  messages[configv1.JobService](t, doc.JobServices),
 		Webhooks:     messages[configv1.Webhook](t, doc.Webhooks),
 		Listings:     messages[configv1.Listing](t, doc.Listings),
-		Settings:     messages[configv1.Settings](t, []json.RawMessage{doc.Settings})[0],
+
+		Organizations: messages[configv1.Organization](t, doc.Organizations),
+		Projects:      messages[configv1.Project](t, doc.Projects),
+		RateLimits:    messages[configv1.RateLimit](t, doc.RateLimits),
+
+		Settings: messages[configv1.Settings](t, []json.RawMessage{doc.Settings})[0],
 	}
 }
 

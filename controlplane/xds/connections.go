@@ -8,6 +8,7 @@ import (
 	grpclogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"
 	sizelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/body_size_limit/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/local_ratelimit/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/proto"
@@ -26,8 +27,10 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	m := connectionDefaults("edge", routesName(g), extProcFilter)
 	m.XffNumTrustedHops = g.GetTrustedHops()
 	m.NormalizePath, m.MergeSlashes = wrapperspb.Bool(true), true
+	// First of all, so that a flood costs as little as it can.
+	flood := discovered(addressLimitName(g), &ratelimitv3.LocalRateLimit{})
 	limit := httpFilter(sizeLimitFilter, &sizelimitv3.BodySizeLimit{MaxRequestBytes: wrapperspb.UInt64(g.RequestLimit())})
-	m.HttpFilters = append([]*hcmv3.HttpFilter{limit}, m.HttpFilters...)
+	m.HttpFilters = append([]*hcmv3.HttpFilter{flood, limit}, m.HttpFilters...)
 	return m
 }
 
@@ -74,11 +77,8 @@ func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionMana
 		AccessLog:        []*accesslogv3.AccessLog{requestLog()},
 		RouteSpecifier:   &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: routes, ConfigSource: ads()}},
 		HttpFilters: []*hcmv3.HttpFilter{
-			{Name: extProc, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
-				ConfigSource: ads(),
-				TypeUrls:     []string{TypeURL(&extprocv3.ExternalProcessor{})},
-			}}},
-			router(),
+			discovered(extProc, &extprocv3.ExternalProcessor{}),
+			router(attemptLog()),
 		},
 	}
 }
@@ -92,20 +92,45 @@ func requestLog() *accesslogv3.AccessLog {
 			" || response.code_details.startsWith('" + envoy.ImmediateDetailPrefix + "'))" +
 			" || '" + envoy.MetadataLog + "' in metadata.filter_metadata['" + envoy.Metadata + "']"),
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&grpclogv3.HttpGrpcAccessLogConfig{
-			CommonConfig: &grpclogv3.CommonGrpcAccessLogConfig{
-				LogName:             envoy.LogRequests,
-				TransportApiVersion: corev3.ApiVersion_V3,
-				BufferFlushInterval: durationpb.New(100 * time.Millisecond),
-				GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
-					EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: envoy.ClusterExtProc},
-				}},
-			},
+			CommonConfig: logTo(envoy.LogRequests, 100*time.Millisecond),
 		})},
 	}
 }
 
-func router() *hcmv3.HttpFilter {
-	return httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
+// attemptLog tells the ext_proc service of attempts that a provider has refused for its load: of those that Envoy makes
+// again elsewhere it would hear nothing.
+func attemptLog() *accesslogv3.AccessLog {
+	return &accesslogv3.AccessLog{
+		Name:   "envoy.access_loggers.http_grpc",
+		Filter: cel("response.code == 429 || response.code == 503 || response.code == 529"),
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: pack(&grpclogv3.HttpGrpcAccessLogConfig{
+			CommonConfig:                   logTo(envoy.LogAttempts, 10*time.Millisecond),
+			AdditionalResponseHeadersToLog: []string{"retry-after", "retry-after-ms"},
+		})},
+	}
+}
+
+func logTo(name string, flush time.Duration) *grpclogv3.CommonGrpcAccessLogConfig {
+	return &grpclogv3.CommonGrpcAccessLogConfig{
+		LogName:             name,
+		TransportApiVersion: corev3.ApiVersion_V3,
+		BufferFlushInterval: durationpb.New(flush),
+		GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
+			EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: envoy.ClusterExtProc},
+		}},
+	}
+}
+
+func router(attempts ...*accesslogv3.AccessLog) *hcmv3.HttpFilter {
+	return httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true, UpstreamLog: attempts})
+}
+
+// discovered is a filter whose configuration is a resource of its own: a change of it changes no listener.
+func discovered(name string, of proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+		ConfigSource: ads(),
+		TypeUrls:     []string{TypeURL(of)},
+	}}}
 }
 
 func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {

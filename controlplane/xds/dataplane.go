@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -61,11 +62,18 @@ func catalog(c *configv1.Catalog) ([]Resource, error) {
 	}, nil
 }
 
-func key(k *configv1.Key) ([]Resource, error) {
-	if len(k.GetHash()) == 0 {
-		return nil, errors.New("hash: is empty")
+// CheckKey returns why the ext_proc service would not take a key, which goes there as it is.
+func CheckKey(k *configv1.Key) error {
+	if k.GetName() == "" {
+		return errors.New("has no name")
 	}
-	return []Resource{{Role: envoy.RoleExtProc, Name: k.GetName(), Message: k}}, nil
+	if n := len(k.GetHash()); n != sha256.Size {
+		return fmt.Errorf("hash: has %d bytes, not %d", n, sha256.Size)
+	}
+	if n := len(k.GetRetired().GetHash()); k.GetRetired() != nil && n != sha256.Size {
+		return fmt.Errorf("retired.hash: has %d bytes, not %d", n, sha256.Size)
+	}
+	return validText(k)
 }
 
 func settings(s *configv1.Settings) ([]Resource, error) {

@@ -56,6 +56,7 @@ func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 			processingMode(send, buffered, send, none),
 			processingMode(send, buffered, send, buffered),
 			processingMode(send, none, send, none),
+			processingMode(send, none, send, streamed),
 			processingMode(send, none, skip, none),
 		},
 		// What answers a duplex body says how long it is.

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"fmt"
+	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -32,6 +33,12 @@ func references(in Input) []ObjectError {
 			errs = append(errs, ObjectError{Object: Object{KindRoute, r.GetName()}, Err: fmt.Errorf("provider: %q does not exist or has an error", name)})
 		}
 	}
+	k := known{in, map[string]map[string]bool{}}
+	for _, l := range in.RateLimits {
+		if err := effects(l.GetDescriptors(), "descriptors", k); err != nil {
+			errs = append(errs, ObjectError{Object: Object{KindRateLimit, l.GetName()}, Err: err})
+		}
+	}
 	for _, m := range in.Models {
 		if err := targets(m, providers); err != nil {
 			errs = append(errs, ObjectError{Object: Object{KindModel, m.GetName()}, Err: err})
@@ -47,4 +54,76 @@ func targets(m *configv1.Model, providers map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+// effects reports a descriptor that nothing can match: pitfall 94. What it names may come to be, so it is served all the same.
+func effects(list []*configv1.RateLimitDescriptor, field string, k known) error {
+	for i, d := range list {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if d.GetValue() != "" && !k.has(d.GetKey(), d.GetValue()) {
+			return fmt.Errorf("%s.value: there is no %s %q, so this limits nothing", at, d.GetKey(), d.GetValue())
+		}
+		if err := effects(d.GetDescriptors(), at+".descriptors", k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// known tells what requests can have. Its sets are made when they are first asked for, as there may be very many keys.
+type known struct {
+	in   Input
+	sets map[string]map[string]bool // by key of a descriptor
+}
+
+// has reports whether any request can have an entry of a value, as far as the configuration can say: of models and users it
+// cannot.
+func (k known) has(key, value string) bool {
+	if key == "model" || key == "user" {
+		return true
+	}
+	if k.sets[key] == nil {
+		k.sets[key] = k.names(key)
+	}
+	prefix, ok := strings.CutSuffix(value, "*")
+	if !ok {
+		return k.sets[key][value]
+	}
+	for name := range k.sets[key] {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// names returns the values that entries of a key can have. An organization or a project needs no object: keys that name it are
+// enough.
+func (k known) names(key string) map[string]bool {
+	set := map[string]bool{}
+	switch key {
+	case "key":
+		for _, x := range k.in.Keys {
+			set[x.GetName()] = true
+		}
+	case "organization":
+		for _, x := range k.in.Organizations {
+			set[x.GetName()] = true
+		}
+		for _, x := range k.in.Keys {
+			set[x.GetOrganization()] = true
+		}
+	case "project":
+		for _, x := range k.in.Projects {
+			set[x.GetName()] = true
+		}
+		for _, x := range k.in.Keys {
+			set[x.GetOrganization()+"/"+x.GetProject()] = true
+		}
+	case "provider":
+		for _, x := range k.in.Providers {
+			set[x.GetName()] = true
+		}
+	}
+	return set
 }

@@ -11,18 +11,21 @@ import (
 // Kinds of the configuration objects that resources are built from, and KindSystem of what is the same for every
 // configuration.
 const (
-	KindProvider    = "Provider"
-	KindModel       = "Model"
-	KindKey         = "Key"
-	KindGateway     = "Gateway"
-	KindCertificate = "Certificate"
-	KindRoute       = "Route"
-	KindCatalog     = "Catalog"
-	KindJobService  = "JobService"
-	KindWebhook     = "Webhook"
-	KindListing     = "Listing"
-	KindSettings    = "Settings"
-	KindSystem      = "System"
+	KindProvider     = "Provider"
+	KindModel        = "Model"
+	KindKey          = "Key"
+	KindGateway      = "Gateway"
+	KindCertificate  = "Certificate"
+	KindRoute        = "Route"
+	KindCatalog      = "Catalog"
+	KindJobService   = "JobService"
+	KindWebhook      = "Webhook"
+	KindListing      = "Listing"
+	KindOrganization = "Organization"
+	KindProject      = "Project"
+	KindRateLimit    = "RateLimit"
+	KindSettings     = "Settings"
+	KindSystem       = "System"
 )
 
 // An Object names a configuration object.

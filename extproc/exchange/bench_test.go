@@ -1,26 +1,56 @@
 package exchange_test
 
 import (
+	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// BenchmarkChat is all that is decided about a chat completion of 200 bytes that is not streamed.
+// BenchmarkChat is all that is decided about a chat completion of 200 bytes that is not streamed: for a key without limits and
+// without a ledger, and with limits of requests, tokens and concurrency, budgets of the key and its organization, and a record
+// on disk.
 func BenchmarkChat(b *testing.B) {
+	b.Run("nothing", func(b *testing.B) {
+		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil)
+	})
+	b.Run("everything", func(b *testing.B) {
+		spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: b.TempDir(), Log: zap.NewNop()})
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, spool.Close()) })
+		env := &exchange.Env{Limits: limit.NewMemory(limit.Options{}), Spool: spool}
+		budget := []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "1000000"}}
+		key := &configv1.Key{Name: "k", Organization: "o", Budgets: budget, Limits: []*configv1.Limit{
+			{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 40}, {Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 40},
+			{Domain: "concurrency", RequestsPerUnit: 1 << 20},
+		}}
+		benchmarkChat(b, env, key, map[string]*configv1.Organization{"o": {Budgets: budget}})
+	})
+}
+
+func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization) {
 	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, openai.Provider())
 	require.NoError(b, err)
 	key := auth.Generate().Reveal()
-	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
-	c.Keys = map[auth.Hash]*configv1.Key{c.Hasher.Hash(key): {Name: "k"}}
-	env := &exchange.Env{Now: time.Now, NewID: func() string { return "id" }}
+	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}, Organizations: organizations, Catalog: catalog.New(nil)}
+	hash := c.Hasher.Hash(key)
+	k.Hash = hash[:]
+	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": k})
+	var ids atomic.Int64
+	env.Now, env.NewID = time.Now, func() string { return fmt.Sprint(ids.Add(1)) }
 	headers := exchange.Headers{
 		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + key},
 		{Name: "content-type", Value: "application/json"}, {Name: "user-agent", Value: "x"}, {Name: "x-request-id", Value: "r"},
@@ -31,8 +61,8 @@ func BenchmarkChat(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		x := exchange.New(env, c)
-		x.RequestHeaders(headers, false)
-		x.RequestBody(body)
+		x.RequestHeaders(context.Background(), headers, false)
+		x.RequestBody(context.Background(), body)
 		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 		x.ResponseBody(answer, true)
 		if r := x.Close(); r.Outcome != exchange.OutcomeFinished {

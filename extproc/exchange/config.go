@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -17,14 +18,16 @@ import (
 // A Config is all that exchanges are decided by. It is immutable once exchanges have it: a change of configuration makes
 // another.
 type Config struct {
-	Hasher    *auth.Hasher
-	Keys      map[auth.Hash]*configv1.Key
-	KeyNames  map[string]*configv1.Key // the same keys by name, for what is asked on their behalf
-	Providers map[string]*Provider
-	Models    map[string]*configv1.Model
-	Listings  map[string]*configv1.Listing // by provider
-	Routes    Routes
-	Catalog   *catalog.Catalog // nil: nothing is known of any model
+	Hasher        *auth.Hasher
+	Keyring       *Keyring
+	Organizations map[string]*configv1.Organization
+	Projects      map[string]*configv1.Project      // by "<organization>/<project>"
+	RateLimits    map[string]*rlsv3.RateLimitConfig // by name
+	Providers     map[string]*Provider
+	Models        map[string]*configv1.Model
+	Listings      map[string]*configv1.Listing // by provider
+	Routes        Routes
+	Catalog       *catalog.Catalog // nil: nothing is known of any model
 
 	index *index
 }
@@ -37,6 +40,7 @@ type Provider struct {
 	endpoint   provider.Endpoint
 	credential secret.Value
 	secrets    []secret.Value // the credential, and the parts of it that mean something by themselves
+	quota      quota
 }
 
 // NewProvider resolves a provider as it came from the control plane.
@@ -47,6 +51,7 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 	}
 	p := &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential())}
 	p.secrets = secretsOf(strings.TrimSpace(r.GetCredential()))
+	p.quota = quotaOf(p)
 	return p, nil
 }
 
@@ -85,42 +90,23 @@ func (p *Provider) scrub(e *openai.Error) *openai.Error {
 	return &clean
 }
 
-// authenticate returns the key that the authorization header names, or nil.
-func (c *Config) authenticate(key string, now time.Time) *configv1.Key {
-	if !auth.CheckFormat(key) {
-		return nil
-	}
-	return valid(c.Keys[c.Hasher.Hash(key)], now)
-}
-
-// valid returns the key unless it lets nobody in, or nil.
-func valid(k *configv1.Key, now time.Time) *configv1.Key {
-	if k == nil || k.GetDisabled() {
-		return nil
-	}
-	if e := k.GetExpiresAt(); e != nil && !now.Before(e.AsTime()) {
-		return nil
-	}
-	return k
-}
-
 // mayUse reports whether a key may use a model, by the name the client uses. Refused models look like missing ones.
-func (c *Config) mayUse(k *configv1.Key, name string) bool {
+func (c *Config) mayUse(k *Client, name string) bool {
 	m := c.Models[name]
 	if m == nil {
 		m = c.indexed().tuned[name]
 	}
 	tuned := m.GetFineTuned()
 	restricted := tuned != nil || m.GetOrganization() != "" || m.GetProject() != ""
-	if restricted && (k.GetOrganization() != m.GetOrganization() || m.GetProject() != "" && k.GetProject() != m.GetProject()) {
+	if restricted && (k.Organization != m.GetOrganization() || m.GetProject() != "" && k.Project != m.GetProject()) {
 		return false
 	}
 	return bound(k, name) || tuned != nil && (bound(k, m.GetName()) || bound(k, tuned.GetBaseModel()))
 }
 
 // bound reports whether the models that a key is bound to include a name.
-func bound(k *configv1.Key, name string) bool {
-	return len(k.GetModels()) == 0 || slices.ContainsFunc(k.GetModels(), func(pattern string) bool { return matches(pattern, name) })
+func bound(k *Client, name string) bool {
+	return len(k.Models) == 0 || slices.ContainsFunc(k.Models, func(pattern string) bool { return matches(pattern, name) })
 }
 
 // matches reports whether name matches a pattern in which "*" stands for any characters, slashes included. It takes

@@ -2,6 +2,7 @@ package exchange_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -31,13 +32,14 @@ func sent(t testing.TB, request string) *exchange.Exchange {
 	require.NoError(t, err)
 	key := auth.Generate().Reveal()
 	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
-	c.Keys = map[auth.Hash]*configv1.Key{c.Hasher.Hash(key): {Name: "k"}}
+	hash := c.Hasher.Hash(key)
+	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:]}})
 	x := exchange.New(&exchange.Env{Now: time.Now, NewID: func() string { return "id" }}, c)
-	reply := x.RequestHeaders(exchange.Headers{
+	reply := x.RequestHeaders(context.Background(), exchange.Headers{
 		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + key}, {Name: "x-request-id", Value: "r"},
 	}, false)
 	require.Equal(t, exchange.Duplex, reply.ResponseBody)
-	require.NotNil(t, x.RequestBody([]byte(request)).Plan)
+	require.NotNil(t, x.RequestBody(context.Background(), []byte(request)).Plan)
 	return x
 }
 

@@ -3,12 +3,14 @@ package exchange
 import (
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/hold"
+	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // An Env is what exchanges need from outside.
@@ -16,6 +18,16 @@ type Env struct {
 	Now    func() time.Time
 	Random func(n uint32) uint32 // in [0,n)
 	NewID  func() string         // unique among exchanges, of this process and others
+
+	Limits   limit.Limiter // nil: nothing is limited
+	Spool    usage.Spool   // of records for the ledger; nil: there is none
+	Ledger   Ledger        // nil: the ledger cannot be asked
+	Observer Observer      // may be nil
+
+	Cooldown Cooldown
+
+	gates Gates
+	last  atomic.Pointer[derived]
 }
 
 // An Exchange is one HTTP request and its answer. It is used by one goroutine at a time. Its methods are called in the order
@@ -28,7 +40,7 @@ type Exchange struct {
 	record   Record
 
 	// The request.
-	key          *configv1.Key
+	key          *Client
 	operation    *operation
 	contentType  string
 	gzip         bool
@@ -36,6 +48,9 @@ type Exchange struct {
 	includeUsage bool
 	active       *Plan
 	pending      *passing // for a Route, until the body that is to be signed is there
+	queued       Reply    // until it is the request's turn
+	unread       bool     // the request's body passes
+	charging     charging
 
 	// The answer.
 	answer answer
@@ -56,6 +71,7 @@ type state uint8
 const (
 	awaitRequest state = iota
 	awaitBody
+	awaitTurn
 	awaitResponse
 	inStream // of an answer translated piece by piece
 	inPassed // of an answer that passes as it comes, piece by piece
@@ -110,11 +126,16 @@ func (x *Exchange) finish() {
 		x.record.Usage = x.writer.Usage()
 	}
 	if x.watch != nil {
-		x.record.Usage = x.watch.usage()
+		var model string
+		if x.record.Usage, model = x.watch.usage(); x.record.Upstream == "" {
+			x.record.Upstream = model
+		}
 	}
 	if x.active != nil {
 		x.active.release()
+		x.active.leave()
 	}
+	x.settle()
 }
 
 // reject ends the exchange with an error for the client, which is the client's own mistake or the gateway's limit.
@@ -128,6 +149,9 @@ func (x *Exchange) reject(e *openai.Error, details string) Reply {
 func (x *Exchange) immediate(status int, h http.Header, body []byte, details string) Reply {
 	if id := x.record.RequestID; id != "" {
 		h.Set("X-Request-Id", id)
+	}
+	for _, told := range x.charging.told {
+		h.Set(told.Name, told.Value)
 	}
 	x.record.Sent = int64(len(body))
 	return Reply{Immediate: &Immediate{Status: status, Header: h, Body: body, Details: details}}

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -42,11 +43,11 @@ func (x *Exchange) passToJobs(h Headers) Reply {
 	x.record.ID = x.env.NewID()
 	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
-	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: Headers{{envoy.HeaderKey, x.key.GetName()}}}
-	if organization := x.key.GetOrganization(); organization != "" {
+	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: Headers{{envoy.HeaderKey, x.key.Name}}}
+	if organization := x.key.Organization; organization != "" {
 		reply.Set = append(reply.Set, Header{envoy.HeaderOrganization, url.QueryEscape(organization)})
 	}
-	if project := x.key.GetProject(); project != "" {
+	if project := x.key.Project; project != "" {
 		reply.Set = append(reply.Set, Header{envoy.HeaderProject, url.QueryEscape(project)})
 	}
 	for i := range h {
@@ -74,7 +75,7 @@ func (x *Exchange) passJobs(status int, end bool) Reply {
 }
 
 // passInternal sends a request of the job service to a provider as it is, with the provider's credential.
-func (x *Exchange) passInternal(name string, h Headers, query string, end bool) Reply {
+func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, query string, end bool) Reply {
 	x.record.Operation = "provider"
 	p := x.config.Providers[name]
 	if p == nil || p.Config.GetDisabled() {
@@ -83,5 +84,5 @@ func (x *Exchange) passInternal(name string, h Headers, query string, end bool) 
 	}
 	whole := *p
 	whole.endpoint.Path = ""
-	return x.pass(&whole, p.endpoint.Join(x.record.Path), h, query, end)
+	return x.pass(ctx, &whole, p.endpoint.Join(x.record.Path), h, query, end)
 }

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ type tenancy struct {
 	*Config
 	env  *Env
 	keys map[string]string
+
+	configured map[string]*configv1.Key
 }
 
 func newTenancy(t testing.TB, keys ...*configv1.Key) *tenancy {
@@ -38,18 +41,27 @@ func newTenancy(t testing.TB, keys ...*configv1.Key) *tenancy {
 	require.NoError(t, err)
 	e := &tenancy{
 		Config: &Config{
-			Hasher: auth.NewHasher([]byte("pepper")), Keys: map[auth.Hash]*configv1.Key{}, KeyNames: map[string]*configv1.Key{},
+			Hasher:    auth.NewHasher([]byte("pepper")),
 			Providers: map[string]*Provider{"p": p, "off": off}, Models: map[string]*configv1.Model{},
 			Routes: NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p"}}),
 		},
 		env:  &Env{Now: func() time.Time { return time.Unix(1700000000, 0) }, NewID: func() string { return "id" }},
-		keys: map[string]string{},
+		keys: map[string]string{}, configured: map[string]*configv1.Key{},
 	}
 	for _, k := range keys {
 		e.keys[k.GetName()] = auth.Generate().Reveal()
-		e.Keys[e.Hasher.Hash(e.keys[k.GetName()])], e.KeyNames[k.GetName()] = k, k
+		hash := e.Hasher.Hash(e.keys[k.GetName()])
+		k.Hash = hash[:]
+		e.configured[k.GetName()] = k
+		e.Keyring = e.Keyring.With(e.configured)
 	}
 	return e
+}
+
+// change has a key changed.
+func (e *tenancy) change(name string, change func(*configv1.Key)) {
+	change(e.configured[name])
+	e.Keyring = e.Keyring.With(e.configured)
 }
 
 // request returns the headers of a client's request with a key, or without one.
@@ -86,13 +98,13 @@ func TestAClientIsNeverBelievedWhoItSaysItIs(t *testing.T) {
 		if path == "/x" {
 			want = 404
 		}
-		require.Equal(t, want, New(e.env, e.Config).RequestHeaders(h, false).Immediate.Status, "%s without a key", path)
+		require.Equal(t, want, New(e.env, e.Config).RequestHeaders(context.Background(), h, false).Immediate.Status, "%s without a key", path)
 		h = append(h, Header{"authorization", "Bearer " + auth.Generate().Reveal()})
-		require.Equal(t, want, New(e.env, e.Config).RequestHeaders(h, false).Immediate.Status, "%s with a key that is not known", path)
+		require.Equal(t, want, New(e.env, e.Config).RequestHeaders(context.Background(), h, false).Immediate.Status, "%s with a key that is not known", path)
 	}
 	for _, path := range []string{"/v1/files", "/v1/chat/completions", "/p/x"} {
 		x := New(e.env, e.Config)
-		reply := x.RequestHeaders(e.request("POST", path, "key_a", forged("key_victim")...), false)
+		reply := x.RequestHeaders(context.Background(), e.request("POST", path, "key_a", forged("key_victim")...), false)
 		require.Nil(t, reply.Immediate, path)
 		for _, f := range forged("key_victim") {
 			set := reply.Set.Get(f.Name)
@@ -110,7 +122,7 @@ func TestAClientIsNeverBelievedWhoItSaysItIs(t *testing.T) {
 		require.False(t, r.Internal, path)
 	}
 	x := New(e.env, e.Config)
-	reply := x.RequestHeaders(e.request("GET", "/v1/files", "key_none", forged("key_victim")...), true)
+	reply := x.RequestHeaders(context.Background(), e.request("GET", "/v1/files", "key_none", forged("key_victim")...), true)
 	require.Equal(t, Headers{{envoy.HeaderKey, "key_none"}}, reply.Set)
 	require.Contains(t, reply.Remove, envoy.HeaderOrganization, "a key without an organization has none")
 	require.Contains(t, reply.Remove, envoy.HeaderProject)
@@ -118,7 +130,7 @@ func TestAClientIsNeverBelievedWhoItSaysItIs(t *testing.T) {
 
 func TestWhatGoesToTheJobService(t *testing.T) {
 	e := twoTenants(t)
-	e.KeyNames["key_a"].Organization = "a b/c" // never from configuration, which is stricter
+	e.change("key_a", func(k *configv1.Key) { k.Organization = "a b/c" }) // never from configuration, which is stricter
 	for request, operation := range map[string]string{
 		"POST /v1/files": "files", "GET /v1/files?limit=1": "files", "DELETE /v1/files/f": "files", "GET /v1/files/f/content": "files",
 		"POST /v1/uploads": "uploads", "POST /v1/uploads/u/parts": "uploads",
@@ -130,7 +142,7 @@ func TestWhatGoesToTheJobService(t *testing.T) {
 		x := New(e.env, e.Config)
 		h := e.request(method, path, "key_a", Header{"content-type", "multipart/form-data"}, Header{"content-length", "7"}, Header{"accept", "*/*"},
 			Header{"range", "bytes=1-"}, Header{"idempotency-key", "i"}, Header{"cookie", "c"}, Header{"user-agent", "u"}, Header{"x-api-key", "k"})
-		reply := x.RequestHeaders(h, false)
+		reply := x.RequestHeaders(context.Background(), h, false)
 		require.Nil(t, reply.Immediate, request)
 		require.True(t, reply.PassRequest)
 		require.Equal(t, None, reply.ResponseBody)
@@ -151,7 +163,7 @@ func TestWhatGoesToTheJobService(t *testing.T) {
 		"GET /v1/files/%2e%2e/batches": 400, "GET /v1/files/..%2fbatches": 400,
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		reply := New(e.env, e.Config).RequestHeaders(e.request(method, path, "key_a"), true)
+		reply := New(e.env, e.Config).RequestHeaders(context.Background(), e.request(method, path, "key_a"), true)
 		require.Equal(t, status, reply.Immediate.Status, request)
 	}
 }
@@ -160,18 +172,18 @@ func TestTheEndsOfARequestToTheJobService(t *testing.T) {
 	e := twoTenants(t)
 	for status, want := range map[string]Outcome{"200": OutcomeFinished, "404": OutcomeRejected, "429": OutcomeRejected, "500": OutcomeFailed} {
 		x := New(e.env, e.Config)
-		x.RequestHeaders(e.request("GET", "/v1/files", "key_a"), true)
+		x.RequestHeaders(context.Background(), e.request("GET", "/v1/files", "key_a"), true)
 		x.ResponseHeaders(Headers{{":status", status}}, Facts{CodeDetails: envoy.CodeDetailsUpstream}, true)
 		r := x.Close()
 		require.Equal(t, want, r.Outcome, status)
 		require.False(t, r.Unseen)
 	}
 	x := New(e.env, e.Config)
-	x.RequestHeaders(e.request("GET", "/v1/files", "key_a"), true)
+	x.RequestHeaders(context.Background(), e.request("GET", "/v1/files", "key_a"), true)
 	x.ResponseHeaders(Headers{{":status", "503"}}, Facts{CodeDetails: "no_healthy_upstream"}, false)
 	require.Equal(t, OutcomeGateway, x.Close().Outcome)
 	x = New(e.env, e.Config)
-	x.RequestHeaders(e.request("POST", "/v1/files", "key_a"), false)
+	x.RequestHeaders(context.Background(), e.request("POST", "/v1/files", "key_a"), false)
 	require.Equal(t, OutcomeCut, x.Close().Outcome)
 }
 
@@ -179,7 +191,7 @@ func TestTheJobServiceAsksOnBehalfOfKeys(t *testing.T) {
 	e := twoTenants(t)
 	ask := func(method, path string, h ...Header) (*Exchange, Reply) {
 		x := NewInternal(e.env, e.Config)
-		return x, x.RequestHeaders(e.request(method, path, "", h...), method == "GET")
+		return x, x.RequestHeaders(context.Background(), e.request(method, path, "", h...), method == "GET")
 	}
 	x, reply := ask("POST", "/v1/chat/completions", Header{envoy.HeaderKey, "key_a"}, Header{envoy.HeaderCharge, "batch_1/7"})
 	require.Nil(t, reply.Immediate)
@@ -204,7 +216,7 @@ func TestTheJobServiceAsksProviders(t *testing.T) {
 	x := NewInternal(e.env, e.Config)
 	h := e.request("POST", "/fine_tuning/jobs?limit=2", "", Header{envoy.HeaderProvider, "p"}, Header{envoy.HeaderCharge, "c"}, Header{"content-type", "application/json"},
 		Header{"x-account", "other"}, Header{"authorization", "Bearer none"}, Header{"user-agent", "Go"})
-	reply := x.RequestHeaders(h, false)
+	reply := x.RequestHeaders(context.Background(), h, false)
 	require.Nil(t, reply.Immediate)
 	require.True(t, reply.PassRequest)
 	require.Equal(t, envoy.KindPassed, reply.Plan.Kind)
@@ -222,15 +234,15 @@ func TestTheJobServiceAsksProviders(t *testing.T) {
 	require.Equal(t, "c", r.Charge)
 	require.Equal(t, OutcomeRejected, r.Outcome)
 
-	beside := NewInternal(e.env, e.Config).RequestHeaders(e.request("GET", provider.Root+"/v1/accounts?x=1", "", Header{envoy.HeaderProvider, "p"}), true)
+	beside := NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", provider.Root+"/v1/accounts?x=1", "", Header{envoy.HeaderProvider, "p"}), true)
 	require.Equal(t, "/v1/accounts?x=1", beside.Set.Get(":path"), "what the vendor serves beside its endpoint")
 	require.Equal(t, "Bearer credential", beside.Set.Get("authorization"))
 
 	for name, status := range map[string]int{"gone": 404, "off": 404} {
-		reply = NewInternal(e.env, e.Config).RequestHeaders(e.request("GET", "/models", "", Header{envoy.HeaderProvider, name}), true)
+		reply = NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/models", "", Header{envoy.HeaderProvider, name}), true)
 		require.Equal(t, status, reply.Immediate.Status)
 		require.Contains(t, string(reply.Immediate.Body), "provider_not_found")
 	}
-	reply = NewInternal(e.env, e.Config).RequestHeaders(e.request("GET", "/files/..%2f..%2fadmin", "", Header{envoy.HeaderProvider, "p"}), true)
+	reply = NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/files/..%2f..%2fadmin", "", Header{envoy.HeaderProvider, "p"}), true)
 	require.Equal(t, 400, reply.Immediate.Status)
 }

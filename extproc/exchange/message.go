@@ -77,7 +77,10 @@ type Reply struct {
 	Piece bool
 	End   bool
 	Head  *Reply
-	// PassRequest, in the reply to request headers, has the request's body pass without being shown.
+	// Queue, in place of a reply to a request's body, has Turn called, which returns the reply.
+	Queue bool
+	// PassRequest, in the reply to request headers, has the request's body pass without being shown. In a later reply it says
+	// that this is so.
 	PassRequest bool
 	// Log has Envoy's access log tell of the exchange in any case: its end will not be shown.
 	Log bool

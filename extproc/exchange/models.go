@@ -37,7 +37,7 @@ func (x *Exchange) models(id string) Reply {
 // appendModels appends the models that the key may use, separated by commas.
 func (x *Exchange) appendModels(dst []byte) []byte {
 	index := x.config.indexed()
-	if len(x.key.GetModels()) == 0 {
+	if len(x.key.Models) == 0 {
 		dst = slices.Grow(dst, index.size)
 	}
 	comma := ""

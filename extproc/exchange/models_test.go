@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -64,14 +65,14 @@ func TestWhoMayUseAModel(t *testing.T) {
 				missing = "z/" + name[2:]
 			}
 			x := New(e.env, e.Config)
-			one := x.RequestHeaders(e.request("GET", "/v1/models/"+name, key), true).Immediate
+			one := x.RequestHeaders(context.Background(), e.request("GET", "/v1/models/"+name, key), true).Immediate
 			chats := e.chats(t, key, name)
 			require.Equal(t, one.Status == 200, chats == nil, "%s %s: what is shown can be asked, and nothing else", key, name)
 			if one.Status == 200 {
 				got = append(got, name)
 				continue
 			}
-			other := New(e.env, e.Config).RequestHeaders(e.request("GET", "/v1/models/"+missing, key), true).Immediate
+			other := New(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/v1/models/"+missing, key), true).Immediate
 			require.Equal(t, strings.ReplaceAll(string(other.Body), missing, name), string(one.Body), "it looks like one that is missing")
 			require.Equal(t, other.Status, one.Status)
 			require.Equal(t, e.chats(t, key, missing).Status, chats.Status)
@@ -89,8 +90,8 @@ func TestWhoMayUseAModel(t *testing.T) {
 func (e *tenancy) chats(t *testing.T, key, model string) *openai.Error {
 	t.Helper()
 	x := New(e.env, e.Config)
-	require.Nil(t, x.RequestHeaders(e.request("POST", "/v1/chat/completions", key), false).Immediate)
-	reply := x.RequestBody([]byte(`{"model":"` + model + `","messages":[{"role":"user","content":"x"}]}`))
+	require.Nil(t, x.RequestHeaders(context.Background(), e.request("POST", "/v1/chat/completions", key), false).Immediate)
+	reply := x.RequestBody(context.Background(), []byte(`{"model":"`+model+`","messages":[{"role":"user","content":"x"}]}`))
 	r := x.Close()
 	require.NotNil(t, reply.Immediate)
 	if r.Error.Code == "unsupported_endpoint" {
@@ -111,7 +112,7 @@ func (e *tenancy) list(t *testing.T, key string) []string {
 			Owned   string `json:"owned_by"`
 		}
 	}
-	reply := New(e.env, e.Config).RequestHeaders(e.request("GET", "/v1/models", key), true)
+	reply := New(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/v1/models", key), true)
 	require.NoError(t, json.Unmarshal(reply.Immediate.Body, &doc), "%s", reply.Immediate.Body)
 	require.Equal(t, "list", doc.Object)
 	var names []string
@@ -154,11 +155,11 @@ func TestModelsThatProvidersListAreShown(t *testing.T) {
 		"strict/known":   `{"id":"strict/known","object":"model","created":1,"owned_by":"them"}`,
 		"strict/named":   `{"id":"strict/named","object":"model","created":0,"owned_by":"strict"}`,
 	} {
-		reply := New(e.env, e.Config).RequestHeaders(e.request("GET", "/v1/models/"+path, "all"), true)
+		reply := New(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/v1/models/"+path, "all"), true)
 		require.Equal(t, want, string(reply.Immediate.Body))
 	}
 	for _, path := range []string{"strict/unknown", "off/x", "gone/x", "p/ft:theirs", "tuned"} {
-		require.Equal(t, 404, New(e.env, e.Config).RequestHeaders(e.request("GET", "/v1/models/"+path, "all"), true).Immediate.Status, path)
+		require.Equal(t, 404, New(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/v1/models/"+path, "all"), true).Immediate.Status, path)
 	}
 }
 
@@ -175,7 +176,7 @@ func BenchmarkModels(b *testing.B) {
 			h := e.request("GET", "/v1/models", key)
 			b.ReportAllocs()
 			for b.Loop() {
-				New(e.env, e.Config).RequestHeaders(h, true)
+				New(e.env, e.Config).RequestHeaders(context.Background(), h, true)
 			}
 		})
 	}

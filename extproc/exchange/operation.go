@@ -4,6 +4,7 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -18,8 +19,13 @@ type operation struct {
 	// streams says that an answer may be translated piece by piece. Whether the client wants that is in the body, too late
 	// for a choice of how the answer comes.
 	streams bool
+	says    bool // answers are text, whose length the request may bound
+	draws   bool // answers are images
 	parse   func(contentType string, body []byte) (asked, error)
 }
+
+// isCounted reports whether the tokens of an answer that was cut can be counted. Of a Route, o is nil.
+func (o *operation) isCounted() bool { return o != nil && (o.says || !o.forms) }
 
 // asked is a request of an operation, parsed.
 type asked struct {
@@ -38,15 +44,16 @@ type encoder interface {
 // operations are those that are planned, by path.
 var operations = func() map[string]*operation {
 	all := []*operation{
-		{name: "chat/completions", needs: "'model' and 'messages'", parse: parseChat, streams: true},
-		{name: "completions", needs: "'model' and 'prompt'", parse: parseCompletion, streams: true},
+		{name: "chat/completions", needs: "'model' and 'messages'", parse: parseChat, streams: true, says: true},
+		{name: "completions", needs: "'model' and 'prompt'", parse: parseCompletion, streams: true, says: true},
 		{name: "embeddings", needs: "'model' and 'input'", parse: parseEmbedding},
 	}
 	for _, name := range []string{
 		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions", "audio/translations",
 		"moderations", "responses",
 	} {
-		all = append(all, &operation{name: name, needs: "'model'", forms: true, parse: parseNative("/" + name)})
+		all = append(all, &operation{name: name, needs: "'model'", forms: true, parse: parseNative("/" + name),
+			says: name == "responses", draws: strings.HasPrefix(name, "images/")})
 	}
 	m := make(map[string]*operation, len(all))
 	for _, o := range all {

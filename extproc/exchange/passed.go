@@ -1,12 +1,15 @@
 package exchange
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/tokens"
 )
 
 // passAnswer takes the headers of an answer that passes as it comes. What may tell of usage is watched on its way; the rest,
@@ -35,6 +38,10 @@ func (x *Exchange) passUnseen(reply *Reply) {
 // passPiece lets a piece pass, but for an event of which a part is yet to come. A stream that ends before its time is told so.
 func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	out, changed := x.watch.feed(piece)
+	if x.operation.isCounted() && x.record.Stream {
+		u, _ := x.watch.usage()
+		x.charging.text.answer(out, u)
+	}
 	if !end {
 		return Reply{ReplaceBody: changed, Body: out}
 	}
@@ -66,11 +73,18 @@ type passing struct {
 	method   string
 	request  provider.Request
 	remove   []string
+	size     int // of the body, in bytes, where it is JSON and announced
 }
+
+// maxPassed bounds the body of a Route's request that is taken for text.
+const maxPassed = 256 << 10
+
+// meters reports whether the usage of a Route's answer has to be known.
+func (x *Exchange) meters() bool { return x.charging.rules != nil && x.charging.rules.metered }
 
 // passRequest sends a request to the provider of a route as it is. Its body passes unseen, unless the provider wants a
 // signature of it.
-func (x *Exchange) passRequest(r *route, h Headers, query string, end bool) Reply {
+func (x *Exchange) passRequest(ctx context.Context, r *route, h Headers, query string, end bool) Reply {
 	p := x.config.Providers[r.provider]
 	if p == nil || p.Config.GetDisabled() {
 		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
@@ -81,11 +95,11 @@ func (x *Exchange) passRequest(r *route, h Headers, query string, end bool) Repl
 		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "route_not_allowed",
 			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.provider + "' as they are."}, "mg_no_plan")
 	}
-	return x.pass(p, r.rewrite(x.record.Path), h, query, end)
+	return x.pass(ctx, p, r.rewrite(x.record.Path), h, query, end)
 }
 
 // pass sends a request to a provider as it is, under a path relative to the provider's endpoint.
-func (x *Exchange) pass(p *Provider, path string, h Headers, query string, end bool) Reply {
+func (x *Exchange) pass(ctx context.Context, p *Provider, path string, h Headers, query string, end bool) Reply {
 	if climbs(x.record.Path) {
 		return x.reject(climbing(), "mg_bad_path")
 	}
@@ -106,21 +120,26 @@ func (x *Exchange) pass(p *Provider, path string, h Headers, query string, end b
 		x.state, x.pending = awaitBody, next
 		return Reply{ResponseBody: None, ID: x.record.ID}
 	}
-	reply := x.send(next)
+	if mediaType(h.Get("content-type")) == contentTypeJSON {
+		next.size, _ = strconv.Atoi(h.Get("content-length"))
+	}
+	reply := x.send(ctx, next)
 	if reply.Immediate == nil {
 		reply.ID, reply.PassRequest, reply.ResponseBody = x.record.ID, true, None
+		x.unread = true
 	}
 	return reply
 }
 
 // passSigned sends a request whose body the provider wants a signature of.
-func (x *Exchange) passSigned(body []byte) Reply {
+func (x *Exchange) passSigned(ctx context.Context, body []byte) Reply {
 	next := x.pending
-	next.request.Body = body
-	return x.send(next)
+	next.request.Body, next.size = body, len(body)
+	return x.send(ctx, next)
 }
 
-func (x *Exchange) send(next *passing) Reply {
+// send sends what passes, and reserves what it may use as far as that can be told without reading it.
+func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	attempt, err := next.provider.attempt(next.method, next.request, x.record.Start)
 	if err != nil {
 		return x.reject(clientError(err), "mg_no_plan")
@@ -129,6 +148,15 @@ func (x *Exchange) send(next *passing) Reply {
 	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindPassed, Targets: []Target{target}, Timeout: firstByte(nil, []Target{target})}
 	x.state, x.pending = awaitResponse, nil
 	reply := Reply{Set: attempt.Header, Plan: x.active}
+	if x.key != nil {
+		if e := x.reserve(ctx, demand{input: tokens.Estimate(min(next.size, maxPassed)), output: -1, answers: 1}); e != nil {
+			return x.reject(e, "mg_limited")
+		}
+		if x.meters() {
+			next.remove = append(next.remove, "accept-encoding") // what is compressed tells no usage
+		}
+		reply = x.sendOut(reply)
+	}
 	for _, name := range next.remove {
 		if reply.Set.Get(name) == "" {
 			reply.Remove = append(reply.Remove, name)
@@ -143,6 +171,9 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	if !x.internal { // the job service reads the provider's own answer
 		reply = x.clientsHeaders(h)
 	}
+	if x.meters() && x.charging.begun && !end && x.watchRoute(h, &reply) {
+		return reply
+	}
 	x.passUnseen(&reply)
 	switch {
 	case clientsMistake(status):
@@ -156,9 +187,26 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	return reply
 }
 
+// watchRoute has an answer pass in sight where it may tell its usage.
+func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
+	switch media := mediaType(h.Get("content-type")); {
+	case h.Get("content-encoding") != "":
+		return false
+	case media == "text/event-stream":
+		x.watch, x.record.Stream = &silentWatch{}, true
+	case media == contentTypeJSON:
+		x.watch = &documentWatch{}
+	default:
+		return false
+	}
+	x.state, reply.ResponseBody = inPassed, Streamed
+	reply.PassRequest = x.unread
+	return true
+}
+
 // clientsHeaders keeps what is the provider's and ours from a client.
 func (x *Exchange) clientsHeaders(h Headers) Reply {
-	reply := Reply{Set: Headers{{headerProvider, x.record.Provider}, {"x-request-id", x.record.RequestID}}}
+	reply := Reply{Set: append(Headers{{headerProvider, x.record.Provider}, {"x-request-id", x.record.RequestID}}, x.charging.told...)}
 	if id := upstreamID(h); id != "" {
 		reply.Set = append(reply.Set, Header{headerUpstream, id})
 	}

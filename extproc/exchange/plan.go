@@ -34,9 +34,13 @@ type Plan struct {
 	now     func() time.Time
 	catalog *catalog.Catalog
 
+	gates *Gates
+
 	mu      sync.Mutex // guards what follows
 	request encoder    // nil once an answer has begun
 	answers []answer   // by attempt
+	held    func()     // gives back the place at the provider of the last attempt, where there is one
+	over    bool       // the exchange has ended
 }
 
 // A Target is where one attempt goes.
@@ -59,34 +63,42 @@ type Attempt struct {
 	Body   []byte
 }
 
-// plan finds the targets of a request and the order in which they are tried, and returns the first attempt too. An error
-// is an *openai.Error.
-func (x *Exchange) plan(r asked) (*Plan, Attempt, error) {
+// plan finds the targets of a request and the order in which they are tried, and returns the first attempt, and whether its
+// provider has a place for it, which is taken. An error is an *openai.Error.
+func (x *Exchange) plan(r asked) (a Attempt, free bool, err error) {
 	if !x.config.mayUse(x.key, r.model) {
-		return nil, Attempt{}, openai.ModelNotFound(r.model)
+		return a, false, openai.ModelNotFound(r.model)
 	}
-	p := &Plan{ID: x.record.ID, Kind: envoy.KindLLM, request: r.encoder, now: x.env.Now, catalog: x.config.Catalog}
+	p := &Plan{ID: x.record.ID, Kind: envoy.KindLLM, request: r.encoder, now: x.env.Now, catalog: x.config.Catalog, gates: &x.env.gates}
+	x.active = p
 	m := x.config.Models[r.model]
 	if m != nil {
 		p.Targets = x.config.targets(m, x.env.Random)
 	} else if prov, model := x.config.unlisted(r.model); prov != nil {
 		p.Targets = []Target{{Provider: prov, Model: model}}
 	} else {
-		return nil, Attempt{}, openai.ModelNotFound(r.model)
+		return a, false, openai.ModelNotFound(r.model)
 	}
 	x.record.Model = r.model
 	if len(p.Targets) == 0 {
-		return nil, Attempt{}, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
+		return a, false, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
 			Message: fmt.Sprintf("No provider of the model `%s` is enabled.", r.model)}
 	}
+	x.env.Cooldown.order(p.Targets, x.env.Now)
 	first, err := p.keepAble()
 	if err != nil {
-		return nil, Attempt{}, err
+		return a, false, err
+	}
+	preferred := p.Targets[0]
+	if free = p.seize(); p.Targets[0] != preferred {
+		if first, err = p.encode(p.Targets[0]); err != nil {
+			return a, false, err
+		}
 	}
 	p.Timeout = firstByte(m, p.Targets)
 	p.spread(m)
-	attempt, err := p.begin(1, first)
-	return p, attempt, err
+	a, err = p.begin(1, first)
+	return a, free, err
 }
 
 // keepAble leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be
@@ -195,7 +207,14 @@ func (p *Plan) Encode(n int) (Attempt, error) {
 func (p *Plan) begin(n int, e encoded) (Attempt, error) {
 	p.mu.Lock()
 	p.answers[n-1] = answer{made: true, reader: e.answer, dropped: e.request.Dropped}
+	var err error
+	if n > 1 {
+		err = p.move(p.Targets[n-1])
+	}
 	p.mu.Unlock()
+	if err != nil {
+		return Attempt{}, err
+	}
 	return p.Targets[n-1].Provider.attempt(http.MethodPost, e.request, p.now())
 }
 

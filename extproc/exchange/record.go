@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // An Outcome is how an exchange ended.
@@ -19,6 +20,11 @@ const (
 	OutcomeGateway   Outcome = "gateway"   // Envoy answered: no provider could be reached in time
 	OutcomeCut       Outcome = "cut"       // the connection of the client or of the provider ended; only Envoy knows which
 )
+
+// Open reports whether only Envoy knows how the exchange ended, or what it answered itself.
+func (r *Record) Open() bool {
+	return r.Outcome == OutcomeCut || r.Outcome == OutcomeGateway || r.Unseen
+}
 
 // A Record is what is kept of an exchange: enough for a log line and for metrics, and nothing of what was said.
 type Record struct {
@@ -40,9 +46,16 @@ type Record struct {
 	Upstream     string // the provider's own name of the model
 	Attempts     int
 	Stream       bool
-	Status       int   // 0 where only Envoy knows it
-	Sent         int64 // bytes of the answer's body, as handed to Envoy
+	Status       int    // 0 where only Envoy knows it
+	Sent         int64  // bytes of the answer's body, as handed to Envoy
+	Out          bool   // it went out to a provider, and is in the ledger
+	User         string // as the request names who asks, at most 256 bytes
 	Usage        openai.Usage
+	Images       int64 // that were made
+	Estimated    bool  // not all of the usage is what the provider reported
+	Cost         usage.Nano
+	Priced       bool // there is a price
+	PriceVersion string
 	Outcome      Outcome
 	Unseen       bool // the answer's body passed unseen: Outcome holds unless Envoy says that it was cut
 	Error        *openai.Error

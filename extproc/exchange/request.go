@@ -3,13 +3,13 @@ package exchange
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"io"
 	"net/http"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
-	"github.com/modelgate/modelgate/internal/auth"
 )
 
 // kept are the request headers that stay for the provider, or that Envoy itself needs. Every other header of a client
@@ -20,8 +20,9 @@ var kept = map[string]bool{
 	"x-request-id": true, "x-forwarded-for": true, "x-forwarded-proto": true, "x-envoy-external-address": true,
 }
 
-// RequestHeaders takes the headers of a request. It decides what can be decided before a body is read.
-func (x *Exchange) RequestHeaders(h Headers, end bool) Reply {
+// RequestHeaders takes the headers of a request. It decides what can be decided before a body is read. Ctx ends with the
+// exchange.
+func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Reply {
 	path, query, _ := strings.Cut(h.Get(":path"), "?")
 	method := h.Get(":method")
 	x.record.Method, x.record.Path, x.record.RequestID = method, path, h.Get("x-request-id")
@@ -31,14 +32,14 @@ func (x *Exchange) RequestHeaders(h Headers, end bool) Reply {
 	if x.internal {
 		x.record.Charge = h.Get(envoy.HeaderCharge)
 		if name := h.Get(envoy.HeaderProvider); name != "" {
-			return x.passInternal(name, h, query, end)
+			return x.passInternal(ctx, name, h, query, end)
 		}
 	}
 	route := x.config.Routes.find(path)
 	if route == nil && !strings.HasPrefix(path, "/v1/") {
 		return x.reject(unknownURL(method, path), "mg_unknown_url")
 	}
-	if e := x.admit(h); e != nil {
+	if e := x.admit(h, path); e != nil {
 		return x.reject(e, "mg_unauthorized")
 	}
 	if name := jobsOperation(method, path); name != "" && !x.internal {
@@ -53,6 +54,12 @@ func (x *Exchange) RequestHeaders(h Headers, end bool) Reply {
 		return x.awaitRequest(op, h, end)
 	}
 	switch {
+	case strings.HasPrefix(path, reportsPath):
+		x.record.Operation = "reports"
+		if method != http.MethodGet {
+			return x.reject(wrongMethod(method, path, http.MethodGet), "mg_method")
+		}
+		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
 	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/"):
 		x.record.Operation = "models"
 		if method != http.MethodGet {
@@ -61,33 +68,9 @@ func (x *Exchange) RequestHeaders(h Headers, end bool) Reply {
 		return x.models(strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/"))
 	case route != nil:
 		x.record.Operation = "route"
-		return x.passRequest(route, h, query, end)
+		return x.passRequest(ctx, route, h, query, end)
 	}
 	return x.reject(notServed(method, path), "mg_unknown_url")
-}
-
-// admit finds out on whose behalf a request is: by the client's key, or as the job service says. The errors for clients are
-// those of the interface document.
-func (x *Exchange) admit(h Headers) *openai.Error {
-	var why string
-	header := h.Get("authorization")
-	switch {
-	case x.internal:
-		x.key = valid(x.config.KeyNames[h.Get(envoy.HeaderKey)], x.record.Start)
-		why = "The API key on whose behalf this is asked is gone, disabled or expired."
-	case header == "":
-		why = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
-	default:
-		if key, ok := auth.FromHeader(header); ok {
-			x.key = x.config.authenticate(key, x.record.Start)
-		}
-		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."
-	}
-	if x.key == nil {
-		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key", Message: why}
-	}
-	x.record.KeyID, x.record.Organization, x.record.Project = x.key.GetName(), x.key.GetOrganization(), x.key.GetProject()
-	return nil
 }
 
 // awaitRequest lets the body of a request come, and drops what must not travel with it.
@@ -114,6 +97,7 @@ func (x *Exchange) awaitRequest(op *operation, h Headers, end bool) Reply {
 		return x.reject(openai.BadRequest("", "invalid_json", "The request has no body. Send a JSON object with %s.", op.needs), "mg_no_body")
 	}
 	x.record.ID = x.env.NewID()
+	x.charging.tells = h.Get(headerTellCost) == "true"
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
 	if op.streams {
 		x.duplex.on, reply.ResponseBody = true, Duplex
@@ -127,10 +111,11 @@ func (x *Exchange) awaitRequest(op *operation, h Headers, end bool) Reply {
 	return reply
 }
 
-// RequestBody takes the complete body of a request and plans its attempts.
-func (x *Exchange) RequestBody(body []byte) Reply {
+// RequestBody takes the complete body of a request, plans its attempts, and reserves what it may use. Ctx ends with the
+// exchange.
+func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if x.pending != nil {
-		return x.passSigned(body)
+		return x.passSigned(ctx, body)
 	}
 	if x.gzip {
 		plain, e := gunzip(body)
@@ -145,12 +130,20 @@ func (x *Exchange) RequestBody(body []byte) Reply {
 	}
 	x.wantsStream, x.includeUsage = r.stream, r.includeUsage
 	x.record.Stream = r.stream
-	p, first, err := x.plan(r)
+	first, free, err := x.plan(r)
 	if err != nil {
 		return x.reject(clientError(err), "mg_no_plan")
 	}
-	x.active, x.state = p, awaitResponse
-	return Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: p}
+	if e := x.reserve(ctx, demandOf(x.operation, r, body)); e != nil {
+		return x.reject(e, "mg_limited")
+	}
+	x.charging.text.request(body)
+	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.active}
+	if !free {
+		x.state, x.queued = awaitTurn, reply
+		return Reply{Queue: true}
+	}
+	return x.sendOut(reply)
 }
 
 // maxPlain bounds a body that was sent compressed: it must not grow beyond what could have been sent as it is.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -18,6 +19,8 @@ const (
 	headerAttempts  = "x-modelgate-attempts"  // how many attempts it took, where more than one
 	headerDropped   = "x-modelgate-dropped"   // parameters that the provider could not honour
 	headerUpstream  = "x-upstream-request-id" // the provider's own id of the request
+	headerCost      = "x-modelgate-cost-usd"  // what the request cost, where it was asked for
+	headerTellCost  = "x-modelgate-include-cost"
 	contentTypeSSE  = "text/event-stream; charset=utf-8"
 	contentTypeJSON = "application/json"
 	contentTypeForm = "multipart/form-data"
@@ -42,8 +45,10 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		x.record.Outcome = OutcomeGateway
 		x.finish()
-		return Reply{ResponseBody: None}
+		return Reply{ResponseBody: None, Set: x.charging.told}
 	}
+	x.charging.begun = status >= 200 && status <= 299
+	x.charging.refused = !x.charging.begun
 	switch x.active.Kind {
 	case envoy.KindPassed:
 		return x.passRouted(h, status, end)
@@ -61,6 +66,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if status < 200 || status > 299 {
 		return x.errorHeaders(h, status, end)
 	}
+	x.env.Cooldown.Served(x.by, x.record.Start)
 	if h.Get("content-encoding") != "" || end {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_bad_answer")
 	}
@@ -105,7 +111,8 @@ func (x *Exchange) answerHeaders(h Headers) Reply {
 
 // ownHeaders returns what the gateway tells of a provider's answer.
 func (x *Exchange) ownHeaders(h Headers) Headers {
-	own := make(Headers, 0, 8) // with room for what else is set
+	own := make(Headers, 0, 8+len(x.charging.told)) // with room for what else is set
+	own = append(own, x.charging.told...)
 	own = append(own, Header{headerProvider, x.record.Provider}, Header{"x-request-id", x.record.RequestID})
 	if id := upstreamID(h); id != "" {
 		own = append(own, Header{headerUpstream, id})
@@ -169,7 +176,10 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 
 // fail ends the exchange, which is the provider's fault, and returns the error that the client gets.
 func (x *Exchange) fail(err error) *openai.Error {
-	e := x.by.scrub(clientError(err))
+	e := x.exhausted(x.by.scrub(clientError(err)))
+	if x.by != nil {
+		x.env.Cooldown.Refused(x.by, cmp.Or(x.status, e.Status), e.RetryAfter, x.env.Now())
+	}
 	x.record.Outcome, x.record.Error = OutcomeFailed, e
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
@@ -182,6 +192,17 @@ func (x *Exchange) fail(err error) *openai.Error {
 	}
 	x.finish()
 	return e
+}
+
+// exhausted keeps SDKs from asking again where the gateway itself has made every attempt that the model allows: what they
+// would repeat is all of those. Who says how long to wait is worth waiting for, and the job service decides itself.
+func (x *Exchange) exhausted(e *openai.Error) *openai.Error {
+	if x.internal || x.record.Attempts < 2 || x.record.Attempts < len(x.active.Targets) || e.RetryAfter > 0 || e.NoRetry || clientsMistake(e.Status) {
+		return e
+	}
+	final := *e
+	final.NoRetry = true
+	return &final
 }
 
 // clientsMistake reports whether an error is the client's own making, and says nothing about the provider.
@@ -221,8 +242,13 @@ func (x *Exchange) responseBody(piece []byte, end bool) Reply {
 			return x.replaceByError(err)
 		}
 		x.record.Usage, x.record.Outcome = usage, OutcomeFinished
+		x.charging.text.document(body, usage)
 		x.finish()
-		return Reply{ReplaceBody: true, Body: body, Set: Headers{{"content-length", strconv.Itoa(len(body))}}}
+		set := Headers{{"content-length", strconv.Itoa(len(body))}}
+		if x.charging.tells && x.record.Priced {
+			set = append(set, Header{headerCost, x.record.Cost.String()})
+		}
+		return Reply{ReplaceBody: true, Body: body, Set: set}
 	case inError:
 		return x.replaceByError(x.by.Vendor.DecodeError(x.status, x.header, piece))
 	}
@@ -236,7 +262,9 @@ func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
 			x.writer.Done()
 		}
 	}
-	out := x.gate.Pass(x.writer.Take())
+	events := x.writer.Take()
+	x.charging.text.answer(events, x.writer.Usage())
+	out := x.gate.Pass(events)
 	switch {
 	case x.writer.IsDone():
 		x.record.Outcome = OutcomeFinished

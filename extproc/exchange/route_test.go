@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -63,7 +64,9 @@ func routed(t *testing.T, vendor provider.Provider, key *configv1.Key) (*Exchang
 		Providers: map[string]*Provider{"p": p},
 		Routes:    NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p", RewritePrefix: new("")}, "lost": {PathPrefix: "/lost", Provider: "gone"}}),
 	}
-	c.Keys = map[auth.Hash]*configv1.Key{c.Hasher.Hash(secretKey): key}
+	hash := c.Hasher.Hash(secretKey)
+	key.Hash = hash[:]
+	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": key})
 	env := &Env{Now: func() time.Time { return time.Unix(1700000000, 0) }, NewID: func() string { return "id" }}
 	return New(env, c), Headers{
 		{":method", "PUT"}, {":path", "/p/x?y=1"}, {"authorization", "Bearer " + secretKey}, {"content-type", "text/plain"}, {"x-account", "mine"}, {"x-vendor-version", "7"},
@@ -83,7 +86,7 @@ func bodySigner(signsBody bool) provider.Provider {
 func TestARouteSignsBodiesWhereItMust(t *testing.T) {
 	t.Run("the body passes", func(t *testing.T) {
 		x, h := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
-		reply := x.RequestHeaders(h, false)
+		reply := x.RequestHeaders(context.Background(), h, false)
 		require.Nil(t, reply.Immediate)
 		require.True(t, reply.PassRequest)
 		require.Equal(t, None, reply.ResponseBody)
@@ -98,10 +101,10 @@ func TestARouteSignsBodiesWhereItMust(t *testing.T) {
 	})
 	t.Run("the body is waited for", func(t *testing.T) {
 		x, h := routed(t, bodySigner(true), &configv1.Key{Name: "k"})
-		reply := x.RequestHeaders(h, false)
+		reply := x.RequestHeaders(context.Background(), h, false)
 		require.Nil(t, reply.Plan)
 		require.False(t, reply.PassRequest)
-		reply = x.RequestBody([]byte("body"))
+		reply = x.RequestBody(context.Background(), []byte("body"))
 		require.NotNil(t, reply.Plan)
 		require.Equal(t, "PUT /x?y=1 credential 230d", reply.Set.Get("authorization"))
 		require.Equal(t, "4", reply.Set.Get("content-length"))
@@ -109,7 +112,7 @@ func TestARouteSignsBodiesWhereItMust(t *testing.T) {
 	})
 	t.Run("there is none", func(t *testing.T) {
 		x, h := routed(t, bodySigner(true), &configv1.Key{Name: "k"})
-		require.NotNil(t, x.RequestHeaders(h, true).Plan)
+		require.NotNil(t, x.RequestHeaders(context.Background(), h, true).Plan)
 	})
 }
 
@@ -120,7 +123,7 @@ func TestWhoMayUseARoute(t *testing.T) {
 			key.Models = []string{models}
 		}
 		x, h := routed(t, bodySigner(false), key)
-		reply := x.RequestHeaders(h, true)
+		reply := x.RequestHeaders(context.Background(), h, true)
 		if status == 0 {
 			require.Nil(t, reply.Immediate, models)
 			continue
@@ -130,9 +133,9 @@ func TestWhoMayUseARoute(t *testing.T) {
 	}
 	x, h := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
 	h[1].Value = "/lost"
-	require.Equal(t, 503, x.RequestHeaders(h, true).Immediate.Status)
+	require.Equal(t, 503, x.RequestHeaders(context.Background(), h, true).Immediate.Status)
 	x, h = routed(t, provider.Provider{Name: "v", Sign: func(*provider.Request, provider.Signing) error { return secretError{} }}, &configv1.Key{Name: "k"})
-	reply := x.RequestHeaders(h, true)
+	reply := x.RequestHeaders(context.Background(), h, true)
 	require.Equal(t, 502, reply.Immediate.Status)
 	require.NotContains(t, string(reply.Immediate.Body), "sk-secret")
 	require.Equal(t, secret.New("credential"), x.config.Providers["p"].credential)

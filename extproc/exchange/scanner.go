@@ -10,6 +10,9 @@ const (
 	memberError                       // "error"
 	memberUsage                       // "usage"
 	memberResponseUsage               // "usage" of "response"
+	memberMessageUsage                // "usage" of "message", of Anthropic's
+	memberUsageMetadata               // "usageMetadata", of Gemini's
+	memberModel                       // "model", or "model" of "response" or "message", or "modelVersion"
 	members
 )
 
@@ -122,8 +125,20 @@ func (s *scanner) opened(c byte) {
 		s.keepFor = memberError
 	case s.depth == 1 && name == "usage":
 		s.keepFor = memberUsage
-	case s.depth == 2 && name == "usage" && s.level[1].object && string(s.name[1]) == "response":
+	case s.depth == 1 && name == "usageMetadata":
+		s.keepFor = memberUsageMetadata
+	case s.depth == 1 && (name == "model" || name == "modelVersion"):
+		s.keepFor = memberModel
+	case s.depth == 2 && s.level[1].object && string(s.name[1]) == "response" && (name == "usage" || name == "model"):
 		s.keepFor = memberResponseUsage
+		if name == "model" {
+			s.keepFor = memberModel
+		}
+	case s.depth == 2 && s.level[1].object && string(s.name[1]) == "message" && (name == "usage" || name == "model"):
+		s.keepFor = memberMessageUsage
+		if name == "model" {
+			s.keepFor = memberModel
+		}
 	default:
 		return
 	}

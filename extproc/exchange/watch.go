@@ -19,7 +19,8 @@ type observer interface {
 	rest() []byte
 	// end reports, where the body has ended, whether the answer is complete and whether the provider says that it failed.
 	end() (complete, failed bool)
-	usage() openai.Usage
+	// usage returns what the answer says was used, and the provider's name of the model, or "".
+	usage() (openai.Usage, string)
 }
 
 // A documentWatch reads an answer that is one JSON object.
@@ -36,7 +37,20 @@ func (w *documentWatch) end() (complete, failed bool) {
 	return w.scan.begun && w.scan.depth == 0, w.scan.found[memberError] != ""
 }
 
-func (w *documentWatch) usage() openai.Usage { return readUsage(w.scan.found[memberUsage]) }
+func (w *documentWatch) usage() (openai.Usage, string) { return w.scan.usage(), w.scan.model() }
+
+// A silentWatch reads an event stream that passes as it is, whatever becomes of it.
+type silentWatch struct{ eventWatch }
+
+func (w *silentWatch) feed(piece []byte) ([]byte, bool) {
+	w.read(piece)
+	return piece, false
+}
+
+func (w *silentWatch) end() (complete, failed bool) {
+	_, failed = w.eventWatch.end()
+	return true, failed
+}
 
 // An eventWatch reads a stream of server-sent events whose data are JSON objects that name their type.
 type eventWatch struct {
@@ -45,7 +59,8 @@ type eventWatch struct {
 	known  bool   // the stream is of those that have an end mark
 	ended  bool
 	failed bool
-	used   string // the last usage
+	used   openai.Usage // of each count the most that an event has said
+	model  string
 	half   []byte // of an event that has not ended
 }
 
@@ -113,10 +128,9 @@ func (w *eventWatch) event() {
 	}
 	w.ended = w.ended || ends[typ]
 	w.failed = w.failed || typ == "error" || typ == "response.failed" || w.scan.found[memberError] != ""
-	for _, m := range []member{memberUsage, memberResponseUsage} {
-		if u := w.scan.found[m]; u != "" {
-			w.used = u
-		}
+	w.used = most(w.used, w.scan.usage())
+	if model := w.scan.model(); model != "" {
+		w.model = model
 	}
 	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
 }
@@ -126,7 +140,29 @@ func (w *eventWatch) end() (complete, failed bool) {
 	return w.ended || !w.known, w.failed
 }
 
-func (w *eventWatch) usage() openai.Usage { return readUsage(w.used) }
+func (w *eventWatch) usage() (openai.Usage, string) { return w.used, w.model }
+
+// usage returns what the members that were found say of it.
+func (s *scanner) usage() (u openai.Usage) {
+	for _, m := range [...]member{memberUsage, memberResponseUsage, memberMessageUsage, memberUsageMetadata} {
+		if text := s.found[m]; text != "" {
+			u = most(u, readUsage(text))
+		}
+	}
+	return u
+}
+
+func (s *scanner) model() string { return strings.Trim(s.found[memberModel], `"`) }
+
+// most returns of each count the greater: events tell either part of a usage, or again what is known.
+func most(a, b openai.Usage) openai.Usage {
+	return openai.Usage{
+		PromptTokens: max(a.PromptTokens, b.PromptTokens), CompletionTokens: max(a.CompletionTokens, b.CompletionTokens),
+		TotalTokens: max(a.TotalTokens, b.TotalTokens), CachedTokens: max(a.CachedTokens, b.CachedTokens),
+		CacheWriteTokens: max(a.CacheWriteTokens, b.CacheWriteTokens), PromptAudio: max(a.PromptAudio, b.PromptAudio),
+		ReasoningTokens: max(a.ReasoningTokens, b.ReasoningTokens), CompletionAudio: max(a.CompletionAudio, b.CompletionAudio),
+	}
+}
 
 // readUsage reads a usage object of any operation.
 func readUsage(text string) openai.Usage {
@@ -142,10 +178,27 @@ func readUsage(text string) openai.Usage {
 		}
 		return 0
 	}
+	if root.Get("promptTokenCount").Exists() { // Gemini's, which counts thoughts apart
+		return openai.Usage{
+			PromptTokens:     count("promptTokenCount") + count("toolUsePromptTokenCount"),
+			CompletionTokens: count("candidatesTokenCount") + count("thoughtsTokenCount"),
+			TotalTokens:      count("totalTokenCount"),
+			CachedTokens:     count("cachedContentTokenCount"),
+			ReasoningTokens:  count("thoughtsTokenCount"),
+		}
+	}
+	// Anthropic's and Bedrock's, which count apart what of the prompt has to do with a cache.
+	read, written := count("cache_read_input_tokens", "cacheReadInputTokens"), count("cache_creation_input_tokens", "cacheWriteInputTokens")
+	if read+written > 0 {
+		return openai.Usage{
+			PromptTokens: count("input_tokens", "inputTokens") + read + written, CompletionTokens: count("output_tokens", "outputTokens"),
+			CachedTokens: read, CacheWriteTokens: written,
+		}
+	}
 	return openai.Usage{
-		PromptTokens:     count("input_tokens", "prompt_tokens"),
-		CompletionTokens: count("output_tokens", "completion_tokens"),
-		TotalTokens:      count("total_tokens"),
+		PromptTokens:     count("input_tokens", "prompt_tokens", "inputTokens"),
+		CompletionTokens: count("output_tokens", "completion_tokens", "outputTokens"),
+		TotalTokens:      count("total_tokens", "totalTokens"),
 		CachedTokens:     count("input_tokens_details.cached_tokens", "prompt_tokens_details.cached_tokens"),
 		PromptAudio:      count("input_token_details.audio_tokens", "input_tokens_details.audio_tokens"),
 		ReasoningTokens:  count("output_tokens_details.reasoning_tokens", "completion_tokens_details.reasoning_tokens"),

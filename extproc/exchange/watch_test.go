@@ -64,7 +64,8 @@ func TestWatches(t *testing.T) {
 				complete, failed := w.end()
 				require.Equal(t, c.complete, complete, "complete")
 				require.Equal(t, c.failed, failed, "failed")
-				require.Equal(t, c.usage, w.usage())
+				used, _ := w.usage()
+				require.Equal(t, c.usage, used)
 			}
 		})
 	}
@@ -81,7 +82,10 @@ func FuzzWatch(f *testing.F) {
 			c0, f0 := pair[0].end()
 			c1, f1 := pair[1].end()
 			require.Equal(t, []bool{c0, f0}, []bool{c1, f1})
-			require.Equal(t, pair[0].usage(), pair[1].usage())
+			u0, m0 := pair[0].usage()
+			u1, m1 := pair[1].usage()
+			require.Equal(t, u0, u1)
+			require.Equal(t, m0, m1)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -133,6 +134,9 @@ func requestHeaders(r *http.Request) map[string]string {
 	h := map[string]string{":method": r.Method, ":path": normalPath(r.URL), ":authority": r.Host, ":scheme": "https", "x-request-id": "test-request"}
 	for name, values := range r.Header {
 		h[strings.ToLower(name)] = values[0]
+	}
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		h["x-envoy-external-address"] = host // whatever the client says
 	}
 	if r.ContentLength > 0 {
 		h["content-length"] = strconv.FormatInt(r.ContentLength, 10)

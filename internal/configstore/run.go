@@ -91,7 +91,7 @@ func (s *Store) load(ctx context.Context, last *view) (*view, int64, error) {
 
 // put records what a key holds.
 func (s *Store) put(v *view, kinds kindIndex, key string, value []byte) {
-	if key == versionKey {
+	if key == versionKey || key == keyVersionKey {
 		return
 	}
 	kind, name, ok := kinds.split(key)

@@ -24,6 +24,9 @@ const (
 	// versionKey is written by every transaction, so that a deletion moves the revision of the configuration too, and
 	// a replica that starts after it agrees on that revision with one that saw it.
 	versionKey = prefix + "version"
+	// keyVersionKey is what versionKey is, of transactions that change nothing but keys: there are many, and what depends on
+	// the rest need not be decided anew for them. It is in the gap that [without] leaves for keys.
+	keyVersionKey = prefix + "keys.version"
 	// rootKey holds the fingerprint of the root secret under which the configuration is written.
 	rootKey = "/modelgate/root"
 )
@@ -98,59 +101,6 @@ func (s *Store) Get(ctx context.Context, kind configv1.Kind, name string) (Entry
 	kv := r.Kvs[0]
 	object, err := s.decode(kind, name, kv.Value)
 	return Entry{Kind: kind, Name: name, Object: object, Revision: kv.ModRevision, Err: err}, nil
-}
-
-// List returns every object of a kind, sorted by name.
-func (s *Store) List(ctx context.Context, kind configv1.Kind) ([]Entry, error) {
-	snapshot, err := s.read(ctx, prefix+kind.Plural+"/")
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", kind.Plural, err)
-	}
-	return snapshot.Entries, nil
-}
-
-// A Snapshot is everything that is stored at one revision of etcd.
-type Snapshot struct {
-	Revision int64
-	// Entries are sorted by kind's path and name.
-	Entries []Entry
-}
-
-// Find returns the entry of an object, or nil.
-func (s *Snapshot) Find(kind configv1.Kind, name string) *Entry {
-	for i := range s.Entries {
-		if e := &s.Entries[i]; e.Name == name && e.Kind.Name == kind.Name {
-			return e
-		}
-	}
-	return nil
-}
-
-// Snapshot returns everything.
-func (s *Store) Snapshot(ctx context.Context) (*Snapshot, error) {
-	snapshot, err := s.read(ctx, prefix)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	return snapshot, nil
-}
-
-func (s *Store) read(ctx context.Context, from string) (*Snapshot, error) {
-	r, err := s.etcd.Get(ctx, from, clientv3.WithPrefix())
-	if err != nil {
-		return nil, err
-	}
-	snapshot := &Snapshot{Revision: r.Header.Revision}
-	kinds := kindsByPath()
-	for _, kv := range r.Kvs {
-		kind, name, ok := kinds.split(string(kv.Key))
-		if !ok {
-			continue
-		}
-		object, err := s.decode(kind, name, kv.Value)
-		snapshot.Entries = append(snapshot.Entries, Entry{Kind: kind, Name: name, Object: object, Revision: kv.ModRevision, Err: err})
-	}
-	return snapshot, nil
 }
 
 // decode returns the object of a value, or what is wrong with it.

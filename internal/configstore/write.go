@@ -29,11 +29,13 @@ type Change struct {
 // ErrConflict, ErrTooLarge, or what is wrong with the object.
 func (s *Store) Put(ctx context.Context, o configv1.Object, expected int64, also ...clientv3.Cmp) (int64, error) {
 	kind := configv1.KindOf(o)
-	op, _, err := s.op(Change{Kind: kind, Name: o.GetName(), Object: o})
+	c := Change{Kind: kind, Name: o.GetName(), Object: o}
+	op, _, err := s.op(c)
 	if err != nil {
 		return 0, err
 	}
-	return s.commit(ctx, "store "+configv1.Label(o), append(unchanged(keyOf(kind, o.GetName()), expected), also...), op)
+	compare := append(unchanged(keyOf(kind, o.GetName()), expected), also...)
+	return s.commit(ctx, "store "+configv1.Label(o), compare, append(versions(c), op)...)
 }
 
 // Delete removes an object where its revision is still the expected one, or whatever it is with AnyRevision. The error is
@@ -44,7 +46,7 @@ func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, exp
 	if expected == AnyRevision {
 		compare = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)}
 	}
-	revision, err := s.commit(ctx, "delete "+kind.Name+" "+name, compare, clientv3.OpDelete(key))
+	revision, err := s.commit(ctx, "delete "+kind.Name+" "+name, compare, append(versions(Change{Kind: kind}), clientv3.OpDelete(key))...)
 	if err != nil && expected == AnyRevision {
 		if _, getErr := s.Get(ctx, kind, name); getErr != nil {
 			return 0, getErr
@@ -54,9 +56,10 @@ func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, exp
 }
 
 // Apply makes all changes in one transaction or none, and returns its revision. Base is the [Snapshot] revision on which
-// the changes were decided: where anything of the configuration was changed since, the error is ErrConflict. Every
-// object must be changed at most once.
-func (s *Store) Apply(ctx context.Context, base int64, changes []Change) (int64, error) {
+// the changes were decided: where anything of the configuration was changed since, the error is ErrConflict, also for changes
+// of what the Snapshot was read without. Every object must be changed at most once. Also is done in the same transaction; its
+// keys are not of the configuration, and its size comes on top of MaxBytes.
+func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ...clientv3.Op) (int64, error) {
 	var ops []clientv3.Op
 	total := 0
 	for _, c := range changes {
@@ -70,12 +73,58 @@ func (s *Store) Apply(ctx context.Context, base int64, changes []Change) (int64,
 	if total > MaxBytes {
 		return 0, fmt.Errorf("%d changes of %d bytes in all: %w", len(changes), total, ErrTooLarge)
 	}
-	var groups []clientv3.Op
+	groups := slices.Clone(also)
 	for group := range slices.Chunk(ops, groupSize) {
 		groups = append(groups, clientv3.OpTxn(nil, group, nil))
 	}
-	since := clientv3.Compare(clientv3.ModRevision(prefix).WithPrefix(), "<", base+1)
-	return s.commit(ctx, fmt.Sprintf("apply %d changes", len(changes)), []clientv3.Cmp{since}, groups...)
+	return s.commit(ctx, fmt.Sprintf("apply %d changes", len(changes)), since(base, changes), append(groups, versions(changes...)...)...)
+}
+
+// Swap makes one change where the revision of its object is still the expected one, as Put and Delete do, and also in the same
+// transaction. Expected cannot be AnyRevision. The error is ErrConflict, ErrTooLarge, or what is wrong with the object.
+func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...clientv3.Op) (int64, error) {
+	op, _, err := s.op(c)
+	if err != nil {
+		return 0, err
+	}
+	ops := append([]clientv3.Op{op}, also...)
+	return s.commit(ctx, "change "+c.Kind.Name+" "+c.Name, unchanged(keyOf(c.Kind, c.Name), expected), append(ops, versions(c)...)...)
+}
+
+// since compares what changes may depend on with a revision: everything but keys, on which nothing depends but changes of
+// keys. There may be very many, and etcd reads all that it compares.
+func since(base int64, changes []Change) []clientv3.Cmp {
+	var compare []clientv3.Cmp
+	later := func(from, to string) {
+		compare = append(compare, clientv3.Compare(clientv3.ModRevision(from).WithRange(to), "<", base+1))
+	}
+	for _, r := range without(keyKind()) {
+		later(r.from, r.to)
+	}
+	for i, c := range changes {
+		if c.Kind.Name != keyKind().Name {
+			continue
+		}
+		if !slices.ContainsFunc(changes[:i], func(c Change) bool { return c.Kind.Name == keyKind().Name }) {
+			later(keyVersionKey, keyVersionKey+"\x00") // so that a key which was deleted in the meantime does not come back
+		}
+		key := keyOf(c.Kind, c.Name)
+		later(key, key+"\x00")
+	}
+	return compare
+}
+
+// versions returns the operations by which the revision of the configuration moves, also for a deletion.
+func versions(changes ...Change) []clientv3.Op {
+	var ops []clientv3.Op
+	ofKeys := func(c Change) bool { return c.Kind.Name == keyKind().Name }
+	if slices.ContainsFunc(changes, ofKeys) {
+		ops = append(ops, clientv3.OpPut(keyVersionKey, ""))
+	}
+	if !slices.ContainsFunc(changes, ofKeys) || slices.ContainsFunc(changes, func(c Change) bool { return !ofKeys(c) }) {
+		ops = append(ops, clientv3.OpPut(versionKey, ""))
+	}
+	return ops
 }
 
 // op returns the operation of a change and about the size that it has in a request.
@@ -105,7 +154,6 @@ func unchanged(key string, expected int64) []clientv3.Cmp {
 }
 
 func (s *Store) commit(ctx context.Context, doing string, compare []clientv3.Cmp, ops ...clientv3.Op) (int64, error) {
-	ops = append(ops, clientv3.OpPut(versionKey, ""))
 	r, err := s.etcd.Txn(ctx).If(compare...).Then(ops...).Commit()
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", doing, err)

@@ -95,7 +95,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		e, err := provider.ParseEndpoint(base)
 		require.NoError(t, err)
-		require.Equal(t, want, address(e))
+		require.Equal(t, want, Address(e))
 	}
 }
 

@@ -61,6 +61,9 @@ type VendorRequest struct {
 	Dropped []string
 }
 
+// Placeholder returns a credential that stands for the operator's, in the form that the vendor takes.
+func Placeholder(vendor string) string { return cmp.Or(placeholders[vendor].credential, anyCredential) }
+
 // Sign addresses and signs a request as the gateway would, with a credential that stands for the operator's.
 func Sign(p provider.Provider, c *configv1.Provider, r provider.Request, now time.Time) (VendorRequest, error) {
 	endpoint, err := p.Endpoint(c)
@@ -70,23 +73,27 @@ func Sign(p provider.Provider, c *configv1.Provider, r provider.Request, now tim
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	credential := cmp.Or(placeholders[p.Name].credential, anyCredential)
-	err = p.Sign(&r, provider.Signing{Config: c, Credential: secret.New(credential), Method: http.MethodPost, Endpoint: endpoint, Now: now})
+	err = p.Sign(&r, provider.Signing{Config: c, Credential: secret.New(Placeholder(p.Name)), Method: http.MethodPost, Endpoint: endpoint, Now: now})
 	if err != nil {
 		return VendorRequest{}, err
 	}
-	out := VendorRequest{Method: http.MethodPost, URL: address(endpoint) + r.Path, Header: map[string]string{}, Body: r.Body, Dropped: r.Dropped}
+	out := VendorRequest{Method: http.MethodPost, URL: Address(endpoint) + r.Path, Header: map[string]string{}, Body: r.Body, Dropped: r.Dropped}
 	for name, values := range r.Header {
-		value := values[0]
-		if name == "Authorization" || strings.Contains(value, anyCredential) {
-			value = masked(value)
-		}
-		out.Header[strings.ToLower(name)] = value
+		out.SetHeader(name, values[0])
 	}
 	for name, value := range c.GetHeaders() {
 		out.Header[strings.ToLower(name)] = value
 	}
 	return out, nil
+}
+
+// SetHeader adds a header of a request that was signed with a Placeholder, without the credential in it.
+func (r *VendorRequest) SetHeader(name, value string) {
+	name = strings.ToLower(name)
+	if name == "authorization" || strings.Contains(value, anyCredential) {
+		value = masked(value)
+	}
+	r.Header[name] = value
 }
 
 // masked returns a header without the credential in it: what scheme it is of remains.
@@ -97,8 +104,8 @@ func masked(value string) string {
 	return mask
 }
 
-// address returns the URL of an endpoint, without a slash at its end.
-func address(e provider.Endpoint) string {
+// Address returns the URL of an endpoint, without a slash at its end.
+func Address(e provider.Endpoint) string {
 	if e.Pipe != "" {
 		return "unix://" + e.Pipe
 	}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -59,7 +60,7 @@ type Type struct {
 	set      func(name string, m proto.Message) error
 	remove   func(name string)
 	fork     func()
-	versions map[string]string
+	versions versions
 	seen     bool // the control plane has answered for it
 }
 
@@ -78,11 +79,12 @@ type Handler[M proto.Message] struct {
 func Of[M proto.Message](h Handler[M]) *Type {
 	var none M
 	t := &Type{
-		url:    TypeURL(none),
-		new:    func() proto.Message { return none.ProtoReflect().New().Interface() },
-		set:    func(name string, m proto.Message) error { return h.Set(name, m.(M)) },
-		remove: h.Remove,
-		fork:   h.Fork,
+		url:      TypeURL(none),
+		versions: newVersions(),
+		new:      func() proto.Message { return none.ProtoReflect().New().Interface() },
+		set:      func(name string, m proto.Message) error { return h.Set(name, m.(M)) },
+		remove:   h.Remove,
+		fork:     h.Fork,
 	}
 	if t.fork == nil {
 		t.fork = func() {}
@@ -103,11 +105,21 @@ func Fork[K comparable, V any](m map[K]V) map[K]V {
 	return maps.Clone(m)
 }
 
+// version is that of this program.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+}
+
 // New returns a Client that does nothing before Run.
 func New(o Options) *Client {
 	return &Client{
-		client:  discoveryv3.NewAggregatedDiscoveryServiceClient(o.Conn),
-		node:    &corev3.Node{Id: o.NodeID, Cluster: o.Role},
+		client: discoveryv3.NewAggregatedDiscoveryServiceClient(o.Conn),
+		node: &corev3.Node{
+			Id: o.NodeID, Cluster: o.Role, UserAgentName: "modelgate", UserAgentVersionType: &corev3.Node_UserAgentVersion{UserAgentVersion: version()},
+		},
 		types:   o.Types,
 		publish: o.Publish,
 		log:     o.Logger,
@@ -141,7 +153,7 @@ func (c *Client) follow(ctx context.Context, received func()) error {
 		return fmt.Errorf("open: %w", err)
 	}
 	for i, t := range c.types {
-		r := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: t.url, ResourceNamesSubscribe: []string{"*"}, InitialResourceVersions: t.versions}
+		r := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: t.url, ResourceNamesSubscribe: []string{"*"}, InitialResourceVersions: t.versions.all()}
 		if i == 0 {
 			r.Node = c.node
 		}
@@ -184,13 +196,10 @@ func (c *Client) apply(in *discoveryv3.DeltaDiscoveryResponse) error {
 			return fmt.Errorf("%s: %w", r.GetName(), err)
 		}
 	}
-	if t.versions == nil {
-		t.versions = make(map[string]string)
-	}
 	t.fork()
 	for _, name := range in.GetRemovedResources() {
 		t.remove(name)
-		delete(t.versions, name)
+		t.versions.remove(name)
 	}
 	var refused error
 	for i, r := range in.GetResources() {
@@ -198,7 +207,7 @@ func (c *Client) apply(in *discoveryv3.DeltaDiscoveryResponse) error {
 			refused = fmt.Errorf("%s: %w", r.GetName(), err)
 			continue
 		}
-		t.versions[r.GetName()] = r.GetVersion()
+		t.versions.set(r.GetName(), r.GetVersion())
 	}
 	t.seen = true
 	for _, t := range c.types {

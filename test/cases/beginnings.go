@@ -15,6 +15,7 @@ import (
 
 // streamBegins is about streams that end before they say anything: until then the client can still get a status.
 func streamBegins(t *testing.T, g *Gateway) {
+	defer rested(t, g)
 	t.Run("a stream that fails before it says anything is an error with a status", func(t *testing.T) { failsFirst(t, g) })
 	t.Run("the first token goes out at once", func(t *testing.T) { firstToken(t, g) })
 	t.Run("a first token that takes its time", func(t *testing.T) { slowFirstToken(t, g) })

@@ -31,6 +31,7 @@ func fallback(t *testing.T, g *Gateway) {
 		},
 	} {
 		t.Run("to another dialect after "+name, func(t *testing.T) {
+			defer rested(t, g)
 			g.A.Answers(first)
 			g.B.Answers(stream(Recording(t, "anthropic-text.sse"), 1<<20))
 			a := g.Chat(t, askSmart)
@@ -58,7 +59,29 @@ func fallback(t *testing.T, g *Gateway) {
 	t.Run("no more attempts than configured", func(t *testing.T) { attemptsBounded(t, g) })
 }
 
+// rested waits until no provider is left alone for what it said in a case: Envoy tells of that a moment later. Each has to be
+// asked first again, for a while.
+func rested(t *testing.T, g *Gateway) {
+	t.Helper()
+	g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
+	g.B.Answers(status(200, string(Recording(t, "anthropic-text.json"))))
+	first := 0
+	require.Eventually(t, func() bool {
+		first++
+		for model, provider := range map[string]string{"smart": "a", "reversed": "b"} {
+			if g.Chat(t, strings.Replace(hello, "a/gpt-4.1", model, 1)).Header.Get("X-Modelgate-Provider") != provider {
+				first = 0
+			}
+		}
+		for _, direct := range []string{"a/gpt-4.1", "b/claude-haiku-4-5"} { // whose answer ends it
+			require.Equal(t, 200, g.Chat(t, strings.Replace(hello, "a/gpt-4.1", direct, 1)).Status)
+		}
+		return first == 8
+	}, soon, 30*time.Millisecond)
+}
+
 func fallbackToOpenAI(t *testing.T, g *Gateway) {
+	defer rested(t, g)
 	g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
 	g.B.Answers(status(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
 	a := g.Chat(t, `{"model":"reversed","messages":[{"role":"user","content":"hi"}]}`)
@@ -88,6 +111,7 @@ func onlyOneCan(t *testing.T, g *Gateway) {
 }
 
 func allFail(t *testing.T, g *Gateway) {
+	defer rested(t, g)
 	g.A.Answers(status(500, `{"error":{"message":"boom"}}`))
 	g.B.Answers(status(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`))
 	a := g.Chat(t, askSmart)
@@ -104,6 +128,7 @@ func attemptsBounded(t *testing.T, g *Gateway) {
 }
 
 func providerErrors(t *testing.T, g *Gateway) {
+	defer rested(t, g)
 	for _, c := range []struct {
 		name     string
 		answer   http.HandlerFunc

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -49,6 +50,10 @@ type Gateway struct {
 	A, B   *Vendor
 	// Logged waits for the line of the access log of a request, by the id that the client gave it, and returns it.
 	Logged func(t testing.TB, requestID string) map[string]any
+	// NewKey makes a key with what k says of it, and returns it once it lets somebody in.
+	NewKey func(t testing.TB, k *configv1.Key) string
+	// NewRefusedKey is NewKey for a key that lets nobody in.
+	NewRefusedKey func(t testing.TB, k *configv1.Key) string
 }
 
 // A Start starts a gateway over two vendors with the configuration of [Config]. It stops with the test.
@@ -63,10 +68,13 @@ func Config(a, b *Vendor) []configv1.Object {
 	value := func(s string) *configv1.Credential {
 		return &configv1.Credential{Source: &configv1.Credential_Value{Value: s}}
 	}
-	return []configv1.Object{
+	return append(tenants(),
 		&configv1.Provider{Name: "a", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA), Models: []string{"gpt-4.1"}},
 		&configv1.Provider{Name: "b", Vendor: "anthropic", Endpoint: b.URL + "/v1", Credential: value(CredentialB)},
 		&configv1.Provider{Name: "c", Vendor: "bedrock", Region: "us-east-1", Endpoint: b.URL, Credential: value(CredentialC)},
+		&configv1.Provider{Name: "narrow", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA),
+			Concurrency: &configv1.Concurrency{MaxRequests: 1, MaxPending: 1, MaxWait: durationpb.New(soon)}},
+		&configv1.Model{Name: "narrow-first", Targets: []*configv1.Target{target("narrow", "x", 0), target("b", "claude-haiku-4-5", 1)}},
 		&configv1.Model{Name: "smart", Targets: []*configv1.Target{target("a", "gpt-4.1", 0), target("b", "claude-haiku-4-5", 1)}},
 		&configv1.Model{Name: "reversed", Targets: []*configv1.Target{target("b", "claude-haiku-4-5", 0), target("a", "gpt-4.1", 1)}},
 		&configv1.Model{Name: "once", Targets: []*configv1.Target{target("a", "gpt-4.1", 0)}, Retry: &configv1.Retry{MaxAttempts: 1}},
@@ -77,7 +85,7 @@ func Config(a, b *Vendor) []configv1.Object {
 		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{
 			{Vendors: []string{"anthropic"}, Models: []string{"limited-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: new(int64(77))}},
 		}},
-	}
+	)
 }
 
 // A Vendor is a provider's server. It records what it was asked.

@@ -31,6 +31,8 @@ func Run(t *testing.T, start Start) {
 		{"Routes", routes},
 		{"Catalog", catalogOverride},
 		{"Outcomes", outcomes},
+		{"Admission", admission},
+		{"Limits", limits},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			a.Answers(nil)

@@ -75,6 +75,118 @@ func (UnsupportedParameters) EnumDescriptor() ([]byte, []int) {
 	return file_api_config_v1_config_proto_rawDescGZIP(), []int{0}
 }
 
+// Unit is the window of a limit, as Envoy's rate limiting names it.
+type Unit int32
+
+const (
+	Unit_UNIT_UNSPECIFIED Unit = 0
+	Unit_SECOND           Unit = 1
+	Unit_MINUTE           Unit = 2
+	Unit_HOUR             Unit = 3
+	Unit_DAY              Unit = 4
+	Unit_MONTH            Unit = 5 // of a budget
+)
+
+// Enum value maps for Unit.
+var (
+	Unit_name = map[int32]string{
+		0: "UNIT_UNSPECIFIED",
+		1: "SECOND",
+		2: "MINUTE",
+		3: "HOUR",
+		4: "DAY",
+		5: "MONTH",
+	}
+	Unit_value = map[string]int32{
+		"UNIT_UNSPECIFIED": 0,
+		"SECOND":           1,
+		"MINUTE":           2,
+		"HOUR":             3,
+		"DAY":              4,
+		"MONTH":            5,
+	}
+)
+
+func (x Unit) Enum() *Unit {
+	p := new(Unit)
+	*p = x
+	return p
+}
+
+func (x Unit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Unit) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[1].Descriptor()
+}
+
+func (Unit) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[1]
+}
+
+func (x Unit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Unit.Descriptor instead.
+func (Unit) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{1}
+}
+
+// Role is what somebody may do with the gateway.
+type Role int32
+
+const (
+	Role_ROLE_UNSPECIFIED Role = 0
+	Role_VIEWER           Role = 1 // reads everything but secrets
+	Role_OPERATOR         Role = 2 // and changes everything but accounts and tokens of administration
+	Role_OWNER            Role = 3 // everything
+)
+
+// Enum value maps for Role.
+var (
+	Role_name = map[int32]string{
+		0: "ROLE_UNSPECIFIED",
+		1: "VIEWER",
+		2: "OPERATOR",
+		3: "OWNER",
+	}
+	Role_value = map[string]int32{
+		"ROLE_UNSPECIFIED": 0,
+		"VIEWER":           1,
+		"OPERATOR":         2,
+		"OWNER":            3,
+	}
+)
+
+func (x Role) Enum() *Role {
+	p := new(Role)
+	*p = x
+	return p
+}
+
+func (x Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_config_v1_config_proto_enumTypes[2].Descriptor()
+}
+
+func (Role) Type() protoreflect.EnumType {
+	return &file_api_config_v1_config_proto_enumTypes[2]
+}
+
+func (x Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Role.Descriptor instead.
+func (Role) EnumDescriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{2}
+}
+
 type Sampling int32
 
 const (
@@ -111,11 +223,11 @@ func (x Sampling) String() string {
 }
 
 func (Sampling) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[1].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[3].Descriptor()
 }
 
 func (Sampling) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[1]
+	return &file_api_config_v1_config_proto_enumTypes[3]
 }
 
 func (x Sampling) Number() protoreflect.EnumNumber {
@@ -124,7 +236,7 @@ func (x Sampling) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Sampling.Descriptor instead.
 func (Sampling) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{1}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
 }
 
 type Thinking int32
@@ -169,11 +281,11 @@ func (x Thinking) String() string {
 }
 
 func (Thinking) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_config_v1_config_proto_enumTypes[2].Descriptor()
+	return file_api_config_v1_config_proto_enumTypes[4].Descriptor()
 }
 
 func (Thinking) Type() protoreflect.EnumType {
-	return &file_api_config_v1_config_proto_enumTypes[2]
+	return &file_api_config_v1_config_proto_enumTypes[4]
 }
 
 func (x Thinking) Number() protoreflect.EnumNumber {
@@ -182,7 +294,7 @@ func (x Thinking) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Thinking.Descriptor instead.
 func (Thinking) EnumDescriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{2}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
 // A Provider is an account with a vendor of models, or an endpoint that speaks a vendor's dialect.
@@ -221,6 +333,8 @@ type Provider struct {
 	// Run batches through the vendor's own batch API, for its price, where the gateway knows that API. A batch goes there
 	// when all of its lines name one model and this provider is the model's first target.
 	NativeBatches bool `protobuf:"varint,16,opt,name=native_batches,json=nativeBatches,proto3" json:"native_batches,omitempty"`
+	// How many requests the provider gets at once, and how many more wait for it. Of each ext_proc process.
+	Concurrency   *Concurrency `protobuf:"bytes,17,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -367,6 +481,78 @@ func (x *Provider) GetNativeBatches() bool {
 	return false
 }
 
+func (x *Provider) GetConcurrency() *Concurrency {
+	if x != nil {
+		return x.Concurrency
+	}
+	return nil
+}
+
+// Concurrency bounds what runs at once.
+type Concurrency struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Most requests at once. 0: no bound.
+	MaxRequests uint32 `protobuf:"varint,1,opt,name=max_requests,json=maxRequests,proto3" json:"max_requests,omitempty"`
+	// Most that wait for their turn, in the order in which they came; more are refused at once. Default 0: none waits. A request
+	// whose model has another target that is free goes there and does not wait.
+	MaxPending uint32 `protobuf:"varint,2,opt,name=max_pending,json=maxPending,proto3" json:"max_pending,omitempty"`
+	// Longest wait. Default 10 s.
+	MaxWait       *durationpb.Duration `protobuf:"bytes,3,opt,name=max_wait,json=maxWait,proto3" json:"max_wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Concurrency) Reset() {
+	*x = Concurrency{}
+	mi := &file_api_config_v1_config_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Concurrency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Concurrency) ProtoMessage() {}
+
+func (x *Concurrency) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Concurrency.ProtoReflect.Descriptor instead.
+func (*Concurrency) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Concurrency) GetMaxRequests() uint32 {
+	if x != nil {
+		return x.MaxRequests
+	}
+	return 0
+}
+
+func (x *Concurrency) GetMaxPending() uint32 {
+	if x != nil {
+		return x.MaxPending
+	}
+	return 0
+}
+
+func (x *Concurrency) GetMaxWait() *durationpb.Duration {
+	if x != nil {
+		return x.MaxWait
+	}
+	return nil
+}
+
 // A Credential is a secret, or where the control plane finds it. Exactly one source is set.
 type Credential struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -383,7 +569,7 @@ type Credential struct {
 
 func (x *Credential) Reset() {
 	*x = Credential{}
-	mi := &file_api_config_v1_config_proto_msgTypes[1]
+	mi := &file_api_config_v1_config_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +581,7 @@ func (x *Credential) String() string {
 func (*Credential) ProtoMessage() {}
 
 func (x *Credential) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[1]
+	mi := &file_api_config_v1_config_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +594,7 @@ func (x *Credential) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credential.ProtoReflect.Descriptor instead.
 func (*Credential) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{1}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Credential) GetSource() isCredential_Source {
@@ -501,7 +687,7 @@ type Timeouts struct {
 
 func (x *Timeouts) Reset() {
 	*x = Timeouts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[2]
+	mi := &file_api_config_v1_config_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +699,7 @@ func (x *Timeouts) String() string {
 func (*Timeouts) ProtoMessage() {}
 
 func (x *Timeouts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[2]
+	mi := &file_api_config_v1_config_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +712,7 @@ func (x *Timeouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timeouts.ProtoReflect.Descriptor instead.
 func (*Timeouts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{2}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Timeouts) GetConnect() *durationpb.Duration {
@@ -562,7 +748,7 @@ type UpstreamTLS struct {
 
 func (x *UpstreamTLS) Reset() {
 	*x = UpstreamTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[3]
+	mi := &file_api_config_v1_config_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +760,7 @@ func (x *UpstreamTLS) String() string {
 func (*UpstreamTLS) ProtoMessage() {}
 
 func (x *UpstreamTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[3]
+	mi := &file_api_config_v1_config_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +773,7 @@ func (x *UpstreamTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpstreamTLS.ProtoReflect.Descriptor instead.
 func (*UpstreamTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{3}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *UpstreamTLS) GetCa() string {
@@ -631,7 +817,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -643,7 +829,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[4]
+	mi := &file_api_config_v1_config_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -656,7 +842,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Model) GetName() string {
@@ -735,7 +921,7 @@ type FineTuned struct {
 
 func (x *FineTuned) Reset() {
 	*x = FineTuned{}
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +933,7 @@ func (x *FineTuned) String() string {
 func (*FineTuned) ProtoMessage() {}
 
 func (x *FineTuned) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[5]
+	mi := &file_api_config_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +946,7 @@ func (x *FineTuned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FineTuned.ProtoReflect.Descriptor instead.
 func (*FineTuned) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FineTuned) GetJob() string {
@@ -793,7 +979,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +991,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[6]
+	mi := &file_api_config_v1_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +1004,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Target) GetProvider() string {
@@ -862,7 +1048,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +1060,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[7]
+	mi := &file_api_config_v1_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1073,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Retry) GetMaxAttempts() uint32 {
@@ -920,16 +1106,28 @@ type Key struct {
 	// Models it may use, as names or patterns with "*". Empty: all.
 	Models []string `protobuf:"bytes,7,rep,name=models,proto3" json:"models,omitempty"`
 	// No longer valid from this time on.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	Disabled      bool                   `protobuf:"varint,9,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	Disabled  bool                   `protobuf:"varint,9,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Operations it may use, as paths under /v1/ without that ("chat/completions") or patterns with "*". Empty: all.
+	Endpoints []string `protobuf:"bytes,11,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	// Addresses that it may be used from, as addresses or CIDR ranges. Empty: all.
+	Addresses []string `protobuf:"bytes,12,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// What it may use in a time.
+	Limits []*Limit `protobuf:"bytes,13,rep,name=limits,proto3" json:"limits,omitempty"`
+	// What it may spend in a time.
+	Budgets []*Budget `protobuf:"bytes,14,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Whatever people want to note: at most 16 pairs, of keys up to 64 characters and values up to 512.
+	Metadata map[string]string `protobuf:"bytes,15,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The key that a rotation has replaced, while it is still good.
+	Retired       *RetiredKey `protobuf:"bytes,16,opt,name=retired,proto3" json:"retired,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1139,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[8]
+	mi := &file_api_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1152,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Key) GetName() string {
@@ -1027,6 +1225,806 @@ func (x *Key) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Key) GetEndpoints() []string {
+	if x != nil {
+		return x.Endpoints
+	}
+	return nil
+}
+
+func (x *Key) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Key) GetLimits() []*Limit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Key) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *Key) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *Key) GetRetired() *RetiredKey {
+	if x != nil {
+		return x.Retired
+	}
+	return nil
+}
+
+// A RetiredKey was replaced by a rotation.
+type RetiredKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// HMAC-SHA-256 of the key under the pepper.
+	Hash []byte `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Hint string `protobuf:"bytes,2,opt,name=hint,proto3" json:"hint,omitempty"`
+	// No longer valid from this time on.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetiredKey) Reset() {
+	*x = RetiredKey{}
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetiredKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetiredKey) ProtoMessage() {}
+
+func (x *RetiredKey) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetiredKey.ProtoReflect.Descriptor instead.
+func (*RetiredKey) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RetiredKey) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *RetiredKey) GetHint() string {
+	if x != nil {
+		return x.Hint
+	}
+	return ""
+}
+
+func (x *RetiredKey) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+// A Limit bounds what is used in a sliding window of time.
+type Limit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is counted: requests, tokens, input_tokens, output_tokens, or concurrency.
+	Domain string `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
+	// Window. Not of concurrency.
+	Unit Unit `protobuf:"varint,2,opt,name=unit,proto3,enum=modelgate.config.v1.Unit" json:"unit,omitempty"`
+	// Most requests or tokens in the window, or requests at once.
+	RequestsPerUnit uint64 `protobuf:"varint,3,opt,name=requests_per_unit,json=requestsPerUnit,proto3" json:"requests_per_unit,omitempty"`
+	// Only requests for these models count, as names or patterns with "*"; all that match count together. Empty: all models.
+	Model         string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Limit) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *Limit) GetUnit() Unit {
+	if x != nil {
+		return x.Unit
+	}
+	return Unit_UNIT_UNSPECIFIED
+}
+
+func (x *Limit) GetRequestsPerUnit() uint64 {
+	if x != nil {
+		return x.RequestsPerUnit
+	}
+	return 0
+}
+
+func (x *Limit) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// A Budget bounds what is spent in a calendar day or month, UTC.
+type Budget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// DAY or MONTH.
+	Unit Unit `protobuf:"varint,1,opt,name=unit,proto3,enum=modelgate.config.v1.Unit" json:"unit,omitempty"`
+	// US dollars, as a decimal ("10" or "0.50"), at most 1,000,000.
+	Usd           string `protobuf:"bytes,2,opt,name=usd,proto3" json:"usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Budget) Reset() {
+	*x = Budget{}
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Budget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Budget) ProtoMessage() {}
+
+func (x *Budget) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Budget.ProtoReflect.Descriptor instead.
+func (*Budget) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Budget) GetUnit() Unit {
+	if x != nil {
+		return x.Unit
+	}
+	return Unit_UNIT_UNSPECIFIED
+}
+
+func (x *Budget) GetUsd() string {
+	if x != nil {
+		return x.Usd
+	}
+	return ""
+}
+
+// An Organization shares limits and budgets among its keys. A key may name one that has no object: it then has none.
+type Organization struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What keys name as their organization.
+	Name        string    `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DisplayName string    `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	Limits      []*Limit  `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
+	Budgets     []*Budget `protobuf:"bytes,4,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Its keys let nobody in.
+	Disabled      bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Organization) Reset() {
+	*x = Organization{}
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Organization) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Organization) ProtoMessage() {}
+
+func (x *Organization) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Organization.ProtoReflect.Descriptor instead.
+func (*Organization) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Organization) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Organization) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *Organization) GetLimits() []*Limit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Organization) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *Organization) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *Organization) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+// A Project shares limits and budgets among the keys of a part of an organization.
+type Project struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "<organization>/<project>": what keys name as their organization and their project.
+	Name        string    `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DisplayName string    `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	Limits      []*Limit  `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
+	Budgets     []*Budget `protobuf:"bytes,4,rep,name=budgets,proto3" json:"budgets,omitempty"`
+	// Its keys let nobody in.
+	Disabled      bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Project) Reset() {
+	*x = Project{}
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Project) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Project) ProtoMessage() {}
+
+func (x *Project) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Project.ProtoReflect.Descriptor instead.
+func (*Project) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Project) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Project) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *Project) GetLimits() []*Limit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Project) GetBudgets() []*Budget {
+	if x != nil {
+		return x.Budgets
+	}
+	return nil
+}
+
+func (x *Project) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *Project) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+// A RateLimit limits what descriptors match, in the vocabulary of Envoy's rate limiting. It is served over xDS as a
+// ratelimit.config.ratelimit.v3.RateLimitConfig.
+//
+// Every request has the entries key, user, organization, project, model and provider, as far as it has such a thing. A
+// descriptor matches where all entries on its way from the root do; each without a value matches any and counts each value
+// apart.
+type RateLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What is counted: requests, tokens, input_tokens, output_tokens, or concurrency.
+	Domain        string                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
+	Descriptors   []*RateLimitDescriptor `protobuf:"bytes,3,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RateLimit) Reset() {
+	*x = RateLimit{}
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateLimit) ProtoMessage() {}
+
+func (x *RateLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
+func (*RateLimit) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RateLimit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RateLimit) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *RateLimit) GetDescriptors() []*RateLimitDescriptor {
+	if x != nil {
+		return x.Descriptors
+	}
+	return nil
+}
+
+// A RateLimitDescriptor is a step of a RateLimit.
+type RateLimitDescriptor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// key (its id), user, organization, project, model or provider.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Exact value, or a pattern with one "*" at its end, whose matches count together. Empty: any, each counted apart.
+	Value     string           `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	RateLimit *RateLimitPolicy `protobuf:"bytes,3,opt,name=rate_limit,json=rateLimit,proto3" json:"rate_limit,omitempty"`
+	// What must match besides.
+	Descriptors []*RateLimitDescriptor `protobuf:"bytes,4,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	// Counts and never refuses.
+	ShadowMode    bool `protobuf:"varint,5,opt,name=shadow_mode,json=shadowMode,proto3" json:"shadow_mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RateLimitDescriptor) Reset() {
+	*x = RateLimitDescriptor{}
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateLimitDescriptor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateLimitDescriptor) ProtoMessage() {}
+
+func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateLimitDescriptor.ProtoReflect.Descriptor instead.
+func (*RateLimitDescriptor) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RateLimitDescriptor) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RateLimitDescriptor) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *RateLimitDescriptor) GetRateLimit() *RateLimitPolicy {
+	if x != nil {
+		return x.RateLimit
+	}
+	return nil
+}
+
+func (x *RateLimitDescriptor) GetDescriptors() []*RateLimitDescriptor {
+	if x != nil {
+		return x.Descriptors
+	}
+	return nil
+}
+
+func (x *RateLimitDescriptor) GetShadowMode() bool {
+	if x != nil {
+		return x.ShadowMode
+	}
+	return false
+}
+
+type RateLimitPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Not of concurrency.
+	Unit            Unit   `protobuf:"varint,1,opt,name=unit,proto3,enum=modelgate.config.v1.Unit" json:"unit,omitempty"`
+	RequestsPerUnit uint64 `protobuf:"varint,2,opt,name=requests_per_unit,json=requestsPerUnit,proto3" json:"requests_per_unit,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *RateLimitPolicy) Reset() {
+	*x = RateLimitPolicy{}
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateLimitPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateLimitPolicy) ProtoMessage() {}
+
+func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateLimitPolicy.ProtoReflect.Descriptor instead.
+func (*RateLimitPolicy) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RateLimitPolicy) GetUnit() Unit {
+	if x != nil {
+		return x.Unit
+	}
+	return Unit_UNIT_UNSPECIFIED
+}
+
+func (x *RateLimitPolicy) GetRequestsPerUnit() uint64 {
+	if x != nil {
+		return x.RequestsPerUnit
+	}
+	return 0
+}
+
+// An Account lets a person into the dashboard.
+type Account struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What they sign in with, such as an address of e-mail.
+	Name        string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	Role        Role   `protobuf:"varint,3,opt,name=role,proto3,enum=modelgate.config.v1.Role" json:"role,omitempty"`
+	// The password, when it is set: at least 12 characters. Hashed before it is stored, and never shown.
+	Password string `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
+	// argon2id, as PHC string. Never written by hand.
+	PasswordHash  string                 `protobuf:"bytes,5,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
+	Disabled      bool                   `protobuf:"varint,6,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Account) Reset() {
+	*x = Account{}
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Account) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Account) ProtoMessage() {}
+
+func (x *Account) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Account.ProtoReflect.Descriptor instead.
+func (*Account) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Account) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Account) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *Account) GetRole() Role {
+	if x != nil {
+		return x.Role
+	}
+	return Role_ROLE_UNSPECIFIED
+}
+
+func (x *Account) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+func (x *Account) GetPasswordHash() string {
+	if x != nil {
+		return x.PasswordHash
+	}
+	return ""
+}
+
+func (x *Account) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
+func (x *Account) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+// An AdminToken lets a program into the admin API.
+type AdminToken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id, such as adm_01JD....
+	Name        string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// HMAC-SHA-256 of the token under the pepper.
+	Hash []byte `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
+	Hint string `protobuf:"bytes,4,opt,name=hint,proto3" json:"hint,omitempty"`
+	// What it may do: scopes of the admin API such as config:read, or "*".
+	Scopes        []string               `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminToken) Reset() {
+	*x = AdminToken{}
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminToken) ProtoMessage() {}
+
+func (x *AdminToken) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminToken.ProtoReflect.Descriptor instead.
+func (*AdminToken) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AdminToken) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AdminToken) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *AdminToken) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *AdminToken) GetHint() string {
+	if x != nil {
+		return x.Hint
+	}
+	return ""
+}
+
+func (x *AdminToken) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *AdminToken) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *AdminToken) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
 // A Gateway is an HTTPS listener of Envoy.
 type Gateway struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1043,13 +2041,16 @@ type Gateway struct {
 	MaxRequestBytes uint64 `protobuf:"varint,6,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
 	// Port that refuses plain HTTP with a clear answer. 0: none.
 	PlainHttpPort uint32 `protobuf:"varint,7,opt,name=plain_http_port,json=plainHttpPort,proto3" json:"plain_http_port,omitempty"`
+	// Requests that one address may send before anything is known of them, so that a flood costs little. It is a safety net, not
+	// a limit of keys. Of IPv6 a whole /64 is one address.
+	AddressLimit  *AddressLimit `protobuf:"bytes,8,opt,name=address_limit,json=addressLimit,proto3" json:"address_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +2062,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[9]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +2075,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Gateway) GetName() string {
@@ -1126,6 +2127,77 @@ func (x *Gateway) GetPlainHttpPort() uint32 {
 	return 0
 }
 
+func (x *Gateway) GetAddressLimit() *AddressLimit {
+	if x != nil {
+		return x.AddressLimit
+	}
+	return nil
+}
+
+// An AddressLimit is a token bucket of each address, of each Envoy.
+type AddressLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests a second. Default 10000. Behind a proxy without trusted_hops all clients have one address.
+	RequestsPerSecond uint32 `protobuf:"varint,1,opt,name=requests_per_second,json=requestsPerSecond,proto3" json:"requests_per_second,omitempty"`
+	// Requests at once. Default: those of two seconds.
+	Burst uint32 `protobuf:"varint,2,opt,name=burst,proto3" json:"burst,omitempty"`
+	// There is none.
+	Disabled      bool `protobuf:"varint,3,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddressLimit) Reset() {
+	*x = AddressLimit{}
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddressLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddressLimit) ProtoMessage() {}
+
+func (x *AddressLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
+func (*AddressLimit) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *AddressLimit) GetRequestsPerSecond() uint32 {
+	if x != nil {
+		return x.RequestsPerSecond
+	}
+	return 0
+}
+
+func (x *AddressLimit) GetBurst() uint32 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *AddressLimit) GetDisabled() bool {
+	if x != nil {
+		return x.Disabled
+	}
+	return false
+}
+
 // A Certificate is what Envoy shows to clients.
 type Certificate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1140,7 +2212,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +2224,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[10]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +2237,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Certificate) GetName() string {
@@ -1207,7 +2279,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +2291,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[11]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +2304,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Route) GetName() string {
@@ -1277,7 +2349,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +2361,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[12]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +2374,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Catalog) GetName() string {
@@ -1342,7 +2414,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +2426,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[13]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +2439,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -1437,7 +2509,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +2521,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[14]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +2534,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -1588,14 +2660,20 @@ type Price struct {
 	InputAudio  string                 `protobuf:"bytes,5,opt,name=input_audio,json=inputAudio,proto3" json:"input_audio,omitempty"`
 	OutputAudio string                 `protobuf:"bytes,6,opt,name=output_audio,json=outputAudio,proto3" json:"output_audio,omitempty"`
 	// Prices for prompts that are longer, ascending.
-	Tiers         []*PriceTier `protobuf:"bytes,7,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	Tiers []*PriceTier `protobuf:"bytes,7,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	// Empty: as output.
+	Reasoning string `protobuf:"bytes,8,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
+	// US dollars for one image that is made.
+	Image string `protobuf:"bytes,9,opt,name=image,proto3" json:"image,omitempty"`
+	// What the vendor's batch API costs, as a part of the price ("0.5"). Empty: 0.5.
+	BatchFactor   string `protobuf:"bytes,10,opt,name=batch_factor,json=batchFactor,proto3" json:"batch_factor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +2685,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +2698,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Price) GetInput() string {
@@ -1672,6 +2750,27 @@ func (x *Price) GetTiers() []*PriceTier {
 	return nil
 }
 
+func (x *Price) GetReasoning() string {
+	if x != nil {
+		return x.Reasoning
+	}
+	return ""
+}
+
+func (x *Price) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
+}
+
+func (x *Price) GetBatchFactor() string {
+	if x != nil {
+		return x.BatchFactor
+	}
+	return ""
+}
+
 type PriceTier struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The prices hold for the whole request where its prompt has more tokens than this.
@@ -1686,7 +2785,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +2797,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +2810,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -1767,7 +2866,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +2878,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +2891,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobService) GetName() string {
@@ -1837,7 +2936,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +2948,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +2961,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -1906,7 +3005,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +3017,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +3030,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Webhook) GetName() string {
@@ -1995,7 +3094,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +3106,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +3119,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Listing) GetName() string {
@@ -2050,7 +3149,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +3161,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +3174,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListedModel) GetId() string {
@@ -2103,7 +3202,7 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x06\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x06\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x1a\n" +
@@ -2124,11 +3223,17 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vapi_version\x18\x0e \x01(\tR\n" +
 	"apiVersion\x12+\n" +
 	"\x11untouched_answers\x18\x0f \x01(\bR\x10untouchedAnswers\x12%\n" +
-	"\x0enative_batches\x18\x10 \x01(\bR\rnativeBatches\x1a:\n" +
+	"\x0enative_batches\x18\x10 \x01(\bR\rnativeBatches\x12B\n" +
+	"\vconcurrency\x18\x11 \x01(\v2 .modelgate.config.v1.ConcurrencyR\vconcurrency\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x18\n" +
-	"\x16_allow_unlisted_models\"r\n" +
+	"\x16_allow_unlisted_models\"\x87\x01\n" +
+	"\vConcurrency\x12!\n" +
+	"\fmax_requests\x18\x01 \x01(\rR\vmaxRequests\x12\x1f\n" +
+	"\vmax_pending\x18\x02 \x01(\rR\n" +
+	"maxPending\x124\n" +
+	"\bmax_wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\amaxWait\"r\n" +
 	"\n" +
 	"Credential\x12\x12\n" +
 	"\x03env\x18\x01 \x01(\tH\x00R\x03env\x12\x14\n" +
@@ -2168,7 +3273,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bpriority\x18\x04 \x01(\rR\bpriority\"M\n" +
 	"\x05Retry\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\rR\vmaxAttempts\x12!\n" +
-	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xcc\x02\n" +
+	"\fstatus_codes\x18\x02 \x03(\rR\vstatusCodes\"\xaf\x05\n" +
 	"\x03Key\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
@@ -2182,7 +3287,81 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\bdisabled\x18\t \x01(\bR\bdisabled\x129\n" +
 	"\n" +
 	"created_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xe4\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1c\n" +
+	"\tendpoints\x18\v \x03(\tR\tendpoints\x12\x1c\n" +
+	"\taddresses\x18\f \x03(\tR\taddresses\x122\n" +
+	"\x06limits\x18\r \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
+	"\abudgets\x18\x0e \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12B\n" +
+	"\bmetadata\x18\x0f \x03(\v2&.modelgate.config.v1.Key.MetadataEntryR\bmetadata\x129\n" +
+	"\aretired\x18\x10 \x01(\v2\x1f.modelgate.config.v1.RetiredKeyR\aretired\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"o\n" +
+	"\n" +
+	"RetiredKey\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\fR\x04hash\x12\x12\n" +
+	"\x04hint\x18\x02 \x01(\tR\x04hint\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x90\x01\n" +
+	"\x05Limit\x12\x16\n" +
+	"\x06domain\x18\x01 \x01(\tR\x06domain\x12-\n" +
+	"\x04unit\x18\x02 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
+	"\x11requests_per_unit\x18\x03 \x01(\x04R\x0frequestsPerUnit\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\"I\n" +
+	"\x06Budget\x12-\n" +
+	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12\x10\n" +
+	"\x03usd\x18\x02 \x01(\tR\x03usd\"\x87\x02\n" +
+	"\fOrganization\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
+	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
+	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
+	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
+	"\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x82\x02\n" +
+	"\aProject\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
+	"\x06limits\x18\x03 \x03(\v2\x1a.modelgate.config.v1.LimitR\x06limits\x125\n" +
+	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
+	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
+	"\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x83\x01\n" +
+	"\tRateLimit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06domain\x18\x02 \x01(\tR\x06domain\x12J\n" +
+	"\vdescriptors\x18\x03 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorR\vdescriptors\"\xef\x01\n" +
+	"\x13RateLimitDescriptor\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12C\n" +
+	"\n" +
+	"rate_limit\x18\x03 \x01(\v2$.modelgate.config.v1.RateLimitPolicyR\trateLimit\x12J\n" +
+	"\vdescriptors\x18\x04 \x03(\v2(.modelgate.config.v1.RateLimitDescriptorR\vdescriptors\x12\x1f\n" +
+	"\vshadow_mode\x18\x05 \x01(\bR\n" +
+	"shadowMode\"l\n" +
+	"\x0fRateLimitPolicy\x12-\n" +
+	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12*\n" +
+	"\x11requests_per_unit\x18\x02 \x01(\x04R\x0frequestsPerUnit\"\x87\x02\n" +
+	"\aAccount\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12-\n" +
+	"\x04role\x18\x03 \x01(\x0e2\x19.modelgate.config.v1.RoleR\x04role\x12\x1a\n" +
+	"\bpassword\x18\x04 \x01(\tR\bpassword\x12#\n" +
+	"\rpassword_hash\x18\x05 \x01(\tR\fpasswordHash\x12\x1a\n" +
+	"\bdisabled\x18\x06 \x01(\bR\bdisabled\x129\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xf9\x01\n" +
+	"\n" +
+	"AdminToken\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\x12\x12\n" +
+	"\x04hint\x18\x04 \x01(\tR\x04hint\x12\x16\n" +
+	"\x06scopes\x18\x05 \x03(\tR\x06scopes\x129\n" +
+	"\n" +
+	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xac\x02\n" +
 	"\aGateway\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -2190,7 +3369,12 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vcertificate\x18\x04 \x01(\tR\vcertificate\x12!\n" +
 	"\ftrusted_hops\x18\x05 \x01(\rR\vtrustedHops\x12*\n" +
 	"\x11max_request_bytes\x18\x06 \x01(\x04R\x0fmaxRequestBytes\x12&\n" +
-	"\x0fplain_http_port\x18\a \x01(\rR\rplainHttpPort\"y\n" +
+	"\x0fplain_http_port\x18\a \x01(\rR\rplainHttpPort\x12F\n" +
+	"\raddress_limit\x18\b \x01(\v2!.modelgate.config.v1.AddressLimitR\faddressLimit\"p\n" +
+	"\fAddressLimit\x12.\n" +
+	"\x13requests_per_second\x18\x01 \x01(\rR\x11requestsPerSecond\x12\x14\n" +
+	"\x05burst\x18\x02 \x01(\rR\x05burst\x12\x1a\n" +
+	"\bdisabled\x18\x03 \x01(\bR\bdisabled\"y\n" +
 	"\vCertificate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05chain\x18\x02 \x01(\tR\x05chain\x12@\n" +
@@ -2250,7 +3434,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0e_inline_systemB\r\n" +
 	"\v_web_searchB\r\n" +
 	"\v_media_urlsB\x11\n" +
-	"\x0f_bound_thinking\"\xf3\x01\n" +
+	"\x0f_bound_thinking\"\xca\x02\n" +
 	"\x05Price\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\tR\x06output\x12!\n" +
@@ -2260,7 +3444,11 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\vinput_audio\x18\x05 \x01(\tR\n" +
 	"inputAudio\x12!\n" +
 	"\foutput_audio\x18\x06 \x01(\tR\voutputAudio\x124\n" +
-	"\x05tiers\x18\a \x03(\v2\x1e.modelgate.config.v1.PriceTierR\x05tiers\"\xad\x01\n" +
+	"\x05tiers\x18\a \x03(\v2\x1e.modelgate.config.v1.PriceTierR\x05tiers\x12\x1c\n" +
+	"\treasoning\x18\b \x01(\tR\treasoning\x12\x14\n" +
+	"\x05image\x18\t \x01(\tR\x05image\x12!\n" +
+	"\fbatch_factor\x18\n" +
+	" \x01(\tR\vbatchFactor\"\xad\x01\n" +
 	"\tPriceTier\x12.\n" +
 	"\x13above_prompt_tokens\x18\x01 \x01(\x03R\x11abovePromptTokens\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\tR\x05input\x12\x16\n" +
@@ -2298,7 +3486,22 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\"UNSUPPORTED_PARAMETERS_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06REJECT\x10\x01\x12\b\n" +
-	"\x04DROP\x10\x02*D\n" +
+	"\x04DROP\x10\x02*R\n" +
+	"\x04Unit\x12\x14\n" +
+	"\x10UNIT_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06SECOND\x10\x01\x12\n" +
+	"\n" +
+	"\x06MINUTE\x10\x02\x12\b\n" +
+	"\x04HOUR\x10\x03\x12\a\n" +
+	"\x03DAY\x10\x04\x12\t\n" +
+	"\x05MONTH\x10\x05*A\n" +
+	"\x04Role\x12\x14\n" +
+	"\x10ROLE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06VIEWER\x10\x01\x12\f\n" +
+	"\bOPERATOR\x10\x02\x12\t\n" +
+	"\x05OWNER\x10\x03*D\n" +
 	"\bSampling\x12\x18\n" +
 	"\x14SAMPLING_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04BOTH\x10\x01\x12\a\n" +
@@ -2326,71 +3529,110 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_api_config_v1_config_proto_rawDescData
 }
 
-var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
-	(Sampling)(0),                 // 1: modelgate.config.v1.Sampling
-	(Thinking)(0),                 // 2: modelgate.config.v1.Thinking
-	(*Provider)(nil),              // 3: modelgate.config.v1.Provider
-	(*Credential)(nil),            // 4: modelgate.config.v1.Credential
-	(*Timeouts)(nil),              // 5: modelgate.config.v1.Timeouts
-	(*UpstreamTLS)(nil),           // 6: modelgate.config.v1.UpstreamTLS
-	(*Model)(nil),                 // 7: modelgate.config.v1.Model
-	(*FineTuned)(nil),             // 8: modelgate.config.v1.FineTuned
-	(*Target)(nil),                // 9: modelgate.config.v1.Target
-	(*Retry)(nil),                 // 10: modelgate.config.v1.Retry
-	(*Key)(nil),                   // 11: modelgate.config.v1.Key
-	(*Gateway)(nil),               // 12: modelgate.config.v1.Gateway
-	(*Certificate)(nil),           // 13: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 14: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 15: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 16: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 17: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 18: modelgate.config.v1.Price
-	(*PriceTier)(nil),             // 19: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 20: modelgate.config.v1.JobService
-	(*MutualTLS)(nil),             // 21: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 22: modelgate.config.v1.Webhook
-	(*Listing)(nil),               // 23: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 24: modelgate.config.v1.ListedModel
-	nil,                           // 25: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 26: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(Unit)(0),                     // 1: modelgate.config.v1.Unit
+	(Role)(0),                     // 2: modelgate.config.v1.Role
+	(Sampling)(0),                 // 3: modelgate.config.v1.Sampling
+	(Thinking)(0),                 // 4: modelgate.config.v1.Thinking
+	(*Provider)(nil),              // 5: modelgate.config.v1.Provider
+	(*Concurrency)(nil),           // 6: modelgate.config.v1.Concurrency
+	(*Credential)(nil),            // 7: modelgate.config.v1.Credential
+	(*Timeouts)(nil),              // 8: modelgate.config.v1.Timeouts
+	(*UpstreamTLS)(nil),           // 9: modelgate.config.v1.UpstreamTLS
+	(*Model)(nil),                 // 10: modelgate.config.v1.Model
+	(*FineTuned)(nil),             // 11: modelgate.config.v1.FineTuned
+	(*Target)(nil),                // 12: modelgate.config.v1.Target
+	(*Retry)(nil),                 // 13: modelgate.config.v1.Retry
+	(*Key)(nil),                   // 14: modelgate.config.v1.Key
+	(*RetiredKey)(nil),            // 15: modelgate.config.v1.RetiredKey
+	(*Limit)(nil),                 // 16: modelgate.config.v1.Limit
+	(*Budget)(nil),                // 17: modelgate.config.v1.Budget
+	(*Organization)(nil),          // 18: modelgate.config.v1.Organization
+	(*Project)(nil),               // 19: modelgate.config.v1.Project
+	(*RateLimit)(nil),             // 20: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 21: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 22: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 23: modelgate.config.v1.Account
+	(*AdminToken)(nil),            // 24: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 25: modelgate.config.v1.Gateway
+	(*AddressLimit)(nil),          // 26: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 27: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 28: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 29: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 30: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 31: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 32: modelgate.config.v1.Price
+	(*PriceTier)(nil),             // 33: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 34: modelgate.config.v1.JobService
+	(*MutualTLS)(nil),             // 35: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 36: modelgate.config.v1.Webhook
+	(*Listing)(nil),               // 37: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 38: modelgate.config.v1.ListedModel
+	nil,                           // 39: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 40: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 41: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
-	4,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	25, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
-	5,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
-	6,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
+	7,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
+	39, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	8,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
+	9,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
-	27, // 5: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	27, // 6: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	27, // 7: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
-	9,  // 8: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
-	10, // 9: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
-	5,  // 10: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	28, // 11: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 12: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	28, // 13: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	28, // 14: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 15: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	16, // 16: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	17, // 17: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	18, // 18: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	1,  // 19: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	2,  // 20: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	26, // 21: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	19, // 22: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	21, // 23: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	4,  // 24: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	24, // 25: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	6,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
+	42, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	42, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	42, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	42, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	12, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
+	13, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
+	8,  // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
+	43, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	11, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
+	43, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	43, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	16, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
+	17, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
+	40, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	15, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
+	43, // 21: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 22: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
+	1,  // 23: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
+	16, // 24: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
+	17, // 25: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
+	43, // 26: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	16, // 27: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	17, // 28: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	43, // 29: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	21, // 30: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	22, // 31: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	21, // 32: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	1,  // 33: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
+	2,  // 34: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
+	43, // 35: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	43, // 36: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	43, // 37: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	26, // 38: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	7,  // 39: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	30, // 40: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	31, // 41: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	32, // 42: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	3,  // 43: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	4,  // 44: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	41, // 45: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	33, // 46: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	35, // 47: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	7,  // 48: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	38, // 49: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -2399,21 +3641,21 @@ func file_api_config_v1_config_proto_init() {
 		return
 	}
 	file_api_config_v1_config_proto_msgTypes[0].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[1].OneofWrappers = []any{
+	file_api_config_v1_config_proto_msgTypes[2].OneofWrappers = []any{
 		(*Credential_Env)(nil),
 		(*Credential_File)(nil),
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[11].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[14].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[23].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   24,
+			NumEnums:      5,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

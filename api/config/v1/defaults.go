@@ -18,6 +18,8 @@ const (
 	defaultAddress          = "0.0.0.0"
 	defaultCertificate      = "default"
 	defaultRequestBytes     = 32 << 20
+	defaultMaxWait          = 10 * time.Second
+	defaultAddressRate      = 10_000
 	maxAttempts             = 5
 )
 
@@ -98,6 +100,15 @@ func (x *Gateway) CertificateName() string { return cmp.Or(x.GetCertificate(), d
 func (x *Gateway) RequestLimit() uint64 {
 	return cmp.Or(x.GetMaxRequestBytes(), defaultRequestBytes)
 }
+
+// WaitLimit is the longest that a request waits for its turn.
+func (x *Concurrency) WaitLimit() time.Duration { return orDefault(x.GetMaxWait(), defaultMaxWait) }
+
+// Rate is how many requests an address may send, in a second.
+func (x *AddressLimit) Rate() uint32 { return cmp.Or(x.GetRequestsPerSecond(), defaultAddressRate) }
+
+// Bucket is how many requests an address may send at once.
+func (x *AddressLimit) Bucket() uint32 { return cmp.Or(x.GetBurst(), 2*x.Rate()) }
 
 // Rewrite is what takes the place of the prefix in a path. It and the prefix may end with a slash.
 func (x *Route) Rewrite() string {

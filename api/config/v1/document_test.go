@@ -81,11 +81,11 @@ func TestParseYAMLReadsEveryDocument(t *testing.T) {
 
 func TestParseYAMLNamesFileObjectAndField(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"no kind":           {"name: a", "f:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook and Listing"},
-		"unknown kind":      {"kind: provider\nname: a", "f:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook and Listing"},
-		"never stored kind": {"kind: Settings\nname: a", "f:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook and Listing"},
-		"unknown field":     {"\n\nkind: Retry\n---\nkind: Provider\nname: a\nurl: x", "f:3: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook and Listing\nf:5: Provider a: url: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers and native_batches"},
-		"case matters":      {"kind: Provider\nname: a\nVendor: x", "f:1: Provider a: Vendor: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers and native_batches"},
+		"no kind":           {"name: a", "f:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
+		"unknown kind":      {"kind: provider\nname: a", "f:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
+		"never stored kind": {"kind: Settings\nname: a", "f:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
+		"unknown field":     {"\n\nkind: Retry\n---\nkind: Provider\nname: a\nurl: x", "f:3: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken\nf:5: Provider a: url: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches and concurrency"},
+		"case matters":      {"kind: Provider\nname: a\nVendor: x", "f:1: Provider a: Vendor: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches and concurrency"},
 		"in a list":         {"kind: Model\nname: a/b\ntargets:\n- provider: a\n- models: b", "f:1: Model a/b: targets[1].models: unknown field; the fields here are provider, model, weight and priority"},
 		"several at once":   {"kind: Gateway\nname: g\nport: -1\naddress: 5\ntrusted_hops: [1]", "f:1: Gateway g: address: must be a string (put it in quotes)\nf:1: Gateway g: port: must be a whole number from 0 to 4294967295\nf:1: Gateway g: trusted_hops: must be a whole number from 0 to 4294967295"},
 		"duplicate key":     {"# c\n---\nkind: Provider\nname: a\nname: b", `f:3: yaml: unmarshal errors:` + "\n" + `  line 5: key "name" already set in map`},
@@ -102,8 +102,8 @@ func TestParseYAMLNamesFileObjectAndField(t *testing.T) {
 		"map":               {"kind: Provider\nname: a\nheaders: [a]", "f:1: Provider a: headers: must be a mapping from names to strings"},
 		"a scalar":          {"just text", "f:1: must be a mapping of fields"},
 		"not YAML":          {"kind: Provider\n---\nkind: [", "f:3: yaml: line 3: did not find expected node content"},
-		"odd name":          {"kind: Provider\nname: \"a\\nb\"\nx: 1", "f:1: Provider \"a\\nb\": x: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers and native_batches"},
-		"after the end":     {"kind: Key\nname: a\n...\nkind: Nothing", "f:4: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook and Listing"},
+		"odd name":          {"kind: Provider\nname: \"a\\nb\"\nx: 1", "f:1: Provider \"a\\nb\": x: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches and concurrency"},
+		"after the end":     {"kind: Key\nname: a\n...\nkind: Nothing", "f:4: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := configv1.ParseYAML("f", []byte(tc.text))

@@ -38,6 +38,11 @@ func Kinds() []Kind {
 		newKind("jobservices", (*validator).jobService),
 		newKind("webhooks", (*validator).webhook),
 		newKind("listings", (*validator).listing),
+		newKind("organizations", (*validator).organization),
+		newKind("projects", (*validator).project),
+		newKind("ratelimits", (*validator).rateLimit),
+		newKind("accounts", (*validator).account),
+		newKind("admintokens", (*validator).adminToken),
 	}
 }
 

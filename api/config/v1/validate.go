@@ -66,12 +66,11 @@ func (d Document) Validate(vendors Vendors) Errors {
 	return errs
 }
 
-// ValidateStored returns what is wrong with the object as it is stored: a key has its hash, and no credential is in clear.
+// ValidateStored returns what is wrong with the object as it is stored: a key has its hash, and no credential or password is in
+// clear.
 func ValidateStored(o Object, vendors Vendors) Errors {
 	v := &validator{object: Label(o), errs: Validate(o, vendors)}
-	if k, ok := o.(*Key); ok && len(k.GetHash()) == 0 {
-		v.fail("hash", "missing; keys are made with the admin API's POST /admin/v1/keys")
-	}
+	v.storedSecrets(o)
 	for _, c := range Credentials(o) {
 		switch source := c.Credential.GetSource().(type) {
 		case *Credential_Value:

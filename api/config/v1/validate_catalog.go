@@ -37,9 +37,14 @@ func (v *validator) capabilities(at string, c *Capabilities) {
 func (v *validator) price(at string, p *Price) {
 	for name, text := range map[string]string{
 		"input": p.GetInput(), "output": p.GetOutput(), "cached_input": p.GetCachedInput(), "cache_write": p.GetCacheWrite(),
-		"input_audio": p.GetInputAudio(), "output_audio": p.GetOutputAudio(),
+		"input_audio": p.GetInputAudio(), "output_audio": p.GetOutputAudio(), "reasoning": p.GetReasoning(), "image": p.GetImage(),
 	} {
 		v.money(at+"."+name, text)
+	}
+	if text := p.GetBatchFactor(); text != "" {
+		if f, err := strconv.ParseFloat(text, 64); err != nil || strings.Trim(text, "0123456789.") != "" || f > 1 {
+			v.fail(at+".batch_factor", "must be a part of the price from 0 to 1, such as 0.5")
+		}
 	}
 	above := int64(0)
 	for i, t := range p.GetTiers() {
@@ -63,6 +68,6 @@ func (v *validator) money(field, text string) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Trim(text, "0123456789.") != "" || f > 10_000 {
-		v.fail(field, "must be US dollars for a million tokens, such as 0.15, and at most 10000")
+		v.fail(field, "must be US dollars, such as 0.15, for a million tokens or one image, and at most 10000")
 	}
 }

@@ -55,6 +55,7 @@ func (v *validator) provider(p *Provider) {
 		v.required(element("models", i), m)
 	}
 	v.distinct("models", p.GetModels())
+	v.concurrency(p.GetConcurrency())
 }
 
 // checkEndpoint reports whether the base URL is of a TLS endpoint.
@@ -227,25 +228,6 @@ func (v *validator) model(m *Model) {
 // account there.
 var clientsMistakes = []uint32{400, 403, 404, 405, 409, 413, 415, 422}
 
-func (v *validator) key(k *Key) {
-	v.id("name", k.GetName())
-	v.text("display_name", k.GetDisplayName())
-	if n := len(k.GetHash()); n != 0 && n != hashSize {
-		v.fail("hash", "must be %d bytes", hashSize)
-	}
-	if len(k.GetHint()) > 4 {
-		v.fail("hint", "must be at most 4 characters")
-	}
-	v.optionalID("organization", k.GetOrganization())
-	v.optionalID("project", k.GetProject())
-	for i, m := range k.GetModels() {
-		v.required(element("models", i), m)
-	}
-	v.distinct("models", k.GetModels())
-	v.time("expires_at", k.GetExpiresAt())
-	v.time("created_at", k.GetCreatedAt())
-}
-
 func (v *validator) gateway(g *Gateway) {
 	v.label("name", g.GetName())
 	if g.GetAddress() != "" {
@@ -263,6 +245,7 @@ func (v *validator) gateway(g *Gateway) {
 	if g.GetMaxRequestBytes() > 1<<32-1 {
 		v.fail("max_request_bytes", "must be less than 4 GiB")
 	}
+	v.addressLimit(g.GetAddressLimit())
 }
 
 func (v *validator) certificate(c *Certificate) {

@@ -112,7 +112,17 @@ func TestValidateProvider(t *testing.T) {
 		"a version":                      {func(p *configv1.Provider) { p.ApiVersion = "2024-10-01-preview" }, ""},
 		"a version with more":            {func(p *configv1.Provider) { p.ApiVersion = "1&key=2" }, "api_version"},
 		"a credential that is exchanged": {func(p *configv1.Provider) { p.Vendor, p.Region, p.Credential = "cloud", "r", value("{\n}") }, ""},
-		"model twice":                    {func(p *configv1.Provider) { p.Models = []string{"a", "a"} }, "models[1]"},
+		"a full provider": {func(p *configv1.Provider) {
+			p.Concurrency = &configv1.Concurrency{MaxRequests: 1, MaxPending: 1, MaxWait: durationpb.New(1)}
+		}, ""},
+		"a queue for nothing": {func(p *configv1.Provider) { p.Concurrency = &configv1.Concurrency{MaxPending: 1} }, "concurrency.max_pending"},
+		"a wait for nothing": {func(p *configv1.Provider) {
+			p.Concurrency = &configv1.Concurrency{MaxRequests: 1, MaxWait: durationpb.New(1)}
+		}, "concurrency.max_wait"},
+		"no wait at all": {func(p *configv1.Provider) {
+			p.Concurrency = &configv1.Concurrency{MaxRequests: 1, MaxPending: 1, MaxWait: durationpb.New(0)}
+		}, "concurrency.max_wait"},
+		"model twice": {func(p *configv1.Provider) { p.Models = []string{"a", "a"} }, "models[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &configv1.Provider{Name: "a", Vendor: "openai"}
@@ -163,24 +173,6 @@ func TestValidateModel(t *testing.T) {
 	}
 }
 
-func TestValidateKey(t *testing.T) {
-	for name, tc := range map[string]struct {
-		key   *configv1.Key
-		field string
-	}{
-		"as written":       {&configv1.Key{Name: "key_1", Models: []string{"openai/*"}}, ""},
-		"as stored":        {&configv1.Key{Name: "key_1", Hash: make([]byte, 32), Hint: "abcd"}, ""},
-		"odd id":           {&configv1.Key{Name: "a/b"}, "name"},
-		"short hash":       {&configv1.Key{Name: "a", Hash: make([]byte, 31)}, "hash"},
-		"long hint":        {&configv1.Key{Name: "a", Hint: "abcde"}, "hint"},
-		"odd organization": {&configv1.Key{Name: "a", Organization: "a b"}, "organization"},
-		"empty model":      {&configv1.Key{Name: "a", Models: []string{""}}, "models[0]"},
-		"control":          {&configv1.Key{Name: "a", DisplayName: "a\x1b[2J"}, "display_name"},
-	} {
-		t.Run(name, func(t *testing.T) { requireFields(t, configv1.Validate(tc.key, knownVendor), tc.field) })
-	}
-}
-
 func TestValidateGateway(t *testing.T) {
 	for name, tc := range map[string]struct {
 		gateway *configv1.Gateway
@@ -195,6 +187,9 @@ func TestValidateGateway(t *testing.T) {
 		"odd certificate": {&configv1.Gateway{Name: "a", Certificate: "A"}, "certificate"},
 		"hops":            {&configv1.Gateway{Name: "a", TrustedHops: 33}, "trusted_hops"},
 		"huge":            {&configv1.Gateway{Name: "a", MaxRequestBytes: 1 << 32}, "max_request_bytes"},
+		"address limit":   {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{RequestsPerSecond: 5, Burst: 5}}, ""},
+		"no burst":        {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{Burst: 999}}, "address_limit.burst"},
+		"torrent":         {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{RequestsPerSecond: 1_000_001}}, "address_limit.requests_per_second"},
 	} {
 		t.Run(name, func(t *testing.T) { requireFields(t, configv1.Validate(tc.gateway, knownVendor), tc.field) })
 	}
@@ -239,6 +234,9 @@ func TestValidateStoredDemandsHashesAndSealedCredentials(t *testing.T) {
 	}{
 		"key":              {&configv1.Key{Name: "a", Hash: make([]byte, 32)}, ""},
 		"key without hash": {&configv1.Key{Name: "a"}, "hash"},
+		"token":            {&configv1.AdminToken{Name: "a", Scopes: []string{"*"}}, "hash"},
+		"password":         {&configv1.Account{Name: "a", Role: configv1.Role_OWNER, Password: "correct horse"}, "password"},
+		"account":          {&configv1.Account{Name: "a", Role: configv1.Role_OWNER, PasswordHash: argonHash}, ""},
 		"sealed":           {&configv1.Provider{Name: "a", Vendor: "openai", Credential: sealed("AQID")}, ""},
 		"in clear":         {&configv1.Provider{Name: "a", Vendor: "openai", Credential: value("sk")}, "credential.value"},
 		"redacted":         {&configv1.Provider{Name: "a", Vendor: "openai", Credential: sealed("[redacted]")}, "credential.sealed"},
@@ -337,6 +335,11 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, 5, (&configv1.Model{Targets: make([]*configv1.Target, 9)}).Attempts())
 	require.Equal(t, 1, (&configv1.Model{Retry: &configv1.Retry{MaxAttempts: 1}}).Attempts())
 	require.Equal(t, "modelgate", one.Owner())
+	require.Equal(t, 10*time.Second, p.GetConcurrency().WaitLimit())
+	var door configv1.Gateway
+	require.EqualValues(t, 10_000, door.GetAddressLimit().Rate())
+	require.EqualValues(t, 20_000, door.GetAddressLimit().Bucket())
+	require.EqualValues(t, 6, (&configv1.AddressLimit{RequestsPerSecond: 3}).Bucket())
 	require.EqualValues(t, 1, (&configv1.Target{}).Share())
 
 	var g configv1.Gateway

@@ -1,0 +1,83 @@
+package configv1
+
+import (
+	"regexp"
+	"slices"
+)
+
+const (
+	minPassword = 12  // characters
+	maxPassword = 512 // bytes
+	maxAccount  = 128
+)
+
+var (
+	accountPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._%+@-]*$`)
+	argonPattern   = regexp.MustCompile(`^\$argon2id\$v=[0-9]+\$m=[0-9]+,t=[0-9]+,p=[0-9]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$`)
+)
+
+// Scopes returns what an AdminToken can be allowed.
+func Scopes() []string {
+	return []string{
+		"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "audit:read", "status:read",
+		"admins:write", "playground", "*",
+	}
+}
+
+func (v *validator) account(a *Account) {
+	if len(a.GetName()) > maxAccount || !accountPattern.MatchString(a.GetName()) {
+		v.fail("name", "must be 1 to %d lower-case letters, digits and ._%%+@-, such as an address of e-mail", maxAccount)
+	}
+	v.text("display_name", a.GetDisplayName())
+	if a.GetRole() < Role_VIEWER || a.GetRole() > Role_OWNER {
+		v.fail("role", "must be VIEWER, OPERATOR or OWNER")
+	}
+	switch p := a.GetPassword(); {
+	case p == "":
+	case len([]rune(p)) < minPassword:
+		v.fail("password", "must have at least %d characters", minPassword)
+	case len(p) > maxPassword:
+		v.fail("password", "must have at most %d bytes", maxPassword)
+	case a.GetPasswordHash() != "":
+		v.fail("password", "cannot be given together with password_hash")
+	}
+	if h := a.GetPasswordHash(); h != "" && (len(h) > maxText || !argonPattern.MatchString(h)) {
+		v.fail("password_hash", "must be an argon2id hash; leave it out, and give the password")
+	}
+	v.time("created_at", a.GetCreatedAt())
+}
+
+func (v *validator) adminToken(t *AdminToken) {
+	v.id("name", t.GetName())
+	v.text("display_name", t.GetDisplayName())
+	v.hash("hash", t.GetHash())
+	v.hint("hint", t.GetHint())
+	if len(t.GetScopes()) == 0 {
+		v.fail("scopes", "needs at least one of %s", listing(Scopes()))
+	}
+	v.list("scopes", t.GetScopes(), func(field, s string) {
+		if !slices.Contains(Scopes(), s) {
+			v.fail(field, "must be one of %s", listing(Scopes()))
+		}
+	})
+	v.time("expires_at", t.GetExpiresAt())
+	v.time("created_at", t.GetCreatedAt())
+}
+
+// storedSecrets checks that an object has what it is recognised by, and no password in clear.
+func (v *validator) storedSecrets(o Object) {
+	switch o := o.(type) {
+	case *Key:
+		if len(o.GetHash()) == 0 {
+			v.fail("hash", "missing; keys are made with the admin API's POST /admin/v1/keys")
+		}
+	case *AdminToken:
+		if len(o.GetHash()) == 0 {
+			v.fail("hash", "missing; tokens are made by the admin API")
+		}
+	case *Account:
+		if o.GetPassword() != "" {
+			v.fail("password", "must be hashed before it is stored")
+		}
+	}
+}

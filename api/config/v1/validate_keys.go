@@ -1,0 +1,141 @@
+package configv1
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxHint          = 4
+	maxMetadata      = 16
+	maxMetadataKey   = 64  // characters
+	maxMetadataValue = 512 // characters
+	maxListedOfKey   = 256 // elements of each list of a key
+)
+
+var endpointPattern = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9._*/-]*$`)
+
+func (v *validator) key(k *Key) {
+	v.id("name", k.GetName())
+	v.text("display_name", k.GetDisplayName())
+	v.hash("hash", k.GetHash())
+	v.hint("hint", k.GetHint())
+	v.optionalID("organization", k.GetOrganization())
+	v.optionalID("project", k.GetProject())
+	v.list("models", k.GetModels(), v.required)
+	v.list("endpoints", k.GetEndpoints(), v.endpoint)
+	v.list("addresses", k.GetAddresses(), func(field, s string) {
+		if _, err := ParseAddress(s); err != nil {
+			v.fail(field, "%v", err)
+		}
+	})
+	v.limits(k.GetLimits())
+	v.budgets(k.GetBudgets())
+	v.metadata(k.GetMetadata())
+	if r := k.GetRetired(); r != nil {
+		if len(r.GetHash()) == 0 {
+			v.fail("retired.hash", "missing")
+		}
+		v.hash("retired.hash", r.GetHash())
+		v.hint("retired.hint", r.GetHint())
+		if r.GetExpiresAt() == nil {
+			v.fail("retired.expires_at", "missing: a key that was replaced must end")
+		}
+		v.time("retired.expires_at", r.GetExpiresAt())
+	}
+	v.time("expires_at", k.GetExpiresAt())
+	v.time("created_at", k.GetCreatedAt())
+}
+
+func (v *validator) organization(o *Organization) {
+	v.id("name", o.GetName())
+	v.text("display_name", o.GetDisplayName())
+	v.limits(o.GetLimits())
+	v.budgets(o.GetBudgets())
+	v.time("created_at", o.GetCreatedAt())
+}
+
+func (v *validator) project(p *Project) {
+	organization, project, _ := strings.Cut(p.GetName(), "/")
+	if !isID(organization) || !isID(project) {
+		v.fail("name", "must be <organization>/<project>, each 1 to %d letters, digits, _ and -", maxName)
+	}
+	v.text("display_name", p.GetDisplayName())
+	v.limits(p.GetLimits())
+	v.budgets(p.GetBudgets())
+	v.time("created_at", p.GetCreatedAt())
+}
+
+func isID(s string) bool { return len(s) <= maxName && idPattern.MatchString(s) }
+
+// ParseAddress reads an address or a range of addresses as a key may be bound to: "10.1.2.3", "10.0.0.0/8", "2001:db8::/32".
+func ParseAddress(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, fmt.Errorf("must be an IP address such as 10.1.2.3, or a range such as 10.0.0.0/8")
+	case p.Addr().Is4In6():
+		return netip.Prefix{}, fmt.Errorf("is a range of IPv4 in IPv6; write it as IPv4")
+	case p != p.Masked():
+		return netip.Prefix{}, fmt.Errorf("has bits that its length leaves out; the range is %s", p.Masked())
+	}
+	return p, nil
+}
+
+// list checks the elements of a list that is a set.
+func (v *validator) list(field string, list []string, check func(field, s string)) {
+	if len(list) > maxListedOfKey {
+		v.fail(field, "must have at most %d elements", maxListedOfKey)
+		return
+	}
+	for i, s := range list {
+		check(element(field, i), s)
+	}
+	v.distinct(field, list)
+}
+
+func (v *validator) endpoint(field, s string) {
+	switch {
+	case strings.HasPrefix(strings.TrimPrefix(s, "/"), "v1/") || strings.HasPrefix(s, "/"):
+		v.fail(field, "must be a path under /v1/ without that, such as chat/completions")
+	case len(s) > maxText || !endpointPattern.MatchString(s):
+		v.fail(field, "must be a path under /v1/ such as chat/completions, or a pattern such as audio/*")
+	}
+}
+
+func (v *validator) metadata(m map[string]string) {
+	if len(m) > maxMetadata {
+		v.fail("metadata", "must have at most %d pairs", maxMetadata)
+	}
+	control := func(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		switch {
+		case key == "", utf8.RuneCountInString(key) > maxMetadataKey, control(key):
+			v.fail("metadata", "%.70q must be 1 to %d characters without control characters", key, maxMetadataKey)
+		case utf8.RuneCountInString(m[key]) > maxMetadataValue, control(m[key]):
+			v.fail("metadata."+key, "must be at most %d characters without control characters", maxMetadataValue)
+		}
+	}
+}
+
+func (v *validator) hash(field string, hash []byte) {
+	if n := len(hash); n != 0 && n != hashSize {
+		v.fail(field, "must be %d bytes", hashSize)
+	}
+}
+
+func (v *validator) hint(field, hint string) {
+	if len(hint) > maxHint {
+		v.fail(field, "must be at most %d characters", maxHint)
+	}
+}

@@ -1,0 +1,41 @@
+package controlplane
+
+import (
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/controlplane/snapshot"
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// DataPlane returns how those stand that are connected to this control plane. Who calls sets the version.
+func (s *Server) DataPlane() adminapi.DataPlane {
+	d := adminapi.DataPlane{Revision: s.publisher.Status().Revision, Clients: []adminapi.DataPlaneClient{}}
+	for _, c := range s.publisher.Clients() {
+		d.Clients = append(d.Clients, adminapi.DataPlaneClient{
+			Node: c.Node, Role: shortRole(c.Role), Version: c.Version, Revision: c.Revision, ConnectedAt: c.ConnectedAt, Health: health(c), Error: c.Refused,
+		})
+	}
+	return d
+}
+
+func health(c snapshot.Client) string {
+	switch {
+	case c.Refused != "":
+		return "refused"
+	case c.Behind:
+		return "behind"
+	}
+	return "ok"
+}
+
+// shortRole is what the API calls a role.
+func shortRole(role string) string {
+	switch role {
+	case envoy.RoleEnvoy:
+		return "envoy"
+	case envoy.RoleExtProc:
+		return "extproc"
+	case envoy.RoleJobs:
+		return "jobs"
+	}
+	return role
+}

@@ -1,0 +1,92 @@
+package exchange
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/auth"
+)
+
+// headerAddress is where Envoy says which address a request is from. With use_remote_address it sets the header on every request
+// that comes over IP, whatever the client has sent: to the connection's address or, with trusted hops, to the one that the
+// outermost trusted proxy has put into x-forwarded-for. That header itself holds what the client likes.
+const headerAddress = "x-envoy-external-address"
+
+// admit finds out on whose behalf a request is, by the client's key or as the job service says, and whether that key may be
+// used for it. The errors for clients are those of the interface document.
+func (x *Exchange) admit(h Headers, path string) *openai.Error {
+	var why string
+	header := h.Get("authorization")
+	switch {
+	case x.internal:
+		x.key = x.config.Keyring.ByName(h.Get(envoy.HeaderKey))
+		why = "The API key on whose behalf this is asked is gone, disabled or expired."
+	case header == "":
+		why = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
+	default:
+		if key, ok := auth.FromHeader(header); ok && auth.CheckFormat(key) {
+			x.key = x.config.Keyring.ByHash(x.config.Hasher.Hash(key), x.record.Start)
+		}
+		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."
+	}
+	if x.key != nil && !x.config.isValid(x.key, x.record.Start) {
+		x.key = nil
+	}
+	if x.key == nil {
+		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key", Message: why}
+	}
+	x.record.KeyID, x.record.Organization, x.record.Project = x.key.Name, x.key.Organization, x.key.Project
+	if !x.internal && !x.key.usableFrom(h.Get(headerAddress)) {
+		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "ip_not_authorized",
+			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
+	}
+	if !x.key.usableFor(path) {
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+			Message: "You have insufficient permissions for this operation: this API key may not be used for " + path + "."}
+	}
+	return nil
+}
+
+// isValid reports whether a key lets somebody in. That of an organization or project which is disabled is as if it were itself.
+func (c *Config) isValid(k *Client, now time.Time) bool {
+	switch {
+	case k.Disabled, k.Expires != 0 && now.Unix() >= k.Expires:
+		return false
+	case k.Organization == "":
+		return true
+	case c.Organizations[k.Organization].GetDisabled():
+		return false
+	}
+	return k.Project == "" || !c.Projects[k.Organization+"/"+k.Project].GetDisabled()
+}
+
+// usableFrom reports whether the key may be used from an address, as Envoy writes it. What is no address is from nowhere.
+func (k *Client) usableFrom(address string) bool {
+	if len(k.Addresses) == 0 {
+		return true
+	}
+	from, err := netip.ParseAddr(address)
+	if err != nil {
+		return false
+	}
+	from = from.Unmap().WithZone("")
+	return slices.ContainsFunc(k.Addresses, func(allowed netip.Prefix) bool { return allowed.Contains(from) })
+}
+
+// usableFor reports whether the key may be used for what is under a path. An endpoint without "*" includes what is below it:
+// "files" is also for one file.
+func (k *Client) usableFor(path string) bool {
+	if len(k.Endpoints) == 0 {
+		return true
+	}
+	name := strings.TrimPrefix(strings.TrimPrefix(path, "/v1/"), "/")
+	return slices.ContainsFunc(k.Endpoints, func(pattern string) bool {
+		pattern = strings.Trim(pattern, "/")
+		return matches(pattern, name) || strings.HasPrefix(name, pattern+"/")
+	})
+}

@@ -1,0 +1,115 @@
+package exchange
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+
+	"github.com/modelgate/modelgate/internal/limit"
+)
+
+// entries are what descriptors of rate limits are compared with, by entry; "" is what a request does not have.
+type entries [entryCount]string
+
+type entry int
+
+const (
+	entryKey entry = iota
+	entryUser
+	entryOrganization
+	entryProject // <organization>/<project>
+	entryModel
+	entryProvider
+	entryCount
+)
+
+var entryNames = [entryCount]string{"key", "user", "organization", "project", "model", "provider"}
+
+// entriesOf returns the entries of a request of a client.
+func entriesOf(k *Client, user, model, provider string) entries {
+	e := entries{entryKey: k.Name, entryUser: user, entryOrganization: k.Organization, entryModel: model, entryProvider: provider}
+	if k.Project != "" {
+		e[entryProject] = k.Organization + "/" + k.Project
+	}
+	return e
+}
+
+// descriptors adds the rules of the descriptors that match, and of those below them. Of siblings with the same key the most
+// specific counts and hides the others, as with Envoy's rate limit service: the value itself, then the longest pattern, then
+// none. Path are the entries on the way from the root, as they are counted.
+func (b *ruleSet) descriptors(m limit.Measure, of scope, siblings []*rlsv3.RateLimitDescriptor, e *entries, path string) {
+	for key := range entryCount {
+		if e[key] == "" {
+			continue
+		}
+		best := -1
+		for _, d := range siblings {
+			if d.GetKey() == entryNames[key] {
+				best = max(best, specificity(d.GetValue(), e[key]))
+			}
+		}
+		for _, d := range siblings {
+			if best < 0 || d.GetKey() != entryNames[key] || specificity(d.GetValue(), e[key]) != best {
+				continue
+			}
+			at := path + "/" + entryNames[key] + "=" + countedAs(key, d.GetValue(), e)
+			b.descriptor(m, of, d, at)
+			b.descriptors(m, of, d.GetDescriptors(), e, at)
+		}
+	}
+}
+
+// descriptor adds the rule of a descriptor that has one.
+func (b *ruleSet) descriptor(m limit.Measure, of scope, d *rlsv3.RateLimitDescriptor, path string) {
+	policy := d.GetRateLimit()
+	w, name := windowOf(m, int32(policy.GetUnit()))
+	if policy == nil || policy.GetUnlimited() || name == "" {
+		return
+	}
+	b.add(of, limit.Rule{
+		Counter: of.kind + "/" + of.name + "/" + domainOf(m) + "/" + name + path,
+		Measure: m, Window: w, Limit: int64(policy.GetRequestsPerUnit()), Shadow: d.GetShadowMode(),
+	})
+}
+
+// specificity is how closely the value of a descriptor says what an entry is: -1 where it does not match.
+func specificity(value, entry string) int {
+	switch prefix, wild := strings.CutSuffix(value, "*"); {
+	case value == "":
+		return 0
+	case value == entry:
+		return 1 << 30
+	case wild && strings.HasPrefix(entry, prefix):
+		return 1 + len(prefix)
+	}
+	return -1
+}
+
+// countedAs returns what an entry is called in the name of a counter. What matches a pattern counts together. Users are those of
+// an organization, or of a key without one: what tenants call their users is their own business.
+func countedAs(key entry, value string, e *entries) string {
+	if value == "" {
+		value = e[key]
+	}
+	if key != entryUser {
+		return value
+	}
+	tenant := "organization/" + e[entryOrganization]
+	if e[entryOrganization] == "" {
+		tenant = "key/" + e[entryKey]
+	}
+	sum := sha256.Sum256([]byte(tenant + "\x00" + value))
+	return hex.EncodeToString(sum[:12])
+}
+
+// limitsUsers reports whether any of the descriptors is about users.
+func limitsUsers(descriptors []*rlsv3.RateLimitDescriptor) bool {
+	for _, d := range descriptors {
+		if d.GetKey() == entryNames[entryUser] || limitsUsers(d.GetDescriptors()) {
+			return true
+		}
+	}
+	return false
+}

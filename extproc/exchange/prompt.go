@@ -1,0 +1,151 @@
+package exchange
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/internal/tokens"
+)
+
+// A prompt is what is kept of a request's text.
+type prompt struct {
+	text   tokens.Sample // as JSON has it, with separators
+	chat   int64         // 1 for one that has messages
+	counts struct{ texts, messages, names, images int64 }
+}
+
+// perImage is how many tokens two recorded answers had for an image each. Nobody knows without looking at it.
+const perImage = 425
+
+// read takes the body of a request of any operation, which is JSON.
+func (p *prompt) read(body []byte) {
+	w := walker{data: body}
+	top := 0
+	for s, ok := w.next(); ok; s, ok = w.next() {
+		begins := top != w.topAt
+		top = w.topAt
+		switch string(w.top) {
+		case "messages":
+			p.chat = 1
+			p.take(&w, s)
+		case "prompt", "input", "instructions":
+			p.take(&w, s)
+		case "tools", "functions":
+			if begins {
+				p.declare(valueOf(body[top:]))
+			}
+		case "response_format", "text":
+			if begins {
+				v := valueOf(body[top:])
+				p.add([]byte(either(v.Get("json_schema"), v.Get("format.schema")).Raw))
+			}
+		}
+	}
+}
+
+// valueOf returns the value that a part of a JSON text begins with.
+func valueOf(data []byte) gjson.Result {
+	v, _ := jsontext.NewDecoder(bytes.NewBuffer(data)).ReadValue() // it was read as JSON before
+	return gjson.ParseBytes(v)
+}
+
+// take takes a string of what is said to the model.
+func (p *prompt) take(w *walker, s []byte) {
+	switch string(w.name) {
+	case "role":
+		p.counts.messages++
+	case "url", "image_url":
+		p.counts.images++
+	case "content", "text", "refusal", "reasoning_content", "arguments", "output", "prompt", "input", "instructions":
+		p.add(s)
+	case "name":
+		if w.depth == 3 {
+			p.counts.names++
+		}
+		p.add(s)
+	}
+}
+
+func (p *prompt) add(s []byte) {
+	if len(s) > 0 {
+		p.text.Add(s)
+		p.text.Add([]byte(tokens.Separator))
+		p.counts.texts++
+	}
+}
+
+func (p *prompt) count(vendor, model string) int64 {
+	f, c := tokens.FramingOf(vendor, model), &p.counts
+	text := max(0, p.text.CountJSON(vendor, model)-c.texts)
+	return text + p.chat*f.Chat + c.messages*f.Message + c.names*f.Name + c.images*perImage
+}
+
+// declare takes the tools that the model may call, as OpenAI gives them to it: as types of TypeScript, as its models tell when
+// they are asked.
+func (p *prompt) declare(tools gjson.Result) {
+	var b strings.Builder
+	b.WriteString("# Tools\n\n## functions\n\nnamespace functions {\n\n")
+	tools.ForEach(func(_, tool gjson.Result) bool {
+		f := either(tool.Get("function"), tool)
+		comment(&b, f)
+		b.WriteString("type " + f.Get("name").Str + " = (")
+		if parameters := f.Get("parameters"); parameters.Get("properties").Exists() {
+			b.WriteString("_: ")
+			typeOf(&b, parameters)
+		}
+		b.WriteString(") => any;\n\n")
+		return true
+	})
+	b.WriteString("} // namespace functions")
+	p.add([]byte(b.String()))
+}
+
+func comment(b *strings.Builder, v gjson.Result) {
+	if d := v.Get("description").Str; d != "" {
+		b.WriteString("// " + d + "\n")
+	}
+}
+
+// typeOf writes the type that a schema stands for.
+func typeOf(b *strings.Builder, schema gjson.Result) {
+	properties, values := schema.Get("properties"), schema.Get("enum")
+	switch {
+	case properties.IsObject():
+		b.WriteString("{\n")
+		required := schema.Get("required").Raw
+		properties.ForEach(func(name, property gjson.Result) bool {
+			comment(b, property)
+			b.WriteString(name.Str)
+			if !strings.Contains(required, name.Raw) {
+				b.WriteByte('?')
+			}
+			b.WriteString(": ")
+			typeOf(b, property)
+			b.WriteString(",\n")
+			return true
+		})
+		b.WriteByte('}')
+	case values.IsArray():
+		for i, v := range values.Array() {
+			if i > 0 {
+				b.WriteString(" | ")
+			}
+			b.WriteString(v.Raw)
+		}
+	case schema.Get("items").IsObject():
+		typeOf(b, schema.Get("items"))
+		b.WriteString("[]")
+	default:
+		b.WriteString(schema.Get("type").String())
+	}
+}
+
+func either(a, b gjson.Result) gjson.Result {
+	if a.Exists() {
+		return a
+	}
+	return b
+}

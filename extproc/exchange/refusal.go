@@ -1,0 +1,84 @@
+package exchange
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// A refusal is what a client is told of the rule that keeps it out.
+type refusal struct {
+	rule                *limit.Rule
+	of                  *scope
+	model, organization string
+	wanted, left        int64
+	now                 time.Time
+}
+
+// rate returns the error of a limit, in OpenAI's words, which clients read. After is how long to wait, 0 where waiting does
+// not help.
+func (r *refusal) rate(after time.Duration) *openai.Error {
+	e := &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeTokens, Code: "rate_limit_exceeded"}
+	if r.rule.Measure == limit.Requests || r.rule.Measure == limit.Concurrency {
+		e.Type = openai.TypeRequests
+	}
+	on := "on " + nameOf(r.rule)
+	if r.organization != "" {
+		on = "in organization " + r.organization + " " + on
+	}
+	if r.model != "" {
+		on = "for " + r.model + " " + on
+	}
+	if after <= 0 && r.wanted > r.rule.Limit {
+		e.NoRetry = true
+		e.Message = fmt.Sprintf("Request too large %s: Limit %d, Requested %d. The input or output tokens must be reduced in order to run successfully. %s",
+			on, r.rule.Limit, r.wanted, r.whose())
+		return e
+	}
+	after = max(after, time.Millisecond).Round(time.Millisecond)
+	e.RetryAfter = after
+	e.Message = fmt.Sprintf("Rate limit reached %s: Limit %d, Used %d, Requested %d. Please try again in %s. %s",
+		on, r.rule.Limit, r.rule.Limit-r.left, r.wanted, after, r.whose())
+	return e
+}
+
+// budget returns the error of a budget, which is whole again after reset.
+func (r *refusal) budget(reset time.Duration) *openai.Error {
+	period := "month"
+	if r.rule.Window == limit.CalendarDay {
+		period = "day"
+	}
+	begins := r.now.Add(reset).UTC().Round(time.Second)
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota, Code: "insufficient_quota", NoRetry: true,
+		Message: fmt.Sprintf("You exceeded your current quota, please check your plan and billing details: of the budget of $%s a %s of the %s, $%s is left, and the request may cost $%s. The next %s begins at %s.",
+			usage.Nano(r.rule.Limit), period, r.subject(), usage.Nano(r.left), usage.Nano(r.wanted), period, begins.Format(time.RFC3339))}
+}
+
+// whose says whose the limit is.
+func (r *refusal) whose() string {
+	if r.of.kind == scopeRateLimit {
+		return "The limit is " + r.of.name + " of the gateway."
+	}
+	return "The limit is of the " + r.subject() + "."
+}
+
+func (r *refusal) subject() string { return r.of.kind + " " + r.of.name }
+
+// nameOf names what a limit is on, with OpenAI's abbreviation where there is one.
+func nameOf(r *limit.Rule) string {
+	if r.Measure == limit.Concurrency {
+		return "concurrent requests"
+	}
+	what := strings.ReplaceAll(domainOf(r.Measure), "_", " ")
+	window := [...]string{limit.Second: "sec", limit.Minute: "min", limit.Hour: "hour", limit.Day: "day"}[r.Window]
+	name := what + " per " + window
+	if r.Measure == limit.Requests || r.Measure == limit.Tokens {
+		name += " (" + strings.ToUpper(what[:1]+"p"+window[:1]) + ")"
+	}
+	return name
+}

@@ -1,0 +1,66 @@
+package exchange
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// reportsPath begins the paths of OpenAI's reports of usage and costs.
+const reportsPath = "/v1/organization/"
+
+// reportTimeout is how long the ledger may take for a report.
+const reportTimeout = 3 * time.Second
+
+// A Ledger answers queries. It is safe for concurrent use.
+type Ledger interface {
+	Usage(ctx context.Context, r *ledgerv1.UsageRequest, o ...grpc.CallOption) (*ledgerv1.UsageAnswer, error)
+}
+
+// reports are those that there are, by their paths, and what the ledger calls them.
+var reports = map[string]string{
+	"costs":                      "costs",
+	"usage/completions":          "completions",
+	"usage/embeddings":           "embeddings",
+	"usage/moderations":          "moderations",
+	"usage/images":               "images",
+	"usage/audio_speeches":       "audio_speeches",
+	"usage/audio_transcriptions": "audio_transcriptions",
+}
+
+// report answers with what the key's project, or else its organization, or the key alone, has used.
+func (x *Exchange) report(ctx context.Context, name, query string) Reply {
+	resource := reports[name]
+	if resource == "" {
+		return x.reject(unknownURL(x.record.Method, x.record.Path), "mg_unknown_url")
+	}
+	asked := &ledgerv1.UsageRequest{Resource: resource, Query: query, Organization: x.key.Organization, Project: x.key.Project}
+	if x.key.Organization == "" {
+		asked.Key = x.key.Name
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	answer, err := x.ask(ctx, asked)
+	if err != nil {
+		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "ledger_unavailable",
+			Message: "The record of usage cannot be read at the moment. Please retry.", RetryAfter: time.Second}, "mg_no_ledger")
+	}
+	x.record.Outcome, x.record.Status = OutcomeFinished, int(answer.GetStatus())
+	if x.record.Status >= 400 {
+		x.record.Outcome = OutcomeRejected
+	}
+	x.finish()
+	return x.immediate(x.record.Status, http.Header{"Content-Type": {contentTypeJSON}}, answer.GetBody(), "mg_report")
+}
+
+func (x *Exchange) ask(ctx context.Context, r *ledgerv1.UsageRequest) (*ledgerv1.UsageAnswer, error) {
+	if x.env.Ledger == nil {
+		return nil, context.DeadlineExceeded
+	}
+	return x.env.Ledger.Usage(ctx, r)
+}

@@ -1,0 +1,147 @@
+package exchange
+
+import (
+	"math"
+	"slices"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// A ruleSet is the limits and budgets that hold for a request, as rules. It is immutable.
+type ruleSet struct {
+	rules   []limit.Rule
+	whose   []scope // of each rule
+	metered bool    // tokens or money are counted
+}
+
+// A scope is what a rule was made of.
+type scope struct {
+	kind string // key, organization, project or ratelimit
+	name string
+}
+
+// Kinds of scopes. They are labels of a metric.
+const (
+	scopeKey          = "key"
+	scopeOrganization = "organization"
+	scopeProject      = "project"
+	scopeRateLimit    = "ratelimit"
+)
+
+// rulesOf returns the rules for a request of a client with entries.
+func (c *Config) rulesOf(k *Client, e *entries) *ruleSet {
+	b := &ruleSet{}
+	b.tenant(scope{scopeKey, k.Name}, e, k.Limits, k.Budgets)
+	if k.Organization != "" {
+		o := c.Organizations[k.Organization]
+		b.tenant(scope{scopeOrganization, k.Organization}, e, o.GetLimits(), o.GetBudgets())
+		if k.Project != "" {
+			name := k.Organization + "/" + k.Project
+			p := c.Projects[name]
+			b.tenant(scope{scopeProject, name}, e, p.GetLimits(), p.GetBudgets())
+		}
+	}
+	for name, l := range c.RateLimits {
+		if m, ok := measureOf(l.GetDomain()); ok {
+			b.descriptors(m, scope{scopeRateLimit, name}, l.GetDescriptors(), e, "")
+		}
+	}
+	return b
+}
+
+// tenant adds the rules of a key, an organization or a project.
+func (b *ruleSet) tenant(of scope, e *entries, limits []*configv1.Limit, budgets []*configv1.Budget) {
+	subject := of.kind + "/" + of.name
+	for _, l := range limits {
+		m, known := measureOf(l.GetDomain())
+		w, name := windowOf(m, int32(l.GetUnit()))
+		if !known || name == "" || l.GetModel() != "" && !matches(l.GetModel(), e[entryModel]) {
+			continue
+		}
+		counter := subject + "/" + l.GetDomain() + "/" + name
+		if l.GetModel() != "" {
+			counter += "/" + l.GetModel()
+		}
+		b.add(of, limit.Rule{Counter: counter, Measure: m, Window: w, Limit: bounded(l.GetRequestsPerUnit())})
+	}
+	for _, budget := range budgets {
+		amount, err := usage.ParseUSD(budget.GetUsd())
+		if err != nil {
+			continue // validation has refused it
+		}
+		if counter, w := BudgetCounter(subject, budget.GetUnit()); counter != "" {
+			b.add(of, limit.Rule{Counter: counter, Measure: limit.Cost, Window: w, Limit: int64(amount)})
+		}
+	}
+}
+
+// BudgetCounter returns the counter of the budget by day or month of a subject, which is as the ledger names it, and its window.
+// Of other units it is "".
+func BudgetCounter(subject string, unit configv1.Unit) (counter string, w limit.Window) {
+	switch unit {
+	case configv1.Unit_DAY:
+		return "budget/" + subject + "/day", limit.CalendarDay
+	case configv1.Unit_MONTH:
+		return "budget/" + subject + "/month", limit.CalendarMonth
+	}
+	return "", 0
+}
+
+// add adds a rule. Of two with the same counter the stricter holds.
+func (b *ruleSet) add(of scope, r limit.Rule) {
+	i := slices.IndexFunc(b.rules, func(other limit.Rule) bool { return other.Counter == r.Counter })
+	if i >= 0 {
+		if r.Limit < b.rules[i].Limit {
+			b.rules[i] = r
+		}
+		return
+	}
+	b.rules, b.whose = append(b.rules, r), append(b.whose, of)
+	b.metered = b.metered || r.Measure != limit.Requests && r.Measure != limit.Concurrency
+}
+
+// measureOf returns what the limits of a domain count.
+func measureOf(domain string) (m limit.Measure, ok bool) {
+	switch domain {
+	case "requests":
+		return limit.Requests, true
+	case "tokens":
+		return limit.Tokens, true
+	case "input_tokens":
+		return limit.InputTokens, true
+	case "output_tokens":
+		return limit.OutputTokens, true
+	case "concurrency":
+		return limit.Concurrency, true
+	}
+	return 0, false
+}
+
+// domainOf is the reverse of measureOf, and names what budgets count.
+func domainOf(m limit.Measure) string {
+	return [...]string{limit.Requests: "requests", limit.Tokens: "tokens", limit.InputTokens: "input_tokens",
+		limit.OutputTokens: "output_tokens", limit.Concurrency: "concurrency", limit.Cost: "cost"}[m]
+}
+
+// windowOf returns the window of a unit and its name. Units have the same numbers in the gateway's vocabulary and Envoy's. The
+// name is "" where the unit is none of a rate.
+func windowOf(m limit.Measure, unit int32) (w limit.Window, name string) {
+	if m == limit.Concurrency {
+		return limit.Now, "now"
+	}
+	switch configv1.Unit(unit) {
+	case configv1.Unit_SECOND:
+		return limit.Second, "second"
+	case configv1.Unit_MINUTE:
+		return limit.Minute, "minute"
+	case configv1.Unit_HOUR:
+		return limit.Hour, "hour"
+	case configv1.Unit_DAY:
+		return limit.Day, "day"
+	}
+	return 0, ""
+}
+
+func bounded(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

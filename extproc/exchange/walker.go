@@ -1,0 +1,74 @@
+package exchange
+
+import "bytes"
+
+// A walker gives the strings of a JSON object, in order, and where they are. It takes the object for well-formed, and ends early
+// where it is not.
+type walker struct {
+	data  []byte
+	at    int
+	depth int    // objects and arrays that the last string is in
+	name  []byte // of the member that it is, or is in
+	top   []byte // of the object's own member that it is in
+	topAt int    // where the value of that begins
+	index int    // of the choice that it is in: the first digit after "index", two levels below the object
+}
+
+// next returns the next string that is a value, without its quotes and as JSON has it. It is a part of the data.
+func (w *walker) next() (value []byte, ok bool) {
+	for ; w.at < len(w.data); w.at++ {
+		switch c := w.data[w.at]; c {
+		case '{', '[':
+			w.depth++
+		case '}', ']':
+			w.depth--
+		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			if w.depth == 3 && string(w.name) == "index" {
+				w.index, w.name = int(c-'0'), nil
+			}
+		case '"':
+			s := w.data[w.at+1:]
+			s = s[:stringEnd(s)]
+			if w.at += len(s) + 2; !w.names() {
+				return s, true
+			}
+			if w.name = s; w.depth == 1 {
+				w.top, w.topAt = s, w.at+1
+			}
+		}
+	}
+	return nil, false
+}
+
+// names reports whether the string before the place is the name of a member. The place is then that of the colon.
+func (w *walker) names() bool {
+	for i := w.at; i < len(w.data); i++ {
+		switch w.data[i] {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case ':':
+			w.at = i
+			return true
+		}
+		return false
+	}
+	return false
+}
+
+// stringEnd returns the place of the quote that ends a string, or the end of the data.
+func stringEnd(data []byte) int {
+	for from := 0; ; {
+		n := bytes.IndexByte(data[from:], '"')
+		if n < 0 {
+			return len(data)
+		}
+		end, slashes := from+n, 0
+		for slashes < end && data[end-1-slashes] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return end
+		}
+		from = end + 1
+	}
+}

@@ -1,0 +1,128 @@
+package extproc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/limit"
+)
+
+const (
+	// spentEvery is how often the ledger is asked what was spent, and spentTimeout how long it may take to say.
+	spentEvery   = 5 * time.Second
+	spentTimeout = 10 * time.Second
+)
+
+// spentBook is what the ledger has said of each subject, in nano-dollars. It belongs to one goroutine.
+type spentBook struct {
+	cursor string
+	known  map[string]spent
+	config *exchange.Config // that all of known was raised under
+}
+
+type spent struct {
+	at         time.Time
+	day, month int64
+}
+
+// followSpent keeps the counters of budgets at what the ledger knows to have been spent, also by other replicas and before this
+// process began, until ctx ends.
+func (s *Server) followSpent(ctx context.Context) {
+	b := &spentBook{known: map[string]spent{}}
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	failing := false
+	for {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+		err := s.raiseSpent(ctx, b)
+		if err != nil && !failing && ctx.Err() == nil {
+			s.log.Warn("the ledger does not say what was spent; budgets go by what this process knows", zap.Error(err))
+		}
+		failing = err != nil
+		pause.Reset(spentEvery)
+		if b.config == nil && err == nil {
+			pause.Reset(spentEvery / 500) // no configuration has come yet, which is a matter of moments
+		}
+	}
+}
+
+func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
+	config := s.config.current.Load()
+	if config == nil {
+		return nil // nobody is served yet
+	}
+	ctx, cancel := context.WithTimeout(ctx, spentTimeout)
+	defer cancel()
+	answer, err := s.ledger.Spent(ctx, &ledgerv1.SpentRequest{Cursor: b.cursor})
+	if err != nil {
+		return err
+	}
+	changed := b.take(answer)
+	if b.config != config {
+		changed = b.known // a budget may be new
+	}
+	for subject, of := range changed {
+		for _, budget := range budgetsOf(config, subject) {
+			if err := s.raise(ctx, subject, budget, of); err != nil {
+				return err
+			}
+		}
+	}
+	b.cursor, b.config = answer.GetCursor(), config
+	return nil
+}
+
+// take notes an answer, forgets what is of an earlier month, and returns what the answer says.
+func (b *spentBook) take(answer *ledgerv1.SpentAnswer) map[string]spent {
+	changed := make(map[string]spent, len(answer.GetSpent()))
+	for _, of := range answer.GetSpent() {
+		changed[of.GetSubject()] = spent{of.GetAt().AsTime(), of.GetDayNanoUsd(), of.GetMonthNanoUsd()}
+	}
+	month := time.Now().UTC().Month()
+	for subject, of := range b.known {
+		if of.at.Month() != month {
+			delete(b.known, subject)
+		}
+	}
+	for subject, of := range changed {
+		b.known[subject] = of
+	}
+	return changed
+}
+
+func (s *Server) raise(ctx context.Context, subject string, b *configv1.Budget, of spent) error {
+	counter, window := exchange.BudgetCounter(subject, b.GetUnit())
+	switch window {
+	case limit.CalendarDay:
+		return s.env.Limits.Raise(ctx, counter, window, of.at, of.day)
+	case limit.CalendarMonth:
+		return s.env.Limits.Raise(ctx, counter, window, of.at, of.month)
+	}
+	return nil
+}
+
+// budgetsOf returns the budgets of a subject of the ledger's.
+func budgetsOf(c *exchange.Config, subject string) []*configv1.Budget {
+	kind, name, _ := strings.Cut(subject, "/")
+	switch kind {
+	case "key":
+		if k := c.Keyring.ByName(name); k != nil {
+			return k.Budgets
+		}
+	case "organization":
+		return c.Organizations[name].GetBudgets()
+	case "project":
+		return c.Projects[name].GetBudgets()
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package configstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// List returns every object of a kind, sorted by name.
+func (s *Store) List(ctx context.Context, kind configv1.Kind) ([]Entry, error) {
+	r, err := s.etcd.Get(ctx, directory(kind), clientv3.WithPrefix())
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", kind.Plural, err)
+	}
+	return s.entries(r.Kvs), nil
+}
+
+// ListPage returns up to limit objects of a kind whose names come after a given one, in the order of List, and whether there
+// are more. After need not be the name of an object; "" begins with the first.
+func (s *Store) ListPage(ctx context.Context, kind configv1.Kind, after string, limit int) (entries []Entry, more bool, err error) {
+	from := directory(kind)
+	if after != "" {
+		from = keyOf(kind, after) + "\x00"
+	}
+	r, err := s.etcd.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(directory(kind))), clientv3.WithLimit(int64(limit)))
+	if err != nil {
+		return nil, false, fmt.Errorf("list %s: %w", kind.Plural, err)
+	}
+	return s.entries(r.Kvs), r.More, nil
+}
+
+// Count returns how many objects of a kind there are.
+func (s *Store) Count(ctx context.Context, kind configv1.Kind) (int64, error) {
+	r, err := s.etcd.Get(ctx, directory(kind), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, fmt.Errorf("count %s: %w", kind.Plural, err)
+	}
+	return r.Count, nil
+}
+
+// A Snapshot is what is stored at one revision of etcd.
+type Snapshot struct {
+	Revision int64
+	// Entries are sorted by kind's path and name.
+	Entries []Entry
+}
+
+// Find returns the entry of an object, or nil.
+func (s *Snapshot) Find(kind configv1.Kind, name string) *Entry {
+	for i := range s.Entries {
+		if e := &s.Entries[i]; e.Name == name && e.Kind.Name == kind.Name {
+			return e
+		}
+	}
+	return nil
+}
+
+// Snapshot returns everything but the objects of the kinds excepted, such as keys, of which there may be very many.
+func (s *Store) Snapshot(ctx context.Context, except ...configv1.Kind) (*Snapshot, error) {
+	var gets []clientv3.Op
+	for _, r := range without(except...) {
+		gets = append(gets, clientv3.OpGet(r.from, clientv3.WithRange(r.to)))
+	}
+	r, err := s.etcd.Txn(ctx).Then(gets...).Commit()
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	snapshot := &Snapshot{Revision: r.Header.Revision}
+	for _, part := range r.Responses {
+		snapshot.Entries = append(snapshot.Entries, s.entries(part.GetResponseRange().GetKvs())...)
+	}
+	return snapshot, nil
+}
+
+func (s *Store) entries(kvs []*mvccpb.KeyValue) []Entry {
+	var entries []Entry
+	kinds := kindsByPath()
+	for _, kv := range kvs {
+		kind, name, ok := kinds.split(string(kv.Key))
+		if !ok {
+			continue
+		}
+		object, err := s.decode(kind, name, kv.Value)
+		entries = append(entries, Entry{Kind: kind, Name: name, Object: object, Revision: kv.ModRevision, Err: err})
+	}
+	return entries
+}
+
+// A span is the keys of etcd from one on, up to another that is not of it.
+type span struct{ from, to string }
+
+// without returns the configuration without the objects of some kinds, and without what else begins with their plural and a
+// character before "0".
+func without(except ...configv1.Kind) []span {
+	except = slices.SortedFunc(slices.Values(except), func(a, b configv1.Kind) int { return strings.Compare(a.Plural, b.Plural) })
+	var spans []span
+	from := prefix
+	for _, k := range except {
+		spans = append(spans, span{from, prefix + k.Plural})
+		from = prefix + k.Plural + "0" // the character after the slash
+	}
+	return append(spans, span{from, clientv3.GetPrefixRangeEnd(prefix)})
+}
+
+// directory is what the keys of a kind's objects begin with.
+func directory(kind configv1.Kind) string { return prefix + kind.Plural + "/" }
+
+func keyKind() configv1.Kind { return configv1.KindOf((*configv1.Key)(nil)) }
