@@ -60,8 +60,10 @@ type Server struct {
 	journal *journal
 	spool   usage.Spool
 	ledger  ledgerv1.LedgerClient
-	plans   sync.Map // id -> *exchange.Plan, of exchanges that may still be retried
-	grpc    *grpc.Server
+	// informed is set once the ledger was asked what was spent of budgets.
+	informed atomic.Bool
+	plans    sync.Map // id -> *exchange.Plan, of exchanges that may still be retried
+	grpc     *grpc.Server
 }
 
 // New returns a server that is not serving yet.
@@ -100,7 +102,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	background.Go(func() { s.config.run(backgroundCtx) })
 	background.Go(func() { s.journal.run(backgroundCtx) })
-	if s.ledger != nil {
+	if s.informed.Store(s.ledger == nil); s.ledger != nil {
 		background.Go(func() { s.followSpent(backgroundCtx) })
 	}
 	var shipping sync.WaitGroup
@@ -134,7 +136,18 @@ func (s *Server) Ready() error {
 	if s.config.current.Load() == nil {
 		return errors.New("no configuration from the control plane yet")
 	}
+	if !s.informed.Load() {
+		return errors.New("the ledger has not said yet what was spent of budgets")
+	}
 	return nil
+}
+
+// configuration is what exchanges are decided by, or nil while there is none.
+func (s *Server) configuration() *exchange.Config {
+	if !s.informed.Load() {
+		return nil // what budgets have left is not known: nobody overspends in the moments after a restart
+	}
+	return s.config.current.Load()
 }
 
 // newProcessID returns what the ids of this process's exchanges begin with. It is random: a retry that reaches another

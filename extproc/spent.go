@@ -17,6 +17,8 @@ const (
 	// spentEvery is how often the ledger is asked what was spent, and spentTimeout how long it may take to say.
 	spentEvery   = 5 * time.Second
 	spentTimeout = 10 * time.Second
+	// firstTimeout is how long requests wait for its first answer after a start.
+	firstTimeout = 2 * time.Second
 )
 
 // spentBook is what the ledger has said of each subject, in nano-dollars. It belongs to one goroutine.
@@ -61,7 +63,12 @@ func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
 	if config == nil {
 		return nil // nobody is served yet
 	}
-	ctx, cancel := context.WithTimeout(ctx, spentTimeout)
+	timeout := spentTimeout
+	if !s.informed.Load() {
+		defer s.informed.Store(true) // also where the ledger is away: traffic does not wait for it
+		timeout = firstTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answer, err := s.ledger.Spent(ctx, &ledgerv1.SpentRequest{Cursor: b.cursor})
 	if err != nil {

@@ -74,7 +74,9 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 		ledger.says("c1", nil, &ledgerv1.Spent{Subject: "key/k", DayNanoUsd: 100, MonthNanoUsd: 300}, &ledgerv1.Spent{Subject: "key/free", DayNanoUsd: 7, MonthNanoUsd: 7},
 			&ledgerv1.Spent{Subject: "organization/acme", DayNanoUsd: 10, MonthNanoUsd: 20}, &ledgerv1.Spent{Subject: "project/acme/web", DayNanoUsd: 1, MonthNanoUsd: 2}, &ledgerv1.Spent{Subject: "key/gone"})
 		s.config.current.Store(config)
+		require.Nil(t, s.configuration(), "nobody is served before it is known what was spent")
 		time.Sleep(100 * time.Millisecond)
+		require.NotNil(t, s.configuration())
 		require.EqualValues(t, 900, left("budget/key/k/day", limit.CalendarDay))
 		require.EqualValues(t, 1000, left("budget/key/k/month", limit.CalendarMonth), "it has no such budget")
 		require.EqualValues(t, 1000, left("budget/key/free/day", limit.CalendarDay))

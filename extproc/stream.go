@@ -57,7 +57,7 @@ func (s *Server) process(stream grpc.ServerStream) error {
 
 // downstream carries one exchange, from its request headers to its end.
 func (s *Server) downstream(stream grpc.ServerStream, open func(*exchange.Env, *exchange.Config) *exchange.Exchange) error {
-	c := &carrier{server: s, stream: stream, exchange: open(&s.env, s.config.current.Load())}
+	c := &carrier{server: s, stream: stream, exchange: open(&s.env, s.configuration())}
 	defer c.close()
 	var in message
 	receive := func() error { return stream.RecvMsg(&in) }

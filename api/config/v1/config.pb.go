@@ -1637,7 +1637,7 @@ func (x *Project) GetCreatedAt() *timestamppb.Timestamp {
 //
 // Every request has the entries key, user, organization, project, model and provider, as far as it has such a thing. A
 // descriptor matches where all entries on its way from the root do; each without a value matches any and counts each value
-// apart.
+// apart. Of siblings with the same key the most specific counts alone: the value itself, then the longest pattern, then none.
 type RateLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
