@@ -19,6 +19,8 @@ const (
 	spentTimeout = 10 * time.Second
 	// firstTimeout is how long requests wait for its first answer after a start.
 	firstTimeout = 2 * time.Second
+	// manySpent is how many subjects an answer has at least that is a part of what there is.
+	manySpent = 10_000
 )
 
 // spentBook is what the ledger has said of each subject, in nano-dollars. It belongs to one goroutine.
@@ -26,6 +28,7 @@ type spentBook struct {
 	cursor string
 	known  map[string]spent
 	config *exchange.Config // that all of known was raised under
+	more   bool             // the last answer was a part
 }
 
 type spent struct {
@@ -52,6 +55,9 @@ func (s *Server) followSpent(ctx context.Context) {
 		}
 		failing = err != nil
 		pause.Reset(spentEvery)
+		if b.more && err == nil {
+			pause.Reset(0)
+		}
 		if b.config == nil && err == nil {
 			pause.Reset(spentEvery / 500) // no configuration has come yet, which is a matter of moments
 		}
@@ -75,6 +81,7 @@ func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
 		return err
 	}
 	changed := b.take(answer)
+	b.more = len(changed) >= manySpent
 	if b.config != config {
 		changed = b.known // a budget may be new
 	}

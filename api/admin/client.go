@@ -31,11 +31,23 @@ func NewClient(base, token string, client *http.Client) *Client {
 	return &Client{base: strings.TrimRight(base, "/"), token: token, http: client}
 }
 
+// listPage is how many objects List asks for at once.
+const listPage = 1000
+
 // List returns the objects of a kind, sorted by name.
 func (c *Client) List(ctx context.Context, kind configv1.Kind) ([]Item, error) {
-	var list List
-	err := c.call(ctx, request{method: http.MethodGet, path: kind.Plural}, &list)
-	return list.Items, err
+	var items []Item
+	for o := (ListOptions{Limit: listPage}); ; {
+		page, err := c.ListPage(ctx, kind, o)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, page.Items...)
+		if page.Next == "" {
+			return items, nil
+		}
+		o.After = page.Next
+	}
 }
 
 // Get returns one object. The error is a 404 where there is none.

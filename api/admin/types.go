@@ -2,7 +2,7 @@
 // for other languages is openapi.yaml beside this file.
 //
 // What a newcomer gets wrong: this is not generated from openapi.yaml. Objects are protobuf messages with a JSON form of
-// their own, which a generator would declare a second time; what is left is six methods. A test keeps the two in step.
+// their own, which a generator would declare a second time. Tests check every answer against the description instead.
 package admin
 
 import (
@@ -76,16 +76,12 @@ func (i *Item) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A List is the objects of a kind, sorted by name.
-type List struct {
-	Items []Item `json:"items"`
-}
-
 // Actions of a [Change].
 const (
 	Created   = "created"
 	Updated   = "updated"
 	Unchanged = "unchanged"
+	Deleted   = "deleted"
 )
 
 // A Change is what applying did, or would do, to one object.
@@ -111,6 +107,27 @@ type KeyRequest struct {
 	Project      string     `json:"project,omitempty"`
 	Models       []string   `json:"models,omitempty"`
 	ExpiresAt    *time.Time `json:"expires_at,omitempty"`
+
+	Endpoints []string          `json:"endpoints,omitempty"`
+	Addresses []string          `json:"addresses,omitempty"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
+	// Limits and Budgets are as in a Key's document.
+	Limits  []Limit  `json:"limits,omitempty"`
+	Budgets []Budget `json:"budgets,omitempty"`
+}
+
+// A Limit is a configv1.Limit as JSON has it.
+type Limit struct {
+	Domain          string `json:"domain"`
+	Unit            string `json:"unit,omitempty"` // MINUTE, HOUR, DAY
+	RequestsPerUnit uint64 `json:"requests_per_unit"`
+	Model           string `json:"model,omitempty"`
+}
+
+// A Budget is a configv1.Budget as JSON has it.
+type Budget struct {
+	Unit string `json:"unit"` // DAY or MONTH
+	USD  string `json:"usd"`
 }
 
 // A NewKey is a key at the only time at which it is shown.

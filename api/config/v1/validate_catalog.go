@@ -67,7 +67,8 @@ func (v *validator) money(field, text string) {
 		return
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || strings.Trim(text, "0123456789.") != "" || f > 10_000 {
-		v.fail(field, "must be US dollars, such as 0.15, for a million tokens or one image, and at most 10000")
+	_, fraction, _ := strings.Cut(text, ".")
+	if err != nil || strings.Trim(text, "0123456789.") != "" || f > 10_000 || len(fraction) > 6 {
+		v.fail(field, "must be US dollars, such as 0.15, for a million tokens or one image, with at most six digits after the point, and at most 10000")
 	}
 }

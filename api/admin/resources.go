@@ -1,0 +1,198 @@
+package admin
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A RotateRequest asks for a key in the place of another.
+type RotateRequest struct {
+	// Grace is how long the old one stays good, in seconds. 0: it stops working at once. At most 30 days.
+	Grace int64 `json:"grace_seconds,omitempty"`
+}
+
+// A TokenRequest asks for a token of the admin API.
+type TokenRequest struct {
+	DisplayName string     `json:"display_name"`
+	Scopes      []string   `json:"scopes"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+}
+
+// A NewToken is a token at the only time at which it is shown.
+type NewToken struct {
+	ID    string `json:"id"`
+	Token string `json:"token"`
+}
+
+// Consumption is what of a key's limits and budgets is used, as the ledger knows it: exchanges that have not ended, and those
+// of the last second or two, are not in it.
+type Consumption struct {
+	Limits  []LimitUse  `json:"limits"`
+	Budgets []BudgetUse `json:"budgets"`
+	// LastUsed is when the key was last used; nil where it never was.
+	LastUsed *time.Time `json:"last_used,omitempty"`
+}
+
+// A LimitUse is one limit that holds for a key.
+type LimitUse struct {
+	// Scope is the object that sets the limit: key/<id>, organization/<name>, project/<organization>/<project>.
+	Scope  string `json:"scope"`
+	Domain string `json:"domain"`
+	Unit   string `json:"unit,omitempty"` // minute, hour, day
+	Model  string `json:"model,omitempty"`
+	Limit  int64  `json:"limit"`
+	// Used is the amount in the window that ends now. Of concurrency it is not known and absent.
+	Used *int64 `json:"used,omitempty"`
+}
+
+// A BudgetUse is one budget that holds for a key. Amounts are decimals in US dollars.
+type BudgetUse struct {
+	Scope  string    `json:"scope"`
+	Unit   string    `json:"unit"` // day, month
+	USD    string    `json:"usd"`
+	Spent  string    `json:"spent_usd"`
+	Resets time.Time `json:"resets_at"`
+}
+
+// A Summary is what happened in a time.
+type Summary struct {
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+	Totals
+	// Hours are the same by hour, oldest first, empty ones too.
+	Hours []SummaryHour `json:"hours"`
+	// Models and Providers are those that cost most, at most 10.
+	Models    []NamedTotals `json:"models"`
+	Providers []NamedTotals `json:"providers"`
+}
+
+// Totals are sums over exchanges.
+type Totals struct {
+	Requests     int64  `json:"requests"`
+	Errors       int64  `json:"errors"` // with a status of 500 or above, or cut by a provider
+	InputTokens  int64  `json:"input_tokens"`
+	OutputTokens int64  `json:"output_tokens"`
+	CostUSD      string `json:"cost_usd"`
+	// Milliseconds from the request to the end of the answer, of finished exchanges.
+	LatencyP50 int64 `json:"latency_p50_ms"`
+	LatencyP95 int64 `json:"latency_p95_ms"`
+}
+
+// A SummaryHour is an hour of a Summary.
+type SummaryHour struct {
+	Start time.Time `json:"start"`
+	Totals
+}
+
+// NamedTotals are the totals of something.
+type NamedTotals struct {
+	Name string `json:"name"`
+	Totals
+}
+
+// An Exchange is a line of the request log.
+type Exchange struct {
+	ID           string    `json:"id"`
+	RequestID    string    `json:"request_id"`
+	Start        time.Time `json:"start"`
+	DurationMS   int64     `json:"duration_ms"`
+	FirstByteMS  int64     `json:"first_byte_ms,omitempty"`
+	Key          string    `json:"key"`
+	Organization string    `json:"organization,omitempty"`
+	Project      string    `json:"project,omitempty"`
+	User         string    `json:"user,omitempty"`
+	Operation    string    `json:"operation"`
+	Model        string    `json:"model"`
+	Provider     string    `json:"provider"`
+	Upstream     string    `json:"upstream_model"`
+	Attempts     int       `json:"attempts"`
+	Stream       bool      `json:"stream"`
+	Status       int       `json:"status"`
+	Outcome      string    `json:"outcome"`
+	ErrorCode    string    `json:"error_code,omitempty"`
+	InputTokens  int64     `json:"input_tokens"`
+	OutputTokens int64     `json:"output_tokens"`
+	CachedTokens int64     `json:"cached_tokens,omitempty"`
+	Estimated    bool      `json:"estimated,omitempty"`
+	CostUSD      string    `json:"cost_usd"`
+	Priced       bool      `json:"priced"`
+}
+
+// A Page is a part of a list, with what asks for the next.
+type Page[T any] struct {
+	Items []T `json:"items"`
+	// Next is the value of the query parameter after that asks for what follows; empty where nothing does.
+	Next string `json:"next,omitempty"`
+}
+
+// An AuditEntry is one thing that somebody did.
+type AuditEntry struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+	// Actor is the account or the token that did it.
+	Actor   string `json:"actor"`
+	Role    string `json:"role,omitempty"`
+	Address string `json:"address"`
+	// Action is create, update, delete, rotate, sign_in, sign_in_failed, sign_out, ...
+	Action string `json:"action"`
+	Kind   string `json:"kind,omitempty"`
+	Name   string `json:"name,omitempty"`
+	// Diff is a unified diff of the object as YAML, secrets masked.
+	Diff      string `json:"diff,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// A DataPlaneClient is an Envoy, an ext_proc service or a job service that is connected to this control plane.
+type DataPlaneClient struct {
+	Node string `json:"node"`
+	Role string `json:"role"` // envoy, extproc, jobs
+	// Version of the program, such as 1.40.0.
+	Version string `json:"version,omitempty"`
+	// Revision of the configuration that it has acknowledged whole.
+	Revision    int64     `json:"revision"`
+	ConnectedAt time.Time `json:"connected_at"`
+	// Health is ok, or what is wrong: behind, refused.
+	Health string `json:"health"`
+	Error  string `json:"error,omitempty"`
+}
+
+// DataPlane is the state of what serves traffic.
+type DataPlane struct {
+	// Revision of the configuration that is published.
+	Revision int64             `json:"revision"`
+	Clients  []DataPlaneClient `json:"clients"`
+	// Version of this control plane.
+	Version string `json:"version"`
+}
+
+// A ProviderTest is what came of asking a provider with its credential.
+type ProviderTest struct {
+	OK bool `json:"ok"`
+	// Message says what was found or what is wrong, without secrets.
+	Message   string `json:"message"`
+	Status    int    `json:"status,omitempty"`
+	LatencyMS int64  `json:"latency_ms"`
+	Models    int    `json:"models,omitempty"`
+}
+
+// A TenantObject is a batch or a fine-tuning job of any tenant, with whose it is.
+type TenantObject struct {
+	Organization string `json:"organization,omitempty"`
+	Project      string `json:"project,omitempty"`
+	Key          string `json:"key,omitempty"`
+	// Object is as the clients' API shows it.
+	Object json.RawMessage `json:"object"`
+}
+
+// ListOptions choose a part of a list.
+type ListOptions struct {
+	After string // Next of the page before
+	Limit int    // 0: the server's choice
+	// Query are words that items must contain, in their names or, of keys, display names and hints.
+	Query string
+	// Filters are other query parameters, such as organization.
+	Filters map[string]string
+}
+
+// An ItemPage is a part of the objects of a kind.
+type ItemPage = Page[Item]

@@ -1,0 +1,67 @@
+package ledger_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/pgtest"
+)
+
+// TestAControlPlaneStartsWithoutItsDatabase is pitfall 119.
+func TestAControlPlaneStartsWithoutItsDatabase(t *testing.T) {
+	real, err := url.Parse(pgtest.Start(t))
+	require.NoError(t, err)
+	folder := real.Query().Get("host")
+	reserved, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := reserved.Addr().String()
+	require.NoError(t, reserved.Close())
+
+	dsn := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address, Path: real.Path, RawQuery: "sslmode=disable"}
+	l, err := ledger.Open(t.Context(), dsn.String(), zap.NewNop())
+	require.NoError(t, err, "nobody listens")
+	defer func() { require.NoError(t, l.Close()) }()
+	records := []*ledgerv1.Record{rec("1")}
+	require.Error(t, l.Record(t.Context(), records), "they stay with who has them")
+
+	ctx, stop := context.WithCancel(t.Context())
+	var maintaining sync.WaitGroup
+	maintaining.Go(func() { l.Maintain(ctx, ledger.Retention{}) })
+	defer maintaining.Wait()
+	defer stop()
+	forward(t, address, filepath.Join(folder, ".s.PGSQL.5432"))
+	require.Eventually(t, func() bool { return l.Record(t.Context(), records) == nil }, 20*time.Second, 50*time.Millisecond)
+}
+
+// forward has connections to an address lead to a socket until the test ends.
+func forward(t *testing.T, address, socket string) {
+	at, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = at.Close() })
+	go func() {
+		for {
+			from, err := at.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("unix", socket)
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
+			go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
+		}
+	}()
+}

@@ -1,0 +1,191 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// A Restriction is what a caller may see. Fields that are not empty hold all together, and whatever else is asked for; with none,
+// everything may be seen.
+type Restriction struct{ Organization, Project, Key string }
+
+// A Query asks for sums.
+type Query struct {
+	Restriction
+	// Resource is completions, embeddings, moderations, images, audio_speeches or audio_transcriptions; empty or costs: all.
+	Resource string
+	// From is the beginning of the first bucket and To the end of the last, which is not counted: times that buckets of the width
+	// begin at.
+	From, To time.Time
+	// Width is a minute, an hour or a day.
+	Width time.Duration
+	// What is counted; an empty list is no condition. Projects are names within their organizations. Users, and a width of a
+	// minute, are known for as long as exchanges are kept.
+	Projects, Users, Keys, Models []string
+	Batch                         *bool
+	// GroupBy are fields of groups: organization_id, project_id, user_id, api_key_id, model, line_item (the model), provider, batch.
+	GroupBy []string
+}
+
+// A Row is one group of one bucket.
+type Row struct {
+	Start time.Time
+	// Group are the values of Query.GroupBy, in its order.
+	Group                                             []string
+	Requests                                          int64 // that went to a provider
+	InputTokens, CachedTokens, CacheWriteTokens       int64
+	InputAudioTokens, OutputTokens, OutputAudioTokens int64
+	Images                                            int64
+	Cost                                              usage.Nano
+}
+
+// groupColumn are the columns of the fields of groups.
+func groupColumn(field string) string {
+	switch field {
+	case "organization_id":
+		return "organization"
+	case "project_id":
+		return "project"
+	case "api_key_id":
+		return "api_key"
+	case "line_item":
+		return "model"
+	case "user_id", "model", "provider", "batch":
+		return field
+	}
+	return ""
+}
+
+// MaxRows is the most rows that are returned.
+const MaxRows = 50_000
+
+// Rows returns the sums, by bucket and then by group, without those of nothing. It returns an error of OpenAI's where they are more
+// than MaxRows.
+func (l *Ledger) Rows(ctx context.Context, q Query) ([]Row, error) {
+	s := l.statement("SELECT ")
+	detailed := q.Width == time.Minute || len(q.Users) > 0 || slices.Contains(q.GroupBy, "user_id")
+	if detailed {
+		q.fromExchanges(s)
+	} else {
+		q.fromAggregates(s)
+	}
+	q.conditions(s)
+	columns := []string{"1"}
+	for _, field := range q.GroupBy {
+		columns = append(columns, groupColumn(field))
+	}
+	s.add(" GROUP BY ", strings.Join(columns, ", "))
+	s.add(" HAVING SUM(requests) > ", q.rejections(detailed), " OR SUM(cost) > 0")
+	s.add(" ORDER BY ", strings.Join(columns, ", "), " LIMIT ", s.arg(MaxRows+1))
+	var all []Row
+	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+		r, err := scanRow(rows, len(q.GroupBy))
+		all = append(all, r)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading usage: %w", err)
+	}
+	if len(all) > MaxRows {
+		return nil, errTooMany()
+	}
+	return all, nil
+}
+
+func scanRow(rows *sql.Rows, groups int) (Row, error) {
+	var r Row
+	var start int64
+	r.Group = make([]string, groups)
+	into := []any{&start, &r.Requests, &r.InputTokens, &r.CachedTokens, &r.CacheWriteTokens, &r.InputAudioTokens, &r.OutputTokens, &r.OutputAudioTokens, &r.Images, &r.Cost}
+	for i := range r.Group {
+		into = append(into, &r.Group[i])
+	}
+	err := rows.Scan(into...)
+	r.Start = time.Unix(start, 0).UTC()
+	return r, err
+}
+
+// sum is what a column adds up to. The sum of numbers is no number of the same kind in PostgreSQL.
+func sum(what string) string { return "CAST(SUM(" + what + ") AS BIGINT)" }
+
+func (q *Query) rejections(detailed bool) string {
+	if detailed {
+		return "SUM(CASE WHEN " + isRejected + " THEN requests ELSE 0 END)"
+	}
+	return "SUM(rejected)"
+}
+
+func (q *Query) measures(s *statement, detailed bool) {
+	s.add(", CAST(SUM(requests) - ", q.rejections(detailed), " AS BIGINT)")
+	for _, c := range []string{"input_tokens", "cached_tokens", "cache_write_tokens", "input_audio_tokens", "output_tokens", "output_audio_tokens", "images", "cost"} {
+		s.add(", ", sum(c))
+	}
+	for _, field := range q.GroupBy {
+		s.add(", ", groupColumn(field))
+	}
+}
+
+func (q *Query) fromAggregates(s *statement) {
+	level, start := byHour, "start"
+	switch byKey := q.Key != "" || len(q.Keys) > 0 || slices.Contains(q.GroupBy, "api_key_id"); {
+	case byKey && q.Width == 24*time.Hour:
+		level, start = byHourAndKey, "start / 86400 * 86400"
+	case byKey:
+		level = byHourAndKey
+	case q.Width == 24*time.Hour:
+		level = byDay
+	}
+	s.add(start)
+	q.measures(s, false)
+	s.add(" FROM aggregates")
+	s.and("level", "=", level)
+	s.and("start", ">=", q.From.Unix())
+	s.and("start", "<", q.To.Unix())
+}
+
+func (q *Query) fromExchanges(s *statement) {
+	width := int64(q.Width / time.Second)
+	s.add(fmt.Sprintf("at / %d * %d", width*1e6, width))
+	q.measures(s, true)
+	s.add(" FROM exchanges")
+	s.and("at", ">=", q.From.UnixMicro())
+	s.and("at", "<", q.To.UnixMicro())
+}
+
+func (q *Query) conditions(s *statement) {
+	// SQLite uses an index with a condition only where the condition is in the query, too.
+	if q.Key != "" || len(q.Keys) > 0 {
+		s.condition("api_key <> ''")
+	}
+	if len(q.Users) > 0 {
+		s.condition("user_id <> ''")
+	}
+	s.equal("organization", q.Organization)
+	s.equal("project", q.Project)
+	s.equal("api_key", q.Key)
+	s.among("project", q.Projects)
+	s.among("user_id", q.Users)
+	s.among("api_key", q.Keys)
+	s.among("model", q.Models)
+	if q.Batch != nil {
+		s.and("batch", "=", flag(*q.Batch))
+	}
+	switch q.Resource {
+	case "completions":
+		s.condition("operation NOT IN ('embeddings', 'moderations') AND operation NOT LIKE 'images/%' AND operation NOT LIKE 'audio/%'")
+	case "embeddings", "moderations":
+		s.and("operation", "=", q.Resource)
+	case "images":
+		s.condition("operation LIKE 'images/%'")
+	case "audio_speeches":
+		s.condition("operation = 'audio/speech'")
+	case "audio_transcriptions":
+		s.condition("operation IN ('audio/transcriptions', 'audio/translations')")
+	}
+}

@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+const (
+	usualItems = 50
+	maxItems   = 500
+)
+
+// filterNames are the filters of lists, with the columns that they are of, but for start and end.
+var exchangeFilters = [][2]string{{"organization", "organization"}, {"project", "project"}, {"key", "api_key"}, {"model", "model"}, {"provider", "provider"},
+	{"outcome", "outcome"}, {"user", "user_id"}, {"operation", "operation"}}
+
+// filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's where one is unknown.
+func filter(s *statement, o adminapi.ListOptions, names [][2]string) error {
+	r := reader{values: url.Values{}, known: map[string]bool{}}
+	for name, value := range o.Filters {
+		r.values.Set(name, value)
+	}
+	for _, n := range names {
+		s.equal(n[1], text(r.one(n[0])))
+	}
+	if o.Filters["user"] != "" {
+		s.condition("user_id <> ''") // as the index has it
+	}
+	if start := r.unix("start", 0); start > 0 {
+		s.and("at", ">=", start*1e6)
+	}
+	if end := r.unix("end", 0); end > 0 {
+		s.and("at", "<", end*1e6)
+	}
+	r.unknown()
+	return r.err
+}
+
+func items(limit int) int {
+	if limit <= 0 {
+		return usualItems
+	}
+	return min(limit, maxItems)
+}
+
+// Exchanges returns a part of the request log, newest first. The filters are start and end (Unix seconds), organization, project, key,
+// model, provider, outcome, user and operation; the query is the id of an exchange or of its request. It returns an error of OpenAI's
+// where the options are wrong.
+func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) {
+	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
+	s := l.statement("SELECT id, request_id, at, duration, first_byte_ms, api_key, organization, project, user_id, operation, model, provider, ",
+		"upstream_model, attempts, stream, status, outcome, error_code, input_tokens, output_tokens, cached_tokens, estimated, cost, priced FROM exchanges")
+	if err := filter(s, o, exchangeFilters); err != nil {
+		return page, err
+	}
+	if o.Query != "" {
+		s.condition("(id = " + s.arg(text(o.Query)) + " OR request_id = " + s.arg(text(o.Query)) + ")")
+	}
+	if o.After != "" {
+		at, id, ok := decodeAfter(o.After)
+		if !ok {
+			return page, errAfter()
+		}
+		s.condition("(at, id) < (" + s.arg(at) + ", " + s.arg(id) + ")")
+	}
+	limit := items(o.Limit)
+	s.add(" ORDER BY at DESC, id DESC LIMIT ", s.arg(limit+1))
+	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+		e, err := scanExchange(rows)
+		page.Items = append(page.Items, e)
+		return err
+	})
+	if err != nil {
+		return page, fmt.Errorf("reading the request log: %w", err)
+	}
+	if len(page.Items) > limit {
+		page.Items = page.Items[:limit]
+		last := page.Items[limit-1]
+		page.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.Start.UnixMicro(), 10) + "." + last.ID))
+	}
+	return page, nil
+}
+
+func scanExchange(rows *sql.Rows) (adminapi.Exchange, error) {
+	var e adminapi.Exchange
+	var at int64
+	var cost usage.Nano
+	err := rows.Scan(&e.ID, &e.RequestID, &at, &e.DurationMS, &e.FirstByteMS, &e.Key, &e.Organization, &e.Project, &e.User, &e.Operation, &e.Model, &e.Provider,
+		&e.Upstream, &e.Attempts, &e.Stream, &e.Status, &e.Outcome, &e.ErrorCode, &e.InputTokens, &e.OutputTokens, &e.CachedTokens, &e.Estimated, &cost, &e.Priced)
+	e.Start, e.CostUSD = time.UnixMicro(at).UTC(), cost.String()
+	return e, err
+}
+
+func decodeAfter(after string) (at int64, id string, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(after)
+	number, id, found := strings.Cut(string(b), ".")
+	at, numeric := strconv.ParseInt(number, 10, 64)
+	return at, id, err == nil && found && numeric == nil && id == text(id)
+}
+
+func errAfter() error {
+	return openai.BadRequest("after", "invalid_value", "Invalid value for 'after': it must be the 'next' of an earlier answer.")
+}
+
+// AppendAudit keeps entries of the audit log, each once: one whose id is known is ignored.
+func (l *Ledger) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error {
+	const columns = "id, at, actor, role, address, action, kind, name, diff, request_id"
+	sorted := slices.SortedFunc(slices.Values(entries), func(a, b adminapi.AuditEntry) int { return strings.Compare(a.ID, b.ID) })
+	err := l.transact(ctx, func(tx *sql.Tx) error {
+		for chunk := range slices.Chunk(sorted, rowsAtOnce) {
+			s := l.statement("INSERT INTO audit (", columns, ") VALUES ")
+			for i, e := range chunk {
+				diff := strings.ReplaceAll(strings.ToValidUTF8(e.Diff, "\uFFFD"), "\x00", "")
+				s.row(i == 0, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address), text(e.Action), text(e.Kind), text(e.Name), diff, text(e.RequestID)})
+			}
+			s.add(" ON CONFLICT (id) DO NOTHING")
+			if _, err := s.exec(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("keeping %d entries of the audit log: %w", len(entries), err)
+	}
+	return nil
+}
+
+// Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name, action, start
+// and end (Unix seconds). It returns an error of OpenAI's where the options are wrong.
+func (l *Ledger) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
+	page := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
+	s := l.statement("SELECT id, at, actor, role, address, action, kind, name, diff, request_id FROM audit")
+	if err := filter(s, o, [][2]string{{"actor", "actor"}, {"kind", "kind"}, {"name", "name"}, {"action", "action"}}); err != nil {
+		return page, err
+	}
+	if o.After != "" {
+		if o.After != text(o.After) {
+			return page, errAfter()
+		}
+		s.and("id", "<", o.After)
+	}
+	limit := items(o.Limit)
+	s.add(" ORDER BY id DESC LIMIT ", s.arg(limit+1))
+	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
+		var e adminapi.AuditEntry
+		var at int64
+		err := rows.Scan(&e.ID, &at, &e.Actor, &e.Role, &e.Address, &e.Action, &e.Kind, &e.Name, &e.Diff, &e.RequestID)
+		e.At = time.UnixMicro(at).UTC()
+		page.Items = append(page.Items, e)
+		return err
+	})
+	if err != nil {
+		return page, fmt.Errorf("reading the audit log: %w", err)
+	}
+	if len(page.Items) > limit {
+		page.Items = page.Items[:limit]
+		page.Next = page.Items[limit-1].ID
+	}
+	return page, nil
+}

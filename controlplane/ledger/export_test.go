@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"time"
+)
+
+// SetNow sets the clock.
+func (l *Ledger) SetNow(now func() time.Time) { l.now = now }
+
+// Sums returns those of all measures but latencies, from the exchanges and from the aggregates of each level.
+func (l *Ledger) Sums(ctx context.Context) (exchanges [latency]int64, aggregates [levels][latency]int64, err error) {
+	names := columns()[:latency]
+	read := func(text string, into *[latency]int64) error {
+		return l.statement(text).each(ctx, l.read, func(rows *sql.Rows) error {
+			all := make([]any, latency)
+			for i := range all {
+				all[i] = &into[i]
+			}
+			return rows.Scan(all...)
+		})
+	}
+	sum := func(what []string) string {
+		return "SELECT CAST(COALESCE(SUM(" + strings.Join(what, "),0) AS BIGINT), CAST(COALESCE(SUM(") + "),0) AS BIGINT)"
+	}
+	of := append([]string{}, names...)
+	of[rejected] = "CASE WHEN " + isRejected + " THEN requests ELSE 0 END"
+	of[failed] = "CASE WHEN " + isFailed + " THEN requests ELSE 0 END"
+	if err := read(sum(of)+" FROM exchanges", &exchanges); err != nil {
+		return exchanges, aggregates, err
+	}
+	for level := range aggregates {
+		if err := read(sum(names)+" FROM aggregates WHERE level = "+string(rune('0'+level)), &aggregates[level]); err != nil {
+			return exchanges, aggregates, err
+		}
+	}
+	return exchanges, aggregates, nil
+}
+
+// Percentile returns that of latencies.
+func Percentile(milliseconds []int64, p float64) int64 {
+	var s sums
+	for _, ms := range milliseconds {
+		s[latency+latencyBucket(ms)]++
+	}
+	return s.percentile(p)
+}

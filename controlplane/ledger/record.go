@@ -1,0 +1,153 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+const (
+	// maxString is how many bytes of a string are kept.
+	maxString = 256
+	// maxCost bounds what one record is believed to have cost, so that sums do not overflow: a million dollars.
+	maxCost = 1e15
+	// maxAhead is how far clocks of others may be ahead.
+	maxAhead = 5 * time.Minute
+	// rowsAtOnce is how many rows one INSERT has. SQLite takes 32766 arguments.
+	rowsAtOnce = 500
+)
+
+const exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
+	"attempts, stream, status, outcome, error_code, first_byte_ms, input_tokens, cached_tokens, cache_write_tokens, input_audio_tokens, " +
+	"output_tokens, reasoning_tokens, output_audio_tokens, images, estimated, batch, cost, priced, price_version, requests"
+
+// Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without an error.
+// What a record says is never refused; what cannot be is made the nearest that can.
+func (l *Ledger) Record(ctx context.Context, records []*ledgerv1.Record) error {
+	rows := l.rows(records)
+	if len(rows) == 0 {
+		return nil
+	}
+	err := l.transact(ctx, func(tx *sql.Tx) error {
+		fresh, err := l.insert(ctx, tx, rows)
+		if err != nil || len(fresh) == 0 {
+			return err
+		}
+		if err := l.addAggregates(ctx, tx, fresh); err != nil {
+			return err
+		}
+		return l.addSpent(ctx, tx, fresh)
+	})
+	if err != nil {
+		return fmt.Errorf("keeping %d records in the ledger: %w", len(rows), err)
+	}
+	return nil
+}
+
+func (l *Ledger) transact(ctx context.Context, f func(*sql.Tx) error) error {
+	tx, err := l.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// A row is a record as it is kept.
+type row struct {
+	*ledgerv1.Record
+	at       time.Time
+	duration time.Duration
+}
+
+// rows returns what is kept of records, by ascending id, so that two transactions with the same ids take them in one order. Of
+// several with an id it is the first.
+func (l *Ledger) rows(records []*ledgerv1.Record) []row {
+	now := l.now()
+	rows := make([]row, 0, len(records))
+	for _, r := range records {
+		if r.GetId() != "" {
+			rows = append(rows, newRow(r, now))
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.Id, b.Id) })
+	return slices.CompactFunc(rows, func(a, b row) bool { return a.Id == b.Id })
+}
+
+func newRow(r *ledgerv1.Record, now time.Time) row {
+	kept := &ledgerv1.Record{
+		Id: text(r.GetId()), RequestId: text(r.GetRequestId()), Key: text(r.GetKey()), Organization: text(r.GetOrganization()), Project: text(r.GetProject()),
+		User: text(r.GetUser()), Operation: text(r.GetOperation()), Model: text(r.GetModel()), Provider: text(r.GetProvider()),
+		UpstreamModel: text(r.GetUpstreamModel()), Attempts: r.GetAttempts(), Stream: r.GetStream(), Status: r.GetStatus(), Outcome: text(r.GetOutcome()),
+		ErrorCode: text(r.GetErrorCode()), FirstByteMs: max(r.GetFirstByteMs(), 0),
+		InputTokens: openai.Count(r.GetInputTokens()), CachedTokens: openai.Count(r.GetCachedTokens()), CacheWriteTokens: openai.Count(r.GetCacheWriteTokens()),
+		InputAudioTokens: openai.Count(r.GetInputAudioTokens()), OutputTokens: openai.Count(r.GetOutputTokens()),
+		ReasoningTokens: openai.Count(r.GetReasoningTokens()), OutputAudioTokens: openai.Count(r.GetOutputAudioTokens()), Images: openai.Count(r.GetImages()),
+		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost), Priced: r.GetPriced(),
+		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
+	}
+	at := now
+	// A clock that steps must not move money into a month that has not come or that nobody looks at.
+	if start := r.GetStart().AsTime(); r.GetStart().IsValid() && start.Year() >= 2020 && start.Before(now.Add(maxAhead)) {
+		at = start
+	}
+	duration := time.Duration(0)
+	if r.GetEnd().IsValid() && r.GetStart().IsValid() {
+		duration = max(r.GetEnd().AsTime().Sub(r.GetStart().AsTime()), 0)
+	}
+	return row{kept, at.UTC(), duration}
+}
+
+// text returns what of a string a database can hold.
+func text(s string) string {
+	if len(s) > maxString {
+		s = s[:maxString]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (r row) values() []any {
+	return []any{r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model,
+		r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome, r.ErrorCode, r.FirstByteMs,
+		r.InputTokens, r.CachedTokens, r.CacheWriteTokens, r.InputAudioTokens, r.OutputTokens, r.ReasoningTokens, r.OutputAudioTokens, r.Images,
+		flag(r.Estimated), flag(r.Batch), r.CostNanoUsd, flag(r.Priced), r.PriceVersion, r.Requests}
+}
+
+// insert adds rows and returns those that were not there.
+func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, error) {
+	inserted := make(map[string]bool, len(rows))
+	for chunk := range slices.Chunk(rows, rowsAtOnce) {
+		s := l.statement("INSERT INTO exchanges (", exchangeColumns, ") VALUES ")
+		for i, r := range chunk {
+			s.row(i == 0, r.values())
+		}
+		s.add(" ON CONFLICT (id) DO NOTHING RETURNING id")
+		err := s.each(ctx, tx, func(rows *sql.Rows) error {
+			var id string
+			err := rows.Scan(&id)
+			inserted[id] = true
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(rows, func(r row) bool { return !inserted[r.Id] }), nil
+}

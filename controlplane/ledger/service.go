@@ -1,0 +1,71 @@
+package ledger
+
+import (
+	"context"
+	"net/http"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+type service struct {
+	ledgerv1.UnimplementedLedgerServer
+	ledger *Ledger
+}
+
+// NewService returns the gRPC service of a ledger. Whoever may call it may write records and read everybody's usage: it belongs behind
+// mutual TLS.
+func NewService(l *Ledger) ledgerv1.LedgerServer { return &service{ledger: l} }
+
+// Record implements [ledgerv1.LedgerServer].
+func (s *service) Record(ctx context.Context, r *ledgerv1.RecordRequest) (*ledgerv1.RecordAnswer, error) {
+	if err := s.ledger.Record(ctx, r.GetRecords()); err != nil {
+		return nil, s.unavailable(ctx, err)
+	}
+	return &ledgerv1.RecordAnswer{}, nil
+}
+
+// Spent implements [ledgerv1.LedgerServer].
+func (s *service) Spent(ctx context.Context, r *ledgerv1.SpentRequest) (*ledgerv1.SpentAnswer, error) {
+	answer, err := s.ledger.Spent(ctx, r.GetCursor())
+	if err != nil {
+		return nil, s.unavailable(ctx, err)
+	}
+	return answer, nil
+}
+
+// Usage implements [ledgerv1.LedgerServer].
+func (s *service) Usage(ctx context.Context, r *ledgerv1.UsageRequest) (*ledgerv1.UsageAnswer, error) {
+	body, err := s.usage(ctx, r)
+	if err == nil {
+		return &ledgerv1.UsageAnswer{Status: http.StatusOK, Body: body}, nil
+	}
+	e := asClientError(err)
+	if e.Status >= http.StatusInternalServerError {
+		return nil, s.unavailable(ctx, err)
+	}
+	return &ledgerv1.UsageAnswer{Status: uint32(e.Status), Body: e.AppendJSON(nil)}, nil
+}
+
+func (s *service) usage(ctx context.Context, r *ledgerv1.UsageRequest) ([]byte, error) {
+	may := Restriction{Organization: r.GetOrganization(), Project: r.GetProject(), Key: r.GetKey()}
+	if r.GetAll() {
+		may = Restriction{}
+	} else if may == (Restriction{}) || may.Organization == "" && may.Key == "" {
+		return nil, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+			Message: "You have insufficient permissions for this operation."}
+	}
+	return s.ledger.Usage(ctx, r.GetResource(), r.GetQuery(), may)
+}
+
+// unavailable logs why, and returns what the caller, who will try again, is told.
+func (s *service) unavailable(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		s.ledger.log.Error("the ledger cannot serve", zap.Error(err))
+	}
+	return status.Error(codes.Unavailable, "the ledger cannot serve")
+}

@@ -1,0 +1,160 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// Usage answers a query of OpenAI's /v1/organization/usage/<resource> or /v1/organization/costs, of which rawQuery is the URL's
+// query, with the JSON of a page. It returns an *openai.Error where the query is wrong.
+//
+// A start or end within a bucket counts the whole bucket. The line item of a cost is the model. Characters of speeches and seconds
+// of transcriptions are not counted, and 0.
+func (l *Ledger) Usage(ctx context.Context, resource, rawQuery string, may Restriction) ([]byte, error) {
+	p, err := parsePage(resource, rawQuery, l.now())
+	if err != nil {
+		return nil, err
+	}
+	p.Restriction = may
+	rows, err := l.Rows(ctx, p.Query)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(p.render(rows))
+}
+
+type page struct {
+	Object   string   `json:"object"`
+	Data     []bucket `json:"data"`
+	HasMore  bool     `json:"has_more"`
+	NextPage *string  `json:"next_page"`
+}
+
+type bucket struct {
+	Object    string `json:"object"`
+	StartTime int64  `json:"start_time"`
+	EndTime   int64  `json:"end_time"`
+	Results   []any  `json:"results"`
+}
+
+// usageResult is one of completions. The other kinds have less.
+type usageResult struct {
+	Object           string `json:"object"`
+	InputTokens      *int64 `json:"input_tokens,omitempty"`
+	OutputTokens     *int64 `json:"output_tokens,omitempty"`
+	InputCached      *int64 `json:"input_cached_tokens,omitempty"`
+	InputCacheWrite  *int64 `json:"input_cache_write_tokens,omitempty"`
+	InputAudio       *int64 `json:"input_audio_tokens,omitempty"`
+	OutputAudio      *int64 `json:"output_audio_tokens,omitempty"`
+	Images           *int64 `json:"images,omitempty"`
+	Characters       *int64 `json:"characters,omitempty"`
+	Seconds          *int64 `json:"seconds,omitempty"`
+	NumModelRequests int64  `json:"num_model_requests"`
+	grouped
+}
+
+// grouped are the fields that results may be grouped by; null where they are not.
+type grouped struct {
+	ProjectID *string `json:"project_id"`
+	UserID    *string `json:"user_id"`
+	APIKeyID  *string `json:"api_key_id"`
+	Model     *string `json:"model"`
+	Batch     *bool   `json:"batch"`
+}
+
+type costsResult struct {
+	Object    string  `json:"object"`
+	Amount    amount  `json:"amount"`
+	LineItem  *string `json:"line_item"`
+	ProjectID *string `json:"project_id"`
+	APIKeyID  *string `json:"api_key_id"`
+	Quantity  *int64  `json:"quantity"`
+}
+
+type amount struct {
+	Value    json.Number `json:"value"`
+	Currency string      `json:"currency"`
+}
+
+// render lays the rows into the buckets of the page, also those that have none.
+func (p *pageQuery) render(rows []Row) page {
+	out := page{Object: "page", Data: []bucket{}}
+	for start := p.From; start.Before(p.To); start = start.Add(p.Width) {
+		b := bucket{"bucket", start.Unix(), start.Add(p.Width).Unix(), []any{}}
+		for len(rows) > 0 && rows[0].Start.Equal(start) {
+			b.Results = append(b.Results, p.result(rows[0]))
+			rows = rows[1:]
+		}
+		out.Data = append(out.Data, b)
+	}
+	if p.To.Before(p.end) {
+		next := encodePage(p.To, p.end)
+		out.HasMore, out.NextPage = true, &next
+	}
+	return out
+}
+
+func (p *pageQuery) result(r Row) any {
+	value := map[string]*string{}
+	for i, field := range p.GroupBy {
+		value[field] = &r.Group[i]
+	}
+	if p.Resource == "costs" {
+		return costsResult{"organization.costs.result", amount{json.Number(r.Cost.String()), "usd"}, value["line_item"], value["project_id"], value["api_key_id"], nil}
+	}
+	u := usageResult{Object: "organization.usage." + p.Resource + ".result", NumModelRequests: r.Requests,
+		grouped: grouped{value["project_id"], value["user_id"], value["api_key_id"], value["model"], nil}}
+	if batch := value["batch"]; batch != nil {
+		is := *batch == "1"
+		u.Batch = &is
+	}
+	var none int64
+	switch p.Resource {
+	case "completions":
+		u.InputTokens, u.OutputTokens, u.InputCached, u.InputCacheWrite = &r.InputTokens, &r.OutputTokens, &r.CachedTokens, &r.CacheWriteTokens
+		u.InputAudio, u.OutputAudio = &r.InputAudioTokens, &r.OutputAudioTokens
+	case "embeddings", "moderations":
+		u.InputTokens = &r.InputTokens
+	case "images":
+		u.Images = &r.Images
+	case "audio_speeches":
+		u.Characters = &none
+	case "audio_transcriptions":
+		u.Seconds = &none
+	}
+	return u
+}
+
+func errTooMany() error {
+	return openai.BadRequest("limit", "too_many_results", "The answer would have more than %d results. Ask for fewer buckets, or group by fewer fields.", MaxRows)
+}
+
+// asClientError returns the error that crosses to the client.
+func asClientError(err error) *openai.Error {
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return e
+	}
+	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Message: "The server had an error while reading the ledger."}
+}
+
+// widths are those of buckets, by their names, with how many of them a page has.
+func widthOf(resource, name string) (width time.Duration, usual, most int, err error) {
+	switch {
+	case resource == "costs" && (name == "" || name == "1d"):
+		return 24 * time.Hour, 7, 180, nil
+	case resource == "costs":
+		return 0, 0, 0, openai.BadRequest("bucket_width", "invalid_value", "Invalid value: '%s'. Supported values are: '1d'.", name)
+	case name == "" || name == "1d":
+		return 24 * time.Hour, 7, 31, nil
+	case name == "1h":
+		return time.Hour, 24, 168, nil
+	case name == "1m":
+		return time.Minute, 60, 1440, nil
+	}
+	return 0, 0, 0, openai.BadRequest("bucket_width", "invalid_value", "Invalid value: '%s'. Supported values are: '1m', '1h', and '1d'.", name)
+}
