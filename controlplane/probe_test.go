@@ -62,9 +62,9 @@ func TestWhatIsWrongWithAProviderIsSaidWithoutSecrets(t *testing.T) {
 		says   string
 		status int
 	}{
-		"wrong credential": {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, says: "refused the credential", status: 401},
+		"wrong credential": {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, says: "refused the credential", status: 401},
 		"what repeats it": {answer: func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(400)
+			w.WriteHeader(http.StatusBadRequest)
 			_, _ = fmt.Fprintf(w, `{"error":{"message":"bad: %s %s"}}`, r.Header.Get("Authorization"), r.Header.Get("X-Team"))
 		}, says: "status 400: bad: ", status: 400},
 		"redirect":        {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, says: "", status: 302},

@@ -1,13 +1,16 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,7 +30,36 @@ const token = "the-admin-token"
 // statuses are the errors that the control plane would report.
 type statuses map[string]string
 
+// ObjectError returns what a test has put there.
 func (s statuses) ObjectError(kind, name string) string { return s[kind+" "+name] }
+
+// A plane is what a test says of the control plane.
+type plane struct {
+	statuses
+	keys func() (int64, map[string]configv1.Object)
+	test func(*configv1.Provider) adminapi.ProviderTest
+}
+
+// Keys returns none unless the test has some.
+func (p *plane) Keys() (int64, map[string]configv1.Object) {
+	if p.keys == nil {
+		return 0, nil
+	}
+	return p.keys()
+}
+
+// DataPlane returns one client.
+func (p *plane) DataPlane() adminapi.DataPlane {
+	return adminapi.DataPlane{Revision: 7, Clients: []adminapi.DataPlaneClient{{Node: "run", Role: "envoy", Version: "1.40.0", Revision: 7, ConnectedAt: time.Unix(1, 0).UTC(), Health: "ok"}}}
+}
+
+// TestProvider returns what the test says.
+func (p *plane) TestProvider(_ context.Context, o *configv1.Provider) (adminapi.ProviderTest, error) {
+	if p.test == nil {
+		return adminapi.ProviderTest{OK: true, Message: "It answers.", Status: 200, LatencyMS: 3, Models: 1}, nil
+	}
+	return p.test(o), nil
+}
 
 // A bench is an admin API over a real etcd.
 type bench struct {
@@ -38,21 +70,40 @@ type bench struct {
 	sealer *secret.Sealer
 	hasher *auth.Hasher
 	status statuses
+	ledger *memoryLedger
+	audit  *admin.AuditLog
+	plane  *plane
+	jobs   *memoryJobs
+	config admin.Config
 	client *adminapi.Client
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *bench { t.Helper(); return newBenchOf(t) }
+
+func newBenchOf(t testing.TB) *bench {
 	t.Helper()
 	root, err := secret.LoadRoot(filepath.Join(t.TempDir(), "root"))
 	require.NoError(t, err)
 	server := etcdtest.New(t)
-	b := &bench{server: server, etcd: server.Client(t), sealer: root.Sealer(), hasher: auth.NewHasher(root.KeyPepper()), status: statuses{}}
+	b := &bench{
+		server: server, etcd: server.Client(t), sealer: root.Sealer(), hasher: auth.NewHasher(root.KeyPepper()), status: statuses{},
+		ledger: &memoryLedger{entries: map[string]adminapi.AuditEntry{}},
+	}
 	vendors := func(name string) (configv1.Vendor, bool) {
 		return configv1.Vendor{}, name == "openai" || name == "echo"
 	}
 	b.store = configstore.New(b.etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() }, zap.NewNop())
-	api := httptest.NewServer(admin.New(admin.Config{
-		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors, Status: b.status, Log: zap.NewNop(),
+	b.plane, b.jobs = &plane{statuses: b.status}, &memoryJobs{}
+	b.audit = admin.NewAuditLog(b.etcd, b.ledger, zap.NewNop())
+	b.config = admin.Config{
+		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors,
+		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Version: "v1", Log: zap.NewNop(),
+	}
+	var handler http.Handler
+	var once sync.Once // so that a test can change the configuration before its first request
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		once.Do(func() { handler = admin.New(b.config) })
+		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(api.Close)
 	b.url = api.URL
@@ -82,7 +133,9 @@ func (b *bench) do(t *testing.T, method, path, body string, headers ...string) a
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	return answer{resp.StatusCode, resp.Header, string(text)}
+	a := answer{resp.StatusCode, resp.Header, string(text)}
+	checkAnswer(t, req, a)
+	return a
 }
 
 // requireError demands an error of OpenAI's shape.
@@ -200,7 +253,7 @@ func TestBadRequests(t *testing.T) {
 		"nothing to keep":    {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo","credential":{"sealed":"[redacted]"}}`, 400, "invalid_object", "no credential is stored"},
 		"redacted as value":  {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo","credential":{"value":"[redacted]"}}`, 400, "invalid_object", "is redacted"},
 		"key without a name": {"POST", "/admin/v1/keys", `{}`, 400, "missing", "display_name"},
-		"key misspelt":       {"POST", "/admin/v1/keys", `{"display_name":"a","Models":["x"]}`, 400, "invalid_json", "Models"},
+		"key misspelt":       {"POST", "/admin/v1/keys", `{"display_name":"a","Models":["x"]}`, 400, "invalid_object", "Models"},
 		"key expired":        {"POST", "/admin/v1/keys", `{"display_name":"a","expires_at":"2001-01-01T00:00:00Z"}`, 400, "invalid_value", "future"},
 		"key with odd model": {"POST", "/admin/v1/keys", `{"display_name":"a","models":[""]}`, 400, "invalid_object", "models[0]"},
 	} {

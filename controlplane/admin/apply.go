@@ -5,12 +5,14 @@ import (
 	"errors"
 	"net/http"
 
-	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
+	if err := needsAny(r.Context(), ConfigWrite, KeysWrite, AdminsWrite); err != nil {
+		return err
+	}
 	body, err := httpapi.ReadBody(w, r, maxBody)
 	if err != nil {
 		return err
@@ -19,20 +21,34 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.applyDocuments(r.Context(), docs, r.URL.Query().Get("dry_run") == "true")
+	if len(docs) == 0 {
+		if err := needs(r.Context(), ConfigWrite); err != nil {
+			return err
+		}
+	}
+	for _, d := range docs {
+		if err := needs(r.Context(), writing(d.Kind)); err != nil {
+			return err
+		}
+	}
+	dryRun, err := boolOf(r, "dry_run")
 	if err != nil {
 		return err
 	}
-	answer := adminapi.ApplyAnswer{Revision: done.revision, Changes: done.changes}
-	if answer.Changes == nil {
-		answer.Changes = []adminapi.Change{}
+	done, err := s.applyDocuments(r.Context(), docs, dryRun)
+	if err != nil {
+		return err
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, answer)
+	return writeChanges(w, done)
 }
 
 // applyDocuments reports everything that is wrong with any document at once.
 func (s *server) applyDocuments(ctx context.Context, docs []configv1.Document, dryRun bool) (*plan, error) {
-	return s.write(ctx, dryRun, func(p *plan) error {
+	refs := make([]ref, len(docs))
+	for i, d := range docs {
+		refs[i] = ref{d.Kind, d.Object.GetName()}
+	}
+	return s.write(ctx, change{refs: refs, dryRun: dryRun}, func(p *plan) error {
 		var errs configv1.Errors
 		for _, d := range docs {
 			err := p.put(d.Object)

@@ -17,27 +17,49 @@ const createdAt protoreflect.Name = "created_at"
 // inherit completes an object that an operator wrote with what only the gateway may write: it is taken from the stored
 // object, which may be nil.
 func inherit(o, stored configv1.Object) error {
-	if err := inheritKey(o, stored); err != nil {
+	if err := inheritHash(o, stored); err != nil {
 		return err
 	}
 	inheritTime(o, stored)
 	return inheritCredentials(o, stored)
 }
 
-// inheritKey keeps the hash of a key, which says what the key is.
-func inheritKey(o, stored configv1.Object) error {
-	key, ok := o.(*configv1.Key)
-	if !ok {
-		return nil
+// inheritHash keeps the hashes of an object, which say what it is.
+func inheritHash(o, stored configv1.Object) error {
+	field, given, missing := "hash", false, ""
+	switch o := o.(type) {
+	case *configv1.Key:
+		given = len(o.GetHash())+len(o.GetRetired().GetHash()) > 0
+		was, ok := stored.(*configv1.Key)
+		if !ok {
+			missing = "make a key with POST /admin/v1/keys or modelgate key create"
+		}
+		o.Hash, o.Hint = was.GetHash(), was.GetHint()
+		if o.GetRetired() != nil { // left out, it is not good any more
+			o.Retired = was.GetRetired()
+		}
+	case *configv1.AdminToken:
+		given = len(o.GetHash()) > 0
+		was, ok := stored.(*configv1.AdminToken)
+		if !ok {
+			missing = "make a token with POST /admin/v1/admintokens"
+		}
+		o.Hash, o.Hint = was.GetHash(), was.GetHint()
+	case *configv1.Account:
+		field, given = "password_hash", o.GetPasswordHash() != ""
+		if was, ok := stored.(*configv1.Account); ok && o.GetPassword() == "" {
+			o.PasswordHash = was.GetPasswordHash()
+		}
+		if o.GetPassword() == configv1.Redacted {
+			return configv1.Errors{{Object: configv1.Label(o), Field: "password", Message: "is redacted; give the password itself, or leave it out to keep the stored one"}}
+		}
 	}
-	if len(key.GetHash()) > 0 {
-		return configv1.Errors{{Object: configv1.Label(o), Field: "hash", Message: "cannot be set; leave it out"}}
+	switch {
+	case given:
+		return configv1.Errors{{Object: configv1.Label(o), Field: field, Message: "cannot be set; leave it out"}}
+	case missing != "":
+		return configv1.Errors{{Object: configv1.Label(o), Message: "does not exist; " + missing}}
 	}
-	was, ok := stored.(*configv1.Key)
-	if !ok {
-		return configv1.Errors{{Object: configv1.Label(o), Message: "does not exist; make a key with POST /admin/v1/keys or modelgate key create"}}
-	}
-	key.Hash, key.Hint = was.GetHash(), was.GetHint()
 	return nil
 }
 
@@ -137,19 +159,11 @@ func (s *server) seal(o configv1.Object) {
 	}
 }
 
-// redacted returns a copy of an object that can be shown.
+// redacted returns a copy of an object that can be shown. Of a password it says that there is one, so that a difference shows.
 func redacted(o configv1.Object) configv1.Object {
-	shown := proto.Clone(o).(configv1.Object)
-	for _, c := range configv1.Credentials(shown) {
-		switch c.Credential.GetSource().(type) {
-		case *configv1.Credential_Sealed:
-			c.Credential.Source = &configv1.Credential_Sealed{Sealed: configv1.Redacted}
-		case *configv1.Credential_Value:
-			c.Credential.Source = &configv1.Credential_Value{Value: configv1.Redacted}
-		}
-	}
-	if key, ok := shown.(*configv1.Key); ok {
-		key.Hash = nil
+	shown := configv1.Redact(o)
+	if account, ok := o.(*configv1.Account); ok && account.GetPassword() != "" {
+		shown.(*configv1.Account).Password = configv1.Redacted
 	}
 	return shown
 }

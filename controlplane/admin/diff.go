@@ -11,24 +11,25 @@ import (
 // contextLines stand around every change of a diff.
 const contextLines = 3
 
-// diffObjects returns a unified diff of two objects as YAML. The old one may be nil; it is redacted here, the new one by
-// the caller.
+// diffObjects returns a unified diff of two objects as YAML, of which one may be nil. Both are redacted.
 func diffObjects(old, shown configv1.Object) (string, error) {
-	name := configv1.Label(shown)
-	var before string
-	from := "/dev/null"
-	if old != nil {
-		text, err := configv1.MarshalYAML(redacted(old))
-		if err != nil {
-			return "", err
-		}
-		before, from = string(text), "stored "+name
-	}
-	after, err := configv1.MarshalYAML(shown)
+	before, from, err := yamlOf(old, "stored ")
 	if err != nil {
 		return "", err
 	}
-	return unified(from, "new "+name, splitLines(before), splitLines(string(after))), nil
+	after, to, err := yamlOf(shown, "new ")
+	if err != nil {
+		return "", err
+	}
+	return unified(from, to, splitLines(before), splitLines(after)), nil
+}
+
+func yamlOf(o configv1.Object, which string) (text, title string, err error) {
+	if o == nil {
+		return "", "/dev/null", nil
+	}
+	y, err := configv1.MarshalYAML(redacted(o))
+	return string(y), which + configv1.Label(o), err
 }
 
 func splitLines(s string) []string {

@@ -1,11 +1,13 @@
 package admin
 
 import (
-	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -17,50 +19,139 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
+// maxGrace is how long a key that was rotated may stay good.
+const maxGrace = 30 * 24 * time.Hour
+
+// createKey makes a key and stores its hash. Nothing but the answer has the key itself.
 func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
-	body, err := httpapi.ReadBody(w, r, maxBody)
+	object, err := s.body(w, r, keyKind()) // a KeyRequest has members of a Key
 	if err != nil {
 		return err
 	}
-	var asked adminapi.KeyRequest
-	if err := json.Unmarshal(body, &asked, json.RejectUnknownMembers(true)); err != nil {
-		return openai.BadRequest("", "invalid_json", "The body of your request is not a JSON object as it is needed here: %v.", err)
-	}
-	name, key, err := s.newKey(r.Context(), asked)
-	if err != nil {
+	asked := object.(*configv1.Key)
+	if err := chosen(asked, time.Now()); err != nil {
 		return err
 	}
-	return httpapi.WriteJSON(w, http.StatusCreated, adminapi.NewKey{ID: name, Key: key.Reveal()})
+	asked.Name = id.New("key")
+	key := auth.Generate()
+	s.setKey(asked, key)
+	return s.make(w, r, asked, adminapi.NewKey{ID: asked.Name, Key: key.Reveal()})
 }
 
-// newKey makes a key and stores its hash. Nothing but the caller has the key itself.
-func (s *server) newKey(ctx context.Context, asked adminapi.KeyRequest) (name string, key secret.Value, err error) {
-	switch now := time.Now(); {
-	case asked.DisplayName == "":
-		return "", key, openai.BadRequest("display_name", "missing", "Give the key a display_name, by which people recognise it.")
-	case asked.ExpiresAt != nil && !asked.ExpiresAt.After(now):
-		return "", key, openai.BadRequest("expires_at", "invalid_value", "The key would already be expired: expires_at must be in the future.")
-	}
-	key = auth.Generate()
+func (s *server) setKey(o *configv1.Key, key secret.Value) {
 	hash := s.config.Hasher.Hash(key.Reveal())
-	object := &configv1.Key{
-		Name:         id.New("key"),
-		DisplayName:  asked.DisplayName,
-		Hash:         hash[:],
-		Hint:         auth.Hint(key),
-		Organization: asked.Organization,
-		Project:      asked.Project,
-		Models:       asked.Models,
-		CreatedAt:    timestamppb.New(time.Now().Truncate(time.Second)),
+	o.Hash, o.Hint = hash[:], auth.Hint(key)
+}
+
+// chosen refuses what is not for the caller to choose, and what could never work.
+func chosen(k *configv1.Key, now time.Time) error {
+	if err := onlyChosen(k, "display_name", "organization", "project", "models", "expires_at", "endpoints", "addresses", "limits", "budgets", "metadata"); err != nil {
+		return err
 	}
-	if asked.ExpiresAt != nil {
-		object.ExpiresAt = timestamppb.New(*asked.ExpiresAt)
+	return named(k.GetDisplayName(), k.GetExpiresAt(), now)
+}
+
+// onlyChosen refuses an object with other fields than those.
+func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
+	o.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if !slices.Contains(fields, fd.Name()) {
+			err = openai.BadRequest(string(fd.Name()), "invalid_value", "The member %s cannot be chosen; leave it out.", fd.Name())
+		}
+		return err == nil
+	})
+	return err
+}
+
+func named(displayName string, expires *timestamppb.Timestamp, now time.Time) error {
+	switch {
+	case displayName == "":
+		return openai.BadRequest("display_name", "missing", "Give it a display_name, by which people recognise it.")
+	case expires != nil && !expires.AsTime().After(now):
+		return openai.BadRequest("expires_at", "invalid_value", "It would already be expired: expires_at must be in the future.")
 	}
-	if errs := configv1.Validate(object, s.config.Vendors); len(errs) > 0 {
-		return "", key, errs
+	return nil
+}
+
+// rotateKey puts another key in the place of one. The old one stays good for the time of grace.
+func (s *server) rotateKey(w http.ResponseWriter, r *http.Request) error {
+	var asked adminapi.RotateRequest
+	if err := decodeBody(w, r, &asked); err != nil {
+		return err
 	}
-	if _, err := s.config.Store.Put(ctx, object, 0); err != nil {
-		return "", key, err
+	if asked.Grace < 0 || asked.Grace > int64(maxGrace/time.Second) {
+		return openai.BadRequest("grace_seconds", "invalid_value", "The parameter grace_seconds must be between 0 and %d.", int64(maxGrace/time.Second))
 	}
-	return object.GetName(), key, nil
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
+	}
+	of := ref{keyKind(), r.PathValue("id")}
+	key := auth.Generate()
+	done, err := s.write(r.Context(), change{refs: []ref{of}, dryRun: dryRun, action: "rotate"}, func(p *plan) error {
+		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {
+			return err
+		}
+		stored, err := p.existing(of)
+		if err != nil {
+			return err
+		}
+		rotated := proto.CloneOf(stored.(*configv1.Key))
+		rotated.Retired = nil
+		if asked.Grace > 0 {
+			rotated.Retired = &configv1.RetiredKey{
+				Hash: rotated.GetHash(), Hint: rotated.GetHint(),
+				ExpiresAt: timestamppb.New(time.Now().Add(time.Duration(asked.Grace) * time.Second).Truncate(time.Second)),
+			}
+		}
+		s.setKey(rotated, key)
+		return p.store(of.kind, rotated, stored, redacted(rotated))
+	})
+	if err != nil {
+		return err
+	}
+	if dryRun {
+		return writeChanges(w, done)
+	}
+	w.Header().Set("ETag", etag(done.revision))
+	return httpapi.WriteJSON(w, http.StatusOK, adminapi.NewKey{ID: of.name, Key: key.Reveal()})
+}
+
+// decodeBody reads a body with the members of v and no others. An absent body is an empty object.
+func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
+	body, err := httpapi.ReadBody(w, r, maxBody)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
+		return openai.BadRequest("", "invalid_json", "The body of your request is not a JSON object as it is needed here: %v.", err)
+	}
+	return nil
+}
+
+// make stores what the gateway has named and given a secret, and answers with that.
+func (s *server) make(w http.ResponseWriter, r *http.Request, o configv1.Object, made any) error {
+	kind := configv1.KindOf(o)
+	inheritTime(o, nil)
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
+	}
+	done, err := s.write(r.Context(), change{refs: []ref{{kind, o.GetName()}}, dryRun: dryRun}, func(p *plan) error {
+		if errs := configv1.Validate(o, s.config.Vendors); len(errs) > 0 {
+			return errs
+		}
+		if err := p.mayWrite(o); err != nil {
+			return err
+		}
+		return p.store(kind, o, nil, redacted(o))
+	})
+	if err != nil {
+		return err
+	}
+	if dryRun {
+		return writeChanges(w, done)
+	}
+	w.Header().Set("Location", locationOf(ref{kind, o.GetName()}))
+	w.Header().Set("ETag", etag(done.revision))
+	return httpapi.WriteJSON(w, http.StatusCreated, made)
 }

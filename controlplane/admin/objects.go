@@ -1,93 +1,157 @@
 package admin
 
 import (
-	"context"
-	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-func (s *server) list(w http.ResponseWriter, r *http.Request) error {
+func kindOf(r *http.Request) (configv1.Kind, error) {
+	for _, k := range configv1.Kinds() {
+		if k.Plural == r.PathValue("kind") {
+			return k, nil
+		}
+	}
+	return configv1.Kind{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_kind",
+		Message: "There is no such kind of object. The kinds are the paths of " + configv1.KindNames() + ", in the plural and in lower case."}
+}
+
+// objectOf returns the object that a path is about, for a caller who has the scope for it.
+func objectOf(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
 	kind, err := kindOf(r)
 	if err != nil {
-		return err
+		return ref{}, err
 	}
-	entries, err := s.config.Store.List(r.Context(), kind)
-	if err != nil {
-		return err
+	if err := needs(r.Context(), scope(kind)); err != nil {
+		return ref{}, err
 	}
-	list := adminapi.List{Items: make([]adminapi.Item, 0, len(entries))}
-	for _, e := range entries {
-		list.Items = append(list.Items, s.item(e))
+	if r.PathValue("name") == "" {
+		return ref{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
+			Message: "The path must end with the name of the object."}
 	}
-	return httpapi.WriteJSON(w, http.StatusOK, list)
+	return ref{kind, r.PathValue("name")}, nil
 }
 
 func (s *server) get(w http.ResponseWriter, r *http.Request) error {
-	kind, name, err := objectOf(r)
+	of, err := objectOf(r, reading)
 	if err != nil {
 		return err
 	}
-	entry, err := s.config.Store.Get(r.Context(), kind, name)
+	entry, err := s.config.Store.Get(r.Context(), of.kind, of.name)
 	if err != nil {
 		return err
+	}
+	if tags := r.Header.Get("If-None-Match"); tags != "" && matches(tags, &entry) {
+		w.Header().Set("ETag", etag(entry.Revision))
+		w.WriteHeader(http.StatusNotModified)
+		return nil
 	}
 	return s.writeEntry(w, http.StatusOK, entry)
 }
 
+// post creates an object. Keys and tokens of administration have handlers of their own.
+func (s *server) post(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	if err := needs(r.Context(), writing(kind)); err != nil {
+		return err
+	}
+	object, err := s.body(w, r, kind)
+	if err != nil {
+		return err
+	}
+	of := ref{kind, object.GetName()}
+	return s.store(w, r, change{refs: []ref{of}}, func(p *plan) error {
+		if p.before.Find(kind, of.name) != nil {
+			return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "already_exists", Param: "name",
+				Message: kind.Name + " " + of.name + " exists already. Replace it with PUT, or choose another name."}
+		}
+		return p.put(object)
+	})
+}
+
 func (s *server) put(w http.ResponseWriter, r *http.Request) error {
-	kind, name, err := objectOf(r)
+	of, err := objectOf(r, writing)
 	if err != nil {
 		return err
 	}
-	body, err := httpapi.ReadBody(w, r, maxBody)
+	object, err := s.body(w, r, of.kind)
 	if err != nil {
 		return err
 	}
-	object, err := kind.ParseJSON(body)
-	if err != nil {
-		return err
+	if object.GetName() != of.name {
+		return openai.BadRequest("name", "invalid_object", "The object's name must be that of the path, %q.", of.name)
 	}
-	if object.GetName() != name {
-		return openai.BadRequest("name", "invalid_object", "The object's name must be that of the path, %q.", name)
-	}
-	done, err := s.write(r.Context(), false, func(p *plan) error {
-		if err := precondition(r, p.before.Find(kind, name)); err != nil {
+	return s.store(w, r, change{refs: []ref{of}}, func(p *plan) error {
+		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {
 			return err
 		}
 		return p.put(object)
 	})
+}
+
+func (s *server) body(w http.ResponseWriter, r *http.Request, kind configv1.Kind) (configv1.Object, error) {
+	body, err := httpapi.ReadBody(w, r, maxBody)
+	if err != nil {
+		return nil, err
+	}
+	return kind.ParseJSON(body)
+}
+
+// store carries out a change of one object and shows it, or the changes where it is a dry run.
+func (s *server) store(w http.ResponseWriter, r *http.Request, c change, decide func(*plan) error) (err error) {
+	if c.dryRun, err = boolOf(r, "dry_run"); err != nil {
+		return err
+	}
+	done, err := s.write(r.Context(), c, decide)
 	if err != nil {
 		return err
 	}
-	status := http.StatusOK
+	if c.dryRun {
+		return writeChanges(w, done)
+	}
+	of, status := c.refs[0], http.StatusOK
 	if done.changes[0].Action == adminapi.Created {
 		status = http.StatusCreated
+		w.Header().Set("Location", locationOf(of))
 	}
 	// It is shown as this request stored it, also where another has changed it since.
-	return s.writeEntry(w, status, *done.entry(kind, name))
+	return s.writeEntry(w, status, *done.entry(of.kind, of.name))
+}
+
+func locationOf(of ref) string {
+	return "/admin/v1/" + of.kind.Plural + "/" + strings.ReplaceAll(url.PathEscape(of.name), "%2F", "/")
 }
 
 func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
-	kind, name, err := objectOf(r)
+	of, err := objectOf(r, writing)
 	if err != nil {
 		return err
 	}
-	_, err = s.write(r.Context(), false, func(p *plan) error {
-		if err := precondition(r, p.before.Find(kind, name)); err != nil {
+	dryRun, err := boolOf(r, "dry_run")
+	if err != nil {
+		return err
+	}
+	done, err := s.write(r.Context(), change{refs: []ref{of}, dryRun: dryRun}, func(p *plan) error {
+		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {
 			return err
 		}
-		return p.remove(kind, name)
+		return p.remove(of)
 	})
 	if err != nil {
 		return err
+	}
+	if dryRun {
+		return writeChanges(w, done)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -132,51 +196,9 @@ func (s *server) item(e configstore.Entry) adminapi.Item {
 	if e.Object != nil {
 		item.Object = redacted(e.Object)
 	}
-	item.Status.Error = s.config.Status.ObjectError(e.Kind.Name, e.Name)
+	item.Status.Error = s.config.Plane.ObjectError(e.Kind.Name, e.Name)
 	if e.Err != nil {
 		item.Status.Error = e.Err.Error()
 	}
 	return item
-}
-
-// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns; where one of another
-// process came between, the plan is made anew after a pause by lot, which keeps two from meeting again and again.
-func (s *server) write(ctx context.Context, dryRun bool, decide func(*plan) error) (*plan, error) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	const attempts = 10
-	for n := 1; ; n++ {
-		p, err := s.try(ctx, dryRun, decide)
-		if !isConflict(err) || n == attempts {
-			return p, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(rand.N(time.Duration(n) * 10 * time.Millisecond)):
-		}
-	}
-}
-
-func (s *server) try(ctx context.Context, dryRun bool, decide func(*plan) error) (*plan, error) {
-	before, err := s.config.Store.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p := &plan{server: s, before: before}
-	if err := decide(p); err != nil {
-		return nil, err
-	}
-	if err := p.check(); err != nil {
-		return nil, err
-	}
-	if dryRun || len(p.writes) == 0 {
-		return p, nil
-	}
-	p.revision, err = s.config.Store.Apply(ctx, before.Revision, p.writes)
-	return p, err
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,7 +19,8 @@ import (
 // object; check then looks at the whole.
 type plan struct {
 	server *server
-	before *configstore.Snapshot
+	caller Principal
+	before *configstore.Snapshot // of keys, only those that the plan is about
 
 	changes  []adminapi.Change    // what the caller asked for, each with its outcome
 	writes   []configstore.Change // what is to be stored
@@ -39,8 +41,15 @@ func (p *plan) put(written configv1.Object) error {
 	if errs := configv1.Validate(p.server.opened(object), p.server.config.Vendors); len(errs) > 0 {
 		return errs
 	}
+	if err := errors.Join(p.mayWrite(object, stored), p.mayRead(object, stored)); err != nil {
+		return err
+	}
 	p.server.reuse(object, stored)
+	usePassword(object, stored)
 	shown := redacted(object)
+	if err := hashPassword(object); err != nil {
+		return err
+	}
 	p.server.seal(object)
 	return p.store(kind, object, stored, shown)
 }
@@ -67,12 +76,37 @@ func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) 
 }
 
 // remove plans to delete an object, which may be one that cannot be read.
-func (p *plan) remove(kind configv1.Kind, name string) error {
-	if p.before.Find(kind, name) == nil {
-		return fmt.Errorf("%s %s: %w", kind.Name, name, configstore.ErrNotFound)
+func (p *plan) remove(of ref) error {
+	entry := p.before.Find(of.kind, of.name)
+	if entry == nil {
+		return fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
 	}
-	p.writes = append(p.writes, configstore.Change{Kind: kind, Name: name})
+	removed := adminapi.Change{Kind: of.kind.Name, Name: of.name, Action: adminapi.Deleted}
+	if entry.Object != nil {
+		if err := p.mayWrite(nil, entry.Object); err != nil {
+			return err
+		}
+		diff, err := diffObjects(entry.Object, nil)
+		if err != nil {
+			return err
+		}
+		removed.Diff = diff
+	}
+	p.changes = append(p.changes, removed)
+	p.writes = append(p.writes, configstore.Change{Kind: of.kind, Name: of.name})
 	return nil
+}
+
+// existing returns an object that is there and can be read.
+func (p *plan) existing(of ref) (configv1.Object, error) {
+	entry := p.before.Find(of.kind, of.name)
+	if entry == nil {
+		return nil, fmt.Errorf("%s %s: %w", of.kind.Name, of.name, configstore.ErrNotFound)
+	}
+	if entry.Err != nil {
+		return nil, configv1.Errors{{Object: of.kind.Name + " " + of.name, Message: entry.Err.Error()}}
+	}
+	return entry.Object, nil
 }
 
 func (p *plan) planned(kind configv1.Kind, name string) bool {
@@ -98,7 +132,7 @@ func (p *plan) check() error {
 		}
 	}
 	if len(errs) == 0 {
-		return nil
+		return p.checkOwners()
 	}
 	if slices.ContainsFunc(p.writes, func(c configstore.Change) bool { return c.Object != nil }) {
 		return errs
@@ -137,4 +171,27 @@ func (p *plan) entry(kind configv1.Kind, name string) *configstore.Entry {
 	return p.before.Find(kind, name)
 }
 
-func isConflict(err error) bool { return errors.Is(err, configstore.ErrConflict) }
+// entries returns what the audit log says of the plan. Action takes the place of what is said of an update.
+func (p *plan) entries(ctx context.Context, action string) []adminapi.AuditEntry {
+	var entries []adminapi.AuditEntry
+	for _, c := range p.changes {
+		if c.Action == adminapi.Unchanged {
+			continue
+		}
+		e := adminapi.AuditEntry{
+			Actor: p.caller.Name, Role: p.caller.Role, Address: p.caller.Address, Kind: c.Kind, Name: c.Name, Diff: c.Diff, RequestID: requestIDOf(ctx),
+		}
+		switch {
+		case action != "":
+			e.Action = action
+		case c.Action == adminapi.Created:
+			e.Action = "create"
+		case c.Action == adminapi.Deleted:
+			e.Action = "delete"
+		default:
+			e.Action = "update"
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}

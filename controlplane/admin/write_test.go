@@ -21,7 +21,6 @@ import (
 	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/id"
-	"github.com/modelgate/modelgate/internal/secret"
 )
 
 func withValue(name, secret string) *configv1.Provider {
@@ -234,9 +233,8 @@ func TestLostRacesEndInAConflict(t *testing.T) {
 		_, err := b.etcd.Put(t.Context(), "/modelgate/v1/version", "")
 		return err
 	}, zap.NewNop())
-	handler := admin.New(admin.Config{
-		Store: racing, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: func(string) (configv1.Vendor, bool) { return configv1.Vendor{}, true }, Status: b.status, Log: zap.NewNop(),
-	})
+	b.config.Store = racing
+	handler := admin.New(b.config)
 	r := httptest.NewRequest(http.MethodPut, "/admin/v1/providers/a", strings.NewReader(`{"name":"a","vendor":"echo"}`))
 	r.Header.Set("Authorization", "Bearer "+token)
 	w := httptest.NewRecorder()

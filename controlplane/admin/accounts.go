@@ -1,0 +1,103 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/password"
+)
+
+// mayWrite returns the error of a caller who would give rights that are not theirs, or meddle with somebody who has more of
+// them. Either object may be nil.
+func (p *plan) mayWrite(objects ...configv1.Object) error {
+	for _, o := range objects {
+		for _, scope := range rightsOf(o) {
+			if !p.caller.May(scope) {
+				return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+					Message: fmt.Sprintf("You have insufficient permissions for this operation: %s has the scope %s, and you do not.", configv1.Label(o), scope)}
+			}
+		}
+	}
+	return nil
+}
+
+// mayRead returns the error of a caller who would have the control plane read one of its files, or its own settings, and send what
+// it finds to an endpoint of the caller's choice: the secrets of the gateway itself are among them. What is stored already stays.
+func (p *plan) mayRead(o, stored configv1.Object) error {
+	if p.caller.May(Everything) {
+		return nil
+	}
+	was := map[string]*configv1.Credential{}
+	if stored != nil {
+		for _, c := range configv1.Credentials(stored) {
+			was[c.Field] = c.Credential
+		}
+	}
+	for _, c := range configv1.Credentials(o) {
+		own := c.Credential.GetFile() != "" || strings.HasPrefix(c.Credential.GetEnv(), "MODELGATE_")
+		if own && !proto.Equal(c.Credential, was[c.Field]) {
+			return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions", Param: c.Field,
+				Message: "You have insufficient permissions for this operation: to name a file of the control plane, or a variable that begins with MODELGATE_, takes the scope *. Give the credential as value or in another variable."}
+		}
+	}
+	return nil
+}
+
+// rightsOf returns what an object lets its holder do with the admin API.
+func rightsOf(o configv1.Object) []Scope {
+	switch o := o.(type) {
+	case *configv1.Account:
+		return ScopesOf(o.GetRole())
+	case *configv1.AdminToken:
+		var scopes []Scope
+		for _, s := range o.GetScopes() {
+			scopes = append(scopes, Scope(s))
+		}
+		return scopes
+	}
+	return nil
+}
+
+// usePassword makes the password of an account that is the stored one no change.
+func usePassword(o, stored configv1.Object) {
+	account, ok := o.(*configv1.Account)
+	if !ok || account.GetPassword() == "" {
+		return
+	}
+	if was, ok := stored.(*configv1.Account); ok && password.Verify(was.GetPasswordHash(), account.GetPassword()) {
+		account.Password, account.PasswordHash = "", was.GetPasswordHash()
+	}
+}
+
+// hashPassword replaces the password of an account.
+func hashPassword(o configv1.Object) error {
+	account, ok := o.(*configv1.Account)
+	if !ok || account.GetPassword() == "" {
+		return nil
+	}
+	hash, err := password.Hash(account.GetPassword())
+	if err != nil {
+		return err
+	}
+	account.Password, account.PasswordHash = "", hash
+	return nil
+}
+
+// checkOwners refuses a plan that takes away the last account that may do everything and can sign in.
+func (p *plan) checkOwners() error {
+	isOwner := func(o configv1.Object) bool {
+		a, ok := o.(*configv1.Account)
+		return ok && a.GetRole() == configv1.Role_OWNER && !a.GetDisabled() && a.GetPasswordHash() != ""
+	}
+	if !slices.ContainsFunc(p.objects(nil), isOwner) || slices.ContainsFunc(p.objects(p.writes), isOwner) {
+		return nil
+	}
+	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "last_owner",
+		Message: "It is the last account with the role OWNER that can sign in. Make another one first."}
+}

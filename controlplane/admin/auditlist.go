@@ -1,0 +1,126 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// scanAtOnce is how many keys of the outbox are read at once while it is searched.
+const scanAtOnce = 100
+
+func (s *server) audit(w http.ResponseWriter, r *http.Request) error {
+	asked, err := optionsOf(r)
+	if err != nil {
+		return err
+	}
+	page, err := s.config.Audit.List(r.Context(), asked)
+	if err != nil {
+		return err
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, page)
+}
+
+// List returns a page of the entries, newest first, those included that are not in the store yet. The filters are those of
+// [adminapi.Client.Audit].
+func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
+	none := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
+	wanted, err := auditFilter(o)
+	if err != nil {
+		return none, err
+	}
+	// The outbox first: what is taken to the store in the meantime is then found twice, and not nowhere.
+	waiting, err := a.waiting(ctx, o.Limit+1, wanted)
+	if err != nil {
+		return none, err
+	}
+	page := none
+	if a.store != nil {
+		if page, err = a.store.Audit(ctx, o); err != nil {
+			return none, ledgerError(err)
+		}
+	}
+	all := append(waiting, page.Items...)
+	slices.SortStableFunc(all, func(a, b adminapi.AuditEntry) int { return strings.Compare(b.ID, a.ID) })
+	all = slices.CompactFunc(all, func(a, b adminapi.AuditEntry) bool { return a.ID == b.ID })
+	more := page.Next != ""
+	if len(all) > o.Limit {
+		all, more = all[:o.Limit], true
+	}
+	page = none
+	page.Items = append(page.Items, all...)
+	if more && len(all) > 0 {
+		page.Next = all[len(all)-1].ID
+	}
+	return page, nil
+}
+
+// waiting returns the newest entries of the outbox that are wanted, at least so many where there are.
+func (a *AuditLog) waiting(ctx context.Context, most int, wanted func(adminapi.AuditEntry) bool) ([]adminapi.AuditEntry, error) {
+	var entries []adminapi.AuditEntry
+	end := clientv3.GetPrefixRangeEnd(outbox)
+	for {
+		r, err := a.etcd.Get(ctx, outbox, clientv3.WithRange(end), clientv3.WithLimit(scanAtOnce), clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend))
+		if err != nil {
+			return nil, fmt.Errorf("read the audit log: %w", err)
+		}
+		for _, kv := range r.Kvs {
+			for _, e := range entriesOf(kv) {
+				if wanted(e) {
+					entries = append(entries, e)
+				}
+			}
+			end = string(kv.Key)
+		}
+		if !r.More || len(entries) >= most {
+			return entries, nil
+		}
+	}
+}
+
+// auditFilter returns which entries are asked for.
+func auditFilter(o adminapi.ListOptions) (func(adminapi.AuditEntry) bool, error) {
+	start, end, err := timesOf(o.Filters)
+	if err != nil {
+		return nil, err
+	}
+	equal := func(name, value string) bool { return o.Filters[name] == "" || o.Filters[name] == value }
+	return func(e adminapi.AuditEntry) bool {
+		return (o.After == "" || e.ID < o.After) && (start.IsZero() || !e.At.Before(start)) && (end.IsZero() || e.At.Before(end)) &&
+			equal("actor", e.Actor) && equal("kind", e.Kind) && equal("name", e.Name) && equal("action", e.Action)
+	}, nil
+}
+
+// timesOf reads start and end. A time that is not given is zero.
+func timesOf(filters map[string]string) (start, end time.Time, err error) {
+	for name, t := range map[string]*time.Time{"start": &start, "end": &end} {
+		if filters[name] == "" {
+			continue
+		}
+		if *t, err = unixOf(name, filters[name]); err != nil {
+			return start, end, err
+		}
+	}
+	return start, end, nil
+}
+
+// maxUnix is the beginning of the year 9999: what ends an hour or a month later still is a time that JSON can say.
+const maxUnix = 253370764800
+
+func unixOf(name, value string) (time.Time, error) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || n > maxUnix {
+		return time.Time{}, openai.BadRequest(name, "invalid_value", "The parameter %s must be a time in Unix seconds.", name)
+	}
+	return time.Unix(n, 0).UTC(), nil
+}

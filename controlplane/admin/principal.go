@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"context"
+	"slices"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// A Scope is a thing that callers of the API may do.
+type Scope string
+
+// Scopes.
+const (
+	ConfigRead  Scope = "config:read"
+	ConfigWrite Scope = "config:write"
+	KeysRead    Scope = "keys:read"
+	KeysWrite   Scope = "keys:write"
+	UsageRead   Scope = "usage:read"
+	JobsRead    Scope = "jobs:read"
+	AuditRead   Scope = "audit:read"
+	StatusRead  Scope = "status:read"
+	AdminsWrite Scope = "admins:write" // accounts and tokens of administration, which only it reads too
+	Playground  Scope = "playground"
+	Everything  Scope = "*"
+)
+
+// ScopesOf returns what a role may do.
+func ScopesOf(r configv1.Role) []Scope {
+	read := []Scope{ConfigRead, KeysRead, UsageRead, JobsRead, AuditRead, StatusRead}
+	switch r {
+	case configv1.Role_OWNER:
+		return []Scope{Everything}
+	case configv1.Role_OPERATOR:
+		return append(read, ConfigWrite, KeysWrite, Playground)
+	case configv1.Role_VIEWER:
+		return read
+	}
+	return nil
+}
+
+// A Principal is who calls the API. It is immutable.
+type Principal struct {
+	// Name is that of the account, or the id of the token; "root" for the token of the data directory.
+	Name string
+	// Role is "owner", "operator", "viewer", or "token".
+	Role    string
+	Scopes  []Scope
+	Address string // that the call came from
+}
+
+// May reports whether the principal may do something.
+func (p Principal) May(s Scope) bool {
+	return slices.Contains(p.Scopes, Everything) || slices.Contains(p.Scopes, s)
+}
+
+type principalKey struct{}
+
+// WithPrincipal returns a context in which p calls the API: the handler takes it in the place of a bearer token. It is how the
+// dashboard, which has checked a session, uses the same methods.
+func WithPrincipal(ctx context.Context, p Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// PrincipalOf returns who calls the API.
+func PrincipalOf(ctx context.Context) (Principal, bool) {
+	p, ok := ctx.Value(principalKey{}).(Principal)
+	return p, ok
+}

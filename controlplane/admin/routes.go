@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// Bounds of the time of a request, and of one that changes many objects.
+const (
+	requestTimeout = 5 * time.Second
+	applyTimeout   = 25 * time.Second
+)
+
+// A route is an endpoint, with the scope that it takes.
+type route struct {
+	pattern string
+	// scope is empty where it depends on the kind of the object, and the handler checks it.
+	scope   Scope
+	handler httpapi.HandlerFunc
+	timeout time.Duration // 0: requestTimeout
+}
+
+// routes is the one table of what is served and who may use it.
+func (s *server) routes() []route {
+	return []route{
+		{pattern: "GET /admin/v1/{kind}", handler: s.list},
+		{pattern: "POST /admin/v1/{kind}", handler: s.post},
+		{pattern: "GET /admin/v1/{kind}/{name...}", handler: s.get},
+		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: s.put},
+		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: s.delete},
+		{pattern: "POST /admin/v1/apply", handler: s.apply, timeout: applyTimeout},
+		{pattern: "POST /admin/v1/keys", scope: KeysWrite, handler: s.createKey},
+		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: KeysWrite, handler: s.rotateKey},
+		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: KeysRead, handler: s.asked(s.keyConsumption)},
+		{pattern: "POST /admin/v1/providers/{name}/test", scope: ConfigWrite, handler: s.testProvider, timeout: 15 * time.Second},
+		{pattern: "GET /admin/v1/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage), timeout: exportTimeout},
+		{pattern: "GET /v1/organization/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage), timeout: exportTimeout},
+		{pattern: "GET /v1/organization/costs", scope: UsageRead, handler: s.asked(s.costs), timeout: exportTimeout},
+		{pattern: "GET /admin/v1/summary", scope: UsageRead, handler: s.asked(s.summary), timeout: exportTimeout},
+		{pattern: "GET /admin/v1/exchanges", scope: UsageRead, handler: s.asked(s.exchanges), timeout: exportTimeout},
+		{pattern: "GET /admin/v1/dataplane", scope: StatusRead, handler: s.dataPlane},
+		{pattern: "GET /admin/v1/batches", scope: JobsRead, handler: s.batches},
+		{pattern: "GET /admin/v1/fine_tuning/jobs", scope: JobsRead, handler: s.fineTuningJobs},
+		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}", scope: JobsRead, handler: s.fineTuningJob},
+		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}/events", scope: JobsRead, handler: s.fineTuningEvents},
+		{pattern: "GET /admin/v1/audit", scope: AuditRead, handler: s.audit},
+		{pattern: "POST /admin/v1/admintokens", scope: AdminsWrite, handler: s.createToken},
+	}
+}
+
+// guarded checks the scope of a route, bounds the time of a request, and turns the store's errors into the client's.
+func (s *server) guarded(r route) httpapi.HandlerFunc {
+	if r.timeout == 0 {
+		r.timeout = requestTimeout
+	}
+	return func(w http.ResponseWriter, req *http.Request) error {
+		if r.scope != "" {
+			if err := needs(req.Context(), r.scope); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(req.Context(), r.timeout)
+		defer cancel()
+		return clientError(r.handler(w, req.WithContext(ctx)))
+	}
+}
+
+// asked has a handler that asks the ledger answer only where there is one.
+func (s *server) asked(f httpapi.HandlerFunc) httpapi.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.config.Ledger == nil {
+			return ledgerError(errNoLedger)
+		}
+		return f(w, r)
+	}
+}
+
+// needs returns the error of a principal that lacks a scope.
+func needs(ctx context.Context, scope Scope) error {
+	if p, _ := PrincipalOf(ctx); p.May(scope) {
+		return nil
+	}
+	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+		Message: fmt.Sprintf("You have insufficient permissions for this operation. Missing scopes: %s.", scope)}
+}
+
+// needsAny is needs of the first scope, unless the principal has one of the others.
+func needsAny(ctx context.Context, scopes ...Scope) error {
+	for _, s := range scopes[1:] {
+		if needs(ctx, s) == nil {
+			return nil
+		}
+	}
+	return needs(ctx, scopes[0])
+}
+
+// reading and writing return the scope that objects of a kind take.
+func reading(kind configv1.Kind) Scope {
+	switch kind.New().(type) {
+	case *configv1.Key:
+		return KeysRead
+	case *configv1.Account, *configv1.AdminToken:
+		return AdminsWrite
+	}
+	return ConfigRead
+}
+
+func writing(kind configv1.Kind) Scope {
+	switch kind.New().(type) {
+	case *configv1.Key:
+		return KeysWrite
+	case *configv1.Account, *configv1.AdminToken:
+		return AdminsWrite
+	}
+	return ConfigWrite
+}

@@ -1,0 +1,31 @@
+package admin
+
+import (
+	"net/http"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/id"
+)
+
+// createToken makes a token of administration and stores its hash. Nothing but the answer has the token itself.
+func (s *server) createToken(w http.ResponseWriter, r *http.Request) error {
+	object, err := s.body(w, r, configv1.KindOf((*configv1.AdminToken)(nil))) // a TokenRequest has members of an AdminToken
+	if err != nil {
+		return err
+	}
+	asked := object.(*configv1.AdminToken)
+	if err := onlyChosen(asked, "display_name", "scopes", "expires_at"); err != nil {
+		return err
+	}
+	if err := named(asked.GetDisplayName(), asked.GetExpiresAt(), time.Now()); err != nil {
+		return err
+	}
+	asked.Name = id.New(tokenIDPrefix)
+	token := newTokenSecret(asked.Name)
+	hash := s.config.Hasher.Hash(token.Reveal())
+	asked.Hash, asked.Hint = hash[:], auth.Hint(token)
+	return s.make(w, r, asked, adminapi.NewToken{ID: asked.Name, Token: token.Reveal()})
+}

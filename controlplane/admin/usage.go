@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// exportTimeout bounds a request for CSV, which may read many pages.
+const exportTimeout = 30 * time.Second
+
+func (s *server) usage(w http.ResponseWriter, r *http.Request) error {
+	return s.report(w, r, r.PathValue("resource"))
+}
+
+func (s *server) costs(w http.ResponseWriter, r *http.Request) error { return s.report(w, r, "costs") }
+
+// report answers a query of usage or costs, as JSON or CSV.
+func (s *server) report(w http.ResponseWriter, r *http.Request, resource string) error {
+	query, csv, err := exportOf(r)
+	if err != nil {
+		return err
+	}
+	t := table{}
+	for {
+		text, err := s.config.Ledger.Usage(r.Context(), resource, query.Encode(), ledger.Restriction{})
+		if err != nil {
+			return ledgerError(err)
+		}
+		if !csv {
+			return httpapi.WriteJSON(w, http.StatusOK, json.RawMessage(text))
+		}
+		var page struct {
+			Data []struct {
+				Start   json.RawMessage   `json:"start_time"`
+				End     json.RawMessage   `json:"end_time"`
+				Results []json.RawMessage `json:"results"`
+			} `json:"data"`
+			Next *string `json:"next_page"`
+		}
+		if err := json.Unmarshal(text, &page); err != nil {
+			return err
+		}
+		for _, bucket := range page.Data {
+			for _, result := range bucket.Results {
+				if err := t.add(object{"start_time", bucket.Start}, object{"end_time", bucket.End}, object{"", result}); err != nil {
+					return err
+				}
+			}
+		}
+		if page.Next == nil || *page.Next == "" || len(t.rows) >= maxRows {
+			return t.write(w, resource)
+		}
+		query.Set("page", *page.Next)
+	}
+}
+
+func (s *server) summary(w http.ResponseWriter, r *http.Request) error {
+	asked, err := optionsOf(r)
+	if err != nil {
+		return err
+	}
+	sum, err := s.config.Ledger.Summary(r.Context(), asked)
+	if err != nil {
+		return ledgerError(err)
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, sum)
+}
+
+func (s *server) exchanges(w http.ResponseWriter, r *http.Request) error {
+	asked, err := optionsOf(r)
+	if err != nil {
+		return err
+	}
+	_, csv, err := exportOf(r)
+	if err != nil {
+		return err
+	}
+	delete(asked.Filters, "format")
+	t := table{}
+	for {
+		page, err := s.config.Ledger.Exchanges(r.Context(), asked)
+		if err != nil {
+			return ledgerError(err)
+		}
+		if !csv {
+			if page.Items == nil {
+				page.Items = []adminapi.Exchange{}
+			}
+			return httpapi.WriteJSON(w, http.StatusOK, page)
+		}
+		for _, e := range page.Items {
+			text, err := json.Marshal(e)
+			if err != nil {
+				return err
+			}
+			if err := t.add(object{"", text}); err != nil {
+				return err
+			}
+		}
+		if page.Next == "" || len(t.rows) >= maxRows {
+			return t.write(w, "exchanges")
+		}
+		asked.After = page.Next
+	}
+}
+
+// exportOf returns the query of a request without what it says of the format, and whether that is CSV.
+func exportOf(r *http.Request) (query url.Values, csv bool, err error) {
+	if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+		return nil, false, badQuery(err)
+	}
+	switch format := query["format"]; {
+	case len(format) > 1:
+		return nil, false, givenTwice("format")
+	case len(format) == 1 && format[0] != "csv" && format[0] != "json":
+		return nil, false, openai.BadRequest("format", "invalid_value", "The parameter format must be json or csv.")
+	}
+	media, _, _ := strings.Cut(r.Header.Get("Accept"), ";")
+	media, _, _ = strings.Cut(media, ",")
+	csv = query.Get("format") == "csv" || strings.TrimSpace(media) == "text/csv"
+	query.Del("format")
+	return query, csv, nil
+}

@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// A ref names an object.
+type ref struct {
+	kind configv1.Kind
+	name string
+}
+
+func (r ref) ofKey() bool { return r.kind.Name == keyKind().Name }
+
+func keyKind() configv1.Kind { return configv1.KindOf((*configv1.Key)(nil)) }
+
+// A change is what a request is about to do.
+type change struct {
+	refs   []ref // what it may write
+	dryRun bool
+	action string // for the audit log, where it is not create, update or delete
+}
+
+// alone reports whether nothing needs to be known but the one object: a key, of which there may be very many.
+func (c change) alone() bool { return len(c.refs) == 1 && c.refs[0].ofKey() }
+
+// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns; where one of another
+// process came between, the plan is made anew after a pause by lot, which keeps two from meeting again and again.
+func (s *server) write(ctx context.Context, c change, decide func(*plan) error) (*plan, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	const attempts = 10
+	for n := 1; ; n++ {
+		p, err := s.try(ctx, c, decide)
+		if !errors.Is(err, configstore.ErrConflict) || n == attempts {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(rand.N(time.Duration(n) * 10 * time.Millisecond)):
+		}
+	}
+}
+
+func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*plan, error) {
+	before, err := s.before(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	caller, _ := PrincipalOf(ctx)
+	p := &plan{server: s, caller: caller, before: before}
+	if err := decide(p); err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if c.dryRun || len(p.writes) == 0 {
+		return p, nil
+	}
+	audit, err := s.config.Audit.op(p.entries(ctx, c.action))
+	if err != nil {
+		return nil, err
+	}
+	if c.alone() {
+		var expected int64
+		if stored := before.Find(c.refs[0].kind, c.refs[0].name); stored != nil {
+			expected = stored.Revision
+		}
+		p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, audit)
+	} else {
+		p.revision, err = s.config.Store.Apply(ctx, before.Revision, p.writes, audit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.config.Audit.kick()
+	return p, nil
+}
+
+// before reads what a change depends on. Keys are read after the rest: one that is changed between makes the write a conflict.
+func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, error) {
+	snapshot := &configstore.Snapshot{}
+	if !c.alone() {
+		var err error
+		if snapshot, err = s.config.Store.Snapshot(ctx, keyKind()); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range c.refs {
+		if !r.ofKey() {
+			continue
+		}
+		entry, err := s.config.Store.Get(ctx, r.kind, r.name)
+		if err == nil {
+			snapshot.Entries = append(snapshot.Entries, entry)
+		} else if !errors.Is(err, configstore.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return snapshot, nil
+}
+
+// writeChanges answers with what was done, or would be.
+func writeChanges(w http.ResponseWriter, p *plan) error {
+	answer := adminapi.ApplyAnswer{Revision: p.revision, Changes: p.changes}
+	if answer.Changes == nil {
+		answer.Changes = []adminapi.Change{}
+	}
+	return httpapi.WriteJSON(w, http.StatusOK, answer)
+}
+
+// boolOf reads a query parameter that is true or false, or absent: false.
+func boolOf(r *http.Request, name string) (bool, error) {
+	switch values := r.URL.Query()[name]; {
+	case len(values) > 1:
+		return false, givenTwice(name)
+	case len(values) == 0, values[0] == "false":
+		return false, nil
+	case values[0] == "true":
+		return true, nil
+	}
+	return false, openai.BadRequest(name, "invalid_value", "The parameter %s must be true or false.", name)
+}

@@ -1,0 +1,144 @@
+package jobsvc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/jobsvc/batches"
+	"github.com/modelgate/modelgate/jobsvc/finetuning"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// An Inspector reads the jobs of all tenants, for operators. It needs no replica of the job service to run, and changes
+// nothing. It is safe for concurrent use.
+type Inspector struct{ store *store.Store }
+
+// NewInspector returns an inspector of the job service that keeps its state in an etcd.
+func NewInspector(etcd *clientv3.Client) *Inspector { return &Inspector{store.New(etcd)} }
+
+// Batches returns a page of the batches of all tenants, newest first. The filters are organization, project, key and status.
+func (i *Inspector) Batches(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {
+	return inspect(ctx, i.store, batches.Kind, o, batches.Show, func(b *batches.Batch) (key, status string) {
+		return b.Key, string(b.Status)
+	})
+}
+
+// FineTuningJobs returns a page of the fine-tuning jobs of all tenants, as Batches does.
+func (i *Inspector) FineTuningJobs(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {
+	return inspect(ctx, i.store, finetuning.Kind, o, finetuning.Show, keyAndStatus)
+}
+
+func keyAndStatus(j *finetuning.Job) (key, status string) { return j.Key, string(j.Status) }
+
+// FineTuningJob returns one. The error is a 404 where there is none.
+func (i *Inspector) FineTuningJob(ctx context.Context, id string) (adminapi.TenantObject, error) {
+	r, err := i.find(ctx, id)
+	if err != nil {
+		return adminapi.TenantObject{}, err
+	}
+	return tenantObject(r, r.Value.Key, finetuning.Show)
+}
+
+// FineTuningEvents returns a page of the events of a job, newest first.
+func (i *Inspector) FineTuningEvents(ctx context.Context, id string, o adminapi.ListOptions) (adminapi.Page[json.RawMessage], error) {
+	page := adminapi.Page[json.RawMessage]{Items: []json.RawMessage{}}
+	of, err := i.find(ctx, id)
+	if err != nil {
+		return page, err
+	}
+	found, more, err := finetuning.Events(id).List(ctx, i.store, of.Tenant, store.Page{After: o.After, Limit: o.Limit}, nil)
+	if err != nil {
+		return page, cursor(err, o.After)
+	}
+	for _, r := range found {
+		text, err := json.Marshal(finetuning.ShowEvent(r))
+		if err != nil {
+			return page, err
+		}
+		page.Items = append(page.Items, text)
+	}
+	if more {
+		page.Next = found[len(found)-1].ID
+	}
+	return page, nil
+}
+
+// find looks for a job among all tenants': its id does not say whose it is.
+func (i *Inspector) find(ctx context.Context, id string) (*store.Record[finetuning.Job], error) {
+	tenants, err := finetuning.Kind.Tenants(ctx, i.store)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tenants {
+		r, err := finetuning.Kind.Get(ctx, i.store, t, id)
+		if !errors.Is(err, store.ErrNotFound) {
+			return r, err
+		}
+	}
+	return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "not_found",
+		Message: fmt.Sprintf("There is no fine-tuning job %q.", id)}
+}
+
+// inspect merges the newest objects of every tenant.
+func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o adminapi.ListOptions, show func(*store.Record[T]) any, describe func(*T) (key, status string)) (adminapi.Page[adminapi.TenantObject], error) {
+	page := adminapi.Page[adminapi.TenantObject]{Items: []adminapi.TenantObject{}}
+	tenants, err := kind.Tenants(ctx, s)
+	if err != nil {
+		return page, err
+	}
+	equal := func(filter, value string) bool { return o.Filters[filter] == "" || o.Filters[filter] == value }
+	keep := func(r *store.Record[T]) bool {
+		key, status := describe(&r.Value)
+		return equal("key", key) && equal("status", status) && strings.Contains(strings.ToLower(r.ID), strings.ToLower(o.Query))
+	}
+	var all []*store.Record[T]
+	more := false
+	for _, t := range tenants {
+		if !equal("organization", t.Organization) || !equal("project", t.Project) {
+			continue
+		}
+		found, further, err := kind.List(ctx, s, t, store.Page{After: o.After, Limit: o.Limit}, keep)
+		if err != nil {
+			return page, cursor(err, o.After)
+		}
+		all, more = append(all, found...), more || further
+	}
+	// Ids sort by the time at which they were made.
+	slices.SortFunc(all, func(a, b *store.Record[T]) int { return strings.Compare(b.ID, a.ID) })
+	if len(all) > o.Limit {
+		all, more = all[:o.Limit], true
+	}
+	for _, r := range all {
+		key, _ := describe(&r.Value)
+		item, err := tenantObject(r, key, show)
+		if err != nil {
+			return page, err
+		}
+		page.Items = append(page.Items, item)
+	}
+	if more && len(all) > 0 {
+		page.Next = all[len(all)-1].ID
+	}
+	return page, nil
+}
+
+func tenantObject[T any](r *store.Record[T], key string, show func(*store.Record[T]) any) (adminapi.TenantObject, error) {
+	object, err := json.Marshal(show(r))
+	return adminapi.TenantObject{Organization: r.Tenant.Organization, Project: r.Tenant.Project, Key: key, Object: object}, err
+}
+
+func cursor(err error, after string) error {
+	if errors.Is(err, store.ErrCursor) {
+		return openai.BadRequest("after", "invalid_value", "Invalid 'after': '%s' is not the id of an object of this list.", after)
+	}
+	return err
+}
