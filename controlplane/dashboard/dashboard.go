@@ -1,0 +1,210 @@
+// Package dashboard serves the web pages of administration. It does everything by the admin API, which it calls in process as the
+// account that is signed in, so that roles, validation and the audit log are in one place.
+//
+// What a newcomer gets wrong: a page that hides a button protects nothing. What somebody may do is decided by the API; the
+// pages only do not offer what it would refuse.
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+// Accounts returns the account of a name, as it is stored, or nil where there is none. It must be safe for concurrent use.
+type Accounts func(ctx context.Context, name string) (*configv1.Account, error)
+
+// AccountsOf reads accounts from the configuration.
+func AccountsOf(store *configstore.Store) Accounts {
+	return func(ctx context.Context, name string) (*configv1.Account, error) {
+		e, err := store.Get(ctx, configv1.KindOf((*configv1.Account)(nil)), name)
+		if errors.Is(err, configstore.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		account, ok := e.Object.(*configv1.Account)
+		if !ok {
+			return nil, e.Err
+		}
+		return account, nil
+	}
+}
+
+// Config is what the dashboard works with. Every field is required that does not say otherwise.
+type Config struct {
+	// API is the handler of the admin API.
+	API http.Handler
+	// Etcd holds the sessions of those who are signed in, and the links that let the first one in.
+	Etcd     *clientv3.Client
+	Accounts Accounts
+	// Audit records that somebody signed in or out, or tried to; the API records what they do.
+	Audit func(context.Context, adminapi.AuditEntry) error
+	// Gateway returns where the gateway is, without /v1, and what reaches it, for the playground. The URL is empty while
+	// the gateway is not known. Optional.
+	Gateway func() (baseURL string, transport http.RoundTripper)
+	// RootToken is the admin token of the data directory, with which POST /sign-in/link makes a link.
+	RootToken secret.Value
+	// BaseURL is where people reach the dashboard, such as https://127.0.0.1:8081: links begin with it.
+	BaseURL string
+	// Vendors are the names of the vendors that providers may be of, sorted.
+	Vendors []string
+	Log     *zap.Logger
+	// Now is the clock. Optional.
+	Now func() time.Time
+}
+
+// A Dashboard is a handler of all paths that are not the admin API's. It is safe for concurrent use.
+type Dashboard struct {
+	config    Config
+	handler   http.Handler
+	pages     map[string]*template.Template
+	sessions  *sessions
+	links     *links
+	addresses *throttle // of sign-in, by address
+	names     *throttle // and by account
+}
+
+// New returns a dashboard.
+func New(c Config) *Dashboard {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
+	d := &Dashboard{
+		config:   c,
+		pages:    parsePages(),
+		sessions: &sessions{etcd: c.Etcd, now: c.Now},
+		links:    &links{etcd: c.Etcd},
+		// Ten at once and ten a minute from one address; twenty at once and two a minute for one account, wherever from.
+		addresses: newThrottle(10, 6*time.Second, c.Now),
+		names:     newThrottle(20, 30*time.Second, c.Now),
+	}
+	d.handler = d.routes()
+	return d
+}
+
+// ServeHTTP answers with a page.
+func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
+
+// A page is what answers a path. It returns an error before it has written anything.
+type page func(*visit, http.ResponseWriter, *http.Request) error
+
+// A route is a page, and what somebody must be allowed to see it. Without a scope, everybody who is signed in may.
+type route struct {
+	pattern string
+	scope   admin.Scope
+	page    page
+}
+
+func (d *Dashboard) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range signedIn() {
+		mux.Handle(r.pattern, d.guarded(r))
+	}
+	mux.Handle("GET /sign-in", d.open((*visit).signInForm))
+	mux.Handle("POST /sign-in", d.open((*visit).signIn))
+	mux.Handle("GET /sign-in/first", d.open((*visit).firstForm))
+	mux.Handle("POST /sign-in/first", d.open((*visit).first))
+	mux.Handle("POST /theme", d.open((*visit).setTheme))
+	mux.HandleFunc("POST /sign-in/link", d.makeLink)
+	mux.Handle("GET /static/", static())
+	mux.Handle("/", d.open(func(*visit, http.ResponseWriter, *http.Request) error { return errNoPage }))
+	return d.secured(mux)
+}
+
+// visitor finds who asks, if a session says so.
+func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, error) {
+	v := &visit{Dashboard: d, request: r, theme: themeOf(r)}
+	v.principal.Address = addressOf(r)
+	id := sessionIDOf(r)
+	// What a page refreshes by itself does not show that anybody is there.
+	s, account, err := d.resume(r.Context(), id, r.Header.Get("HX-Request") == "")
+	if err != nil {
+		return v, err
+	}
+	if account == nil {
+		v.csrf = formToken(formCookieOf(w, r))
+		return v, nil
+	}
+	v.session, v.account, v.csrf = s, account, formToken(id)
+	v.principal = principalOf(account, v.principal.Address)
+	v.api = d.client(v.principal)
+	return v, nil
+}
+
+func principalOf(a *configv1.Account, address string) admin.Principal {
+	return admin.Principal{Name: a.GetName(), Role: strings.ToLower(a.GetRole().String()), Scopes: admin.ScopesOf(a.GetRole()), Address: address}
+}
+
+// resume returns a session and its account. The account is nil where the session has ended or is of an account that has been
+// changed since.
+func (d *Dashboard) resume(ctx context.Context, id string, used bool) (*session, *configv1.Account, error) {
+	if id == "" {
+		return nil, nil, nil
+	}
+	s, err := d.sessions.find(ctx, id, used)
+	if s == nil || err != nil {
+		return nil, nil, err
+	}
+	account, err := d.config.Accounts(ctx, s.Account)
+	if err != nil {
+		return nil, nil, err
+	}
+	if account == nil || account.GetDisabled() || fingerprint(account) != s.Fingerprint {
+		return nil, nil, d.sessions.end(ctx, id)
+	}
+	return s, account, nil
+}
+
+// open serves a page to everybody.
+func (d *Dashboard) open(p page) http.Handler {
+	return d.serve(func(v *visit, w http.ResponseWriter, r *http.Request) error {
+		if err := v.checkForm(w, r); err != nil {
+			return err
+		}
+		return p(v, w, r)
+	})
+}
+
+// guarded serves a page to those who are signed in and may see it.
+func (d *Dashboard) guarded(rt route) http.Handler {
+	return d.serve(func(v *visit, w http.ResponseWriter, r *http.Request) error {
+		if v.session == nil {
+			v.toSignIn(w, r)
+			return nil
+		}
+		if err := v.checkForm(w, r); err != nil {
+			return err
+		}
+		if rt.scope != "" && !v.principal.May(rt.scope) {
+			return errNotAllowed
+		}
+		return rt.page(v, w, r)
+	})
+}
+
+func (d *Dashboard) serve(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := d.visitor(w, r)
+		if err == nil {
+			err = p(v, w, r)
+		}
+		if err != nil {
+			v.fail(w, r, err)
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package dashboard
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/modelgate/modelgate/controlplane/admin"
+)
+
+// A navItem is a line of the navigation.
+type navItem struct {
+	Path, Name string
+	scope      admin.Scope
+}
+
+// A navGroup is a part of the navigation.
+type navGroup struct {
+	Name  string
+	Items []navItem
+}
+
+func navigation() []navGroup {
+	return []navGroup{
+		{"", []navItem{{"/", "Overview", admin.UsageRead}}},
+		{"Traffic", []navItem{
+			{"/usage", "Usage", admin.UsageRead},
+			{"/requests", "Requests", admin.UsageRead},
+			{"/playground", "Playground", admin.Playground},
+		}},
+		{"Access", []navItem{
+			{"/keys", "Keys", admin.KeysRead},
+			{"/organizations", "Organizations", admin.ConfigRead},
+			{"/projects", "Projects", admin.ConfigRead},
+			{"/rate-limits", "Rate limits", admin.ConfigRead},
+		}},
+		{"Routing", []navItem{
+			{"/providers", "Providers", admin.ConfigRead},
+			{"/models", "Models", admin.ConfigRead},
+		}},
+		{"Jobs", []navItem{
+			{"/batches", "Batches", admin.JobsRead},
+			{"/fine-tuning", "Fine-tuning", admin.JobsRead},
+		}},
+		{"System", []navItem{
+			{"/data-plane", "Data plane", admin.StatusRead},
+			{"/objects", "All objects", admin.ConfigRead},
+			{"/audit", "Audit log", admin.AuditRead},
+			{"/accounts", "Accounts", admin.AdminsWrite},
+			{"/tokens", "Admin tokens", admin.AdminsWrite},
+			{"/account", "Your account", ""},
+		}},
+	}
+}
+
+// navFor returns what of the navigation somebody may see.
+func navFor(p admin.Principal) []navGroup {
+	groups := navigation()
+	for i := range groups {
+		groups[i].Items = slices.DeleteFunc(groups[i].Items, func(n navItem) bool { return n.scope != "" && !p.May(n.scope) })
+	}
+	return slices.DeleteFunc(groups, func(g navGroup) bool { return len(g.Items) == 0 })
+}
+
+// sectionOf returns the line of the navigation that a path belongs to.
+func sectionOf(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return "/" + first
+}
+
+// notice returns what the page that follows something says of it.
+func notice(done string) string {
+	return map[string]string{
+		"saved":      "Saved. It is in force within a second.",
+		"created":    "Created. It is in force within a second.",
+		"deleted":    "Deleted.",
+		"revoked":    "The key is revoked. It lets nobody in any more.",
+		"disabled":   "Disabled.",
+		"enabled":    "Enabled.",
+		"password":   "Your password is changed. All other sessions have ended.",
+		"signed_out": "You are signed out.",
+	}[done]
+}
+
+// signedIn returns the pages for those who are signed in.
+func signedIn() []route {
+	return slices.Concat(accessPages(), tenantPages("organizations", "organization"), tenantPages("projects", "project"), routingPages(),
+		trafficPages(), adminPages(), objectPages())
+}
+
+func accessPages() []route {
+	return []route{
+		{"POST /sign-out", "", (*visit).signOut},
+		{"GET /account", "", (*visit).profile},
+		{"POST /account", "", (*visit).changePassword},
+
+		{"GET /keys", admin.KeysRead, (*visit).keys},
+		{"POST /keys", admin.KeysWrite, (*visit).createKey},
+		{"GET /new/key", admin.KeysWrite, (*visit).newKey},
+		{"GET /keys/{name}", admin.KeysRead, (*visit).showKey},
+		{"POST /keys/{name}", admin.KeysWrite, (*visit).changeKey},
+		{"GET /keys/{name}/{what}", admin.KeysWrite, (*visit).askKey},
+	}
+}
+
+// tenantPages are those of organizations, or of projects.
+func tenantPages(path, one string) []route {
+	list, form, create, show, change := tenants(path)
+	return []route{
+		{"GET /" + path, admin.ConfigRead, list},
+		{"POST /" + path, admin.ConfigWrite, create},
+		{"GET /new/" + one, admin.ConfigWrite, form},
+		{"GET /" + path + "/{name...}", admin.ConfigRead, show},
+		{"POST /" + path + "/{name...}", admin.ConfigWrite, change},
+	}
+}
+
+func routingPages() []route {
+	return []route{
+		{"GET /rate-limits", admin.ConfigRead, (*visit).rateLimits},
+		{"POST /rate-limits", admin.ConfigWrite, (*visit).createRateLimit},
+		{"GET /new/rate-limit", admin.ConfigWrite, (*visit).newRateLimit},
+
+		{"GET /providers", admin.ConfigRead, (*visit).providers},
+		{"POST /providers", admin.ConfigWrite, (*visit).createProvider},
+		{"GET /new/provider", admin.ConfigWrite, (*visit).newProvider},
+		{"GET /providers/{name}", admin.ConfigRead, (*visit).showProvider},
+		{"POST /providers/{name}", admin.ConfigWrite, (*visit).changeProvider},
+
+		{"GET /models", admin.ConfigRead, (*visit).models},
+		{"POST /models", admin.ConfigWrite, (*visit).createModel},
+		{"GET /new/model", admin.ConfigWrite, (*visit).newModel},
+		{"GET /models/{name...}", admin.ConfigRead, (*visit).showModel},
+		{"POST /models/{name...}", admin.ConfigWrite, (*visit).changeModel},
+	}
+}
+
+func trafficPages() []route {
+	return []route{
+		{"GET /{$}", "", (*visit).home},
+		{"GET /usage", admin.UsageRead, (*visit).usage},
+		{"GET /usage.csv", admin.UsageRead, (*visit).usageCSV},
+		{"GET /requests", admin.UsageRead, (*visit).requests},
+		{"GET /playground", admin.Playground, (*visit).playground},
+		{"POST /playground/chat", admin.Playground, (*visit).playgroundChat},
+		{"GET /batches", admin.JobsRead, (*visit).batches},
+		{"GET /fine-tuning", admin.JobsRead, (*visit).tuningJobs},
+		{"GET /fine-tuning/{id}", admin.JobsRead, (*visit).tuningJob},
+	}
+}
+
+func adminPages() []route {
+	return []route{
+		{"GET /audit", admin.AuditRead, (*visit).auditLog},
+		{"GET /data-plane", admin.StatusRead, (*visit).dataPlane},
+
+		{"GET /accounts", admin.AdminsWrite, (*visit).accounts},
+		{"POST /accounts", admin.AdminsWrite, (*visit).createAccount},
+		{"GET /new/account", admin.AdminsWrite, (*visit).newAccount},
+		{"GET /accounts/{name...}", admin.AdminsWrite, (*visit).showAccount},
+		{"POST /accounts/{name...}", admin.AdminsWrite, (*visit).changeAccount},
+		{"GET /tokens", admin.AdminsWrite, (*visit).tokens},
+		{"POST /tokens", admin.AdminsWrite, (*visit).createToken},
+		{"GET /new/token", admin.AdminsWrite, (*visit).newToken},
+	}
+}
+
+// objectPages are those of all kinds. What somebody may do with which, the API says.
+func objectPages() []route {
+	return []route{
+		{"GET /objects", admin.ConfigRead, (*visit).kinds},
+		{"GET /objects/{kind}", "", (*visit).objects},
+		{"GET /objects/{kind}/{name...}", "", (*visit).editObject},
+		{"POST /objects/{kind}", "", (*visit).writeObject},
+		{"POST /objects/{kind}/{name...}", "", (*visit).writeObject},
+		{"GET /new/object/{kind}", "", (*visit).newObject},
+		{"GET /delete/{kind}/{name...}", "", (*visit).askDelete},
+		{"POST /delete/{kind}/{name...}", "", (*visit).deleteObject},
+	}
+}

@@ -1,0 +1,240 @@
+package dashboard
+
+import (
+	"net/http"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// kindOf returns the kind that a path is about.
+func kindOf(r *http.Request) (configv1.Kind, error) {
+	kind, ok := configv1.FindKind(r.PathValue("kind"))
+	if !ok {
+		return kind, errNoPage
+	}
+	return kind, nil
+}
+
+// homeOf returns the page that lists the objects of a kind.
+func homeOf(kind configv1.Kind) string {
+	switch kind.Plural {
+	case "keys", "organizations", "projects", "providers", "models", "accounts":
+		return "/" + kind.Plural
+	case "ratelimits":
+		return "/rate-limits"
+	case "admintokens":
+		return "/tokens"
+	}
+	return "/objects/" + kind.Name
+}
+
+func (v *visit) kinds(w http.ResponseWriter, _ *http.Request) error {
+	type line struct{ Name, Does string }
+	var lines []line
+	for _, k := range configv1.Kinds() {
+		if (k.Plural == "accounts" || k.Plural == "admintokens") && !v.principal.May("admins:write") {
+			continue
+		}
+		lines = append(lines, line{k.Name, kindText(k.Plural)})
+	}
+	return v.render(w, "kinds", "All objects", lines)
+}
+
+func kindText(plural string) string {
+	return map[string]string{
+		"providers":     "Accounts with vendors of models, and where they are",
+		"models":        "Public names and the targets that serve them",
+		"keys":          "What lets clients in",
+		"gateways":      "The HTTPS listeners",
+		"certificates":  "What listeners show to clients",
+		"routes":        "Paths that are passed on as they are",
+		"catalogs":      "What is known of models: capabilities and prices",
+		"jobservices":   "Where files, batches and fine-tuning are served",
+		"webhooks":      "Who is told of the ends of jobs",
+		"listings":      "What providers say of their models",
+		"organizations": "What keys share limits and budgets in",
+		"projects":      "Parts of organizations",
+		"ratelimits":    "Limits over combinations of key, user, model and more",
+		"accounts":      "People who sign in here",
+		"admintokens":   "Programs that use the admin API",
+	}[plural]
+}
+
+func (v *visit) objects(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	data, err := v.list(r, kind)
+	if err != nil {
+		return err
+	}
+	return v.render(w, "objects", kind.Name, struct {
+		listData
+		Kind      configv1.Kind
+		Writeable bool
+	}{data, kind, mayWrite(v, kind)})
+}
+
+// mayWrite reports whether somebody may write objects of a kind by hand.
+func mayWrite(v *visit, kind configv1.Kind) bool {
+	switch kind.Plural {
+	case "keys":
+		return v.principal.May("keys:write")
+	case "accounts", "admintokens":
+		return v.principal.May("admins:write")
+	}
+	return v.principal.May("config:write")
+}
+
+// An editorData is what the editor of one object shows.
+type editorData struct {
+	Kind      configv1.Kind
+	Name      string // empty: a new object
+	Text      string
+	Home      string
+	Revision  int64
+	Error     string
+	Writeable bool
+	Checked   bool // whether Changes are what would come of the text
+	Changes   []adminapi.Change
+	Refused   string // why nothing would
+}
+
+func (v *visit) editObject(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	item, err := v.api.Get(r.Context(), kind, r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	data := editorData{Kind: kind, Name: item.Name, Home: homeOf(kind), Revision: item.Status.Revision, Error: item.Status.Error, Writeable: mayWrite(v, kind)}
+	if item.Object != nil {
+		text, err := configv1.MarshalYAML(item.Object)
+		if err != nil {
+			return err
+		}
+		data.Text = string(text)
+	}
+	return v.render(w, "object", kind.Name+" "+item.Name, data)
+}
+
+func (v *visit) newObject(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	data := editorData{Kind: kind, Home: homeOf(kind), Writeable: mayWrite(v, kind), Text: "kind: " + kind.Name + "\nname: \n"}
+	return v.render(w, "object", "New "+kind.Name, data)
+}
+
+// writeObject checks or saves what is in the editor.
+func (v *visit) writeObject(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	data := editorData{
+		Kind: kind, Name: name, Home: homeOf(kind), Writeable: mayWrite(v, kind), Text: r.PostForm.Get("text"), Revision: revisionOf(r), Checked: true,
+	}
+	title := kind.Name + " " + name
+	object, err := oneObject(data.Text, kind, name)
+	if err == nil && r.PostForm.Get("action") == "save" {
+		if _, err = v.api.Put(r.Context(), object, data.Revision); err == nil {
+			return goTo(w, r, pathTo("objects/"+kind.Name, object.GetName()), "saved")
+		}
+	} else if err == nil {
+		var answer adminapi.ApplyAnswer
+		answer, err = v.api.Apply(r.Context(), []configv1.Object{object}, true)
+		data.Changes = answer.Changes
+	}
+	if err == nil {
+		return v.render(w, "object", title, data)
+	}
+	message, ok := refused(err)
+	if !ok {
+		return err
+	}
+	data.Refused = message
+	return v.renderStatus(w, http.StatusUnprocessableEntity, "object", title, data, "")
+}
+
+// oneObject reads the one object that a text must hold. The name is empty where it is not given by the page.
+func oneObject(text string, kind configv1.Kind, name string) (configv1.Object, error) {
+	docs, err := configv1.ParseYAML("line", []byte(text))
+	if err != nil {
+		return nil, openai.BadRequest("", "invalid_object", "%s", err.Error())
+	}
+	if len(docs) != 1 {
+		return nil, openai.BadRequest("", "invalid_object", "There must be one object here, not %d.", len(docs))
+	}
+	o := docs[0].Object
+	if docs[0].Kind.Name != kind.Name || name != "" && o.GetName() != name {
+		return nil, openai.BadRequest("", "invalid_object", "The object must stay %s. To rename it, make another one and delete this.", strings.TrimSpace(kind.Name+" "+name))
+	}
+	return o, nil
+}
+
+func (v *visit) askDelete(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	item, err := v.api.Get(r.Context(), kind, r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return v.render(w, "delete", "Delete "+item.Name, deleteData{kind, item.Name, homeOf(kind)})
+}
+
+type deleteData struct {
+	Kind       configv1.Kind
+	Name, Home string
+}
+
+func (v *visit) deleteObject(w http.ResponseWriter, r *http.Request) error {
+	kind, err := kindOf(r)
+	if err != nil {
+		return err
+	}
+	err = v.api.Delete(r.Context(), kind, r.PathValue("name"))
+	if message, ok := refused(err); ok {
+		data := deleteData{kind, r.PathValue("name"), homeOf(kind)}
+		return v.renderStatus(w, http.StatusUnprocessableEntity, "delete", "Delete "+data.Name, data, message)
+	}
+	return done(w, r, err, homeOf(kind), "deleted")
+}
+
+// create stores an object that must not be there yet.
+func (v *visit) create(r *http.Request, o configv1.Object) error {
+	kind := configv1.KindOf(o)
+	if o.GetName() == "" {
+		return openai.BadRequest("name", "missing", "Give it a name.")
+	}
+	if _, err := v.api.Get(r.Context(), kind, o.GetName()); err == nil {
+		return openai.BadRequest("name", "conflict", "There is a %s named %s already.", kind.Name, o.GetName())
+	}
+	_, err := v.api.Put(r.Context(), o, 0)
+	return err
+}
+
+// stored reads an object of a type, for a page to show or change. The copy is the caller's.
+func stored[T configv1.Object](v *visit, r *http.Request) (object T, status adminapi.Status, err error) {
+	item, err := v.api.Get(r.Context(), configv1.KindOf(object), r.PathValue("name"))
+	if err != nil {
+		return object, status, err
+	}
+	o, ok := item.Object.(T)
+	if !ok {
+		return object, status, &openai.Error{Status: http.StatusNotFound, Message: "What is stored under this name cannot be read: " + item.Status.Error}
+	}
+	return proto.CloneOf(o), item.Status, nil
+}

@@ -1,0 +1,190 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/admin"
+)
+
+func providerKind() configv1.Kind { return configv1.KindOf((*configv1.Provider)(nil)) }
+
+func (v *visit) providers(w http.ResponseWriter, r *http.Request) error {
+	list, err := v.list(r, providerKind())
+	if err != nil {
+		return err
+	}
+	data := providersData{list, map[string]adminapi.Totals{}}
+	if v.principal.May(admin.UsageRead) {
+		summary, err := v.api.Summary(r.Context(), adminapi.ListOptions{})
+		if _, err = away(err); err != nil {
+			return err
+		}
+		for _, t := range summary.Providers {
+			data.Traffic[t.Name] = t.Totals
+		}
+	}
+	return v.render(w, "providers", "Providers", data)
+}
+
+// A providersData is what the list of providers shows.
+type providersData struct {
+	listData
+	// Traffic is that of the last 24 hours, of the providers that cost most.
+	Traffic map[string]adminapi.Totals
+}
+
+// A providerData is what the pages of one provider show.
+type providerData struct {
+	Provider *configv1.Provider
+	New      bool
+	Vendors  []string
+	Status   adminapi.Status
+	Test     *adminapi.ProviderTest
+	Models   []adminapi.Item // that have it as a target
+}
+
+func (v *visit) newProvider(w http.ResponseWriter, _ *http.Request) error {
+	return v.render(w, "provider", "New provider", providerData{Provider: &configv1.Provider{}, New: true, Vendors: v.config.Vendors})
+}
+
+func (v *visit) createProvider(w http.ResponseWriter, r *http.Request) error {
+	data := providerData{Provider: &configv1.Provider{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true, Vendors: v.config.Vendors}
+	err := readProvider(r.PostForm, data.Provider)
+	if err == nil {
+		err = v.create(r, data.Provider)
+	}
+	if message, ok := refused(err); ok {
+		return v.renderStatus(w, http.StatusUnprocessableEntity, "provider", "New provider", data.masked(), message)
+	}
+	return done(w, r, err, pathTo("providers", data.Provider.GetName()), "created")
+}
+
+// masked takes a credential that was typed out of what a form shows again.
+func (d providerData) masked() providerData {
+	if _, typed := d.Provider.GetCredential().GetSource().(*configv1.Credential_Value); typed {
+		d.Provider = proto.CloneOf(d.Provider)
+		d.Provider.Credential = nil
+	}
+	return d
+}
+
+// readProvider puts what a form says into a provider. A credential that the form does not give stays.
+func readProvider(f url.Values, p *configv1.Provider) error {
+	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
+	p.Vendor, p.Endpoint, p.Region, p.Project, p.ApiVersion = get("vendor"), get("endpoint"), get("region"), get("project"), get("api_version")
+	p.Models, p.Disabled, p.NativeBatches = listOf(f.Get("models")), f.Get("disabled") != "", f.Get("native_batches") != ""
+	p.AllowUnlistedModels = proto.Bool(f.Get("allow_unlisted_models") != "")
+	p.UnsupportedParameters = configv1.UnsupportedParameters(configv1.UnsupportedParameters_value[get("unsupported_parameters")])
+	switch value := get("credential"); get("credential_source") {
+	case "value":
+		if value != "" {
+			p.Credential = &configv1.Credential{Source: &configv1.Credential_Value{Value: value}}
+		}
+	case "env":
+		p.Credential = &configv1.Credential{Source: &configv1.Credential_Env{Env: value}}
+	case "file":
+		p.Credential = &configv1.Credential{Source: &configv1.Credential_File{File: value}}
+	case "none":
+		p.Credential = nil
+	}
+	most, errMost := smallNumber(get("max_requests"), "max_requests")
+	pending, errPending := smallNumber(get("max_pending"), "max_pending")
+	if most == 0 && pending == 0 {
+		p.Concurrency = nil
+	} else {
+		if p.Concurrency == nil {
+			p.Concurrency = &configv1.Concurrency{}
+		}
+		p.Concurrency.MaxRequests, p.Concurrency.MaxPending = most, pending
+	}
+	return firstError(errMost, errPending)
+}
+
+// smallNumber reads a number that may be left out.
+func smallNumber(text, field string) (uint32, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := amountOf(text, field)
+	if err == nil && n > 1<<31 {
+		err = openai.BadRequest(field, "invalid_value", "%s is too large.", text)
+	}
+	return uint32(n), err
+}
+
+func (v *visit) aProvider(r *http.Request) (providerData, error) {
+	data := providerData{Vendors: v.config.Vendors}
+	var err error
+	data.Provider, data.Status, err = stored[*configv1.Provider](v, r)
+	if err != nil {
+		return data, err
+	}
+	models, err := v.api.List(r.Context(), modelKind())
+	if err != nil {
+		return data, err
+	}
+	for _, item := range models {
+		m, _ := item.Object.(*configv1.Model)
+		for _, t := range m.GetTargets() {
+			if t.GetProvider() == data.Provider.GetName() {
+				data.Models = append(data.Models, item)
+				break
+			}
+		}
+	}
+	return data, nil
+}
+
+func (v *visit) showProvider(w http.ResponseWriter, r *http.Request) error {
+	data, err := v.aProvider(r)
+	if err != nil {
+		return err
+	}
+	return v.render(w, "provider", "Provider "+data.Provider.GetName(), data)
+}
+
+func (v *visit) changeProvider(w http.ResponseWriter, r *http.Request) error {
+	data, err := v.aProvider(r)
+	if err != nil {
+		return err
+	}
+	title := "Provider " + data.Provider.GetName()
+	if r.PostForm.Get("action") == "test" {
+		test, err := v.api.TestProvider(r.Context(), data.Provider.GetName())
+		if message, ok := refused(err); ok {
+			test, err = adminapi.ProviderTest{Message: message}, nil
+		}
+		if err != nil {
+			return err
+		}
+		data.Test = &test
+		return v.render(w, "provider", title, data)
+	}
+	if err = readProvider(r.PostForm, data.Provider); err == nil {
+		_, err = v.api.Put(r.Context(), data.Provider, revisionOf(r))
+	}
+	if message, ok := refused(err); ok {
+		return v.renderStatus(w, http.StatusUnprocessableEntity, "provider", title, data.masked(), message)
+	}
+	return done(w, r, err, pathTo("providers", data.Provider.GetName()), "saved")
+}
+
+// credentialText says where a credential is, never what it is.
+func credentialText(c *configv1.Credential) string {
+	switch s := c.GetSource().(type) {
+	case *configv1.Credential_Env:
+		return "environment variable " + s.Env
+	case *configv1.Credential_File:
+		return "file " + s.File
+	case *configv1.Credential_Sealed, *configv1.Credential_Value:
+		return "stored, sealed"
+	}
+	return "none"
+}

@@ -1,0 +1,92 @@
+package dashboard_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/dashboard"
+)
+
+// Every page × role: what the table of scopes says is what happens, and nobody who is not signed in gets anywhere.
+func TestEveryPageForEveryRole(t *testing.T) {
+	b := newBench(t)
+	owner := b.owner(t)
+	people := map[configv1.Role]*browser{
+		configv1.Role_OWNER:    owner,
+		configv1.Role_OPERATOR: b.person(t, owner, "otto", "OPERATOR"),
+		configv1.Role_VIEWER:   b.person(t, owner, "vera", "VIEWER"),
+	}
+	fill(t, b, owner)
+	stranger := b.browser(t)
+	stranger.get("/sign-in")
+	concrete := strings.NewReplacer("{$}", "", "{name...}", "none", "{name}", "none", "{what}", "revoke", "{kind}", "Provider", "{id}", "ftjob_1")
+	for _, route := range dashboard.Routes() {
+		method, pattern, _ := strings.Cut(route.Pattern, " ")
+		path := concrete.Replace(pattern)
+		ask := func(w *browser) shown {
+			if method == http.MethodGet {
+				return w.get(path)
+			}
+			return w.post(path)
+		}
+		p := ask(stranger)
+		require.Equal(t, 303, p.status, route.Pattern)
+		require.True(t, strings.HasPrefix(p.location, "/sign-in"), route.Pattern)
+		for role, w := range people {
+			if pattern == "/sign-out" || pattern == "/playground/chat" { // there is no gateway here
+				continue
+			}
+			w.get("/account")
+			p := ask(w)
+			may := admin.Principal{Scopes: admin.ScopesOf(role)}.May(route.Scope) || route.Scope == ""
+			if method == http.MethodPost && role == configv1.Role_VIEWER && pattern != "/account" {
+				require.NotEqual(t, 303, p.status, "%s as viewer", route.Pattern)
+				require.GreaterOrEqual(t, p.status, 400, "%s as viewer", route.Pattern)
+			}
+			if may {
+				if route.Scope != "" {
+					require.NotEqual(t, 403, p.status, "%s as %s: %s", route.Pattern, role, text(p.body))
+				}
+				require.Less(t, p.status, 500, "%s as %s", route.Pattern, role)
+			} else {
+				require.Equal(t, 403, p.status, "%s as %s", route.Pattern, role)
+			}
+		}
+	}
+}
+
+func TestAViewerIsOfferedNothingToChange(t *testing.T) {
+	b := newBench(t)
+	owner := b.owner(t)
+	key := fill(t, b, owner)
+	w := b.person(t, owner, "vera", "VIEWER")
+	for _, path := range []string{
+		"/", "/keys", key, "/organizations", "/organizations/acme", "/projects", "/projects/acme/search", "/rate-limits", "/providers", "/providers/echo",
+		"/models", "/models/team/fast", "/objects", "/objects/Provider", "/objects/Provider/echo", "/batches", "/fine-tuning", "/audit", "/data-plane", "/usage", "/requests",
+	} {
+		p := w.get(path)
+		require.Equal(t, 200, p.status, path)
+		main := p.body[strings.Index(p.body, "<main"):]
+		require.NotContains(t, main, `method="post"`, path)
+		require.NotContains(t, main, `href="/new/`, path)
+		require.NotContains(t, main, `href="/delete/`, path)
+	}
+	nav := w.get("/").body
+	require.NotContains(t, nav, `href="/accounts"`)
+	require.NotContains(t, nav, `href="/playground"`)
+	// And what an operator sees of the owners' pages.
+	otto := b.person(t, owner, "otto", "OPERATOR")
+	for _, path := range []string{"/objects/Account", "/objects/AdminToken", "/objects/Account/ada", "/delete/Account/ada"} {
+		require.Equal(t, 403, otto.get(path).status, path)
+	}
+	otto.get("/new/object/Provider")
+	p := otto.post("/objects/Account", "action", "save", "text", "kind: Account\nname: eve\nrole: OWNER\npassword: "+goodPassword+"\n")
+	require.Equal(t, 403, p.status)
+	p = otto.post("/delete/Account/ada")
+	require.Equal(t, 403, p.status)
+}

@@ -1,0 +1,161 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+const (
+	// root is where the dashboard keeps its own in etcd.
+	root           = "/modelgate/dashboard/v1/"
+	sessionsPrefix = root + "sessions/"
+
+	sessionCookie = "__Host-modelgate"
+	formCookie    = "__Host-modelgate-form"
+	themeCookie   = "__Host-modelgate-theme"
+
+	sessionIdle = 12 * time.Hour
+	sessionLife = 7 * 24 * time.Hour
+	// sessionTouch is how often the time of the last use is written.
+	sessionTouch = 10 * time.Minute
+)
+
+// A session is of somebody who is signed in. It is stored under the hash of its id, which only the browser has.
+type session struct {
+	Account string `json:"account"`
+	// Fingerprint of the account as it was at sign-in: a change of its password or role ends the session.
+	Fingerprint string    `json:"fingerprint"`
+	Created     time.Time `json:"created"`
+	Seen        time.Time `json:"seen"`
+
+	lease    clientv3.LeaseID
+	revision int64
+}
+
+// sessions keeps sessions in etcd, under leases, so that they are gone when nobody uses them.
+type sessions struct {
+	etcd *clientv3.Client
+	now  func() time.Time
+}
+
+func hashed(prefix, id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return prefix + hex.EncodeToString(sum[:])
+}
+
+// fingerprint is of what of an account a session depends on.
+func fingerprint(a *configv1.Account) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", a.GetName(), a.GetPasswordHash(), a.GetRole()))
+	return hex.EncodeToString(sum[:16])
+}
+
+// begin makes a session under a new id, which it returns.
+func (s *sessions) begin(ctx context.Context, a *configv1.Account) (id string, err error) {
+	now := s.now()
+	value, err := json.Marshal(session{Account: a.GetName(), Fingerprint: fingerprint(a), Created: now, Seen: now})
+	if err != nil {
+		return "", err
+	}
+	lease, err := s.etcd.Grant(ctx, int64(sessionIdle/time.Second))
+	if err != nil {
+		return "", fmt.Errorf("begin a session: %w", err)
+	}
+	id = rand.Text()
+	if _, err := s.etcd.Put(ctx, hashed(sessionsPrefix, id), string(value), clientv3.WithLease(lease.ID)); err != nil {
+		return "", fmt.Errorf("begin a session: %w", err)
+	}
+	return id, nil
+}
+
+// find returns a session that has not ended, and nil where there is none. Used says that its owner uses it now.
+func (s *sessions) find(ctx context.Context, id string, used bool) (*session, error) {
+	key := hashed(sessionsPrefix, id)
+	r, err := s.etcd.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("read a session: %w", err)
+	}
+	if len(r.Kvs) == 0 {
+		return nil, nil
+	}
+	found := &session{lease: clientv3.LeaseID(r.Kvs[0].Lease), revision: r.Kvs[0].ModRevision}
+	if err := json.Unmarshal(r.Kvs[0].Value, found); err != nil {
+		return nil, nil //nolint:nilerr // what is not a session lets nobody in
+	}
+	now := s.now()
+	if now.Sub(found.Seen) >= sessionIdle || now.Sub(found.Created) >= sessionLife {
+		return nil, s.end(ctx, id)
+	}
+	if !used || now.Sub(found.Seen) < sessionTouch {
+		return found, nil
+	}
+	return found, s.touch(ctx, key, found)
+}
+
+// touch notes that a session is used. One that has ended in the meantime does not come back.
+func (s *sessions) touch(ctx context.Context, key string, found *session) error {
+	found.Seen = s.now()
+	value, err := json.Marshal(found)
+	if err != nil {
+		return err
+	}
+	_, err = s.etcd.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", found.revision)).
+		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(found.lease))).Commit()
+	if err == nil {
+		_, err = s.etcd.KeepAliveOnce(ctx, found.lease)
+	}
+	if err != nil {
+		return fmt.Errorf("note the use of a session: %w", err)
+	}
+	return nil
+}
+
+// end ends a session.
+func (s *sessions) end(ctx context.Context, id string) error {
+	if _, err := s.etcd.Delete(ctx, hashed(sessionsPrefix, id)); err != nil {
+		return fmt.Errorf("end a session: %w", err)
+	}
+	return nil
+}
+
+// setCookie sets a cookie that only this host gets, over TLS only. Without a life it ends with the browser.
+func setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(life / time.Second),
+	})
+}
+
+// sessionIDOf returns the id that a browser has, or nothing.
+func sessionIDOf(r *http.Request) string {
+	if c, err := r.Cookie(sessionCookie); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
+// formCookieOf returns what the forms of somebody who is not signed in depend on, and sets it where it is not there.
+func formCookieOf(w http.ResponseWriter, r *http.Request) string {
+	if c, err := r.Cookie(formCookie); err == nil && c.Value != "" {
+		return c.Value
+	}
+	value := rand.Text()
+	setCookie(w, formCookie, value, 0)
+	return value
+}
+
+func themeOf(r *http.Request) string {
+	c, err := r.Cookie(themeCookie)
+	if err != nil || c.Value != "light" && c.Value != "dark" {
+		return ""
+	}
+	return c.Value
+}

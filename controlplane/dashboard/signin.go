@@ -1,0 +1,244 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/password"
+)
+
+const wrongPassword = "The name or the password is wrong."
+
+// A signInData is what the form of sign-in shows.
+type signInData struct{ Name, Next string }
+
+func (v *visit) signInForm(w http.ResponseWriter, r *http.Request) error {
+	next := ownPath(r.URL.Query().Get("next"))
+	if v.session != nil {
+		return goTo(w, r, next, "")
+	}
+	return v.render(w, "sign-in", "Sign in", signInData{Next: next})
+}
+
+func (v *visit) signIn(w http.ResponseWriter, r *http.Request) error {
+	name, next := strings.TrimSpace(r.PostForm.Get("name")), ownPath(r.PostForm.Get("next"))
+	if err := v.throttled(name); err != nil {
+		w.Header().Set("Retry-After", err.Header().Get("Retry-After"))
+		return v.renderStatus(w, err.Status, "sign-in", "Sign in", signInData{name, next}, err.Message)
+	}
+	account, err := v.config.Accounts(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	// It takes as long where there is no such account.
+	good := password.Verify(account.GetPasswordHash(), r.PostForm.Get("password"))
+	if account == nil || account.GetDisabled() || !good {
+		known := ""
+		if account != nil { // what is typed there by mistake may be a password
+			known = account.GetName()
+		}
+		v.audit(r.Context(), admin.Principal{Name: known, Address: v.principal.Address}, "sign_in_failed", known)
+		return v.renderStatus(w, http.StatusUnauthorized, "sign-in", "Sign in", signInData{name, next}, wrongPassword)
+	}
+	v.addresses.giveBack(network(v.principal.Address))
+	v.names.giveBack(name)
+	return v.enter(w, r, account, next)
+}
+
+// enter begins a session, always under a new id, and leads on.
+func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.Account, next string) error {
+	v.leave(r)
+	session, err := v.sessions.begin(r.Context(), account)
+	if err != nil {
+		return err
+	}
+	setCookie(w, sessionCookie, session, sessionLife)
+	p := principalOf(account, v.principal.Address)
+	v.audit(r.Context(), p, "sign_in", p.Name)
+	return goTo(w, r, next, "")
+}
+
+// leave ends the session that the browser has, if any.
+func (v *visit) leave(r *http.Request) {
+	if id := sessionIDOf(r); id != "" {
+		if err := v.sessions.end(r.Context(), id); err != nil {
+			v.config.Log.Warn("dashboard: a session could not be ended", zap.Error(err))
+		}
+	}
+}
+
+func (v *visit) signOut(w http.ResponseWriter, r *http.Request) error {
+	if err := v.sessions.end(r.Context(), sessionIDOf(r)); err != nil {
+		return err
+	}
+	setCookie(w, sessionCookie, "", -time.Second)
+	v.audit(r.Context(), v.principal, "sign_out", v.principal.Name)
+	return goTo(w, r, "/sign-in", "signed_out")
+}
+
+// throttled counts an attempt to sign in, and refuses it where there were too many.
+func (v *visit) throttled(name string) *openai.Error {
+	wait := v.addresses.take(network(v.principal.Address))
+	if wait == 0 {
+		wait = v.names.take(name)
+	}
+	if wait == 0 {
+		return nil
+	}
+	seconds := (wait + time.Second - 1) / time.Second
+	return &openai.Error{Status: http.StatusTooManyRequests, RetryAfter: wait, Message: fmt.Sprintf("Too many attempts. Try again in %d seconds.", seconds)}
+}
+
+// network is what of an address counts as one: of IPv6 a /64.
+func network(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.Unmap().Is4() {
+		return address
+	}
+	p, _ := a.WithZone("").Prefix(64) // which every IPv6 address has
+	return p.String()
+}
+
+// audit records what the API does not see.
+func (d *Dashboard) audit(ctx context.Context, p admin.Principal, action, name string) {
+	e := adminapi.AuditEntry{At: d.config.Now(), Actor: p.Name, Role: p.Role, Address: p.Address, Action: action, Kind: "Account", Name: name}
+	if err := d.config.Audit(ctx, e); err != nil {
+		d.config.Log.Error("dashboard: nothing could be written to the audit log", zap.String("action", action), zap.Error(err))
+	}
+}
+
+// A firstData is what the form of the first account shows.
+type firstData struct{ Token, Name, DisplayName string }
+
+var errLink = &openai.Error{Status: http.StatusGone,
+	Message: "This link has been used, is older than a day, or is no longer needed because there is an owner. Sign in, or make a new link with: modelgate dashboard link"}
+
+// usable returns a link that can be used now.
+func (v *visit) usable(ctx context.Context, token string) (*link, error) {
+	if wait := v.addresses.take(network(v.principal.Address)); wait > 0 {
+		return nil, &openai.Error{Status: http.StatusTooManyRequests, RetryAfter: wait, Message: "Too many attempts. Try again in a minute."}
+	}
+	k, err := v.links.find(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	if k == nil {
+		return nil, errLink
+	}
+	if k.First {
+		owned, err := v.owned(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if owned {
+			return nil, errLink
+		}
+	}
+	v.addresses.giveBack(network(v.principal.Address))
+	return k, nil
+}
+
+func (v *visit) firstForm(w http.ResponseWriter, r *http.Request) error {
+	token := r.URL.Query().Get("token")
+	if _, err := v.usable(r.Context(), token); err != nil {
+		return err
+	}
+	return v.render(w, "first", "Welcome", firstData{Token: token})
+}
+
+// first makes an owner's account and signs it in.
+func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
+	f := r.PostForm
+	data := firstData{f.Get("token"), strings.TrimSpace(f.Get("name")), strings.TrimSpace(f.Get("display_name"))}
+	k, err := v.usable(r.Context(), data.Token)
+	if err != nil {
+		return err
+	}
+	there, err := v.config.Accounts(r.Context(), data.Name)
+	if err != nil {
+		return err
+	}
+	if there != nil {
+		return v.renderStatus(w, http.StatusConflict, "first", "Welcome", data, "There is an account of this name already. Choose another.")
+	}
+	taken, err := v.links.take(r.Context(), data.Token)
+	if err != nil {
+		return err
+	}
+	if !taken {
+		return errLink
+	}
+	p := admin.Principal{Name: data.Name, Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER), Address: v.principal.Address}
+	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER, Password: f.Get("password")}
+	if _, err := v.client(p).Put(r.Context(), account, 0); err != nil {
+		if err := v.links.putBack(r.Context(), data.Token, k); err != nil {
+			v.config.Log.Error("dashboard: a link is lost", zap.Error(err))
+		}
+		if message, ok := refused(err); ok {
+			return v.renderStatus(w, http.StatusUnprocessableEntity, "first", "Welcome", data, message)
+		}
+		return err
+	}
+	return v.enterByName(w, r, data.Name, "/")
+}
+
+// enterByName is enter for an account that has just been written.
+func (v *visit) enterByName(w http.ResponseWriter, r *http.Request, name, next string) error {
+	account, err := v.config.Accounts(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	if account == nil {
+		return errors.New("an account that was written is not there")
+	}
+	return v.enter(w, r, account, next)
+}
+
+func (v *visit) profile(w http.ResponseWriter, _ *http.Request) error {
+	return v.render(w, "profile", "Your account", nil)
+}
+
+// changePassword changes the password of whoever is signed in, and ends all other sessions.
+func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
+	if err := v.throttled(v.account.GetName()); err != nil {
+		return err
+	}
+	if !password.Verify(v.account.GetPasswordHash(), r.PostForm.Get("current")) {
+		return v.renderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil, "The current password is wrong.")
+	}
+	v.addresses.giveBack(network(v.principal.Address))
+	v.names.giveBack(v.account.GetName())
+	// People may change their own password whatever their role is.
+	p := v.principal
+	p.Scopes = append([]admin.Scope{admin.AdminsWrite}, p.Scopes...)
+	changed := proto.Clone(v.account).(*configv1.Account)
+	changed.PasswordHash, changed.Password = "", r.PostForm.Get("password")
+	if _, err := v.client(p).Put(r.Context(), changed, 0); err != nil {
+		if message, ok := refused(err); ok {
+			return v.renderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil, message)
+		}
+		return err
+	}
+	return v.enterByName(w, r, v.account.GetName(), "/account?done=password")
+}
+
+func (v *visit) setTheme(w http.ResponseWriter, r *http.Request) error {
+	theme := r.PostForm.Get("theme")
+	if theme != "light" && theme != "dark" {
+		theme = "system"
+	}
+	setCookie(w, themeCookie, theme, 365*24*time.Hour)
+	return goTo(w, r, ownPath(r.PostForm.Get("next")), "")
+}
