@@ -30,9 +30,11 @@ run: build $(ENVOY) ## Run the gateway in ./data (ARGS="--listen 127.0.0.1:0")
 	bin/modelgate run $(ARGS)
 
 test: $(ENVOY) ## Run every test against the real Envoy
+	tools/services/install.sh
 	$(GO) vet ./...
 	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
 	test/sdk/setup.sh
+	test/admin/setup.sh
 	$(TOOL) gotestsum --format testname -- -timeout 45m -count=1 -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
 
 fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
@@ -44,9 +46,10 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 		done; \
 	done
 
-bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, the job service, and each codec (writes docs/benchmarks*)
+bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, the job service, limits and ledger, and each codec (writes docs/benchmarks*)
 	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md
 	$(GO) test -run '^$$' -bench Jobs -benchtime 1x -timeout 30m ./test/e2e > docs/benchmarks-jobs.txt
+	$(GO) test -p 1 -run '^$$' -bench . -benchtime 0.5s ./internal/limit ./internal/usage ./controlplane/ledger > docs/benchmarks-limits.txt
 	$(GO) test -p 1 -run '^$$' -bench Codec -benchtime 0.2s ./internal/provider/... > docs/benchmarks-codecs.txt
 
 lint: ## Run the linters

@@ -5,19 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
-	"time"
+	"slices"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 )
-
-// adminTimeout is longer than the admin API takes for any answer.
-const adminTimeout = 30 * time.Second
 
 // errDifferent ends a diff that found differences, so that scripts can tell by the exit code.
 var errDifferent = errors.New("the files differ from what is stored")
@@ -26,49 +19,9 @@ type configCmd struct {
 	Validate configValidateCmd `cmd:"" help:"Check files, without a gateway. Whether what they refer to exists is checked by diff and apply."`
 	Apply    configApplyCmd    `cmd:"" help:"Store the objects of files, all or none."`
 	Diff     configDiffCmd     `cmd:"" help:"Show what apply would change. Exits with 1 where there is a difference."`
-	Get      configGetCmd      `cmd:"" help:"Print stored objects."`
+	Get      configGetCmd      `cmd:"" help:"Print stored objects, such that apply takes them back."`
+	List     configListCmd     `cmd:"" help:"List the objects of a kind, with whether they have effect."`
 	Delete   configDeleteCmd   `cmd:"" help:"Delete an object."`
-}
-
-// adminFlags find the admin API of a gateway.
-type adminFlags struct {
-	Data   string `default:"data" placeholder:"DIR" help:"Data folder of a gateway on this machine (${default})."`
-	Server string `placeholder:"URL" help:"URL of the admin API, instead of the one in the data folder."`
-	Token  string `env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder."`
-}
-
-func (f adminFlags) client() (*adminapi.Client, error) {
-	server, err := f.orFile(f.Server, fileAdmin, "is the gateway running? Say where with --data or --server")
-	if err != nil {
-		return nil, err
-	}
-	token, err := f.orFile(f.Token, fileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
-	if err != nil {
-		return nil, err
-	}
-	// A command makes one request, so there is no connection to keep.
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
-	return adminapi.NewClient(server, token, &http.Client{Timeout: adminTimeout, Transport: transport}), nil
-}
-
-// orFile returns the flag, or what the file of the data folder holds.
-func (f adminFlags) orFile(flag, file, hint string) (string, error) {
-	if flag != "" {
-		return flag, nil
-	}
-	text, err := os.ReadFile(filepath.Join(f.Data, file))
-	if err != nil {
-		return "", fmt.Errorf("finding the gateway: %w (%s)", err, hint)
-	}
-	return strings.TrimSpace(string(text)), nil
-}
-
-// said reduces an error of the admin API to its message: a person has no use for the rest.
-func said(err error) error {
-	if e, ok := errors.AsType[*openai.Error](err); ok {
-		return errors.New(e.Message)
-	}
-	return err
 }
 
 // fileFlags name files of objects.
@@ -151,8 +104,12 @@ func (c configValidateCmd) Run(stdout io.Writer) error {
 
 type configApplyCmd struct {
 	adminFlags
+	outputFlags
 	fileFlags
 }
+
+// Help is shown below the flags' summary.
+func (configApplyCmd) Help() string { return "Example:\n  modelgate config apply -f gateway.yaml" }
 
 // Run applies the files and prints a line for each object.
 func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
@@ -160,16 +117,19 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, change := range answer.Changes {
-		if _, err := fmt.Fprintln(stdout, change.Kind, change.Name, change.Action); err != nil {
-			return err
+	return c.show(stdout, answer, func(w io.Writer) error {
+		for _, change := range answer.Changes {
+			if _, err := fmt.Fprintln(w, change.Kind, change.Name, change.Action); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 type configDiffCmd struct {
 	adminFlags
+	outputFlags
 	fileFlags
 }
 
@@ -179,17 +139,19 @@ func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	different := false
-	for _, change := range answer.Changes {
-		different = different || change.Action != adminapi.Unchanged
-		if _, err := io.WriteString(stdout, change.Diff); err != nil {
-			return err
+	err = c.show(stdout, answer, func(w io.Writer) error {
+		for _, change := range answer.Changes {
+			if _, err := io.WriteString(w, change.Diff); err != nil {
+				return err
+			}
 		}
-	}
-	if different {
+		return nil
+	})
+	different := func(c adminapi.Change) bool { return c.Action != adminapi.Unchanged }
+	if err == nil && slices.ContainsFunc(answer.Changes, different) {
 		return errDifferent
 	}
-	return nil
+	return err
 }
 
 func applyFiles(ctx context.Context, gateway adminFlags, files fileFlags, dryRun bool) (adminapi.ApplyAnswer, error) {
@@ -207,9 +169,9 @@ func applyFiles(ctx context.Context, gateway adminFlags, files fileFlags, dryRun
 
 type configGetCmd struct {
 	adminFlags
-	Output string `short:"o" enum:"yaml,json,name" default:"yaml" help:"yaml, json or name."`
-	Kind   string `arg:"" help:"Kind of object, such as providers."`
-	Name   string `arg:"" optional:"" help:"Name of one object. Without: all of the kind."`
+	Output string `short:"o" enum:"table,text,json,yaml,name" default:"yaml" help:"yaml, json (one object a line), table or name."`
+	Kind   string `arg:"" predictor:"kinds" help:"Kind of object, such as providers."`
+	Name   string `arg:"" optional:"" predictor:"objects" help:"Name of one object. Without: all of the kind."`
 }
 
 // Run prints objects such that apply takes them back.
@@ -218,22 +180,34 @@ func (c configGetCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if c.Name == "" {
+		return listObjects(ctx, stdout, c.adminFlags, itemFlags{c.Output}, kind, adminapi.ListOptions{})
+	}
 	client, err := c.client()
 	if err != nil {
 		return err
-	}
-	if c.Name == "" {
-		items, err := client.List(ctx, kind)
-		if err != nil {
-			return said(err)
-		}
-		return printItems(stdout, c.Output, items)
 	}
 	item, err := client.Get(ctx, kind, c.Name)
 	if err != nil {
 		return said(err)
 	}
-	return printItems(stdout, c.Output, []adminapi.Item{item})
+	return itemFlags{c.Output}.show(stdout, kind, []adminapi.Item{item})
+}
+
+type configListCmd struct {
+	adminFlags
+	itemFlags
+	Query string `short:"q" placeholder:"TEXT" help:"Only objects whose name has this text."`
+	Kind  string `arg:"" predictor:"kinds" help:"Kind of object, such as providers."`
+}
+
+// Run lists the objects of a kind.
+func (c configListCmd) Run(ctx context.Context, stdout io.Writer) error {
+	kind, err := parseKind(c.Kind)
+	if err != nil {
+		return err
+	}
+	return listObjects(ctx, stdout, c.adminFlags, c.itemFlags, kind, adminapi.ListOptions{Query: c.Query})
 }
 
 func parseKind(s string) (configv1.Kind, error) {
@@ -244,43 +218,10 @@ func parseKind(s string) (configv1.Kind, error) {
 	return kind, nil
 }
 
-func printItems(stdout io.Writer, format string, items []adminapi.Item) error {
-	for i, item := range items {
-		text := []byte(item.Name)
-		var err error
-		switch format {
-		case "yaml":
-			text, err = yamlOf(item, i > 0)
-		case "json":
-			text, err = item.MarshalJSON()
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(stdout, strings.TrimSuffix(string(text), "\n")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// yamlOf returns a document; what is wrong with the object stands above it.
-func yamlOf(item adminapi.Item, further bool) ([]byte, error) {
-	var head string
-	if further {
-		head = "---\n"
-	}
-	if item.Status.Error != "" {
-		head += "# error: " + strings.ReplaceAll(item.Status.Error, "\n", "\n# ") + "\n"
-	}
-	text, err := configv1.MarshalYAML(item.Object)
-	return append([]byte(head), text...), err
-}
-
 type configDeleteCmd struct {
 	adminFlags
-	Kind string `arg:"" help:"Kind of object, such as provider."`
-	Name string `arg:"" help:"Name of the object."`
+	Kind string `arg:"" predictor:"kinds" help:"Kind of object, such as provider."`
+	Name string `arg:"" predictor:"objects" help:"Name of the object."`
 }
 
 // Run deletes one object.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -22,9 +24,18 @@ import (
 
 const adminToken = "the-token"
 
-type noStatus struct{}
+// noPlane is a control plane that knows nothing.
+type noPlane struct{}
 
-func (noStatus) ObjectError(string, string) string { return "" }
+func (noPlane) ObjectError(string, string) string { return "" }
+
+func (noPlane) Keys() (int64, map[string]configv1.Object) { return 0, nil }
+
+func (noPlane) DataPlane() adminapi.DataPlane { return adminapi.DataPlane{} }
+
+func (noPlane) TestProvider(context.Context, *configv1.Provider) (adminapi.ProviderTest, error) {
+	return adminapi.ProviderTest{}, nil
+}
 
 // A cli runs command lines in a folder of files, beside the data folder of an admin API over a real etcd.
 type cli struct {
@@ -39,10 +50,12 @@ func newCLI(t *testing.T) *cli {
 	require.NoError(t, os.Mkdir("data", 0o700))
 	root, err := secret.LoadRoot(filepath.Join("data", filePepper))
 	require.NoError(t, err)
-	store := configstore.New(etcdtest.Start(t), func(o configv1.Object) error { return configv1.ValidateStored(o, knownVendor).Err() }, zap.NewNop())
+	etcd := etcdtest.Start(t)
+	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, knownVendor).Err() }, zap.NewNop())
 	c := &cli{hasher: auth.NewHasher(root.KeyPepper()), store: store}
 	server := httptest.NewServer(admin.New(admin.Config{
-		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: knownVendor, Status: noStatus{}, Log: zap.NewNop(),
+		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: knownVendor, Plane: noPlane{},
+		Audit: admin.NewAuditLog(etcd, nil, zap.NewNop()), Log: zap.NewNop(),
 	}))
 	t.Cleanup(server.Close)
 	c.url = server.URL
@@ -54,6 +67,17 @@ func newCLI(t *testing.T) *cli {
 func (c *cli) write(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+}
+
+// stdin makes a text the standard input.
+func (c *cli) stdin(t *testing.T, text string) {
+	t.Helper()
+	c.write(t, "input", text)
+	input, err := os.Open("input")
+	require.NoError(t, err)
+	was := os.Stdin
+	os.Stdin = input
+	t.Cleanup(func() { os.Stdin = was; input.Close() })
 }
 
 // run demands the exit code, and returns what was said: to stdout, or to stderr where it failed.
@@ -149,12 +173,7 @@ func TestConfigValidateReportsEverythingAtOnceWithoutAGateway(t *testing.T) {
 
 func TestConfigReadsTheStandardInput(t *testing.T) {
 	c := newCLI(t)
-	c.write(t, "input", files)
-	input, err := os.Open("input")
-	require.NoError(t, err)
-	was := os.Stdin
-	os.Stdin = input
-	t.Cleanup(func() { os.Stdin = was; input.Close() })
+	c.stdin(t, files)
 	out, _ := c.run(t, exitOK, "config", "apply", "-f", "-")
 	require.Contains(t, out, "Model team/best created")
 }
@@ -169,7 +188,7 @@ func TestFindingTheGateway(t *testing.T) {
 	require.Contains(t, errOut, "$MODELGATE_TOKEN")
 	c.run(t, exitOK, "config", "get", "keys", "--server", c.url, "--token", adminToken)
 	_, errOut = c.run(t, exitFailed, "config", "get", "keys", "--server", c.url, "--token", "wrong")
-	require.Contains(t, errOut, "Send the admin token")
+	require.Contains(t, errOut, "Send an admin token")
 	t.Setenv("MODELGATE_TOKEN", adminToken)
 	c.run(t, exitOK, "config", "get", "keys", "--server", c.url+"/")
 	_, errOut = c.run(t, exitFailed, "config", "get", "things", "--server", c.url)

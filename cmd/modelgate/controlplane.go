@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,10 +18,12 @@ import (
 
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/jobsvc"
 )
 
 type controlplaneCmd struct {
@@ -29,6 +32,15 @@ type controlplaneCmd struct {
 	SystemCA   string `default:"/etc/ssl/certs/ca-certificates.crt" help:"On Envoy's machine, the PEM file of the authorities that providers are verified by."`
 	Pepper     string `required:"" placeholder:"FILE" help:"File of the root secret, the same for every control plane on one etcd. Made where it is missing."`
 	AdminToken string `required:"" placeholder:"FILE" help:"File of the token of the admin API. Made where it is missing."`
+
+	Ledger string `default:"sqlite:///var/lib/modelgate/ledger.db" env:"MODELGATE_LEDGER" placeholder:"URL" help:"Where what was used and what it cost is kept: sqlite:///path of one control plane, or postgres://... of several."`
+
+	AdminURL       string `name:"admin-url" placeholder:"URL" help:"Where people reach the dashboard, if not at the admin address."`
+	GatewayURL     string `name:"gateway-url" placeholder:"URL" help:"Where the dashboard's playground finds the gateway, without /v1. Default: there is no playground."`
+	GatewayCA      string `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the authorities that the gateway's certificate is checked against. Default: the system's."`
+	AdminCert      string `placeholder:"FILE" help:"PEM file of the certificate of the admin address. It and its key are read again when they are renewed."`
+	AdminKey       string `placeholder:"FILE" help:"PEM file of its private key."`
+	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS though it can be reached from other machines: something before it has TLS."`
 
 	Etcd etcdFlags `embed:"" prefix:"etcd-"`
 	TLS  struct {
@@ -53,13 +65,13 @@ func (c *controlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
 	}
 	p := newParts(log)
 	p.add("connection to etcd", func(context.Context) error { return etcd.Close() })
-	if err = c.start(p, etcd, log); err == nil {
+	if err = c.start(ctx, p, etcd, log); err == nil {
 		err = p.wait(ctx)
 	}
 	return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 }
 
-func (c *controlplaneCmd) start(p *parts, etcd *clientv3.Client, log *zap.Logger) error {
+func (c *controlplaneCmd) start(ctx context.Context, p *parts, etcd *clientv3.Client, log *zap.Logger) error {
 	root, err := secret.LoadRoot(c.Pepper)
 	if err != nil {
 		return err
@@ -72,13 +84,26 @@ func (c *controlplaneCmd) start(p *parts, etcd *clientv3.Client, log *zap.Logger
 	if err != nil {
 		return err
 	}
+	adminTLS, err := c.adminTLS(log)
+	if err != nil {
+		return err
+	}
 	xds, err := listen(c.Listen)
 	if err != nil {
 		return err
 	}
+	playground, err := c.playground()
+	if err != nil {
+		return errors.Join(err, xds.Close())
+	}
 	registry := telemetry.NewRegistry()
+	book, err := openLedger(ctx, p, c.Ledger, log)
+	if err != nil {
+		return errors.Join(err, xds.Close())
+	}
 	plane, err := newControlPlane(controlPlaneOptions{
-		etcd: etcd, xds: xds, credentials: secure, systemCA: c.SystemCA, root: root, adminToken: token, log: log, registry: registry,
+		etcd: etcd, xds: xds, credentials: secure, systemCA: c.SystemCA, root: root, adminToken: token,
+		ledger: book, log: log, registry: registry,
 	})
 	if errors.Is(err, controlplane.ErrNeedsTLS) {
 		return fmt.Errorf("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err)
@@ -91,9 +116,13 @@ func (c *controlplaneCmd) start(p *parts, etcd *clientv3.Client, log *zap.Logger
 	if err != nil {
 		return err
 	}
+	if adminTLS == nil && !c.AdminPlainHTTP && !loopback(adminAt.Addr()) {
+		return errors.Join(errAdminNeedsTLS, adminAt.Close())
+	}
+	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(adminAt.Addr(), adminTLS != nil)), playground)
 	mux := healthHandler(plane.Ready, registry)
-	mux.Handle("/", plane.admin)
-	serveHTTP(p, adminAt, mux, log)
+	mux.Handle("/", pages)
+	serveHTTP(p, adminAt, adminTLS, mux, log)
 	log.Info("control plane started", zap.Stringer("xds", xds.Addr()), zap.Stringer("admin", adminAt.Addr()))
 	return nil
 }
@@ -106,6 +135,7 @@ type controlPlaneOptions struct {
 	systemCA    string                           // on Envoy's machine
 	root        *secret.Root
 	adminToken  secret.Value
+	ledger      *ledger.Ledger
 	log         *zap.Logger
 	registry    *prometheus.Registry
 }
@@ -113,10 +143,16 @@ type controlPlaneOptions struct {
 // A controlPlane is one and its admin API, which works before the control plane is started.
 type controlPlane struct {
 	*controlplane.Server
-	admin http.Handler
+	options controlPlaneOptions
+	store   *configstore.Store
+	audit   *admin.AuditLog
+	admin   http.Handler
 }
 
-func (c *controlPlane) start(p *parts) { p.serve("control plane", c.Run) }
+func (c *controlPlane) start(p *parts) {
+	p.serve("control plane", c.Run)
+	p.serve("audit log", c.audit.Run)
+}
 
 func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	log := o.log.Named("controlplane")
@@ -130,20 +166,26 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		SystemCA:    o.systemCA,
 		Logger:      log,
 		Registerer:  o.registry,
+		Register:    serveLedger(o.ledger),
 	})
 	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
+	audit := admin.NewAuditLog(o.etcd, o.ledger, log)
 	handler := admin.New(admin.Config{
 		Store:   store,
 		Sealer:  o.root.Sealer(),
 		Hasher:  auth.NewHasher(o.root.KeyPepper()),
 		Token:   o.adminToken,
 		Vendors: knownVendor,
-		Status:  server,
+		Plane:   server,
+		Audit:   audit,
+		Ledger:  o.ledger,
+		Jobs:    jobsvc.NewInspector(o.etcd),
+		Version: version(),
 		Log:     o.log.Named("admin"),
 	})
-	return &controlPlane{server, handler}, nil
+	return &controlPlane{Server: server, options: o, store: store, audit: audit, admin: handler}, nil
 }
 
 // credentials returns the mutual TLS of the xDS server, or nil, with which it serves this machine alone.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/all"
@@ -22,7 +23,10 @@ type extprocCmd struct {
 	Node   string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane."`
 	Grace  time.Duration `default:"30s" help:"How long requests that are being served may go on when the process ends."`
 
-	XDS xdsFlags `embed:"" prefix:"xds-"`
+	Spool string `default:"/var/lib/modelgate/spool" placeholder:"DIR" help:"Folder of this process alone, in which the records of what was used wait until the control plane has them."`
+
+	Limits limitStoreFlags `embed:""`
+	XDS    xdsFlags        `embed:"" prefix:"xds-"`
 }
 
 // Run serves until ctx ends.
@@ -45,14 +49,17 @@ func (c *extprocCmd) start(p *parts, xds grpc.ClientConnInterface, log *zap.Logg
 	if err != nil {
 		return err
 	}
-	server := startExtProc(p, extProcOptions{
-		listener: l, xds: xds, node: c.Node, grace: c.Grace, log: log, registry: registry,
+	server, err := startExtProc(p, extProcOptions{
+		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, log: log, registry: registry,
 	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	admin, err := listen(c.Admin)
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, healthHandler(allReady(server.Ready), registry), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(server.Ready), registry), log)
 	log.Info("ext_proc service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }
@@ -62,12 +69,22 @@ type extProcOptions struct {
 	xds      grpc.ClientConnInterface
 	node     string
 	grace    time.Duration
+	limits   limitStoreFlags
+	spool    string
 	log      *zap.Logger
 	registry prometheus.Registerer
 }
 
 // startExtProc starts the ext_proc service as a part.
-func startExtProc(p *parts, o extProcOptions) *extproc.Server {
+func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
+	limits, err := o.limits.open(p, o.log)
+	if err != nil {
+		return nil, err
+	}
+	spool, err := openSpool(p, o.spool, o.log, o.registry)
+	if err != nil {
+		return nil, err
+	}
 	server := extproc.New(extproc.Options{
 		XDS:        o.xds,
 		NodeID:     o.node,
@@ -75,9 +92,12 @@ func startExtProc(p *parts, o extProcOptions) *extproc.Server {
 		Logger:     o.log.Named("extproc"),
 		AccessLog:  o.log.Named("access"),
 		Registerer: o.registry,
+		Limits:     limits,
+		Spool:      spool,
+		Ledger:     ledgerv1.NewLedgerClient(o.xds),
 	})
 	p.serve("ext_proc service", func(ctx context.Context) error { return server.Run(ctx, o.listener, o.grace) })
-	return server
+	return server, nil
 }
 
 // vendors are the providers that are built in, by name.

@@ -33,7 +33,7 @@ const (
 // providers whose keys are in the environment, and a first key. The files of --config come last, and may replace any of
 // it.
 func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
-	certificate, err := g.certificate(ctx, at.Addr(), api)
+	certificate, err := g.certificate(ctx, api)
 	if err != nil {
 		return fmt.Errorf("preparing the certificate: %w", err)
 	}
@@ -61,16 +61,12 @@ func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminap
 }
 
 // certificate returns the development certificate, or nil where the operator has put another one in its place.
-func (g *gateway) certificate(ctx context.Context, host netip.Addr, api *adminapi.Client) (configv1.Object, error) {
+func (g *gateway) certificate(ctx context.Context, api *adminapi.Client) (configv1.Object, error) {
 	stored, err := get(ctx, api, &configv1.Certificate{Name: defaultName})
 	if err != nil || stored != nil && !certs.IsDevelopment([]byte(stored.GetChain())) {
 		return nil, err
 	}
-	hosts := []string{host.String()}
-	if host.IsUnspecified() {
-		hosts = []string{hostname()}
-	}
-	pair, err := certs.Ensure(g.data.path, hosts, time.Now())
+	pair, err := certs.Ensure(g.data.path, g.hosts, time.Now())
 	if err != nil {
 		return nil, err
 	}

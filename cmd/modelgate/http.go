@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,12 +18,15 @@ import (
 // httpStop is how long requests to the admin address may go on when the process ends.
 const httpStop = 2 * time.Second
 
-// serveHTTP starts the server of an admin address.
-func serveHTTP(p *parts, l net.Listener, handler http.Handler, log *zap.Logger) {
+// serveHTTP starts the server of an admin address, without TLS where there is no configuration of it. Bodies are bounded by
+// the handlers, which know how large theirs are, and so is how long an answer may take.
+func serveHTTP(p *parts, l net.Listener, secure *tls.Config, handler http.Handler, log *zap.Logger) {
 	server := &http.Server{
 		Handler:           handler,
+		TLSConfig:         secure,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          zap.NewStdLog(log.Named("admin")),
 	}
 	p.serve("admin address", func(ctx context.Context) error { return serveUntil(ctx, server, l, httpStop) })
@@ -31,7 +35,13 @@ func serveHTTP(p *parts, l net.Listener, handler http.Handler, log *zap.Logger) 
 // serveUntil serves until ctx ends, and then waits for grace for the requests that are being served.
 func serveUntil(ctx context.Context, server *http.Server, l net.Listener, grace time.Duration) error {
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
+	go func() {
+		if server.TLSConfig != nil {
+			served <- server.ServeTLS(l, "", "")
+			return
+		}
+		served <- server.Serve(l)
+	}()
 	select {
 	case err := <-served:
 		return err

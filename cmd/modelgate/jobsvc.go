@@ -102,7 +102,7 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, log *zap.Logger) error 
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, healthHandler(allReady(server.Ready), registry), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(server.Ready), registry), log)
 	log.Info("job service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }

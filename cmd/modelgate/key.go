@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -15,19 +12,34 @@ import (
 )
 
 type keyCmd struct {
-	Create keyCreateCmd `cmd:"" help:"Create a key. It is shown this once and never again."`
-	List   keyListCmd   `cmd:"" help:"List the keys."`
-	Revoke keyRevokeCmd `cmd:"" help:"Delete a key: it stops working at once and for good. To pause one, apply it with disabled: true."`
+	Create  keyCreateCmd  `cmd:"" help:"Create a key. It is shown this once and never again."`
+	List    keyListCmd    `cmd:"" help:"List the keys."`
+	Get     keyGetCmd     `cmd:"" help:"Print one key's settings, and never the key itself."`
+	Rotate  keyRotateCmd  `cmd:"" help:"Replace a key by a new one of the same id, settings and counts. The old one may stay good for a while."`
+	Disable keyDisableCmd `cmd:"" help:"Let a key in no more, until it is enabled."`
+	Enable  keyEnableCmd  `cmd:"" help:"Let a disabled key in again."`
+	Revoke  keyRevokeCmd  `cmd:"" help:"Delete a key: it stops working at once and for good. To pause one, disable it."`
+	Usage   keyUsageCmd   `cmd:"" help:"Print what of a key's limits and budgets is used."`
 }
 
 type keyCreateCmd struct {
 	adminFlags
-	Name         string   `required:"" help:"What people call the key."`
-	Organization string   `placeholder:"ID" help:"Organization that the key belongs to."`
-	Project      string   `placeholder:"ID" help:"Project that the key belongs to."`
-	Model        []string `placeholder:"NAME" help:"Model that the key may use, or a pattern with *. May be given more than once. Default: all."`
-	Expires      string   `placeholder:"WHEN" help:"When the key expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
-	Output       string   `short:"o" enum:"text,json" default:"text" help:"text or json."`
+	outputFlags
+	limitFlags
+	Name         string            `required:"" help:"What people call the key."`
+	Organization string            `placeholder:"NAME" help:"Organization that the key belongs to."`
+	Project      string            `placeholder:"NAME" help:"Project that the key belongs to."`
+	Models       []string          `aliases:"model" placeholder:"NAME" predictor:"models" help:"Models that the key may use, as names or patterns with *, separated by commas. Default: all."`
+	Endpoints    []string          `placeholder:"PATH" help:"Operations that the key may use, as paths under /v1/ or patterns, such as chat/completions. Default: all."`
+	Addresses    []string          `placeholder:"CIDR" help:"Addresses or ranges that the key may be used from. Default: all."`
+	Metadata     map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note on the key. May be given more than once."`
+	Expires      string            `placeholder:"WHEN" help:"When the key expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
+}
+
+// Help is shown below the flags' summary.
+func (keyCreateCmd) Help() string {
+	return `Example:
+  modelgate key create --name ci --organization acme --project web --models 'openai/*,echo/echo' --rpm 60 --budget-usd-month 10 -o json`
 }
 
 // Run creates a key and prints it.
@@ -36,21 +48,30 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	limits, err := c.limits()
+	if err != nil {
+		return err
+	}
 	client, err := c.client()
 	if err != nil {
 		return err
 	}
 	key, err := client.CreateKey(ctx, adminapi.KeyRequest{
-		DisplayName: c.Name, Organization: c.Organization, Project: c.Project, Models: c.Model, ExpiresAt: expires,
+		DisplayName: c.Name, Organization: c.Organization, Project: c.Project, ExpiresAt: expires,
+		Models: c.Models, Endpoints: c.Endpoints, Addresses: c.Addresses, Metadata: c.Metadata,
+		Limits: limits, Budgets: c.budgets(),
 	})
 	if err != nil {
 		return said(err)
 	}
-	if c.Output == "json" {
-		return json.NewEncoder(stdout).Encode(key)
-	}
-	_, err = fmt.Fprintf(stdout, "Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n", key.ID, key.Key)
-	return err
+	return printNewKey(stdout, c.outputFlags, key)
+}
+
+func printNewKey(stdout io.Writer, o outputFlags, key adminapi.NewKey) error {
+	return o.show(stdout, key, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n", key.ID, key.Key)
+		return err
+	})
 }
 
 func parseExpires(s string) (*time.Time, error) {
@@ -68,66 +89,101 @@ func parseExpires(s string) (*time.Time, error) {
 	return &at, nil
 }
 
+func keyKind() configv1.Kind { return configv1.KindOf((*configv1.Key)(nil)) }
+
 type keyListCmd struct {
 	adminFlags
-	Output string `short:"o" enum:"text,yaml,json,name" default:"text" help:"text, yaml, json or name."`
+	itemFlags
+	Organization string `placeholder:"NAME" help:"Only keys of this organization."`
+	Project      string `placeholder:"NAME" help:"Only keys of this project."`
+	Query        string `short:"q" placeholder:"TEXT" help:"Only keys whose id, name or hint has this text."`
 }
 
-// Run lists the keys, as a table or as config get does.
+// Run lists the keys.
 func (c keyListCmd) Run(ctx context.Context, stdout io.Writer) error {
+	return listObjects(ctx, stdout, c.adminFlags, c.itemFlags, keyKind(), adminapi.ListOptions{
+		Query: c.Query, Filters: map[string]string{"organization": c.Organization, "project": c.Project},
+	})
+}
+
+// listObjects prints the objects of a kind that the options choose.
+func listObjects(ctx context.Context, stdout io.Writer, f adminFlags, o itemFlags, kind configv1.Kind, options adminapi.ListOptions) error {
+	client, err := f.client()
+	if err != nil {
+		return err
+	}
+	items, err := listAll(ctx, client, kind, options)
+	if err != nil {
+		return said(err)
+	}
+	return o.show(stdout, kind, items)
+}
+
+type keyGetCmd struct {
+	adminFlags
+	Output string `short:"o" enum:"table,text,json,yaml,name" default:"yaml" help:"yaml, json, table or name."`
+	ID     string `arg:"" predictor:"keys" help:"Id of the key."`
+}
+
+// Run prints a key's document.
+func (c keyGetCmd) Run(ctx context.Context, stdout io.Writer) error {
+	return configGetCmd{adminFlags: c.adminFlags, Output: c.Output, Kind: keyKind().Name, Name: c.ID}.Run(ctx, stdout)
+}
+
+type keyRotateCmd struct {
+	adminFlags
+	outputFlags
+	Grace time.Duration `default:"0" help:"How long the old key stays good, such as 24h; at most 720h. Default: it stops working at once."`
+	ID    string        `arg:"" predictor:"keys" help:"Id of the key."`
+}
+
+// Run replaces a key and prints the new one.
+func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
+	if c.Grace < 0 || c.Grace%time.Second != 0 {
+		return errors.New("--grace must be whole seconds, such as 24h or 90s")
+	}
 	client, err := c.client()
 	if err != nil {
 		return err
 	}
-	items, err := client.List(ctx, configv1.KindOf((*configv1.Key)(nil)))
+	key, err := client.RotateKey(ctx, c.ID, adminapi.RotateRequest{Grace: int64(c.Grace / time.Second)})
 	if err != nil {
 		return said(err)
 	}
-	if c.Output != "text" {
-		return printItems(stdout, c.Output, items)
-	}
-	rows := []string{"ID\tNAME\tHINT\tORGANIZATION\tPROJECT\tMODELS\tEXPIRES\tSTATE"}
-	for _, item := range items {
-		if key, ok := item.Object.(*configv1.Key); ok {
-			rows = append(rows, strings.Join(keyRow(key, item.Status, time.Now()), "\t"))
-		}
-	}
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	if _, err := fmt.Fprintln(table, strings.Join(rows, "\n")); err != nil {
-		return err
-	}
-	return table.Flush()
+	return printNewKey(stdout, c.outputFlags, key)
 }
 
-func keyRow(key *configv1.Key, status adminapi.Status, now time.Time) []string {
-	expires, state := "never", "active"
-	if key.GetExpiresAt() != nil {
-		expires = key.GetExpiresAt().AsTime().Format(time.RFC3339)
+type keyDisableCmd struct {
+	adminFlags
+	ID string `arg:"" predictor:"keys" help:"Id of the key."`
+}
+
+// Run disables a key.
+func (c keyDisableCmd) Run(ctx context.Context, stdout io.Writer) error {
+	return setDisabled(ctx, stdout, c.adminFlags, c.ID, true)
+}
+
+type keyEnableCmd struct {
+	adminFlags
+	ID string `arg:"" predictor:"keys" help:"Id of the key."`
+}
+
+// Run enables a key.
+func (c keyEnableCmd) Run(ctx context.Context, stdout io.Writer) error {
+	return setDisabled(ctx, stdout, c.adminFlags, c.ID, false)
+}
+
+func setDisabled(ctx context.Context, stdout io.Writer, f adminFlags, id string, disabled bool) error {
+	if err := change(ctx, f, id, func(k *configv1.Key) { k.Disabled = disabled }); err != nil {
+		return err
 	}
-	switch {
-	case status.Error != "":
-		state = "error: " + strings.ReplaceAll(status.Error, "\n", "; ")
-	case key.GetDisabled():
-		state = "disabled"
-	case key.GetExpiresAt() != nil && !key.GetExpiresAt().AsTime().After(now):
-		state = "expired"
-	}
-	models := "all"
-	if len(key.GetModels()) > 0 {
-		models = strings.Join(key.GetModels(), ",")
-	}
-	row := []string{key.GetName(), key.GetDisplayName(), "..." + key.GetHint(), key.GetOrganization(), key.GetProject(), models, expires, state}
-	for i := range row {
-		if row[i] == "" {
-			row[i] = "-"
-		}
-	}
-	return row
+	_, err := fmt.Fprintln(stdout, "Key", id, map[bool]string{true: "disabled", false: "enabled"}[disabled])
+	return err
 }
 
 type keyRevokeCmd struct {
 	adminFlags
-	ID string `arg:"" help:"Id of the key."`
+	ID string `arg:"" predictor:"keys" help:"Id of the key."`
 }
 
 // Run revokes a key.
@@ -136,9 +192,41 @@ func (c keyRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := client.Delete(ctx, configv1.KindOf((*configv1.Key)(nil)), c.ID); err != nil {
+	if err := client.Delete(ctx, keyKind(), c.ID); err != nil {
 		return said(err)
 	}
 	_, err = fmt.Fprintln(stdout, "Key", c.ID, "revoked")
 	return err
+}
+
+type keyUsageCmd struct {
+	adminFlags
+	outputFlags
+	ID string `arg:"" predictor:"keys" help:"Id of the key."`
+}
+
+// Run prints what of the limits and budgets that hold for a key is used.
+func (c keyUsageCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	used, err := client.KeyConsumption(ctx, c.ID)
+	if err != nil {
+		return said(err)
+	}
+	return c.show(stdout, used, func(w io.Writer) error {
+		last := "never"
+		if used.LastUsed != nil {
+			last = used.LastUsed.UTC().Format(time.RFC3339)
+		}
+		if _, err := fmt.Fprintf(w, "Last used: %s\n\n", last); err != nil {
+			return err
+		}
+		if len(used.Limits)+len(used.Budgets) == 0 {
+			_, err := fmt.Fprintln(w, "It has no limits and no budgets.")
+			return err
+		}
+		return printTable(w, []string{"SCOPE", "WHAT", "MODEL", "USED", "LIMIT", "RESETS"}, consumptionRows(used))
+	})
 }

@@ -36,8 +36,19 @@ type commands struct {
 	Envoy        envoyCmd        `cmd:"" help:"What Envoy needs."`
 	Echo         echoCmd         `cmd:"" help:"Run the built-in provider that echoes, on an address of its own."`
 	Config       configCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`
-	Key          keyCmd          `cmd:"" help:"Create, list and revoke keys."`
+	Key          keyCmd          `cmd:"" help:"Create, list, rotate and revoke keys."`
+	Org          orgCmd          `cmd:"" help:"Create and list organizations."`
+	Project      projectCmd      `cmd:"" help:"Create and list projects."`
+	Account      accountCmd      `cmd:"" help:"Create accounts of the dashboard, and set their passwords."`
+	Token        tokenCmd        `cmd:"" help:"Create, list and revoke tokens of the admin API."`
+	Dashboard    dashboardCmd    `cmd:"" help:"Get into the dashboard."`
+	Status       statusCmd       `cmd:"" help:"Show how a gateway is: control plane, data plane, providers, ledger."`
+	Doctor       doctorCmd       `cmd:"" help:"Find what is misconfigured, and say how to mend it."`
+	Explain      explainCmd      `cmd:"" help:"Show what the gateway would do with a request, without asking a provider."`
+	Usage        usageCmd        `cmd:"" help:"Show what was used and what it cost."`
+	Audit        auditCmd        `cmd:"" help:"Show who did what to the configuration."`
 	Translate    translateCmd    `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
+	Completion   completionCmd   `cmd:"" help:"Print what a shell needs to complete command lines."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`
 
 	Log logFlags `embed:"" prefix:"log-"`
@@ -69,6 +80,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, fmt.Errorf("building the command line: %w", err), exitFailed)
 	}
+	if completed(ctx, parser) {
+		return exitOK
+	}
 	command, err := parser.Parse(args)
 	if exit >= 0 { // --help
 		return exit
@@ -78,7 +92,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	err = command.Run()
 	switch {
-	case err == nil:
+	case err == nil, exit == exitOK: // completion has its own way to end
 		return exitOK
 	case errors.Is(err, errRefused):
 		return exitRefused // stdout has the client's error

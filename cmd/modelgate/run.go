@@ -26,6 +26,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane"
+	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/extproc"
@@ -55,7 +56,8 @@ type runCmd struct {
 	Grace       time.Duration `default:"30s" help:"How long requests that are being served may go on when the gateway stops."`
 	Concurrency int           `default:"0" help:"Worker threads of Envoy. 0: one for each core."`
 
-	Jobs jobFlags `embed:""`
+	Limits limitStoreFlags `embed:""`
+	Jobs   jobFlags        `embed:""`
 }
 
 // Run runs the gateway until ctx ends, and then stops its parts in reverse order. A signal that comes while they are
@@ -106,11 +108,14 @@ type gateway struct {
 	etcd         *clientv3.Client
 	controlPlane *controlPlane
 	adminURL     string
+	hosts        []string         // that the development certificate is for
 	xds          *grpc.ClientConn // to the control plane
 	extProc      *extproc.Server
 	jobs         *jobsvc.Server
 	envoy        *process.Process
-	serving      atomic.Bool // everything above is set and does not change any more
+	dashboard    *dashboard.Dashboard
+	base         atomic.Pointer[string] // URL of the gateway, once Envoy listens
+	serving      atomic.Bool            // everything above is set and does not change any more
 }
 
 // start starts the parts, each of which needs those before it, and returns when the gateway serves.
@@ -131,7 +136,7 @@ func (g *gateway) start(ctx context.Context) error {
 	if g.etcd, err = startEtcd(ctx, g.parts, g.data.file(dirEtcd), g.sockets, etcdLog); err != nil {
 		return err
 	}
-	api, err := g.startAdmin(ctx)
+	api, err := g.startAdmin(ctx, at.Addr())
 	if err != nil {
 		return err
 	}
@@ -162,7 +167,7 @@ func (g *gateway) start(ctx context.Context) error {
 func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, name+".sock") }
 
 // startAdmin prepares the control plane, starts the admin address and returns a client of its API.
-func (g *gateway) startAdmin(ctx context.Context) (*adminapi.Client, error) {
+func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*adminapi.Client, error) {
 	root, err := secret.LoadRoot(g.data.file(filePepper))
 	if err != nil {
 		return nil, err
@@ -175,8 +180,12 @@ func (g *gateway) startAdmin(ctx context.Context) (*adminapi.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	book, err := openLedger(ctx, g.parts, (&url.URL{Scheme: "sqlite", Path: filepath.ToSlash(g.data.file(fileLedger))}).String(), g.log)
+	if err != nil {
+		return nil, errors.Join(err, xds.Close())
+	}
 	g.controlPlane, err = newControlPlane(controlPlaneOptions{
-		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, log: g.log, registry: g.registry,
+		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, log: g.log, registry: g.registry,
 	})
 	if err != nil {
 		return nil, err
@@ -188,16 +197,21 @@ func (g *gateway) startAdmin(ctx context.Context) (*adminapi.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
-	mux := healthHandler(g.ready, g.registry)
-	mux.Handle("/", g.controlPlane.admin)
-	serveHTTP(g.parts, admin, mux, g.log)
 	at, err := netip.ParseAddrPort(admin.Addr().String())
 	if err != nil {
-		return nil, fmt.Errorf("reading the admin address: %w", err)
+		return nil, errors.Join(fmt.Errorf("reading the admin address: %w", err), admin.Close())
 	}
-	g.adminURL = "http://" + reachable(at)
-	api := adminapi.NewClient(g.adminURL, token.Reveal(), &http.Client{})
-	return api, g.data.write(fileAdmin, g.adminURL)
+	server, client, err := g.adminTLS(gatewayHost, at.Addr())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing the certificate: %w", err), admin.Close())
+	}
+	g.adminURL = "https://" + reachable(at)
+	pages, board := g.controlPlane.withDashboard(g.adminURL, func() (string, http.RoundTripper) { return g.baseURL(), client.Transport })
+	g.dashboard = board
+	mux := healthHandler(g.ready, g.registry)
+	mux.Handle("/", pages)
+	serveHTTP(g.parts, admin, server, mux, g.log)
+	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.write(fileAdmin, g.adminURL)
 }
 
 func newAdminToken() secret.Value { return secret.New(rand.Text()) }
@@ -212,9 +226,13 @@ func (g *gateway) startExtProc() error {
 	if err != nil {
 		return err
 	}
-	g.extProc = startExtProc(g.parts, extProcOptions{
-		listener: l, xds: g.xds, node: "run", grace: extProcGrace, log: g.log, registry: g.registry,
+	g.extProc, err = startExtProc(g.parts, extProcOptions{
+		listener: l, xds: g.xds, node: "run", grace: extProcGrace, limits: g.Limits, spool: g.data.file(dirSpool),
+		log: g.log, registry: g.registry,
 	})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	return nil
 }
 
@@ -289,7 +307,16 @@ func (g *gateway) publish(ctx context.Context) (base string, err error) {
 		return "", fmt.Errorf("the gateway does not listen, envoy's log says why: %w", err)
 	}
 	base = "https://" + reachable(bound)
+	g.base.Store(&base)
 	return base, g.data.write(fileURL, base)
+}
+
+// baseURL is where the gateway is; empty until Envoy listens.
+func (g *gateway) baseURL() string {
+	if base := g.base.Load(); base != nil {
+		return *base
+	}
+	return ""
 }
 
 // awaitExtProc waits until the ext_proc service has its configuration. Nothing tells that it has come.
@@ -320,6 +347,10 @@ func (g *gateway) announce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	first, err := g.dashboard.FirstLink(ctx)
+	if err != nil {
+		return err
+	}
 	g.serving.Store(true)
 	g.etcdLevel.SetLevel(zapcore.WarnLevel)
 	ca, key := shellQuote(g.data.file(certs.FileCA)), shellQuote(g.data.file(fileKey))
@@ -330,7 +361,7 @@ Modelgate
   Admin      %[2]s
   CA         %[3]s
   Key        %[4]s
-
+%[5]s
 Try it:
 
   curl --cacert %[3]s %[1]s/v1/chat/completions \
@@ -338,8 +369,16 @@ Try it:
     -d '{"model": "echo/echo", "messages": [{"role": "user", "content": "Hello"}]}'
 
 ready
-`, base, g.adminURL, ca, key)
+`, base, g.adminURL, ca, key, signIn(first))
 	return err
+}
+
+// signIn says how the first person signs in to the dashboard; nothing where somebody can.
+func signIn(link string) string {
+	if link == "" {
+		return ""
+	}
+	return "  Sign in    " + link + "  (once)\n"
 }
 
 // shellQuote writes a path so that a shell reads it as one word.

@@ -75,19 +75,25 @@ func (r *running) file(t *testing.T, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// chat asks the built-in provider, as the banner tells, and returns the status and the answer.
-func (r *running) chat(t *testing.T, key string) (status int, body string) {
+// client trusts the authority of the data folder.
+func (r *running) client(t *testing.T) *http.Client {
 	t.Helper()
 	authorities := x509.NewCertPool()
 	require.True(t, authorities.AppendCertsFromPEM([]byte(r.file(t, certs.FileCA))))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities}, ForceAttemptHTTP2: true}
-	defer transport.CloseIdleConnections()
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities}, ForceAttemptHTTP2: true}}
+}
+
+// chat asks the built-in provider, as the banner tells, and returns the status and the answer.
+func (r *running) chat(t *testing.T, key string) (status int, body string) {
+	t.Helper()
+	client := r.client(t)
+	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.file(t, fileURL)+"/v1/chat/completions",
 		strings.NewReader(`{"model": "echo/echo", "messages": [{"role": "user", "content": "Hello"}]}`))
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("Content-Type", "application/json")
-	answer, err := (&http.Client{Transport: transport}).Do(request)
+	answer, err := client.Do(request)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
@@ -112,11 +118,12 @@ func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode().Perm(), name)
 	}
-	ready, err := http.Get(first.file(t, fileAdmin) + "/readyz")
+	client := first.client(t)
+	ready, err := client.Get(first.file(t, fileAdmin) + "/readyz")
 	require.NoError(t, err)
 	require.NoError(t, ready.Body.Close())
 	require.Equal(t, http.StatusOK, ready.StatusCode)
-	http.DefaultClient.CloseIdleConnections()
+	client.CloseIdleConnections()
 
 	var stderr bytes.Buffer
 	require.Equal(t, exitFailed, execute(t.Context(), []string{"run", "--data", data, "--listen", "127.0.0.1:0"}, io.Discard, &stderr))

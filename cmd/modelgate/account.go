@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+type accountCmd struct {
+	Create   accountCreateCmd   `cmd:"" help:"Create an account of the dashboard."`
+	List     accountListCmd     `cmd:"" help:"List the accounts."`
+	Password accountPasswordCmd `cmd:"" help:"Set the password of an account."`
+}
+
+type passwordFlags struct {
+	PasswordStdin bool `help:"Read the password from the first line of the standard input, instead of asking for it."`
+}
+
+type accountCreateCmd struct {
+	adminFlags
+	itemFlags
+	passwordFlags
+	Role  string `required:"" enum:"viewer,operator,owner" help:"viewer reads everything but secrets; operator also changes everything but accounts and admin tokens; owner does everything."`
+	Label string `placeholder:"TEXT" help:"The person's name."`
+	Name  string `arg:"" help:"What the person signs in with, such as an address of e-mail."`
+}
+
+// Help is shown below the flags' summary.
+func (accountCreateCmd) Help() string {
+	return "Example:\n  modelgate account create ann@example.com --role operator"
+}
+
+// Run creates an account.
+func (c accountCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
+	password, err := c.password(ctx)
+	if err != nil {
+		return err
+	}
+	role := configv1.Role(configv1.Role_value[strings.ToUpper(c.Role)])
+	a := &configv1.Account{Name: c.Name, DisplayName: c.Label, Role: role, Password: password}
+	return createObject(ctx, stdout, c.adminFlags, c.itemFlags, a)
+}
+
+type accountListCmd struct {
+	adminFlags
+	itemFlags
+}
+
+// Run lists the accounts.
+func (c accountListCmd) Run(ctx context.Context, stdout io.Writer) error {
+	kind := configv1.KindOf((*configv1.Account)(nil))
+	return listObjects(ctx, stdout, c.adminFlags, c.itemFlags, kind, adminapi.ListOptions{})
+}
+
+type accountPasswordCmd struct {
+	adminFlags
+	passwordFlags
+	Name string `arg:"" help:"Name of the account."`
+}
+
+// Run sets a password.
+func (c accountPasswordCmd) Run(ctx context.Context, stdout io.Writer) error {
+	password, err := c.password(ctx)
+	if err != nil {
+		return err
+	}
+	err = change(ctx, c.adminFlags, c.Name, func(a *configv1.Account) { a.Password, a.PasswordHash = password, "" })
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, "Account", c.Name, "has a new password")
+	return err
+}
+
+// password reads the password twice from the terminal, which does not show it, or once from the standard input.
+func (f passwordFlags) password(ctx context.Context) (string, error) {
+	input := bufio.NewReader(os.Stdin)
+	if f.PasswordStdin {
+		return passwordLine(input)
+	}
+	if !isTerminal(os.Stdin) {
+		return "", errors.New("there is no terminal to ask for the password: use --password-stdin")
+	}
+	if err := echoOfTerminal(false); err != nil {
+		return "", fmt.Errorf("asking for the password: %w (use --password-stdin)", err)
+	}
+	defer func() { _ = echoOfTerminal(true) }() // what could be turned off can be turned on
+	first, err := ask(ctx, input, "Password: ")
+	if err != nil {
+		return "", err
+	}
+	again, err := ask(ctx, input, "Password again: ")
+	if err != nil {
+		return "", err
+	}
+	if first != again {
+		return "", errors.New("the two passwords are not the same")
+	}
+	return first, nil
+}
+
+// ask goes to stderr: stdout may be read by a program. It ends with ctx, so that the terminal is left as it was; the read that
+// nothing can interrupt ends with the process.
+func ask(ctx context.Context, input *bufio.Reader, prompt string) (string, error) {
+	fmt.Fprint(os.Stderr, prompt)
+	defer fmt.Fprintln(os.Stderr)
+	type result struct {
+		line string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		line, err := passwordLine(input)
+		read <- result{line, err}
+	}()
+	select {
+	case r := <-read:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func passwordLine(input *bufio.Reader) (string, error) {
+	line, err := input.ReadString('\n')
+	line = strings.TrimRight(line, "\r\n")
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("reading the password: %w", err)
+	}
+	if line == "" {
+		return "", errors.New("the password is empty")
+	}
+	return line, nil
+}
+
+// echoOfTerminal has the terminal show what is typed, or not, as POSIX's stty does it on every system.
+func echoOfTerminal(on bool) error {
+	arg := "-echo"
+	if on {
+		arg = "echo"
+	}
+	cmd := exec.Command("stty", arg)
+	cmd.Stdin = os.Stdin
+	return cmd.Run()
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/certs"
+)
+
+const (
+	// adminTimeout is longer than the admin API takes for any answer.
+	adminTimeout = 30 * time.Second
+	// pageSize is how many objects are asked for at once.
+	pageSize = 500
+)
+
+// adminFlags find the admin API of a gateway.
+type adminFlags struct {
+	Data   string `default:"data" placeholder:"DIR" help:"Data folder of a gateway on this machine (${default})."`
+	Server string `placeholder:"URL" help:"URL of the admin API, instead of the one in the data folder."`
+	Token  string `env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder."`
+	CA     string `placeholder:"FILE" help:"PEM file of the authorities that the admin API's certificate is checked against, besides the system's. Default: the data folder's, unless --server is given."`
+}
+
+// An adminConn is how the admin API is reached.
+type adminConn struct {
+	server, token string
+	http          *http.Client
+}
+
+func (f adminFlags) client() (*adminapi.Client, error) {
+	c, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	return adminapi.NewClient(c.server, c.token, c.http), nil
+}
+
+func (f adminFlags) connect() (adminConn, error) {
+	server, err := f.orFile(f.Server, fileAdmin, "is the gateway running? Say where with --data or --server")
+	if err != nil {
+		return adminConn{}, err
+	}
+	token, err := f.orFile(f.Token, fileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
+	if err != nil {
+		return adminConn{}, err
+	}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: adminTimeout, ForceAttemptHTTP2: true,
+		// A command ends soon, and with it its connection.
+		DisableKeepAlives: true,
+	}
+	if strings.HasPrefix(server, "https://") || f.CA != "" {
+		if transport.TLSClientConfig, err = f.tls(); err != nil {
+			return adminConn{}, err
+		}
+	}
+	return adminConn{strings.TrimRight(server, "/"), token, &http.Client{Timeout: adminTimeout, Transport: transport}}, nil
+}
+
+// tls trusts the system's authorities and --ca, or that of the data folder where the address is from there too.
+func (f adminFlags) tls() (*tls.Config, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	path := f.CA
+	switch {
+	case path == "" && f.Server != "":
+		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil // what lies in a folder says nothing about elsewhere
+	case path == "":
+		path = filepath.Join(f.Data, certs.FileCA)
+	}
+	text, err := os.ReadFile(path)
+	switch {
+	case f.CA == "" && errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("reading certificate authorities: %w", err)
+	case !pool.AppendCertsFromPEM(text):
+		return nil, fmt.Errorf("reading certificate authorities: %s holds no certificate", path)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+}
+
+// orFile returns the flag, or what the file of the data folder holds.
+func (f adminFlags) orFile(flag, file, hint string) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	text, err := os.ReadFile(filepath.Join(f.Data, file))
+	if err != nil {
+		return "", fmt.Errorf("finding the gateway: %w (%s)", err, hint)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// said reduces an error of the admin API to what a person has to know and do: a status is of no use to them.
+func said(err error) error {
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return errors.New(e.Message)
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%w (say with --ca which authority signed the admin API's certificate; it is ca.crt in the data folder of modelgate run)", err)
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%w (is the gateway running? modelgate doctor looks for what is wrong)", err)
+	}
+	return err
+}
+
+// listAll returns all objects of a kind that the options choose, page by page.
+func listAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind, o adminapi.ListOptions) ([]adminapi.Item, error) {
+	var all []adminapi.Item
+	o.Limit = pageSize
+	for {
+		page, err := client.ListPage(ctx, kind, o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Next == "" || page.Next == o.After {
+			return all, nil
+		}
+		o.After = page.Next
+	}
+}
+
+// change reads an object, has f change it and stores it again, unless somebody else has changed it in between.
+func change[T configv1.Object](ctx context.Context, f adminFlags, name string, edit func(T)) error {
+	var none T
+	client, err := f.client()
+	if err != nil {
+		return err
+	}
+	item, err := client.Get(ctx, configv1.KindOf(none), name)
+	if err != nil {
+		return said(err)
+	}
+	object, ok := item.Object.(T)
+	if !ok {
+		return fmt.Errorf("%s %s cannot be read: %s", item.Kind.Name, name, item.Status.Error)
+	}
+	edit(object)
+	_, err = client.Put(ctx, object, item.Status.Revision)
+	return said(err)
+}

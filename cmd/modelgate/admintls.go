@@ -1,0 +1,89 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/certs"
+)
+
+// errAdminNeedsTLS refuses to send tokens and keys in clear to other machines.
+var errAdminNeedsTLS = errors.New("--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
+
+// adminTLS returns the TLS of the admin address, or nil where there is none.
+func (c *controlplaneCmd) adminTLS(log *zap.Logger) (*tls.Config, error) {
+	if c.AdminCert != "" != (c.AdminKey != "") {
+		return nil, errors.New("--admin-cert and --admin-key go together: give both or none")
+	}
+	if c.AdminCert == "" {
+		return nil, nil
+	}
+	certificate, err := renewed(c.AdminCert, c.AdminKey, log)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}, nil
+}
+
+// renewed returns the certificate of two files as they are at each handshake. While one of them is being replaced, it is the
+// last good one. What is wrong with them now is an error.
+func renewed(certificate, key string, log *zap.Logger) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	first, err := readCertificate(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	var last atomic.Pointer[tls.Certificate]
+	last.Store(first)
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		now, err := readCertificate(certificate, key)
+		if err != nil {
+			log.Warn("the certificate of the admin address cannot be read; the last one is used", zap.Error(err))
+			return last.Load(), nil
+		}
+		last.Store(now)
+		return now, nil
+	}, nil
+}
+
+// loopback reports whether only this machine reaches an address.
+func loopback(a net.Addr) bool {
+	switch a := a.(type) {
+	case *net.UnixAddr:
+		return true
+	case *net.TCPAddr:
+		return a.IP.IsLoopback()
+	}
+	return false
+}
+
+// adminTLS returns the TLS of the admin address, which shows the development certificate, and a client that trusts it.
+func (g *gateway) adminTLS(addresses ...netip.Addr) (*tls.Config, *http.Client, error) {
+	for _, a := range addresses {
+		host := a.String()
+		if a.IsUnspecified() {
+			host = hostname()
+		}
+		g.hosts = append(g.hosts, host)
+	}
+	pair, err := certs.Ensure(g.data.path, g.hosts, time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		return nil, nil, err
+	}
+	authorities, err := readAuthorities(g.data.file(certs.FileCA))
+	if err != nil {
+		return nil, nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}}}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}}, client, nil
+}

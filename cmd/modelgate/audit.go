@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+)
+
+type auditCmd struct {
+	adminFlags
+	outputFlags
+	Since  string `default:"7d" placeholder:"WHEN" help:"From when on: a time such as 2026-11-01T00:00:00Z, or how long ago, such as 24h or 7d (${default})."`
+	Actor  string `placeholder:"NAME" help:"Only what this account or token did."`
+	Kind   string `placeholder:"KIND" predictor:"kinds" help:"Only what was done to objects of this kind."`
+	Object string `name:"name" placeholder:"NAME" help:"Only what was done to the object of this name."`
+	Action string `placeholder:"ACTION" help:"Only this action, such as create, update, delete or sign_in_failed."`
+	Limit  int    `default:"100" help:"Most entries (${default})."`
+	Diff   bool   `help:"Show what was changed too."`
+}
+
+// Help is shown below the flags' summary.
+func (auditCmd) Help() string {
+	return "Example:\n  modelgate audit --since 24h --kind key --diff"
+}
+
+// Run prints who did what, the newest first.
+func (c auditCmd) Run(ctx context.Context, stdout io.Writer) error {
+	since, err := parseSince("--since", c.Since, time.Now())
+	if err != nil {
+		return err
+	}
+	if c.Kind != "" {
+		kind, err := parseKind(c.Kind)
+		if err != nil {
+			return err
+		}
+		c.Kind = kind.Name
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	entries, err := auditEntries(ctx, client, c.Limit, adminapi.ListOptions{Filters: map[string]string{
+		"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object, "action": c.Action,
+	}})
+	if err != nil {
+		return said(err)
+	}
+	return c.show(stdout, entries, func(w io.Writer) error { return auditTable(w, entries, c.Diff) })
+}
+
+func auditEntries(ctx context.Context, client *adminapi.Client, most int, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
+	entries := []adminapi.AuditEntry{}
+	for len(entries) < most {
+		o.Limit = min(most-len(entries), pageSize)
+		page, err := client.Audit(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, page.Items...)
+		if page.Next == "" || page.Next == o.After {
+			break
+		}
+		o.After = page.Next
+	}
+	return entries[:min(most, len(entries))], nil
+}
+
+func auditTable(w io.Writer, entries []adminapi.AuditEntry, diff bool) error {
+	if !diff {
+		var rows [][]string
+		for _, e := range entries {
+			rows = append(rows, auditRow(e))
+		}
+		return printTable(w, []string{"AT", "ACTOR", "ADDRESS", "ACTION", "KIND", "NAME"}, rows)
+	}
+	for _, e := range entries {
+		row := auditRow(e)
+		if _, err := fmt.Fprintf(w, "%s  %s (%s)  %s %s %s\n%s\n", row[0], row[1], row[2], row[3], row[4], row[5], e.Diff); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func auditRow(e adminapi.AuditEntry) []string {
+	row := []string{e.At.UTC().Format(time.RFC3339), e.Actor, e.Address, e.Action, e.Kind, e.Name}
+	for i := range row {
+		row[i] = oneLine(row[i])
+	}
+	return row
+}
+
+// parseSince reads a time, or how long before now, in which d is a day.
+func parseSince(flag, s string, now time.Time) (time.Time, error) {
+	if days, ok := daysOf(s); ok {
+		return now.Add(-time.Duration(days) * 24 * time.Hour), nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, s); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s is neither a time such as 2026-11-01T00:00:00Z or 2026-11-01 nor a duration such as 24h or 7d", flag)
+}
+
+// daysOf reads such as 7d.
+func daysOf(s string) (int, bool) {
+	if len(s) < 2 || s[len(s)-1] != 'd' {
+		return 0, false
+	}
+	n, err := strconv.Atoi(s[:len(s)-1])
+	return n, err == nil && n >= 0 && n <= 36500
+}

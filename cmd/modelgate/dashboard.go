@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+type dashboardCmd struct {
+	Link dashboardLinkCmd `cmd:"" help:"Make a link that lets somebody make an owner's account of the dashboard, once and within a day."`
+}
+
+type dashboardLinkCmd struct {
+	adminFlags
+	outputFlags
+}
+
+// Run asks for a link and prints it.
+func (c dashboardLinkCmd) Run(ctx context.Context, stdout io.Writer) error {
+	conn, err := c.connect()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, conn.server+"/sign-in/link", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+conn.token)
+	resp, err := conn.http.Do(req)
+	if err != nil {
+		return said(fmt.Errorf("asking for a link: %w", err))
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		return fmt.Errorf("asking for a link: %w", err)
+	}
+	var answer struct {
+		URL     string `json:"url"`
+		Seconds int64  `json:"expires_in_seconds"`
+		Error   *struct {
+			Message string `json:"message"`
+		} `json:"error,omitempty"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.URL == "" {
+		if answer.Error != nil {
+			return fmt.Errorf("%s", answer.Error.Message)
+		}
+		return fmt.Errorf("the answer (%s) is not a dashboard's; is this its address?", resp.Status)
+	}
+	return c.show(stdout, answer, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s\n\nIt is good once, within %s.\n", answer.URL, time.Duration(answer.Seconds)*time.Second)
+		return err
+	})
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+func checkRefused(p *patient) []finding {
+	var found []finding
+	for _, kind := range configv1.Kinds() {
+		for _, i := range p.items[kind.Name] {
+			if i.Status.Error == "" || kind.Name == "Provider" { // checkCredentials looks at those
+				continue
+			}
+			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("%s %s has no effect: %s", kind.Name, i.Name, i.Status.Error),
+				Why: "The last form of it that had effect still counts, if there was one.", Mend: fmt.Sprintf("modelgate config get %s %s, then config apply", strings.ToLower(kind.Name), i.Name)})
+		}
+	}
+	return found
+}
+
+func checkProviders(p *patient) []finding {
+	if p.store != nil || p.connect != nil {
+		return nil
+	}
+	var enabled []string
+	for _, o := range objects[*configv1.Provider](p) {
+		if !o.GetDisabled() && o.GetVendor() != echoProvider {
+			enabled = append(enabled, o.GetName())
+		}
+	}
+	if len(enabled) > 0 {
+		return nil
+	}
+	return []finding{{Severity: severeWarning, What: "No provider of models is enabled but the built-in one that echoes.",
+		Why: "Clients get no answers of models.", Mend: "modelgate config apply -f provider.yaml (docs/providers.md has one for each vendor)"}}
+}
+
+// checkCredentials looks at providers that have no effect, most often for their credential, and at those without one.
+func checkCredentials(p *patient) []finding {
+	var found []finding
+	for _, i := range p.items["Provider"] {
+		if i.Status.Error != "" {
+			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Provider %s has no effect: %s", i.Name, i.Status.Error),
+				Why: "Requests for it fail, or go on with the last credential.", Mend: mendCredential(i.Object)})
+			continue
+		}
+		o, ok := i.Object.(*configv1.Provider)
+		if !ok || o.GetDisabled() || o.GetCredential() != nil || o.GetEndpoint() != "" {
+			continue // what is at an endpoint of its own may need none
+		}
+		if vendor := vendors()[o.GetVendor()]; vendor.CredentialEnv != "" {
+			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Provider %s has no credential.", i.Name),
+				Why: "The vendor refuses every request.", Mend: fmt.Sprintf("Add to it: credential: {env: %s}, then modelgate config apply", vendor.CredentialEnv)})
+		}
+	}
+	return found
+}
+
+func mendCredential(o configv1.Object) string {
+	provider, _ := o.(*configv1.Provider)
+	switch source := provider.GetCredential().GetSource().(type) {
+	case *configv1.Credential_Env:
+		return "Set the variable " + source.Env + " for the control plane and start it again, or give the credential as value"
+	case *configv1.Credential_File:
+		return "Make the file readable for the control plane: " + shellQuote(source.File)
+	}
+	return "modelgate config get provider NAME, then config apply"
+}
+
+func checkProviderTests(p *patient) []finding {
+	var found []finding
+	for _, name := range slices.Sorted(maps.Keys(p.tests)) {
+		if t := p.tests[name]; !t.OK {
+			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Provider %s does not answer as it should: %s", name, t.Message),
+				Why: "Requests for it fail, or go to other targets.", Mend: "Check its credential and endpoint: modelgate config get provider " + name})
+		}
+	}
+	return found
+}
+
+func checkModels(p *patient) []finding {
+	enabled := map[string]bool{}
+	for _, o := range objects[*configv1.Provider](p) {
+		enabled[o.GetName()] = !o.GetDisabled()
+	}
+	var found []finding
+	for _, m := range objects[*configv1.Model](p) {
+		var dead []string
+		for _, t := range m.GetTargets() {
+			if on, there := enabled[t.GetProvider()]; !there {
+				dead = append(dead, t.GetProvider()+" (there is no such provider)")
+			} else if !on {
+				dead = append(dead, t.GetProvider()+" (disabled)")
+			}
+		}
+		f := finding{Severity: severeWarning, What: fmt.Sprintf("Model %s has targets that take no requests: %s.", m.GetName(), some(dead)),
+			Why: "There is less to fall back on than it looks.", Mend: "modelgate config get model " + m.GetName() + ", then config apply; or enable the provider"}
+		switch len(dead) {
+		case 0:
+			continue
+		case len(m.GetTargets()):
+			f.Severity, f.Why = severeError, "Every request for it is refused with a 503."
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+func checkPrices(p *patient) []finding {
+	var own *configv1.Catalog
+	if all := objects[*configv1.Catalog](p); len(all) > 0 {
+		own = all[0]
+	}
+	prices, vendorOf := catalog.New(own), map[string]string{}
+	served := map[string]bool{} // "<provider>/<model>"
+	for _, o := range objects[*configv1.Provider](p) {
+		if o.GetDisabled() || o.GetVendor() == echoProvider {
+			continue
+		}
+		vendorOf[o.GetName()] = o.GetVendor()
+		for _, m := range o.GetModels() {
+			served[o.GetName()+"/"+m] = true
+		}
+	}
+	for _, m := range objects[*configv1.Model](p) {
+		for _, t := range m.GetTargets() {
+			served[t.GetProvider()+"/"+t.GetModel()] = true
+		}
+	}
+	var without []string
+	for _, name := range slices.Sorted(maps.Keys(served)) {
+		provider, model, _ := strings.Cut(name, "/")
+		if vendor, ok := vendorOf[provider]; ok && usage.Compile(prices.Facts(vendor, model).GetPrice()) == nil {
+			without = append(without, name)
+		}
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	f := finding{Severity: severeNote, What: "There is no price for " + some(without) + ".",
+		Why: "What they are used costs 0 in reports.", Mend: "Apply a Catalog with their prices: kind: Catalog, name: default, models: [{models: [NAME], price: {input: \"0.15\", output: \"0.60\"}}]"}
+	if p.hasBudgets() {
+		f.Severity, f.Why = severeWarning, "What they are used costs 0, so that no budget holds for them."
+	}
+	return []finding{f}
+}
+
+func checkKeys(p *patient) []finding {
+	var expired, disabled []string
+	for _, k := range objects[*configv1.Key](p) {
+		switch e := k.GetExpiresAt(); {
+		case e != nil && !e.AsTime().After(p.now):
+			expired = append(expired, k.GetName())
+		case k.GetDisabled():
+			disabled = append(disabled, k.GetName())
+		}
+	}
+	var found []finding
+	if len(expired) > 0 {
+		found = append(found, finding{Severity: severeNote, What: fmt.Sprintf("%d keys have expired: %s.", len(expired), some(expired)),
+			Why: "Whoever still uses them is refused.", Mend: "modelgate key revoke ID, or give it a later expires_at with config apply"})
+	}
+	if len(disabled) > 0 {
+		found = append(found, finding{Severity: severeNote, What: fmt.Sprintf("%d keys are disabled: %s.", len(disabled), some(disabled)),
+			Why: "Whoever still uses them is refused.", Mend: "modelgate key enable ID, or revoke it"})
+	}
+	return found
+}
+
+// unusedFor is how long after it was made a key that nobody has used is reported.
+const unusedFor = 30 * 24 * time.Hour
+
+func checkUnusedKeys(p *patient) []finding {
+	var unused []string
+	for _, k := range objects[*configv1.Key](p) {
+		used, known := p.used[k.GetName()]
+		if known && used.LastUsed == nil && p.now.Sub(k.GetCreatedAt().AsTime()) > unusedFor {
+			unused = append(unused, k.GetName())
+		}
+	}
+	if len(unused) == 0 {
+		return nil
+	}
+	return []finding{{Severity: severeNote, What: fmt.Sprintf("%d keys were never used since they were made, more than 30 days ago: %s.", len(unused), some(unused)),
+		Why: "A key that nobody needs can only be stolen.", Mend: "modelgate key revoke ID"}}
+}
+
+// checkKeyModels looks for patterns of keys that no model matches.
+func checkKeyModels(p *patient) []finding {
+	if p.store != nil || p.connect != nil {
+		return nil
+	}
+	idle := map[string][]string{} // keys, by the pattern
+	known := map[string]bool{}
+	for _, k := range objects[*configv1.Key](p) {
+		for _, pattern := range k.GetModels() {
+			matched, seen := known[pattern]
+			if !seen {
+				matched = p.matchesAny(pattern)
+				known[pattern] = matched
+			}
+			if !matched {
+				idle[pattern] = append(idle[pattern], k.GetName())
+			}
+		}
+	}
+	var found []finding
+	for _, pattern := range slices.Sorted(maps.Keys(idle)) {
+		found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("No model matches %q, which is what keys may use: %s.", pattern, some(idle[pattern])),
+			Why: "Their requests are answered as if there were no such model.", Mend: "Correct the models of the key with config apply, or add the model; modelgate config get models -o name lists those that there are"})
+	}
+	return found
+}
+
+// matchesAny reports whether a pattern of models matches a model, or what a provider may have.
+func (p *patient) matchesAny(pattern string) bool {
+	matcher := wildcard(pattern)
+	for _, m := range objects[*configv1.Model](p) {
+		if matcher.MatchString(m.GetName()) {
+			return true
+		}
+	}
+	head, _, slash := strings.Cut(pattern, "/")
+	for _, o := range objects[*configv1.Provider](p) {
+		if slices.ContainsFunc(o.GetModels(), func(m string) bool { return matcher.MatchString(o.GetName() + "/" + m) }) {
+			return true
+		}
+		if o.AllowsUnlisted() && (slash || strings.Contains(head, "*")) && wildcard(head).MatchString(o.GetName()) {
+			return true
+		}
+	}
+	return false
+}
+
+// wildcard returns what matches a pattern in which "*" stands for any characters.
+func wildcard(pattern string) *regexp.Regexp {
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// A tenant is an object with limits and budgets, and those that hold for it besides.
+type tenant struct {
+	label   string // Key key_01JD...
+	limits  []*configv1.Limit
+	budgets []*configv1.Budget
+	above   []string // labels
+}
+
+// tenants returns keys, projects and organizations by their labels.
+func (p *patient) tenants() map[string]tenant {
+	all := map[string]tenant{}
+	for _, o := range objects[*configv1.Organization](p) {
+		all[configv1.Label(o)] = tenant{configv1.Label(o), o.GetLimits(), o.GetBudgets(), nil}
+	}
+	for _, o := range objects[*configv1.Project](p) {
+		organization, _, _ := strings.Cut(o.GetName(), "/")
+		all[configv1.Label(o)] = tenant{configv1.Label(o), o.GetLimits(), o.GetBudgets(), []string{"Organization " + organization}}
+	}
+	for _, k := range objects[*configv1.Key](p) {
+		all[configv1.Label(k)] = tenant{configv1.Label(k), k.GetLimits(), k.GetBudgets(),
+			[]string{"Project " + k.GetOrganization() + "/" + k.GetProject(), "Organization " + k.GetOrganization()}}
+	}
+	return all
+}
+
+func (p *patient) hasBudgets() bool {
+	for _, t := range p.tenants() {
+		if len(t.budgets) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func checkEmptyLimits(p *patient) []finding {
+	var empty []string
+	all := p.tenants()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, l := range all[name].limits {
+			if l.GetRequestsPerUnit() == 0 {
+				empty = append(empty, name+" ("+limitsOf([]*configv1.Limit{l})+")")
+			}
+		}
+		for _, b := range all[name].budgets {
+			if nano, err := usage.ParseUSD(b.GetUsd()); err == nil && nano == 0 {
+				empty = append(empty, name+" ("+budgetsOf([]*configv1.Budget{b})+")")
+			}
+		}
+	}
+	if len(empty) == 0 {
+		return nil
+	}
+	return []finding{{Severity: severeWarning, What: "Limits of 0 refuse every request that they hold for: " + some(empty) + ".",
+		Why: "0 is not the same as no limit.", Mend: "Remove the limit with config apply, or disable the key if that is meant"}}
+}
+
+// seconds of units of limits, which is how they are compared.
+func seconds(u configv1.Unit) uint64 {
+	return map[configv1.Unit]uint64{
+		configv1.Unit_SECOND: 1, configv1.Unit_MINUTE: 60, configv1.Unit_HOUR: 3600, configv1.Unit_DAY: 86400, configv1.Unit_MONTH: 31 * 86400,
+	}[u]
+}
+
+// checkLimits looks for limits and budgets that can never be reached, since another one is reached before.
+func checkLimits(p *patient) []finding {
+	groups := map[string][]string{} // who, by what
+	all := p.tenants()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		inner := all[name]
+		for _, outer := range append([]string{name}, inner.above...) {
+			for _, what := range unreachable(inner, all[outer]) {
+				groups[what] = append(groups[what], name)
+			}
+		}
+	}
+	var found []finding
+	for _, what := range slices.Sorted(maps.Keys(groups)) {
+		found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("%s (%s)", what, some(groups[what])),
+			Why: "It looks like a limit and is none.", Mend: "Lower it below the other, or remove it: modelgate config get KIND NAME, then config apply"})
+	}
+	return found
+}
+
+// unreachable returns the limits of inner that an equal or shorter sum of outer's always ends first. The two may be the same.
+func unreachable(inner, outer tenant) []string {
+	var found []string
+	for _, l := range inner.limits {
+		for _, o := range outer.limits {
+			if l != o && covers(o, l) {
+				found = append(found, fmt.Sprintf("The limit of %s can never be reached: %s has %s.",
+					limitsOf([]*configv1.Limit{l}), outer.label, limitsOf([]*configv1.Limit{o})))
+			}
+		}
+	}
+	for _, b := range inner.budgets {
+		for _, o := range outer.budgets {
+			mine, errMine := usage.ParseUSD(b.GetUsd())
+			theirs, errTheirs := usage.ParseUSD(o.GetUsd())
+			if b != o && cmp.Or(errMine, errTheirs) == nil && mine > theirs && seconds(b.GetUnit()) <= seconds(o.GetUnit()) {
+				found = append(found, fmt.Sprintf("The budget of %s can never be reached: %s has %s.",
+					budgetsOf([]*configv1.Budget{b}), outer.label, budgetsOf([]*configv1.Budget{o})))
+			}
+		}
+	}
+	return found
+}
+
+// covers reports whether o is reached before l, whatever is used: it counts all that l counts, over at least the same time, and
+// is smaller.
+func covers(o, l *configv1.Limit) bool {
+	counts := o.GetDomain() == l.GetDomain() || o.GetDomain() == "tokens" && strings.HasSuffix(l.GetDomain(), "_tokens")
+	models := o.GetModel() == "" || o.GetModel() == l.GetModel()
+	return counts && models && seconds(o.GetUnit()) >= seconds(l.GetUnit()) && o.GetRequestsPerUnit() < l.GetRequestsPerUnit()
+}
+
+// checkRateLimits looks for descriptors of things that are not there.
+func checkRateLimits(p *patient) []finding {
+	known := map[string]map[string]bool{"provider": {}, "organization": {}, "key": {}}
+	for _, o := range objects[*configv1.Provider](p) {
+		known["provider"][o.GetName()] = true
+	}
+	for _, o := range objects[*configv1.Organization](p) {
+		known["organization"][o.GetName()] = true
+	}
+	for _, k := range objects[*configv1.Key](p) {
+		known["key"][k.GetName()], known["organization"][k.GetOrganization()] = true, true
+	}
+	var found []finding
+	for _, r := range objects[*configv1.RateLimit](p) {
+		var idle []string
+		walk(r.GetDescriptors(), func(d *configv1.RateLimitDescriptor) {
+			names, checked := known[d.GetKey()]
+			if v := d.GetValue(); checked && v != "" && !strings.HasSuffix(v, "*") && !names[v] {
+				idle = append(idle, d.GetKey()+" "+v)
+			}
+		})
+		if len(idle) > 0 {
+			found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("RateLimit %s is about what is not there: %s.", r.GetName(), some(idle)),
+				Why: "The descriptor matches no request and limits nothing.", Mend: "modelgate config get ratelimit " + r.GetName() + ", then config apply"})
+		}
+	}
+	return found
+}
+
+func walk(descriptors []*configv1.RateLimitDescriptor, visit func(*configv1.RateLimitDescriptor)) {
+	for _, d := range descriptors {
+		visit(d)
+		walk(d.GetDescriptors(), visit)
+	}
+}
+
+func checkBudgets(p *patient) []finding {
+	spent := map[string]string{} // what is, by scope and unit: many keys share one
+	for _, c := range p.used {
+		for _, b := range c.Budgets {
+			limit, errLimit := usage.ParseUSD(b.USD)
+			used, errUsed := usage.ParseUSD(b.Spent)
+			if cmp.Or(errLimit, errUsed) == nil && used >= limit {
+				spent[b.Scope+" "+b.Unit] = fmt.Sprintf("The budget of %s is spent: $%s of $%s a %s, until %s.", b.Scope, b.Spent, b.USD, b.Unit, b.Resets.UTC().Format("2006-01-02 15:04 MST"))
+			}
+		}
+	}
+	var found []finding
+	for _, what := range slices.Sorted(maps.Values(spent)) {
+		found = append(found, finding{Severity: severeWarning, What: what,
+			Why: "Requests that it holds for are refused with insufficient_quota.", Mend: "Wait, or raise the budget: modelgate config get KIND NAME, then config apply"})
+	}
+	return found
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy/process"
+)
+
+func checkReachable(p *patient) []finding {
+	if p.connect == nil {
+		return nil
+	}
+	f := finding{Severity: severeError, What: "The gateway cannot be reached: " + p.connect.Error(),
+		Why: "Nothing of its configuration and traffic can be looked at.", Mend: "modelgate run --data " + shellQuote(p.data)}
+	_, wrongCertificate := errors.AsType[*tls.CertificateVerificationError](p.connect)
+	switch {
+	case wrongCertificate:
+		f.Mend = "Give the authority that signed the admin API's certificate: --ca FILE"
+	case p.data == "":
+		f.Mend = "Check --server, and that its admin address is reachable from here"
+	case isMissing(p.connect) && !p.there:
+		f.What = "There is no gateway in the folder " + p.data + "."
+		f.Mend = "Say with --data where its data folder is, or start one: " + f.Mend
+	}
+	return []finding{f}
+}
+
+func checkReady(p *patient) []finding {
+	if p.ready == "" || p.ready == healthOK {
+		return nil
+	}
+	return []finding{{Severity: severeError, What: "The gateway is not ready: " + p.ready,
+		Why: "It takes no traffic, or old configuration only.", Mend: "modelgate status, and the log of the process that is not ready"}}
+}
+
+// checkStore looks at why the configuration cannot be read.
+func checkStore(p *patient) []finding {
+	if p.store == nil {
+		return nil
+	}
+	f := finding{Severity: severeError, What: "The configuration cannot be read: " + said(p.store).Error(),
+		Why: "Traffic goes on with the last configuration, but nothing can be changed: no key can be revoked.", Mend: "Check etcd: etcdctl endpoint health"}
+	if e, ok := errors.AsType[*openai.Error](p.store); ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+		f.Why, f.Mend = "Nothing can be looked at or changed with this token.", "Give the token of the data folder's admin-token, or one that has the scopes, with --token or $MODELGATE_TOKEN"
+	}
+	return []finding{f}
+}
+
+func checkLedger(p *patient) []finding {
+	if p.ledger == nil {
+		return nil
+	}
+	return []finding{{Severity: severeError, What: "The ledger cannot be read: " + said(p.ledger).Error(),
+		Why: "Usage and cost are kept in spools until it is back, and budgets are enforced by what was known.", Mend: "Check the database of the ledger; the control plane's log says what is wrong with it"}}
+}
+
+// checkSpool looks at the records that are not in the ledger yet.
+func checkSpool(p *patient) []finding {
+	f := finding{Severity: severeError, Mend: "Make room on the disk of the spool, and see that the ledger can be reached"}
+	switch {
+	case p.metrics[metricWaiting] > 0:
+		f.What, f.Why = fmt.Sprintf("Records of %d bytes cannot be written to the spool.", int64(p.metrics[metricWaiting])), "They are lost where the process is killed, and new ones when memory for them is full."
+	case p.metrics[metricDropped] > 0:
+		f.What, f.Why = fmt.Sprintf("%d records of exchanges were lost since the process started.", int64(p.metrics[metricDropped])), "What they cost is not charged."
+	case p.metrics[metricBacklog] > longBacklog:
+		f.Severity, f.What = severeWarning, fmt.Sprintf("%d records wait to be shipped to the ledger.", int64(p.metrics[metricBacklog]))
+		f.Why, f.Mend = "Reports are behind, and so are budgets after a restart.", "See that the ledger's database is quick enough, and can be reached"
+	default:
+		return nil
+	}
+	return []finding{f}
+}
+
+// Clocks that differ make keys expire, and budgets begin anew, at different times.
+const (
+	skewWarning = 5 * time.Second
+	skewError   = 2 * time.Minute
+)
+
+func checkClock(p *patient) []finding {
+	f := finding{Severity: severeWarning, What: fmt.Sprintf("The gateway's clock is %s from this machine's.", p.skew.Abs().Round(time.Second)),
+		Why:  "Keys expire and budgets begin anew by the clock, and signatures for cloud vendors are refused where it is minutes wrong.",
+		Mend: "Synchronise both clocks, such as by: timedatectl set-ntp true"}
+	switch skew := p.skew.Abs(); {
+	case skew <= skewWarning:
+		return nil
+	case skew > skewError:
+		f.Severity = severeError
+	}
+	return []finding{f}
+}
+
+// expiring is how long before its end a certificate is reported.
+const expiring = 14 * 24 * time.Hour
+
+func checkGatewayCertificate(p *patient) []finding {
+	if p.shown != nil {
+		return []finding{{Severity: severeError, What: "The gateway does not answer at " + p.url + ": " + p.shown.Error(),
+			Why: "Clients get no answer.", Mend: "modelgate status, and Envoy's lines in the log of modelgate run"}}
+	}
+	if len(p.chain) == 0 {
+		return nil
+	}
+	leaf := p.chain[0]
+	found := expiry("The certificate of the gateway", leaf, p.now, "Apply a new one as Certificate; modelgate run renews its own when it is started again")
+	if err := leaf.VerifyHostname(p.host); err != nil {
+		found = append(found, finding{Severity: severeError, What: "The gateway's certificate is not for its host: " + err.Error(),
+			Why: "Clients refuse to connect.", Mend: "Apply a Certificate whose names include " + p.host + ": modelgate config apply -f certificate.yaml"})
+	}
+	return found
+}
+
+// checkCertificates looks at the certificates that are stored.
+func checkCertificates(p *patient) []finding {
+	var found []finding
+	for _, c := range objects[*configv1.Certificate](p) {
+		block, _ := pem.Decode([]byte(c.GetChain()))
+		if block == nil {
+			continue // validation has refused it
+		}
+		if leaf, err := x509.ParseCertificate(block.Bytes); err == nil {
+			found = append(found, expiry(configv1.Label(c), leaf, p.now, "modelgate config apply -f FILE with the new chain and private_key")...)
+		}
+	}
+	return found
+}
+
+func expiry(what string, c *x509.Certificate, now time.Time, mend string) []finding {
+	f := finding{Severity: severeWarning, What: fmt.Sprintf("%s expires at %s.", what, c.NotAfter.UTC().Format(time.RFC3339)), Why: "Clients will refuse to connect.", Mend: mend}
+	switch left := c.NotAfter.Sub(now); {
+	case left > expiring && now.After(c.NotBefore):
+		return nil
+	case left <= 0:
+		f.Severity, f.What, f.Why = severeError, strings.Replace(f.What, "expires", "has expired", 1), "Clients refuse to connect."
+	case now.Before(c.NotBefore):
+		f.Severity, f.What = severeError, fmt.Sprintf("%s is not valid before %s.", what, c.NotBefore.UTC().Format(time.RFC3339))
+	}
+	return []finding{f}
+}
+
+func checkPermissions(p *patient) []finding {
+	var found []finding
+	for _, name := range slices.Sorted(maps.Keys(p.modes)) {
+		path, mode, want := filepath.Join(p.data, name), p.modes[name], fs.FileMode(0o600)
+		if name == "." {
+			if mode&0o022 == 0 { // others may read what is not secret, such as ca.crt
+				continue
+			}
+			want = 0o700
+		} else if mode&0o077 == 0 {
+			continue
+		}
+		found = append(found, finding{Severity: severeError, What: fmt.Sprintf("%s can be used by others: its mode is %04o.", path, mode),
+			Why: "Whoever reads it can act for the operator, or forge keys.", Mend: fmt.Sprintf("chmod %o %s", want, shellQuote(path))})
+	}
+	return found
+}
+
+// A gateway that cannot write loses configuration, and in the end what was used.
+const (
+	diskWarning = 2 << 30
+	diskError   = 256 << 20
+)
+
+func checkDisk(p *patient) []finding {
+	f := finding{Severity: severeWarning, What: fmt.Sprintf("The disk of %s has %d MiB left of %d.", p.data, p.free>>20, p.size>>20),
+		Why: "etcd, the ledger and files of clients are written there; without room, nothing can be changed and uploads fail.", Mend: "Make room, or move the data folder to a larger disk"}
+	switch {
+	case p.size == 0, p.free >= diskWarning, p.free > p.size/10:
+		return nil
+	case p.free < diskError:
+		f.Severity = severeError
+	}
+	return []finding{f}
+}
+
+// checkEnvoy looks at the Envoy of this machine.
+func checkEnvoy(p *patient) []finding {
+	if p.data == "" || p.envoy == nil {
+		return nil
+	}
+	reason, _, _ := strings.Cut(p.envoy.Error(), "\n") // what follows are ways to get one
+	f := finding{Severity: severeError, What: "There is no Envoy that modelgate run can start: " + reason,
+		Why: "It is what serves clients.", Mend: "Install Envoy " + process.MinVersion + " or newer, or say where it is with --envoy or $MODELGATE_ENVOY"}
+	if p.connect == nil {
+		f.Severity, f.Why = severeNote, "The gateway runs with one that it was given; modelgate run would not find it by itself."
+	}
+	return []finding{f}
+}
+
+func checkDataPlane(p *patient) []finding {
+	if p.plane == nil {
+		return nil
+	}
+	var found []finding
+	for _, role := range []string{roleEnvoy, roleExtProc} {
+		if !p.connected(role) {
+			found = append(found, finding{Severity: severeError, What: "No " + role + " is connected to the control plane.",
+				Why: "Nothing serves clients, or it serves them with old configuration.", Mend: "Start it, and check that it reaches the control plane's xDS address"})
+		}
+	}
+	for _, c := range p.plane.Clients {
+		switch {
+		case c.Health == healthOK:
+		case c.Error != "":
+			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("%s %s refuses the configuration: %s", c.Role, c.Node, c.Error),
+				Why: "It goes on with the last configuration that it took.", Mend: "modelgate config list KIND shows the objects that are refused; correct them with modelgate config apply"})
+		default:
+			found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("%s %s is %s: it has revision %d of %d.", c.Role, c.Node, c.Health, c.Revision, p.plane.Revision),
+				Why: "Keys that were revoked and limits that were set have no effect there yet.", Mend: "If it stays so, restart " + c.Role + " " + c.Node + " and look at its log"})
+		}
+	}
+	return found
+}
+
+func (p *patient) connected(role string) bool {
+	for _, c := range p.plane.Clients {
+		if c.Role == role {
+			return true
+		}
+	}
+	return false
+}
+
+func checkVersions(p *patient) []finding {
+	if p.plane == nil {
+		return nil
+	}
+	var found []finding
+	for _, c := range p.plane.Clients {
+		switch {
+		case c.Version == "":
+		case c.Role == roleEnvoy && olderVersion(c.Version, process.MinVersion):
+			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Envoy %s has version %s.", c.Node, c.Version),
+				Why: "The gateway needs what newer ones have, and their security fixes.", Mend: "Install Envoy " + process.MinVersion + " or newer on " + c.Node})
+		case c.Role != roleEnvoy && c.Version != p.plane.Version && p.plane.Version != "":
+			found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("%s %s has version %s, the control plane %s.", c.Role, c.Node, c.Version, p.plane.Version),
+				Why: "They are tested together in one version only.", Mend: "Bring both to the same version; the control plane first"})
+		}
+	}
+	return found
+}
+
+// olderVersion compares versions of numbers with dots. What is no number is not older.
+func olderVersion(a, b string) bool {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(x), len(y)) {
+		m, errX := strconv.Atoi(x[i])
+		n, errY := strconv.Atoi(y[i])
+		if errX != nil || errY != nil || m != n {
+			return errX == nil && errY == nil && m < n
+		}
+	}
+	return false
+}
+
+func checkJobs(p *patient) []finding {
+	if p.plane == nil || len(objects[*configv1.JobService](p)) == 0 || p.connected("jobs") {
+		return nil
+	}
+	return []finding{{Severity: severeWarning, What: "A job service is configured, and none is connected to the control plane.",
+		Why: "Files, batches and fine-tuning are answered with errors.", Mend: "modelgate jobsvc, or without one: modelgate config delete jobservice default"}}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/translate"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// newExplainer reads the configuration of a gateway. KeyID may be empty.
+func newExplainer(ctx context.Context, client *adminapi.Client, keyID, address string) (*explainer, error) {
+	e := &explainer{
+		hasher: auth.NewHasher([]byte("explains, and lets nobody in")), now: time.Now(), used: map[string]int64{}, address: address,
+		open: &configv1.Key{Name: "key_none", DisplayName: "none"},
+	}
+	e.config.Hasher = e.hasher
+	if err := e.read(ctx, client); err != nil {
+		return nil, err
+	}
+	if keyID != "" {
+		if err := e.readKey(ctx, client, keyID); err != nil {
+			return nil, err
+		}
+	}
+	if e.address == "" {
+		e.address = addressIn(e.key.GetAddresses())
+	}
+	e.config.Index()
+	return e, nil
+}
+
+func (e *explainer) read(ctx context.Context, client *adminapi.Client) error {
+	providers, err := allOf[*configv1.Provider](ctx, client)
+	if err != nil {
+		return err
+	}
+	catalogs, err := allOf[*configv1.Catalog](ctx, client)
+	if err != nil {
+		return err
+	}
+	routes, err := allOf[*configv1.Route](ctx, client)
+	if err != nil {
+		return err
+	}
+	limits, err := allOf[*configv1.RateLimit](ctx, client)
+	if err != nil {
+		return err
+	}
+	c := &e.config
+	if c.Models, err = allOf[*configv1.Model](ctx, client); err != nil {
+		return err
+	}
+	if c.Listings, err = allOf[*configv1.Listing](ctx, client); err != nil {
+		return err
+	}
+	if c.Organizations, err = allOf[*configv1.Organization](ctx, client); err != nil {
+		return err
+	}
+	if c.Projects, err = allOf[*configv1.Project](ctx, client); err != nil {
+		return err
+	}
+	c.Catalog, c.Routes = catalog.New(catalogs["default"]), exchange.NewRoutes(routes)
+	c.Providers, c.RateLimits = map[string]*exchange.Provider{}, rateLimits(limits)
+	for name, p := range providers {
+		vendor, ok := vendors()[p.GetVendor()]
+		if !ok {
+			continue // of a gateway that is newer
+		}
+		// The admin API shows no credentials.
+		resolved, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: name, Provider: p, Credential: translate.Placeholder(vendor.Name)}, vendor)
+		if err == nil { // the control plane leaves out others too, and status says so
+			c.Providers[name] = resolved
+		}
+	}
+	return nil
+}
+
+// allOf returns the objects of a type by their names.
+func allOf[T configv1.Object](ctx context.Context, client *adminapi.Client) (map[string]T, error) {
+	var none T
+	items, err := listAll(ctx, client, configv1.KindOf(none), adminapi.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]T, len(items))
+	for _, i := range items {
+		if o, ok := i.Object.(T); ok {
+			all[i.Name] = o
+		}
+	}
+	return all, nil
+}
+
+// rateLimits returns them as the control plane serves them to the ext_proc service.
+func rateLimits(stored map[string]*configv1.RateLimit) map[string]*rlsv3.RateLimitConfig {
+	var in xds.Input
+	for _, l := range stored {
+		in.RateLimits = append(in.RateLimits, l)
+	}
+	built, _ := xds.Build(in, xds.Options{}) // what is wrong with an object is in its status
+	served := map[string]*rlsv3.RateLimitConfig{}
+	for _, r := range built {
+		if l, ok := r.Message.(*rlsv3.RateLimitConfig); ok {
+			served[r.Name] = l
+		}
+	}
+	return served
+}
+
+// readKey reads on whose behalf the request is, and what is used of the limits that hold.
+func (e *explainer) readKey(ctx context.Context, client *adminapi.Client, id string) error {
+	item, err := client.Get(ctx, keyKind(), id)
+	if err != nil {
+		return err
+	}
+	key, ok := item.Object.(*configv1.Key)
+	if !ok {
+		return fmt.Errorf("the key %s cannot be read: %s", id, item.Status.Error)
+	}
+	e.key, e.keyErr = key, item.Status.Error
+	e.open = proto.CloneOf(key)
+	e.open.Models, e.open.Endpoints, e.open.Addresses, e.open.Disabled, e.open.ExpiresAt = nil, nil, nil, false, nil
+	used, err := client.KeyConsumption(ctx, id)
+	if err != nil {
+		e.unknown = said(err).Error()
+		return nil
+	}
+	for _, l := range used.Limits {
+		if l.Used == nil {
+			continue
+		}
+		counter := l.Scope + "/" + l.Domain + "/" + cmp.Or(strings.ToLower(l.Unit), "now")
+		if l.Model != "" {
+			counter += "/" + l.Model
+		}
+		e.used[counter] = *l.Used
+	}
+	for _, b := range used.Budgets {
+		unit := configv1.Unit(configv1.Unit_value[strings.ToUpper(b.Unit)])
+		counter, _ := exchange.BudgetCounter(b.Scope, unit)
+		if spent, err := usage.ParseUSD(b.Spent); err == nil {
+			e.used[counter] = int64(spent)
+		}
+	}
+	return nil
+}
+
+// addressIn returns an address that a key may be used from.
+func addressIn(allowed []string) string {
+	if len(allowed) == 0 {
+		return "127.0.0.1"
+	}
+	if p, err := netip.ParsePrefix(allowed[0]); err == nil {
+		return p.Addr().String()
+	}
+	return allowed[0]
+}

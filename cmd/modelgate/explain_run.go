@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/translate"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// headerAddress is where Envoy says which address a request is from.
+const headerAddress = "x-envoy-external-address"
+
+// An explainer puts requests to the code that the ext_proc service decides with, over the configuration of a gateway. It plays
+// the part of Envoy, and its own limiter that of the store of limits. It is used by one goroutine.
+type explainer struct {
+	config  exchange.Config // without a keyring
+	hasher  *auth.Hasher
+	key     *configv1.Key // as it is stored; nil: there is none
+	keyErr  string        // why the stored one has no effect
+	open    *configv1.Key // a key of the same tenant that may do everything
+	used    map[string]int64
+	unknown string // why what is used is not known
+	address string
+	now     time.Time
+}
+
+// explain returns what would become of a request. Body is its JSON.
+func (e *explainer) explain(ctx context.Context, operation string, body []byte) (*explanation, error) {
+	x := &explanation{Operation: operation, Model: gjson.GetBytes(body, "model").Str, Targets: []*explainedTarget{}, Limits: []explainedLimit{}, Unknown: e.unknown}
+	asked := e.open
+	if e.key != nil {
+		asked, x.Key = e.key, e.explainedKey()
+	}
+	reply, probe := e.ask(ctx, &e.config, asked, operation, body, e.used)
+	if i := reply.Immediate; i != nil {
+		x.Refused = &refusedRequest{Status: i.Status, Body: i.Body}
+	}
+	// Where the key may not, or a limit is reached, it is of use all the same to know what else would be.
+	free, amounts := e.ask(ctx, &e.config, e.open, operation, body, nil)
+	if free.Immediate == nil && (free.Plan == nil || free.Plan.Kind != envoy.KindLLM) {
+		return nil, fmt.Errorf("the operation %q is not planned: its requests pass to the job service or to the provider of a Route", operation)
+	}
+	if p := free.Plan; p != nil {
+		x.Plan = explainedPlanOf(p)
+		if probe.asked {
+			amounts = probe
+		}
+		x.limits(amounts, e.used)
+	}
+	if x.Model != "" {
+		if err := e.targets(ctx, x, operation, body); err != nil {
+			return nil, err
+		}
+	}
+	return x, nil
+}
+
+// ask has a request decided for a key, with counters that have counted what is used already.
+func (e *explainer) ask(ctx context.Context, config *exchange.Config, key *configv1.Key, operation string, body []byte, used map[string]int64) (exchange.Reply, *probe) {
+	// The key itself is not known, so that another takes its place.
+	secret := auth.Generate().Reveal()
+	hash := e.hasher.Hash(secret)
+	key = proto.CloneOf(key)
+	key.Hash, key.Retired = hash[:], nil
+	// A limit that nothing reaches has the exchange say what it would reserve, where no other limit holds.
+	key.Limits = append(key.Limits, &configv1.Limit{Domain: "concurrency", RequestsPerUnit: math.MaxUint64})
+	own := *config
+	own.Keyring = own.Keyring.With(map[string]*configv1.Key{key.GetName(): key})
+
+	limiter := &probe{Limiter: limit.NewMemory(limit.Options{}), used: used}
+	env := &exchange.Env{
+		Now: func() time.Time { return e.now }, Random: func(uint32) uint32 { return 0 }, NewID: func() string { return "explained" }, Limits: limiter,
+	}
+	x := exchange.New(env, &own)
+	reply := x.RequestHeaders(ctx, exchange.Headers{
+		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: "/v1/" + operation},
+		{Name: "content-type", Value: "application/json"}, {Name: "authorization", Value: "Bearer " + secret},
+		{Name: headerAddress, Value: e.address},
+	}, len(body) == 0)
+	if reply.Immediate == nil && reply.Plan == nil && len(body) > 0 {
+		reply = x.RequestBody(ctx, body)
+	}
+	return reply, limiter
+}
+
+// A probe is a limiter that keeps what it is asked.
+type probe struct {
+	limit.Limiter
+	used   map[string]int64 // by counter
+	asked  bool
+	demand limit.Demand
+}
+
+// Reserve counts what is used already, and then decides.
+func (p *probe) Reserve(ctx context.Context, d limit.Demand) (limit.Decision, error) {
+	p.demand, p.asked = d, true
+	for _, r := range d.Rules {
+		n := p.used[r.Counter]
+		if n <= 0 || r.Measure == limit.Concurrency {
+			continue
+		}
+		r.Limit = math.MaxInt64
+		seed := limit.Demand{ID: d.ID, Rules: []limit.Rule{r}}
+		seed.Amounts[r.Measure] = n
+		decided, err := p.Limiter.Reserve(ctx, seed)
+		if err != nil {
+			return decided, err
+		}
+		decided.Reservation.Settle(seed.Amounts)
+	}
+	return p.Limiter.Reserve(ctx, d)
+}
+
+// limits adds the rules that hold, and what the request takes of them.
+func (x *explanation) limits(p *probe, used map[string]int64) {
+	a := p.demand.Amounts
+	x.Reserved = &reservedAmounts{Input: a[limit.InputTokens], Output: a[limit.OutputTokens], CostUSD: usage.Nano(a[limit.Cost]).String()}
+	for _, r := range p.demand.Rules {
+		if r.Limit == math.MaxInt64 {
+			continue // that of ask
+		}
+		show := func(n int64) string { return strconv.FormatInt(n, 10) }
+		if r.Measure == limit.Cost {
+			show = func(n int64) string { return "$" + usage.Nano(n).String() }
+		}
+		l := explainedLimit{Counter: r.Counter, Limit: show(r.Limit), Takes: show(a[r.Measure]), Shadow: r.Shadow}
+		if n, known := used[r.Counter]; known {
+			l.Used = show(n)
+		}
+		x.Limits = append(x.Limits, l)
+	}
+}
+
+func explainedPlanOf(p *exchange.Plan) *explainedPlan {
+	out := &explainedPlan{Attempts: len(p.Targets), TimeoutMS: p.Timeout.Milliseconds(), RetryStatuses: strings.FieldsFunc(p.Retry, func(r rune) bool { return r == ',' })}
+	for _, t := range p.Targets {
+		out.Order = append(out.Order, t.Provider.Config.GetName()+"/"+t.Model)
+	}
+	return out
+}
+
+// targets adds where the request may go. Each is asked for by itself, as if it were the only one.
+func (e *explainer) targets(ctx context.Context, x *explanation, operation string, body []byte) error {
+	model, listed := e.config.Models[x.Model]
+	configured := model.GetTargets()
+	if !listed {
+		head, name, ok := strings.Cut(x.Model, "/")
+		if !ok || e.config.Providers[head] == nil {
+			return nil // the refusal says that there is no such model
+		}
+		configured = []*configv1.Target{{Provider: head, Model: name}}
+	}
+	shares := map[uint32]uint32{}
+	for _, t := range configured {
+		out := &explainedTarget{Provider: t.GetProvider(), Model: t.GetModel(), Priority: t.GetPriority(), Weight: t.Share()}
+		x.Targets = append(x.Targets, out)
+		config := e.config
+		if listed {
+			alone := proto.CloneOf(model)
+			alone.Targets = []*configv1.Target{t}
+			config.Models = maps.Clone(config.Models)
+			config.Models[x.Model] = alone
+		}
+		if err := e.target(ctx, &config, out, operation, body); err != nil {
+			return err
+		}
+		if out.LeftOut == "" {
+			shares[out.Priority] += out.Weight
+		}
+	}
+	for _, t := range x.Targets {
+		if t.LeftOut == "" {
+			t.Chance = float64(t.Weight) / float64(shares[t.Priority])
+		}
+	}
+	slices.SortStableFunc(x.Targets, func(a, b *explainedTarget) int { return int(a.Priority) - int(b.Priority) })
+	return nil
+}
+
+// target says what one target would be sent.
+func (e *explainer) target(ctx context.Context, config *exchange.Config, out *explainedTarget, operation string, body []byte) error {
+	p := config.Providers[out.Provider]
+	if p == nil {
+		out.LeftOut = "There is no such provider, or its configuration is refused."
+		return nil
+	}
+	out.Vendor = p.Vendor.Name
+	reply, asked := e.ask(ctx, config, e.open, operation, body, nil)
+	switch i := reply.Immediate; {
+	case p.Config.GetDisabled():
+		out.LeftOut = "The provider is disabled."
+		return nil
+	case i != nil:
+		out.LeftOut = gjson.GetBytes(i.Body, "error.message").Str
+		return nil
+	case reply.Plan == nil:
+		return nil
+	}
+	attempt, err := reply.Plan.Encode(1)
+	if err != nil {
+		return err
+	}
+	request, err := vendorRequest(p, attempt)
+	if err != nil {
+		return err
+	}
+	request.Dropped = e.dropped(p, out.Model, operation, body)
+	out.Request = request.AppendJSON(nil)
+	out.CostUSD = usage.Nano(asked.demand.Amounts[limit.Cost]).String()
+	if price := config.Catalog.Facts(out.Vendor, out.Model).GetPrice(); price != nil {
+		out.Price, err = protojson.MarshalOptions{UseProtoNames: true}.Marshal(price)
+	}
+	return err
+}
+
+// vendorRequest returns an attempt with credentials masked.
+func vendorRequest(p *exchange.Provider, a exchange.Attempt) (translate.VendorRequest, error) {
+	endpoint, err := p.Vendor.Endpoint(p.Config)
+	if err != nil {
+		return translate.VendorRequest{}, err
+	}
+	endpoint.Path = "" // the attempt's has it
+	r := translate.VendorRequest{Method: http.MethodPost, URL: translate.Address(endpoint) + a.Header.Get(":path"), Header: map[string]string{}, Body: a.Body}
+	for _, h := range a.Header {
+		if h.Name[0] != ':' {
+			r.SetHeader(h.Name, h.Value)
+		}
+	}
+	return r, nil
+}
+
+// dropped returns the parameters that the vendor cannot honour and the operator has dropped.
+func (e *explainer) dropped(p *exchange.Provider, model, operation string, body []byte) []string {
+	endpoint, ok := map[string]translate.Endpoint{
+		"chat/completions": translate.Chat, "completions": translate.Completions, "embeddings": translate.Embeddings,
+	}[operation]
+	if !ok {
+		return nil
+	}
+	r, err := translate.Parse(p.Vendor, endpoint, body)
+	if err != nil {
+		return nil // it has been encoded: there is nothing wrong with it
+	}
+	encoded, _, err := r.Encode(provider.Target{Config: p.Config, Model: model, Facts: e.config.Catalog.Facts(p.Vendor.Name, model)})
+	if err != nil {
+		return nil
+	}
+	return encoded.Dropped
+}
+
+func (e *explainer) explainedKey() *explainedKey {
+	k := e.key
+	state := "active"
+	switch {
+	case e.keyErr != "":
+		state = "error: " + e.keyErr
+	case k.GetDisabled():
+		state = "disabled"
+	case k.GetExpiresAt() != nil && !k.GetExpiresAt().AsTime().After(e.now):
+		state = "expired"
+	}
+	return &explainedKey{ID: k.GetName(), Label: k.GetDisplayName(), Organization: k.GetOrganization(), Project: k.GetProject(), State: state,
+		Models: notNil(k.GetModels()), Endpoints: notNil(k.GetEndpoints()), Addresses: notNil(k.GetAddresses())}
+}
+
+func notNil(list []string) []string { return append([]string{}, list...) }

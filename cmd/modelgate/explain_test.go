@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/translate"
+)
+
+// explained runs modelgate explain of a chat for a model, and returns its JSON.
+func explained(t *testing.T, c *cli, exit int, model string, args ...string) gjson.Result {
+	t.Helper()
+	c.stdin(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],"max_tokens":100}`, model))
+	out, _ := c.run(t, exit, append([]string{"explain", "-", "-o", "json"}, args...)...)
+	require.True(t, json.Valid([]byte(out)), out)
+	return gjson.Parse(out)
+}
+
+func explainable(t *testing.T) (*fakeAdmin, *cli) {
+	f := startFakeAdmin(t)
+	env := &configv1.Credential{Source: &configv1.Credential_Env{Env: "K"}}
+	f.objects = []configv1.Object{
+		&configv1.Provider{Name: "openai", Vendor: "openai", Credential: env, Headers: map[string]string{"x-team": "blue"}},
+		&configv1.Provider{Name: "claude", Vendor: "anthropic", Credential: env, UnsupportedParameters: configv1.UnsupportedParameters_DROP},
+		&configv1.Provider{Name: "aws", Vendor: "bedrock", Region: "us-east-1", Credential: env},
+		&configv1.Provider{Name: "off", Vendor: "openai", Credential: env, Disabled: true},
+		&configv1.Model{Name: "smart", Targets: []*configv1.Target{
+			{Provider: "aws", Model: "anthropic.claude-sonnet-4-5", Priority: 1}, {Provider: "openai", Model: "gpt-4.1", Weight: 3},
+			{Provider: "claude", Model: "claude-sonnet-4-5"}, {Provider: "off", Model: "gpt-4.1"}, {Provider: "gone", Model: "m"},
+		}},
+		&configv1.Organization{Name: "acme", Limits: limitOf("tokens", configv1.Unit_MINUTE, 1000)},
+		&configv1.RateLimit{Name: "all", Domain: "requests", Descriptors: []*configv1.RateLimitDescriptor{{Key: "model", Value: "smart",
+			RateLimit: &configv1.RateLimitPolicy{Unit: configv1.Unit_HOUR, RequestsPerUnit: 77}}}},
+		&configv1.Key{Name: "key_a", DisplayName: "A", Organization: "acme", Models: []string{"smart"}, Addresses: []string{"10.0.0.0/8"},
+			Endpoints: []string{"chat/completions"}, Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}}},
+	}
+	return f, &cli{}
+}
+
+func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
+	_, c := explainable(t)
+	x := explained(t, c, exitOK, "smart")
+	require.Equal(t, `["openai","claude","off","gone","aws"]`, x.Get("targets.#.provider").Raw, "by priority")
+	require.Equal(t, `[0.75,0.25,0,0,1]`, x.Get("targets.#.chance").Raw, "among those that take it")
+	require.Equal(t, `["The provider is disabled.","There is no such provider, or its configuration is refused."]`, x.Get("targets.#.left_out").Raw)
+	require.False(t, x.Get("refused").Exists())
+	require.False(t, x.Get("key").Exists())
+
+	openai := x.Get("targets.0")
+	require.Equal(t, "POST", openai.Get("request.method").Str)
+	require.Equal(t, "https://api.openai.com/v1/chat/completions", openai.Get("request.url").Str)
+	require.Equal(t, "Bearer ***", openai.Get("request.headers.authorization").Str)
+	require.Equal(t, "blue", openai.Get("request.headers.x-team").Str)
+	require.Equal(t, "gpt-4.1", openai.Get("request.body.model").Str)
+	require.NotEmpty(t, openai.Get("price.input").Str)
+	require.Regexp(t, `^0\.0\d+$`, openai.Get("estimated_cost_usd").Str)
+	require.Equal(t, "https://api.anthropic.com/v1/messages", x.Get("targets.1.request.url").Str)
+	require.Equal(t, "***", x.Get("targets.1.request.headers.x-api-key").Str)
+	require.Contains(t, x.Get("targets.4.request.url").Str, "bedrock-runtime.us-east-1.amazonaws.com")
+	require.NotContains(t, x.Raw, "CREDENTIAL")
+
+	require.Equal(t, int64(100), x.Get("reserved.output_tokens").Int())
+	require.Equal(t, `["ratelimit/all/requests/hour/model=smart"]`, x.Get("limits.#.counter").Raw)
+	require.Equal(t, "77", x.Get("limits.0.limit").Str)
+	require.GreaterOrEqual(t, x.Get("plan.attempts").Int(), int64(2))
+	require.Contains(t, x.Get("plan.retry_statuses").Raw, `"503"`)
+
+	c.stdin(t, `{"model":"claude/x","n":2,"messages":[{"role":"user","content":"hi"}]}`)
+	out, _ := c.run(t, exitOK, "explain", "-", "-o", "json")
+	require.Equal(t, `["n"]`, gjson.Get(out, "targets.0.request.dropped").Raw, "an unlisted model, and a parameter that it lacks")
+	out, _ = c.run(t, exitOK, "explain", "input")
+	require.Contains(t, out, "claude/x (anthropic), priority 0, weight 1, first of its priority in 100% of cases")
+	require.Contains(t, out, "price: unknown")
+}
+
+func TestExplainSignsForEveryVendorAndShowsNoCredential(t *testing.T) {
+	f, c := startFakeAdmin(t), &cli{}
+	all := &configv1.Model{Name: "all"}
+	for name, v := range vendors() {
+		f.objects = append(f.objects, translate.Complete(v, &configv1.Provider{}))
+		all.Targets = append(all.Targets, &configv1.Target{Provider: name, Model: "m"})
+	}
+	f.objects = append(f.objects, all)
+	x := explained(t, c, exitOK, "all")
+	require.NotContains(t, x.Raw, "CREDENTIAL")
+	require.Len(t, x.Get("targets").Array(), len(vendors()))
+	for _, target := range x.Get("targets").Array() {
+		require.NotEmpty(t, target.Get("request.url").Str, target.Raw)
+	}
+}
+
+func TestExplainOnBehalfOfAKey(t *testing.T) {
+	f, c := explainable(t)
+	used := int64(500)
+	f.consumption["key_a"] = adminapi.Consumption{
+		Limits:  []adminapi.LimitUse{{Scope: "organization/acme", Domain: "tokens", Unit: "minute", Limit: 1000, Used: &used}},
+		Budgets: []adminapi.BudgetUse{{Scope: "key/key_a", Unit: "day", USD: "1", Spent: "0.25", Resets: time.Now()}},
+	}
+	x := explained(t, c, exitOK, "smart", "--key-id", "key_a")
+	require.Equal(t, "active", x.Get("key.state").Str)
+	require.Equal(t, "500", x.Get(`limits.#(counter=="organization/acme/tokens/minute").used`).Str)
+	require.Equal(t, "$0.25", x.Get(`limits.#(counter=="budget/key/key_a/day").used`).Str)
+	require.Equal(t, "$1", x.Get(`limits.#(counter=="budget/key/key_a/day").limit`).Str)
+
+	for name, want := range map[string]struct {
+		prepare func()
+		model   string
+		args    []string
+		status  int64
+		code    string
+	}{
+		"another model":    {func() {}, "openai/gpt-4.1", nil, 404, "model_not_found"},
+		"another endpoint": {func() {}, "smart", []string{"--operation", "embeddings"}, 403, "insufficient_permissions"},
+		"another address":  {func() {}, "smart", []string{"--address", "192.0.2.1"}, 401, "ip_not_authorized"},
+		"a limit reached":  {func() { used = 950 }, "smart", nil, 429, "rate_limit_exceeded"},
+		"a budget spent": {func() {
+			used = 0
+			f.consumption["key_a"].Budgets[0].Spent = "1"
+		}, "smart", nil, 429, "insufficient_quota"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			used, f.consumption["key_a"].Budgets[0].Spent = 500, "0.25"
+			want.prepare()
+			x := explained(t, c, exitRefused, want.model, append([]string{"--key", "key_a"}, want.args...)...)
+			require.Equal(t, want.status, x.Get("refused.status").Int(), x.Raw)
+			require.Equal(t, want.code, x.Get("refused.body.error.code").Str)
+		})
+	}
+	used = 950
+	x = explained(t, c, exitRefused, "smart", "--key-id", "key_a")
+	require.Equal(t, "POST", x.Get("targets.0.request.method").Str, "what else would be is shown all the same")
+	f.objects[7].(*configv1.Key).Disabled = true
+	x = explained(t, c, exitRefused, "smart", "--key-id", "key_a")
+	require.Equal(t, "disabled", x.Get("key.state").Str)
+	require.Equal(t, "invalid_api_key", x.Get("refused.body.error.code").Str)
+}
+
+func TestExplainSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
+	_, c := explainable(t)
+	c.stdin(t, `{}`)
+	_, errOut := c.run(t, exitFailed, "explain", "-", "--key-id", "sk-mg-123")
+	require.Contains(t, errOut, "the id of a key")
+	require.NotContains(t, errOut, "sk-mg-123")
+	_, errOut = c.run(t, exitFailed, "explain", "input", "--key-id", "key_x")
+	require.Contains(t, errOut, "no such object")
+	_, errOut = c.run(t, exitFailed, "explain", "absent")
+	require.Contains(t, errOut, "absent")
+	out, _ := c.run(t, exitRefused, "explain", "input", "-o", "json")
+	require.Equal(t, "model", gjson.Get(out, "refused.body.error.param").Str)
+	_, errOut = c.run(t, exitFailed, "explain", "input", "--operation", "batches")
+	require.Contains(t, errOut, "not planned")
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"slices"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+)
+
+// fileLedger holds, in the data folder, what was used and what it cost.
+const fileLedger = "ledger.db"
+
+// openLedger opens the ledger and has it kept up with p.
+func openLedger(ctx context.Context, p *parts, dsn string, log *zap.Logger) (*ledger.Ledger, error) {
+	l, err := ledger.Open(ctx, dsn, log.Named("ledger"))
+	if err != nil {
+		return nil, err
+	}
+	p.add("ledger", func(context.Context) error { return l.Close() })
+	p.serve("retention of the ledger", func(ctx context.Context) error {
+		l.Maintain(ctx, ledger.Retention{})
+		return ctx.Err()
+	})
+	return l, nil
+}
+
+// serveLedger returns what adds the ledger to the server of xDS.
+func serveLedger(l *ledger.Ledger) func(*grpc.Server) {
+	return func(s *grpc.Server) { ledgerv1.RegisterLedgerServer(s, ledger.NewService(l)) }
+}
+
+// withDashboard adds the dashboard, which people reach at base, to the admin API. The gateway is where the playground asks.
+func (c *controlPlane) withDashboard(base string, gateway func() (string, http.RoundTripper)) (http.Handler, *dashboard.Dashboard) {
+	var names []string
+	for name := range vendors() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	d := dashboard.New(dashboard.Config{
+		API: c.admin, Etcd: c.options.etcd, Accounts: dashboard.AccountsOf(c.store), Audit: c.audit.Audit, Gateway: gateway,
+		RootToken: c.options.adminToken, BaseURL: base, Vendors: names, Log: c.options.log.Named("dashboard"),
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/admin/v1/", c.admin)
+	mux.Handle("/v1/organization/", c.admin)
+	mux.Handle("/", d)
+	return mux, d
+}
+
+// playground returns where the dashboard's playground asks.
+func (c *controlplaneCmd) playground() (func() (string, http.RoundTripper), error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if c.GatewayCA != "" {
+		authorities, err := readAuthorities(c.GatewayCA)
+		if err != nil {
+			return nil, err
+		}
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
+	}
+	return func() (string, http.RoundTripper) { return c.GatewayURL, transport }, nil
+}
+
+// urlOf is the URL of an address.
+func urlOf(a net.Addr, secure bool) string {
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	return scheme + "://" + a.String()
+}

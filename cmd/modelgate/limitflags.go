@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+)
+
+// limitFlags are what a key, a project or an organization may use and spend.
+type limitFlags struct {
+	RPM            uint64   `name:"rpm" placeholder:"N" group:"Limits" help:"Requests a minute."`
+	RPH            uint64   `name:"rph" placeholder:"N" group:"Limits" help:"Requests an hour."`
+	RPD            uint64   `name:"rpd" placeholder:"N" group:"Limits" help:"Requests a day."`
+	TPM            uint64   `name:"tpm" placeholder:"N" group:"Limits" help:"Tokens a minute, of input and output."`
+	TPD            uint64   `name:"tpd" placeholder:"N" group:"Limits" help:"Tokens a day, of input and output."`
+	InputTPM       uint64   `name:"input-tpm" placeholder:"N" group:"Limits" help:"Input tokens a minute."`
+	OutputTPM      uint64   `name:"output-tpm" placeholder:"N" group:"Limits" help:"Output tokens a minute."`
+	Concurrency    uint64   `placeholder:"N" group:"Limits" help:"Requests at the same time."`
+	Limit          []string `sep:"none" placeholder:"DOMAIN:UNIT:N[:MODEL]" group:"Limits" help:"Any other limit, such as tokens:hour:100000:openai/* or concurrency::4:openai/*. Domains are requests, tokens, input_tokens, output_tokens and concurrency. May be given more than once."`
+	BudgetUSDDay   string   `name:"budget-usd-day" placeholder:"USD" group:"Limits" help:"US dollars a day (UTC)."`
+	BudgetUSDMonth string   `name:"budget-usd-month" placeholder:"USD" group:"Limits" help:"US dollars a month (UTC)."`
+}
+
+// limits returns the limits that the flags name, in the order of the flags.
+func (f limitFlags) limits() ([]adminapi.Limit, error) {
+	var all []adminapi.Limit
+	for _, flag := range []struct {
+		n            uint64
+		domain, unit string
+	}{
+		{f.RPM, "requests", "MINUTE"}, {f.RPH, "requests", "HOUR"}, {f.RPD, "requests", "DAY"},
+		{f.TPM, "tokens", "MINUTE"}, {f.TPD, "tokens", "DAY"},
+		{f.InputTPM, "input_tokens", "MINUTE"}, {f.OutputTPM, "output_tokens", "MINUTE"},
+		{f.Concurrency, "concurrency", ""},
+	} {
+		if flag.n > 0 {
+			all = append(all, adminapi.Limit{Domain: flag.domain, Unit: flag.unit, RequestsPerUnit: flag.n})
+		}
+	}
+	for _, text := range f.Limit {
+		l, err := parseLimit(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// parseLimit reads DOMAIN:UNIT:N[:MODEL]. The names of models have colons too.
+func parseLimit(text string) (adminapi.Limit, error) {
+	parts := strings.SplitN(text, ":", 4)
+	if len(parts) < 3 {
+		return adminapi.Limit{}, fmt.Errorf("--limit %q: write DOMAIN:UNIT:N or DOMAIN:UNIT:N:MODEL, such as tokens:hour:100000:openai/*", text)
+	}
+	n, err := strconv.ParseUint(parts[2], 10, 64)
+	if err != nil {
+		return adminapi.Limit{}, fmt.Errorf("--limit %q: %q is no whole number", text, parts[2])
+	}
+	l := adminapi.Limit{Domain: strings.ToLower(parts[0]), Unit: strings.ToUpper(parts[1]), RequestsPerUnit: n}
+	if len(parts) == 4 {
+		l.Model = parts[3]
+	}
+	return l, nil
+}
+
+func (f limitFlags) budgets() []adminapi.Budget {
+	var all []adminapi.Budget
+	if f.BudgetUSDDay != "" {
+		all = append(all, adminapi.Budget{Unit: "DAY", USD: f.BudgetUSDDay})
+	}
+	if f.BudgetUSDMonth != "" {
+		all = append(all, adminapi.Budget{Unit: "MONTH", USD: f.BudgetUSDMonth})
+	}
+	return all
+}

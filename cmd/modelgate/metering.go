@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// dirSpool holds, below the data folder, the records that the ledger has not yet.
+const dirSpool = "spool"
+
+// limitStoreFlags say where what is used is counted.
+type limitStoreFlags struct {
+	Store        string        `name:"limits" default:"memory" placeholder:"URL" help:"Where what keys use is counted: memory, of this process alone, or a Redis or Valkey that all processes share, as redis://, rediss:// or unix:// URL. Its password may be in MODELGATE_REDIS_PASSWORD or a file instead."`
+	Prefix       string        `name:"limits-prefix" default:"modelgate" help:"What the names of all keys in Redis begin with."`
+	Failure      string        `name:"limits-failure" default:"open" enum:"open,closed" help:"While Redis is away: open admits what this process has not counted to be too much, closed refuses every request that has a limit."`
+	Share        float64       `name:"limits-share" default:"1" help:"The part of each limit that this process admits while Redis is away. With the inverse of the number of processes, all together stay within the limits."`
+	Part         float64       `name:"limits-part" default:"1" help:"The part of each limit and budget that this installation admits at all, where another without a common Redis admits the rest, such as one in another region."`
+	Timeout      time.Duration `name:"limits-timeout" default:"100ms" help:"How long a request waits for Redis."`
+	PasswordFile string        `name:"limits-password-file" placeholder:"FILE" help:"File of the password of Redis."`
+	Password     string        `name:"limits-password" env:"MODELGATE_REDIS_PASSWORD" hidden:""`
+}
+
+// open opens what requests are limited by, and has it closed with p.
+func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) {
+	for name, part := range map[string]float64{"share": f.Share, "part": f.Part} {
+		if part <= 0 || part > 1 {
+			return nil, fmt.Errorf("--limits-%s: must be above 0 and at most 1", name)
+		}
+	}
+	if f.Store == "memory" {
+		return limit.Part(limit.NewMemory(limit.Options{}), f.Part), nil
+	}
+	address, err := f.address()
+	if err != nil {
+		return nil, fmt.Errorf("--limits: %w", err)
+	}
+	client, err := limit.OpenRedis(address)
+	if err != nil {
+		return nil, fmt.Errorf("--limits: %w", err)
+	}
+	p.add("connections to redis", func(context.Context) error { return client.Close() })
+	limits := limit.NewRedis(client, limit.RedisOptions{
+		Prefix: f.Prefix, FailOpen: f.Failure == "open", Share: f.Share, Timeout: f.Timeout, Log: log.Named("limits"),
+	})
+	p.add("limits", limits.Close)
+	return limit.Part(limits, f.Part), nil
+}
+
+// address returns the URL with the password that is elsewhere.
+func (f limitStoreFlags) address() (string, error) {
+	password := f.Password
+	if f.PasswordFile != "" {
+		text, err := os.ReadFile(f.PasswordFile)
+		if err != nil {
+			return "", fmt.Errorf("reading the password: %w", err)
+		}
+		password = strings.TrimSpace(string(text))
+	}
+	if password == "" {
+		return f.Store, nil
+	}
+	u, err := url.Parse(f.Store)
+	if err != nil {
+		return "", errors.New("must be memory or a URL of Redis") // the reason would tell a password that is in it
+	}
+	u.User = url.UserPassword(u.User.Username(), password)
+	return u.String(), nil
+}
+
+// openSpool opens the folder in which records wait for the ledger, and has it closed with p.
+func openSpool(p *parts, dir string, log *zap.Logger, registry prometheus.Registerer) (usage.Spool, error) {
+	spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: dir, Log: log.Named("spool"), Registerer: registry})
+	if err != nil {
+		return nil, fmt.Errorf("--spool: %w", err)
+	}
+	p.add("spool", func(context.Context) error { return spool.Close() })
+	return spool, nil
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// Forms of what commands print.
+const (
+	formTable = "table"
+	formJSON  = "json"
+	formYAML  = "yaml"
+	formName  = "name"
+)
+
+// errUnhealthy ends a report that found something wrong, so that scripts can tell by the exit code.
+var errUnhealthy = errors.New("something is wrong, as reported")
+
+// outputFlags choose the form of what a command prints.
+type outputFlags struct {
+	Output string `short:"o" enum:"table,text,json,yaml" default:"table" help:"table, json or yaml."`
+}
+
+// show writes v as JSON on one line or as YAML, or else calls table.
+func (f outputFlags) show(w io.Writer, v any, table func(io.Writer) error) error {
+	if f.Output != formJSON && f.Output != formYAML {
+		return table(w)
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if f.Output == formYAML {
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// itemFlags choose the form of objects of the configuration.
+type itemFlags struct {
+	Output string `short:"o" enum:"table,text,json,yaml,name" default:"table" help:"table, json (one object a line), yaml or name."`
+}
+
+// show writes objects as JSON, one a line, as YAML that apply takes back, as names, or as a table with the columns of the
+// kind.
+func (f itemFlags) show(w io.Writer, kind configv1.Kind, items []adminapi.Item) error {
+	switch f.Output {
+	case formJSON, formYAML, formName:
+		return printItems(w, f.Output, items)
+	}
+	header, row := columns(kind)
+	rows := make([][]string, len(items))
+	for i, item := range items {
+		rows[i] = row(item)
+	}
+	return printTable(w, header, rows)
+}
+
+// printTable aligns rows under a header. What is empty is shown as a dash, and what has several lines as one.
+func printTable(w io.Writer, header []string, rows [][]string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			if cells[i] = oneLine(cell); cell == "" {
+				cells[i] = "-"
+			}
+		}
+		if _, err := fmt.Fprintln(table, strings.Join(cells, "\t")); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// oneLine shows a text as one line, without what a terminal would take for a command.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ReplaceAll(s, "\n", "; "))
+}
+
+func printItems(w io.Writer, format string, items []adminapi.Item) error {
+	for i, item := range items {
+		text := []byte(item.Name)
+		var err error
+		switch format {
+		case formYAML:
+			text, err = yamlOf(item, i > 0)
+		case formJSON:
+			text, err = item.MarshalJSON()
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// yamlOf returns a document; what is wrong with the object stands above it.
+func yamlOf(item adminapi.Item, further bool) ([]byte, error) {
+	var head string
+	if further {
+		head = "---\n"
+	}
+	if item.Status.Error != "" {
+		head += "# error: " + strings.ReplaceAll(item.Status.Error, "\n", "\n# ") + "\n"
+	}
+	if item.Object == nil { // it cannot be read
+		return []byte(head + "# kind: " + item.Kind.Name + "\n# name: " + item.Name + "\n"), nil
+	}
+	text, err := configv1.MarshalYAML(item.Object)
+	return append([]byte(head), text...), err
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// Roles of the clients of a control plane, as the admin API names them.
+const (
+	roleEnvoy   = "envoy"
+	roleExtProc = "extproc"
+	healthOK    = "ok"
+)
+
+// recently is the time over which the requests of providers are counted.
+const recently = time.Hour
+
+type statusCmd struct {
+	adminFlags
+	outputFlags
+}
+
+// Help is shown below the flags' summary.
+func (statusCmd) Help() string {
+	return `It exits with 1 where something is wrong. modelgate doctor looks closer and says how to mend it.
+
+Example:
+  modelgate status --data data -o json`
+}
+
+// A statusReport is how a gateway is.
+type statusReport struct {
+	OK bool `json:"ok"`
+	// Problems are what is wrong, for people.
+	Problems []string `json:"problems"`
+	// Admin is the URL of the admin API.
+	Admin    string                     `json:"admin"`
+	Ready    string                     `json:"ready"` // ok, or why it is not
+	Version  string                     `json:"version,omitempty"`
+	Revision int64                      `json:"revision,omitempty"`
+	Clients  []adminapi.DataPlaneClient `json:"clients"`
+	// Providers are those that are configured, or were asked in the last hour.
+	Providers []providerStatus `json:"providers"`
+	Refused   []refusedObject  `json:"refused"`
+	Ledger    string           `json:"ledger"` // ok, or what is wrong with it
+	// Backlog is how many records wait for the ledger in the process at the admin address; absent where it has no spool.
+	Backlog *int64 `json:"ledger_backlog,omitempty"`
+}
+
+type providerStatus struct {
+	Name     string `json:"name"`
+	Disabled bool   `json:"disabled,omitempty"`
+	Error    string `json:"error,omitempty"`
+	// Of the last hour.
+	Requests  int64  `json:"requests"`
+	Errors    int64  `json:"errors"`
+	CostUSD   string `json:"cost_usd,omitempty"`
+	LatencyMS int64  `json:"latency_p50_ms,omitempty"`
+}
+
+// A refusedObject has no effect.
+type refusedObject struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	Error string `json:"error"`
+}
+
+// Run prints how the gateway is.
+func (c statusCmd) Run(ctx context.Context, stdout io.Writer) error {
+	conn, err := c.connect()
+	if err != nil {
+		return err
+	}
+	client := adminapi.NewClient(conn.server, conn.token, conn.http)
+	r := statusReport{Admin: conn.server, Ready: readiness(ctx, conn), Problems: []string{}, Refused: []refusedObject{}}
+	if r.Ready != healthOK {
+		r.problem("control plane: %s", r.Ready)
+	}
+	if err := r.dataPlane(ctx, client); err != nil {
+		return said(err) // nothing else would be known either
+	}
+	if err := r.objects(ctx, client); err != nil {
+		r.problem("configuration: %v", said(err))
+	}
+	r.ledger(ctx, client)
+	if n, ok := samples(ctx, conn)[metricBacklog]; ok {
+		waiting := int64(n)
+		r.Backlog = &waiting
+		if waiting > longBacklog {
+			r.problem("ledger: %d records wait to be shipped", waiting)
+		}
+	}
+	r.OK = len(r.Problems) == 0
+	if err := c.show(stdout, r, r.table); err != nil {
+		return err
+	}
+	if !r.OK {
+		return errUnhealthy
+	}
+	return nil
+}
+
+func (r *statusReport) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+}
+
+// readiness returns ok, or why the process at the admin address does not serve.
+func readiness(ctx context.Context, conn adminConn) string {
+	status, text, _, err := fetch(ctx, conn, "/readyz")
+	switch {
+	case err != nil:
+		return said(err).Error()
+	case status == http.StatusOK:
+		return healthOK
+	}
+	return cmp.Or(strings.TrimSpace(string(text)), http.StatusText(status))
+}
+
+func (r *statusReport) dataPlane(ctx context.Context, client *adminapi.Client) error {
+	plane, err := client.DataPlane(ctx)
+	if err != nil {
+		return err
+	}
+	r.Version, r.Revision, r.Clients = plane.Version, plane.Revision, plane.Clients
+	for _, role := range []string{roleEnvoy, roleExtProc} {
+		if !slices.ContainsFunc(plane.Clients, func(c adminapi.DataPlaneClient) bool { return c.Role == role }) {
+			r.problem("no %s is connected", role)
+		}
+	}
+	for _, c := range plane.Clients {
+		if c.Health != healthOK {
+			r.problem("%s %s: %s", c.Role, c.Node, withReason(c.Health, c.Error))
+		}
+	}
+	return nil
+}
+
+func withReason(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// objects finds the providers and what is refused. Keys are left out: there may be a hundred thousand, and what is wrong with
+// one of them is nobody else's problem.
+func (r *statusReport) objects(ctx context.Context, client *adminapi.Client) error {
+	for _, kind := range configv1.Kinds() {
+		if kind.Name == keyKind().Name {
+			continue
+		}
+		items, err := listAll(ctx, client, kind, adminapi.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, i := range items {
+			if p, ok := i.Object.(*configv1.Provider); ok {
+				r.Providers = append(r.Providers, providerStatus{Name: i.Name, Disabled: p.GetDisabled(), Error: i.Status.Error})
+			}
+			if i.Status.Error != "" {
+				r.Refused = append(r.Refused, refusedObject{kind.Name, i.Name, i.Status.Error})
+				r.problem("%s %s: %s", kind.Name, i.Name, i.Status.Error)
+			}
+		}
+	}
+	return nil
+}
+
+// ledger adds what providers did in the last hour.
+func (r *statusReport) ledger(ctx context.Context, client *adminapi.Client) {
+	now := time.Now()
+	summary, err := client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
+		"start": strconv.FormatInt(now.Add(-recently).Unix(), 10), "end": strconv.FormatInt(now.Unix(), 10),
+	}})
+	if err != nil {
+		r.Ledger = said(err).Error()
+		r.problem("ledger: %s", r.Ledger)
+		return
+	}
+	r.Ledger = healthOK
+	for _, t := range summary.Providers {
+		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == t.Name })
+		if i < 0 {
+			i, r.Providers = len(r.Providers), append(r.Providers, providerStatus{Name: t.Name})
+		}
+		p := &r.Providers[i]
+		p.Requests, p.Errors, p.CostUSD, p.LatencyMS = t.Requests, t.Errors, t.CostUSD, t.LatencyP50
+		if p.Errors*2 >= p.Requests && p.Errors > 0 {
+			r.problem("provider %s: %d of %d requests of the last hour failed", p.Name, p.Errors, p.Requests)
+		}
+	}
+}
+
+func (r statusReport) table(w io.Writer) error {
+	ledger := r.Ledger
+	if r.Backlog != nil {
+		ledger += fmt.Sprintf(", %d records wait", *r.Backlog)
+	}
+	if _, err := fmt.Fprintf(w, "Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
+		r.Admin, r.Version, r.Revision, oneLine(r.Ready), oneLine(ledger)); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, c := range r.Clients {
+		rows = append(rows, []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt), withReason(c.Health, c.Error)})
+	}
+	if err := printTable(w, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"}, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, p := range r.Providers {
+		state := "active"
+		if p.Disabled {
+			state = "disabled"
+		}
+		if p.Error != "" {
+			state = "error: " + p.Error
+		}
+		rows = append(rows, []string{p.Name, strconv.FormatInt(p.Requests, 10), strconv.FormatInt(p.Errors, 10), p.CostUSD, state})
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if err := printTable(w, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "STATE"}, rows); err != nil {
+		return err
+	}
+	last := "\nAll is well.\n"
+	if !r.OK {
+		last = "\n"
+		for _, p := range r.Problems {
+			last += "! " + oneLine(p) + "\n"
+		}
+	}
+	_, err := io.WriteString(w, last)
+	return err
+}
+
+// since says how long ago a time was, in whole seconds.
+func since(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return time.Since(t).Truncate(time.Second).String()
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+type tokenCmd struct {
+	Create tokenCreateCmd `cmd:"" help:"Create a token of the admin API. It is shown this once and never again."`
+	List   tokenListCmd   `cmd:"" help:"List the tokens."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Delete a token: it stops working at once and for good."`
+}
+
+type tokenCreateCmd struct {
+	adminFlags
+	outputFlags
+	Name    string   `required:"" help:"What people call the token."`
+	Scopes  []string `required:"" placeholder:"SCOPE" predictor:"scopes" help:"What it may do, separated by commas: config:read, config:write, keys:read, keys:write, usage:read, jobs:read, audit:read, status:read, admins:write, playground, or * for everything."`
+	Expires string   `placeholder:"WHEN" help:"When the token expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
+}
+
+// Help is shown below the flags' summary.
+func (tokenCreateCmd) Help() string {
+	return "Example:\n  modelgate token create --name metrics --scopes usage:read,status:read --expires 2160h -o json"
+}
+
+// Run creates a token and prints it.
+func (c tokenCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
+	expires, err := parseExpires(c.Expires)
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	token, err := client.CreateToken(ctx, adminapi.TokenRequest{DisplayName: c.Name, Scopes: c.Scopes, ExpiresAt: expires})
+	if err != nil {
+		return said(err)
+	}
+	return c.show(stdout, token, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "Id     %s\nToken  %s\n\nKeep the token now: it is stored only as a hash and cannot be shown again.\n", token.ID, token.Token)
+		return err
+	})
+}
+
+type tokenListCmd struct {
+	adminFlags
+	itemFlags
+}
+
+// Run lists the tokens.
+func (c tokenListCmd) Run(ctx context.Context, stdout io.Writer) error {
+	return listObjects(ctx, stdout, c.adminFlags, c.itemFlags, tokenKind(), adminapi.ListOptions{})
+}
+
+func tokenKind() configv1.Kind { return configv1.KindOf((*configv1.AdminToken)(nil)) }
+
+type tokenRevokeCmd struct {
+	adminFlags
+	ID string `arg:"" help:"Id of the token."`
+}
+
+// Run revokes a token.
+func (c tokenRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := client.Delete(ctx, tokenKind(), c.ID); err != nil {
+		return said(err)
+	}
+	_, err = fmt.Fprintln(stdout, "Token", c.ID, "revoked")
+	return err
+}
