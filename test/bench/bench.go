@@ -36,11 +36,16 @@ type bench struct {
 	results  results
 }
 
-func (b *bench) targets() []string {
-	if b.options.modelgate == "" {
+// targets are those that a scenario is measured on. Limits cost something for each request, so only those of requests need the
+// third.
+func (b *bench) targets(fresh bool) []string {
+	switch {
+	case b.options.modelgate == "":
 		return []string{targetEnvoy}
+	case fresh:
+		return []string{targetEnvoy, targetGateway}
 	}
-	return []string{targetEnvoy, targetGateway}
+	return []string{targetEnvoy, targetGateway, targetGoverned}
 }
 
 // run measures every scenario on all targets in turn, pass by pass, so that what changes on the machine meanwhile
@@ -51,7 +56,7 @@ func (b *bench) run(ctx context.Context, all []scenario) error {
 			continue
 		}
 		for pass := range s.passes {
-			for _, name := range b.targets() {
+			for _, name := range b.targets(true) {
 				err := b.with(ctx, []string{name}, func(running []*target) error { return b.measure(ctx, s, pass, running[0]) })
 				if err != nil {
 					return err
@@ -59,7 +64,7 @@ func (b *bench) run(ctx context.Context, all []scenario) error {
 			}
 		}
 	}
-	return b.with(ctx, b.targets(), func(running []*target) error {
+	return b.with(ctx, b.targets(false), func(running []*target) error {
 		for _, s := range all {
 			if s.fresh {
 				continue

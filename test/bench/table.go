@@ -20,6 +20,7 @@ const quiet = 0.10
 const (
 	maxGoMilliseconds = 0.10 // CPU of the Go side for a request of 200 bytes, at 64 connections
 	maxStreamKB       = 120  // memory of a slow stream, Envoy and Go together
+	maxGoverning      = 1.15 // CPU of a request with limits, budgets and prices on, beside one without
 )
 
 // report writes everything as one Markdown page.
@@ -114,6 +115,11 @@ func barTable(r results) *table {
 	bar("5,000 concurrent streams work", "5,000 open, 0 failed",
 		fmt.Sprintf("%.0f open, %d failed", open, r.failed(crowd, targetGateway)), crowd,
 		open >= 5000 && r.failed(crowd, targetGateway) == 0)
+	if len(r[manySmall][targetGoverned]) > 0 {
+		times := r.of(manySmall, targetGoverned, cpuARequest(partEnvoy, partGo)) / r.of(manySmall, targetGateway, cpuARequest(partEnvoy, partGo))
+		bar("CPU of the same request with limits, budgets and prices on", fmt.Sprintf("%.2f times", maxGoverning),
+			fmt.Sprintf("%.2f times", times), manySmall, times <= maxGoverning)
+	}
 	return t
 }
 
@@ -190,7 +196,7 @@ func concurrent(o *outcome) float64 { return float64(o.Concurrent) }
 // targets returns those that the scenario was measured on.
 func (r results) targets(scenario string) []string {
 	var found []string
-	for _, name := range []string{targetEnvoy, targetGateway} {
+	for _, name := range []string{targetEnvoy, targetGateway, targetGoverned} {
 		if len(r[scenario][name]) > 0 {
 			found = append(found, name)
 		}

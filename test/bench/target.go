@@ -27,8 +27,9 @@ import (
 
 // Names of the targets.
 const (
-	targetGateway = "gateway"
-	targetEnvoy   = "Envoy alone"
+	targetGateway  = "gateway"
+	targetGoverned = "limits, budgets and prices" // a gateway with all of them on
+	targetEnvoy    = "Envoy alone"
 )
 
 const (
@@ -49,8 +50,11 @@ type target struct {
 // startTarget starts a target that asks the mock at the address, and returns when it answers.
 func startTarget(ctx context.Context, name string, o options, dir, mock string) (*target, error) {
 	start := startEnvoy
-	if name == targetGateway {
+	switch name {
+	case targetGateway:
 		start = startGateway
+	case targetGoverned:
+		start = startGoverned
 	}
 	t, err := start(ctx, o, dir, mock)
 	if err != nil {
@@ -184,16 +188,36 @@ func startGateway(ctx context.Context, o options, dir, mock string) (*target, er
 }
 
 func applyProvider(ctx context.Context, o options, dir, mock string) error {
-	text, err := configv1.MarshalYAML(&configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: "http://" + mock + "/v1"})
+	return apply(ctx, o, dir, &configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: "http://" + mock + "/v1"})
+}
+
+func apply(ctx context.Context, o options, dir string, objects ...configv1.Object) error {
+	var documents bytes.Buffer
+	for _, object := range objects {
+		text, err := configv1.MarshalYAML(object)
+		if err != nil {
+			return err
+		}
+		documents.WriteString("---\n")
+		documents.Write(text)
+	}
+	_, err := command(ctx, o, &documents, "config", "apply", "--data", dir, "-f", "-")
+	return err
+}
+
+// command runs one of the gateway's commands and returns what it printed.
+func command(ctx context.Context, o options, stdin io.Reader, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, o.modelgate, args...)
+	cmd.Stdin = stdin
+	said, err := cmd.Output()
 	if err != nil {
-		return err
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			said = failed.Stderr
+		}
+		return nil, fmt.Errorf("modelgate %s: %w: %s", strings.Join(args[:2], " "), err, said)
 	}
-	cmd := exec.CommandContext(ctx, o.modelgate, "config", "apply", "--data", dir, "-f", "-")
-	cmd.Stdin = bytes.NewReader(text)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("applying the provider: %w: %s", err, said)
-	}
-	return nil
+	return said, nil
 }
 
 // awaitLine reads until the line has come, and reads on in the background, so that the writer never has to wait.

@@ -39,7 +39,7 @@ func TestChurn(t *testing.T) {
 	g := startRun(t, t.TempDir(), "--grace", "5s")
 	upstream := httptest.NewServer(fakeprovider.Handler())
 	t.Cleanup(upstream.Close)
-	api := adminapi.NewClient(g.Admin, g.File(t, "admin-token"), http.DefaultClient)
+	api := adminapi.NewClient(g.Admin, g.File(t, "admin-token"), g.Client)
 	_, err := api.Apply(t.Context(), churnObjects(upstream.URL, 0), false)
 	require.NoError(t, err)
 	harness.Eventually(t, "configuration in force", func() error { return g.has("steady/echo", "moving") })

@@ -12,10 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/internal/pgtest"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainWith(m, pgtest.Run) }
 
 // A gateway is one that runs, with ways of asking it.
 type gateway struct{ *harness.Gateway }
@@ -32,7 +33,7 @@ func (g *gateway) adminGet(t *testing.T, path string) (int, string) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Admin+path, nil)
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+g.File(t, "admin-token"))
-	response, err := http.DefaultClient.Do(r)
+	response, err := g.Client.Do(r)
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
 	b, err := io.ReadAll(response.Body)

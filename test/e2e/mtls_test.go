@@ -38,6 +38,7 @@ func TestSplitAcrossANetwork(t *testing.T) {
 	stranger := newAuthority(t, t.TempDir())
 	stranger.issue("stranger")
 	p := harness.Launch(t, nil, "extproc", "--listen", s.socket("stranger"), "--admin", "127.0.0.1:0", "--xds-address", s.listen[0],
+		"--spool", filepath.Join(stranger.dir, "spool"),
 		"--xds-cert", filepath.Join(stranger.dir, "stranger.crt"), "--xds-key", filepath.Join(stranger.dir, "stranger.key"),
 		"--xds-ca", file("xds-ca.crt"), "--xds-name", "controlplane")
 	p.WaitFor(t, "no stream to the control plane")

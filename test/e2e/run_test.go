@@ -20,7 +20,7 @@ func TestCases(t *testing.T) {
 		g := startRun(t, t.TempDir())
 		harness.Must(t, harness.Documents(t, cases.Config(a, b)...), "config", "apply", "--data", g.Dir, "-f", "-")
 		harness.Eventually(t, "configuration in force", func() error { return g.has("smart", "a/gpt-4.1", "b/x") })
-		return g.AsCases()
+		return g.forCases()
 	})
 }
 

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,7 +43,9 @@ type split struct {
 	object   *configv1.JobService
 	extra    []configv1.Object // that object needs
 	keyID    string
-	workers  int // of Envoy; 0: one
+	workers  int    // of Envoy; 0: one
+	spool    string // folder of the ext_proc service; empty: one of the test's own
+	ledger   string // URL of the ledger; empty: SQLite in the test's own folder
 
 	// What differs between Unix sockets and a network: where the control planes listen, and the flags with which they do
 	// and with which their clients connect to the first.
@@ -93,8 +97,13 @@ func (s *split) startPlane(i int) *harness.Process {
 
 func (s *split) launchPlane(i int) *harness.Process {
 	return harness.Launch(s.t, nil, append([]string{"controlplane", "--etcd-endpoints", s.endpoint,
-		"--listen", s.listen[i], "--admin", "127.0.0.1:0",
+		"--listen", s.listen[i], "--admin", "127.0.0.1:0", "--ledger", s.ledgerURL(),
 		"--pepper", filepath.Join(s.Dir, "pepper"), "--admin-token", filepath.Join(s.Dir, "admin-token")}, s.serve...)...)
+}
+
+// ledgerURL is where both control planes keep the ledger.
+func (s *split) ledgerURL() string {
+	return cmp.Or(s.ledger, (&url.URL{Scheme: "sqlite", Path: filepath.Join(s.Dir, "ledger.db")}).String())
 }
 
 // adminURL reads the address of a process's admin server from its log.
@@ -150,7 +159,8 @@ func (s *split) startExtProc() {
 }
 
 func (s *split) launchExtProc() {
-	s.extproc = harness.Launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin", "127.0.0.1:0"}, s.client...)...)
+	s.extproc = harness.Launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin", "127.0.0.1:0",
+		"--spool", cmp.Or(s.spool, filepath.Join(s.Dir, "spool"))}, s.client...)...)
 }
 
 // startEnvoy starts Envoy as an operator does, with the bootstrap that the binary prints.

@@ -34,14 +34,17 @@ import (
 const patience = time.Minute
 
 // Main runs a package's tests and removes what was built for them.
-func Main(m *testing.M) {
+func Main(m *testing.M) { MainWith(m, (*testing.M).Run) }
+
+// MainWith is Main for tests that something else runs, with what they need.
+func MainWith(m *testing.M, run func(*testing.M) int) {
 	if where := os.Getenv(envEtcd); where != "" {
 		if err := serveEtcd(where); err != nil {
 			log.Fatal(err)
 		}
 		return
 	}
-	m.Run() // whose result the process ends with
+	run(m) // whose result the process ends with
 	if dir, err := folder(); err == nil {
 		_ = os.RemoveAll(dir) // it is in the folder of temporary files
 	}

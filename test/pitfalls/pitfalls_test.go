@@ -1,6 +1,6 @@
 // Package pitfalls has one test for each way in which gateways of this kind are known to go wrong, as their users have
-// reported it: streams of tools (rows 1 to 16), the life of a stream (17 to 32), usage (33 to 45), requests (46 to 70), and
-// files and batches (105 to 116).
+// reported it: streams of tools (rows 1 to 16), the life of a stream (17 to 32), usage (33 to 45), requests (46 to 70),
+// limits, budgets and retries (90 to 104), and files and batches (105 to 116).
 // A row that fails is run alone by its number: go test ./test/pitfalls -run 'Row/56:'
 //
 // What a newcomer gets wrong: a row is about every vendor that it could happen with, not about the one of the report. What a
@@ -22,23 +22,24 @@ type row struct {
 	test   func(t *testing.T)
 }
 
-func rows() []row {
-	return slices.Concat(toolRows(), streamRows(), usageRows(), requestRows(), jobRows())
+// rows returns all. What several of them share ends with root.
+func rows(root *testing.T) []row {
+	return slices.Concat(toolRows(), streamRows(), usageRows(), requestRows(), limitRows(root), jobRows())
 }
 
 func TestRow(t *testing.T) {
-	for _, r := range rows() {
+	for _, r := range rows(t) {
 		t.Run(fmt.Sprintf("%d: %s", r.number, r.title), r.test)
 	}
 }
 
 func TestEveryRowIsThereOnce(t *testing.T) {
 	var numbers, want []int
-	for _, r := range rows() {
+	for _, r := range rows(t) {
 		numbers = append(numbers, r.number)
 		require.NotEmpty(t, r.title)
 	}
-	for _, group := range [][2]int{{1, 70}, {105, 116}} {
+	for _, group := range [][2]int{{1, 70}, {90, 116}} {
 		for n := group[0]; n <= group[1]; n++ {
 			want = append(want, n)
 		}

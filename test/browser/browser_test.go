@@ -1,0 +1,98 @@
+// Package browser uses the dashboard as people do: in Chromium, over the whole gateway.
+//
+// What a newcomer gets wrong: the cases are not here but in node/cases.mjs, which prints "ok NAME" or "not ok NAME: reason" for each.
+// setup.sh installs what they need, and without it they skip. Pictures of every page are kept where $SCREENSHOTS names a folder:
+// look at them when you change a page.
+package browser
+
+import (
+	"bytes"
+	"context"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/testenv"
+	"github.com/modelgate/modelgate/test/harness"
+)
+
+// longest is how long the program may take. Each step in it has a limit of its own, much shorter.
+const longest = 8 * time.Minute
+
+func TestMain(m *testing.M) { harness.Main(m) }
+
+// missing skips the tests where something is not installed. Continuous integration has all.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	const hint = ": run test/browser/setup.sh"
+	if os.Getenv("CI") != "" {
+		t.Fatal("without " + what + hint)
+	}
+	t.Skip("needs " + what + hint)
+}
+
+func chromium(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("CHROMIUM"); path != "" {
+		return path
+	}
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		missing(t, "Chromium")
+	}
+	return path
+}
+
+func TestDashboard(t *testing.T) {
+	folder := filepath.Join(testenv.Root(t), "test", "browser", "node")
+	browser := chromium(t)
+	node, err := exec.LookPath("node")
+	if err != nil {
+		missing(t, "Node")
+	}
+	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".installed")); err != nil {
+		missing(t, "playwright-core")
+	}
+	g := harness.Run(t, t.TempDir())
+	line := g.WaitFor(t, "/sign-in/first?token=")
+	link := line[strings.Index(line, "http"):]
+	admin, err := url.Parse(g.Admin)
+	require.NoError(t, err)
+	require.Contains(t, link, admin.Host)
+	g.Apply(t, &configv1.Organization{Name: "acme", DisplayName: "Acme"})
+
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, node, filepath.Join(folder, "cases.mjs"))
+	cmd.Env = append(harness.CleanEnv(), "DASHBOARD_URL="+g.Admin, "DASHBOARD_LINK="+strings.Fields(link)[0], "GATEWAY_URL="+g.URL, "GATEWAY_KEY="+g.Key,
+		"NODE_EXTRA_CA_CERTS="+filepath.Join(g.Dir, "ca.crt"), "CHROMIUM="+browser, "SCREENSHOTS="+os.Getenv("SCREENSHOTS"))
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 10*time.Second
+	err = cmd.Run()
+	if stderr.Len() > 0 {
+		t.Logf("it printed:\n%s", &stderr)
+	}
+	require.NoError(t, ctx.Err(), "the program hangs after:\n%s", &stdout)
+	passed := 0
+	for line := range strings.Lines(stdout.String()) {
+		line = strings.TrimSpace(line)
+		name, reason, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(line, "not "), "ok "), ": ")
+		if strings.HasPrefix(line, "ok ") {
+			passed++
+		}
+		t.Run(name, func(t *testing.T) {
+			if !strings.HasPrefix(line, "ok ") {
+				t.Error(reason)
+			}
+		})
+	}
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, passed, 14, "cases that did not run")
+}

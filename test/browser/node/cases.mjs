@@ -1,0 +1,282 @@
+// What people do with the dashboard, from the link of the first start to a key that is revoked.
+import { base, close, equal, inspect, open, quiet, signIn, test, until } from "./browser.mjs";
+
+const gateway = process.env.GATEWAY_URL, password = "correct horse battery";
+
+// chat calls the gateway as a client does.
+async function chat(key, model = "echo/echo") {
+  const response = await fetch(gateway + "/v1/chat/completions", {
+    method: "POST", headers: { Authorization: "Bearer " + key, "Content-Type": "application/json" },
+    body: JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] }),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+const page = await open();
+let key, keyPage;
+
+await test("the link of the first start makes an owner", async () => {
+  await page.goto(process.env.DASHBOARD_LINK);
+  await page.getByLabel("Name What you").fill("ada");
+  await page.getByLabel("Full name").fill("Ada Lovelace");
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Create the account" }).click();
+  await page.waitForURL(base + "/");
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  const again = await open();
+  equal((await again.goto(process.env.DASHBOARD_LINK)).status(), 410, "the link a second time");
+  await again.context().close();
+});
+
+await test("sign out and in", async () => {
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(/sign-in/);
+  await page.goto(base + "/keys");
+  await page.waitForURL(/sign-in\?next=%2Fkeys/);
+  await page.getByLabel("Name").fill("ada");
+  await page.getByLabel("Password").fill("wrong");
+  await page.keyboard.press("Enter");
+  await page.getByText("The name or the password is wrong.").waitFor();
+  await page.getByLabel("Password").fill(password);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(base + "/keys");
+});
+
+await test("an account for somebody else", async () => {
+  await page.getByRole("link", { name: "Accounts" }).click();
+  await page.getByRole("link", { name: "New account" }).click();
+  await page.getByLabel("Name What they").fill("vera");
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByText("Created.").waitFor();
+  await page.getByRole("row", { name: /vera.*viewer/ }).waitFor();
+});
+
+await test("a key is made and shown once", async () => {
+  await page.goto(base + "/keys");
+  await page.getByRole("link", { name: "New key" }).click();
+  await page.getByLabel("Name What people").fill("browser");
+  await page.getByLabel("Organization Whose").fill("acme");
+  await page.locator("[name=limit_unit]").first().selectOption("HOUR");
+  await page.getByLabel("Most", { exact: true }).first().fill("3");
+  await page.getByRole("button", { name: "Add a limit" }).click();
+  await page.getByLabel("What is counted").nth(1).selectOption("tokens");
+  await page.getByLabel("Most", { exact: true }).nth(1).fill("100000");
+  await page.getByLabel("A month").fill("10");
+  await page.getByRole("button", { name: "Create the key" }).click();
+  key = await page.locator("#the-key").textContent();
+  if (!key.startsWith("sk-mg-")) throw new Error("this is no key: " + key.slice(0, 6));
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByRole("button", { name: "Copy" }).click();
+  await page.getByRole("button", { name: "Copied" }).waitFor();
+  equal(await page.evaluate(() => navigator.clipboard.readText()), key, "the clipboard");
+  await page.getByRole("link", { name: "To the key" }).click();
+  keyPage = page.url();
+  if ((await page.content()).includes(key)) throw new Error("the key is shown again");
+});
+
+await test("the gateway takes the key, and its use is seen", async () => {
+  await until("the key is in force", async () => (await chat(key)).status === 200);
+  await page.goto(keyPage);
+  await until("what is used is shown", async () => {
+    const shown = await page.locator("#consumption").textContent();
+    return /[1-3] of 3/.test(shown);
+  }, 60_000);
+  await page.goto(base + "/requests");
+  await until("the request is in the log", async () => {
+    await page.reload();
+    return (await page.getByRole("row", { name: /echo\/echo.*200 finished/ }).count()) > 0;
+  }, 60_000);
+  await page.goto(base + "/usage?by=model");
+  await page.getByRole("rowheader", { name: "echo/echo", exact: true }).waitFor();
+  await page.locator(".uplot canvas").first().waitFor();
+});
+
+await test("the limit of the key is hit", async () => {
+  const refused = await until("a request is refused", async () => {
+    const answer = await chat(key);
+    return answer.status === 429 && answer;
+  });
+  equal(refused.body.error.code, "rate_limit_exceeded", "the code");
+  await page.goto(keyPage);
+  await until("all of it is used", async () => /3 of 3/.test(await page.locator("#consumption").textContent()), 60_000);
+});
+
+await test("search finds the key while one types", async () => {
+  await page.goto(base + "/keys");
+  await page.keyboard.press("/");
+  await page.keyboard.type("brows");
+  await page.waitForURL(/q=brows/);
+  await page.getByRole("link", { name: "browser" }).waitFor();
+  await page.keyboard.type("zzz");
+  await page.getByText("No key is like that").waitFor();
+});
+
+await test("a provider is added and its credential tested", async () => {
+  await page.goto(base + "/new/provider");
+  await page.getByLabel("Name The first").fill("mine");
+  await page.getByLabel("Vendor Whose").selectOption("openai");
+  await page.getByLabel("Endpoint").fill("http://127.0.0.1:9");
+  await page.getByLabel(/^Credential/).fill("sk-of-nobody");
+  await page.getByRole("button", { name: "Add" }).click();
+  await page.getByRole("heading", { name: "Provider mine" }).waitFor();
+  await page.getByRole("button", { name: "Test the credential" }).click();
+  await page.locator("#test .problem").waitFor();
+  if ((await page.content()).includes("sk-of-nobody")) throw new Error("the credential is shown");
+});
+
+await test("a model is made, and says where a request goes", async () => {
+  await page.goto(base + "/new/model");
+  await page.getByLabel("Name What clients").fill("team/fast");
+  await page.locator("[name=target_provider]").selectOption("echo");
+  await page.getByLabel("The provider's name of the model").fill("echo");
+  await page.getByRole("button", { name: "Add a target" }).click();
+  await page.locator("[name=target_provider]").nth(1).selectOption("mine");
+  await page.getByLabel("Turn").nth(1).fill("1");
+  await page.getByLabel("The provider's name of the model").nth(1).fill("gpt-4o-mini");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("heading", { name: "Where a request goes" }).waitFor();
+  equal(await page.locator("section tbody tr").count(), 2, "targets");
+  await until("the model is in force", async () => (await chat(process.env.GATEWAY_KEY, "team/fast")).status === 200);
+});
+
+await test("the editor shows the difference before it saves", async () => {
+  await page.goto(base + "/objects/Model/team/fast");
+  const text = page.getByLabel("YAML");
+  await text.fill((await text.inputValue()) + "owned_by: nobody\nnot_a_field: 1\n");
+  await page.locator("#check .problem").waitFor();
+  await text.fill((await text.inputValue()).replace("not_a_field: 1\n", ""));
+  await page.locator("#check .diff .add", { hasText: "owned_by: nobody" }).waitFor();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").waitFor();
+});
+
+await test("a batch is watched", async () => {
+  const lines = Array.from({ length: 400 }, (_, i) => JSON.stringify({
+    custom_id: "r" + i, method: "POST", url: "/v1/chat/completions", body: { model: "echo/echo", messages: [{ role: "user", content: "n" + i }] },
+  })).join("\n");
+  const headers = { Authorization: "Bearer " + process.env.GATEWAY_KEY };
+  const form = new FormData();
+  form.set("purpose", "batch");
+  form.set("file", new Blob([lines]), "lines.jsonl");
+  const file = await (await fetch(gateway + "/v1/files", { method: "POST", headers, body: form })).json();
+  await page.goto(base + "/batches");
+  await page.getByText("There is no batch yet").waitFor();
+  const made = await fetch(gateway + "/v1/batches", {
+    method: "POST", headers: { ...headers, "Content-Type": "application/json" },
+    body: JSON.stringify({ input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" }),
+  });
+  equal(made.status, 200, "the batch's status");
+  await page.reload();
+  const row = page.getByRole("row", { name: /batch_/ });
+  await row.waitFor();
+  // Nobody loads the page again: it follows by itself.
+  await row.getByText("completed").waitFor({ timeout: 120_000 });
+  await row.getByText("400 of 400").waitFor();
+});
+
+await test("the playground streams through the gateway", async () => {
+  await page.goto(base + "/playground");
+  await page.getByLabel("Key", { exact: true }).fill(process.env.GATEWAY_KEY);
+  await page.getByLabel("Model", { exact: true }).fill("echo/echo");
+  await page.getByLabel("Your message").fill("How do you do?");
+  await page.keyboard.press("Enter");
+  await page.locator(".said.assistant", { hasText: "How do you do?" }).waitFor();
+  await page.getByText(/tokens in, \d+ out/).waitFor();
+  await page.getByLabel("Key", { exact: true }).fill("sk-mg-wrong");
+  await page.getByLabel("Your message").fill("Again");
+  await page.keyboard.press("Enter");
+  await page.locator(".said.wrong").waitFor();
+});
+
+await test("a viewer is offered nothing to change", async () => {
+  const viewer = await open();
+  await signIn(viewer, "vera", password);
+  await viewer.goto(base + "/keys");
+  await viewer.getByRole("link", { name: "browser" }).click();
+  equal(await viewer.locator("main form").count(), 0, "forms");
+  equal((await viewer.goto(base + "/new/key")).status(), 403, "the status of the form");
+  equal((await viewer.goto(base + "/accounts")).status(), 403, "the status of the accounts");
+  await viewer.context().close();
+});
+
+await test("the keyboard alone leads everywhere", async () => {
+  await page.goto(base + "/");
+  await page.keyboard.press("Tab");
+  equal(await page.evaluate(() => document.activeElement.textContent), "Skip to content", "the first stop");
+  await page.keyboard.press("Enter");
+  equal(await page.evaluate(() => document.activeElement.id), "main", "after the skip link");
+  const outline = await page.evaluate(() => { const a = document.querySelector("nav a"); a.focus({ focusVisible: true }); return getComputedStyle(a).outlineStyle; });
+  equal(outline, "solid", "the focus");
+});
+
+const keyPath = () => new URL(keyPage).pathname;
+const pages = () => ({
+  overview: "/", usage: "/usage?by=model", cost: "/usage?by=model&measure=cost&range=30d", requests: "/requests", playground: "/playground", keys: "/keys", "keys-none": "/keys?q=zzz", key: keyPath(),
+  "key-new": "/new/key", "key-revoke": keyPath() + "/revoke", "key-rotate": keyPath() + "/rotate", organizations: "/organizations", organization: "/organizations/acme", "organization-new": "/new/organization",
+  projects: "/projects", "project-new": "/new/project", "rate-limits": "/rate-limits", "rate-limit-new": "/new/rate-limit", providers: "/providers", provider: "/providers/mine", "provider-new": "/new/provider",
+  models: "/models?where=team/fast", model: "/models/team/fast", "model-new": "/new/model", batches: "/batches", "fine-tuning": "/fine-tuning", "data-plane": "/data-plane", audit: "/audit", objects: "/objects",
+  "objects-gateway": "/objects/Gateway", object: "/objects/Model/team/fast", "object-new": "/new/object/Route", delete: "/delete/Model/team/fast", accounts: "/accounts", account: "/accounts/vera", "account-new": "/new/account",
+  tokens: "/tokens", "token-new": "/new/token", profile: "/account", missing: "/nothing",
+});
+
+for (const [look, options] of Object.entries({
+  light: { colorScheme: "light" }, dark: { colorScheme: "dark" }, phone: { colorScheme: "dark", viewport: { width: 360, height: 780 }, hasTouch: true },
+})) {
+  await test(`every page can be used by everybody, ${look}`, async () => {
+    const visitor = await open(options);
+    const found = [];
+    await visitor.goto(base + "/sign-in");
+    found.push(...await inspect(visitor, "sign-in-" + look));
+    await signIn(visitor, "ada", password);
+    for (const [name, path] of Object.entries(pages())) {
+      await visitor.goto(base + path);
+      found.push(...await inspect(visitor, name + "-" + look));
+    }
+    await visitor.context().close();
+    if (found.length) throw new Error(found.join("; "));
+  });
+}
+
+await test("the switch of colours, and the menu of a phone", async () => {
+  const visitor = await open({ colorScheme: "light", viewport: { width: 360, height: 780 } });
+  await signIn(visitor, "ada", password);
+  const ground = () => visitor.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await ground();
+  await visitor.getByRole("button", { name: "Dark" }).click();
+  if (await ground() === light) throw new Error("dark looks like light");
+  await visitor.goto(base + "/keys");
+  if (await ground() === light) throw new Error("the choice is forgotten");
+  equal(await visitor.locator("nav").isVisible(), false, "the menu before it is opened");
+  await visitor.getByRole("button", { name: "Menu" }).click();
+  await visitor.getByRole("link", { name: "Providers" }).click();
+  await visitor.getByRole("heading", { name: "Providers" }).waitFor();
+  await visitor.context().close();
+});
+
+await test("without JavaScript a key is made and found", async () => {
+  const visitor = await open({ javaScriptEnabled: false });
+  await signIn(visitor, "ada", password);
+  await visitor.goto(base + "/new/key");
+  await visitor.getByLabel("Name What people").fill("plain");
+  await visitor.getByRole("button", { name: "Create the key" }).click();
+  await visitor.locator("#the-key").waitFor();
+  await visitor.goto(base + "/keys");
+  await visitor.getByLabel("Search").fill("plain");
+  await visitor.keyboard.press("Enter");
+  await visitor.getByRole("link", { name: "plain" }).waitFor();
+  await visitor.context().close();
+});
+
+await test("the key is revoked", async () => {
+  await page.goto(keyPage);
+  await page.getByRole("link", { name: "Revoke…" }).click();
+  await page.getByRole("button", { name: "Revoke the key" }).click();
+  await page.getByText("The key is revoked.").waitFor();
+  await until("the gateway refuses it", async () => (await chat(key)).status === 401);
+  await page.goto(base + "/audit");
+  await page.getByRole("row", { name: /ada owner delete Key/ }).first().waitFor();
+});
+
+quiet();
+await close();
