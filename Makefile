@@ -34,6 +34,7 @@ test: $(ENVOY) ## Run every test against the real Envoy
 	$(GO) vet ./...
 	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
 	test/sdk/setup.sh
+	test/browser/setup.sh
 	test/admin/setup.sh
 	$(TOOL) gotestsum --format testname -- -timeout 45m -count=1 -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
 

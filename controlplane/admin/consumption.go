@@ -136,7 +136,7 @@ func (c *consumption) used(ctx context.Context, of ledger.Restriction, l *config
 	for _, row := range rows {
 		amount := *usedOf(l.GetDomain(), row)
 		if row.Start.Equal(first) {
-			amount = amount * int64(width-begin.Sub(first)) / int64(width)
+			amount = (amount*int64(width-begin.Sub(first)) + int64(width) - 1) / int64(width) // rounded up: what was used does not look as if it were not
 		}
 		sum += amount
 	}
