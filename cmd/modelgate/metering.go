@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/internal/limit"
@@ -45,6 +46,7 @@ func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) 
 	if err != nil {
 		return nil, fmt.Errorf("--limits: %w", err)
 	}
+	redis.SetLogger(redisLog{log.Named("redis")}) // before there is a client: it is one for all
 	client, err := limit.OpenRedis(address)
 	if err != nil {
 		return nil, fmt.Errorf("--limits: %w", err)
@@ -55,6 +57,14 @@ func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) 
 	})
 	p.add("limits", limits.Close)
 	return limit.Part(limits, f.Part), nil
+}
+
+// A redisLog takes what the client of Redis has to say, which the limiter says better.
+type redisLog struct{ log *zap.Logger }
+
+// Printf logs a message.
+func (l redisLog) Printf(_ context.Context, format string, v ...any) {
+	l.log.Debug("redis client", zap.String("message", fmt.Sprintf(format, v...)))
 }
 
 // address returns the URL with the password that is elsewhere.
