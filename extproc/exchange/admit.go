@@ -45,7 +45,8 @@ func (x *Exchange) admit(h Headers, path string) *openai.Error {
 		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "ip_not_authorized",
 			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
 	}
-	if !x.key.usableFor(path) {
+	// What a model is, the job service has to know on behalf of any key.
+	if !x.key.usableFor(path) && !(x.internal && strings.HasPrefix(path, "/v1/models/")) {
 		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
 			Message: "You have insufficient permissions for this operation: this API key may not be used for " + path + "."}
 	}

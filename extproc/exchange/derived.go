@@ -1,11 +1,7 @@
 package exchange
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"sync"
-
-	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -85,7 +81,7 @@ func (d *derived) price(vendor, model string) price {
 	if ok {
 		return p
 	}
-	p = price{usage.Compile(listed), versionOf(listed)}
+	p = price{usage.Compile(listed), usage.Version(listed)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.prices) >= maxDerived {
@@ -93,14 +89,4 @@ func (d *derived) price(vendor, model string) price {
 	}
 	d.prices[listed] = p
 	return p
-}
-
-// versionOf names a price by what it says: equal prices have equal versions, whichever catalog they are from.
-func versionOf(p *configv1.Price) string {
-	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6])
 }

@@ -84,6 +84,7 @@ func twoTenants(t *testing.T) *tenancy {
 		&configv1.Key{Name: "key_a", Organization: "a", Project: "pa"},
 		&configv1.Key{Name: "key_victim", Organization: "victim"},
 		&configv1.Key{Name: "key_none"},
+		&configv1.Key{Name: "key_bound", Endpoints: []string{"batches", "files", "embeddings"}},
 		&configv1.Key{Name: "key_off", Disabled: true},
 		&configv1.Key{Name: "key_old", ExpiresAt: timestamppb.New(time.Unix(1600000000, 0))},
 	)
@@ -207,6 +208,10 @@ func TestTheJobServiceAsksOnBehalfOfKeys(t *testing.T) {
 		require.Equal(t, 401, reply.Immediate.Status, "%q: a client's key is nothing here", key)
 		require.Contains(t, string(reply.Immediate.Body), "invalid_api_key")
 	}
+	_, reply = ask("GET", "/v1/models/p%2Fm", Header{envoy.HeaderKey, "key_bound"})
+	require.Equal(t, 200, reply.Immediate.Status, "of a key that is bound to other endpoints, too")
+	_, reply = ask("POST", "/v1/chat/completions", Header{envoy.HeaderKey, "key_bound"})
+	require.Equal(t, 403, reply.Immediate.Status)
 	_, reply = ask("POST", "/v1/files", Header{envoy.HeaderKey, "key_a"})
 	require.Equal(t, 404, reply.Immediate.Status, "it does not ask itself")
 }
