@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -90,8 +91,8 @@ func New(o Options) (*Server, error) {
 	}
 	file := files.New(files.Options{Store: st, Bucket: o.Bucket, Now: time.Now, Log: o.Log.Named("files")})
 	batch, err := batches.New(batches.Options{
-		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Config: s.config.Current, Now: time.Now,
-		Announce: hooks.Announce, Limits: o.Batches, Log: o.Log.Named("batches"), Registerer: o.Registerer,
+		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Ledger: ledgerv1.NewLedgerClient(o.XDS),
+		Config: s.config.Current, Now: time.Now, Announce: hooks.Announce, Limits: o.Batches, Log: o.Log.Named("batches"), Registerer: o.Registerer,
 	})
 	if err != nil {
 		return nil, err

@@ -39,6 +39,12 @@ type answer struct {
 
 func (a *answer) completed() bool { return a.status >= 200 && a.status < 300 }
 
+// failure returns the code and the type of the error that an answer is, as far as it says them.
+func (a *answer) failure() (code, typ string) {
+	e := gjson.GetBytes(a.body, "error")
+	return e.Get("code").String(), e.Get("type").String()
+}
+
 // normalise makes the body of an answer one that can stand on a line, and reads its usage. A body that is no JSON is the
 // trouble of its line alone.
 func (a *answer) normalise() {

@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 )
@@ -38,19 +40,18 @@ func (l *line) tokens() int64 { return int64(len(l.body)/4) + l.maxTokens }
 
 // An asker asks lines, one after the other.
 type asker struct {
-	s       *Service
-	key     string
-	batch   string
-	path    string
-	limiter *limiter
-	pace    *pace
-	buffer  bytes.Buffer // of the answer's body
+	s      *Service
+	key    string
+	batch  string
+	path   string
+	shared *shared
+	buffer bytes.Buffer // of the answer's body
 }
 
 // ask asks a line until an answer is final. It reports false where there is none: begin ended before a try, or asking during
 // one.
 func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
-	for tries := 1; ; {
+	for tries, failures := 0, 1; ; failures++ {
 		got, v, ok := a.try(begin, asking, l)
 		if !ok {
 			return answer{}, false
@@ -58,16 +59,16 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 		if v.final {
 			return got, true
 		}
-		if v.counts && tries == maxTries {
-			got.normalise()
-			return got, true
-		}
 		if v.counts {
 			tries++
 		}
+		if tries == maxTries {
+			got.normalise()
+			return got, true
+		}
 		a.s.metrics.retries.Inc()
 		a.trim()
-		if wait(begin, v.pause(a.s.Limits.Backoff, tries)) != nil {
+		if wait(begin, v.pause(a.s.Limits.Backoff, failures)) != nil {
 			return answer{}, false
 		}
 	}
@@ -75,23 +76,19 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 
 func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bool) {
 	estimate := l.tokens()
-	if begin.Err() != nil || a.pace.take(begin, estimate) != nil {
-		return answer{}, verdict{}, false
-	}
-	if a.limiter.begin(begin) != nil {
-		a.pace.settle(estimate, 0)
+	if begin.Err() != nil || a.shared.begin(begin, estimate) != nil {
 		return answer{}, verdict{}, false
 	}
 	a.s.metrics.inFlight.Inc()
 	began := time.Now()
 	got, header, err := a.send(asking, l)
-	v := judge(got.status, header, err)
-	a.limiter.end(v.outcome, began, v.wait)
+	v := judge(&got, header, err)
+	a.shared.end(v, began)
 	a.s.metrics.inFlight.Dec()
 	if v.final {
 		got.normalise()
 	}
-	a.pace.settle(estimate, got.usage.TotalTokens)
+	a.shared.common.pace.settle(estimate, got.usage.TotalTokens)
 	if err != nil && asking.Err() != nil {
 		return answer{}, verdict{}, false
 	}
@@ -144,7 +141,7 @@ type verdict struct {
 }
 
 // judge reads the outcome of a try. A status of 0 without an error is an answer that cannot be used.
-func judge(status int, h http.Header, err error) verdict {
+func judge(a *answer, h http.Header, err error) verdict {
 	if err != nil {
 		if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 			return verdict{outcome: nothing} // the gateway is away, which is no fault of the line
@@ -156,31 +153,40 @@ func judge(status int, h http.Header, err error) verdict {
 		return v
 	}
 	v := verdict{counts: true, outcome: nothing, wait: min(provider.RetryAfter(h), maxWait)}
-	switch status {
+	lasts := h.Get("X-Should-Retry") == "false" // what waiting does not help
+	switch a.status {
 	case http.StatusTooManyRequests:
-		// Who says how long to wait is waited for as long as the window lasts.
-		v.outcome, v.counts = refused, v.wait == 0
-	case http.StatusServiceUnavailable, 529, http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		code, typ := a.failure()
+		lasts = lasts || code == openai.TypeInsufficientQuota || typ == openai.TypeInsufficientQuota
+		// A limit, and who says how long to wait, is waited for as long as the window lasts.
+		v.outcome, v.counts = refused, v.wait == 0 && code != "rate_limit_exceeded"
+	case http.StatusServiceUnavailable:
+		code, _ := a.failure()
+		v.outcome, v.counts = refused, !slices.Contains(gatewayAway, code)
+	case 529, http.StatusRequestTimeout, http.StatusGatewayTimeout:
 		v.outcome = refused
 	case http.StatusConflict, http.StatusTooEarly:
 	default:
-		if status < http.StatusInternalServerError {
+		if a.status < http.StatusInternalServerError {
 			v.final, v.wait = true, 0
 		}
-		if status >= 200 && status < 300 {
+		if a.completed() {
 			v.outcome = served
 		}
 	}
-	if h.Get("X-Should-Retry") == "false" { // a quota that is used up, and what else waiting does not help
+	if lasts {
 		v.final, v.wait, v.outcome = true, 0, nothing
 	}
 	return v
 }
 
-// pause returns how long to wait before the next try.
-func (v verdict) pause(base time.Duration, tries int) time.Duration {
+// gatewayAway are the codes by which the gateway says that it cannot ask for now, which is no fault of the line.
+var gatewayAway = []string{"gateway_unavailable", "limits_unavailable", "server_is_overloaded"}
+
+// pause returns how long to wait before the next try, after so many failures.
+func (v verdict) pause(base time.Duration, failures int) time.Duration {
 	d := base
-	for i := 2; i < tries && d < maxBackoff; i++ {
+	for i := 1; i < failures && d < maxBackoff; i++ {
 		d *= 4
 	}
 	d = min(d, maxBackoff)

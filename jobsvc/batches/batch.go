@@ -30,6 +30,7 @@ type Batch struct {
 	Errors []Problem    `json:"errors,omitempty"`
 	Counts Counts       `json:"counts"`
 	Usage  openai.Usage `json:"usage,omitzero"`
+	Charge Charge       `json:"charge,omitzero"`
 
 	Head       string   `json:"head,omitempty"` // the newest segment
 	Closing    *Closing `json:"closing,omitempty"`

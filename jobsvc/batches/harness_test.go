@@ -24,8 +24,11 @@ import (
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/batches"
@@ -51,16 +54,21 @@ type world struct {
 	asked   *asked
 	gateway batches.Gateway // nil: asked
 	dead    []func()        // wait for the ends of replicas that were killed
+	objects *configstore.Store
+	ledger  *ledger
 	config  *config.Config
 	limits  batches.Limits
+	key     string // whose calls are made
 	now     func() time.Time
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, server: etcdtest.New(t), folder: t.TempDir(), asked: &asked{answer: fine, times: map[string]int{}, answers: map[string]int{}}, now: time.Now}
+	w := &world{t: t, server: etcdtest.New(t), folder: t.TempDir(), asked: &asked{answer: fine, times: map[string]int{}, answers: map[string]int{}}, key: "key-1", now: time.Now}
 	w.etcd = w.server.Client(t)
 	w.store = store.New(w.etcd)
+	w.objects = configstore.New(w.etcd, func(configv1.Object) error { return nil }, zap.NewNop())
+	w.ledger = &ledger{kept: map[string]*ledgerv1.Record{}}
 	bucket, err := blobstore.Open(t.Context(), "file://"+w.folder)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
@@ -82,7 +90,8 @@ func (w *world) service(etcd *clientv3.Client) *batches.Service {
 	}
 	s, err := batches.New(batches.Options{
 		Store: store.New(etcd), Bucket: w.bucket, Gateway: through, Limits: w.limits, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
-		Queue:  queue.New(queue.Options{Etcd: etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
+		Queue:   queue.New(queue.Options{Etcd: etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
+		Objects: w.objects, Ledger: w.ledger,
 		Config: func() *config.Config { return w.config }, Now: func() time.Time { return w.now() },
 		Announce: func(t *store.Txn, tenant store.Tenant, event, id string, _ time.Time) {
 			t.Do(clientv3.OpPut("announced/"+event+"/"+id, tenant.Organization))
@@ -134,7 +143,7 @@ func (w *world) callAs(who store.Tenant, method, path, body string, header ...st
 	mux := http.NewServeMux()
 	w.service(nil).Register(mux)
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.Header.Set(envoy.HeaderKey, "key-1")
+	r.Header.Set(envoy.HeaderKey, w.key)
 	r.Header.Set(envoy.HeaderOrganization, who.Organization)
 	r.Header.Set(envoy.HeaderProject, who.Project)
 	for i := 0; i < len(header); i += 2 {
@@ -149,6 +158,15 @@ func (w *world) callAs(who store.Tenant, method, path, body string, header ...st
 func (w *world) create(text string) string {
 	w.t.Helper()
 	return w.createFor(chat, text)
+}
+
+// createAs makes a batch of another key of the tenant's.
+func (w *world) createAs(key, text string) string {
+	w.t.Helper()
+	before := w.key
+	defer func() { w.key = before }()
+	w.key = key
+	return w.create(text)
 }
 
 func (w *world) createFor(endpoint, text string) string {

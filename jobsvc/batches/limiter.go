@@ -25,7 +25,7 @@ const (
 	nothing                // it says nothing
 )
 
-// A limiter says how many requests of one model are made at once. It learns that from the answers:
+// A limiter says how many requests of one model are made at once on behalf of one key. It learns that from the answers:
 //
 //   - After each window of successes during which the limit was reached, it grows by one. A window is as many answers as the
 //     limit, and at least 32, so that a few long answers are not taken for a slow provider.

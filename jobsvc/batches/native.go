@@ -50,7 +50,7 @@ func (n *Native) progress(c Counts) Counts {
 
 // nativeFor returns how a batch whose lines all name a model begins at the provider's own batch API, or nil where it is run
 // line by line.
-func (w *work) nativeFor(model string) (*Native, error) {
+func (w *work) nativeFor(ctx context.Context, model string) (*Native, error) {
 	if model == "" {
 		return nil, nil
 	}
@@ -61,6 +61,10 @@ func (w *work) nativeFor(model string) (*Native, error) {
 	p, upstream, ok := c.Target(model)
 	if !ok || !p.Config.GetNativeBatches() || p.Vendor.Batches == nil {
 		return nil, nil
+	}
+	limited, err := w.limited(ctx, model, p.Config.GetName())
+	if err != nil || limited {
+		return nil, err
 	}
 	return &Native{Provider: p.Config.GetName(), Model: upstream}, nil
 }
@@ -279,6 +283,7 @@ func (w *work) gather(ctx context.Context, p *config.Provider, client *provider.
 	defer stop(nil)
 	open := newBudget(int64(w.s.Limits.Open))
 	results := w.newResults(func(lines int) { open.put(int64(lines)) })
+	results.pricing = newPricing(b.Target.Facts.GetPrice())
 	var flushing sync.WaitGroup
 	var flushErr error
 	flushing.Go(func() {

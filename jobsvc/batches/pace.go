@@ -73,41 +73,86 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// shared is what all batches that ask one model have in common.
+// A user is a key that asks a model.
+type user struct{ key, model string }
+
+// common is what all batches that ask one model have in common, whoever's they are: what bounds them.
+type common struct {
+	lines *budget
+	pace  *pace
+	users int
+}
+
+// shared is what all batches of one key that ask one model have in common: how much they may ask is learned from the answers,
+// and what slows one key down, such as a limit of its own, is nothing to another.
 type shared struct {
+	common  *common
 	limiter *limiter
-	pace    *pace
 	users   int
 }
 
-// paces are the shared ones, by model, for as long as a batch uses them.
+// begin waits until a request that uses about so many tokens may be made. Its end is told by end, and what it used is settled.
+func (s *shared) begin(ctx context.Context, tokens int64) error {
+	if err := s.common.pace.take(ctx, tokens); err != nil {
+		return err
+	}
+	err := s.limiter.begin(ctx)
+	if err == nil {
+		if err = s.common.lines.take(ctx, 1); err != nil {
+			s.limiter.end(nothing, time.Now(), 0)
+		}
+	}
+	if err != nil {
+		s.common.pace.settle(tokens, 0)
+	}
+	return err
+}
+
+func (s *shared) end(v verdict, began time.Time) {
+	s.common.lines.put(1)
+	s.limiter.end(v.outcome, began, v.wait)
+}
+
+// paces are the shared ones, for as long as a batch uses them.
 type paces struct {
 	limits Limits
 
-	mu  sync.Mutex // guards all and its users
-	all map[string]*shared
+	mu     sync.Mutex // guards what follows
+	models map[string]*common
+	users  map[user]*shared
 }
 
-func newPaces(l Limits) *paces { return &paces{limits: l, all: map[string]*shared{}} }
+func newPaces(l Limits) *paces {
+	return &paces{limits: l, models: map[string]*common{}, users: map[user]*shared{}}
+}
 
-func (p *paces) use(model string) *shared {
+func (p *paces) use(u user) *shared {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.all[model]
+	s := p.users[u]
 	if s == nil {
-		s = &shared{limiter: newLimiter(p.limits.Lines), pace: newPace(p.limits.TokensPerMinute)}
-		p.all[model] = s
+		c := p.models[u.model]
+		if c == nil {
+			c = &common{lines: newBudget(int64(p.limits.Lines)), pace: newPace(p.limits.TokensPerMinute)}
+			p.models[u.model] = c
+		}
+		c.users++
+		s = &shared{common: c, limiter: newLimiter(p.limits.Lines)}
+		p.users[u] = s
 	}
 	s.users++
 	return s
 }
 
-func (p *paces) free(model string) {
+func (p *paces) free(u user) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.all[model]; s.users > 1 {
-		s.users--
-	} else {
-		delete(p.all, model)
+	s := p.users[u]
+	if s.users--; s.users > 0 {
+		return
+	}
+	delete(p.users, u)
+	if s.common.users--; s.common.users == 0 {
+		delete(p.models, u.model)
 	}
 }

@@ -30,6 +30,7 @@ type group struct {
 	text              []byte // lines of a segment
 	completed, failed int
 	usage             openai.Usage
+	charge            Charge
 }
 
 func (g *group) lines() int { return g.completed + g.failed }
@@ -39,6 +40,8 @@ type results struct {
 	w     *work
 	names naming
 	many  int // lines that do not wait for others
+	// pricing is of answers that no exchange charges; nil: they are charged.
+	pricing *pricing
 	// committed is told of each group that is durable.
 	committed func(lines int)
 
@@ -74,6 +77,7 @@ func (r *results) add(number int, customID []byte, a *answer) {
 		g.failed++
 	}
 	g.usage = plus(g.usage, a.usage)
+	g.charge = g.charge.plus(r.pricing.charge(a))
 	g.text = append(strconv.AppendInt(append(g.text, kind, ' '), int64(number), 10), ' ')
 	g.text = append(r.names.appendLine(g.text, number, customID, a), '\n')
 	r.w.s.memory.add(int64(len(g.text) - before))
@@ -190,6 +194,7 @@ func (r *results) commit(ctx context.Context, g *group) error {
 		b.Counts.Completed += g.completed
 		b.Counts.Failed += g.failed
 		b.Usage = plus(b.Usage, g.usage)
+		b.Charge = b.Charge.plus(g.charge)
 		return nil
 	})
 	if err != nil {

@@ -152,7 +152,7 @@ func (r *running) wait() {
 	}
 	r.workers.Wait()
 	for model := range r.lanes {
-		r.s.paces.free(model)
+		r.s.paces.free(user{r.key, model})
 	}
 }
 
@@ -211,7 +211,7 @@ func (r *running) hand(begin, asking context.Context, q request, number int) err
 	next := &line{number: number, customID: text[:n:n], body: text[n:], maxTokens: q.maxTokens}
 	l := r.lanes[q.model]
 	if l == nil {
-		l = &lane{shared: r.s.paces.use(q.model), queue: make(chan *line, r.s.Limits.Open)}
+		l = &lane{shared: r.s.paces.use(user{r.key, q.model}), queue: make(chan *line, r.s.Limits.Open)}
 		r.lanes[q.model] = l
 	}
 	l.queue <- next
@@ -224,7 +224,7 @@ func (r *running) hand(begin, asking context.Context, q request, number int) err
 
 // ask asks the lines of a lane, until there are no more.
 func (r *running) ask(begin, asking context.Context, l *lane) {
-	a := asker{s: r.s, key: r.key, batch: r.batch, path: r.path, limiter: l.shared.limiter, pace: l.shared.pace}
+	a := asker{s: r.s, key: r.key, batch: r.batch, path: r.path, shared: l.shared}
 	for next := range l.queue {
 		if got, ok := a.ask(begin, asking, next); ok {
 			r.results.add(next.number, next.customID, &got)

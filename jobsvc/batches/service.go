@@ -16,12 +16,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
 
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
@@ -43,8 +46,12 @@ type Options struct {
 	Bucket  *blob.Bucket
 	Queue   *queue.Queue
 	Gateway Gateway
-	Config  func() *config.Config
-	Now     func() time.Time
+	// Objects says which limits and budgets there are.
+	Objects *configstore.Store
+	// Ledger is told of what providers run by themselves.
+	Ledger ledgerv1.LedgerClient
+	Config func() *config.Config
+	Now    func() time.Time
 	// Announce has webhooks told of an event once a transaction is committed.
 	Announce   func(t *store.Txn, tenant store.Tenant, event, id string, at time.Time)
 	Limits     Limits
@@ -56,7 +63,7 @@ type Options struct {
 type Limits struct {
 	// Batches that are run line by line at once. 16.
 	Batches int
-	// Lines of one model that are asked at once, in all batches together. 64.
+	// Lines of one model that are asked at once, in all batches of all keys together. 64.
 	Lines int
 	// Open is how many lines of one batch are at most queued, asked, or answered without being durable: as many are asked
 	// again at most where a worker is killed. Twice Lines and 384, which is room for the answers of one commit.
@@ -134,7 +141,15 @@ func (s *Service) Register(mux *http.ServeMux) {
 const kindQueue = "batch"
 
 // Run works on batches until ctx ends and everything that was begun has been written or given up.
-func (s *Service) Run(ctx context.Context) { s.Queue.Work(ctx, kindQueue, s.Limits.Batches, s.handle) }
+func (s *Service) Run(ctx context.Context) {
+	var shipping sync.WaitGroup
+	shipping.Go(func() { s.Queue.Work(ctx, kindCharge, shipAtOnce, s.ship) })
+	s.Queue.Work(ctx, kindQueue, s.Limits.Batches, s.handle)
+	shipping.Wait()
+}
+
+// shipAtOnce is how many records are on their way to the ledger at most.
+const shipAtOnce = 4
 
 // itemOf is what stands for a batch in the queue. It is due at a time, or at once where that is zero.
 func itemOf(r *store.Record[Batch], due time.Time) queue.Item {

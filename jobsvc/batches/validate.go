@@ -52,7 +52,7 @@ func (w *work) validate(ctx context.Context) error {
 			model = name
 		}
 	}
-	native, err := w.nativeFor(model)
+	native, err := w.nativeFor(ctx, model)
 	if err != nil {
 		return err
 	}

@@ -184,10 +184,10 @@ func (w *work) end(b *Batch, t *store.Txn, e job.BatchEvent) error {
 	if w.s.Announce != nil {
 		w.s.Announce(t, w.rec.Tenant, "batch."+string(b.Status), w.rec.ID, now)
 	}
-	return nil
+	return w.announceCharge(t, b, now)
 }
 
-// dequeue takes a batch out of the queue.
+// dequeue takes an item that is done with out of the queue.
 func (s *Service) dequeue(ctx context.Context, c *queue.Claim) error {
 	t := s.Store.Begin()
 	t.Require(c.Held())

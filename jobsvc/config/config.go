@@ -31,8 +31,8 @@ type Config struct {
 	Models map[string]*configv1.Model
 	// Webhooks are those that are enabled, sorted by name. Their secrets are in clear, in secret.value.
 	Webhooks []*configv1.Webhook
-
-	catalog *catalog.Catalog
+	// Catalog is what is known of models. Nil: nothing.
+	Catalog *catalog.Catalog
 }
 
 // A Provider is a configured provider, without its credential, and what its vendor can do.
@@ -68,8 +68,8 @@ func (c *Config) Target(model string) (p *Provider, upstream string, ok bool) {
 // At returns a provider's model as codecs want it, with what the catalog knows of it.
 func (c *Config) At(p *Provider, upstream string) provider.Target {
 	t := provider.Target{Config: p.Config, Model: upstream}
-	if c.catalog != nil {
-		t.Facts = c.catalog.Facts(p.Vendor.Name, upstream)
+	if c.Catalog != nil {
+		t.Facts = c.Catalog.Facts(p.Vendor.Name, upstream)
 	}
 	return t
 }
@@ -101,7 +101,7 @@ type Client struct {
 // New returns a Client that knows nothing before Run.
 func New(o Options) *Client {
 	c := &Client{vendors: o.Vendors, log: o.Logger, webhooks: map[string]*configv1.Webhook{}}
-	c.building.catalog = catalog.New(nil)
+	c.building.Catalog = catalog.New(nil)
 	c.xds = xdsclient.New(xdsclient.Options{
 		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleJobs, Logger: o.Logger, Publish: c.publish,
 		Types: []*xdsclient.Type{xdsclient.Of(c.providersHandler()), xdsclient.Of(c.modelsHandler()), xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler())},
@@ -170,9 +170,9 @@ func (c *Client) hooksHandler() xdsclient.Handler[*configv1.Webhook] {
 
 func (c *Client) catalogHandler() xdsclient.Handler[*configv1.Catalog] {
 	return xdsclient.Handler[*configv1.Catalog]{
-		Remove: func(string) { c.building.catalog = catalog.New(nil) },
+		Remove: func(string) { c.building.Catalog = catalog.New(nil) },
 		Set: func(_ string, own *configv1.Catalog) error {
-			c.building.catalog = catalog.New(own)
+			c.building.Catalog = catalog.New(own)
 			return nil
 		},
 	}

@@ -1,0 +1,108 @@
+package batches
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
+	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+// A Charge is what of a batch the provider ran by itself. No exchange of the gateway's has charged it.
+type Charge struct {
+	Lines        int          `json:"lines"` // that the provider answered
+	Usage        openai.Usage `json:"usage"`
+	Cost         usage.Nano   `json:"cost"`
+	Priced       bool         `json:"priced,omitempty"`
+	PriceVersion string       `json:"price_version,omitempty"` // of the newest price
+}
+
+func (c Charge) plus(more Charge) Charge {
+	if more.Lines == 0 {
+		return c
+	}
+	more.Lines += c.Lines
+	more.Usage = plus(c.Usage, more.Usage)
+	more.Cost += c.Cost
+	more.Priced = more.Priced || c.Priced
+	return more
+}
+
+// A pricing says what answers of a provider's own batch cost. Nil is for answers that are charged as they are asked for.
+type pricing struct {
+	rates   *usage.Rates
+	version string
+}
+
+func newPricing(p *configv1.Price) *pricing { return &pricing{usage.Compile(p), usage.Version(p)} }
+
+// charge returns what an answer costs. Each is priced by itself: a price may depend on how long a prompt is.
+func (p *pricing) charge(a *answer) Charge {
+	if p == nil {
+		return Charge{}
+	}
+	c := Charge{Lines: 1, Usage: a.usage, PriceVersion: p.version}
+	c.Cost, c.Priced = p.rates.Cost(usage.Used{Usage: a.usage, Batch: true})
+	return c
+}
+
+// kindCharge are the records in the queue that the ledger does not have yet.
+const kindCharge = "charge"
+
+// announceCharge has the ledger told of what the provider ran once a transaction is committed, whatever becomes of this replica.
+func (w *work) announceCharge(t *store.Txn, b *Batch, now time.Time) error {
+	if b.Charge.Lines == 0 {
+		return nil
+	}
+	value, err := protojson.Marshal(w.entry(b, now))
+	if err != nil {
+		return fmt.Errorf("charge the batch: %w", err)
+	}
+	t.Do(queue.Put(queue.Item{Kind: kindCharge, ID: w.rec.ID, Value: value}))
+	return nil
+}
+
+// entry returns the record of what the provider ran. Its id is the batch's, so that it is charged once however often it is sent.
+func (w *work) entry(b *Batch, now time.Time) *ledgerv1.Record {
+	n, c := b.Native, b.Charge
+	return &ledgerv1.Record{
+		Id: w.rec.ID,
+		// It counts for the day in which it is known, and not for one that has its bill.
+		Start: timestamppb.New(now), End: timestamppb.New(now),
+		Key: b.Key, Organization: w.rec.Tenant.Organization, Project: w.rec.Tenant.Project,
+		Operation: strings.TrimPrefix(b.Endpoint, "/v1/"), Model: b.Model, Provider: n.Provider, UpstreamModel: n.Model,
+		Attempts: 1, Status: 200, Outcome: "finished", Requests: int64(c.Lines), Batch: true,
+		InputTokens: c.Usage.PromptTokens, CachedTokens: c.Usage.CachedTokens, CacheWriteTokens: c.Usage.CacheWriteTokens,
+		InputAudioTokens: c.Usage.PromptAudio, OutputTokens: c.Usage.CompletionTokens, ReasoningTokens: c.Usage.ReasoningTokens,
+		OutputAudioTokens: c.Usage.CompletionAudio,
+		CostNanoUsd:       int64(c.Cost), Priced: c.Priced, PriceVersion: c.PriceVersion,
+	}
+}
+
+// ledgerTimeout bounds one call of the ledger.
+const ledgerTimeout = 15 * time.Second
+
+// ship gives a record to the ledger. While the ledger is away, the queue has it tried again.
+func (s *Service) ship(ctx context.Context, c *queue.Claim) error {
+	r := &ledgerv1.Record{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(c.Value, r); err != nil {
+		return fmt.Errorf("charge of %s: %w", c.ID, err)
+	}
+	limited, cancel := context.WithTimeout(ctx, ledgerTimeout)
+	defer cancel()
+	if _, err := s.Ledger.Record(limited, &ledgerv1.RecordRequest{Records: []*ledgerv1.Record{r}}); err != nil {
+		return fmt.Errorf("charge %s: %w", c.ID, err)
+	}
+	s.Log.Debug("a batch that its provider ran is in the ledger", zap.String("batch", c.ID))
+	return s.dequeue(ctx, c)
+}

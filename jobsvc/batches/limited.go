@@ -1,0 +1,79 @@
+package batches
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/configstore"
+)
+
+// limited reports whether there is a limit or a budget that may hold for the batch, or its key is bound to endpoints. Only the
+// gateway can hold it to them, line by line: what a provider runs by itself is known when it is over.
+func (w *work) limited(ctx context.Context, model, provider string) (bool, error) {
+	key, tenant := w.rec.Value.Key, w.rec.Tenant
+	entries := map[string]string{"key": key, "organization": tenant.Organization, "model": model, "provider": provider}
+	owners := []configv1.Object{&configv1.Key{Name: key}}
+	if tenant.Organization != "" {
+		owners = append(owners, &configv1.Organization{Name: tenant.Organization})
+		if tenant.Project != "" {
+			entries["project"] = tenant.Organization + "/" + tenant.Project
+			owners = append(owners, &configv1.Project{Name: entries["project"]})
+		}
+	}
+	for _, o := range owners {
+		e, err := w.s.Objects.Get(ctx, configv1.KindOf(o), o.GetName())
+		if errors.Is(err, configstore.ErrNotFound) {
+			continue // organizations and projects need no object; of a key, the gateway has just said that it is good
+		}
+		if err != nil {
+			return false, err
+		}
+		if k, ok := e.Object.(*configv1.Key); ok && len(k.GetEndpoints()) > 0 {
+			return true, nil
+		}
+		owner, ok := e.Object.(interface {
+			GetLimits() []*configv1.Limit
+			GetBudgets() []*configv1.Budget
+		})
+		if !ok || len(owner.GetLimits())+len(owner.GetBudgets()) > 0 {
+			return true, nil // also where the object cannot be read
+		}
+	}
+	all, err := w.s.Objects.List(ctx, configv1.KindOf((*configv1.RateLimit)(nil)))
+	if err != nil {
+		return false, err
+	}
+	for _, e := range all {
+		if r, ok := e.Object.(*configv1.RateLimit); !ok || mayLimit(r.GetDescriptors(), entries) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// mayLimit reports whether one of the descriptors may refuse a request with these entries. Users are not known here, so that any
+// may be meant.
+func mayLimit(all []*configv1.RateLimitDescriptor, entries map[string]string) bool {
+	for _, d := range all {
+		if !mayMatch(d, entries) {
+			continue
+		}
+		if d.GetRateLimit() != nil && !d.GetShadowMode() || mayLimit(d.GetDescriptors(), entries) {
+			return true
+		}
+	}
+	return false
+}
+
+func mayMatch(d *configv1.RateLimitDescriptor, entries map[string]string) bool {
+	if d.GetKey() == "user" {
+		return true
+	}
+	value := entries[d.GetKey()]
+	if beginning, ok := strings.CutSuffix(d.GetValue(), "*"); ok {
+		return value != "" && strings.HasPrefix(value, beginning)
+	}
+	return value != "" && (d.GetValue() == "" || d.GetValue() == value)
+}
