@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -85,12 +86,19 @@ func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
 	if b.config != config {
 		changed = b.known // a budget may be new
 	}
+	var away error // the others are counted here all the same
 	for subject, of := range changed {
 		for _, budget := range budgetsOf(config, subject) {
-			if err := s.raise(ctx, subject, budget, of); err != nil {
+			switch err := s.raise(ctx, subject, budget, of); {
+			case errors.Is(err, limit.ErrStore):
+				away = err
+			case err != nil:
 				return err
 			}
 		}
+	}
+	if away != nil {
+		return away
 	}
 	b.cursor, b.config = answer.GetCursor(), config
 	return nil

@@ -10,8 +10,9 @@ type NativeRequest struct {
 	Model string
 
 	body       []byte
-	start, end int  // body[start:end] is the model's name
-	quoted     bool // as JSON, and not as the text of a form
+	start, end int    // body[start:end] is the model's name
+	quoted     bool   // as JSON, and not as the text of a form
+	boundary   string // of a form
 }
 
 // ParseNativeRequest reads the model of body, a JSON object. It keeps body. An error is an *Error with status 400.
@@ -46,11 +47,20 @@ func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &NativeRequest{Model: string(body[start:end]), body: body, start: start, end: end}
+	r := &NativeRequest{Model: string(body[start:end]), body: body, start: start, end: end, boundary: boundary}
 	if err := checkModelName(r.Model); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// Field returns the value of a form's only field of a name, or "" where there is none, or several.
+func (r *NativeRequest) Field(name string) string {
+	start, end, err := findField(r.body, r.boundary, name)
+	if err != nil {
+		return ""
+	}
+	return string(r.body[start:end])
 }
 
 // WithModel returns the body with the model named model, and every other byte as it was. It may be the client's own.

@@ -34,6 +34,7 @@ type demand struct {
 	output int64  // tokens, the most that the request lets the answers have; -1 where it does not say
 	// answers is how many it wants, and images how many of these are images.
 	answers, images int64
+	background      bool // the answer does not come with the request
 }
 
 // demandOf reads what a request wants. It has been checked; where it has not, what is absurd is ignored.
@@ -44,9 +45,13 @@ func demandOf(op *operation, r asked, body []byte) demand {
 	case ok:
 		get = func(name string) gjson.Result { return gjson.ParseBytes(known.Get(name)) }
 	case !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")): // a form: of its text there is little
-		get, d.input = func(string) gjson.Result { return gjson.Result{} }, 0
+		d.input = 0
+		if form, ok := r.encoder.(*native); ok {
+			get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
+		}
 	}
 	d.user = userOf(get("user").Str)
+	d.background = op.name == "responses" && get("background").Bool()
 	for _, name := range [...]string{"n", "best_of"} {
 		d.answers = max(d.answers, count(get(name)))
 	}

@@ -132,8 +132,12 @@ func (x *Exchange) Turn(ctx context.Context) Reply {
 	case err == nil:
 		return x.sendOut(reply)
 	case errors.Is(err, limit.ErrFull), errors.Is(err, errWaited):
-		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "server_is_overloaded",
-			Message: "The providers of this model have as many requests as they take at the moment. Please try again later.", RetryAfter: time.Second}, "mg_overloaded")
+		return x.reject(overloaded(), "mg_overloaded")
 	}
 	return Reply{Wait: true} // the client has left
+}
+
+func overloaded() *openai.Error {
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "server_is_overloaded",
+		Message: "The providers of this model have as many requests as they take at the moment. Please try again later.", RetryAfter: time.Second}
 }

@@ -79,8 +79,10 @@ type passing struct {
 // maxPassed bounds the body of a Route's request that is taken for text.
 const maxPassed = 256 << 10
 
-// meters reports whether the usage of a Route's answer has to be known.
-func (x *Exchange) meters() bool { return x.charging.rules != nil && x.charging.rules.metered }
+// meters reports whether the usage of a Route's answer has to be known. What only reads tells again what was used, and was charged.
+func (x *Exchange) meters() bool {
+	return x.charging.rules != nil && x.charging.rules.metered && x.record.Method != http.MethodGet && x.record.Method != http.MethodHead
+}
 
 // passRequest sends a request to the provider of a route as it is. Its body passes unseen, unless the provider wants a
 // signature of it.
@@ -149,6 +151,9 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	x.state, x.pending = awaitResponse, nil
 	reply := Reply{Set: attempt.Header, Plan: x.active}
 	if x.key != nil {
+		if x.active.gates = &x.env.gates; !x.active.seize() { // it cannot wait: its body is on its way
+			return x.reject(overloaded(), "mg_overloaded")
+		}
 		if e := x.reserve(ctx, demand{input: tokens.Estimate(min(next.size, maxPassed)), output: -1, answers: 1}); e != nil {
 			return x.reject(e, "mg_limited")
 		}

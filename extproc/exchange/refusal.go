@@ -34,29 +34,47 @@ func (r *refusal) rate(after time.Duration) *openai.Error {
 	if r.model != "" {
 		on = "for " + r.model + " " + on
 	}
-	if after <= 0 && r.wanted > r.rule.Limit {
+	if after <= 0 { // also where only a part of the limit is admitted here
 		e.NoRetry = true
+		if e.Type == openai.TypeRequests {
+			e.Message = fmt.Sprintf("No request is admitted %s: Limit %d. %s", on, r.rule.Limit, r.whose())
+			return e
+		}
 		e.Message = fmt.Sprintf("Request too large %s: Limit %d, Requested %d. The input or output tokens must be reduced in order to run successfully. %s",
 			on, r.rule.Limit, r.wanted, r.whose())
 		return e
 	}
-	after = max(after, time.Millisecond).Round(time.Millisecond)
+	after = upToMillisecond(max(after, time.Millisecond))
 	e.RetryAfter = after
 	e.Message = fmt.Sprintf("Rate limit reached %s: Limit %d, Used %d, Requested %d. Please try again in %s. %s",
 		on, r.rule.Limit, r.rule.Limit-r.left, r.wanted, after, r.whose())
 	return e
 }
 
-// budget returns the error of a budget, which is whole again after reset.
-func (r *refusal) budget(reset time.Duration) *openai.Error {
+// upToMillisecond rounds up: who waits as long as he is told must be let in.
+func upToMillisecond(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// budget returns the error of a budget, which is whole again after reset. After is how long to wait: less than that where what is
+// left is only reserved, by requests that run.
+func (r *refusal) budget(reset, after time.Duration) *openai.Error {
 	period := "month"
 	if r.rule.Window == limit.CalendarDay {
 		period = "day"
 	}
-	begins := r.now.Add(reset).UTC().Round(time.Second)
+	if after > 0 && after < reset {
+		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "rate_limit_exceeded", RetryAfter: after,
+			Message: fmt.Sprintf("Requests that run have reserved what is left of the budget of $%s a %s of the %s: $%s is free, and the request may cost $%s. Please try again in %s.",
+				usage.Nano(r.rule.Limit), period, r.subject(), usage.Nano(r.left), usage.Nano(r.wanted), after)}
+	}
+	next := fmt.Sprintf("The next %s begins at %s.", period, r.now.Add(reset).UTC().Round(time.Second).Format(time.RFC3339))
+	if r.wanted > r.rule.Limit {
+		next = "That is more than the whole of it."
+	}
 	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota, Code: "insufficient_quota", NoRetry: true,
-		Message: fmt.Sprintf("You exceeded your current quota, please check your plan and billing details: of the budget of $%s a %s of the %s, $%s is left, and the request may cost $%s. The next %s begins at %s.",
-			usage.Nano(r.rule.Limit), period, r.subject(), usage.Nano(r.left), usage.Nano(r.wanted), period, begins.Format(time.RFC3339))}
+		Message: fmt.Sprintf("You exceeded your current quota, please check your plan and billing details: of the budget of $%s a %s of the %s, $%s is left, and the request may cost $%s. %s",
+			usage.Nano(r.rule.Limit), period, r.subject(), usage.Nano(r.left), usage.Nano(r.wanted), next)}
 }
 
 // whose says whose the limit is.

@@ -37,13 +37,16 @@ func TestRefusals(t *testing.T) {
 		{"concurrency", one, "requests", "rate_limit_exceeded",
 			"Rate limit reached for a/m-1 in organization acme on concurrent requests: Limit 1, Used 1, Requested 1. Please try again in ",
 			limited("concurrency", 0, 1), map[string]string{"X-Should-Retry": ""}, "key concurrency"},
+		{"what is left of a budget is reserved", one, "requests", "rate_limit_exceeded",
+			"Requests that run have reserved what is left of the budget of $0.00005 a day of the key key_1: $0.00001 is free, and the request may cost $0.00004. Please try again in 1s.",
+			&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.00005"}}}, map[string]string{"X-Should-Retry": "", "Retry-After": "1"}, "key cost"},
 		{"a budget", one, "insufficient_quota", "insufficient_quota",
-			"You exceeded your current quota, please check your plan and billing details: of the budget of $0.00005 a day of the key key_1, $0.00001 is left, and the request may cost $0.00004. The next day begins at 2023-11-15T00:00:00Z.",
-			&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.00005"}}}, map[string]string{"X-Should-Retry": "false", "Retry-After": ""}, "key cost"},
+			"You exceeded your current quota, please check your plan and billing details: of the budget of $0.00003 a day of the key key_1, $0.00003 is left, and the request may cost $0.00004. That is more than the whole of it.",
+			&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.00003"}}}, map[string]string{"X-Should-Retry": "false", "Retry-After": ""}, "key cost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMeter(t, c.key)
-			if c.name != "too large" {
+			if c.name != "too large" && c.name != "a budget" {
 				_, reply := m.chat(one)
 				require.NotNil(t, reply.Plan)
 			}

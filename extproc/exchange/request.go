@@ -134,8 +134,12 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if err != nil {
 		return x.reject(clientError(err), "mg_no_plan")
 	}
-	if e := x.reserve(ctx, demandOf(x.operation, r, body)); e != nil {
+	d := demandOf(x.operation, r, body)
+	if e := x.reserve(ctx, d); e != nil {
 		return x.reject(e, "mg_limited")
+	}
+	if d.background && x.meters() { // its usage would be told to whoever asks for it later
+		return x.reject(openai.BadRequest("background", "unsupported_parameter", "This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
 	}
 	x.charging.text.request(body)
 	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.active}

@@ -35,6 +35,11 @@ func (x *Exchange) reserve(ctx context.Context, d demand) *openai.Error {
 	}
 	wanted := limit.Demand{ID: x.record.ID, Rules: c.rules.rules, Amounts: d.amounts(c.in, c.rules, targets)}
 	decided, err := x.env.Limits.Reserve(ctx, wanted)
+	if err == nil && decided.Refused >= 0 && decided.RetryAfter == 0 && d.output < 0 { // only a part of the limit is admitted here
+		wanted.Amounts[limit.Tokens] -= wanted.Amounts[limit.OutputTokens]
+		wanted.Amounts[limit.OutputTokens] = 0
+		decided, err = x.env.Limits.Reserve(ctx, wanted)
+	}
 	switch {
 	case err != nil:
 		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "limits_unavailable",
@@ -67,7 +72,10 @@ func (x *Exchange) refused(wanted limit.Demand, d limit.Decision) *openai.Error 
 	r := refusal{rule: rule, of: of, model: x.record.Model, organization: x.key.Organization,
 		wanted: wanted.Amounts[rule.Measure], left: d.States[d.Refused].Remaining, now: x.record.Start}
 	if rule.Measure == limit.Cost {
-		return r.budget(d.States[d.Refused].Reset)
+		return r.budget(d.States[d.Refused].Reset, d.RetryAfter)
+	}
+	if d.Degraded && d.RetryAfter == 0 && r.wanted <= rule.Limit {
+		return r.rate(time.Second) // of the whole limit, it can be admitted once the store is back
 	}
 	return r.rate(d.RetryAfter)
 }
@@ -119,15 +127,27 @@ func (x *Exchange) count() {
 	}
 }
 
-// countPassed is count for an answer that passes as it comes: of one that was cut before it told its usage, what the prompt may
-// have been counts, and the length of what has passed.
+// countPassed is count for an answer that passes as it comes: of one that was cut, or a Route's stream that never told its usage,
+// what the prompt may have been counts, and the length of what has passed. Of one that is not shown, the prompt alone.
 func (x *Exchange) countPassed() {
-	r := &x.record
-	if r.Outcome != OutcomeCut && r.Outcome != OutcomeTruncated || !r.Usage.IsZero() || r.Unseen {
+	r, route, told := &x.record, x.operation == nil, !x.record.Usage.IsZero()
+	cut := r.Outcome == OutcomeCut || r.Outcome == OutcomeTruncated || r.Outcome == OutcomeFailed
+	switch {
+	case r.Unseen && (route || told):
+		return
+	case !r.Unseen && cut && told && !route:
+		return
+	case !r.Unseen && !cut && (told || !route || !r.Stream || !x.charging.begun):
 		return
 	}
-	r.Usage = openai.Usage{PromptTokens: x.charging.demand.input, CompletionTokens: passedTokens(r)}
-	r.Estimated = !r.Usage.IsZero()
+	before := r.Usage
+	if r.Usage.PromptTokens == 0 {
+		r.Usage.PromptTokens = x.charging.demand.input
+	}
+	if !r.Unseen { // what a vendor reports at the beginning is not what it has said since
+		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, passedTokens(r))
+	}
+	r.Estimated = r.Usage != before
 }
 
 // passedTokens guesses how many tokens an answer had that was cut. An event of a stream is some ten times as long as its text.

@@ -25,7 +25,8 @@ const (
 // takes the object for well-formed.
 type scanner struct {
 	begun bool
-	depth int // objects and arrays that are open
+	list  bool // of objects, as Gemini streams them: each is read as if it were alone; not ended
+	depth int  // objects and arrays that are open
 	found [members]string
 
 	text, escaped, naming bool
@@ -92,6 +93,10 @@ func (s *scanner) token(c byte) {
 		}
 		s.opened(c)
 	case '{', '[':
+		if c == '[' && !s.begun {
+			s.begun, s.list = true, true
+			return
+		}
 		s.opened(c)
 		s.begun = true
 		s.depth++
@@ -99,6 +104,7 @@ func (s *scanner) token(c byte) {
 			s.level[s.depth].object, s.level[s.depth].value = c == '{', false
 		}
 	case '}', ']':
+		s.list = s.list && s.depth > 0
 		s.depth = max(0, s.depth-1)
 		s.closed()
 	case ':':

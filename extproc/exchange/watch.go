@@ -34,7 +34,7 @@ func (w *documentWatch) feed(piece []byte) ([]byte, bool) {
 func (w *documentWatch) rest() []byte { return nil }
 
 func (w *documentWatch) end() (complete, failed bool) {
-	return w.scan.begun && w.scan.depth == 0, w.scan.found[memberError] != ""
+	return w.scan.begun && w.scan.depth == 0 && !w.scan.list, w.scan.found[memberError] != ""
 }
 
 func (w *documentWatch) usage() (openai.Usage, string) { return w.scan.usage(), w.scan.model() }

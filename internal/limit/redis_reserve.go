@@ -260,10 +260,14 @@ func (r *Redis) degraded(ctx context.Context, d Demand) (Decision, error) {
 	return decision, err
 }
 
-// Raise implements Limiter. It returns ErrStore while the store is away.
+// Raise implements Limiter. It returns ErrStore while the store is away: then this process alone counts it, and admits its share of
+// what is left.
 func (r *Redis) Raise(ctx context.Context, counter string, w Window, at time.Time, amount int64) error {
 	if !w.calendar() || amount <= 0 {
 		return nil
+	}
+	if err := r.local.Raise(ctx, counter, w, at, int64(math.Ceil(float64(amount)*r.o.Share))); err != nil {
+		return err
 	}
 	if r.away.Load() {
 		return ErrStore
