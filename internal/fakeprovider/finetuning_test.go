@@ -326,7 +326,11 @@ func TestUploadsThatAreWrong(t *testing.T) {
 	form := func(parts map[string]string) (string, *bytes.Buffer) {
 		var b bytes.Buffer
 		w := multipart.NewWriter(&b)
-		for name, text := range parts {
+		for _, name := range []string{"purpose", "file"} { // what is cut short is the file
+			text, ok := parts[name]
+			if !ok {
+				continue
+			}
 			part, err := w.CreateFormFile(name, "f.jsonl")
 			require.NoError(t, err)
 			_, err = io.WriteString(part, text)
