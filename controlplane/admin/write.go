@@ -58,7 +58,10 @@ func (s *server) write(ctx context.Context, c change, decide func(*plan) error) 
 }
 
 func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*plan, error) {
-	before, err := s.before(ctx, c)
+	// Also where a write may take long, etcd that is away is found soon.
+	reading, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	before, err := s.before(reading, c)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (x *Exchange) admit(h Headers, path string) *openai.Error {
 			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
 	}
 	// What a model is, the job service has to know on behalf of any key.
-	if !x.key.usableFor(path) && !(x.internal && strings.HasPrefix(path, "/v1/models/")) {
+	if !x.key.usableFor(path) && (!x.internal || !strings.HasPrefix(path, "/v1/models/")) {
 		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
 			Message: "You have insufficient permissions for this operation: this API key may not be used for " + path + "."}
 	}
