@@ -73,3 +73,7 @@ func TestHeadersOfTheAdminAddressAreBounded(t *testing.T) {
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answer.StatusCode)
 }
+
+func TestBodiesOfTheAdminAddressHaveATime(t *testing.T) {
+	require.Positive(t, newHTTPServer(nil, http.NotFoundHandler(), zap.NewNop()).ReadTimeout, "/metrics reads what is left of a body, and sets no deadline")
+}

@@ -21,15 +21,21 @@ const httpStop = 2 * time.Second
 // serveHTTP starts the server of an admin address, without TLS where there is no configuration of it. Bodies are bounded by
 // the handlers, which know how large theirs are, and so is how long an answer may take.
 func serveHTTP(p *parts, l net.Listener, secure *tls.Config, handler http.Handler, log *zap.Logger) {
-	server := &http.Server{
+	server := newHTTPServer(secure, handler, log)
+	p.serve("admin address", func(ctx context.Context) error { return serveUntil(ctx, server, l, httpStop) })
+}
+
+func newHTTPServer(secure *tls.Config, handler http.Handler, log *zap.Logger) *http.Server {
+	return &http.Server{
 		Handler:           handler,
 		TLSConfig:         secure,
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          zap.NewStdLog(log.Named("admin")),
+		// Of handlers that set no deadline of their own, such as that of /metrics, to which somebody may send a body.
+		ReadTimeout:    time.Minute,
+		IdleTimeout:    time.Minute,
+		MaxHeaderBytes: 32 << 10,
+		ErrorLog:       zap.NewStdLog(log.Named("admin")),
 	}
-	p.serve("admin address", func(ctx context.Context) error { return serveUntil(ctx, server, l, httpStop) })
 }
 
 // serveUntil serves until ctx ends, and then waits for grace for the requests that are being served.

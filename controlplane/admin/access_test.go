@@ -197,6 +197,39 @@ func TestOnlyWhoMayDoEverythingHasFilesOfTheControlPlaneRead(t *testing.T) {
 	requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(byFile, "openai\"}", "other\"}", 1), operator), 403, "insufficient_permissions", "scope *")
 }
 
+func TestOnlyWhoMayDoEverythingSendsTheGatewayToItsOwnSockets(t *testing.T) {
+	b := newBench(t)
+	operator := as(b.makeToken(t, `{"display_name":"ops","scopes":["config:read","config:write"]}`).Token)
+	const local = `{"name":"p","vendor":"openai","endpoint":"unix:///run/etcd.sock","credential":{"value":"sk-secret"}}`
+	for path, body := range map[string]string{
+		"providers/p":         local,
+		"providers/p?":        strings.Replace(local, "unix", "UNIX", 1),
+		"jobservices/default": `{"name":"default","address":"unix:///run/etcd.sock","listen":"unix:///run/internal.sock"}`,
+	} {
+		requireError(t, b.do(t, "PUT", "/admin/v1/"+path, body, operator), 403, "insufficient_permissions", "scope *")
+	}
+	requireError(t, b.do(t, "POST", "/admin/v1/apply", `[{"kind":"Provider",`+local[1:]+`]`, operator), 403, "insufficient_permissions", "scope *")
+	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/providers/p", local).status)
+	changed := b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(local, `"vendor"`, `"models":["a"],"vendor"`, 1), operator)
+	require.Equal(t, 200, changed.status, "what is stored stays: %s", changed.body)
+}
+
+func TestStoredCredentialDoesNotMoveWithTheEndpoint(t *testing.T) {
+	b := newBench(t)
+	operator := as(b.makeToken(t, `{"display_name":"ops","scopes":["config:read","config:write"]}`).Token)
+	for source, kept := range map[string]string{
+		`"file":"/run/secrets/openai"`: `"file":"/run/secrets/openai"`, `"env":"MODELGATE_OPENAI"`: `"env":"MODELGATE_OPENAI"`, `"value":"sk-secret"`: `"sealed":"[redacted]"`,
+	} {
+		stored := `{"name":"p","vendor":"openai","endpoint":"https://vendor.example","credential":{` + source + `}}`
+		require.Less(t, b.do(t, "PUT", "/admin/v1/providers/p", stored).status, 300)
+		moved := strings.NewReplacer("vendor.example", "evil.example", source, kept).Replace(stored)
+		requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", moved, operator), 403, "insufficient_permissions", "scope *")
+		anew := strings.Replace(moved, kept, `"value":"sk-mine"`, 1)
+		require.Equal(t, 200, b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", anew, operator).status)
+		require.Equal(t, 200, b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", moved).status, "root may")
+	}
+}
+
 func TestWrongTokensAreSlowedByAddress(t *testing.T) {
 	b := newBench(t)
 	// What guesses nothing does not count.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,26 +28,56 @@ func (p *plan) mayWrite(objects ...configv1.Object) error {
 	return nil
 }
 
-// mayRead returns the error of a caller who would have the control plane read one of its files, or its own settings, and send what
-// it finds to an endpoint of the caller's choice: the secrets of the gateway itself are among them. What is stored already stays.
-func (p *plan) mayRead(o, stored configv1.Object) error {
+// mayReach returns the error of a caller who would have the gateway hand over what is its own: a file of the control plane or its
+// own settings sent to an endpoint, a stored credential sent to another endpoint than it was stored for, or a Unix socket, behind
+// which etcd and the like trust whoever connects. What is stored already stays.
+func (p *plan) mayReach(o, stored configv1.Object) error {
 	if p.caller.May(Everything) {
 		return nil
 	}
-	was := map[string]*configv1.Credential{}
-	if stored != nil {
-		for _, c := range configv1.Credentials(stored) {
-			was[c.Field] = c.Credential
+	was := sockets(stored)
+	for field, socket := range sockets(o) {
+		if socket != was[field] {
+			return everythingFor(field, "to name a Unix socket of the gateway's machines")
 		}
 	}
+	kept := map[string]*configv1.Credential{}
+	if stored != nil {
+		for _, c := range configv1.Credentials(stored) {
+			kept[c.Field] = c.Credential
+		}
+	}
+	moved := endpointOf(o) != endpointOf(stored)
 	for _, c := range configv1.Credentials(o) {
 		own := c.Credential.GetFile() != "" || strings.HasPrefix(c.Credential.GetEnv(), "MODELGATE_")
-		if own && !proto.Equal(c.Credential, was[c.Field]) {
-			return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions", Param: c.Field,
-				Message: "You have insufficient permissions for this operation: to name a file of the control plane, or a variable that begins with MODELGATE_, takes the scope *. Give the credential as value or in another variable."}
+		switch same := proto.Equal(c.Credential, kept[c.Field]); {
+		case own && !same:
+			return everythingFor(c.Field, "to name a file of the control plane, or a variable that begins with MODELGATE_,")
+		case same && moved && (own || c.Credential.GetSealed() != ""):
+			return everythingFor(c.Field, "to send a stored credential to another endpoint")
 		}
 	}
 	return nil
+}
+
+func everythingFor(field, what string) error {
+	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions", Param: field,
+		Message: "You have insufficient permissions for this operation: " + what + " takes the scope *. Give another endpoint, or the credential as value or in another variable."}
+}
+
+func endpointOf(o configv1.Object) string {
+	p, _ := o.(*configv1.Provider)
+	return p.GetEndpoint()
+}
+
+// sockets returns the Unix sockets that an object, which may be nil, names, by field.
+func sockets(o configv1.Object) map[string]string {
+	named := map[string]string{"endpoint": endpointOf(o)}
+	if jobs, ok := o.(*configv1.JobService); ok {
+		named["address"], named["listen"] = jobs.GetAddress(), jobs.GetListen()
+	}
+	maps.DeleteFunc(named, func(_, url string) bool { return !strings.HasPrefix(strings.ToLower(url), "unix:") })
+	return named
 }
 
 // rightsOf returns what an object lets its holder do with the admin API.

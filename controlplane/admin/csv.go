@@ -92,7 +92,7 @@ func (t *table) cell(row map[string]string, name, value string) {
 // plain keeps spreadsheets from taking what a client has sent for a formula
 // (https://owasp.org/www-community/attacks/CSV_Injection).
 func plain(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	if strings.IndexAny(s, "=+-@＝＋－＠\t\r\n") == 0 {
 		return "'" + s
 	}
 	return s

@@ -41,7 +41,7 @@ func (p *plan) put(written configv1.Object) error {
 	if errs := configv1.Validate(p.server.opened(object), p.server.config.Vendors); len(errs) > 0 {
 		return errs
 	}
-	if err := errors.Join(p.mayWrite(object, stored), p.mayRead(object, stored)); err != nil {
+	if err := errors.Join(p.mayWrite(object, stored), p.mayReach(object, stored)); err != nil {
 		return err
 	}
 	p.server.reuse(object, stored)

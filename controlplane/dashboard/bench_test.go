@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ type bench struct {
 	jobs      *jobs
 	plane     *plane
 	gateway   func() (string, http.RoundTripper)
+	arrivals  atomic.Int64 // requests that the dashboard has begun to serve
 
 	mu      sync.Mutex
 	now     time.Time             // guarded by mu
@@ -105,7 +107,10 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 			return b.now
 		},
 	})
-	b.server.Config.Handler = b.dashboard
+	b.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.arrivals.Add(1)
+		b.dashboard.ServeHTTP(w, r)
+	})
 	return b
 }
 
@@ -245,6 +250,7 @@ type ledger struct {
 	usage     func(resource string, q url.Values) string
 	audit     []adminapi.AuditEntry
 	away      bool
+	onPut     func() // before the API gets it
 }
 
 // before answers what asks for the ledger in the place of the API.
@@ -270,6 +276,9 @@ func (l *ledger) before(api http.Handler) http.Handler {
 		case strings.HasPrefix(path, "usage/"):
 			answer = json.RawMessage(`{"object":"page","data":[],"has_more":false,"next_page":null}`)
 		default:
+			if r.Method == http.MethodPut && l.onPut != nil {
+				l.onPut()
+			}
 			api.ServeHTTP(w, r)
 			return
 		}

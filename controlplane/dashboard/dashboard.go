@@ -173,7 +173,7 @@ func (d *Dashboard) resume(ctx context.Context, id string, used bool) (*session,
 // open serves a page to everybody.
 func (d *Dashboard) open(p page) http.Handler {
 	return d.serve(func(v *visit, w http.ResponseWriter, r *http.Request) error {
-		if err := v.checkForm(w, r); err != nil {
+		if err := v.checkForm(r); err != nil {
 			return err
 		}
 		return p(v, w, r)
@@ -187,7 +187,7 @@ func (d *Dashboard) guarded(rt route) http.Handler {
 			v.toSignIn(w, r)
 			return nil
 		}
-		if err := v.checkForm(w, r); err != nil {
+		if err := v.checkForm(r); err != nil {
 			return err
 		}
 		if rt.scope != "" && !v.principal.May(rt.scope) {
@@ -199,7 +199,12 @@ func (d *Dashboard) guarded(rt route) http.Handler {
 
 func (d *Dashboard) serve(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A form that comes slowly must not keep the rights that its sender had when it began.
+		broken := readForm(w, r)
 		v, err := d.visitor(w, r)
+		if err == nil {
+			err = broken
+		}
 		if err == nil {
 			err = p(v, w, r)
 		}

@@ -117,17 +117,22 @@ func (d *Dashboard) owned(ctx context.Context) (bool, error) {
 // makeLink makes a link for whoever has the root token: a program, so it answers with JSON.
 func (d *Dashboard) makeLink(w http.ResponseWriter, r *http.Request) {
 	httpapi.Handler(d.config.Log, func(w http.ResponseWriter, r *http.Request) error {
+		address := addressOf(r)
+		if wait := d.addresses.take(network(address)); wait > 0 {
+			return errTooMany(wait)
+		}
 		given, ok := auth.FromHeader(r.Header.Get("Authorization"))
 		sum, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(d.config.RootToken.Reveal()))
 		if !ok || d.config.RootToken.IsZero() || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
 			return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_admin_token",
 				Message: "Send the admin token of the gateway's data directory in an Authorization header using Bearer auth."}
 		}
+		d.addresses.giveBack(network(address))
 		token, err := d.links.make(r.Context(), false)
 		if err != nil {
 			return err
 		}
-		d.audit(r.Context(), admin.Principal{Name: "root", Role: "token", Address: addressOf(r)}, "sign_in_link", "")
+		d.audit(r.Context(), admin.Principal{Name: "root", Role: "token", Address: address}, "sign_in_link", "")
 		return httpapi.WriteJSON(w, http.StatusCreated, map[string]any{"url": d.linkURL(token), "expires_in_seconds": int(linkLife / time.Second)})
 	}).ServeHTTP(w, r)
 }

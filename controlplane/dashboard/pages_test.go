@@ -280,5 +280,8 @@ func TestFigures(t *testing.T) {
 	}
 	require.Equal(t, "1,234,567", dashboard.Number(1234567))
 	require.Equal(t, "-1,234", dashboard.Number(-1234))
-	require.Equal(t, "'=1", dashboard.PlainCell("=1"))
+	for _, formula := range []string{"=1", "+1", "-1", "@x", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x"} {
+		require.Equal(t, "'"+formula, dashboard.PlainCell(formula))
+	}
+	require.Equal(t, "a=1", dashboard.PlainCell("a=1"))
 }

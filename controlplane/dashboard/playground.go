@@ -55,6 +55,11 @@ func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	if base == "" {
 		return playgroundError(w, "The gateway does not listen yet.")
 	}
+	// The gateway may think for long, and answer for long. The server reads on meanwhile, and would end the request where that
+	// times out.
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Time{})
 	ask, err := http.NewRequestWithContext(r.Context(), http.MethodPost, strings.TrimRight(base, "/")+"/v1/chat/completions", r.Body)
 	if err != nil {
 		return err
@@ -84,7 +89,6 @@ func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 // flush copies a stream piece by piece, as it comes.
 func flush(w http.ResponseWriter, from io.Reader) {
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Time{}) // a stream may be long; not every server has one
 	buffer := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buffer)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
@@ -19,6 +20,12 @@ var staticFiles embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// Bounds of how slowly a browser may send a request and take its answer.
+const (
+	readTimeout  = time.Minute
+	writeTimeout = 90 * time.Second
+)
+
 // secured refuses what other sites send, and sets the headers of every page.
 func (d *Dashboard) secured(next http.Handler) http.Handler {
 	// Sec-Fetch-Site or Origin must say that a form is our own; the token in the form says so besides.
@@ -29,6 +36,10 @@ func (d *Dashboard) secured(next http.Handler) http.Handler {
 	}))
 	checked := origin.Handler(next)
 	return httpapi.Recover(d.config.Log, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control, now := http.NewResponseController(w), time.Now()
+		// Every server that the dashboard is served by has both.
+		_ = control.SetReadDeadline(now.Add(readTimeout))
+		_ = control.SetWriteDeadline(now.Add(writeTimeout))
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")

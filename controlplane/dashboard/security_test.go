@@ -1,12 +1,20 @@
 package dashboard_test
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/controlplane/dashboard"
 )
 
 func TestFormsOfOthersAreRefused(t *testing.T) {
@@ -112,4 +120,147 @@ func TestErrorsTellNoInternals(t *testing.T) {
 		require.Equal(t, status, p.status, path)
 		require.Contains(t, p.body, "Back to the overview", path)
 	}
+}
+
+// hold sends a form but for its last byte, and returns what sends that and reads the answer.
+func (w *browser) hold(path string, form url.Values) (finish func() int) {
+	w.t.Helper()
+	form.Set("csrf", w.csrf)
+	body := form.Encode()
+	rest, more := io.Pipe()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.bench.url+path, io.MultiReader(strings.NewReader(body[:len(body)-1]), rest))
+	require.NoError(w.t, err)
+	r.ContentLength = int64(len(body))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", w.bench.url)
+	status := make(chan int, 1)
+	go func() {
+		resp, err := w.client.Do(r)
+		if err != nil {
+			status <- 0
+			return
+		}
+		status <- resp.StatusCode
+		_ = resp.Body.Close()
+	}()
+	return func() int {
+		_, err := io.WriteString(more, body[len(body)-1:])
+		require.NoError(w.t, err)
+		return <-status
+	}
+}
+
+func TestFormThatIsHeldBackDoesNotOutliveItsSession(t *testing.T) {
+	b := newBench(t)
+	owner := b.owner(t)
+	eve := b.person(t, owner, "evelyn", "OWNER")
+	eve.get("/account")
+	began := b.arrivals.Load()
+	account := eve.hold("/accounts", url.Values{"name": {"mole"}, "role": {"OWNER"}, "password": {goodPassword}})
+	password := eve.hold("/account", url.Values{"current": {goodPassword}, "password": {"another good password"}})
+	require.Eventually(t, func() bool { return b.arrivals.Load() == began+2 }, 5*time.Second, time.Millisecond)
+	owner.get("/delete/Account/evelyn")
+	require.Equal(t, 303, owner.post("/delete/Account/evelyn").status)
+	account()
+	password()
+	page := text(owner.get("/accounts").body)
+	require.NotContains(t, page, "mole")
+	require.NotContains(t, page, "evelyn")
+}
+
+func TestAnAccountThatIsDeletedWhileItsPasswordIsChangedStaysDeleted(t *testing.T) {
+	b := newBench(t)
+	w := b.person(t, b.owner(t), "evelyn", "OWNER")
+	w.get("/account")
+	b.ledger.onPut = func() {
+		_, err := b.etcd.Delete(t.Context(), "/modelgate/v1/accounts/evelyn")
+		assert.NoError(t, err)
+	}
+	require.Equal(t, 422, w.post("/account", "current", goodPassword, "password", "another good password").status)
+	require.Equal(t, 401, b.browser(t).signIn("evelyn", "another good password").status)
+}
+
+func TestLinkMakesNoFormula(t *testing.T) {
+	b := newBench(t)
+	w := b.owner(t)
+	for _, path := range []string{"/usage.csv?organization=acme&by=%3Dcmd()", "/usage.csv?by=%3Dcmd()"} {
+		p := w.get(path)
+		require.Equal(t, 200, p.status, path)
+		require.NotContains(t, p.body, "=cmd()", path)
+	}
+}
+
+func TestGuessesOfTheRootTokenAreSlowed(t *testing.T) {
+	b := newBench(t)
+	w := b.browser(t)
+	ask := func(token string) shown {
+		return w.postForm("/sign-in/link", url.Values{}, "Authorization", "Bearer "+token)
+	}
+	for range 10 {
+		require.Equal(t, 201, ask(rootToken).status, "what is right counts for nothing")
+	}
+	for range 10 {
+		require.Equal(t, 401, ask("guess").status)
+	}
+	p := ask(rootToken)
+	require.Equal(t, 429, p.status, "the right one too: a guess must not be told from it")
+	require.NotEmpty(t, p.header.Get("Retry-After"))
+}
+
+// A slowWriter notes the deadlines of a connection.
+type slowWriter struct {
+	*httptest.ResponseRecorder
+	read, write time.Time
+}
+
+func (w *slowWriter) SetReadDeadline(at time.Time) error {
+	w.read = at
+	return nil
+}
+
+func (w *slowWriter) SetWriteDeadline(at time.Time) error {
+	w.write = at
+	return nil
+}
+
+func TestSlowBrowsersAreCutOffButNotStreams(t *testing.T) {
+	b := newBench(t)
+	owner := b.owner(t)
+	owner.get("/account")
+	for _, path := range []string{"/sign-in", "/static/app.css", "/nothing"} {
+		w := &slowWriter{ResponseRecorder: httptest.NewRecorder()}
+		b.dashboard.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		require.WithinRange(t, w.read, time.Now(), time.Now().Add(time.Minute), path)
+		require.WithinRange(t, w.write, time.Now(), time.Now().Add(2*time.Minute), path)
+	}
+	gateway := httptest.NewServer(http.NotFoundHandler())
+	defer gateway.Close()
+	b.gateway = func() (string, http.RoundTripper) { return gateway.URL, http.DefaultTransport }
+	r := httptest.NewRequest(http.MethodPost, "/playground/chat", strings.NewReader("{}"))
+	u, err := url.Parse(b.url)
+	require.NoError(t, err)
+	for _, c := range owner.client.Jar.Cookies(u) {
+		r.AddCookie(c)
+	}
+	r.Header.Set("X-Form-Token", owner.csrf)
+	w := &slowWriter{ResponseRecorder: httptest.NewRecorder()}
+	b.dashboard.ServeHTTP(w, r)
+	require.Equal(t, 404, w.Code, w.Body.String())
+	require.NotContains(t, w.Body.String(), "html", "the gateway's answer")
+	require.Zero(t, w.read)
+	require.Zero(t, w.write)
+}
+
+func TestLongNamesTakeNoMemory(t *testing.T) {
+	th := dashboard.NewThrottle(3, time.Hour, time.Now)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 64 {
+		require.Zero(t, dashboard.Take(th, strings.Repeat(strconv.Itoa(i), 1<<20)))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(8<<20))
+	runtime.KeepAlive(th)
 }

@@ -97,8 +97,13 @@ func (v *visit) throttled(name string) *openai.Error {
 	if wait == 0 {
 		return nil
 	}
+	return errTooMany(wait)
+}
+
+func errTooMany(wait time.Duration) *openai.Error {
 	seconds := (wait + time.Second - 1) / time.Second
-	return &openai.Error{Status: http.StatusTooManyRequests, RetryAfter: wait, Message: fmt.Sprintf("Too many attempts. Try again in %d seconds.", seconds)}
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "too_many_failed_attempts", RetryAfter: wait,
+		Message: fmt.Sprintf("Too many attempts. Try again in %d seconds.", seconds)}
 }
 
 // network is what of an address counts as one: of IPv6 a /64.
@@ -128,7 +133,7 @@ var errLink = &openai.Error{Status: http.StatusGone,
 // usable returns a link that can be used now.
 func (v *visit) usable(ctx context.Context, token string) (*link, error) {
 	if wait := v.addresses.take(network(v.principal.Address)); wait > 0 {
-		return nil, &openai.Error{Status: http.StatusTooManyRequests, RetryAfter: wait, Message: "Too many attempts. Try again in a minute."}
+		return nil, errTooMany(wait)
 	}
 	k, err := v.links.find(ctx, token)
 	if err != nil {
@@ -223,9 +228,21 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 	// People may change their own password whatever their role is.
 	p := v.principal
 	p.Scopes = append([]admin.Scope{admin.AdminsWrite}, p.Scopes...)
-	changed := proto.Clone(v.account).(*configv1.Account)
+	item, err := v.client(p).Get(r.Context(), kindNamed("accounts"), p.Name)
+	if err != nil {
+		return err
+	}
+	// It is read after its revision: an account that is deleted, disabled or demoted meanwhile is not written as it was.
+	_, account, err := v.resume(r.Context(), sessionIDOf(r), false)
+	if err != nil {
+		return err
+	}
+	if account == nil {
+		return errForm
+	}
+	changed := proto.CloneOf(account)
 	changed.PasswordHash, changed.Password = "", r.PostForm.Get("password")
-	if _, err := v.client(p).Put(r.Context(), changed, 0); err != nil {
+	if _, err := v.client(p).Put(r.Context(), changed, item.Status.Revision); err != nil {
 		if message, ok := refused(err); ok {
 			return v.renderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil, message)
 		}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"crypto/sha256"
 	"sync"
 	"time"
 )
@@ -17,19 +18,20 @@ type throttle struct {
 
 	mu sync.Mutex
 	// until holds when the attempts of a name are forgotten: each adds a while. Guarded by mu.
-	until map[string]time.Time
+	// The names are hashed, because whoever attempts chooses how long they are.
+	until map[[sha256.Size]byte]time.Time
 }
 
 func newThrottle(burst int, each time.Duration, now func() time.Time) *throttle {
-	return &throttle{burst: burst, each: each, now: now, until: map[string]time.Time{}}
+	return &throttle{burst: burst, each: each, now: now, until: map[[sha256.Size]byte]time.Time{}}
 }
 
 // take counts an attempt. Where there were too many, it counts none and returns how long to wait.
 func (t *throttle) take(name string) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	until := t.until[name]
+	now, key := t.now(), sha256.Sum256([]byte(name))
+	until := t.until[key]
 	if until.Before(now) {
 		until = now
 	}
@@ -40,7 +42,7 @@ func (t *throttle) take(name string) (wait time.Duration) {
 	if len(t.until) >= maxThrottled {
 		t.forget(now)
 	}
-	t.until[name] = until
+	t.until[key] = until
 	return 0
 }
 
@@ -48,7 +50,8 @@ func (t *throttle) take(name string) (wait time.Duration) {
 func (t *throttle) giveBack(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.until[name] = t.until[name].Add(-t.each)
+	key := sha256.Sum256([]byte(name))
+	t.until[key] = t.until[key].Add(-t.each)
 }
 
 // forget removes what no longer counts, and where that is little, anything: whoever has so many addresses is not held up by

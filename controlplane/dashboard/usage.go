@@ -90,6 +90,9 @@ func usageFilters() []string {
 
 func usageQueryOf(q url.Values, now time.Time) usageQuery {
 	u := usageQuery{Range: cmp.Or(q.Get("range"), "24h"), From: q.Get("from"), To: q.Get("to"), By: q.Get("by"), Measure: cmp.Or(q.Get("measure"), "tokens"), Filters: url.Values{}}
+	if !slices.ContainsFunc(usageGroups(), func(c choice) bool { return c.Value == u.By }) {
+		u.By = ""
+	}
 	for _, name := range usageFilters() {
 		if list := listOf(q.Get(name)); len(list) > 0 {
 			u.Filters[name] = list
@@ -271,7 +274,7 @@ func (v *visit) usageCSV(w http.ResponseWriter, r *http.Request) error {
 
 // plainCell keeps a spreadsheet from taking a name that a client chose for a formula.
 func plainCell(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	if strings.IndexAny(s, "=+-@＝＋－＠\t\r\n") == 0 {
 		return "'" + s
 	}
 	return s

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -37,6 +38,7 @@ var (
 	errNoPage = &openai.Error{Status: http.StatusNotFound, Message: "There is no such page."}
 	errForm   = &openai.Error{Status: http.StatusForbidden, Code: "stale_form",
 		Message: "The form was not sent from this dashboard, or you have signed in or out since it was opened. Go back, load the page again and repeat."}
+	errUnread     = &openai.Error{Status: http.StatusBadRequest, Message: "The form could not be read. It may be too large."}
 	errNotAllowed = &openai.Error{Status: http.StatusForbidden, Message: "Your role does not allow this. An owner can change it."}
 )
 
@@ -157,16 +159,28 @@ func (v *visit) toSignIn(w http.ResponseWriter, r *http.Request) {
 // maxForm is the largest form: an object as YAML.
 const maxForm = 1 << 20
 
-// checkForm refuses what changes something and is not a form of this dashboard.
-func (v *visit) checkForm(w http.ResponseWriter, r *http.Request) error {
+// readForm reads the whole body of a request that may change something.
+func readForm(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if err != nil {
+		return errUnread
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// checkForm refuses what changes something and is not a form of this dashboard.
+func (v *visit) checkForm(r *http.Request) error {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return nil
+	}
 	token := r.Header.Get("X-Form-Token")
 	if token == "" {
 		if err := r.ParseForm(); err != nil {
-			return &openai.Error{Status: http.StatusBadRequest, Message: "The form could not be read. It may be too large."}
+			return errUnread
 		}
 		token = r.PostForm.Get("csrf")
 	}
