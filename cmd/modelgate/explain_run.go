@@ -132,7 +132,7 @@ func (p *probe) Reserve(ctx context.Context, d limit.Demand) (limit.Decision, er
 // limits adds the rules that hold, and what the request takes of them.
 func (x *explanation) limits(p *probe, used map[string]int64) {
 	a := p.demand.Amounts
-	x.Reserved = &reservedAmounts{Input: a[limit.InputTokens], Output: a[limit.OutputTokens], CostUSD: usage.Nano(a[limit.Cost]).String()}
+	x.Reserved = &reservedAmounts{Input: a[limit.InputTokens], Output: a[limit.OutputTokens], CostUSD: expectedCost(a)}
 	for _, r := range p.demand.Rules {
 		if r.Limit == math.MaxInt64 {
 			continue // that of ask
@@ -224,7 +224,7 @@ func (e *explainer) target(ctx context.Context, config *exchange.Config, out *ex
 	}
 	request.Dropped = e.dropped(p, out.Model, operation, body)
 	out.Request = request.AppendJSON(nil)
-	out.CostUSD = usage.Nano(asked.demand.Amounts[limit.Cost]).String()
+	out.CostUSD = expectedCost(asked.demand.Amounts)
 	if price := config.Catalog.Facts(out.Vendor, out.Model).GetPrice(); price != nil {
 		out.Price, err = protojson.MarshalOptions{UseProtoNames: true}.Marshal(price)
 	}
@@ -282,3 +282,11 @@ func (e *explainer) explainedKey() *explainedKey {
 }
 
 func notNil(list []string) []string { return append([]string{}, list...) }
+
+// expectedCost is what is reserved of budgets, in US dollars. Of what seems to cost nothing that is a billionth, which is not told.
+func expectedCost(a limit.Amounts) string {
+	if a[limit.Cost] == 1 {
+		return "0"
+	}
+	return usage.Nano(a[limit.Cost]).String()
+}

@@ -111,3 +111,19 @@ func pages(b *testing.B, dsn string) {
 		})
 	}
 }
+
+// BenchmarkRecord is what a record costs the ledger, in batches as they come from a busy spool.
+func BenchmarkRecord(b *testing.B) {
+	const atOnce = 1000
+	l := open(b, "sqlite://"+filepath.ToSlash(filepath.Join(b.TempDir(), "ledger.db")))
+	batch := 0
+	for b.Loop() {
+		batch++
+		records := make([]*ledgerv1.Record, atOnce)
+		for i := range records {
+			records[i] = rec(fmt.Sprintf("%d-%d", batch, i))
+		}
+		keep(b, l, records...)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*atOnce), "µs/record")
+}
