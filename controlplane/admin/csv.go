@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 // maxRows is about how many rows a table has at most.
@@ -24,6 +28,17 @@ type table struct {
 type object struct {
 	name string
 	text json.RawMessage
+}
+
+// export waits until no other table is being made, and returns what is to be called when this one has been answered with.
+func (s *server) export(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.exports <- struct{}{}:
+		return func() { <-s.exports }, nil
+	case <-ctx.Done():
+		return nil, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "rate_limit_exceeded",
+			Message: "Other exports are being made. Try again when they are done.", RetryAfter: 10 * time.Second}
+	}
 }
 
 // add adds a row of cells.

@@ -28,6 +28,13 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, resource string)
 	if err != nil {
 		return err
 	}
+	if csv {
+		leave, err := s.export(r.Context())
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	t := table{}
 	for {
 		text, err := s.config.Ledger.Usage(r.Context(), resource, query.Encode(), ledger.Restriction{})
@@ -84,6 +91,13 @@ func (s *server) exchanges(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	delete(asked.Filters, "format")
+	if csv {
+		leave, err := s.export(r.Context())
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	t := table{}
 	for {
 		page, err := s.config.Ledger.Exchanges(r.Context(), asked)

@@ -1,0 +1,34 @@
+package admin
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOneExportIsMadeAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{exports: make(chan struct{}, 1)}
+		leave, err := s.export(t.Context())
+		require.NoError(t, err)
+
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = s.export(impatient)
+		require.ErrorContains(t, err, "Other exports are being made")
+
+		entered := make(chan struct{})
+		go func() {
+			next, err := s.export(t.Context())
+			require.NoError(t, err)
+			next()
+			close(entered)
+		}()
+		synctest.Wait()
+		leave()
+		<-entered
+	})
+}
