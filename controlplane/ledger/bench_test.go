@@ -98,7 +98,7 @@ func pages(b *testing.B, dsn string) {
 		{"summary/7 days", summary(7)},
 		{"summary/30 days", summary(30)},
 		{"summary/30 days of a key", summary(30, "key", "key_7")},
-		{"spent/nothing new", func() error {
+		{"spent/everything", func() error {
 			answer, err := l.Spent(context.Background(), "")
 			_ = answer
 			return err
