@@ -11,6 +11,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -83,7 +84,7 @@ func (c usageCmd) show(stdout io.Writer, rows []usageRow) error {
 	}
 	if c.Output == "csv" {
 		for i := range cells {
-			cells[i][0] = csvText(cells[i][0])
+			cells[i][0] = httpapi.CSVText(cells[i][0])
 		}
 		w := csv.NewWriter(stdout)
 		return cmp.Or(w.Write(header), w.WriteAll(cells))
@@ -91,14 +92,6 @@ func (c usageCmd) show(stdout io.Writer, rows []usageRow) error {
 	return outputFlags{c.Output}.show(stdout, rows, func(w io.Writer) error {
 		return printTable(w, []string{"BY " + c.By, "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"}, cells)
 	})
-}
-
-// csvText keeps spreadsheets from taking a name for a formula (OWASP, CSV injection): clients choose those of users.
-func csvText(s string) string {
-	if s != "" && (s[0] == '=' || s[0] == '+' || s[0] == '-' || s[0] == '@' || s[0] == '\t' || s[0] == '\r') {
-		return "'" + s
-	}
-	return s
 }
 
 // longestSummary is the longest time that the admin API sums up at once.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // maxRows is about how many rows a table has at most.
@@ -79,7 +80,7 @@ func (t *table) value(d *json.Decoder, name string, row map[string]string) error
 		_, err := d.Token() // the end of it
 		return err
 	case string:
-		t.cell(row, name, plain(v))
+		t.cell(row, name, httpapi.CSVText(v))
 	case json.Number:
 		t.cell(row, name, v.String())
 	case bool:
@@ -102,15 +103,6 @@ func (t *table) cell(row map[string]string, name, value string) {
 		value = before + " " + value
 	}
 	row[name] = value
-}
-
-// plain keeps spreadsheets from taking what a client has sent for a formula
-// (https://owasp.org/www-community/attacks/CSV_Injection).
-func plain(s string) string {
-	if strings.IndexAny(s, "=+-@＝＋－＠\t\r\n") == 0 {
-		return "'" + s
-	}
-	return s
 }
 
 // write answers with the table.

@@ -24,7 +24,6 @@ var (
 	Dollars     = dollars
 	ShortNumber = shortNumber
 	Number      = number
-	PlainCell   = plainCell
 	NewThrottle = newThrottle
 )
 

@@ -15,6 +15,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
+	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // evil is what somebody puts wherever text can be put.
@@ -281,7 +282,7 @@ func TestFigures(t *testing.T) {
 	require.Equal(t, "1,234,567", dashboard.Number(1234567))
 	require.Equal(t, "-1,234", dashboard.Number(-1234))
 	for _, formula := range []string{"=1", "+1", "-1", "@x", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x"} {
-		require.Equal(t, "'"+formula, dashboard.PlainCell(formula))
+		require.Equal(t, "'"+formula, httpapi.CSVText(formula))
 	}
-	require.Equal(t, "a=1", dashboard.PlainCell("a=1"))
+	require.Equal(t, "a=1", httpapi.CSVText("a=1"))
 }

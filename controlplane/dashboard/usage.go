@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // The answers of OpenAI's usage and cost endpoints, as far as they are shown.
@@ -260,7 +262,7 @@ func (v *visit) usageCSV(w http.ResponseWriter, r *http.Request) error {
 		for _, b := range buckets {
 			for _, u := range b.Results {
 				lines = append(lines, []string{
-					time.Unix(b.Start, 0).UTC().Format(time.RFC3339), plainCell(u.group(q.By)), n(u.Requests), n(u.Input), n(u.Cached), n(u.Output),
+					time.Unix(b.Start, 0).UTC().Format(time.RFC3339), httpapi.CSVText(u.group(q.By)), n(u.Requests), n(u.Input), n(u.Cached), n(u.Output),
 					strconv.FormatFloat(u.cost(), 'f', -1, 64),
 				})
 			}
@@ -270,12 +272,4 @@ func (v *visit) usageCSV(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Disposition", `attachment; filename="usage.csv"`)
 	_ = csv.NewWriter(w).WriteAll(lines) // the browser has gone away
 	return nil
-}
-
-// plainCell keeps a spreadsheet from taking a name that a client chose for a formula.
-func plainCell(s string) string {
-	if strings.IndexAny(s, "=+-@＝＋－＠\t\r\n") == 0 {
-		return "'" + s
-	}
-	return s
 }

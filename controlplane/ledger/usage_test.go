@@ -224,22 +224,6 @@ func FuzzUsageQuery(f *testing.F) {
 	})
 }
 
-func TestCSV(t *testing.T) {
-	onBoth(t, func(t *testing.T, dsn string) {
-		l := open(t, dsn)
-		for i, name := range []string{"=1+1", "+1", "-1", "@a", "\tx", `a,"b"`, "plain"} {
-			keep(t, l, rec(fmt.Sprint(i), func(r *ledgerv1.Record) { r.Model, r.CostNanoUsd = name, 1_234_000 }))
-		}
-		var out strings.Builder
-		day := noon.Truncate(24 * time.Hour)
-		require.NoError(t, l.WriteCSV(t.Context(), &out, ledger.Query{From: day, To: day.AddDate(0, 0, 1), Width: 24 * time.Hour, GroupBy: []string{"model"}}))
-		require.Contains(t, out.String(), "start,model,requests,input_tokens,")
-		for _, cell := range []string{"'=1+1,", "'+1,", "'-1,", "'@a,", "'\tx,", `"a,""b""",`, ",plain,1,100,40,0,0,10,0,0,0.001234\n"} {
-			require.Contains(t, out.String(), cell)
-		}
-	})
-}
-
 func TestTheServiceRestrictsWhatItsCallerSays(t *testing.T) {
 	l := open(t, "sqlite://"+t.TempDir()+"/ledger.db")
 	seed(t, l)

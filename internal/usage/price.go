@@ -3,7 +3,6 @@ package usage
 import (
 	"math"
 	"math/bits"
-	"sync"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -166,35 +165,4 @@ func (s *sum) nano(factor uint64) Nano {
 	}
 	n, _ := bits.Div64(high, low, unit)
 	return Nano(min(n, math.MaxInt64))
-}
-
-// A Book remembers the rates of prices, by their pointers: a price must not be modified. It is safe for concurrent use, and
-// its zero value is empty. It belongs to what the prices belong to, and goes with it.
-type Book struct {
-	mu    sync.RWMutex // guards known
-	known map[*configv1.Price]*Rates
-}
-
-// maxKnown bounds what a book remembers: a catalog makes prices anew for models that it has forgotten.
-const maxKnown = 10_000
-
-// Rates returns those of a price, as [Compile] does.
-func (b *Book) Rates(p *configv1.Price) *Rates {
-	if p == nil {
-		return nil
-	}
-	b.mu.RLock()
-	r, ok := b.known[p]
-	b.mu.RUnlock()
-	if ok {
-		return r
-	}
-	r = Compile(p)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.known == nil || len(b.known) >= maxKnown {
-		b.known = map[*configv1.Price]*Rates{}
-	}
-	b.known[p] = r
-	return r
 }

@@ -219,27 +219,14 @@ func TestMoneyIsWrittenAndReadExactly(t *testing.T) {
 	}
 }
 
-func TestABookRemembersRatesAndDoesNotGrow(t *testing.T) {
-	var b usage.Book
-	require.Same(t, b.Rates(mini), b.Rates(mini))
-	require.Nil(t, b.Rates(nil))
-	for range 25_000 {
-		p := &configv1.Price{Input: "1"}
-		cost, priced := b.Rates(p).Cost(used(openai.Usage{PromptTokens: 1}))
-		require.True(t, priced)
-		require.Equal(t, usage.Nano(1000), cost)
-	}
-	require.LessOrEqual(t, b.Known(), 10_000)
-}
-
 func BenchmarkCost(b *testing.B) {
-	var book usage.Book
+	rates := usage.Compile(claude)
 	u := used(openai.Usage{PromptTokens: 1000, CachedTokens: 300, CacheWriteTokens: 600, CompletionTokens: 10, ReasoningTokens: 3})
 	for _, c := range []struct {
 		name string
 		cost func() (usage.Nano, bool)
 	}{
-		{"book", func() (usage.Nano, bool) { return book.Rates(claude).Cost(u) }},
+		{"compiled", func() (usage.Nano, bool) { return rates.Cost(u) }},
 		{"parsed", func() (usage.Nano, bool) { return usage.Cost(claude, u) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -240,30 +240,26 @@ func TestAFullSpoolWaitsAndLosesNothing(t *testing.T) {
 func TestTheLedgerGetsRecordsWithinASecondAndTheRestAtTheEnd(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		disk, err := usage.OpenSpool(options(dir))
+		s, err := usage.OpenSpool(options(dir))
 		require.NoError(t, err)
-		memory, err := usage.NewMemorySpool(zap.NewNop(), nil)
-		require.NoError(t, err)
-		for _, s := range []usage.Spool{disk, memory} {
-			k := newKeeper()
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { s.Run(ctx, k) })
-			synctest.Wait()
-			s.End(rec("a", 1))
-			time.Sleep(1100 * time.Millisecond)
-			require.Equal(t, 1, k.ids())
-			for i := range 1000 {
-				s.End(rec(fmt.Sprint("b", i), 1))
-			}
-			time.Sleep(time.Millisecond)
-			require.Equal(t, 1001, k.ids(), "a full batch does not wait")
-			s.End(rec("c", 1))
-			cancel()
-			running.Wait()
-			require.Equal(t, 1002, k.ids())
-			require.NoError(t, s.Close())
+		k := newKeeper()
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.Run(ctx, k) })
+		synctest.Wait()
+		s.End(rec("a", 1))
+		time.Sleep(1100 * time.Millisecond)
+		require.Equal(t, 1, k.ids())
+		for i := range 1000 {
+			s.End(rec(fmt.Sprint("b", i), 1))
 		}
+		time.Sleep(time.Millisecond)
+		require.Equal(t, 1001, k.ids(), "a full batch does not wait")
+		s.End(rec("c", 1))
+		cancel()
+		running.Wait()
+		require.Equal(t, 1002, k.ids())
+		require.NoError(t, s.Close())
 	})
 }
 

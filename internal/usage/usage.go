@@ -35,7 +35,4 @@ type Spool interface {
 	Close() error
 }
 
-var (
-	_ Spool = (*DiskSpool)(nil)
-	_ Spool = (*MemorySpool)(nil)
-)
+var _ Spool = (*DiskSpool)(nil)
