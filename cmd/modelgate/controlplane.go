@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -34,6 +35,8 @@ type controlplaneCmd struct {
 	AdminToken string `required:"" placeholder:"FILE" help:"File of the token of the admin API. Made where it is missing."`
 
 	Ledger string `default:"sqlite:///var/lib/modelgate/ledger.db" env:"MODELGATE_LEDGER" placeholder:"URL" help:"Where what was used and what it cost is kept: sqlite:///path of one control plane, or postgres://... of several."`
+
+	Config []string `sep:"none" placeholder:"FILE" help:"YAML of objects that are applied at each start, in place of what is stored. One that is refused ends the process. May be given more than once."`
 
 	AdminURL       string `name:"admin-url" placeholder:"URL" help:"Where people reach the dashboard, if not at the admin address."`
 	GatewayURL     string `name:"gateway-url" placeholder:"URL" help:"Where the dashboard's playground finds the gateway, without /v1. Default: there is no playground."`
@@ -72,6 +75,10 @@ func (c *controlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
 }
 
 func (c *controlplaneCmd) start(ctx context.Context, p *parts, etcd *clientv3.Client, log *zap.Logger) error {
+	objects, err := c.baseline()
+	if err != nil {
+		return err
+	}
 	root, err := secret.LoadRoot(c.Pepper)
 	if err != nil {
 		return err
@@ -80,11 +87,7 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, etcd *clientv3.Cl
 	if err != nil {
 		return err
 	}
-	secure, err := c.credentials()
-	if err != nil {
-		return err
-	}
-	adminTLS, err := c.adminTLS(log)
+	secure, err := c.credentials(log)
 	if err != nil {
 		return err
 	}
@@ -112,19 +115,35 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, etcd *clientv3.Cl
 		return err
 	}
 	plane.start(p)
-	adminAt, err := listen(c.Admin)
+	base := newBaseline(objects, plane, log)
+	p.serve("configuration of --config", base.run)
+	adminAt, err := c.serveAdmin(p, plane, playground, allReady(plane.Ready, base.Ready))
 	if err != nil {
 		return err
 	}
-	if adminTLS == nil && !c.AdminPlainHTTP && !loopback(adminAt.Addr()) {
-		return errors.Join(errAdminNeedsTLS, adminAt.Close())
-	}
-	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(adminAt.Addr(), adminTLS != nil)), playground)
-	mux := healthHandler(plane.Ready, registry)
-	mux.Handle("/", pages)
-	serveHTTP(p, adminAt, adminTLS, mux, log)
-	log.Info("control plane started", zap.Stringer("xds", xds.Addr()), zap.Stringer("admin", adminAt.Addr()))
+	log.Info("control plane started", zap.Stringer("xds", xds.Addr()), zap.Stringer("admin", adminAt))
 	return nil
+}
+
+// serveAdmin starts the admin address of a control plane.
+func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, playground playground, ready func() error) (net.Addr, error) {
+	log, registry := plane.options.log, plane.options.registry
+	secure, err := c.adminTLS(log)
+	if err != nil {
+		return nil, err
+	}
+	l, err := listen(c.Admin)
+	if err != nil {
+		return nil, err
+	}
+	if secure == nil && !c.AdminPlainHTTP && !loopback(l.Addr()) {
+		return nil, errors.Join(errAdminNeedsTLS, l.Close())
+	}
+	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
+	mux := healthHandler(ready, registry)
+	mux.Handle("/", pages)
+	serveHTTP(p, l, secure, mux, log)
+	return l.Addr(), nil
 }
 
 // controlPlaneOptions are what a control plane needs in either form.
@@ -189,26 +208,12 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 }
 
 // credentials returns the mutual TLS of the xDS server, or nil, with which it serves this machine alone.
-func (c *controlplaneCmd) credentials() (credentials.TransportCredentials, error) {
-	given, err := allOrNone("--xds-", c.TLS.Cert, c.TLS.Key, c.TLS.CA)
-	if err != nil || !given {
+func (c *controlplaneCmd) credentials(log *zap.Logger) (credentials.TransportCredentials, error) {
+	files, err := readMutualTLS(log, "--xds-", c.TLS.Cert, c.TLS.Key, c.TLS.CA)
+	if err != nil || files == nil {
 		return nil, err
 	}
-	if _, err := readCertificate(c.TLS.Cert, c.TLS.Key); err != nil {
-		return nil, err // found now, and not at the first handshake
-	}
-	authorities, err := readAuthorities(c.TLS.CA)
-	if err != nil {
-		return nil, err
-	}
-	return credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS13,
-		ClientAuth: tls.RequireAndVerifyClientCert,
-		ClientCAs:  authorities,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return readCertificate(c.TLS.Cert, c.TLS.Key)
-		},
-	}), nil
+	return credentials.NewTLS(files.server()), nil
 }
 
 func (f etcdFlags) client(log *zap.Logger) (*clientv3.Client, error) {
@@ -225,15 +230,9 @@ func (f etcdFlags) client(log *zap.Logger) (*clientv3.Client, error) {
 		return nil, errors.New("--etcd-cert and --etcd-key go together, and with --etcd-ca")
 	}
 	if f.CA != "" {
-		authorities, err := readAuthorities(f.CA)
-		if err != nil {
+		var err error
+		if config.TLS, err = f.tls(log); err != nil {
 			return nil, err
-		}
-		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
-		if f.Cert != "" {
-			config.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				return readCertificate(f.Cert, f.Key)
-			}
 		}
 	}
 	client, err := clientv3.New(config)
@@ -241,4 +240,29 @@ func (f etcdFlags) client(log *zap.Logger) (*clientv3.Client, error) {
 		return nil, fmt.Errorf("connecting to etcd: %w", err)
 	}
 	return client, nil
+}
+
+// tls returns the configuration of connections to etcd, each of whose members may have a certificate of its own.
+func (f etcdFlags) tls(log *zap.Logger) (*tls.Config, error) {
+	var members []string
+	for _, endpoint := range f.Endpoints {
+		u, err := url.Parse(endpoint)
+		if err != nil || u.Hostname() == "" {
+			return nil, fmt.Errorf("--etcd-endpoints: %q is not a URL", endpoint)
+		}
+		members = append(members, u.Hostname())
+	}
+	authorities, err := followAuthorities(log, f.CA)
+	if err != nil {
+		return nil, err
+	}
+	config := trusting(authorities, members...)
+	if f.Cert != "" {
+		certificate, err := followCertificate(log, f.Cert, f.Key)
+		if err != nil {
+			return nil, err
+		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate.now(), nil }
+	}
+	return config, nil
 }

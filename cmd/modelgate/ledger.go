@@ -38,7 +38,7 @@ func serveLedger(l *ledger.Ledger) func(*grpc.Server) {
 }
 
 // withDashboard adds the dashboard, which people reach at base, to the admin API. The gateway is where the playground asks.
-func (c *controlPlane) withDashboard(base string, gateway func() (string, http.RoundTripper)) (http.Handler, *dashboard.Dashboard) {
+func (c *controlPlane) withDashboard(base string, gateway playground) (http.Handler, *dashboard.Dashboard) {
 	var names []string
 	for name := range vendors() {
 		names = append(names, name)
@@ -55,8 +55,11 @@ func (c *controlPlane) withDashboard(base string, gateway func() (string, http.R
 	return mux, d
 }
 
+// A playground returns where the dashboard's playground asks, and how.
+type playground func() (url string, transport http.RoundTripper)
+
 // playground returns where the dashboard's playground asks.
-func (c *controlplaneCmd) playground() (func() (string, http.RoundTripper), error) {
+func (c *controlplaneCmd) playground() (playground, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	if c.GatewayCA != "" {
 		authorities, err := readAuthorities(c.GatewayCA)

@@ -34,6 +34,7 @@ type commands struct {
 	Extproc      extprocCmd      `cmd:"" help:"Run the ext_proc service beside an Envoy."`
 	Jobsvc       jobsvcCmd       `cmd:"" help:"Run the job service: files, batches, fine-tuning and models."`
 	Envoy        envoyCmd        `cmd:"" help:"What Envoy needs."`
+	Install      installCmd      `cmd:"" help:"Copy this binary into a folder, as an init container does."`
 	Echo         echoCmd         `cmd:"" help:"Run the built-in provider that echoes, on an address of its own."`
 	Config       configCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`
 	Key          keyCmd          `cmd:"" help:"Create, list, rotate and revoke keys."`
@@ -43,6 +44,7 @@ type commands struct {
 	Token        tokenCmd        `cmd:"" help:"Create, list and revoke tokens of the admin API."`
 	Dashboard    dashboardCmd    `cmd:"" help:"Get into the dashboard."`
 	Status       statusCmd       `cmd:"" help:"Show how a gateway is: control plane, data plane, providers, ledger."`
+	Check        checkCmd        `cmd:"" help:"Ask a gateway as a client would: does it answer?"`
 	Doctor       doctorCmd       `cmd:"" help:"Find what is misconfigured, and say how to mend it."`
 	Explain      explainCmd      `cmd:"" help:"Show what the gateway would do with a request, without asking a provider."`
 	Usage        usageCmd        `cmd:"" help:"Show what was used and what it cost."`

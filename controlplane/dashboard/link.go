@@ -101,7 +101,7 @@ func (d *Dashboard) linkURL(token string) string {
 
 // owned reports whether there is an owner who can sign in.
 func (d *Dashboard) owned(ctx context.Context) (bool, error) {
-	api := d.client(admin.Principal{Name: "dashboard", Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER)})
+	api := admin.InProcess(d.config.API, admin.Principal{Name: "dashboard", Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER)})
 	accounts, err := api.List(ctx, configv1.KindOf((*configv1.Account)(nil)))
 	if err != nil {
 		return false, fmt.Errorf("look for an owner: %w", err)

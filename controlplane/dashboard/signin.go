@@ -187,7 +187,7 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := admin.Principal{Name: data.Name, Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER), Address: v.principal.Address}
 	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER, Password: f.Get("password")}
-	if _, err := v.client(p).Put(r.Context(), account, 0); err != nil {
+	if _, err := admin.InProcess(v.config.API, p).Put(r.Context(), account, 0); err != nil {
 		if err := v.links.putBack(r.Context(), data.Token, k); err != nil {
 			v.config.Log.Error("dashboard: a link is lost", zap.Error(err))
 		}
@@ -228,7 +228,7 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 	// People may change their own password whatever their role is.
 	p := v.principal
 	p.Scopes = append([]admin.Scope{admin.AdminsWrite}, p.Scopes...)
-	item, err := v.client(p).Get(r.Context(), kindNamed("accounts"), p.Name)
+	item, err := admin.InProcess(v.config.API, p).Get(r.Context(), kindNamed("accounts"), p.Name)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 	}
 	changed := proto.CloneOf(account)
 	changed.PasswordHash, changed.Password = "", r.PostForm.Get("password")
-	if _, err := v.client(p).Put(r.Context(), changed, item.Status.Revision); err != nil {
+	if _, err := admin.InProcess(v.config.API, p).Put(r.Context(), changed, item.Status.Revision); err != nil {
 		if message, ok := refused(err); ok {
 			return v.renderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil, message)
 		}

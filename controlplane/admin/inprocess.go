@@ -1,4 +1,4 @@
-package dashboard
+package admin
 
 import (
 	"bytes"
@@ -6,23 +6,22 @@ import (
 	"net/http"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
-	"github.com/modelgate/modelgate/controlplane/admin"
 )
 
-// client returns a client of the admin API that calls it in process, as somebody.
-func (d *Dashboard) client(p admin.Principal) *adminapi.Client {
-	return adminapi.NewClient("http://admin", "", &http.Client{Transport: inProcess{d.config.API, p}})
+// InProcess returns a client of the admin API that calls its handler, as somebody.
+func InProcess(api http.Handler, p Principal) *adminapi.Client {
+	return adminapi.NewClient("http://admin", "", &http.Client{Transport: inProcess{api, p}})
 }
 
 // inProcess is a transport that calls a handler.
 type inProcess struct {
 	handler   http.Handler
-	principal admin.Principal
+	principal Principal
 }
 
 // RoundTrip calls the handler and returns what it wrote.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	in := r.Clone(admin.WithPrincipal(r.Context(), t.principal))
+	in := r.Clone(WithPrincipal(r.Context(), t.principal))
 	in.RequestURI, in.RemoteAddr = r.URL.RequestURI(), t.principal.Address
 	in.Header.Del("Authorization")
 	w := &answer{header: http.Header{}, status: http.StatusOK}

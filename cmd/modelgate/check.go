@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/internal/sse"
+)
+
+const (
+	// checkKeyLife is how long the key of a check is good, should it not be possible to revoke it.
+	checkKeyLife = 5 * time.Minute
+	// checkPause is how long a check waits before it asks again.
+	checkPause = 200 * time.Millisecond
+	// maxCheckAnswer bounds what is read of an answer.
+	maxCheckAnswer = 1 << 20
+)
+
+type checkCmd struct {
+	adminFlags
+	URL       string        `name:"url" placeholder:"URL" help:"URL of the gateway, without /v1. Default: the one in the data folder."`
+	GatewayCA string        `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the authorities that the gateway's certificate is checked against, if not those of --ca."`
+	Model     string        `default:"echo/echo" help:"Model that is asked."`
+	Timeout   time.Duration `default:"30s" help:"How long the gateway may take to know the new key, and to answer."`
+}
+
+// Help is shown below the flags' summary.
+func (checkCmd) Help() string {
+	return `It makes a key of its own for that, which is revoked at the end and would expire by itself.
+
+Example:
+  modelgate check --server https://controlplane:8081 --ca ca.crt --url https://gateway --model echo/echo`
+}
+
+// Run asks the gateway as a client would, and prints a line for each question.
+func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	base, err := c.orFile(c.URL, fileURL, "say where the gateway is with --url")
+	if err != nil {
+		return err
+	}
+	trust := adminFlags{Data: c.Data, Server: c.Server, CA: cmp.Or(c.GatewayCA, c.CA)}
+	secure, err := trust.tls()
+	if err != nil {
+		return err
+	}
+	expires := time.Now().Add(checkKeyLife).UTC().Truncate(time.Second)
+	key, err := client.CreateKey(ctx, adminapi.KeyRequest{DisplayName: "modelgate check", ExpiresAt: &expires})
+	if err != nil {
+		return fmt.Errorf("making a key: %w", said(err))
+	}
+	g := checkedGateway{base: strings.TrimRight(base, "/"), key: key.Key, model: c.Model, http: checkClient(secure)}
+	err = g.check(ctx, stdout)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminTimeout)
+	defer cancel()
+	return errors.Join(err, revoke(ending, client, key.ID))
+}
+
+func revoke(ctx context.Context, client *adminapi.Client, id string) error {
+	if err := client.Delete(ctx, keyKind(), id); err != nil {
+		return fmt.Errorf("revoking the key: %w", said(err))
+	}
+	return nil
+}
+
+// checkClient makes each request on a connection of its own, so that a balancer may send each elsewhere.
+func checkClient(secure *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+	}}
+}
+
+// A checkedGateway is a gateway that is asked.
+type checkedGateway struct {
+	base, key, model string
+	http             *http.Client
+}
+
+func (g checkedGateway) check(ctx context.Context, stdout io.Writer) error {
+	for _, question := range []struct {
+		what string
+		ask  func(context.Context) (string, error)
+	}{
+		{"a request without a key is refused", g.stranger},
+		{"chat completion", g.unary},
+		{"streamed chat completion", g.stream},
+	} {
+		start := time.Now()
+		told, err := g.patiently(ctx, question.ask)
+		if err != nil {
+			return fmt.Errorf("%s: %w", question.what, err)
+		}
+		if _, err := fmt.Fprintf(stdout, "ok  %-36s %6d ms  %s\n", question.what, time.Since(start).Milliseconds(), told); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNotYet marks what a gateway may answer that has not heard of a new key yet, or is just starting.
+var errNotYet = errors.New("the gateway is not there yet")
+
+// patiently asks again while the answer is one of a gateway that is not there yet.
+func (g checkedGateway) patiently(ctx context.Context, ask func(context.Context) (string, error)) (string, error) {
+	pause := time.NewTicker(checkPause)
+	defer pause.Stop()
+	for {
+		told, err := ask(ctx)
+		if !errors.Is(err, errNotYet) {
+			return told, err
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return "", err
+		}
+	}
+}
+
+// post asks for a chat completion and returns the answer, whose body the caller closes.
+func (g checkedGateway) post(ctx context.Context, key string, stream bool) (*http.Response, error) {
+	body, err := json.Marshal(map[string]any{
+		"model": g.model, "stream": stream, "max_completion_tokens": 64,
+		"messages": []map[string]string{{"role": "user", "content": "Hello from modelgate check"}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the request: %w", err)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.base+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	answer, err := g.http.Do(r)
+	if err != nil {
+		if _, wrong := errors.AsType[*tls.CertificateVerificationError](err); wrong {
+			return nil, fmt.Errorf("%w (say with --gateway-ca which authority signed the gateway's certificate)", err)
+		}
+		return nil, fmt.Errorf("%w: %w", errNotYet, err)
+	}
+	return answer, nil
+}
+
+// wrongStatus is the error of an answer whose status is not the one that was expected.
+func wrongStatus(answer *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxCheckAnswer))
+	if err != nil {
+		return fmt.Errorf("reading the answer %d: %w", answer.StatusCode, err)
+	}
+	err = fmt.Errorf("the gateway answered %d: %.500s", answer.StatusCode, bytes.TrimSpace(text))
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusServiceUnavailable:
+		return fmt.Errorf("%w: %w", errNotYet, err)
+	}
+	return err
+}
+
+func (g checkedGateway) stranger(ctx context.Context) (string, error) {
+	answer, err := g.post(ctx, "", false)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusUnauthorized {
+		return "", wrongStatus(answer)
+	}
+	return answer.Status, nil
+}
+
+func (g checkedGateway) unary(ctx context.Context) (string, error) {
+	answer, err := g.post(ctx, g.key, false)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return "", wrongStatus(answer)
+	}
+	var completion struct {
+		Choices []json.RawMessage `json:"choices"`
+		Usage   struct {
+			TotalTokens int64 `json:"total_tokens"`
+		} `json:"usage"`
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxCheckAnswer)).Decode(&completion); err != nil {
+		return "", fmt.Errorf("reading the completion: %w", err)
+	}
+	if len(completion.Choices) == 0 {
+		return "", errors.New("the completion has no choice")
+	}
+	return fmt.Sprintf("%d tokens, provider %s, %s", completion.Usage.TotalTokens,
+		cmp.Or(answer.Header.Get("x-modelgate-provider"), "unknown"), answer.Proto), nil
+}
+
+func (g checkedGateway) stream(ctx context.Context) (string, error) {
+	answer, err := g.post(ctx, g.key, true)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return "", wrongStatus(answer)
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxCheckAnswer))
+	if err != nil {
+		return "", fmt.Errorf("the stream was cut after %d bytes: %w", len(text), err)
+	}
+	var events sse.Decoder
+	events.Feed(text)
+	chunks := 0
+	for {
+		event, ok, err := events.Next()
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("reading the stream: %w", err)
+		case !ok:
+			return "", fmt.Errorf("the stream ended after %d chunks without [DONE]", chunks)
+		case string(event.Data) == "[DONE]":
+			return fmt.Sprintf("%d chunks", chunks), nil
+		}
+		chunks++
+	}
+}
