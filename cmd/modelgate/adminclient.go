@@ -30,9 +30,12 @@ const (
 // adminFlags find the admin API of a gateway.
 type adminFlags struct {
 	Data   string `default:"data" placeholder:"DIR" help:"Data folder of a gateway on this machine (${default})."`
-	Server string `placeholder:"URL" help:"URL of the admin API, instead of the one in the data folder."`
+	Server string `env:"MODELGATE_SERVER" placeholder:"URL" help:"URL of the admin API, instead of the one in the data folder."`
 	Token  string `env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder."`
-	CA     string `placeholder:"FILE" help:"PEM file of the authorities that the admin API's certificate is checked against, besides the system's. Default: the data folder's, unless --server is given."`
+
+	TokenFile string `env:"MODELGATE_TOKEN_FILE" placeholder:"FILE" help:"File of the admin token, where --token is not given."`
+
+	CA string `env:"MODELGATE_CA" placeholder:"FILE" help:"PEM file of the authorities that the admin API's certificate is checked against, besides the system's. Default: the data folder's, unless --server is given."`
 }
 
 // An adminConn is how the admin API is reached.
@@ -54,7 +57,7 @@ func (f adminFlags) connect() (adminConn, error) {
 	if err != nil {
 		return adminConn{}, err
 	}
-	token, err := f.orFile(f.Token, fileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
+	token, err := f.token()
 	if err != nil {
 		return adminConn{}, err
 	}
@@ -93,6 +96,18 @@ func (f adminFlags) tls() (*tls.Config, error) {
 		return nil, fmt.Errorf("reading certificate authorities: %s holds no certificate", path)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+}
+
+// token returns the admin token.
+func (f adminFlags) token() (string, error) {
+	if f.Token != "" || f.TokenFile == "" {
+		return f.orFile(f.Token, fileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
+	}
+	text, err := os.ReadFile(f.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("reading the admin token: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // orFile returns the flag, or what the file of the data folder holds.
