@@ -10,6 +10,7 @@ import (
 	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -60,7 +61,7 @@ func (p *plane) replica() *replica {
 	r := &replica{changes: make(chan map[string]bool, 1000)}
 	changed := map[string]bool{}
 	client := xdsclient.New(xdsclient.Options{
-		Conn: conn, NodeID: "replica", Role: envoy.RoleExtProc, Logger: zap.NewNop(),
+		Conn: conn, NodeID: "replica", Role: envoy.RoleExtProc, Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(),
 		Types: []*xdsclient.Type{xdsclient.Of(xdsclient.Handler[*configv1.Key]{
 			Set:    func(name string, k *configv1.Key) error { changed[name] = !k.GetDisabled(); return nil },
 			Remove: func(name string) { changed[name] = false },

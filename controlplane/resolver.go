@@ -29,6 +29,7 @@ type resolver struct {
 
 	providers    map[string]*configv1.ResolvedProvider // last good ones
 	certificates map[string]*configv1.Certificate      // last good ones
+	jobServices  map[string]*configv1.JobService       // last good ones
 	webhooks     map[string]*configv1.Webhook          // last good ones
 	files        map[string]stamp                      // files that were read for the last configuration
 }
@@ -47,6 +48,7 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 		exchanger:    e,
 		providers:    map[string]*configv1.ResolvedProvider{},
 		certificates: map[string]*configv1.Certificate{},
+		jobServices:  map[string]*configv1.JobService{},
 		webhooks:     map[string]*configv1.Webhook{},
 		files:        map[string]stamp{},
 	}
@@ -60,7 +62,6 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 		Gateways:      configstore.All[*configv1.Gateway](state),
 		Routes:        configstore.All[*configv1.Route](state),
 		Catalogs:      configstore.All[*configv1.Catalog](state),
-		JobServices:   configstore.All[*configv1.JobService](state),
 		Listings:      configstore.All[*configv1.Listing](state),
 		Organizations: configstore.All[*configv1.Organization](state),
 		Projects:      configstore.All[*configv1.Project](state),
@@ -89,6 +90,8 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 	r.exchanger.keep(exchanged)
 	var more []xds.ObjectError
 	in.Certificates, more = resolveAll(r.certificates, configstore.All[*configv1.Certificate](state), r.certificate)
+	errs = append(errs, more...)
+	in.JobServices, more = resolveAll(r.jobServices, configstore.All[*configv1.JobService](state), r.jobService)
 	errs = append(errs, more...)
 	in.Webhooks, more = resolveAll(r.webhooks, configstore.All[*configv1.Webhook](state), r.webhook)
 	r.providers = providers
@@ -144,16 +147,6 @@ func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, e
 // exchanges reports whether the provider's credential is exchanged for another.
 func (r *resolver) exchanges(p *configv1.Provider) bool {
 	return !p.GetDisabled() && p.GetCredential() != nil && r.vendors[p.GetVendor()].Exchange != nil
-}
-
-func (r *resolver) certificate(c *configv1.Certificate) (*configv1.Certificate, error) {
-	v, err := r.secret(xds.KindCertificate, c.GetName(), "private_key", c.GetPrivateKey())
-	if err != nil {
-		return nil, err
-	}
-	resolved := proto.CloneOf(c)
-	resolved.PrivateKey = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
-	return resolved, nil
 }
 
 func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {

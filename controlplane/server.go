@@ -18,6 +18,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/snapshot"
 	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -32,6 +33,9 @@ type Config struct {
 	// Credentials are the mutual TLS of xDS. Whoever connects is given the credentials of providers, so they may be nil
 	// only where XDS cannot be reached from another machine.
 	Credentials credentials.TransportCredentials
+	// ClientNames are, by role of package envoy, the DNS name that the certificate of such a client must have. Without one,
+	// each client that Credentials let in may have the role: a job service could ask for the credentials of providers.
+	ClientNames map[string]string
 	// Root opens sealed credentials and gives the pepper of keys.
 	Root *secret.Root
 	// Providers are the vendors, by name.
@@ -60,6 +64,7 @@ type Server struct {
 	keys      keyBook                           // of build
 	last      atomic.Pointer[configstore.State] // that was read
 	probes    probes
+	chains    atomic.Pointer[map[string][]byte] // of the certificates that are served, by name
 }
 
 // New returns a Server that does nothing before Run.
@@ -70,19 +75,42 @@ func New(c Config) (*Server, error) {
 	if c.FileInterval == 0 {
 		c.FileInterval = 2 * time.Second
 	}
-	p, err := snapshot.New(snapshot.Options{Logger: c.Logger, Registerer: c.Registerer})
+	p, err := snapshot.New(snapshot.Options{Logger: c.Logger, Registerer: c.Registerer, Names: c.ClientNames})
 	if err != nil {
 		return nil, err
 	}
 	e := newExchanger(time.Now)
-	return &Server{
+	s := &Server{
 		config:    c,
 		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, e),
 		exchanger: e,
 		publisher: p,
 		states:    make(chan configstore.State),
 		keys:      keyBook{published: map[string]*configv1.Key{}},
-	}, nil
+	}
+	s.chains.Store(&map[string][]byte{})
+	if err := s.registerMetrics(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) registerMetrics() error {
+	for _, c := range []prometheus.Collector{
+		certs.NewExpiry("config", func() map[string][]byte { return *s.chains.Load() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_config_followed",
+			Help: "1 while this control plane hears of changes of the configuration in etcd; else the last one holds."}, func() float64 {
+			if s.config.Store.Following() {
+				return 1
+			}
+			return 0
+		}),
+	} {
+		if err := s.config.Registerer.Register(c); err != nil {
+			return fmt.Errorf("registering the metrics of the control plane: %w", err)
+		}
+	}
+	return nil
 }
 
 func local(a net.Addr) bool {
@@ -136,7 +164,7 @@ func (s *Server) awaitClaim(ctx context.Context) error {
 		if err == nil || errors.Is(err, configstore.ErrOtherRoot) || ctx.Err() != nil {
 			return err
 		}
-		s.config.Logger.Warn("etcd cannot be reached", zap.Error(err))
+		s.config.Logger.Warn("waiting for the configuration in etcd", zap.Error(err))
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
@@ -234,6 +262,11 @@ func (s *Server) follow(ctx context.Context) error {
 func (s *Server) build(state configstore.State) snapshot.Update {
 	in, unresolved := s.resolver.resolve(state)
 	in.Settings = settings(s.config.Root)
+	chains := make(map[string][]byte, len(in.Certificates))
+	for _, c := range in.Certificates {
+		chains[c.GetName()] = []byte(c.GetChain())
+	}
+	s.chains.Store(&chains)
 	resources, errs := xds.Build(in, xds.Options{Providers: s.config.Providers, SystemCA: s.config.SystemCA})
 	errs = append(errs, unresolved...)
 	keys, wrong := s.keys.changes(state)

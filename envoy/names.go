@@ -16,6 +16,9 @@ const (
 // ClusterJobs is the job service, as the object JobService says where it is.
 const ClusterJobs = "jobs"
 
+// GatewayListener begins the name of every listener that clients reach.
+const GatewayListener = "gateway/"
+
 // Node.cluster tells the control plane what a client is. What is meant for one role is never served to another.
 const (
 	RoleEnvoy   = "modelgate-envoy"

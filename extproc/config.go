@@ -35,7 +35,7 @@ func newConfigClient(o Options) *configClient {
 	c := &configClient{vendors: o.Vendors, log: o.Logger.Named("config"), keysChanged: map[string]*configv1.Key{}}
 	c.building.Catalog = catalog.New(nil)
 	c.xds = xdsclient.New(xdsclient.Options{
-		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleExtProc, Logger: c.log, Publish: c.publish,
+		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleExtProc, Logger: c.log, Registerer: o.Registerer, Publish: c.publish,
 		Types: []*xdsclient.Type{
 			c.settings(), c.keys(), c.organizations(), c.projects(), c.rateLimits(),
 			c.providers(), c.models(), c.listings(), c.routes(), c.catalog(),

@@ -13,6 +13,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zaptest"
 	"google.golang.org/grpc"
@@ -98,7 +99,7 @@ func startConfigClient(t *testing.T) (*configClient, *controlPlane) {
 	go func() { _ = server.Serve(l) }()
 	conn, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	c := newConfigClient(Options{XDS: conn, NodeID: "test", Vendors: all.Providers(), Logger: zaptest.NewLogger(t)})
+	c := newConfigClient(Options{XDS: conn, NodeID: "test", Vendors: all.Providers(), Logger: zaptest.NewLogger(t), Registerer: prometheus.NewRegistry()})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
@@ -25,35 +26,57 @@ func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	for name, value := range e.GetResponse().GetResponseHeaders() {
 		h.Set(name, value)
 	}
+	s.refusals.WithLabelValues(p.Config.GetName(), strconv.Itoa(int(e.GetResponse().GetResponseCode().GetValue()))).Inc()
 	s.env.Cooldown.Refused(p, int(e.GetResponse().GetResponseCode().GetValue()), provider.RetryAfter(h), s.env.Now())
 }
 
-// A coolingCollector tells which providers are cooling.
-type coolingCollector struct {
-	*Server
-	desc *prometheus.Desc
+// newRefusals counts attempts, of which requests_total knows only the last of each request. The statuses are those that Envoy tells.
+func newRefusals() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_provider_refusals_total",
+		Help: "Attempts that a provider refused for its load, by provider and status: 429, 503 or 529."}, []string{"provider", "status"})
 }
 
-func newCoolingCollector(s *Server) coolingCollector {
-	return coolingCollector{s, prometheus.NewDesc("modelgate_provider_cooling",
-		"1 while a provider is tried last because it has refused requests for its load, by provider.", []string{"provider"}, nil)}
+// A providerCollector tells which providers are cooling, and what those have to do that take so many requests at once.
+type providerCollector struct {
+	*Server
+	cooling, requests *prometheus.Desc
+}
+
+func newProviderCollector(s *Server) providerCollector {
+	return providerCollector{
+		s,
+		prometheus.NewDesc("modelgate_provider_cooling",
+			"1 while a provider is tried last because it has refused requests for its load, by provider.", []string{"provider"}, nil),
+		prometheus.NewDesc("modelgate_provider_requests",
+			"Requests at a provider whose concurrency is bounded (active), and those that wait for their turn (waiting).", []string{"provider", "state"}, nil),
+	}
 }
 
 // Describe implements prometheus.Collector.
-func (c coolingCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+func (c providerCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.cooling
+	to <- c.requests
+}
 
 // Collect implements prometheus.Collector.
-func (c coolingCollector) Collect(to chan<- prometheus.Metric) {
+func (c providerCollector) Collect(to chan<- prometheus.Metric) {
 	config := c.config.current.Load()
 	if config == nil {
 		return
 	}
 	now := c.env.Now()
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
 	for name, p := range config.Providers {
 		cooling := 0.0
 		if c.env.Cooldown.Until(p, now).After(time.Time{}) {
 			cooling = 1
 		}
-		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, cooling, name)
+		gauge(c.cooling, cooling, name)
+		if active, waiting, ok := c.env.Load(name); ok {
+			gauge(c.requests, float64(active), name, "active")
+			gauge(c.requests, float64(waiting), name, "waiting")
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	accesslogdatav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -33,7 +34,7 @@ func TestRefusedAttemptsOfEnvoysLogCoolTheirProvider(t *testing.T) {
 	server := newServer(t, &exchange.Config{Providers: map[string]*exchange.Provider{"busy": p}}, zap.New(core))
 	now := time.Unix(1700000000, 0)
 	server.env.Now = func() time.Time { return now }
-	cooling := newCoolingCollector(server)
+	cooling := func() float64 { return gauge(t, newProviderCollector(server), "modelgate_provider_cooling") }
 	client := accesslogv3.NewAccessLogServiceClient(serve(t, server))
 
 	// send gives the server entries of a log, of which the first message names it, and waits until they are taken.
@@ -59,15 +60,35 @@ func TestRefusedAttemptsOfEnvoysLogCoolTheirProvider(t *testing.T) {
 	require.Equal(t, 1, logs.FilterMessage("request").Len())
 
 	send(envoy.LogAttempts, refusal("elsewhere/first", 429, late), refusal("extproc", 429, late), refusal("busy/first", 503, nil))
-	require.Zero(t, testutil.ToFloat64(cooling))
+	require.Zero(t, cooling())
 
 	send(envoy.LogAttempts, refusal("elsewhere/first", 429, late), refusal("busy/retry", 503, late))
 	require.Equal(t, now.Add(30*time.Second), server.env.Cooldown.Until(p, now))
-	require.EqualValues(t, 1, testutil.ToFloat64(cooling))
+	require.EqualValues(t, 1, cooling())
 	require.Equal(t, 1, logs.FilterMessage("request").Len(), "an attempt is no request")
 	now = now.Add(30 * time.Second)
-	require.Zero(t, testutil.ToFloat64(cooling))
+	require.Zero(t, cooling())
 
 	send(envoy.LogAttempts, refusal("busy/first", 429, map[string]string{"retry-after-ms": "1500", "retry-after": "9"}))
 	require.Equal(t, now.Add(1500*time.Millisecond), server.env.Cooldown.Until(p, now))
+	require.EqualValues(t, 2, testutil.ToFloat64(server.refusals.WithLabelValues("busy", "503")))
+	require.EqualValues(t, 1, testutil.ToFloat64(server.refusals.WithLabelValues("busy", "429")))
+	require.Equal(t, 2, testutil.CollectAndCount(server.refusals), "none of what is no provider")
+}
+
+// gauge returns the only sample of a metric that a collector has.
+func gauge(t *testing.T, c prometheus.Collector, name string) float64 {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	require.NoError(t, r.Register(c))
+	families, err := r.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			require.Len(t, f.GetMetric(), 1)
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("%s is not there", name)
+	return 0
 }

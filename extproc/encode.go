@@ -70,7 +70,11 @@ func appendAttempt(b []byte, a *exchange.Attempt) []byte {
 	b, common := begin(b, 1)
 	b = appendVarint(b, 1, 1) // status: CONTINUE_AND_REPLACE
 	b, mutation := begin(b, 2)
-	b = end(appendSet(b, a.Header), mutation)
+	b = appendSet(b, a.Header)
+	for _, name := range a.Remove {
+		b = appendString(b, 2, name)
+	}
+	b = end(b, mutation)
 	b = appendBody(b, a.Body)
 	b = end(end(b, common), answer)
 	return appendMetadata(b, envoy.MetadataContentLength, strconv.Itoa(len(a.Body)))

@@ -12,6 +12,9 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
@@ -113,8 +116,21 @@ func (j *journal) sweep(now time.Time) {
 	}
 }
 
-// StreamAccessLogs takes Envoy's access log.
+// StreamAccessLogs takes Envoy's access log, until Envoy ends it or the process ends.
 func (s *Server) StreamAccessLogs(stream accesslogv3.AccessLogService_StreamAccessLogsServer) error {
+	taken := make(chan error, 1)
+	s.drain.takers.Go(func() { // it ends with the stream, which ends with this call
+		taken <- s.recoverPanic(s, stream, nil, func(any, grpc.ServerStream) error { return s.takeLog(stream) })
+	})
+	select {
+	case err := <-taken:
+		return err
+	case <-s.drain.over:
+		return status.Error(codes.Unavailable, "the process ends")
+	}
+}
+
+func (s *Server) takeLog(stream accesslogv3.AccessLogService_StreamAccessLogsServer) error {
 	take := s.journal.envoy
 	for {
 		in, err := stream.Recv()
@@ -190,6 +206,7 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 		zap.String("outcome", string(exchange.OutcomeGateway)),
 		zap.String("details", f.details),
 		zap.String("cut_by", f.cut),
+		zap.Int64("bytes_sent", f.sent),
 		zap.Duration("total", e.GetCommonProperties().GetDuration().AsDuration()))
 }
 
@@ -199,8 +216,9 @@ func (j *journal) write(r exchange.Record, f envoyFacts) {
 	if open && r.Out && j.spool != nil { // the others are there already
 		j.spool.End(r.Entry())
 	}
-	j.log.Info("request", zap.Inline(&line{&r, &f}))
 	j.metrics.observe(&r)
+	endSpan(&r)
+	j.log.Info("request", zap.Inline(&line{&r, &f})) // last: who has seen the line finds the rest
 }
 
 // settle says of an exchange that was cut, or may have been, how it ended.
@@ -235,6 +253,14 @@ func addKnown(e zapcore.ObjectEncoder, name, value string) {
 // MarshalLogObject implements zapcore.ObjectMarshaler.
 func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddString("request_id", l.RequestID)
+	if l.Span != nil {
+		if at := l.Span.SpanContext(); at.IsValid() {
+			e.AddString("trace_id", at.TraceID().String())
+			if !at.IsRemote() { // or else the span is the client's
+				e.AddString("span_id", at.SpanID().String())
+			}
+		}
+	}
 	e.AddString("method", l.Method)
 	e.AddString("path", l.Path)
 	e.AddString("operation", l.Operation)

@@ -20,7 +20,7 @@ import (
 
 func testJournal() (*journal, *observer.ObservedLogs) {
 	core, logs := observer.New(zap.InfoLevel)
-	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry()), nil, "p-"), logs
+	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry(), nil), nil, "p-"), logs
 }
 
 func entry(id, details string, flags *accesslogdatav3.ResponseFlags) *accesslogdatav3.HTTPAccessLogEntry {

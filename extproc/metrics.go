@@ -3,38 +3,48 @@ package extproc
 import (
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// metrics are what the service counts. Labels are bounded: providers, operations and outcomes, never keys or what clients call
-// models.
+// metrics are what the service counts. Labels are bounded: providers, operations, outcomes, and of models only those that the
+// operator's configuration names; never keys or what clients call models.
 type metrics struct {
-	requests  *prometheus.CounterVec
-	tokens    *prometheus.CounterVec
-	duration  *prometheus.HistogramVec
-	firstByte *prometheus.HistogramVec
-	attempts  *prometheus.CounterVec
-	cost      *prometheus.CounterVec
-	refusals  *prometheus.CounterVec
-	degraded  prometheus.Counter
+	requests *prometheus.CounterVec
+	tokens   *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	cost     *prometheus.CounterVec
+	refusals *prometheus.CounterVec
+	degraded prometheus.Counter
+	genai    *telemetry.GenAI
+
+	mu    sync.RWMutex // guards what follows
+	known map[seriesKey]*series
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
-	// From a fast cached answer to the ten minutes of a reasoning model.
-	seconds := []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
+	if meter == nil {
+		meter = noop.NewMeterProvider().Meter("")
+	}
+	genai, err := telemetry.NewGenAI(meter)
+	if err != nil {
+		panic(err) // as MustRegister: names are constants
+	}
 	m := &metrics{
+		genai: genai,
+		known: map[seriesKey]*series{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_requests_total",
 			Help: "Requests by provider, operation, outcome and class of status."}, []string{"provider", "operation", "outcome", "status"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_tokens_total",
 			Help: "Tokens that were charged, by provider, operation and kind."}, []string{"provider", "operation", "kind"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "modelgate_request_duration_seconds",
-			Help: "Time from the request's headers to the answer's end.", Buckets: seconds}, []string{"provider", "operation"}),
-		firstByte: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "modelgate_first_byte_seconds",
-			Help: "Time from the request's headers to the first byte of the answer's body.", Buckets: seconds}, []string{"provider", "operation"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_retries_total",
 			Help: "Attempts after the first, by the provider that answered in the end."}, []string{"provider"}),
 		cost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cost_usd_total",
@@ -44,8 +54,78 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_limits_degraded_total",
 			Help: "Requests on which this process decided alone, because the store of limits was away."}),
 	}
-	r.MustRegister(m.requests, m.tokens, m.duration, m.firstByte, m.attempts, m.cost, m.refusals, m.degraded)
+	r.MustRegister(m.requests, m.tokens, m.attempts, m.cost, m.refusals, m.degraded)
 	return m
+}
+
+// A seriesKey is what requests are counted apart by.
+type seriesKey struct {
+	provider, vendor, operation, model string
+	outcome                            exchange.Outcome // empty: the request has not ended
+	status                             int
+}
+
+// A series is where requests of one seriesKey are counted. Finding each of its counters by its labels costs more than all the rest.
+type series struct {
+	requests, attempts, cost prometheus.Counter
+	tokens                   [len(tokenKinds)]prometheus.Counter
+	genai                    *telemetry.Series
+}
+
+var tokenKinds = [...]string{"prompt", "completion", "cached", "reasoning"}
+
+// maxKnown bounds the series that are kept at hand. The metrics themselves bound what there is of them.
+const maxKnown = 4096
+
+// of returns where a request is counted, of which nothing is known yet but who answers it where outcome is empty.
+func (m *metrics) of(r *exchange.Record, outcome exchange.Outcome, status int) *series {
+	key := seriesKey{provider: r.Provider, vendor: r.Vendor, operation: r.Operation, model: r.Label, outcome: outcome, status: status}
+	m.mu.RLock()
+	s := m.known[key]
+	m.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	s = m.newSeries(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= maxKnown {
+		clear(m.known)
+	}
+	m.known[key] = s
+	return s
+}
+
+func (m *metrics) newSeries(k seriesKey) *series {
+	s := &series{}
+	if k.outcome != "" {
+		s.requests = m.requests.WithLabelValues(k.provider, k.operation, string(k.outcome), statusClass(k.status))
+	}
+	if k.provider == "" {
+		return s
+	}
+	s.attempts, s.cost = m.attempts.WithLabelValues(k.provider), m.cost.WithLabelValues(k.provider, k.operation)
+	for i, kind := range tokenKinds {
+		s.tokens[i] = m.tokens.WithLabelValues(k.provider, k.operation, kind)
+	}
+	s.genai = m.genai.Series(telemetry.Labels{
+		Operation: k.operation, Vendor: k.vendor, Provider: k.provider, Model: k.model, ErrorType: errorType(k.outcome, k.status),
+	})
+	return s
+}
+
+// errorType says why a request failed, in words of a bounded set: the status that the provider or the gateway has answered with,
+// or else how it ended. The codes of errors are no such set: vendors have their own.
+func errorType(o exchange.Outcome, status int) string {
+	switch o {
+	case "", exchange.OutcomeFinished:
+		return ""
+	case exchange.OutcomeRejected, exchange.OutcomeFailed:
+		if status >= 400 && status <= 599 {
+			return strconv.Itoa(status)
+		}
+	}
+	return string(o)
 }
 
 // Degraded implements exchange.Observer.
@@ -54,30 +134,33 @@ func (m *metrics) Degraded() { m.degraded.Inc() }
 // Refused implements exchange.Observer.
 func (m *metrics) Refused(domain, scope string) { m.refusals.WithLabelValues(domain, scope).Inc() }
 
+// Chunks implements exchange.Observer.
+func (m *metrics) Chunks(r *exchange.Record, n int, gap time.Duration) {
+	m.of(r, "", 0).genai.Chunks(n, gap)
+}
+
 // observe counts an exchange that is settled.
 func (m *metrics) observe(r *exchange.Record) {
-	m.requests.WithLabelValues(r.Provider, r.Operation, string(r.Outcome), statusClass(r.Status)).Inc()
+	s := m.of(r, r.Outcome, r.Status)
+	s.requests.Inc()
 	if r.Provider == "" {
 		return
 	}
-	m.duration.WithLabelValues(r.Provider, r.Operation).Observe(r.End.Sub(r.Start).Seconds())
-	if !r.FirstByte.IsZero() {
-		m.firstByte.WithLabelValues(r.Provider, r.Operation).Observe(r.FirstByte.Sub(r.Start).Seconds())
+	s.genai.Ended(r.End.Sub(r.Start))
+	if !r.FirstChunk.IsZero() {
+		s.genai.FirstChunk(r.FirstChunk.Sub(r.Start))
+	}
+	if r.Outcome == exchange.OutcomeFinished && !r.Usage.IsZero() {
+		s.genai.Tokens(r.Usage.PromptTokens, r.Usage.CompletionTokens)
 	}
 	if r.Attempts > 1 {
-		m.attempts.WithLabelValues(r.Provider).Add(float64(r.Attempts - 1))
+		s.attempts.Add(float64(r.Attempts - 1))
 	}
 	if r.Cost > 0 {
-		m.cost.WithLabelValues(r.Provider, r.Operation).Add(float64(r.Cost) / float64(usage.Dollar))
+		s.cost.Add(float64(r.Cost) / float64(usage.Dollar))
 	}
-	for _, t := range [...]struct {
-		kind  string
-		count int64
-	}{
-		{"prompt", r.Usage.PromptTokens}, {"completion", r.Usage.CompletionTokens},
-		{"cached", r.Usage.CachedTokens}, {"reasoning", r.Usage.ReasoningTokens},
-	} {
-		m.tokens.WithLabelValues(r.Provider, r.Operation, t.kind).Add(float64(t.count))
+	for i, n := range [...]int64{r.Usage.PromptTokens, r.Usage.CompletionTokens, r.Usage.CachedTokens, r.Usage.ReasoningTokens} {
+		s.tokens[i].Add(float64(n))
 	}
 }
 

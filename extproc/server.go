@@ -15,6 +15,8 @@ import (
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
@@ -40,6 +42,9 @@ type Options struct {
 	// AccessLog takes one line for each request.
 	AccessLog  *zap.Logger
 	Registerer prometheus.Registerer
+	// Meter makes the metrics that are OpenTelemetry's, and Tracer spans. Nil: there are none.
+	Meter  metric.Meter
+	Tracer trace.Tracer
 
 	// Limits decides on limits and budgets; nil is a limiter in memory.
 	Limits limit.Limiter
@@ -54,15 +59,17 @@ type Options struct {
 type Server struct {
 	accesslogv3.UnimplementedAccessLogServiceServer
 
-	log     *zap.Logger
-	env     exchange.Env
-	config  *configClient
-	journal *journal
-	spool   usage.Spool
-	ledger  ledgerv1.LedgerClient
+	log      *zap.Logger
+	env      exchange.Env
+	config   *configClient
+	journal  *journal
+	refusals *prometheus.CounterVec
+	spool    usage.Spool
+	ledger   ledgerv1.LedgerClient
 	// informed is set once the ledger was asked what was spent of budgets.
 	informed atomic.Bool
 	plans    sync.Map // id -> *exchange.Plan, of exchanges that may still be retried
+	drain    drain
 	grpc     *grpc.Server
 }
 
@@ -72,22 +79,24 @@ func New(o Options) *Server {
 	if o.Limits == nil {
 		o.Limits = limit.NewMemory(limit.Options{})
 	}
-	m := newMetrics(o.Registerer)
+	m := newMetrics(o.Registerer, o.Meter)
 	s := &Server{
 		log: o.Logger,
 		env: exchange.Env{
 			Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process),
-			Limits: o.Limits, Spool: o.Spool, Observer: m,
+			Limits: o.Limits, Spool: o.Spool, Observer: m, Tracer: o.Tracer,
 		},
-		config:  newConfigClient(o),
-		journal: newJournal(o.AccessLog, m, o.Spool, process),
-		spool:   o.Spool,
-		ledger:  o.Ledger,
+		config:   newConfigClient(o),
+		journal:  newJournal(o.AccessLog, m, o.Spool, process),
+		refusals: newRefusals(),
+		spool:    o.Spool,
+		ledger:   o.Ledger,
 	}
+	s.drain.over = make(chan struct{})
 	if o.Ledger != nil {
 		s.env.Ledger = o.Ledger
 	}
-	o.Registerer.MustRegister(newCoolingCollector(s))
+	o.Registerer.MustRegister(newProviderCollector(s), s.refusals)
 	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.StreamInterceptor(s.recoverPanic),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20), grpc.WaitForHandlers(true))
 	s.grpc.RegisterService(&processorService, s)
@@ -122,9 +131,11 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 		return fmt.Errorf("serve ext_proc: %w", err)
 	case <-ctx.Done():
 	}
+	background.Go(func() { s.drain.run(backgroundCtx) })
 	cut := time.AfterFunc(grace, s.grpc.Stop)
 	defer cut.Stop()
 	s.grpc.GracefulStop()
+	s.drain.takers.Wait()
 	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serve ext_proc: %w", err)
 	}

@@ -43,6 +43,8 @@ func (s *Server) recoverPanic(srv any, stream grpc.ServerStream, _ *grpc.StreamS
 
 // process serves one stream of one ext_proc filter. Which filter it is, Envoy says in the stream's metadata.
 func (s *Server) process(stream grpc.ServerStream) error {
+	s.drain.exchanges.Add(1)
+	defer s.drain.exchanges.Add(-1)
 	role := metadata.ValueFromIncomingContext(stream.Context(), envoy.RoleHeader)
 	switch {
 	case len(role) == 1 && role[0] == envoy.RoleDownstream:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
 	"google.golang.org/grpc"
@@ -60,6 +61,7 @@ type Options struct {
 
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
+	Tracer     trace.Tracer // nil: no spans are made
 }
 
 // A Server is one replica of the job service.
@@ -77,9 +79,9 @@ func New(o Options) (*Server, error) {
 	st := store.New(o.Etcd)
 	s := &Server{
 		log: o.Log, store: st,
-		config: config.New(config.Options{XDS: o.XDS, NodeID: o.Node, Vendors: o.Vendors, Logger: o.Log.Named("config")}),
+		config: config.New(config.Options{XDS: o.XDS, NodeID: o.Node, Vendors: o.Vendors, Logger: o.Log.Named("config"), Registerer: o.Registerer}),
 	}
-	work := queue.New(queue.Options{Etcd: o.Etcd, Node: o.Node, TTL: o.Lease, Log: o.Log.Named("queue")})
+	work := queue.New(queue.Options{Etcd: o.Etcd, Node: o.Node, TTL: o.Lease, Log: o.Log.Named("queue"), Registerer: o.Registerer})
 	objects := configstore.New(o.Etcd, o.Validate, o.Log.Named("configstore"))
 
 	hooks, err := webhooks.New(webhooks.Options{
@@ -92,7 +94,7 @@ func New(o Options) (*Server, error) {
 	file := files.New(files.Options{Store: st, Bucket: o.Bucket, Now: time.Now, Log: o.Log.Named("files")})
 	batch, err := batches.New(batches.Options{
 		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Ledger: ledgerv1.NewLedgerClient(o.XDS),
-		Config: s.config.Current, Now: time.Now, Announce: hooks.Announce, Limits: o.Batches, Log: o.Log.Named("batches"), Registerer: o.Registerer,
+		Config: s.config.Current, Now: time.Now, Announce: hooks.Announce, Limits: o.Batches, Log: o.Log.Named("batches"), Registerer: o.Registerer, Tracer: o.Tracer,
 	})
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,30 +24,13 @@ func (c *controlplaneCmd) adminTLS(log *zap.Logger) (*tls.Config, error) {
 	if c.AdminCert == "" {
 		return nil, nil
 	}
-	certificate, err := renewed(c.AdminCert, c.AdminKey, log)
+	certificate, err := followCertificate(log, c.AdminCert, c.AdminKey)
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}, nil
-}
-
-// renewed returns the certificate of two files as they are at each handshake. While one of them is being replaced, it is the
-// last good one. What is wrong with them now is an error.
-func renewed(certificate, key string, log *zap.Logger) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
-	first, err := readCertificate(certificate, key)
-	if err != nil {
-		return nil, err
-	}
-	var last atomic.Pointer[tls.Certificate]
-	last.Store(first)
-	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		now, err := readCertificate(certificate, key)
-		if err != nil {
-			log.Warn("the certificate of the admin address cannot be read; the last one is used", zap.Error(err))
-			return last.Load(), nil
-		}
-		last.Store(now)
-		return now, nil
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.now(), nil },
 	}, nil
 }
 

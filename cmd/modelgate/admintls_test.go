@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/tls"
 	"io"
 	"net/http"
 	"os"
@@ -25,16 +24,12 @@ func TestCertificateOfTheAdminAddressIsReadAgain(t *testing.T) {
 		require.NoError(t, err)
 	}
 	certificate, key := filepath.Join(dir, certs.FileServer), filepath.Join(dir, certs.FileServerKey)
-	_, err := renewed(certificate, key, zap.NewNop())
+	_, err := followCertificate(zap.NewNop(), certificate, key)
 	require.Error(t, err, "what is missing is found at the start")
 	issue()
-	get, err := renewed(certificate, key, zap.NewNop())
+	shown, err := followCertificate(zap.NewNop(), certificate, key)
 	require.NoError(t, err)
-	serial := func() string {
-		c, err := get(&tls.ClientHelloInfo{})
-		require.NoError(t, err)
-		return c.Leaf.SerialNumber.String()
-	}
+	serial := func() string { return shown.now().Leaf.SerialNumber.String() }
 	first := serial()
 	require.Equal(t, first, serial())
 	require.NoError(t, os.WriteFile(certificate, []byte("half written"), 0o600))

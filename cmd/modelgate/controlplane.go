@@ -10,16 +10,18 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -45,36 +47,43 @@ type controlplaneCmd struct {
 	AdminKey       string `placeholder:"FILE" help:"PEM file of its private key."`
 	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS though it can be reached from other machines: something before it has TLS."`
 
+	shutdownFlags `embed:""`
+
 	Etcd etcdFlags `embed:"" prefix:"etcd-"`
 	TLS  struct {
 		Cert string `help:"PEM file of the certificate that xDS is served with. With it, clients must show one too."`
 		Key  string `help:"PEM file of its private key."`
-		CA   string `help:"PEM file of the authorities that clients' certificates are checked against."`
+		CA   string `help:"PEM file of the authorities that clients' certificates are checked against. All three are read again when they are renewed."`
+
+		DataplaneName string `placeholder:"NAME" help:"DNS name that the certificates of Envoy and the ext_proc service must have, which are given the credentials of providers. Default: any certificate of the authorities will do."`
+		JobsName      string `placeholder:"NAME" help:"DNS name that the job service's certificate must have. Default: any certificate of the authorities will do."`
 	} `embed:"" prefix:"xds-"`
 }
 
 type etcdFlags struct {
 	Endpoints []string `default:"http://127.0.0.1:2379" env:"MODELGATE_ETCD" help:"URLs of etcd."`
-	CA        string   `help:"PEM file of the authorities that etcd's certificate is checked against."`
-	Cert      string   `help:"PEM file of this client's certificate."`
-	Key       string   `help:"PEM file of this client's private key."`
+	CA        string   `env:"MODELGATE_ETCD_CA" help:"PEM file of the authorities that etcd's certificate is checked against."`
+	Cert      string   `env:"MODELGATE_ETCD_CERT" help:"PEM file of this client's certificate."`
+	Key       string   `env:"MODELGATE_ETCD_KEY" help:"PEM file of this client's private key."`
 }
 
 // Run serves until ctx ends.
 func (c *controlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
-	etcd, err := c.Etcd.client(log)
+	calls := newEtcdCalls()
+	etcd, err := c.Etcd.client(log, calls.option())
 	if err != nil {
 		return err
 	}
 	p := newParts(log)
 	p.add("connection to etcd", func(context.Context) error { return etcd.Close() })
-	if err = c.start(ctx, p, etcd, log); err == nil {
-		err = p.wait(ctx)
+	e := &ending{}
+	if err = c.start(ctx, p, e, etcd, calls, log); err == nil {
+		err = c.wait(ctx, p, e)
 	}
 	return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 }
 
-func (c *controlplaneCmd) start(ctx context.Context, p *parts, etcd *clientv3.Client, log *zap.Logger) error {
+func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *clientv3.Client, calls etcdCalls, log *zap.Logger) error {
 	objects, err := c.baseline()
 	if err != nil {
 		return err
@@ -95,18 +104,24 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, etcd *clientv3.Cl
 	if err != nil {
 		return err
 	}
-	playground, err := c.playground()
+	playground, err := c.playground(log)
 	if err != nil {
 		return errors.Join(err, xds.Close())
 	}
-	registry := telemetry.NewRegistry()
+	measured, err := startTelemetry(ctx, p, "modelgate-controlplane", log)
+	if err != nil {
+		return errors.Join(err, xds.Close())
+	}
+	measured.Registry.MustRegister(calls, fileExpiry(map[string]string{
+		"xds": c.TLS.Cert, "xds-ca": c.TLS.CA, "admin": c.AdminCert, "etcd-client": c.Etcd.Cert, "etcd-ca": c.Etcd.CA,
+	}))
 	book, err := openLedger(ctx, p, c.Ledger, log)
 	if err != nil {
 		return errors.Join(err, xds.Close())
 	}
 	plane, err := newControlPlane(controlPlaneOptions{
-		etcd: etcd, xds: xds, credentials: secure, systemCA: c.SystemCA, root: root, adminToken: token,
-		ledger: book, log: log, registry: registry,
+		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root, adminToken: token,
+		ledger: book, log: log, telemetry: measured,
 	})
 	if errors.Is(err, controlplane.ErrNeedsTLS) {
 		return fmt.Errorf("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err)
@@ -117,7 +132,7 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, etcd *clientv3.Cl
 	plane.start(p)
 	base := newBaseline(objects, plane, log)
 	p.serve("configuration of --config", base.run)
-	adminAt, err := c.serveAdmin(p, plane, playground, allReady(plane.Ready, base.Ready))
+	adminAt, err := c.serveAdmin(p, plane, playground, e, allReady(e.Ready, plane.Ready, base.Ready))
 	if err != nil {
 		return err
 	}
@@ -126,8 +141,8 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, etcd *clientv3.Cl
 }
 
 // serveAdmin starts the admin address of a control plane.
-func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, playground playground, ready func() error) (net.Addr, error) {
-	log, registry := plane.options.log, plane.options.registry
+func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, playground playground, e *ending, ready func() error) (net.Addr, error) {
+	log := plane.options.log
 	secure, err := c.adminTLS(log)
 	if err != nil {
 		return nil, err
@@ -140,9 +155,9 @@ func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, playground p
 		return nil, errors.Join(errAdminNeedsTLS, l.Close())
 	}
 	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
-	mux := healthHandler(ready, registry)
+	mux := healthHandler(ready, plane.options.telemetry)
 	mux.Handle("/", pages)
-	serveHTTP(p, l, secure, mux, log)
+	serveHTTP(p, l, secure, e.handler(mux), log)
 	return l.Addr(), nil
 }
 
@@ -151,12 +166,13 @@ type controlPlaneOptions struct {
 	etcd        *clientv3.Client
 	xds         net.Listener
 	credentials credentials.TransportCredentials // nil: none
+	clientNames map[string]string                // of certificates, by role; empty: any
 	systemCA    string                           // on Envoy's machine
 	root        *secret.Root
 	adminToken  secret.Value
 	ledger      *ledger.Ledger
 	log         *zap.Logger
-	registry    *prometheus.Registry
+	telemetry   *telemetry.Telemetry
 }
 
 // A controlPlane is one and its admin API, which works before the control plane is started.
@@ -180,17 +196,21 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Store:       store,
 		XDS:         o.xds,
 		Credentials: o.credentials,
+		ClientNames: o.clientNames,
 		Root:        o.root,
 		Providers:   vendors(),
 		SystemCA:    o.systemCA,
 		Logger:      log,
-		Registerer:  o.registry,
+		Registerer:  o.telemetry.Registry,
 		Register:    serveLedger(o.ledger),
 	})
 	if err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
 	audit := admin.NewAuditLog(o.etcd, o.ledger, log)
+	if err := errors.Join(audit.Register(o.telemetry.Registry), o.ledger.Register(o.telemetry.Registry)); err != nil {
+		return nil, errors.Join(err, o.xds.Close())
+	}
 	handler := admin.New(admin.Config{
 		Store:   store,
 		Sealer:  o.root.Sealer(),
@@ -210,19 +230,33 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 // credentials returns the mutual TLS of the xDS server, or nil, with which it serves this machine alone.
 func (c *controlplaneCmd) credentials(log *zap.Logger) (credentials.TransportCredentials, error) {
 	files, err := readMutualTLS(log, "--xds-", c.TLS.Cert, c.TLS.Key, c.TLS.CA)
-	if err != nil || files == nil {
+	if err != nil {
 		return nil, err
+	}
+	if files == nil {
+		if c.TLS.DataplaneName != "" || c.TLS.JobsName != "" {
+			return nil, errors.New("--xds-dataplane-name and --xds-jobs-name are of certificates, and go with --xds-cert, --xds-key and --xds-ca")
+		}
+		return nil, nil
 	}
 	return credentials.NewTLS(files.server()), nil
 }
 
-func (f etcdFlags) client(log *zap.Logger) (*clientv3.Client, error) {
+// clientNames are, by role, what must be in the certificates of clients of xDS.
+func (c *controlplaneCmd) clientNames() map[string]string {
+	return map[string]string{
+		envoy.RoleEnvoy: c.TLS.DataplaneName, envoy.RoleExtProc: c.TLS.DataplaneName, envoy.RoleJobs: c.TLS.JobsName,
+	}
+}
+
+func (f etcdFlags) client(log *zap.Logger, options ...grpc.DialOption) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints:            f.Endpoints,
 		DialTimeout:          5 * time.Second,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               log.Named("etcd"),
+		DialOptions:          options,
 		Username:             os.Getenv("MODELGATE_ETCD_USERNAME"),
 		Password:             os.Getenv("MODELGATE_ETCD_PASSWORD"),
 	}
@@ -246,6 +280,9 @@ func (f etcdFlags) client(log *zap.Logger) (*clientv3.Client, error) {
 func (f etcdFlags) tls(log *zap.Logger) (*tls.Config, error) {
 	var members []string
 	for _, endpoint := range f.Endpoints {
+		if !strings.Contains(endpoint, "://") {
+			endpoint = "//" + endpoint
+		}
 		u, err := url.Parse(endpoint)
 		if err != nil || u.Hostname() == "" {
 			return nil, fmt.Errorf("--etcd-endpoints: %q is not a URL", endpoint)

@@ -130,7 +130,7 @@ func checkCertificates(p *patient) []finding {
 	for _, c := range objects[*configv1.Certificate](p) {
 		block, _ := pem.Decode([]byte(c.GetChain()))
 		if block == nil {
-			continue // validation has refused it
+			continue // of a file of the control plane's; that of the gateway is looked at as clients see it
 		}
 		if leaf, err := x509.ParseCertificate(block.Bytes); err == nil {
 			found = append(found, expiry(configv1.Label(c), leaf, p.now, "modelgate config apply -f FILE with the new chain and private_key")...)

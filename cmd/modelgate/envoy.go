@@ -2,52 +2,194 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
+	"github.com/modelgate/modelgate/internal/atomicfile"
 )
 
+// envoyConfig is the name of the file that Envoy is started with.
+const envoyConfig = "envoy.yaml"
+
 type envoyCmd struct {
+	Run       envoyRunCmd  `cmd:"" help:"Run Envoy as a child: started, watched, drained and stopped."`
 	Bootstrap bootstrapCmd `cmd:"" help:"Print the bootstrap that an Envoy is started with."`
+	Snippet   snippetCmd   `cmd:"" help:"Print what an Envoy of your own needs to ask the ext_proc service."`
 }
 
-type bootstrapCmd struct {
+// envoyFlags are those that differ from one Envoy to the next.
+type envoyFlags struct {
 	Node           string `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this Envoy."`
-	AdminSocket    string `default:"/run/modelgate/envoy-admin.sock" help:"Unix socket of Envoy's admin interface."`
-	Extproc        string `default:"unix:///run/modelgate/extproc.sock" help:"Where the ext_proc service listens: unix:///path or host:port. It has no TLS: use a port only where no one else can reach it."`
+	Extproc        string `default:"unix:///run/modelgate/extproc.sock" help:"Where the ext_proc service listens: unix:///path or host:port. Without --extproc-cert it has no TLS: use such a port only where no one else can reach it."`
 	MaxHeap        uint64 `default:"0" help:"Heap in bytes at 95 % of which new requests are refused. 0: no limit."`
 	MaxConnections int64  `default:"50000" help:"Downstream connections that are accepted."`
 
-	XDS xdsFlags `embed:"" prefix:"xds-"`
+	ExtprocTLS extprocClientFlags `embed:"" prefix:"extproc-"`
+	XDS        xdsFlags           `embed:"" prefix:"xds-"`
 }
 
-// Run prints the bootstrap as YAML.
-func (c *bootstrapCmd) Run(_ context.Context, stdout io.Writer) error {
-	extProc, err := bootstrap.ParseAddress(c.Extproc)
+type extprocClientFlags struct {
+	CA   string `help:"PEM file of the authorities that the ext_proc service's certificate is checked against. With it, the connection has mutual TLS."`
+	Cert string `help:"PEM file of this Envoy's certificate towards the ext_proc service."`
+	Key  string `help:"PEM file of its private key."`
+	Name string `help:"DNS name in the ext_proc service's certificate. Default: the host of the address."`
+}
+
+// options returns what the flags say. Envoy follows the certificates by files in secrets; where that is empty, it reads them once.
+func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, err error) {
+	o = bootstrap.Options{
+		NodeID: f.Node, AdminSocket: adminSocket, MaxHeapBytes: f.MaxHeap, MaxConnections: f.MaxConnections, SecretsDir: secrets,
+	}
+	if o.ExtProc, err = bootstrap.ParseAddress(f.Extproc); err != nil {
+		return o, err
+	}
+	if o.XDS, err = bootstrap.ParseAddress(f.XDS.Address); err != nil {
+		return o, err
+	}
+	t := f.ExtprocTLS
+	if t.Name == "" {
+		t.Name = o.ExtProc.Host
+	}
+	if o.ExtProcTLS, err = clientTLS("--extproc-", t.Cert, t.Key, t.CA, t.Name); err != nil {
+		return o, err
+	}
+	o.XDSTLS, err = clientTLS("--xds-", f.XDS.Cert, f.XDS.Key, f.XDS.CA, f.XDS.serverName(o.XDS.Host))
+	return o, err
+}
+
+// clientTLS returns nil where no file is given. The paths become absolute: Envoy may be started in another folder.
+func clientTLS(prefix, certificate, key, ca, name string) (*bootstrap.TLS, error) {
+	given, err := allOrNone(prefix, certificate, key, ca)
+	if err != nil || !given {
+		return nil, err
+	}
+	t := &bootstrap.TLS{CA: ca, Certificate: certificate, Key: key, ServerName: name}
+	for _, path := range []*string{&t.CA, &t.Certificate, &t.Key} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return nil, fmt.Errorf("finding %s: %w", *path, err)
+		}
+	}
+	return t, nil
+}
+
+// An envoyFiles is what an Envoy is started with.
+type envoyFiles struct {
+	bootstrap []byte
+	secrets   map[string][]byte // by which it follows its certificates, by name of the file
+}
+
+// files returns what Envoy is started with: what text makes of the options. In dir, where it is not empty, the files will be.
+func (f envoyFlags) files(dir, adminSocket string, text func(bootstrap.Options) ([]byte, error)) (files envoyFiles, err error) {
+	o, err := f.options(adminSocket, dir)
+	if err != nil {
+		return files, err
+	}
+	if files.bootstrap, err = text(o); err != nil {
+		return files, err
+	}
+	files.secrets, err = bootstrap.Secrets(o)
+	return files, err
+}
+
+// write writes the files into a folder, which is made where it is missing, and returns the path of the bootstrap.
+func (f envoyFiles) write(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the folder of the bootstrap: %w", err)
+	}
+	config := filepath.Join(dir, envoyConfig)
+	err := atomicfile.Write(config, f.bootstrap, 0o600)
+	for name, text := range f.secrets {
+		err = errors.Join(err, atomicfile.Write(filepath.Join(dir, name), text, 0o600))
+	}
+	return config, err
+}
+
+// outputFolder is where a command writes what Envoy is started with.
+type outputFolder struct {
+	Output string `placeholder:"DIR" help:"Folder, as Envoy sees it, into which envoy.yaml is written, and files by which Envoy follows its certificates when they are renewed. Default: it is printed, and Envoy reads its certificates once."`
+}
+
+func (d outputFolder) emit(stdout io.Writer, f envoyFlags, adminSocket string, text func(bootstrap.Options) ([]byte, error)) error {
+	if d.Output == "" {
+		files, err := f.files("", adminSocket, text)
+		if err == nil {
+			_, err = stdout.Write(files.bootstrap)
+		}
+		return err
+	}
+	dir, err := filepath.Abs(d.Output)
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", d.Output, err)
+	}
+	files, err := f.files(dir, adminSocket, text)
 	if err != nil {
 		return err
 	}
-	xds, err := bootstrap.ParseAddress(c.XDS.Address)
-	if err != nil {
-		return err
+	config, err := files.write(dir)
+	if err == nil {
+		_, err = fmt.Fprintln(stdout, config)
 	}
-	o := bootstrap.Options{
-		NodeID:         c.Node,
-		AdminSocket:    c.AdminSocket,
-		ExtProc:        extProc,
-		XDS:            xds,
-		MaxHeapBytes:   c.MaxHeap,
-		MaxConnections: c.MaxConnections,
-	}
-	if given, err := c.XDS.mutualTLS(); err != nil {
-		return err
-	} else if given {
-		o.XDSTLS = &bootstrap.TLS{CA: c.XDS.CA, Certificate: c.XDS.Cert, Key: c.XDS.Key, ServerName: c.XDS.serverName(xds.Host)}
-	}
-	text, err := bootstrap.YAML(o)
-	if err != nil {
-		return err
-	}
-	_, err = stdout.Write(text)
 	return err
+}
+
+type bootstrapCmd struct {
+	envoyFlags   `embed:""`
+	outputFolder `embed:""`
+	AdminSocket  string `default:"/run/modelgate/envoy-admin.sock" help:"Unix socket of Envoy's admin interface."`
+}
+
+// Run prints the bootstrap as YAML, or writes it into a folder.
+func (c *bootstrapCmd) Run(_ context.Context, stdout io.Writer) error {
+	return c.emit(stdout, c.envoyFlags, c.AdminSocket, bootstrap.YAML)
+}
+
+type snippetCmd struct {
+	envoyFlags   `embed:""`
+	outputFolder `embed:""`
+	Gateway      string `type:"existingfile" placeholder:"FILE" help:"YAML of the object Gateway whose routes the listener takes, as it is applied. Default: the gateway default, on port 8443."`
+}
+
+// Help is shown below the flags' summary.
+func (snippetCmd) Help() string {
+	return "For an Envoy that is there already. It needs the clusters extproc, xds and dead_end, the node, the stream of ADS to the control plane with clusters from it, " +
+		"the runtime and client settings, and the listener, whose address and TLS are yours to change. The object Gateway must be applied, too."
+}
+
+// Run prints the parts of a configuration as YAML, or writes them into a folder.
+func (c *snippetCmd) Run(_ context.Context, stdout io.Writer) error {
+	g, err := c.gateway()
+	if err != nil {
+		return err
+	}
+	return c.emit(stdout, c.envoyFlags, "", func(o bootstrap.Options) ([]byte, error) {
+		return bootstrap.PartsYAML(o, xds.GatewayListener(g))
+	})
+}
+
+func (c *snippetCmd) gateway() (*configv1.Gateway, error) {
+	if c.Gateway == "" {
+		return &configv1.Gateway{Name: defaultName, Port: 8443}, nil
+	}
+	docs, err := fileFlags{Filename: []string{c.Gateway}}.read(nil)
+	if err != nil {
+		return nil, err
+	}
+	var found *configv1.Gateway
+	for _, o := range objectsOf(docs) {
+		if g, ok := o.(*configv1.Gateway); ok && found == nil {
+			found = g
+		} else if ok {
+			return nil, fmt.Errorf("%s has more than one Gateway", c.Gateway)
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("%s has no Gateway", c.Gateway)
+	}
+	return found, nil
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
@@ -18,39 +18,56 @@ import (
 )
 
 type extprocCmd struct {
-	Listen string        `default:"unix:///run/modelgate/extproc.sock" help:"Where Envoy finds the service: unix:///path or host:port. It has no TLS: use a port only where no one else can reach it."`
+	Listen string        `default:"unix:///run/modelgate/extproc.sock" help:"Where Envoy finds the service: unix:///path or host:port. Without --tls-cert it has no TLS: use such a port only where no one else can reach it."`
 	Admin  string        `default:"127.0.0.1:9002" help:"Address of /healthz, /readyz and /metrics."`
 	Node   string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane."`
 	Grace  time.Duration `default:"30s" help:"How long requests that are being served may go on when the process ends."`
 
 	Spool string `default:"/var/lib/modelgate/spool" placeholder:"DIR" help:"Folder of this process alone, in which the records of what was used wait until the control plane has them."`
 
-	Limits limitStoreFlags `embed:""`
-	XDS    xdsFlags        `embed:"" prefix:"xds-"`
+	shutdownFlags `embed:""`
+
+	Limits limitStoreFlags    `embed:""`
+	XDS    xdsFlags           `embed:"" prefix:"xds-"`
+	TLS    extprocServerFlags `embed:"" prefix:"tls-"`
 }
 
 // Run serves until ctx ends.
 func (c *extprocCmd) Run(ctx context.Context, log *zap.Logger) error {
-	connection, err := c.XDS.dial()
+	connection, err := c.XDS.dial(log)
 	if err != nil {
 		return err
 	}
 	p := newParts(log)
 	p.add("connection to the control plane", func(context.Context) error { return connection.Close() })
-	if err = c.start(p, connection, log); err == nil {
-		err = p.wait(ctx)
+	e := &ending{}
+	if err = c.start(ctx, p, e, connection, log); err == nil {
+		err = c.wait(ctx, p, e)
 	}
 	return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 }
 
-func (c *extprocCmd) start(p *parts, xds grpc.ClientConnInterface, log *zap.Logger) error {
-	registry := telemetry.NewRegistry()
+func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.ClientConnInterface, log *zap.Logger) error {
+	measured, err := startTelemetry(ctx, p, "modelgate-extproc", log)
+	if err != nil {
+		return err
+	}
+	measured.Registry.MustRegister(fileExpiry(map[string]string{
+		"xds-client": c.XDS.Cert, "xds-ca": c.XDS.CA, "extproc": c.TLS.Cert, "extproc-ca": c.TLS.CA,
+	}))
+	secure, err := c.TLS.config(c.Listen, log)
+	if err != nil {
+		return err
+	}
 	l, err := listen(c.Listen)
 	if err != nil {
 		return err
 	}
+	if secure != nil {
+		l = tls.NewListener(l, secure)
+	}
 	server, err := startExtProc(p, extProcOptions{
-		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, log: log, registry: registry,
+		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, log: log, telemetry: measured,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -59,20 +76,20 @@ func (c *extprocCmd) start(p *parts, xds grpc.ClientConnInterface, log *zap.Logg
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, nil, healthHandler(allReady(server.Ready), registry), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured), log)
 	log.Info("ext_proc service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }
 
 type extProcOptions struct {
-	listener net.Listener
-	xds      grpc.ClientConnInterface
-	node     string
-	grace    time.Duration
-	limits   limitStoreFlags
-	spool    string
-	log      *zap.Logger
-	registry prometheus.Registerer
+	listener  net.Listener
+	xds       grpc.ClientConnInterface
+	node      string
+	grace     time.Duration
+	limits    limitStoreFlags
+	spool     string
+	log       *zap.Logger
+	telemetry *telemetry.Telemetry
 }
 
 // startExtProc starts the ext_proc service as a part.
@@ -81,7 +98,7 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	spool, err := openSpool(p, o.spool, o.log, o.registry)
+	spool, err := openSpool(p, o.spool, o.log, o.telemetry.Registry)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +108,9 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 		Vendors:    vendors(),
 		Logger:     o.log.Named("extproc"),
 		AccessLog:  o.log.Named("access"),
-		Registerer: o.registry,
+		Registerer: o.telemetry.Registry,
+		Meter:      o.telemetry.Meter(),
+		Tracer:     o.telemetry.Tracer(),
 		Limits:     limits,
 		Spool:      spool,
 		Ledger:     ledgerv1.NewLedgerClient(o.xds),

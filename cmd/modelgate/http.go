@@ -66,6 +66,13 @@ func serveUntil(ctx context.Context, server *http.Server, l net.Listener, grace 
 
 // healthHandler answers /healthz while the process lives, /readyz while ready returns nil, and /metrics.
 func healthHandler(ready func() error, metrics prometheus.Gatherer) *http.ServeMux {
+	mux := probesHandler(ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// probesHandler is healthHandler without /metrics.
+func probesHandler(ready func() error) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -75,7 +82,6 @@ func healthHandler(ready func() error, metrics prometheus.Gatherer) *http.ServeM
 		}
 		say(w, http.StatusOK, "ready")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -37,6 +36,8 @@ type jobsvcCmd struct {
 	Etcd etcdFlags    `embed:"" prefix:"etcd-"`
 	XDS  xdsFlags     `embed:"" prefix:"xds-"`
 	TLS  jobsTLSFlags `embed:"" prefix:"tls-"`
+
+	shutdownFlags `embed:""`
 }
 
 // jobFlags are those that run has too.
@@ -57,27 +58,36 @@ type jobsTLSFlags struct {
 // Run serves until ctx ends.
 func (c *jobsvcCmd) Run(ctx context.Context, log *zap.Logger) error {
 	p := newParts(log)
-	err := c.start(ctx, p, log)
+	e := &ending{}
+	err := c.start(ctx, p, e, log)
 	if err == nil {
-		err = p.wait(ctx)
+		err = c.wait(ctx, p, e)
 	}
 	return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 }
 
-func (c *jobsvcCmd) start(ctx context.Context, p *parts, log *zap.Logger) error {
+func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Logger) error {
 	if c.Jobs.Blobs == "" {
 		return errors.New("--blobs is missing: say where files are kept, such as file:///var/lib/modelgate/blobs")
 	}
-	toEnvoy, fromEnvoy, err := c.TLS.configs(c.Listen, c.Gateway)
+	measured, err := startTelemetry(ctx, p, "modelgate-jobsvc", log)
 	if err != nil {
 		return err
 	}
-	etcd, err := c.Etcd.client(log)
+	toEnvoy, fromEnvoy, err := c.TLS.configs(c.Listen, c.Gateway, log)
+	if err != nil {
+		return err
+	}
+	calls := newEtcdCalls()
+	measured.Registry.MustRegister(calls, fileExpiry(map[string]string{
+		"jobs": c.TLS.Cert, "jobs-ca": c.TLS.CA, "xds-client": c.XDS.Cert, "xds-ca": c.XDS.CA, "etcd-client": c.Etcd.Cert, "etcd-ca": c.Etcd.CA,
+	}))
+	etcd, err := c.Etcd.client(log, calls.option())
 	if err != nil {
 		return err
 	}
 	p.add("connection to etcd", func(context.Context) error { return etcd.Close() })
-	xds, err := c.XDS.dial()
+	xds, err := c.XDS.dial(log)
 	if err != nil {
 		return err
 	}
@@ -89,10 +99,9 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, log *zap.Logger) error 
 	if fromEnvoy != nil {
 		l = tls.NewListener(l, fromEnvoy)
 	}
-	registry := telemetry.NewRegistry()
 	server, err := startJobs(ctx, p, jobsOptions{
 		jobFlags: c.Jobs, listener: l, gateway: c.Gateway, tls: toEnvoy, etcd: etcd, xds: xds, node: c.Node, lease: c.Lease,
-		log: log, registry: registry,
+		log: log, telemetry: measured, ending: e,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -102,22 +111,23 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, log *zap.Logger) error 
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, nil, healthHandler(allReady(server.Ready), registry), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured), log)
 	log.Info("job service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }
 
 type jobsOptions struct {
 	jobFlags
-	listener net.Listener
-	gateway  string
-	tls      *tls.Config // towards the gateway
-	etcd     *clientv3.Client
-	xds      grpc.ClientConnInterface
-	node     string
-	lease    time.Duration
-	log      *zap.Logger
-	registry prometheus.Registerer
+	listener  net.Listener
+	gateway   string
+	tls       *tls.Config // towards the gateway
+	etcd      *clientv3.Client
+	xds       grpc.ClientConnInterface
+	node      string
+	lease     time.Duration
+	log       *zap.Logger
+	telemetry *telemetry.Telemetry
+	ending    *ending
 }
 
 // startJobs starts the API of the job service. Its workers are a part of their own, which needs Envoy.
@@ -138,13 +148,13 @@ func startJobs(ctx context.Context, p *parts, o jobsOptions) (*jobsvc.Server, er
 		Node: o.node, Lease: o.lease,
 		Batches:  batches.Limits{Lines: o.BatchConcurrency, TokensPerMinute: o.BatchTokens},
 		Webhooks: webhooks.Limits{Networks: o.WebhookNetwork},
-		Log:      log, Registerer: o.registry,
+		Log:      log, Registerer: o.telemetry.Registry, Tracer: o.telemetry.Tracer(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	// No limit on how long a body takes: Envoy ends a connection that is silent. Idle connections are Envoy's to close.
-	api := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(log)}
+	api := &http.Server{Handler: o.ending.handler(server.Handler()), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(log)}
 	p.serve("job service", func(ctx context.Context) error { return serveUntil(ctx, api, o.listener, uploadGrace) })
 	return server, nil
 }
@@ -155,25 +165,17 @@ func validStored(object configv1.Object) error {
 }
 
 // configs returns the TLS of a client of the gateway and of the server for Envoy; nil where both are Unix sockets.
-func (f jobsTLSFlags) configs(listen, gateway string) (client, server *tls.Config, err error) {
-	given, err := allOrNone("--tls-", f.Cert, f.Key, f.CA)
+func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, server *tls.Config, err error) {
+	files, err := readMutualTLS(log, "--tls-", f.Cert, f.Key, f.CA)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !given {
+	if files == nil {
 		if onSocket(listen) && onSocket(gateway) {
 			return nil, nil, nil
 		}
 		return nil, nil, errors.New("give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
 	}
-	if _, err := readCertificate(f.Cert, f.Key); err != nil {
-		return nil, nil, err // found now, and not at the first handshake
-	}
-	authorities, err := readAuthorities(f.CA)
-	if err != nil {
-		return nil, nil, err
-	}
-	own := func() (*tls.Certificate, error) { return readCertificate(f.Cert, f.Key) } // read anew: files are replaced
 	name := f.Name
 	if name == "" && !onSocket(gateway) {
 		if name, _, err = net.SplitHostPort(gateway); err != nil {
@@ -184,18 +186,11 @@ func (f jobsTLSFlags) configs(listen, gateway string) (client, server *tls.Confi
 		return nil, nil, errors.New("give --tls-name, the DNS name in Envoy's certificate: others that the authorities know must not pass for it")
 	}
 	if !onSocket(gateway) {
-		client = &tls.Config{
-			MinVersion: tls.VersionTLS13, RootCAs: authorities, ServerName: name,
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() },
-		}
+		client = files.client(name)
 	}
 	if !onSocket(listen) {
-		server = &tls.Config{
-			MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own() },
-			// Not every identity of the authorities is Envoy's, and whoever passes for it acts for any key.
-			VerifyConnection: func(c tls.ConnectionState) error { return c.PeerCertificates[0].VerifyHostname(name) },
-		}
+		// Not every identity of the authorities is Envoy's, and whoever passes for it acts for any key.
+		server = files.server(name)
 	}
 	return client, server, nil
 }

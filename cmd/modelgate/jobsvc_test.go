@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 func TestPortsOfTheJobServiceNeedMutualTLS(t *testing.T) {
@@ -21,7 +22,7 @@ func TestPortsOfTheJobServiceNeedMutualTLS(t *testing.T) {
 		"a key is missing":      {flags: jobsTLSFlags{Cert: "a", CA: "b"}, listen: port, gateway: port, want: "all three or none"},
 		"files that are absent": {flags: jobsTLSFlags{Cert: "/no/a", Key: "/no/b", CA: "/no/c"}, listen: port, gateway: port, want: "reading a certificate"},
 	} {
-		client, server, err := c.flags.configs(c.listen, c.gateway)
+		client, server, err := c.flags.configs(c.listen, c.gateway, zap.NewNop())
 		if c.want == "" {
 			require.NoError(t, err, name)
 			require.Nil(t, client, name)

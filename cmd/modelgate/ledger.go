@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"go.uber.org/zap"
@@ -59,14 +60,18 @@ func (c *controlPlane) withDashboard(base string, gateway playground) (http.Hand
 type playground func() (url string, transport http.RoundTripper)
 
 // playground returns where the dashboard's playground asks.
-func (c *controlplaneCmd) playground() (playground, error) {
+func (c *controlplaneCmd) playground(log *zap.Logger) (playground, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	if c.GatewayCA != "" {
-		authorities, err := readAuthorities(c.GatewayCA)
+		gateway, err := url.Parse(c.GatewayURL)
+		if err != nil {
+			return nil, fmt.Errorf("--gateway-url: %w", err)
+		}
+		authorities, err := followAuthorities(log, c.GatewayCA)
 		if err != nil {
 			return nil, err
 		}
-		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
+		transport.TLSClientConfig = trusting(authorities, gateway.Hostname())
 	}
 	return func() (string, http.RoundTripper) { return c.GatewayURL, transport }, nil
 }

@@ -49,6 +49,8 @@ type commands struct {
 	Explain      explainCmd      `cmd:"" help:"Show what the gateway would do with a request, without asking a provider."`
 	Usage        usageCmd        `cmd:"" help:"Show what was used and what it cost."`
 	Audit        auditCmd        `cmd:"" help:"Show who did what to the configuration."`
+	Backup       backupCmd       `cmd:"" help:"Save configuration, keys, jobs and ledger in a file."`
+	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
 	Translate    translateCmd    `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
 	Completion   completionCmd   `cmd:"" help:"Print what a shell needs to complete command lines."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`

@@ -17,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -76,7 +75,7 @@ func (c *runCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (er
 
 	g := &gateway{
 		runCmd: c, data: data, sockets: sockets, log: log, stdout: stdout,
-		parts: newParts(log), registry: telemetry.NewRegistry(), etcdLevel: zap.NewAtomicLevelAt(etcdQuiet),
+		parts: newParts(log), etcdLevel: zap.NewAtomicLevelAt(etcdQuiet),
 	}
 	if err = g.start(ctx); err == nil {
 		err = g.parts.wait(ctx)
@@ -96,12 +95,12 @@ func (c *runCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (er
 // A gateway is what one run command starts.
 type gateway struct {
 	*runCmd
-	data     *dataDir
-	sockets  string
-	log      *zap.Logger
-	stdout   io.Writer
-	parts    *parts
-	registry *prometheus.Registry
+	data      *dataDir
+	sockets   string
+	log       *zap.Logger
+	stdout    io.Writer
+	parts     *parts
+	telemetry *telemetry.Telemetry
 
 	etcdLevel    zap.AtomicLevel
 	files        []configv1.Document // of --config
@@ -121,6 +120,10 @@ type gateway struct {
 // start starts the parts, each of which needs those before it, and returns when the gateway serves.
 func (g *gateway) start(ctx context.Context) error {
 	// What an operator can get wrong is found before anything runs.
+	var err error
+	if g.telemetry, err = startTelemetry(ctx, g.parts, "modelgate", g.log); err != nil {
+		return err
+	}
 	binary, err := process.Find(ctx, g.Envoy)
 	if err != nil {
 		return err
@@ -185,7 +188,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		return nil, errors.Join(err, xds.Close())
 	}
 	g.controlPlane, err = newControlPlane(controlPlaneOptions{
-		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, log: g.log, registry: g.registry,
+		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, log: g.log, telemetry: g.telemetry,
 	})
 	if err != nil {
 		return nil, err
@@ -208,7 +211,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	g.adminURL = "https://" + reachable(at)
 	pages, board := g.controlPlane.withDashboard(g.adminURL, func() (string, http.RoundTripper) { return g.baseURL(), client.Transport })
 	g.dashboard = board
-	mux := healthHandler(g.ready, g.registry)
+	mux := healthHandler(g.ready, g.telemetry)
 	mux.Handle("/", pages)
 	serveHTTP(g.parts, admin, server, mux, g.log)
 	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.write(fileAdmin, g.adminURL)
@@ -218,7 +221,7 @@ func newAdminToken() secret.Value { return secret.New(rand.Text()) }
 
 func (g *gateway) startExtProc() error {
 	var err error
-	if g.xds, err = (xdsFlags{Address: "unix://" + g.socket("xds")}).dial(); err != nil {
+	if g.xds, err = (xdsFlags{Address: "unix://" + g.socket("xds")}).dial(g.log); err != nil {
 		return err
 	}
 	g.parts.add("connection to the control plane", func(context.Context) error { return g.xds.Close() })
@@ -228,7 +231,7 @@ func (g *gateway) startExtProc() error {
 	}
 	g.extProc, err = startExtProc(g.parts, extProcOptions{
 		listener: l, xds: g.xds, node: "run", grace: extProcGrace, limits: g.Limits, spool: g.data.file(dirSpool),
-		log: g.log, registry: g.registry,
+		log: g.log, telemetry: g.telemetry,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -247,7 +250,7 @@ func (g *gateway) startJobs(ctx context.Context) (err error) {
 	}
 	g.jobs, err = startJobs(ctx, g.parts, jobsOptions{
 		jobFlags: flags, listener: l, gateway: "unix://" + g.socket("internal"), etcd: g.etcd, xds: g.xds, node: "run",
-		log: g.log, registry: g.registry,
+		log: g.log, telemetry: g.telemetry, ending: &ending{},
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())

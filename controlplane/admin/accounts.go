@@ -49,15 +49,20 @@ func (p *plan) mayReach(o, stored configv1.Object) error {
 	}
 	moved := endpointOf(o) != endpointOf(stored)
 	for _, c := range configv1.Credentials(o) {
-		own := c.Credential.GetFile() != "" || strings.HasPrefix(c.Credential.GetEnv(), "MODELGATE_")
+		own := c.Credential.GetFile() != "" || isOwn(c.Credential.GetEnv())
 		switch same := proto.Equal(c.Credential, kept[c.Field]); {
 		case own && !same:
-			return everythingFor(c.Field, "to name a file of the control plane, or a variable that begins with MODELGATE_,")
+			return everythingFor(c.Field, "to name a file of the control plane, or a variable that begins with MODELGATE_ or PG,")
 		case same && moved && (own || c.Credential.GetSealed() != ""):
 			return everythingFor(c.Field, "to send a stored credential to another endpoint")
 		}
 	}
 	return nil
+}
+
+// isOwn reports whether a variable is one of the control plane's own: PostgreSQL's client reads those that begin with PG.
+func isOwn(variable string) bool {
+	return strings.HasPrefix(variable, "MODELGATE_") || strings.HasPrefix(variable, "PG")
 }
 
 func everythingFor(field, what string) error {

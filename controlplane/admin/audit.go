@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -48,6 +49,8 @@ type AuditLog struct {
 	store  AuditStore
 	log    *zap.Logger
 	kicked chan struct{}
+	// backlog counts keys of the outbox, as this control plane last saw it.
+	backlog prometheus.Gauge
 
 	mu  sync.Mutex             // guards ids
 	ids *ulid.MonotonicEntropy // one id after the other, also within a millisecond
@@ -55,7 +58,19 @@ type AuditLog struct {
 
 // NewAuditLog returns the log of a gateway. Without a store the entries stay in etcd.
 func NewAuditLog(etcd *clientv3.Client, store AuditStore, log *zap.Logger) *AuditLog {
-	return &AuditLog{etcd: etcd, store: store, log: log, kicked: make(chan struct{}, 1), ids: ulid.Monotonic(rand.Reader, 1)}
+	return &AuditLog{
+		etcd: etcd, store: store, log: log, kicked: make(chan struct{}, 1), ids: ulid.Monotonic(rand.Reader, 1),
+		backlog: prometheus.NewGauge(prometheus.GaugeOpts{Name: "modelgate_audit_backlog",
+			Help: "Changes whose entries of the audit log wait in etcd for the ledger."}),
+	}
+}
+
+// Register registers the metrics of the log, once.
+func (a *AuditLog) Register(r prometheus.Registerer) error {
+	if err := r.Register(a.backlog); err != nil {
+		return fmt.Errorf("registering the metrics of the audit log: %w", err)
+	}
+	return nil
 }
 
 // Audit keeps an entry of something that changes no object, such as that somebody signed in. Its id is set here, and
@@ -168,8 +183,12 @@ func (a *AuditLog) ship(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shipTimeout)
 	defer cancel()
 	r, err := a.etcd.Get(ctx, outbox, clientv3.WithPrefix(), clientv3.WithLimit(shipAtOnce))
-	if err != nil || len(r.Kvs) == 0 {
+	if err != nil {
 		return false, err
+	}
+	a.backlog.Set(float64(r.Count))
+	if len(r.Kvs) == 0 {
+		return false, nil
 	}
 	var entries []adminapi.AuditEntry
 	var done []clientv3.Op
@@ -180,7 +199,9 @@ func (a *AuditLog) ship(ctx context.Context) (more bool, err error) {
 	if err := a.store.AppendAudit(ctx, entries); err != nil {
 		return false, err
 	}
-	_, err = a.etcd.Txn(ctx).Then(done...).Commit()
+	if _, err = a.etcd.Txn(ctx).Then(done...).Commit(); err == nil {
+		a.backlog.Set(float64(r.Count - int64(len(done))))
+	}
 	return r.More, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -139,9 +140,19 @@ func TestEntriesWaitWhileTheLedgerIsAway(t *testing.T) {
 		require.NoError(t, err, "nobody waits for it")
 	}
 	require.EqualValues(t, 50, b.waiting(t))
+	registry := prometheus.NewRegistry()
+	require.NoError(t, b.audit.Register(registry))
+	backlog := func() float64 {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		require.Equal(t, "modelgate_audit_backlog", families[0].GetName())
+		return families[0].GetMetric()[0].GetGauge().GetValue()
+	}
+	require.Eventually(t, func() bool { return backlog() == 50 }, 10*time.Second, 10*time.Millisecond)
 	b.ledger.setAway(false)
 	// Two control planes take them at once.
 	b.ship(t, admin.NewAuditLog(b.etcd, b.ledger, zap.NewNop()))
+	require.Eventually(t, func() bool { return backlog() == 0 }, 10*time.Second, 10*time.Millisecond)
 	cancel()
 	<-done
 	require.Len(t, b.audited(t, adminapi.ListOptions{Limit: 50}), 50)

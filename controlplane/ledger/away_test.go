@@ -6,10 +6,13 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -34,6 +37,12 @@ func TestAControlPlaneStartsWithoutItsDatabase(t *testing.T) {
 	defer func() { require.NoError(t, l.Close()) }()
 	records := []*ledgerv1.Record{rec("1")}
 	require.Error(t, l.Record(t.Context(), records), "they stay with who has them")
+	registry := prometheus.NewRegistry()
+	require.NoError(t, l.Register(registry))
+	_, err = ledger.NewService(l).Record(t.Context(), &ledgerv1.RecordRequest{Records: records})
+	require.Error(t, err)
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader("# HELP modelgate_ledger_unserved_total Calls of the data plane and the job service that the ledger could not serve. They are made again: nothing is lost by that.\n"+
+		"# TYPE modelgate_ledger_unserved_total counter\nmodelgate_ledger_unserved_total 1\n"), "modelgate_ledger_unserved_total"))
 
 	ctx, stop := context.WithCancel(t.Context())
 	var maintaining sync.WaitGroup

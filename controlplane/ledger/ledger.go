@@ -24,6 +24,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -41,6 +42,7 @@ type Ledger struct {
 	outdated    bool // until Maintain has brought the tables up to date; it alone uses it then
 	log         *zap.Logger
 	now         func() time.Time
+	unserved    prometheus.Counter
 }
 
 // Open opens the ledger that dsn names, sqlite:///path/file.db or postgres://..., and brings its tables up to date. The caller
@@ -49,7 +51,7 @@ type Ledger struct {
 //
 // SQLite syncs every transaction to the disk, so that what is acknowledged outlives a loss of power, as with PostgreSQL's default.
 func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
-	l := &Ledger{log: log, now: time.Now}
+	l := &Ledger{log: log, now: time.Now, unserved: newUnserved()}
 	scheme, rest, _ := strings.Cut(dsn, "://")
 	var err error
 	switch scheme {

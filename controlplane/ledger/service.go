@@ -65,6 +65,7 @@ func (s *service) usage(ctx context.Context, r *ledgerv1.UsageRequest) ([]byte, 
 // unavailable logs why, and returns what the caller, who will try again, is told.
 func (s *service) unavailable(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
+		s.ledger.unserved.Inc()
 		s.ledger.log.Error("the ledger cannot serve", zap.Error(err))
 	}
 	return status.Error(codes.Unavailable, "the ledger cannot serve")

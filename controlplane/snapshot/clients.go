@@ -1,15 +1,21 @@
 package snapshot
 
 import (
+	"context"
+	"crypto/x509"
 	"maps"
 
 	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
 
 	"github.com/modelgate/modelgate/envoy"
 )
 
 // A client is one stream.
 type client struct {
+	certificate *x509.Certificate // that it has shown; nil where it has not
+
 	role string // empty until its first request
 	node string
 	subs map[string]*subscription // by type URL
@@ -27,6 +33,24 @@ type subscription struct {
 type sent struct {
 	versions map[string]string // hashes by name
 	removed  []string
+}
+
+// shown returns the certificate of the client whose stream has the context.
+func shown(ctx context.Context) *x509.Certificate {
+	from, _ := grpcpeer.FromContext(ctx)
+	if from == nil {
+		return nil
+	}
+	secure, _ := from.AuthInfo.(credentials.TLSInfo)
+	if len(secure.State.PeerCertificates) == 0 {
+		return nil
+	}
+	return secure.State.PeerCertificates[0]
+}
+
+// has reports whether the client's certificate has the name, or none is asked for.
+func (c *client) has(name string) bool {
+	return name == "" || c.certificate != nil && c.certificate.VerifyHostname(name) == nil
 }
 
 func (c *client) subscription(typeURL string) *subscription {

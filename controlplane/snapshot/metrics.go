@@ -3,7 +3,11 @@ package snapshot
 import (
 	"fmt"
 
+	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/prometheus/client_golang/prometheus"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
 )
 
 type metrics struct {
@@ -32,5 +36,66 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			return nil, fmt.Errorf("registering the metrics of xDS: %w", err)
 		}
 	}
+	// That there is none must be seen, and so must the first.
+	for _, role := range roles() {
+		m.clients.WithLabelValues(role)
+	}
+	for _, typ := range []string{resource.ClusterType, resource.ListenerType, resource.RouteType, resource.SecretType, resource.ExtensionConfigType} {
+		m.nacks.WithLabelValues(envoy.RoleEnvoy, typ)
+	}
 	return m, nil
+}
+
+func roles() []string { return []string{envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs} }
+
+// A statusCollector tells what a Publisher's Status and Clients tell.
+type statusCollector struct {
+	*Publisher
+	ailing, errors *prometheus.Desc
+}
+
+func newStatusCollector(p *Publisher) statusCollector {
+	return statusCollector{
+		p,
+		prometheus.NewDesc("modelgate_xds_clients_ailing",
+			"Clients that have not answered what they were sent (behind), or have refused something of it (refused), by role.", []string{"role", "state"}, nil),
+		prometheus.NewDesc("modelgate_config_errors",
+			"Objects of the configuration of which the newest form has no effect, by kind.", []string{"kind"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c statusCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.ailing
+	to <- c.errors
+}
+
+// Collect implements prometheus.Collector.
+func (c statusCollector) Collect(to chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, n int, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), labels...)
+	}
+	behind, refused := map[string]int{}, map[string]int{}
+	for _, client := range c.Clients() {
+		switch {
+		case client.Refused != "":
+			refused[client.Role]++
+		case client.Behind:
+			behind[client.Role]++
+		}
+	}
+	for _, role := range roles() {
+		gauge(c.ailing, behind[role], role, "behind")
+		gauge(c.ailing, refused[role], role, "refused")
+	}
+	wrong := map[string]int{"": 0} // of what is no object
+	for _, k := range configv1.Kinds() {
+		wrong[k.Name] = 0
+	}
+	for o := range c.Status().Errors {
+		wrong[o.Kind]++
+	}
+	for kind, n := range wrong {
+		gauge(c.errors, n, kind)
+	}
 }

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ type Options struct {
 	Logger *zap.Logger
 	// Registerer takes the metrics. Required.
 	Registerer prometheus.Registerer
+	// Names are, by role, the DNS name that the certificate of a client must have. Whoever the server lets in may have a role
+	// that is not among them.
+	Names map[string]string
 	// Grace is how long a cluster stays in Envoy after the ext_proc service has stopped planning for it. 0: 30 s.
 	Grace time.Duration
 	// AckTimeout is how long the ext_proc service waits for Envoys to acknowledge clusters before it gets what names
@@ -43,6 +47,7 @@ type Options struct {
 type Publisher struct {
 	log        *zap.Logger
 	metrics    *metrics
+	names      map[string]string // of certificates, by role
 	ackTimeout time.Duration
 	cache      caches
 	wake       chan struct{} // buffers one: something has changed that Run has to look at
@@ -69,9 +74,10 @@ func New(o Options) (*Publisher, error) {
 	if o.AckTimeout == 0 {
 		o.AckTimeout = time.Second
 	}
-	return &Publisher{
+	p := &Publisher{
 		log:        o.Logger,
 		metrics:    m,
+		names:      o.Names,
 		ackTimeout: o.AckTimeout,
 		// The first argument orders responses by type, clusters before listeners; it withholds nothing over delta.
 		cache:   caches{cache.NewSnapshotCache(true, roleHash{}, nopLogger{}), newKeyCache()},
@@ -79,7 +85,11 @@ func New(o Options) (*Publisher, error) {
 		first:   make(chan struct{}),
 		state:   newState(o.Grace),
 		clients: map[int64]*client{},
-	}, nil
+	}
+	if err := o.Registerer.Register(newStatusCollector(p)); err != nil {
+		return nil, fmt.Errorf("registering the metrics of xDS: %w", err)
+	}
+	return p, nil
 }
 
 // Publish makes u what is served. It returns at once; of several updates in a row only the last may be published, but for keys.

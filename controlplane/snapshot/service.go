@@ -57,10 +57,10 @@ type callbacks struct{ p *Publisher }
 var _ delta.Callbacks = callbacks{}
 
 // OnDeltaStreamOpen takes note of a client that has not said yet what it is.
-func (c callbacks) OnDeltaStreamOpen(_ context.Context, stream int64, _ string) error {
+func (c callbacks) OnDeltaStreamOpen(ctx context.Context, stream int64, _ string) error {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
-	c.p.clients[stream] = &client{subs: map[string]*subscription{}}
+	c.p.clients[stream] = &client{certificate: shown(ctx), subs: map[string]*subscription{}}
 	return nil
 }
 
@@ -155,6 +155,11 @@ func (p *Publisher) admit(c *client, node *corev3.Node) error {
 	}
 	switch role := node.GetCluster(); role {
 	case envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs:
+		if !c.has(p.names[role]) {
+			p.log.Warn("a client of xDS was refused: its certificate has not the name of its role", zap.String("node", node.GetId()),
+				zap.String("role", role), zap.String("name", p.names[role]))
+			return status.Errorf(codes.PermissionDenied, "the certificate is not for %s, as that of a %s must be", p.names[role], role)
+		}
 		c.role, c.node, c.standing = role, node.GetId(), newStanding(node, time.Now())
 		p.state.connect(role)
 		p.metrics.clients.WithLabelValues(role).Inc()

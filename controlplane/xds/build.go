@@ -17,11 +17,12 @@ type Input struct {
 	Providers []*configv1.ResolvedProvider
 	Models    []*configv1.Model
 	Gateways  []*configv1.Gateway
-	// Certificates hold the private key itself in private_key.value.
+	// Certificates hold the chain itself in chain, and the private key in private_key.value.
 	Certificates []*configv1.Certificate
 	Routes       []*configv1.Route
 	Catalogs     []*configv1.Catalog
-	JobServices  []*configv1.JobService
+	// JobServices hold the authorities themselves in tls.ca.
+	JobServices []*configv1.JobService
 	// Webhooks hold the secret itself in secret.value.
 	Webhooks      []*configv1.Webhook
 	Listings      []*configv1.Listing

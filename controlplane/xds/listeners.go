@@ -12,12 +12,13 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
 )
 
 // Names of a gateway's resources. The prefix keeps them apart from every other word in what Envoy reports.
-func listenerName(g *configv1.Gateway) string      { return "gateway/" + g.GetName() }
-func plainListenerName(g *configv1.Gateway) string { return "gateway/" + g.GetName() + "/plain" }
-func routesName(g *configv1.Gateway) string        { return "gateway/" + g.GetName() + "/routes" }
+func listenerName(g *configv1.Gateway) string      { return envoy.GatewayListener + g.GetName() }
+func plainListenerName(g *configv1.Gateway) string { return listenerName(g) + "/plain" }
+func routesName(g *configv1.Gateway) string        { return listenerName(g) + "/routes" }
 
 // A socket is an address that a listener of an earlier object binds.
 type socket struct {

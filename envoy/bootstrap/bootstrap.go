@@ -13,7 +13,9 @@ import (
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"sigs.k8s.io/yaml"
@@ -32,75 +34,77 @@ type Options struct {
 	// AdminSocket is the path of the Unix socket of Envoy's admin interface. Required. Only the user that runs Envoy
 	// can open it.
 	AdminSocket string
-	// ExtProc is where the ext_proc service listens, without TLS: a Unix socket, or a port that no one else can reach.
-	// Required.
+	// ExtProc is where the ext_proc service listens. Required.
 	ExtProc Address
+	// ExtProcTLS is the mutual TLS of the connections to it. Nil where ExtProc is a Unix socket, or a port that no one else
+	// can reach.
+	ExtProcTLS *TLS
 	// XDS is where the control plane listens. Required.
 	XDS Address
 	// XDSTLS is the mutual TLS of the connection to the control plane. Nil where that is a Unix socket.
 	XDSTLS *TLS
+	// SecretsDir is the folder, on Envoy's machine, of the files that Secrets returns: with it Envoy follows the files of
+	// TLS when they are renewed. Empty: it reads them once.
+	SecretsDir string
 	// MaxHeapBytes is the heap at 95 % of which Envoy refuses new requests. 0: there is no such limit.
 	MaxHeapBytes uint64
 	// MaxConnections is how many downstream connections are accepted. 0: DefaultMaxConnections.
 	MaxConnections int64
 }
 
-// TLS names the files of a mutual TLS connection, which Envoy reads itself, and what the server's certificate must say.
-type TLS struct {
-	CA          string // PEM file of the authorities that the server's certificate is checked against
-	Certificate string // PEM file of the client's certificate
-	Key         string // PEM file of the client's private key
-	ServerName  string // DNS name in the server's certificate, and the SNI
-}
-
 // Build returns the bootstrap for o. It is a pure function: the same options give the same bootstrap.
 func Build(o Options) (*bootstrapv3.Bootstrap, error) {
-	if o.NodeID == "" || o.AdminSocket == "" {
-		return nil, errors.New("an Envoy needs a node id and an admin socket")
+	if o.AdminSocket == "" {
+		return nil, errors.New("an Envoy needs an admin socket")
 	}
-	if o.XDSTLS != nil && o.XDS.Pipe != "" {
-		return nil, errors.New("a control plane on a Unix socket takes no TLS")
+	b, err := parts(o)
+	if err != nil {
+		return nil, err
 	}
-	if t := o.XDSTLS; t != nil && (t.CA == "" || t.Certificate == "" || t.Key == "" || t.ServerName == "") {
-		return nil, errors.New("TLS to the control plane needs its authority, a certificate, a key and the server's name")
+	b.Admin = &bootstrapv3.Admin{Address: &corev3.Address{Address: &corev3.Address_Pipe{
+		Pipe: &corev3.Pipe{Path: o.AdminSocket, Mode: 0o600},
+	}}}
+	b.DynamicResources.LdsConfig = ads()
+	if b.OverloadManager, err = overloadManager(o); err != nil {
+		return nil, err
 	}
-	extProc, err := extProcCluster(o.ExtProc)
+	// Without it the memory of a large body that has been answered stays with the process.
+	b.MemoryAllocatorManager = &bootstrapv3.MemoryAllocatorManager{
+		BytesToRelease:        64 << 20,
+		MemoryReleaseInterval: durationpb.New(time.Second),
+	}
+	return b, nil
+}
+
+// parts are what every Envoy needs.
+func parts(o Options) (*bootstrapv3.Bootstrap, error) {
+	if o.NodeID == "" {
+		return nil, errors.New("an Envoy needs a node id")
+	}
+	extProc, err := extProcCluster(o)
 	if err != nil {
 		return nil, fmt.Errorf("the ext_proc cluster: %w", err)
 	}
-	xds, err := xdsCluster(o.XDS, o.XDSTLS)
+	xds, err := xdsCluster(o)
 	if err != nil {
 		return nil, fmt.Errorf("the control plane's cluster: %w", err)
-	}
-	overload, err := overloadManager(o)
-	if err != nil {
-		return nil, err
 	}
 	runtime, err := layeredRuntime()
 	if err != nil {
 		return nil, err
 	}
 	return &bootstrapv3.Bootstrap{
-		Node: &corev3.Node{Id: o.NodeID, Cluster: envoy.RoleEnvoy},
-		Admin: &bootstrapv3.Admin{Address: &corev3.Address{Address: &corev3.Address_Pipe{
-			Pipe: &corev3.Pipe{Path: o.AdminSocket, Mode: 0o600},
-		}}},
+		Node:             &corev3.Node{Id: o.NodeID, Cluster: envoy.RoleEnvoy},
 		DynamicResources: dynamicResources(),
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
 			Clusters: []*clusterv3.Cluster{extProc, xds, deadEnd()},
 		},
-		OverloadManager: overload,
-		LayeredRuntime:  runtime,
+		LayeredRuntime: runtime,
 		// A client that Envoy drops because no stream was opened for 50 s, its default, takes a stream that is being closed
 		// gracefully down with it: Envoy crashed when an answer took longer than that on a quiet gateway. There are no more
 		// of these clients than there are filters.
 		GrpcAsyncClientManagerConfig: &bootstrapv3.Bootstrap_GrpcAsyncClientManagerConfig{
 			MaxCachedEntryIdleDuration: durationpb.New(365 * 24 * time.Hour),
-		},
-		// Without it the memory of a large body that has been answered stays with the process.
-		MemoryAllocatorManager: &bootstrapv3.MemoryAllocatorManager{
-			BytesToRelease:        64 << 20,
-			MemoryReleaseInterval: durationpb.New(time.Second),
 		},
 	}, nil
 }
@@ -111,25 +115,47 @@ func YAML(o Options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return checkedYAML(b)
+}
+
+// PartsYAML is YAML of what an Envoy needs that others run, with listeners of its own: it takes routes, clusters, filters and
+// certificates from the control plane. Its admin interface and its limits are for others to say, and left out.
+func PartsYAML(o Options, listeners ...*listenerv3.Listener) ([]byte, error) {
+	b, err := parts(o)
+	if err != nil {
+		return nil, err
+	}
+	b.StaticResources.Listeners = listeners
+	return checkedYAML(b)
+}
+
+func checkedYAML(b *bootstrapv3.Bootstrap) ([]byte, error) {
 	if err := b.ValidateAll(); err != nil {
 		return nil, fmt.Errorf("checking the bootstrap: %w", err)
 	}
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(b)
+	return asYAML(b)
+}
+
+// asYAML writes a message as Envoy reads it from a file.
+func asYAML(m proto.Message) ([]byte, error) {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("writing the bootstrap: %w", err)
+		return nil, fmt.Errorf("writing a file for Envoy: %w", err)
 	}
 	return yaml.JSONToYAML(text)
+}
+
+// ads says that resources come over the stream that dynamicResources opens.
+func ads() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+	}
 }
 
 // dynamicResources has Envoy fetch everything over one delta ADS stream, and try again soon when the control plane is
 // not there: the default is to wait for up to 30 seconds.
 func dynamicResources() *bootstrapv3.Bootstrap_DynamicResources {
-	ads := func() *corev3.ConfigSource {
-		return &corev3.ConfigSource{
-			ResourceApiVersion:    corev3.ApiVersion_V3,
-			ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
-		}
-	}
 	return &bootstrapv3.Bootstrap_DynamicResources{
 		AdsConfig: &corev3.ApiConfigSource{
 			ApiType:                   corev3.ApiConfigSource_DELTA_GRPC,
@@ -145,7 +171,6 @@ func dynamicResources() *bootstrapv3.Bootstrap_DynamicResources {
 				}},
 			}},
 		},
-		LdsConfig: ads(),
 		CdsConfig: ads(),
 	}
 }

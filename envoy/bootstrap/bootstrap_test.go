@@ -48,6 +48,27 @@ func TestYAML(t *testing.T) {
 	}
 }
 
+// The files hold no key, and the bootstrap names the files and not the certificates.
+func TestCertificatesThatAreFollowed(t *testing.T) {
+	o := mutualTLS()
+	o.SecretsDir = "/run/modelgate"
+	o.ExtProcTLS = &bootstrap.TLS{CA: "/etc/mesh/ca.crt", Certificate: "/etc/mesh/tls.crt", Key: "/etc/mesh/tls.key", ServerName: "extproc"}
+	got, err := bootstrap.YAML(o)
+	require.NoError(t, err)
+	require.NotContains(t, string(got), "tls.crt")
+	golden.Bytes(t, filepath.Join("testdata", "followed", "envoy.yaml"), got)
+	secrets, err := bootstrap.Secrets(o)
+	require.NoError(t, err)
+	require.Len(t, secrets, 4)
+	for name, text := range secrets {
+		require.Contains(t, string(got), "/run/modelgate/"+name)
+		golden.Bytes(t, filepath.Join("testdata", "followed", name), text)
+	}
+	secrets, err = bootstrap.Secrets(mutualTLS())
+	require.NoError(t, err)
+	require.Empty(t, secrets, "without a folder there are none")
+}
+
 func TestBuildRefuses(t *testing.T) {
 	cases := map[string]struct {
 		change func(*bootstrap.Options)
@@ -59,9 +80,12 @@ func TestBuildRefuses(t *testing.T) {
 		"a control plane without port": {
 			func(o *bootstrap.Options) { o.XDS.Port = 0 }, "control plane's cluster",
 		},
-		"TLS without an authority": {func(o *bootstrap.Options) { o.XDSTLS.CA = "" }, "authority"},
+		"TLS without an authority": {func(o *bootstrap.Options) { o.XDSTLS.CA = "" }, "the server's authority"},
 		"TLS on a Unix socket": {
 			func(o *bootstrap.Options) { o.XDS = bootstrap.Address{Pipe: "/xds.sock"} }, "takes no TLS",
+		},
+		"TLS to an ext_proc service without a name": {
+			func(o *bootstrap.Options) { o.ExtProcTLS = &bootstrap.TLS{CA: "a", Certificate: "b", Key: "c"} }, "the server's name",
 		},
 	}
 	for name, c := range cases {

@@ -7,9 +7,7 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -21,8 +19,8 @@ import (
 // retry. The concurrency of providers is limited where a full one can be planned around.
 const unlimited = 1_000_000
 
-func extProcCluster(at Address) (*clusterv3.Cluster, error) {
-	c, err := grpcCluster(envoy.ClusterExtProc, at, 250*time.Millisecond, &corev3.Http2ProtocolOptions{
+func extProcCluster(o Options) (*clusterv3.Cluster, error) {
+	c, err := grpcCluster(envoy.ClusterExtProc, o.ExtProc, 250*time.Millisecond, &corev3.Http2ProtocolOptions{
 		// Envoy opens further connections by itself; more of them let more goroutines share the reading and writing.
 		MaxConcurrentStreams:        wrapperspb.UInt32(256),
 		InitialStreamWindowSize:     wrapperspb.UInt32(1 << 20),
@@ -35,7 +33,7 @@ func extProcCluster(at Address) (*clusterv3.Cluster, error) {
 		breaker(corev3.RoutingPriority_DEFAULT),
 		breaker(corev3.RoutingPriority_HIGH),
 	}}
-	return c, nil
+	return c, o.secure(c, o.ExtProcTLS)
 }
 
 func breaker(p corev3.RoutingPriority) *clusterv3.CircuitBreakers_Thresholds {
@@ -48,19 +46,18 @@ func breaker(p corev3.RoutingPriority) *clusterv3.CircuitBreakers_Thresholds {
 	}
 }
 
-func xdsCluster(at Address, files *TLS) (*clusterv3.Cluster, error) {
-	c, err := grpcCluster(envoy.ClusterXDS, at, time.Second, &corev3.Http2ProtocolOptions{
+func xdsCluster(o Options) (*clusterv3.Cluster, error) {
+	c, err := grpcCluster(envoy.ClusterXDS, o.XDS, time.Second, &corev3.Http2ProtocolOptions{
 		// A control plane that is gone without a word is noticed; its server must permit pings this often.
 		ConnectionKeepalive: &corev3.KeepaliveSettings{
 			Interval: durationpb.New(30 * time.Second),
 			Timeout:  durationpb.New(5 * time.Second),
 		},
 	})
-	if err != nil || files == nil {
-		return c, err
+	if err != nil {
+		return nil, err
 	}
-	c.TransportSocket, err = mutualTLS(*files)
-	return c, err
+	return c, o.secure(c, o.XDSTLS)
 }
 
 // deadEnd has no endpoints: a request that was not planned ends there with a 503 and goes nowhere.
@@ -98,44 +95,5 @@ func grpcCluster(name string, at Address, connect time.Duration, http2 *corev3.H
 		TypedExtensionProtocolOptions: map[string]*anypb.Any{
 			"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol,
 		},
-	}, nil
-}
-
-func mutualTLS(files TLS) (*corev3.TransportSocket, error) {
-	file := func(path string) *corev3.DataSource {
-		return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: path}}
-	}
-	typed, err := anypb.New(&tlsv3.UpstreamTlsContext{
-		Sni: files.ServerName,
-		CommonTlsContext: &tlsv3.CommonTlsContext{
-			// Envoy's default for clients stops at TLS 1.2.
-			TlsParams: &tlsv3.TlsParameters{
-				TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
-				TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
-			},
-			AlpnProtocols: []string{"h2"},
-			TlsCertificates: []*tlsv3.TlsCertificate{{
-				CertificateChain: file(files.Certificate),
-				PrivateKey:       file(files.Key),
-			}},
-			ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
-				ValidationContext: &tlsv3.CertificateValidationContext{
-					TrustedCa: file(files.CA),
-					MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{{
-						SanType: tlsv3.SubjectAltNameMatcher_DNS,
-						Matcher: &matcherv3.StringMatcher{
-							MatchPattern: &matcherv3.StringMatcher_Exact{Exact: files.ServerName},
-						},
-					}},
-				},
-			},
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building its TLS: %w", err)
-	}
-	return &corev3.TransportSocket{
-		Name:       "envoy.transport_sockets.tls",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: typed},
 	}, nil
 }

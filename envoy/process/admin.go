@@ -102,18 +102,49 @@ func (a *Admin) ActiveRequests(ctx context.Context) (int64, error) {
 	return total, nil
 }
 
+// FailHealthCheck has Envoy say in every answer that its connection ends, and answer that it is not ready. It still takes
+// new connections.
+func (a *Admin) FailHealthCheck(ctx context.Context) error {
+	_, err := a.do(ctx, http.MethodPost, "/healthcheck/fail")
+	return err
+}
+
 // DrainListeners has Envoy say in every answer that its connection ends, and take no new connections. Requests that are
 // being served go on.
 func (a *Admin) DrainListeners(ctx context.Context) error {
 	// Failing the health check is what ends kept-alive connections after their current request.
-	if _, err := a.do(ctx, http.MethodPost, "/healthcheck/fail"); err != nil {
+	if err := a.FailHealthCheck(ctx); err != nil {
 		return err
 	}
 	_, err := a.do(ctx, http.MethodPost, "/drain_listeners")
 	return err
 }
 
+// Prometheus returns the statistics whose names, as Envoy has them, match the regular expression (RE2), in Prometheus's
+// text format. Those that were never set are left out. The caller closes what it reads.
+func (a *Admin) Prometheus(ctx context.Context, filter string) (io.ReadCloser, error) {
+	answer, err := a.ask(ctx, http.MethodGet, "/stats/prometheus?usedonly&filter="+url.QueryEscape(filter))
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
 func (a *Admin) do(ctx context.Context, method, path string) ([]byte, error) {
+	answer, err := a.ask(ctx, method, path)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of Envoy's admin interface: %w", path, err)
+	}
+	return body, nil
+}
+
+// ask returns an answer with status 200, whose body the caller closes.
+func (a *Admin) ask(ctx context.Context, method, path string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://envoy"+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("asking Envoy's admin interface: %w", err)
@@ -122,13 +153,10 @@ func (a *Admin) do(ctx context.Context, method, path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking Envoy's admin interface: %w", err)
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s of Envoy's admin interface: %w", path, err)
-	}
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s of Envoy's admin interface answers %d: %.100s", path, answer.StatusCode, body)
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, 100)) // what is missing of it is not worth another error
+		answer.Body.Close()
+		return nil, fmt.Errorf("%s of Envoy's admin interface answers %d: %s", path, answer.StatusCode, body)
 	}
-	return body, nil
+	return answer, nil
 }

@@ -48,8 +48,9 @@ type Process struct {
 	ended   chan struct{} // closed when the last child and the goroutines are gone
 	stop    context.CancelFunc
 
-	mu    sync.Mutex // guards child
-	child *os.Process
+	mu      sync.Mutex // guards what follows
+	child   *os.Process
+	retired bool // a child that is started from now on is told so, too
 }
 
 // Start starts Envoy and returns when its admin interface answers. An Envoy that ends before that is an error, which says
@@ -174,8 +175,8 @@ func (p *Process) run(ctx context.Context, again bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer close(watched)
-		if again && p.options.Restarted != nil && poll(ctx, func() bool { return p.adminAnswers(ctx) }) == nil {
-			p.options.Restarted(ctx)
+		if again && poll(ctx, func() bool { return p.adminAnswers(ctx) }) == nil {
+			p.cameBack(ctx)
 		}
 	}()
 	err := cmd.Wait()
@@ -192,6 +193,19 @@ func (p *Process) run(ctx context.Context, again bool) error {
 		err = fmt.Errorf("%w: %s", err, failure)
 	}
 	return err
+}
+
+// cameBack tells a child that was started again what the one before was told, and says that there is one.
+func (p *Process) cameBack(ctx context.Context) {
+	p.mu.Lock()
+	retired := p.retired
+	p.mu.Unlock()
+	if retired {
+		p.retire(ctx)
+	}
+	if p.options.Restarted != nil {
+		p.options.Restarted(ctx)
+	}
 }
 
 // launch starts the child, unless the Process was stopped: after Stop has taken the lock, no further child appears.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -176,6 +177,50 @@ func TestStopLetsAStreamFinish(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 	<-stopped
 	require.Zero(t, p.Pid())
+}
+
+// A retired Envoy takes connections and ends each with its answer; so does the one that follows it, should it die.
+func TestRetiredEnvoyStillTakesConnections(t *testing.T) {
+	o, _ := options(t, http.NotFoundHandler())
+	restarted := make(chan struct{})
+	o.Restarted = func(context.Context) { close(restarted) }
+	p, url := start(t, o)
+	closes := func(url string) bool {
+		client := &http.Client{Transport: &http.Transport{}}
+		defer client.CloseIdleConnections()
+		answer, err := client.Get(url)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return answer.Close
+	}
+	require.False(t, closes(url))
+	p.Retire(t.Context())
+	require.True(t, closes(url))
+	require.Error(t, p.Admin().Ready(t.Context()))
+
+	require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGKILL))
+	<-restarted
+	var bound netip.AddrPort
+	require.Eventually(t, func() bool {
+		all, err := p.Admin().Listeners(t.Context())
+		bound = all["default"]
+		return err == nil && bound.Port() != 0
+	}, 10*time.Second, 10*time.Millisecond)
+	require.True(t, closes("http://"+bound.String()))
+}
+
+func TestStatisticsAreGivenInPrometheussForm(t *testing.T) {
+	o, _ := options(t, http.NotFoundHandler())
+	p, _ := start(t, o)
+	body, err := p.Admin().Prometheus(t.Context(), `^server\.live$`)
+	require.NoError(t, err)
+	text, err := io.ReadAll(body)
+	require.NoError(t, err)
+	require.NoError(t, body.Close())
+	require.Equal(t, "# TYPE envoy_server_live gauge\nenvoy_server_live{} 1\n", strings.TrimSuffix(string(text), "\n")+"\n")
+	p.Stop(t.Context(), 0)
+	_, err = p.Admin().Prometheus(t.Context(), "")
+	require.Error(t, err)
 }
 
 func TestStopGivesUpAfterTheGraceTime(t *testing.T) {

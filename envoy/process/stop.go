@@ -9,8 +9,26 @@ import (
 )
 
 // idleFor is how many times in a row Envoy must have no request before it counts as idle: the next request of a
-// connection that is being closed can arrive just after its last answer.
-const idleFor = 3
+// connection that is being closed can arrive just after its last answer, and what the access log says of the last ones
+// is sent up to 100 ms later.
+const idleFor = 8
+
+// Retire has Envoy say in every answer that its connection ends, and say of itself that it is not ready. New connections
+// are still taken: who opens them has not heard yet that this Envoy goes. Stop comes after it. Retire may be left out.
+func (p *Process) Retire(ctx context.Context) {
+	p.mu.Lock()
+	p.retired = true
+	p.mu.Unlock()
+	p.retire(ctx)
+}
+
+func (p *Process) retire(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if err := p.admin.FailHealthCheck(ctx); err != nil {
+		p.options.Log.Warn("envoy could not be told to end its connections", zap.Error(err))
+	}
+}
 
 // Stop drains Envoy and ends it: no new connections; then it waits until no request is being served, at most for grace;
 // then SIGTERM, and SIGKILL where that does not help. When ctx ends, the waiting ends. Stop returns when the child is

@@ -49,6 +49,7 @@ func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizatio
 	hash := c.Hasher.Hash(key)
 	k.Hash = hash[:]
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": k})
+	c.Index()
 	var ids atomic.Int64
 	env.Now, env.NewID = time.Now, func() string { return fmt.Sprint(ids.Add(1)) }
 	headers := exchange.Headers{

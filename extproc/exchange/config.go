@@ -133,7 +133,7 @@ func matches(pattern, name string) bool {
 // unlisted returns the target of a model named <provider>/<model> that has no Model of its own.
 func (c *Config) unlisted(name string) (*Provider, string) {
 	head, model, ok := strings.Cut(name, "/")
-	if !ok || model == "" {
+	if !ok || model == "" || climbs(model) { // of some vendors it is a part of the path
 		return nil, ""
 	}
 	p := c.Providers[head]

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/hold"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -23,6 +25,7 @@ type Env struct {
 	Spool    usage.Spool   // of records for the ledger; nil: there is none
 	Ledger   Ledger        // nil: the ledger cannot be asked
 	Observer Observer      // may be nil
+	Tracer   trace.Tracer  // nil: no spans are made
 
 	Cooldown Cooldown
 
@@ -63,6 +66,8 @@ type Exchange struct {
 	writer *openai.StreamWriter
 	status int         // the provider's, of inError
 	header http.Header // likewise
+
+	lastChunk time.Time // of a stream
 }
 
 // state is what an exchange waits for.
@@ -133,7 +138,7 @@ func (x *Exchange) finish() {
 	}
 	if x.active != nil {
 		x.active.release()
-		x.active.leave()
+		x.record.Retries = x.active.leave()
 	}
 	x.settle()
 }

@@ -51,6 +51,17 @@ func (g *Gates) of(p *Provider) *limit.Gate {
 	return known.Gate
 }
 
+// Load returns how many requests a provider has from this process, and how many wait for their turn. It is false for one whose
+// number has never been bounded.
+func (e *Env) Load(provider string) (active, waiting int, ok bool) {
+	found, ok := e.gates.byName.Load(provider)
+	if !ok {
+		return 0, 0, false
+	}
+	active, waiting = found.(*gate).Gate.Load()
+	return active, waiting, true
+}
+
 // seize takes a place at the first target whose provider has one, which becomes the first to be tried. It reports false where
 // none has: then the request has to wait.
 func (p *Plan) seize() bool {
@@ -112,8 +123,8 @@ func (p *Plan) move(t Target) error {
 	return nil
 }
 
-// leave gives the place back that the plan has, for good.
-func (p *Plan) leave() {
+// leave gives the place back that the plan has, for good, and returns the attempts after the first that were begun.
+func (p *Plan) leave() []Retry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true
@@ -121,6 +132,7 @@ func (p *Plan) leave() {
 		p.held()
 		p.held = nil
 	}
+	return p.retries
 }
 
 // Turn waits until the provider of the first attempt takes another request, after a reply to the request's body that has said

@@ -50,6 +50,7 @@ func (x *Exchange) passToJobs(h Headers) Reply {
 	if project := x.key.Project; project != "" {
 		reply.Set = append(reply.Set, Header{envoy.HeaderProject, url.QueryEscape(project)})
 	}
+	reply.Set = append(reply.Set, x.traceContext()...)
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !kept[name] && !jobsKept[name] {
 			reply.Remove = append(reply.Remove, name)

@@ -79,11 +79,15 @@ func (x *index) add(name string, created int64, owner string) {
 
 // find returns the JSON of a listed model, or nil.
 func (x *index) find(name string) []byte {
-	i, ok := slices.BinarySearchFunc(x.listed, name, func(l listed, name string) int { return strings.Compare(l.name, name) })
-	if !ok {
-		return nil
+	if i, ok := x.at(name); ok {
+		return x.listed[i].text
 	}
-	return x.listed[i].text
+	return nil
+}
+
+// at returns where a model is among those that are listed.
+func (x *index) at(name string) (int, bool) {
+	return slices.BinarySearchFunc(x.listed, name, func(l listed, name string) int { return strings.Compare(l.name, name) })
 }
 
 func appendModel(dst []byte, name string, created int64, owner string) []byte {

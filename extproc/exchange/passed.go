@@ -38,6 +38,7 @@ func (x *Exchange) passUnseen(reply *Reply) {
 // passPiece lets a piece pass, but for an event of which a part is yet to come. A stream that ends before its time is told so.
 func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	out, changed := x.watch.feed(piece)
+	x.chunks(x.watch.chunks())
 	if x.operation.isCounted() && x.record.Stream {
 		u, _ := x.watch.usage()
 		x.charging.text.answer(out, u)
@@ -45,7 +46,8 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	if !end {
 		return Reply{ReplaceBody: changed, Body: out}
 	}
-	switch complete, failed := x.watch.end(); {
+	rest, complete, failed := x.watch.end()
+	switch {
 	case failed:
 		x.record.Outcome = OutcomeFailed
 		x.finish()
@@ -61,7 +63,7 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 			return Reply{ReplaceBody: true, Body: slices.Concat(out, tail, []byte("\n\n"))}
 		}
 	}
-	if rest := x.watch.rest(); len(rest) > 0 {
+	if len(rest) > 0 {
 		out, changed = slices.Concat(out, rest), true
 	}
 	return Reply{ReplaceBody: changed, Body: out}
@@ -149,6 +151,8 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	target := Target{Provider: next.provider, Cluster: clusterOf(next.provider, 1)}
 	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindPassed, Targets: []Target{target}, Timeout: firstByte(nil, []Target{target})}
 	x.state, x.pending = awaitResponse, nil
+	x.traceTargets(x.active)
+	x.active.carryTrace(target, &attempt)
 	reply := Reply{Set: attempt.Header, Plan: x.active}
 	if x.key != nil {
 		if x.active.gates = &x.env.gates; !x.active.seize() { // it cannot wait: its body is on its way

@@ -35,10 +35,12 @@ type Plan struct {
 	catalog *catalog.Catalog
 
 	gates *Gates
+	trace Headers // of the targets that are to get them
 
 	mu      sync.Mutex // guards what follows
 	request encoder    // nil once an answer has begun
 	answers []answer   // by attempt
+	retries []Retry    // so far
 	held    func()     // gives back the place at the provider of the last attempt, where there is one
 	over    bool       // the exchange has ended
 }
@@ -60,6 +62,7 @@ type answer struct {
 // An Attempt is the request of one attempt, ready to be sent.
 type Attempt struct {
 	Header Headers // the path included, content-length too
+	Remove []string
 	Body   []byte
 }
 
@@ -79,11 +82,12 @@ func (x *Exchange) plan(r asked) (a Attempt, free bool, err error) {
 	} else {
 		return a, false, openai.ModelNotFound(r.model)
 	}
-	x.record.Model = r.model
+	x.record.Model, x.record.Label = r.model, x.config.label(r.model)
 	if len(p.Targets) == 0 {
 		return a, false, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
 			Message: fmt.Sprintf("No provider of the model `%s` is enabled.", r.model)}
 	}
+	x.traceTargets(p)
 	x.env.Cooldown.order(p.Targets, x.env.Now)
 	first, err := p.keepAble()
 	if err != nil {
@@ -208,14 +212,22 @@ func (p *Plan) begin(n int, e encoded) (Attempt, error) {
 	p.mu.Lock()
 	p.answers[n-1] = answer{made: true, reader: e.answer, dropped: e.request.Dropped}
 	var err error
+	target := p.Targets[n-1]
 	if n > 1 {
-		err = p.move(p.Targets[n-1])
+		if err = p.move(target); err == nil {
+			p.retries = append(p.retries, Retry{p.now(), target.Provider.Config.GetName()})
+		}
 	}
 	p.mu.Unlock()
 	if err != nil {
 		return Attempt{}, err
 	}
-	return p.Targets[n-1].Provider.attempt(http.MethodPost, e.request, p.now())
+	a, err := target.Provider.attempt(http.MethodPost, e.request, p.now())
+	if err != nil {
+		return Attempt{}, err
+	}
+	p.carryTrace(target, &a)
+	return a, nil
 }
 
 // encoded is a request for a target, and how the answer to it is read.

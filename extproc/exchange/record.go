@@ -3,6 +3,8 @@ package exchange
 import (
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -28,11 +30,12 @@ func (r *Record) Open() bool {
 
 // A Record is what is kept of an exchange: enough for a log line and for metrics, and nothing of what was said.
 type Record struct {
-	ID        string // unique; empty where the request was refused at its headers
-	RequestID string // what the client sees as x-request-id
-	Start     time.Time
-	FirstByte time.Time // of the answer's body; zero where none came
-	End       time.Time
+	ID         string // unique; empty where the request was refused at its headers
+	RequestID  string // what the client sees as x-request-id
+	Start      time.Time
+	FirstByte  time.Time // of the answer's body; zero where none came
+	FirstChunk time.Time // the first event of a stream; likewise
+	End        time.Time
 
 	Method, Path string
 	Internal     bool   // the job service asked
@@ -42,7 +45,9 @@ type Record struct {
 	Organization string
 	Project      string
 	Model        string // as the client named it, and only where it exists
+	Label        string // what metrics call it: a name of the configuration's, or telemetry.Other; empty where Model is
 	Provider     string // of the last attempt
+	Vendor       string // of that provider
 	Upstream     string // the provider's own name of the model
 	Attempts     int
 	Stream       bool
@@ -59,4 +64,6 @@ type Record struct {
 	Outcome      Outcome
 	Unseen       bool // the answer's body passed unseen: Outcome holds unless Envoy says that it was cut
 	Error        *openai.Error
+	Retries      []Retry
+	Span         trace.Span // that is to be ended with the record; nil: there is none
 }

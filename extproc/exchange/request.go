@@ -26,6 +26,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	path, query, _ := strings.Cut(h.Get(":path"), "?")
 	method := h.Get(":method")
 	x.record.Method, x.record.Path, x.record.RequestID = method, path, h.Get("x-request-id")
+	x.beginSpan(h)
 	if x.config == nil {
 		return x.reject(notReady(), "mg_not_ready")
 	}

@@ -61,6 +61,8 @@ type Observer interface {
 	Degraded()
 	// Refused says that a limit of a domain, or a budget ("cost"), of a kind of scope has refused a request.
 	Refused(domain, scope string)
+	// Chunks says that n chunks of a stream have come together, gap after those before.
+	Chunks(r *Record, n int, gap time.Duration)
 }
 
 // refused returns what a client is told that a rule keeps out.

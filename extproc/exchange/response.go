@@ -41,11 +41,14 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	status, _ := strconv.Atoi(h.Get(":status"))
 	x.record.Attempts, x.record.Provider = f.Attempts, envoy.ProviderOf(f.Cluster)
+	if p := x.config.Providers[x.record.Provider]; p != nil {
+		x.record.Vendor = p.Vendor.Name
+	}
 	x.record.Status = status
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		x.record.Outcome = OutcomeGateway
 		x.finish()
-		return Reply{ResponseBody: None, Set: x.charging.told}
+		return Reply{ResponseBody: None, Set: append(Headers{{"x-request-id", x.record.RequestID}}, x.charging.told...)} // Envoy knows it no more
 	}
 	x.charging.begun = status >= 200 && status <= 299
 	x.charging.refused = !x.charging.begun
@@ -263,6 +266,11 @@ func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
 		}
 	}
 	events := x.writer.Take()
+	if n := chunksIn(events); x.writer.IsDone() {
+		x.chunks(n - 1) // the end mark is none
+	} else {
+		x.chunks(n)
+	}
 	x.charging.text.answer(events, x.writer.Usage())
 	out := x.gate.Pass(events)
 	switch {

@@ -51,6 +51,9 @@ func (r *route) rewrite(path string) string { return r.to + path[len(r.prefix):]
 // climbs reports whether a path leads upwards for a server that reads escaped slashes as slashes: it would get out of what
 // the operator has routed.
 func climbs(path string) bool {
+	if !strings.Contains(path, "..") && !strings.Contains(path, "%") {
+		return false
+	}
 	plain, err := url.PathUnescape(path)
 	if err != nil {
 		return true
@@ -69,8 +72,15 @@ var stays = map[string]bool{
 	"x-goog-user-project": true, "x-amz-security-token": true, "x-amz-date": true, "x-amz-content-sha256": true,
 	"user-agent": true, "referer": true, "http-referer": true, "origin": true, "x-title": true, "via": true, "forwarded": true,
 	"x-real-ip": true, "true-client-ip": true, "traceparent": true, "tracestate": true, "baggage": true,
-	"openai-organization": true, "openai-project": true,
+	"openai-organization": true, "openai-project": true, "anthropic-organization-id": true,
 }
+
+// Beginnings and ends of names of headers that carry keys too, or in which a proxy on the way says who the client is.
+var (
+	stayBeginnings = [...]string{"x-forwarded-", "x-stainless-", "x-envoy-", "x-modelgate-", "cf-",
+		"x-amzn-oidc-", "x-ms-token-", "x-ms-client-principal", "x-goog-iap-", "x-goog-authenticated-user-"}
+	stayEnds = [...]string{"authorization", "-auth", "-token", "api-key", "-subscription-key"}
+)
 
 // travelsNot reports whether a header of a client must not reach the provider of a Route. What Envoy needs stays, and the
 // route removes it once Envoy has logged it.
@@ -78,8 +88,9 @@ func travelsNot(name string, credentials []string) bool {
 	switch {
 	case name[0] == ':' || kept[name]:
 		return false
-	case stays[name], strings.HasPrefix(name, "x-forwarded-"), strings.HasPrefix(name, "x-stainless-"),
-		strings.HasPrefix(name, "x-envoy-"), strings.HasPrefix(name, "x-modelgate-"), strings.HasPrefix(name, "cf-"):
+	case stays[name],
+		slices.ContainsFunc(stayBeginnings[:], func(s string) bool { return strings.HasPrefix(name, s) }),
+		slices.ContainsFunc(stayEnds[:], func(s string) bool { return strings.HasSuffix(name, s) }):
 		return true
 	case strings.HasSuffix(name, "-version"), strings.HasSuffix(name, "-beta"):
 		return false // they choose a version of the API, and neither an account nor what may be done with it

@@ -15,10 +15,11 @@ import (
 type observer interface {
 	// feed takes a piece and returns what the client gets now, and whether that is something else than the piece.
 	feed(piece []byte) (out []byte, changed bool)
-	// rest is what feed has kept back.
-	rest() []byte
-	// end reports, where the body has ended, whether the answer is complete and whether the provider says that it failed.
-	end() (complete, failed bool)
+	// end returns, where the body has ended, what feed has kept back, and reports whether the answer is complete and whether the
+	// provider says that it failed.
+	end() (rest []byte, complete, failed bool)
+	// chunks returns how many events with data the last piece has ended.
+	chunks() int
 	// usage returns what the answer says was used, and the provider's name of the model, or "".
 	usage() (openai.Usage, string)
 }
@@ -31,10 +32,10 @@ func (w *documentWatch) feed(piece []byte) ([]byte, bool) {
 	return piece, false
 }
 
-func (w *documentWatch) rest() []byte { return nil }
+func (w *documentWatch) chunks() int { return 0 }
 
-func (w *documentWatch) end() (complete, failed bool) {
-	return w.scan.begun && w.scan.depth == 0 && !w.scan.list, w.scan.found[memberError] != ""
+func (w *documentWatch) end() (rest []byte, complete, failed bool) {
+	return nil, w.scan.begun && w.scan.depth == 0 && !w.scan.list, w.scan.found[memberError] != ""
 }
 
 func (w *documentWatch) usage() (openai.Usage, string) { return w.scan.usage(), w.scan.model() }
@@ -47,9 +48,9 @@ func (w *silentWatch) feed(piece []byte) ([]byte, bool) {
 	return piece, false
 }
 
-func (w *silentWatch) end() (complete, failed bool) {
-	_, failed = w.eventWatch.end()
-	return true, failed
+func (w *silentWatch) end() (rest []byte, complete, failed bool) {
+	_, _, failed = w.eventWatch.end()
+	return nil, true, failed
 }
 
 // An eventWatch reads a stream of server-sent events whose data are JSON objects that name their type.
@@ -62,6 +63,7 @@ type eventWatch struct {
 	used   openai.Usage // of each count the most that an event has said
 	model  string
 	half   []byte // of an event that has not ended
+	ripe   int    // events with data that the last piece has ended
 }
 
 // maxHalf bounds what is kept back of an event: images come as one.
@@ -93,11 +95,12 @@ func (w *eventWatch) feed(piece []byte) ([]byte, bool) {
 	return out, true
 }
 
-func (w *eventWatch) rest() []byte { return w.half }
+func (w *eventWatch) chunks() int { return w.ripe }
 
 // read returns how many bytes of the piece belong to events that have ended.
 func (w *eventWatch) read(piece []byte) (whole int) {
 	all := len(piece)
+	w.ripe = 0
 	for {
 		line, rest, ends := bytes.Cut(piece, []byte("\n"))
 		if missing := len(dataField) - len(w.head); missing > 0 {
@@ -111,6 +114,9 @@ func (w *eventWatch) read(piece []byte) (whole int) {
 			return whole
 		}
 		if len(bytes.TrimRight(w.head, "\r")) == 0 {
+			if w.scan.level[1].object { // the end mark is none
+				w.ripe++
+			}
 			w.event()
 			whole = all - len(rest)
 		}
@@ -135,9 +141,9 @@ func (w *eventWatch) event() {
 	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
 }
 
-func (w *eventWatch) end() (complete, failed bool) {
+func (w *eventWatch) end() (rest []byte, complete, failed bool) {
 	w.event()
-	return w.ended || !w.known, w.failed
+	return w.half, w.ended || !w.known, w.failed
 }
 
 func (w *eventWatch) usage() (openai.Usage, string) { return w.used, w.model }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,14 +17,14 @@ import (
 
 // A proxy stands between a client and etcd. While it is closed, connections are cut and new ones refused.
 type proxy struct {
-	target string
 	mu     sync.Mutex // guards everything below
+	target string
 	open   bool
 	conns  []net.Conn
 }
 
 // severable returns a client of the server whose connection can be cut and restored.
-func severable(t *testing.T, server *etcdtest.Server) (*clientv3.Client, func(open bool)) {
+func severable(t *testing.T, server *etcdtest.Server) (*clientv3.Client, *proxy) {
 	t.Helper()
 	target, err := url.Parse(server.Endpoint())
 	require.NoError(t, err)
@@ -48,7 +49,7 @@ func severable(t *testing.T, server *etcdtest.Server) (*clientv3.Client, func(op
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + l.Addr().String()}, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	return client, p.set
+	return client, p
 }
 
 func (p *proxy) set(open bool) {
@@ -61,6 +62,13 @@ func (p *proxy) set(open bool) {
 		}
 		p.conns = nil
 	}
+}
+
+// to has new connections lead to another etcd.
+func (p *proxy) to(server *etcdtest.Server) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = strings.TrimPrefix(server.Endpoint(), "http://")
 }
 
 // admit registers connections to be cut, or cuts them at once.
@@ -78,7 +86,10 @@ func (p *proxy) admit(conns ...net.Conn) bool {
 }
 
 func (p *proxy) serve(down net.Conn) {
-	up, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	up, err := net.Dial("tcp", target)
 	if err != nil {
 		down.Close()
 		return

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -21,6 +23,8 @@ const (
 	maxWait     = 5 * time.Second
 	// maxLookback bounds how many versions of an object are tried in search of a good one.
 	maxLookback = 100
+	// guardEvery is how often it is looked whether etcd is another.
+	guardEvery = 2 * time.Second
 )
 
 var (
@@ -28,6 +32,8 @@ var (
 	errNotAnObject  = errors.New("the key is not of an object: it must be " + prefix + "<kind>/<name>")
 	errNoneBefore   = errors.New("no good version before")
 	errForgotBefore = errors.New("etcd has forgotten the versions before")
+	errEmptied      = errors.New("etcd has lost the configuration: a backup has to be restored")
+	errReplaced     = errors.New("etcd is another than it was")
 )
 
 // Run delivers the configuration as it is and then, until ctx ends, after every change; changes that come within 20 ms
@@ -40,8 +46,10 @@ func (s *Store) Run(ctx context.Context, deliver func(State)) {
 		v, revision, err := s.load(ctx, last)
 		if err == nil {
 			last, wait = v, minWait
+			s.following.Store(true)
 			deliver(v.state())
 			err = s.follow(ctx, v, revision+1, deliver)
+			s.following.Store(false)
 		}
 		if ctx.Err() != nil {
 			return
@@ -60,13 +68,20 @@ func (s *Store) Run(ctx context.Context, deliver func(State)) {
 func (s *Store) load(ctx context.Context, last *view) (*view, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	r, err := s.etcd.Get(ctx, prefix, clientv3.WithPrefix())
+	r, err := s.etcd.Txn(ctx).Then(clientv3.OpGet(prefix, clientv3.WithPrefix()), clientv3.OpGet(RootKey)).Commit()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read configuration: %w", err)
 	}
 	v := newView()
+	v.root = createdAt(r.Responses[1].GetResponseRange().GetKvs())
+	if s.claimed.Load() && v.root == 0 {
+		return nil, 0, errEmptied // and not a configuration in which everything was deleted
+	}
 	kinds := kindsByPath()
-	for _, kv := range r.Kvs {
+	for _, kv := range r.Responses[0].GetResponseRange().GetKvs() {
+		if string(kv.Key) == RestoringKey {
+			return nil, 0, ErrRestoring
+		}
 		v.changed(kv.ModRevision)
 		s.put(v, kinds, string(kv.Key), kv.Value)
 	}
@@ -131,9 +146,48 @@ func (s *Store) lastGood(ctx context.Context, kind configv1.Kind, name string, r
 
 // follow applies what changes from a revision on, until the watch fails.
 func (s *Store) follow(ctx context.Context, v *view, from int64, deliver func(State)) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	return s.fold(ctx, v, s.etcd.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(from)), deliver)
+	var guard sync.WaitGroup
+	defer guard.Wait()
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	defer cancel(nil)
+	guard.Go(func() { s.guard(ctx, v.root, from-1, cancel) })
+	err := s.fold(ctx, v, s.etcd.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(from)), deliver)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// guard ends ctx where etcd is another, as after it was lost and a backup restored: the root secret's fingerprint was put there at another revision, or
+// the revision is lower than it was. A watch would wait, silently, until the revisions that are known come again.
+func (s *Store) guard(ctx context.Context, root, revision int64, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(guardEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		limited, done := context.WithTimeout(ctx, loadTimeout)
+		r, err := s.etcd.Get(limited, RootKey)
+		done()
+		if err != nil {
+			continue // the watch says it, too
+		}
+		if r.Header.Revision < revision || createdAt(r.Kvs) != root {
+			cancel(errReplaced)
+			return
+		}
+		revision = r.Header.Revision
+	}
+}
+
+func createdAt(kvs []*mvccpb.KeyValue) int64 {
+	if len(kvs) == 0 {
+		return 0
+	}
+	return kvs[0].CreateRevision
 }
 
 // fold applies events to the view and delivers it, at the latest when debounce has passed since the first undelivered
@@ -160,6 +214,9 @@ func (s *Store) fold(ctx context.Context, v *view, events clientv3.WatchChan, de
 				return fmt.Errorf("watch configuration: %w", err)
 			}
 			for _, event := range r.Events {
+				if string(event.Kv.Key) == RestoringKey {
+					return ErrRestoring // is, or was: what came before it may have been missed
+				}
 				s.apply(v, kinds, event)
 			}
 			if due == nil && len(r.Events) > 0 {

@@ -37,6 +37,7 @@ func All[T configv1.Object](s State) []T {
 // A view is the state as it is being built from what etcd says.
 type view struct {
 	revision int64
+	root     int64 // revision at which the root secret was claimed, or 0
 	good     map[string]map[string]configv1.Object
 	errs     map[Ref]error
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -27,8 +28,10 @@ const (
 	// keyVersionKey is what versionKey is, of transactions that change nothing but keys: there are many, and what depends on
 	// the rest need not be decided anew for them. It is in the gap that [without] leaves for keys.
 	keyVersionKey = prefix + "keys.version"
-	// rootKey holds the fingerprint of the root secret under which the configuration is written.
-	rootKey = "/modelgate/root"
+	// RootKey holds the fingerprint of the root secret under which the configuration is written.
+	RootKey = "/modelgate/root"
+	// RestoringKey is there while a backup is being restored. Nothing is read or claimed before it is gone.
+	RestoringKey = prefix + "restoring"
 )
 
 // MaxBytes is the size of the largest object, and of all objects of one transaction: etcd takes requests of 1.5 MiB
@@ -43,14 +46,17 @@ var (
 	ErrNotFound  = errors.New("no such object")
 	ErrConflict  = errors.New("the object was changed by someone else in the meantime")
 	ErrOtherRoot = errors.New("the configuration was written under another root secret: keys could not be checked, nor sealed credentials opened")
+	ErrRestoring = errors.New("a backup is being restored, or restoring it has failed in the midst")
 	ErrTooLarge  = fmt.Errorf("larger than %d bytes, the most that etcd takes at once", MaxBytes)
 )
 
 // A Store reads and writes configuration. It is safe for concurrent use.
 type Store struct {
-	etcd     *clientv3.Client
-	validate func(configv1.Object) error
-	log      *zap.Logger
+	etcd      *clientv3.Client
+	validate  func(configv1.Object) error
+	log       *zap.Logger
+	claimed   atomic.Bool // the root secret's fingerprint was in etcd
+	following atomic.Bool // Run hears of changes
 }
 
 // New returns a store. Validate says what is wrong with an object; one that it refuses is neither written nor delivered.
@@ -58,22 +64,29 @@ func New(etcd *clientv3.Client, validate func(configv1.Object) error, log *zap.L
 	return &Store{etcd: etcd, validate: validate, log: log}
 }
 
+// Following reports whether Run hears of what is changed in etcd. It does not while etcd has lost the configuration, and while a
+// backup is being restored. That etcd is away it learns late.
+func (s *Store) Following() bool { return s.following.Load() }
+
 // Claim binds the configuration to a root secret at the first call, by its fingerprint. The error is ErrOtherRoot where it
-// is bound to another.
+// is bound to another, and ErrRestoring while a backup is being restored.
 func (s *Store) Claim(ctx context.Context, fingerprint string) error {
 	r, err := s.etcd.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(rootKey), "=", 0)).
-		Then(clientv3.OpPut(rootKey, fingerprint)).
-		Else(clientv3.OpGet(rootKey)).Commit()
+		If(clientv3.Compare(clientv3.CreateRevision(RootKey), "=", 0), clientv3.Compare(clientv3.CreateRevision(RestoringKey), "=", 0)).
+		Then(clientv3.OpPut(RootKey, fingerprint)).
+		Else(clientv3.OpGet(RootKey), clientv3.OpGet(RestoringKey)).Commit()
 	if err != nil {
 		return fmt.Errorf("check the root secret: %w", err)
 	}
-	if r.Succeeded {
-		return nil
+	if !r.Succeeded {
+		if len(r.Responses[1].GetResponseRange().GetKvs()) > 0 {
+			return ErrRestoring
+		}
+		if kvs := r.Responses[0].GetResponseRange().GetKvs(); len(kvs) != 1 || string(kvs[0].Value) != fingerprint {
+			return ErrOtherRoot
+		}
 	}
-	if kvs := r.Responses[0].GetResponseRange().GetKvs(); len(kvs) != 1 || string(kvs[0].Value) != fingerprint {
-		return ErrOtherRoot
-	}
+	s.claimed.Store(true)
 	return nil
 }
 

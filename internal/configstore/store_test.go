@@ -290,3 +290,14 @@ func TestClaimBindsTheConfigurationToOneRoot(t *testing.T) {
 	require.NoError(t, store.Claim(t.Context(), "a"))
 	require.ErrorIs(t, store.Claim(t.Context(), "b"), configstore.ErrOtherRoot)
 }
+
+func TestNothingIsClaimedWhileABackupIsRestored(t *testing.T) {
+	etcd := etcdtest.Start(t)
+	store := configstore.New(etcd, func(configv1.Object) error { return nil }, zap.NewNop())
+	_, err := etcd.Put(t.Context(), configstore.RestoringKey, "x")
+	require.NoError(t, err)
+	require.ErrorIs(t, store.Claim(t.Context(), "a"), configstore.ErrRestoring)
+	_, err = etcd.Delete(t.Context(), configstore.RestoringKey)
+	require.NoError(t, err)
+	require.NoError(t, store.Claim(t.Context(), "b"))
+}

@@ -34,7 +34,7 @@ func read(path string) (Value, error) {
 	if err != nil {
 		return Value{}, fmt.Errorf("read secret file: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if info.Mode().Perm()&0o037 != 0 { // the group may read: a Secret of Kubernetes belongs to root, and to the group of the pod
 		return Value{}, fmt.Errorf("secret file %s can be read by others (mode %04o): run chmod 600 on it", path, info.Mode().Perm())
 	}
 	data, err := io.ReadAll(f)

@@ -53,7 +53,7 @@ func TestRootFileIsRefused(t *testing.T) {
 		mode    os.FileMode
 		want    string
 	}{
-		"readable by the group":  {good, 0o640, "chmod 600"},
+		"writable by the group":  {good, 0o660, "chmod 600"},
 		"readable by the world":  {good, 0o604, "chmod 600"},
 		"empty":                  {"\n", 0o600, "is empty"},
 		"too short":              {"abcd", 0o600, "64 hexadecimal digits"},

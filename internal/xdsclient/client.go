@@ -14,6 +14,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
@@ -40,8 +41,9 @@ type Options struct {
 	// Types are what is asked for.
 	Types []*Type
 	// Publish is called after each response, once every type has come. It names the revision of the configuration.
-	Publish func(revision string)
-	Logger  *zap.Logger
+	Publish    func(revision string)
+	Logger     *zap.Logger
+	Registerer prometheus.Registerer
 }
 
 // A Client follows the control plane.
@@ -51,6 +53,7 @@ type Client struct {
 	types   []*Type
 	publish func(revision string)
 	log     *zap.Logger
+	metrics *metrics
 }
 
 // A Type is one type of resource and what is done with it.
@@ -123,6 +126,7 @@ func New(o Options) *Client {
 		types:   o.Types,
 		publish: o.Publish,
 		log:     o.Logger,
+		metrics: newMetrics(o.Registerer, o.Role),
 	}
 }
 
@@ -130,7 +134,12 @@ func New(o Options) *Client {
 func (c *Client) Run(ctx context.Context) {
 	pause := minPause
 	for {
-		err := c.follow(ctx, func() { pause = minPause })
+		err := c.follow(ctx, func() {
+			pause = minPause
+			c.metrics.connected.Set(1)
+			c.metrics.received.SetToCurrentTime()
+		})
+		c.metrics.connected.Set(0)
 		if ctx.Err() != nil {
 			return
 		}

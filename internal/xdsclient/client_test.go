@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -82,6 +84,12 @@ func (s *stream) subscriptions(t *testing.T, n int) (asked map[string]*discovery
 
 // start runs a client of the types until the test ends.
 func start(t *testing.T, publish func(string), types ...*xdsclient.Type) *plane {
+	p, _ := startMeasured(t, publish, types...)
+	return p
+}
+
+// startMeasured is start with the client's metrics.
+func startMeasured(t *testing.T, publish func(string), types ...*xdsclient.Type) (*plane, *prometheus.Registry) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "mg") // t.TempDir is too long for a socket
 	require.NoError(t, err)
@@ -94,7 +102,8 @@ func start(t *testing.T, publish func(string), types ...*xdsclient.Type) *plane 
 	go func() { _ = server.Serve(l) }()
 	conn, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	c := xdsclient.New(xdsclient.Options{Conn: conn, NodeID: "node", Role: "role", Types: types, Publish: publish, Logger: zap.NewNop()})
+	registry := prometheus.NewRegistry()
+	c := xdsclient.New(xdsclient.Options{Conn: conn, NodeID: "node", Role: "role", Types: types, Publish: publish, Logger: zap.NewNop(), Registerer: registry})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -107,7 +116,7 @@ func start(t *testing.T, publish func(string), types ...*xdsclient.Type) *plane 
 		_ = conn.Close()
 		server.Stop()
 	})
-	return p
+	return p, registry
 }
 
 // webhooks keeps webhooks by name, and refuses the one called "bad".
@@ -170,4 +179,32 @@ func TestWhatIsRefusedDoesNotTakeItsSiblingsAlong(t *testing.T) {
 	s.send(t, "3", &configv1.Webhook{}, []string{"good"})
 	require.Equal(t, "3", <-published)
 	require.Empty(t, kept)
+}
+
+func TestWhetherTheControlPlaneAnswersIsMeasured(t *testing.T) {
+	var kept map[string]string
+	p, registry := startMeasured(t, func(string) {}, webhooks(&kept))
+	value := func(name string) float64 {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() == name {
+				require.Equal(t, "role", f.GetMetric()[0].GetLabel()[0].GetValue())
+				return f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		t.Fatalf("%s is not there", name)
+		return 0
+	}
+	s := <-p.streams
+	s.subscriptions(t, 1)
+	require.Zero(t, value("modelgate_xds_connected"), "a connection is no answer")
+	require.Zero(t, value("modelgate_xds_received_timestamp_seconds"))
+	before := time.Now()
+	s.send(t, "1", &configv1.Webhook{}, nil)
+	require.EqualValues(t, 1, value("modelgate_xds_connected"))
+	require.GreaterOrEqual(t, value("modelgate_xds_received_timestamp_seconds"), float64(before.Unix()))
+	close(s.end)
+	<-p.streams // it has come back, and was not answered
+	require.Zero(t, value("modelgate_xds_connected"))
 }

@@ -45,6 +45,7 @@ type asker struct {
 	batch  string
 	path   string
 	shared *shared
+	trace  *lineTrace
 	buffer bytes.Buffer // of the answer's body
 }
 
@@ -99,7 +100,7 @@ func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bo
 func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.s.Limits.Line)
 	defer cancel()
-	r, err := a.s.Gateway.Ask(ctx, gateway.Ask{
+	r, err := a.s.Gateway.Ask(a.trace.context(ctx), gateway.Ask{
 		Key: a.key, Charge: a.batch + "/" + strconv.Itoa(l.number), Method: http.MethodPost, Path: a.path, Body: l.body,
 	})
 	if err != nil {

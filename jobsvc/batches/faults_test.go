@@ -406,3 +406,39 @@ func TestExpiry(t *testing.T) {
 		require.Equal(t, "cancelled", w.over(id).status())
 	})
 }
+
+// TestABatchOfARestoredEtcdBeginsAnew has the record of a batch be from a backup: written at a revision that the present etcd has not come to, and with
+// a segment that was joined with others since.
+func TestABatchOfARestoredEtcdBeginsAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	release := make(chan struct{})
+	w.asked.answer = func(ctx context.Context, a gateway.Ask, n int) (*http.Response, error) {
+		if number(a) > 20 {
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		return fine(ctx, a, n)
+	}
+	id := w.create(requests(60))
+	kill := w.mortal()
+	w.until(id, func(b wire) bool { return b.Get("request_counts.completed").Int() == 20 })
+	kill()
+	record, err := batches.Kind.Get(t.Context(), w.store, tenant, id)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(w.folder, "batches", id, record.Value.Head)))
+	record.Value.Epoch += 1_000_000
+	txn := w.store.Begin()
+	batches.Kind.Update(txn, record)
+	require.NoError(t, txn.Commit(t.Context()))
+	close(release)
+	w.run(nil)
+	b := w.over(id)
+	require.Equal(t, "completed", b.status())
+	require.EqualValues(t, 60, b.Get("request_counts.completed").Int())
+	require.Len(t, w.file(b, "output_file_id"), 60)
+	w.collected()
+}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -20,13 +21,17 @@ const lookAgain = time.Second
 // run asks the lines that have no answer yet. It returns nil once the batch is closed.
 func (w *work) run(ctx context.Context) error {
 	done, err := w.done(ctx)
+	if errors.Is(err, errBroken) && w.rec.Value.Epoch > w.claim.Epoch {
+		// Epochs only grow, but for an etcd that was restored: the segments that it names have since been joined and removed.
+		done, err = &set{}, w.begin(ctx)
+	}
 	if errors.Is(err, errBroken) {
 		return w.close(ctx, lost, answersGone)
 	}
 	if err != nil {
 		return err
 	}
-	switch err := w.askAll(ctx, done); {
+	switch err := w.traced(ctx, func(t *lineTrace) error { return w.askAll(ctx, done, t) }); {
 	case err == nil:
 		return w.close(ctx, drained)
 	case errors.Is(err, errCancelled):
@@ -38,6 +43,16 @@ func (w *work) run(ctx context.Context) error {
 	default:
 		return err
 	}
+}
+
+// begin has the batch begin anew. Lines that were charged are not charged again.
+func (w *work) begin(ctx context.Context) error {
+	w.log.Warn("etcd was restored and answers of the batch are gone since: its lines are asked again")
+	return w.change(ctx, func(b *Batch, _ *store.Txn) error {
+		b.Head, b.Usage, b.Charge = "", openai.Usage{}, Charge{}
+		b.Counts.Completed, b.Counts.Failed = 0, 0
+		return nil
+	})
 }
 
 // done reads from the chain which lines have answers.
@@ -79,6 +94,7 @@ type running struct {
 	results          *results
 	open             *budget // of lines: see Limits.Open
 	lanes            map[string]*lane
+	trace            *lineTrace
 	workers          sync.WaitGroup
 	left             atomic.Int64 // lines that were handed out, but have no answer
 }
@@ -92,7 +108,7 @@ type lane struct {
 
 // askAll asks all lines but those that are done. The error is why lines are left: errCancelled or errExpired, ctx's, or that
 // of reading the input; answers that came in time are durable all the same, unless the error is errLost.
-func (w *work) askAll(ctx context.Context, done *set) error {
+func (w *work) askAll(ctx context.Context, done *set, t *lineTrace) error {
 	begin, stop := context.WithCancelCause(ctx) // ends when no more lines are begun
 	defer stop(nil)
 	asking, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -108,7 +124,7 @@ func (w *work) askAll(ctx context.Context, done *set) error {
 	defer expiry.Stop()
 
 	open := newBudget(int64(w.s.Limits.Open))
-	r := &running{s: w.s, batch: w.rec.ID, key: b.Key, path: b.Endpoint, open: open, lanes: map[string]*lane{}}
+	r := &running{s: w.s, batch: w.rec.ID, key: b.Key, path: b.Endpoint, open: open, lanes: map[string]*lane{}, trace: t}
 	r.results = w.newResults(func(lines int) {
 		open.put(int64(lines))
 		if w.rec.Value.Status == job.BatchCancelling { // as the write has found
@@ -224,7 +240,7 @@ func (r *running) hand(begin, asking context.Context, q request, number int) err
 
 // ask asks the lines of a lane, until there are no more.
 func (r *running) ask(begin, asking context.Context, l *lane) {
-	a := asker{s: r.s, key: r.key, batch: r.batch, path: r.path, shared: l.shared}
+	a := asker{s: r.s, key: r.key, batch: r.batch, path: r.path, shared: l.shared, trace: r.trace}
 	for next := range l.queue {
 		if got, ok := a.ask(begin, asking, next); ok {
 			r.results.add(next.number, next.customID, &got)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
 
@@ -57,6 +58,7 @@ type Options struct {
 	Limits     Limits
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
+	Tracer     trace.Tracer // nil: no spans are made
 }
 
 // Limits are what one replica does at once, and how long it waits. What is 0 has the value that is said.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
@@ -81,8 +82,9 @@ type Options struct {
 	// NodeID names this process to the control plane.
 	NodeID string
 	// Vendors are the providers that are built in, by name.
-	Vendors map[string]provider.Provider
-	Logger  *zap.Logger
+	Vendors    map[string]provider.Provider
+	Logger     *zap.Logger
+	Registerer prometheus.Registerer
 }
 
 // A Client keeps the configuration equal to what the control plane serves, and keeps the last while that is away. It is safe
@@ -103,7 +105,7 @@ func New(o Options) *Client {
 	c := &Client{vendors: o.Vendors, log: o.Logger, webhooks: map[string]*configv1.Webhook{}}
 	c.building.Catalog = catalog.New(nil)
 	c.xds = xdsclient.New(xdsclient.Options{
-		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleJobs, Logger: o.Logger, Publish: c.publish,
+		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleJobs, Logger: o.Logger, Registerer: o.Registerer, Publish: c.publish,
 		Types: []*xdsclient.Type{xdsclient.Of(c.providersHandler()), xdsclient.Of(c.modelsHandler()), xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler())},
 	})
 	return c

@@ -3,6 +3,7 @@ package config
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -50,7 +51,7 @@ func TestNothingIsRefusedAndOnlyWhatCanBeUsedIsKept(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = nowhere.Close() })
 	core, logs := observer.New(zap.InfoLevel)
-	c := New(Options{XDS: nowhere, NodeID: "n", Vendors: map[string]provider.Provider{"openai": {Name: "openai"}}, Logger: zap.New(core)})
+	c := New(Options{XDS: nowhere, NodeID: "n", Vendors: map[string]provider.Provider{"openai": {Name: "openai"}}, Logger: zap.New(core), Registerer: prometheus.NewRegistry()})
 	require.Error(t, c.Ready())
 	require.Nil(t, c.Current())
 

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -66,7 +67,7 @@ type Ask struct {
 	Body   []byte
 }
 
-// Ask sends a request. The caller closes the body of the answer, whatever its status.
+// Ask sends a request, which joins the trace of ctx. The caller closes the body of the answer, whatever its status.
 func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	var body io.Reader
 	if a.Body != nil {
@@ -83,6 +84,7 @@ func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	if a.Body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	return g.http.Do(r)
 }
 

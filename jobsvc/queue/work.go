@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
@@ -31,17 +32,22 @@ type Options struct {
 	// TTL is how long claims outlive a replica that does not answer any more, in whole seconds. 0: 10 s.
 	TTL time.Duration
 	Log *zap.Logger
+	// Registerer takes the metrics. Nil: there are none to be seen.
+	Registerer prometheus.Registerer
 }
 
 // A Queue claims items for one replica.
-type Queue struct{ Options }
+type Queue struct {
+	Options
+	metrics *metrics
+}
 
 // New returns a queue.
 func New(o Options) *Queue {
 	if o.TTL == 0 {
 		o.TTL = 10 * time.Second
 	}
-	return &Queue{o}
+	return &Queue{o, newMetrics(o.Registerer)}
 }
 
 // A Handler works on an item until it is done, which is when it has taken it out of the queue, or has replaced it by one
@@ -126,6 +132,7 @@ type dispatcher struct {
 	running  map[string]bool   // items that have a handler; one that was removed and put again has its old one
 	changed  map[string]bool   // items to be looked at, because something has changed
 	due      time.Time         // when all are to be looked at
+	told     time.Time         // when the metrics were last set
 	held     bool              // an item was not looked at because no handler was free
 	handlers sync.WaitGroup
 	ended    chan ending
@@ -135,6 +142,7 @@ type dispatcher struct {
 type entry struct {
 	item  Item
 	taken bool          // by another, as far as is known
+	since time.Time     // when it was last seen to have become free
 	after time.Time     // not to be claimed before
 	late  time.Duration // added to when the item is due
 	pause time.Duration // after the next failure
@@ -199,7 +207,8 @@ func (d *dispatcher) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		timer.Reset(next)
+		d.tell(time.Now())
+		timer.Reset(min(next, tellEvery))
 	}
 }
 
@@ -239,8 +248,8 @@ func (d *dispatcher) put(value []byte) {
 	}
 	e := d.items[i.ID]
 	if e == nil {
-		e = &entry{pause: minPause, late: rand.N(yield)}
-		e.after = time.Now().Add(e.late + min(time.Duration(len(d.running))*yield, maxYield))
+		e = &entry{pause: minPause, late: rand.N(yield), since: time.Now()}
+		e.after = e.since.Add(e.late + min(time.Duration(len(d.running))*yield, maxYield))
 		d.items[i.ID] = e
 	}
 	e.item = i
@@ -262,6 +271,7 @@ func (d *dispatcher) claimsChanged(events []*clientv3.Event) {
 		id := idOf(claimsRoot, d.kind, event.Kv.Key)
 		if e := d.items[id]; e != nil {
 			d.changed[id] = true
+			e.since = time.Now()
 			e.taken = event.Type == clientv3.EventTypePut && event.Kv.Lease != int64(d.lease)
 		}
 	}
@@ -357,7 +367,9 @@ func (d *dispatcher) finish(ctx context.Context, end ending) {
 		return
 	}
 	d.changed[end.claim.ID] = true
+	e.since = time.Now()
 	if end.err != nil {
+		d.queue.metrics.failures.WithLabelValues(d.kind).Inc()
 		d.queue.Log.Warn("work failed; it will be tried again", zap.String("kind", d.kind), zap.String("item", end.claim.ID),
 			zap.Duration("in", e.pause), zap.Error(end.err))
 		e.after = time.Now().Add(e.pause)

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -57,15 +58,19 @@ type authority struct {
 	dir         string
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
+	life        time.Duration // of what it issues
 }
 
 func newAuthority(t *testing.T, dir string) *authority {
-	a := &authority{t: t, dir: dir}
+	a := &authority{t: t, dir: dir, life: time.Hour}
 	a.certificate = &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
 	}
 	a.key = a.write("xds-ca", a.certificate)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "xds-ca.crt"), filepath.Join(dir, "xds-ca.key"))
+	require.NoError(t, err)
+	a.certificate = pair.Leaf // what it issues names its key: Envoy tells authorities of one name apart by that alone
 	return a
 }
 
@@ -73,7 +78,7 @@ func newAuthority(t *testing.T, dir string) *authority {
 func (a *authority) issue(name string) {
 	a.write(name, &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(a.life), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
 }

@@ -45,6 +45,7 @@ type split struct {
 	keyID    string
 	workers  int    // of Envoy; 0: one
 	spool    string // folder of the ext_proc service; empty: one of the test's own
+	echo     string // URL of the provider "echo"
 	ledger   string // URL of the ledger; empty: SQLite in the test's own folder
 
 	// What differs between Unix sockets and a network: where the control planes listen, and the flags with which they do
@@ -129,6 +130,7 @@ func (s *split) configure() {
 	s.Admin = adminURL(t, s.planes[0])
 	echo := httptest.NewServer(fakeprovider.Handler())
 	t.Cleanup(echo.Close)
+	s.echo = echo.URL
 
 	objects := []configv1.Object{
 		&configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: echo.URL, Models: []string{"echo"}},

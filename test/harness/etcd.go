@@ -6,6 +6,9 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,16 +26,35 @@ type Etcd struct {
 	at etcdAddress
 }
 
-type etcdAddress struct{ Dir, Client, Peer string }
+// etcdAddress is what a member is started with. Members, where there is more than one, are all of the cluster, as etcd's initial cluster.
+type etcdAddress struct{ Name, Dir, Client, Peer, Members string }
 
 // StartEtcd starts an etcd on free ports of loopback. It does not wait until it is ready: its clients do.
 func StartEtcd(t testing.TB) *Etcd {
 	t.Helper()
-	loopback := func() string { return fmt.Sprintf("http://127.0.0.1:%d", FreePort(t)) }
-	e := &Etcd{at: etcdAddress{t.TempDir(), loopback(), loopback()}}
-	e.Restart(t)
-	return e
+	return StartEtcds(t, 1)[0]
 }
+
+// StartEtcds starts the members of a cluster, each in a process of its own, as StartEtcd does. SIGTERM has one hand over what it leads.
+func StartEtcds(t testing.TB, n int) []*Etcd {
+	t.Helper()
+	loopback := func() string { return fmt.Sprintf("http://127.0.0.1:%d", FreePort(t)) }
+	var all []*Etcd
+	var members []string
+	for i := range n {
+		e := &Etcd{at: etcdAddress{Name: fmt.Sprint("member-", i), Dir: t.TempDir(), Client: loopback(), Peer: loopback()}}
+		members = append(members, e.at.Name+"="+e.at.Peer)
+		all = append(all, e)
+	}
+	for _, e := range all {
+		e.at.Members = strings.Join(members, ",")
+		e.Restart(t)
+	}
+	return all
+}
+
+// Lose removes the data of one that has ended: when it is started again it is empty.
+func (e *Etcd) Lose(t testing.TB) { e.at.Dir = t.TempDir() }
 
 // Restart starts it again, after it was killed, with its data and its ports.
 func (e *Etcd) Restart(t testing.TB) {
@@ -56,7 +78,7 @@ func (e *Etcd) Client(t testing.TB) *clientv3.Client {
 	return client
 }
 
-// serveEtcd is an etcd of one member, until the process is killed.
+// serveEtcd is a member of an etcd, until the process is killed or told to end.
 func serveEtcd(where string) error {
 	var at etcdAddress
 	if err := json.Unmarshal([]byte(where), &at); err != nil {
@@ -71,15 +93,26 @@ func serveEtcd(where string) error {
 		return err
 	}
 	cfg := embed.NewConfig()
-	cfg.Dir = at.Dir
+	cfg.Name, cfg.Dir = at.Name, at.Dir
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.InitialCluster = at.Members
 	cfg.TickMs, cfg.ElectionMs = 10, 50
+	if strings.Contains(at.Members, ",") {
+		cfg.TickMs, cfg.ElectionMs = 50, 500
+	}
 	cfg.LogLevel = "error"
+	ending := make(chan os.Signal, 1)
+	signal.Notify(ending, syscall.SIGTERM)
 	etcd, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return err
 	}
-	return <-etcd.Err()
+	select {
+	case err := <-etcd.Err():
+		return err
+	case <-ending:
+		etcd.Close()
+		return nil
+	}
 }

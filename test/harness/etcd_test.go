@@ -26,3 +26,27 @@ func TestEtcdSurvivesBeingKilled(t *testing.T) {
 		require.Len(t, r.Kvs, 1)
 	}
 }
+
+// TestMembersOfEtcdAreReplacedOneAfterTheOther holds what the tests of high availability rely on.
+func TestMembersOfEtcdAreReplacedOneAfterTheOther(t *testing.T) {
+	members := StartEtcds(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	client := members[0].Client(t)
+	client.SetEndpoints(members[0].Endpoint(), members[1].Endpoint(), members[2].Endpoint())
+	for _, e := range members {
+		_, err := client.Put(ctx, "key", "value")
+		require.NoError(t, err)
+		e.Stop(t)
+		r, err := client.Get(ctx, "key")
+		require.NoError(t, err)
+		require.Len(t, r.Kvs, 1)
+		e.Restart(t)
+		Eventually(t, "the member is back", func() error {
+			soon, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			_, err := client.Status(soon, e.Endpoint())
+			return err
+		})
+	}
+}

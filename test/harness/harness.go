@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -158,11 +159,18 @@ func ClientFor(t testing.TB, ca string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 }
 
-// FreePort returns a port of loopback that nobody uses.
+// FreePort returns a port of loopback that nobody uses. It is not one of those that the system gives to outgoing connections (on Linux from 32768
+// on), which might take it while a process that listens there is being replaced.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	for range 1000 {
+		port := 10_000 + rand.IntN(22_000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
 }

@@ -334,7 +334,10 @@ type Provider struct {
 	// when all of its lines name one model and this provider is the model's first target.
 	NativeBatches bool `protobuf:"varint,16,opt,name=native_batches,json=nativeBatches,proto3" json:"native_batches,omitempty"`
 	// How many requests the provider gets at once, and how many more wait for it. Of each ext_proc process.
-	Concurrency   *Concurrency `protobuf:"bytes,17,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	Concurrency *Concurrency `protobuf:"bytes,17,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// Sends traceparent and tracestate (W3C Trace Context), so that the provider's own spans join the gateway's. It is for models
+	// that the operator serves: a vendor has no use for them.
+	TraceContext  bool `protobuf:"varint,18,opt,name=trace_context,json=traceContext,proto3" json:"trace_context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -486,6 +489,13 @@ func (x *Provider) GetConcurrency() *Concurrency {
 		return x.Concurrency
 	}
 	return nil
+}
+
+func (x *Provider) GetTraceContext() bool {
+	if x != nil {
+		return x.TraceContext
+	}
+	return false
 }
 
 // Concurrency bounds what runs at once.
@@ -2205,7 +2215,10 @@ type Certificate struct {
 	// PEM, leaf first.
 	Chain string `protobuf:"bytes,2,opt,name=chain,proto3" json:"chain,omitempty"`
 	// PEM of the private key.
-	PrivateKey    *Credential `protobuf:"bytes,3,opt,name=private_key,json=privateKey,proto3" json:"private_key,omitempty"`
+	PrivateKey *Credential `protobuf:"bytes,3,opt,name=private_key,json=privateKey,proto3" json:"private_key,omitempty"`
+	// In place of chain: a file that the control plane reads, and reads again when it changes, such as one that cert-manager
+	// renews.
+	ChainFile     string `protobuf:"bytes,4,opt,name=chain_file,json=chainFile,proto3" json:"chain_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2259,6 +2272,13 @@ func (x *Certificate) GetPrivateKey() *Credential {
 		return x.PrivateKey
 	}
 	return nil
+}
+
+func (x *Certificate) GetChainFile() string {
+	if x != nil {
+		return x.ChainFile
+	}
+	return ""
 }
 
 // A Route sends the requests under a path to a provider as they are: authenticated and logged, neither translated nor
@@ -2929,7 +2949,9 @@ type MutualTLS struct {
 	// PEM of the certificate authorities that the job service's certificate is checked against.
 	Ca string `protobuf:"bytes,2,opt,name=ca,proto3" json:"ca,omitempty"`
 	// DNS name in the job service's certificate.
-	ServerName    string `protobuf:"bytes,3,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	ServerName string `protobuf:"bytes,3,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// In place of ca: a file that the control plane reads, and reads again when it changes.
+	CaFile        string `protobuf:"bytes,4,opt,name=ca_file,json=caFile,proto3" json:"ca_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2981,6 +3003,13 @@ func (x *MutualTLS) GetCa() string {
 func (x *MutualTLS) GetServerName() string {
 	if x != nil {
 		return x.ServerName
+	}
+	return ""
+}
+
+func (x *MutualTLS) GetCaFile() string {
+	if x != nil {
+		return x.CaFile
 	}
 	return ""
 }
@@ -3202,7 +3231,7 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x06\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x06\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x1a\n" +
@@ -3224,7 +3253,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"apiVersion\x12+\n" +
 	"\x11untouched_answers\x18\x0f \x01(\bR\x10untouchedAnswers\x12%\n" +
 	"\x0enative_batches\x18\x10 \x01(\bR\rnativeBatches\x12B\n" +
-	"\vconcurrency\x18\x11 \x01(\v2 .modelgate.config.v1.ConcurrencyR\vconcurrency\x1a:\n" +
+	"\vconcurrency\x18\x11 \x01(\v2 .modelgate.config.v1.ConcurrencyR\vconcurrency\x12#\n" +
+	"\rtrace_context\x18\x12 \x01(\bR\ftraceContext\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x18\n" +
@@ -3374,12 +3404,14 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fAddressLimit\x12.\n" +
 	"\x13requests_per_second\x18\x01 \x01(\rR\x11requestsPerSecond\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\rR\x05burst\x12\x1a\n" +
-	"\bdisabled\x18\x03 \x01(\bR\bdisabled\"y\n" +
+	"\bdisabled\x18\x03 \x01(\bR\bdisabled\"\x98\x01\n" +
 	"\vCertificate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05chain\x18\x02 \x01(\tR\x05chain\x12@\n" +
 	"\vprivate_key\x18\x03 \x01(\v2\x1f.modelgate.config.v1.CredentialR\n" +
-	"privateKey\"\x97\x01\n" +
+	"privateKey\x12\x1d\n" +
+	"\n" +
+	"chain_file\x18\x04 \x01(\tR\tchainFile\"\x97\x01\n" +
 	"\x05Route\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vpath_prefix\x18\x02 \x01(\tR\n" +
@@ -3461,12 +3493,13 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06listen\x18\x03 \x01(\tR\x06listen\x120\n" +
-	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\"^\n" +
+	"\x03tls\x18\x04 \x01(\v2\x1e.modelgate.config.v1.MutualTLSR\x03tls\"w\n" +
 	"\tMutualTLS\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\tR\vcertificate\x12\x0e\n" +
 	"\x02ca\x18\x02 \x01(\tR\x02ca\x12\x1f\n" +
 	"\vserver_name\x18\x03 \x01(\tR\n" +
-	"serverName\"\xda\x01\n" +
+	"serverName\x12\x17\n" +
+	"\aca_file\x18\x04 \x01(\tR\x06caFile\"\xda\x01\n" +
 	"\aWebhook\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
 	"\forganization\x18\x02 \x01(\tR\forganization\x12\x18\n" +

@@ -59,7 +59,7 @@ func (v *validator) jobService(s *JobService) {
 	}
 	if t := s.GetTls(); t != nil {
 		v.label("tls.certificate", t.GetCertificate())
-		v.pemCertificates("tls.ca", t.GetCa())
+		v.pemOrFile("tls.ca", t.GetCa(), t.GetCaFile())
 		v.hostName("tls.server_name", t.GetServerName())
 	}
 }

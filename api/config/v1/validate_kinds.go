@@ -97,9 +97,7 @@ func (v *validator) credential(field string, c *Credential) {
 			v.fail(field+".env", "must be the name of an environment variable: letters, digits and _")
 		}
 	case *Credential_File:
-		if !path.IsAbs(source.File) || strings.ContainsFunc(source.File, unicode.IsControl) {
-			v.fail(field+".file", "must be an absolute path")
-		}
+		v.filePath(field+".file", source.File)
 	case *Credential_Value:
 		if source.Value == "" {
 			v.fail(field+".value", "is empty")
@@ -108,6 +106,24 @@ func (v *validator) credential(field string, c *Credential) {
 		if source.Sealed == "" {
 			v.fail(field+".sealed", "is empty")
 		}
+	}
+}
+
+func (v *validator) filePath(field, name string) {
+	if !path.IsAbs(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		v.fail(field, "must be an absolute path")
+	}
+}
+
+// pemOrFile checks certificates that are given either as they are or as a file that has them.
+func (v *validator) pemOrFile(field, text, file string) {
+	switch {
+	case file == "":
+		v.pemCertificates(field, text)
+	case text != "":
+		v.fail(field+"_file", "%s is given already; one of them must go", field)
+	default:
+		v.filePath(field+"_file", file)
 	}
 }
 
@@ -251,14 +267,14 @@ func (v *validator) gateway(g *Gateway) {
 func (v *validator) certificate(c *Certificate) {
 	v.label("name", c.GetName())
 	before := len(v.errs)
-	v.pemCertificates("chain", c.GetChain())
+	v.pemOrFile("chain", c.GetChain(), c.GetChainFile())
 	if c.GetPrivateKey() == nil {
 		v.fail("private_key", "missing")
 		return
 	}
 	v.credential("private_key", c.GetPrivateKey())
 	key := c.GetPrivateKey().GetValue()
-	if key == "" || len(v.errs) > before {
+	if key == "" || c.GetChain() == "" || len(v.errs) > before {
 		return
 	}
 	if _, err := tls.X509KeyPair([]byte(c.GetChain()), []byte(key)); err != nil {

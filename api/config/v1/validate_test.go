@@ -223,6 +223,26 @@ func TestValidateCertificate(t *testing.T) {
 	}
 }
 
+func TestValidateCertificateOfAFile(t *testing.T) {
+	chain, key := pair(t)
+	file := &configv1.Credential{Source: &configv1.Credential_File{File: "/tls/tls.key"}}
+	for name, tc := range map[string]struct {
+		certificate *configv1.Certificate
+		field       string
+	}{
+		"both files":          {&configv1.Certificate{ChainFile: "/tls/tls.crt", PrivateKey: file}, ""},
+		"a key that is given": {&configv1.Certificate{ChainFile: "/tls/tls.crt", PrivateKey: value(key)}, ""},
+		"chain twice":         {&configv1.Certificate{Chain: chain, ChainFile: "/tls/tls.crt", PrivateKey: file}, "chain_file"},
+		"a relative path":     {&configv1.Certificate{ChainFile: "tls.crt", PrivateKey: file}, "chain_file"},
+		"no key":              {&configv1.Certificate{ChainFile: "/tls/tls.crt"}, "private_key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.certificate.Name = "a"
+			requireFields(t, configv1.Validate(tc.certificate, knownVendor), tc.field)
+		})
+	}
+}
+
 func TestValidateRefusesWhatIsNotStored(t *testing.T) {
 	require.Error(t, configv1.Validate(&configv1.Settings{Name: "default"}, knownVendor).Err())
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+
+	"go.uber.org/zap"
+)
+
+// extprocServerFlags are the mutual TLS of an ext_proc service that Envoy reaches over a network, as where an Envoy that is
+// there already asks it.
+type extprocServerFlags struct {
+	Cert string `help:"PEM file of the certificate that Envoy is shown. With it, Envoy must show one too."`
+	Key  string `help:"PEM file of its private key."`
+	CA   string `help:"PEM file of the authorities that Envoy's certificate is checked against. All three are read again when they are renewed."`
+	Name string `help:"DNS name that Envoy's certificate must have. Default: any certificate of the authorities will do."`
+}
+
+// config returns nil where there is no TLS.
+func (f extprocServerFlags) config(listen string, log *zap.Logger) (*tls.Config, error) {
+	files, err := readMutualTLS(log, "--tls-", f.Cert, f.Key, f.CA)
+	switch {
+	case err != nil:
+		return nil, err
+	case files == nil && f.Name != "":
+		return nil, errors.New("--tls-name is of a certificate, and goes with --tls-cert, --tls-key and --tls-ca")
+	case files == nil:
+		return nil, nil
+	case onSocket(listen):
+		return nil, errors.New("--listen is a Unix socket, on which there is no TLS")
+	case f.Name == "":
+		return files.server(), nil
+	}
+	return files.server(f.Name), nil
+}

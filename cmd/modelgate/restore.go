@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/controlplane/backup"
+	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+type restoreCmd struct {
+	File          string `arg:"" help:"The backup."`
+	Pepper        string `required:"" placeholder:"FILE" help:"File of the root secret under which the backup was made. It is not in the backup."`
+	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"An empty ledger to restore into: sqlite:///path or postgres://... It need not be of the kind that was saved."`
+	WithoutLedger bool   `help:"Leave the ledger as it is."`
+
+	Etcd etcdFlags `embed:"" prefix:"etcd-"`
+}
+
+// Help is shown below the flags' summary.
+func (restoreCmd) Help() string {
+	return `Etcd must hold nothing of a gateway, and the ledger nothing at all. Stop the control planes and the job services before; Envoys and ext_proc services
+may go on, and get what was restored when a control plane is back. Nothing is written before the whole file was read and found good.
+
+Example:
+  modelgate restore modelgate-backup.gz --pepper pepper --etcd-endpoints https://etcd:2379 --ledger postgres://modelgate@db/modelgate`
+}
+
+// Run restores a backup.
+func (c restoreCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
+	if (c.Ledger == "") != c.WithoutLedger {
+		return errors.New("give either --ledger or --without-ledger")
+	}
+	root, err := existingRoot(c.Pepper)
+	if err != nil {
+		return err
+	}
+	etcd, err := c.Etcd.client(log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = etcd.Close() }() // it reports the end of its own context
+	t := backup.Target{Etcd: etcd, WithoutLedger: c.WithoutLedger, Root: root}
+	if !c.WithoutLedger {
+		if t.Ledger, err = ledger.Open(ctx, c.Ledger, log.Named("ledger")); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, t.Ledger.Close()) }()
+	}
+	h, counts, err := backup.Restore(ctx, c.File, t)
+	if errors.Is(err, ledger.ErrNotEmpty) {
+		return fmt.Errorf("%w: give a new database, or --without-ledger to keep what is there", err)
+	}
+	if err != nil {
+		return err
+	}
+	rows := counts.Rows
+	if c.WithoutLedger {
+		rows = 0
+	}
+	_, err = fmt.Fprintf(stdout, "restored %d keys and %d rows of the ledger, as they were at %s\n", counts.Keys, rows, h.Created.Format("2006-01-02 15:04:05 MST"))
+	return err
+}
+
+// existingRoot returns the fingerprint of a root secret, and makes none.
+func existingRoot(path string) (string, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no root secret in %s: put that of the gateway there, which is not in a backup", path)
+	}
+	root, err := secret.LoadRoot(path)
+	if err != nil {
+		return "", err
+	}
+	return root.Fingerprint(), nil
+}

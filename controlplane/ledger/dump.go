@@ -1,0 +1,181 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrNotEmpty is returned where a ledger to be filled from a dump holds something.
+var ErrNotEmpty = errors.New("the ledger is not empty")
+
+// dumped are the tables of a dump. Of ledger_state it is the count of changes, which those of spent refer to: the epoch is the database's own, so
+// that whoever follows what is spent notices that this is another, and reads all of it.
+var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "ledger_state"}
+
+// A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and int64, which are valid until
+// it returns.
+type Rows interface {
+	Table(name string, columns []string) error
+	Row(values []any) error
+}
+
+// Dump gives everything that the ledger holds at one moment to rows. What is in memory is bounded, also where the ledger is large.
+func (l *Ledger) Dump(ctx context.Context, rows Rows) error {
+	options := &sql.TxOptions{ReadOnly: true}
+	if l.postgres {
+		options.Isolation = sql.LevelRepeatableRead
+	}
+	tx, err := l.read.BeginTx(ctx, options)
+	if err != nil {
+		return fmt.Errorf("dumping the ledger: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // it has only read
+	for _, table := range dumped {
+		if err := dumpTable(ctx, tx, table, rows); err != nil {
+			return fmt.Errorf("dumping the table %s of the ledger: %w", table, err)
+		}
+	}
+	return nil
+}
+
+func dumpTable(ctx context.Context, tx *sql.Tx, table string, to Rows) error {
+	query := "SELECT * FROM " + table
+	if table == "ledger_state" {
+		query += " WHERE name = 'changes'"
+	}
+	rows, err := tx.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // rows.Err says what went wrong
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	if err := to.Table(table, columns); err != nil {
+		return err
+	}
+	values, pointers := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		pointers[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(pointers...); err != nil {
+			return err
+		}
+		if err := to.Row(values); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// A Loader fills an empty ledger from a dump, in one transaction: until Commit nothing of it is there. It is used by one goroutine.
+type Loader struct {
+	l       *Ledger
+	ctx     context.Context // of the transaction
+	tx      *sql.Tx
+	table   string
+	columns []string
+	rows    [][]any
+}
+
+var _ Rows = (*Loader)(nil)
+
+// Load begins to fill the ledger. The error is ErrNotEmpty where it holds something. The caller ends it with Commit or Abort, and keeps ctx until
+// then.
+func (l *Ledger) Load(ctx context.Context) (*Loader, error) {
+	tx, err := l.write.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("filling the ledger: %w", err)
+	}
+	// Whoever records something that costs waits for this row.
+	_, err = l.statement("UPDATE ledger_state SET value = value WHERE name = 'changes'").exec(ctx, tx)
+	for _, table := range dumped[:len(dumped)-1] {
+		if err == nil {
+			err = l.statement("SELECT 1 FROM ", table, " LIMIT 1").each(ctx, tx, func(*sql.Rows) error { return ErrNotEmpty })
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("filling the ledger: %w", errors.Join(err, tx.Rollback()))
+	}
+	return &Loader{l: l, ctx: ctx, tx: tx}, nil
+}
+
+// Table begins a table.
+func (d *Loader) Table(name string, columns []string) error {
+	if err := d.flush(); err != nil {
+		return err
+	}
+	if !slices.Contains(dumped[:], name) {
+		return fmt.Errorf("filling the ledger: it has no table %q", name)
+	}
+	known, err := d.known(name)
+	if err != nil {
+		return fmt.Errorf("filling the table %s of the ledger: %w", name, err)
+	}
+	for _, c := range columns { // they become part of statements
+		if !slices.Contains(known, c) {
+			return fmt.Errorf("filling the table %s of the ledger: it has no column %q", name, c)
+		}
+	}
+	d.table, d.columns = name, columns
+	return nil
+}
+
+func (d *Loader) known(table string) (columns []string, err error) {
+	rows, err := d.tx.QueryContext(d.ctx, "SELECT * FROM "+table+" LIMIT 0")
+	if err != nil {
+		return nil, err
+	}
+	columns, err = rows.Columns()
+	return columns, errors.Join(err, rows.Close(), rows.Err())
+}
+
+// Row adds a row to the table.
+func (d *Loader) Row(values []any) error {
+	if len(values) != len(d.columns) {
+		return fmt.Errorf("filling the table %q of the ledger: a row of %d values for %d columns", d.table, len(values), len(d.columns))
+	}
+	d.rows = append(d.rows, slices.Clone(values))
+	if len(d.rows) < rowsAtOnce {
+		return nil
+	}
+	return d.flush()
+}
+
+func (d *Loader) flush() error {
+	if len(d.rows) == 0 {
+		return nil
+	}
+	s := d.l.statement("INSERT INTO ", d.table, " (", strings.Join(d.columns, ", "), ") VALUES ")
+	for i, values := range d.rows {
+		s.row(i == 0, values)
+	}
+	if d.table == "ledger_state" {
+		s.add(" ON CONFLICT (name) DO UPDATE SET value = excluded.value")
+	}
+	d.rows = d.rows[:0]
+	if _, err := s.exec(d.ctx, d.tx); err != nil {
+		return fmt.Errorf("filling the table %s of the ledger: %w", d.table, err)
+	}
+	return nil
+}
+
+// Commit makes everything visible at once.
+func (d *Loader) Commit() error {
+	if err := d.flush(); err != nil {
+		return err
+	}
+	if err := d.tx.Commit(); err != nil {
+		return fmt.Errorf("filling the ledger: %w", err)
+	}
+	return nil
+}
+
+// Abort leaves the ledger empty. After Commit it does nothing.
+func (d *Loader) Abort() { _ = d.tx.Rollback() }

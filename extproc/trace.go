@@ -1,0 +1,89 @@
+package extproc
+
+import (
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// endSpan ends the span of an exchange, of which all is known by now. It has nothing of what a client has said: no text of a
+// prompt or an answer, no header, no path, and a model's name only where the configuration has it.
+func endSpan(r *exchange.Record) {
+	if r.Span == nil || !r.Span.IsRecording() {
+		return
+	}
+	r.Span.SetName(spanName(r))
+	for i, retry := range r.Retries {
+		r.Span.AddEvent("retry", trace.WithTimestamp(retry.At), trace.WithAttributes(
+			telemetry.AttrGatewayProvider.String(retry.Provider), telemetry.AttrAttempts.Int(i+2)))
+	}
+	r.Span.SetAttributes(append(callAttributes(r), requestAttributes(r)...)...)
+	if failed := errorType(r.Outcome, r.Status); failed != "" {
+		r.Span.SetAttributes(telemetry.AttrErrorType.String(failed))
+		r.Span.SetStatus(codes.Error, "")
+	}
+	r.Span.End(trace.WithTimestamp(r.End))
+}
+
+// spanName is of as few values as the metrics' labels.
+func spanName(r *exchange.Record) string {
+	switch {
+	case r.Operation == "":
+		return "request"
+	case r.Label == "", r.Label == telemetry.Other:
+		return telemetry.OperationName(r.Operation)
+	}
+	return telemetry.OperationName(r.Operation) + " " + r.Label
+}
+
+// callAttributes are about the call of a model.
+func callAttributes(r *exchange.Record) []attribute.KeyValue {
+	if r.Label == "" && r.Provider == "" {
+		return nil
+	}
+	a := make([]attribute.KeyValue, 0, 24) // with room for those of the request
+	a = append(a, telemetry.AttrOperation.String(telemetry.OperationName(r.Operation)), telemetry.AttrStream.Bool(r.Stream))
+	if r.Label != "" {
+		a = append(a, telemetry.AttrModel.String(r.Label))
+	}
+	if r.Provider != "" {
+		a = append(a, telemetry.AttrProvider.String(telemetry.ProviderName(r.Vendor)), telemetry.AttrGatewayProvider.String(r.Provider))
+	}
+	if r.Label != "" && r.Label != telemetry.Other && r.Upstream != "" { // or else it is what the client has made up
+		a = append(a, telemetry.AttrUpstreamModel.String(r.Upstream))
+	}
+	if !r.FirstChunk.IsZero() {
+		a = append(a, telemetry.AttrFirstChunk.Float64(r.FirstChunk.Sub(r.Start).Seconds()))
+	}
+	if u := &r.Usage; !u.IsZero() {
+		a = append(a, telemetry.AttrInputTokens.Int64(u.PromptTokens), telemetry.AttrOutputTokens.Int64(u.CompletionTokens),
+			telemetry.AttrCachedTokens.Int64(u.CachedTokens), telemetry.AttrWrittenTokens.Int64(u.CacheWriteTokens),
+			telemetry.AttrReasoningTokens.Int64(u.ReasoningTokens))
+	}
+	if r.Attempts > 0 {
+		a = append(a, telemetry.AttrAttempts.Int(r.Attempts))
+	}
+	if r.Priced {
+		a = append(a, telemetry.AttrCost.Float64(float64(r.Cost)/float64(usage.Dollar)))
+	}
+	return a
+}
+
+// requestAttributes are about the request, whatever it asks for. Its id is none of them: a client may have chosen it.
+func requestAttributes(r *exchange.Record) []attribute.KeyValue {
+	a := make([]attribute.KeyValue, 0, 5)
+	a = append(a, telemetry.AttrOutcome.String(string(r.Outcome)), telemetry.AttrStatus.Int(r.Status))
+	for _, known := range [...]attribute.KeyValue{
+		telemetry.AttrKey.String(r.KeyID),
+		telemetry.AttrOrganization.String(r.Organization), telemetry.AttrProject.String(r.Project),
+	} {
+		if known.Value.AsString() != "" {
+			a = append(a, known)
+		}
+	}
+	return a
+}
