@@ -2,6 +2,7 @@ package pitfalls
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -28,6 +29,7 @@ import (
 	"github.com/modelgate/modelgate/extproc"
 	"github.com/modelgate/modelgate/extproc/extproctest"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/pgtest"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
@@ -51,7 +53,11 @@ type vendor struct {
 func newVendor(t *testing.T) *vendor {
 	v := &vendor{}
 	v.Server = cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body)) // for whom it concerns
 		v.mu.Lock()
 		v.requests = append(v.requests, r.URL.Path)
 		answer := v.answer
@@ -202,7 +208,7 @@ func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscover
 	}
 }
 
-func TestMain(m *testing.M) { harness.Main(m) }
+func TestMain(m *testing.M) { harness.MainWith(m, pgtest.Run) }
 
 // overEnvoy starts the gateway with the real Envoy, or skips the test where there is none.
 func overEnvoy(t *testing.T, flags ...string) gateway {

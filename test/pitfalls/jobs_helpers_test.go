@@ -55,9 +55,12 @@ type worker struct {
 
 // An asking is one request for an answer.
 type asking struct {
-	path string
-	line string // "" where it is of no line
-	body gjson.Result
+	path   string
+	line   string // "" where it is of no line
+	body   gjson.Result
+	header http.Header
+	length int64  // as the request says it, -1 where it comes in chunks
+	uri    string // as it came, with what is escaped in it
 }
 
 var lineMark = regexp.MustCompile(`line-\d+`)
@@ -69,7 +72,7 @@ func newWorker(t *testing.T) *worker {
 		if err != nil {
 			return
 		}
-		a := asking{r.URL.Path, lineMark.FindString(string(body)), gjson.ParseBytes(body)}
+		a := asking{r.URL.Path, lineMark.FindString(string(body)), gjson.ParseBytes(body), r.Header.Clone(), r.ContentLength, r.RequestURI}
 		v.mu.Lock()
 		answer := v.answer
 		if r.Method == http.MethodPost {

@@ -18,7 +18,7 @@ import (
 )
 
 // A limitGateway is a whole one whose models "openai/m" and "anthropic/claude-sonnet-4-5" have prices, and that falls back from the
-// one to the other by the model "either".
+// one to the other by the model "either", and back by "reversed".
 type limitGateway struct{ jobGateway }
 
 func overLimits(t *testing.T, flags ...string) limitGateway {
@@ -30,10 +30,30 @@ func overLimits(t *testing.T, flags ...string) limitGateway {
 		}},
 		&configv1.Model{Name: "either", Targets: []*configv1.Target{
 			{Provider: "openai", Model: "m"}, {Provider: "anthropic", Model: "claude-sonnet-4-5", Priority: 1}}},
+		&configv1.Model{Name: "reversed", Targets: []*configv1.Target{
+			{Provider: "anthropic", Model: "claude-sonnet-4-5"}, {Provider: "openai", Model: "m", Priority: 1}}},
 		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "openai"},
 	)
-	harness.Eventually(t, "configuration in force", func() error { return g.has("either") })
+	harness.Eventually(t, "configuration in force", func() error { return g.has("either", "reversed") })
 	return g
+}
+
+// An onGateway has a test run over the one gateway that most rows share: each has keys of its own.
+type onGateway func(test func(*testing.T, limitGateway)) func(*testing.T)
+
+// overOne returns an onGateway. The gateway starts with the first test and ends with root.
+func overOne(root *testing.T) onGateway {
+	var (
+		once   sync.Once
+		shared limitGateway
+	)
+	return func(test func(*testing.T, limitGateway)) func(*testing.T) {
+		return func(t *testing.T) {
+			once.Do(func() { shared = overLimits(root) })
+			shared.worker.answers(answerLine)
+			test(t, shared)
+		}
+	}
 }
 
 // key makes a key with limits and waits until it works.

@@ -17,19 +17,7 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-func limitRows(root *testing.T) []row {
-	// One gateway serves most rows: each has keys of its own.
-	var (
-		once   sync.Once
-		shared limitGateway
-	)
-	on := func(test func(*testing.T, limitGateway)) func(*testing.T) {
-		return func(t *testing.T) {
-			once.Do(func() { shared = overLimits(root) })
-			shared.worker.answers(answerLine)
-			test(t, shared)
-		}
-	}
+func limitRows(on onGateway) []row {
 	return []row{
 		{90, "three replicas admit ten requests where the limit is ten", threeReplicas},
 		{91, "two regions without a common store share a limit", twoRegions},

@@ -1,6 +1,6 @@
 // Package pitfalls has one test for each way in which gateways of this kind are known to go wrong, as their users have
 // reported it: streams of tools (rows 1 to 16), the life of a stream (17 to 32), usage (33 to 45), requests (46 to 70),
-// limits, budgets and retries (90 to 104), and files and batches (105 to 116).
+// Envoy (71 to 89), limits, budgets and retries (90 to 104), files and batches (105 to 116), and operation and security (117 to 127).
 // A row that fails is run alone by its number: go test ./test/pitfalls -run 'Row/56:'
 //
 // What a newcomer gets wrong: a row is about every vendor that it could happen with, not about the one of the report. What a
@@ -24,7 +24,8 @@ type row struct {
 
 // rows returns all. What several of them share ends with root.
 func rows(root *testing.T) []row {
-	return slices.Concat(toolRows(), streamRows(), usageRows(), requestRows(), limitRows(root), jobRows())
+	on, apart := overOne(root), overApart(root)
+	return slices.Concat(toolRows(), streamRows(), usageRows(), requestRows(), envoyRows(on, apart), limitRows(on), jobRows(), operationRows(on, apart))
 }
 
 func TestRow(t *testing.T) {
@@ -39,10 +40,8 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 		numbers = append(numbers, r.number)
 		require.NotEmpty(t, r.title)
 	}
-	for _, group := range [][2]int{{1, 70}, {90, 116}} {
-		for n := group[0]; n <= group[1]; n++ {
-			want = append(want, n)
-		}
+	for n := 1; n <= 127; n++ {
+		want = append(want, n)
 	}
 	require.Equal(t, want, numbers)
 }
