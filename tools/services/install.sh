@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the servers that tests use: Redis, PostgreSQL and Chromium, Debian's. It does nothing where they are there already. What
-# cannot be installed is named, and the cases that need it skip; where $CI is set that is a failure.
+# Installs the servers that tests use, Debian's: Redis, PostgreSQL, Prometheus (with promtool) and Chromium. It does nothing where they
+# are there already. What cannot be installed is named, and the cases that need it skip; where $CI is set that is a failure.
 set -u
 missing=""
 
@@ -19,6 +19,7 @@ need() {
 
 need redis-server redis-server valkey-server
 need postgresql postgres
+need prometheus promtool
 need chromium chromium chromium-browser google-chrome
 [ -n "$missing" ] || exit 0
 
