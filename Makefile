@@ -15,13 +15,16 @@ WHOLE_SYSTEM := /test/
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-.PHONY: help build envoy run test fuzz bench lint generate fresh clean
+.PHONY: help build image envoy run test test-ha test-chart fuzz bench lint generate fresh clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 build: ## Build bin/modelgate
 	$(GO) build -trimpath -o bin/modelgate ./cmd/modelgate
+
+image: ## Make dist/image: the image for amd64 and arm64, as OCI layout and as a file, and what is in it (SBOM)
+	$(GO) -C tools/image run . $(ARGS)
 
 envoy: ## Install bin/envoy, the pinned release of Envoy
 	@tools/envoy/install.sh bin/envoy .cache/envoy
@@ -33,10 +36,20 @@ test: $(ENVOY) ## Run every test against the real Envoy
 	tools/services/install.sh
 	$(GO) vet ./...
 	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
+	$(GO) -C charts test ./...
+	$(GO) -C tools/image test ./...
 	test/sdk/setup.sh
 	test/browser/setup.sh
 	test/admin/setup.sh
 	$(TOOL) gotestsum --format testname -- -timeout 45m -count=1 -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
+
+test-ha: $(ENVOY) ## Replace, lose and restore every part under load, and run two versions at once
+	tools/services/install.sh
+	MODELGATE_HA=1 $(GO) test -count=1 -v -parallel 2 -timeout 10m ./test/ha
+
+test-chart: $(ENVOY) ## Install the chart into a real Kubernetes, and prove it (as root; the first time builds Kubernetes, ten minutes)
+	tools/services/install.sh
+	test/kubernetes/run.sh $(ARGS)
 
 fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \
@@ -55,6 +68,8 @@ bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, the job service
 
 lint: ## Run the linters
 	$(TOOL) golangci-lint run ./...
+	cd charts && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...
+	cd tools/image && $(GO) tool -modfile=../go.mod golangci-lint run ./...
 
 generate: ## Write the generated files again
 	$(TOOL) buf generate --path api

@@ -46,7 +46,7 @@ func install(path, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(to.Name()) // which fails once it has been renamed
+	defer func() { _ = os.Remove(to.Name()) }() // which fails once it has been renamed
 	_, err = io.Copy(to, from)
 	if err := errors.Join(err, to.Chmod(0o555), to.Close()); err != nil {
 		return err

@@ -1,0 +1,109 @@
+package ha
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/test/harness"
+)
+
+// transport is one of its own for each call.
+func (c *cluster) transport() *http.Transport {
+	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.authorities}, ForceAttemptHTTP2: true}
+}
+
+// charged is what the ledger has of the key of the load.
+type charged struct {
+	requests map[string]int64 // tokens, by the request's id, of those that were finished
+	lines    map[string]int64 // the same of lines of batches, by the id under which they are charged
+	unclean  map[string]int   // by outcome, what was charged and not finished
+	sum      int64            // tokens of all, as the sums that are kept have it
+}
+
+func (l *load) charged(ctx context.Context, db *sql.DB) (charged, error) {
+	all := charged{map[string]int64{}, map[string]int64{}, map[string]int{}, 0}
+	rows, err := db.QueryContext(ctx, "SELECT id, request_id, outcome, input_tokens + output_tokens FROM exchanges WHERE api_key = $1 AND operation = 'chat/completions' AND model <> 'vendor/probe'", l.id)
+	if err != nil {
+		return all, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, request, outcome string
+		var tokens int64
+		if err := rows.Scan(&id, &request, &outcome, &tokens); err != nil {
+			return all, err
+		}
+		switch {
+		case len(id) > 6 && id[:6] == "batch_": // it is a primary key: no line is there twice
+			all.lines[id] = tokens
+		case outcome != "finished" && tokens == 0: // such as a line of a batch that is asked again
+		case outcome != "finished":
+			all.unclean[outcome]++
+		default:
+			if _, twice := all.requests[request]; twice {
+				return all, fmt.Errorf("request %s is charged twice", request)
+			}
+			all.requests[request] = tokens
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return all, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(input_tokens + output_tokens), 0) FROM aggregates WHERE level = 1 AND api_key = $1 AND operation = 'chat/completions' AND model <> 'vendor/probe'", l.id).Scan(&all.sum)
+	return all, err
+}
+
+// requireExact waits until the ledger has what the load got, and requires that it has all of it, once, and nothing else. Lost is how many
+// requests have failed in the load, which may be charged or not.
+func (l *load) requireExact(t *testing.T, lost int) {
+	t.Helper()
+	db, err := sql.Open("pgx", l.c.database)
+	require.NoError(t, err)
+	defer db.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all charged
+	harness.Eventually(t, "the ledger has every answer", func() error {
+		if all, err = l.charged(t.Context(), db); err != nil {
+			return err
+		}
+		missing := 0
+		for id := range l.answered {
+			if _, ok := all.requests[id]; !ok {
+				missing++
+			}
+		}
+		if missing > 0 || len(all.lines) < len(l.batches)*batchLines {
+			return fmt.Errorf("%d of %d answers are missing, and there are %d lines of %d", missing, len(l.answered), len(all.lines), len(l.batches)*batchLines)
+		}
+		return nil
+	})
+	t.Logf("the ledger: %d requests of %d that clients got, %d lines of %d in %d batches, %v; %d requests were lost",
+		len(all.requests), len(l.answered), len(all.lines), len(l.batches)*batchLines, len(l.batches), all.unclean, lost)
+	sum := int64(0)
+	for id, tokens := range l.answered {
+		require.Equal(t, tokens, all.requests[id], "request %s", id)
+	}
+	for _, tokens := range all.requests {
+		sum += tokens
+	}
+	for id, tokens := range all.lines {
+		require.EqualValues(t, promptTokens+answerTokens, tokens, "line %s", id)
+		sum += tokens
+	}
+	extra := len(all.requests) - len(l.answered)
+	for _, n := range all.unclean {
+		extra += n
+	}
+	require.LessOrEqual(t, extra, lost, "nothing is charged that nobody asked: %v", all.unclean)
+	require.Len(t, all.lines, len(l.batches)*batchLines)
+	if lost == 0 {
+		require.Equal(t, sum, all.sum, "the sums are those of the exchanges")
+	}
+}
