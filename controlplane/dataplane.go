@@ -6,15 +6,15 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// DataPlane returns how those stand that are connected to this control plane. Who calls sets the version.
-func (s *Server) DataPlane() adminapi.DataPlane {
-	d := adminapi.DataPlane{Revision: s.publisher.Status().Revision, Clients: []adminapi.DataPlaneClient{}}
+// clients returns how those stand that are connected to this control plane.
+func (s *Server) clients() []adminapi.DataPlaneClient {
+	all := []adminapi.DataPlaneClient{}
 	for _, c := range s.publisher.Clients() {
-		d.Clients = append(d.Clients, adminapi.DataPlaneClient{
+		all = append(all, adminapi.DataPlaneClient{
 			Node: c.Node, Role: shortRole(c.Role), Version: c.Version, Revision: c.Revision, ConnectedAt: c.ConnectedAt, Health: health(c), Error: c.Refused,
 		})
 	}
-	return d
+	return all
 }
 
 func health(c snapshot.Client) string {

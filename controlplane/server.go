@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -47,6 +49,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// FileInterval is how often files that hold credentials are looked at. 0: 2 s.
 	FileInterval time.Duration
+	// Etcd is where replicas of the control plane tell each other who is connected to them. Nil: this is the only one.
+	Etcd *clientv3.Client
 	// Register adds other services to the server of xDS, such as the ledger. Optional.
 	Register func(*grpc.Server)
 }
@@ -64,6 +68,7 @@ type Server struct {
 	keys      keyBook                           // of build
 	last      atomic.Pointer[configstore.State] // that was read
 	probes    probes
+	replica   string                            // key of this one in etcd
 	chains    atomic.Pointer[map[string][]byte] // of the certificates that are served, by name
 }
 
@@ -85,6 +90,7 @@ func New(c Config) (*Server, error) {
 		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, e),
 		exchanger: e,
 		publisher: p,
+		replica:   configstore.Replicas + rand.Text(),
 		states:    make(chan configstore.State),
 		keys:      keyBook{published: map[string]*configv1.Key{}},
 	}
@@ -196,6 +202,12 @@ func (s *Server) Run(ctx context.Context) error {
 		s.exchanger.run(running)
 		return running.Err()
 	})
+	if s.config.Etcd != nil {
+		g.Go(func() error {
+			s.tellReplicas(running)
+			return running.Err()
+		})
+	}
 	g.Go(func() error { return s.follow(running) })
 	g.Go(func() error { return s.serve(running) })
 	if err := g.Wait(); ctx.Err() == nil {

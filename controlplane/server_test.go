@@ -40,6 +40,8 @@ type plane struct {
 	store  *configstore.Store
 	root   *secret.Root
 	socket string
+
+	vendors map[string]provider.Provider
 }
 
 // startPlane starts a control plane after objects were stored. It ends with the test.
@@ -72,19 +74,35 @@ func startPlane(t *testing.T, objects ...configv1.Object) *plane {
 	for _, o := range objects {
 		p.put(o)
 	}
+	p.vendors = vendors
+	p.start()
+	return p
+}
+
+// start starts the server on the plane's socket.
+func (p *plane) start() {
+	p.t.Helper()
 	l, err := net.Listen("unix", p.socket)
-	require.NoError(t, err)
+	require.NoError(p.t, err)
 	p.Server, err = New(Config{
-		Store: store, XDS: l, Root: root, Providers: vendors, SystemCA: "/etc/ssl/certs/ca-certificates.crt",
+		Store: p.store, Etcd: p.client, XDS: l, Root: p.root, Providers: p.vendors, SystemCA: "/etc/ssl/certs/ca-certificates.crt",
 		Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(), FileInterval: 10 * time.Millisecond,
 	})
-	require.NoError(t, err)
-	require.Error(t, p.Ready())
+	require.NoError(p.t, err)
+	require.Error(p.t, p.Ready())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
-	return p
+	p.t.Cleanup(func() { cancel(); require.NoError(p.t, <-ended) })
+}
+
+// another starts another control plane on the same etcd.
+func (p *plane) another() *plane {
+	p.t.Helper()
+	other := *p
+	other.socket = p.socket + "2"
+	other.start()
+	return &other
 }
 
 func (p *plane) put(o configv1.Object) int64 {

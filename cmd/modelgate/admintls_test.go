@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -51,6 +52,11 @@ func TestTheAdminAddressNeedsTLSWhereOthersReachIt(t *testing.T) {
 	require.Contains(t, run("--admin", "0.0.0.0:0"), "--admin-cert")
 	require.Contains(t, run("--admin", "127.0.0.1:0", "--admin-cert", "x"), "--admin-cert and --admin-key go together")
 	require.Contains(t, run("--admin", "127.0.0.1:0", "--admin-cert", "x", "--admin-key", "y"), "reading a certificate")
+}
+
+func TestTheURLOfTheAdminAddress(t *testing.T) {
+	require.Equal(t, "https://localhost:8081", urlOf(&net.TCPAddr{IP: net.IPv6unspecified, Port: 8081}, true))
+	require.Equal(t, "http://127.0.0.1:80", urlOf(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}, false))
 }
 
 func TestHeadersOfTheAdminAddressAreBounded(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 type backupCmd struct {
-	Output        string `short:"o" required:"" placeholder:"FILE" help:"File that the backup is written to, which only you can read. One that is there is replaced, when the new one is whole."`
+	Output        string `short:"o" required:"" placeholder:"FILE" help:"File that the backup is written to, which only you can read. One that is there is replaced, when the new one is whole. -: the standard output."`
 	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"The ledger, as the control plane has it: sqlite:///path or postgres://..."`
 	WithoutLedger bool   `help:"Leave the ledger out: its database has a backup of its own."`
 
@@ -53,6 +53,11 @@ func (c backupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Ledger.Close()) }()
+	}
+	if c.Output == "-" {
+		h, counts, err := backup.Write(ctx, stdout, s)
+		log.Info("saved", zap.Int64("keys", counts.Keys), zap.Int64("revision", h.Revision), zap.Int64("rows", counts.Rows))
+		return err
 	}
 	h, counts, err := backup.Save(ctx, c.Output, s)
 	if err != nil {

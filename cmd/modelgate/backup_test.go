@@ -50,7 +50,16 @@ func TestBackupAndRestoreAreCommands(t *testing.T) {
 		require.ErrorIs(t, err, os.ErrNotExist, "nothing is made by what fails")
 	}
 
-	code, out, stderr := run(append(save, "--without-ledger")...)
+	code, out, stderr := run("backup", "--etcd-endpoints", from.Endpoint(), "--without-ledger", "-o", "-")
+	require.Equal(t, exitOK, code, stderr)
+	piped := filepath.Join(t.TempDir(), "piped")
+	require.NoError(t, os.WriteFile(piped, []byte(out), 0o600))
+	other := etcdtest.New(t)
+	code, out, stderr = run("restore", piped, "--etcd-endpoints", other.Endpoint(), "--pepper", pepper, "--without-ledger")
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, out, "restored 1 keys")
+
+	code, out, stderr = run(append(save, "--without-ledger")...)
 	require.Equal(t, exitOK, code, stderr)
 	require.Contains(t, out, "saved 1 keys")
 	code, out, stderr = run(append(restore, "--pepper", pepper, "--without-ledger")...)

@@ -65,6 +65,7 @@ func (b *baseline) Ready() error {
 func (b *baseline) run(ctx context.Context) error {
 	pause := time.NewTicker(baselinePause)
 	defer pause.Stop()
+	told := ""
 	for !b.applied.Load() {
 		err := b.apply(ctx)
 		if err == nil {
@@ -73,7 +74,10 @@ func (b *baseline) run(ctx context.Context) error {
 		if refused(err) {
 			return fmt.Errorf("applying --config: %w", said(err))
 		}
-		b.log.Debug("the files of --config are not applied yet", zap.Error(err))
+		if why := err.Error(); why != told { // not four times a second
+			told = why
+			b.log.Info("the files of --config are not applied yet", zap.Error(err))
+		}
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -100,10 +104,8 @@ func (b *baseline) apply(ctx context.Context) error {
 	return nil
 }
 
-// refused reports whether trying again is of no use. Another control plane that applies its files at the same time is a
-// conflict, which is not.
+// refused reports whether trying again is of no use. Where another control plane applies its files at the same time it is.
 func refused(err error) bool {
 	e, ok := errors.AsType[*openai.Error](err)
-	return ok && e.Status < http.StatusInternalServerError && e.Status != http.StatusConflict && e.Status != http.StatusPreconditionFailed &&
-		e.Status != http.StatusTooManyRequests
+	return ok && e.Status < http.StatusInternalServerError && e.Code != "conflict"
 }

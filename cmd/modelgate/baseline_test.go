@@ -78,3 +78,17 @@ func TestFilesThatAreRefusedEndTheControlPlane(t *testing.T) {
 		})
 	}
 }
+
+// A conflict with what is stored is none with somebody else's change: it does not go away.
+func TestFilesThatTakeTheLastOwnerAwayEndTheControlPlane(t *testing.T) {
+	etcd := etcdtest.New(t)
+	const owner = `{"name":"ann","role":"OWNER","passwordHash":"$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$aGFzaGhhc2hoYXNoaGFzaGhhc2hoYXNoaGFzaGhhc2g"}`
+	_, err := etcd.Client(t).Put(t.Context(), "/modelgate/v1/accounts/ann", owner)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var stderr bytes.Buffer
+	args := controlPlaneArgs(t, etcd.Endpoint(), "kind: Account\nname: ann\nrole: VIEWER\n")
+	require.Equal(t, exitFailed, execute(ctx, args, io.Discard, &stderr), stderr.String())
+	require.Contains(t, stderr.String(), "last account")
+}

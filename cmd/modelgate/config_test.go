@@ -31,7 +31,7 @@ func (noPlane) ObjectError(string, string) string { return "" }
 
 func (noPlane) Keys() (int64, map[string]configv1.Object) { return 0, nil }
 
-func (noPlane) DataPlane() adminapi.DataPlane { return adminapi.DataPlane{} }
+func (noPlane) DataPlane(context.Context) adminapi.DataPlane { return adminapi.DataPlane{} }
 
 func (noPlane) TestProvider(context.Context, *configv1.Provider) (adminapi.ProviderTest, error) {
 	return adminapi.ProviderTest{}, nil

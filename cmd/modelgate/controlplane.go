@@ -194,6 +194,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	store := configstore.New(o.etcd, validStored, log)
 	server, err := controlplane.New(controlplane.Config{
 		Store:       store,
+		Etcd:        o.etcd,
 		XDS:         o.xds,
 		Credentials: o.credentials,
 		ClientNames: o.clientNames,
@@ -239,7 +240,11 @@ func (c *controlplaneCmd) credentials(log *zap.Logger) (credentials.TransportCre
 		}
 		return nil, nil
 	}
-	return credentials.NewTLS(files.server()), nil
+	var names []string
+	if c.TLS.DataplaneName != "" && c.TLS.JobsName != "" {
+		names = []string{c.TLS.DataplaneName, c.TLS.JobsName} // the ledger, at the same address, asks for no role
+	}
+	return credentials.NewTLS(files.server(names...)), nil
 }
 
 // clientNames are, by role, what must be in the certificates of clients of xDS.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -76,11 +77,14 @@ func (c *controlplaneCmd) playground(log *zap.Logger) (playground, error) {
 	return func() (string, http.RoundTripper) { return c.GatewayURL, transport }, nil
 }
 
-// urlOf is the URL of an address.
+// urlOf is the URL of an address, as it is reached from this machine or through a tunnel to it.
 func urlOf(a net.Addr, secure bool) string {
 	scheme := "http"
 	if secure {
 		scheme = "https"
+	}
+	if tcp, ok := a.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return scheme + "://localhost:" + strconv.Itoa(tcp.Port)
 	}
 	return scheme + "://" + a.String()
 }

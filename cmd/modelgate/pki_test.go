@@ -8,6 +8,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -182,4 +184,38 @@ func TestTLSOfExtprocIsOfPorts(t *testing.T) {
 	secure, err = extprocServerFlags{}.config("127.0.0.1:1", zap.NewNop())
 	require.NoError(t, err)
 	require.Nil(t, secure)
+}
+
+// The ledger is at the same address as xDS and asks for no role: whoever can have none must not get there.
+func TestClientsOfXDSHaveTheNameOfARole(t *testing.T) {
+	ca, at, of := newTestCA(t), t.TempDir(), t.TempDir()
+	ca.issue(t, at, "server", x509.ExtKeyUsageServerAuth, ca)
+	for _, tc := range []struct{ dataplane, jobs, client, error string }{
+		{"dataplane", "jobsvc", "dataplane", ""},
+		{"dataplane", "jobsvc", "jobsvc", ""},
+		{"dataplane", "jobsvc", "other", "not for dataplane, jobsvc"},
+		{"dataplane", "", "other", ""}, // it may be the job service
+	} {
+		var c controlplaneCmd
+		c.TLS.Cert, c.TLS.Key, c.TLS.CA = filepath.Join(at, "tls.crt"), filepath.Join(at, "tls.key"), filepath.Join(at, "ca.crt")
+		c.TLS.DataplaneName, c.TLS.JobsName = tc.dataplane, tc.jobs
+		secure, err := c.credentials(zap.NewNop())
+		require.NoError(t, err)
+		ca.issue(t, of, tc.client, x509.ExtKeyUsageClientAuth, ca)
+		near, far := net.Pipe()
+		go func() { // it ends with the pipe
+			client := readTestTLS(t, of).client("server")
+			client.NextProtos = []string{"h2"}
+			c := tls.Client(near, client)
+			_ = c.Handshake()
+			_, _ = io.Copy(io.Discard, c)
+		}()
+		_, _, err = secure.ServerHandshake(far)
+		require.NoError(t, errors.Join(far.Close(), near.Close()))
+		if tc.error == "" {
+			require.NoError(t, err, tc.client)
+		} else {
+			require.ErrorContains(t, err, tc.error)
+		}
+	}
 }

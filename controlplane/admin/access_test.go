@@ -186,7 +186,7 @@ func TestNobodyGivesRightsThatAreNotTheirs(t *testing.T) {
 func TestOnlyWhoMayDoEverythingHasFilesOfTheControlPlaneRead(t *testing.T) {
 	b := newBench(t)
 	operator := as(b.makeToken(t, `{"display_name":"ops","scopes":["config:read","config:write"]}`).Token)
-	for source, status := range map[string]int{`"file":"/etc/modelgate/admin-token"`: 403, `"env":"MODELGATE_TOKEN"`: 403, `"env":"PGPASSWORD"`: 403, `"env":"OPENAI_API_KEY"`: 200, `"value":"sk-x"`: 200} {
+	for source, status := range map[string]int{`"file":"/etc/modelgate/admin-token"`: 403, `"env":"MODELGATE_TOKEN"`: 403, `"env":"PGPASSWORD"`: 403, `"env":"OTEL_EXPORTER_OTLP_HEADERS"`: 403, `"env":"OPENAI_API_KEY"`: 200, `"value":"sk-x"`: 200} {
 		a := b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", `{"name":"p","vendor":"openai","credential":{`+source+`}}`, operator)
 		require.Equal(t, status, a.status, source+a.body)
 	}

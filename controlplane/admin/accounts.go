@@ -52,7 +52,7 @@ func (p *plan) mayReach(o, stored configv1.Object) error {
 		own := c.Credential.GetFile() != "" || isOwn(c.Credential.GetEnv())
 		switch same := proto.Equal(c.Credential, kept[c.Field]); {
 		case own && !same:
-			return everythingFor(c.Field, "to name a file of the control plane, or a variable that begins with MODELGATE_ or PG,")
+			return everythingFor(c.Field, "to name a file of the control plane, or a variable that begins with MODELGATE_, PG or OTEL_,")
 		case same && moved && (own || c.Credential.GetSealed() != ""):
 			return everythingFor(c.Field, "to send a stored credential to another endpoint")
 		}
@@ -60,9 +60,10 @@ func (p *plan) mayReach(o, stored configv1.Object) error {
 	return nil
 }
 
-// isOwn reports whether a variable is one of the control plane's own: PostgreSQL's client reads those that begin with PG.
+// isOwn reports whether a variable is one of the control plane's own: PostgreSQL's client reads those that begin with PG, and
+// the key of what telemetry is sent to is in one of those that begin with OTEL_.
 func isOwn(variable string) bool {
-	return strings.HasPrefix(variable, "MODELGATE_") || strings.HasPrefix(variable, "PG")
+	return strings.HasPrefix(variable, "MODELGATE_") || strings.HasPrefix(variable, "PG") || strings.HasPrefix(variable, "OTEL_")
 }
 
 func everythingFor(field, what string) error {

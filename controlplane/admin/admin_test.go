@@ -49,7 +49,7 @@ func (p *plane) Keys() (int64, map[string]configv1.Object) {
 }
 
 // DataPlane returns one client.
-func (p *plane) DataPlane() adminapi.DataPlane {
+func (p *plane) DataPlane(context.Context) adminapi.DataPlane {
 	return adminapi.DataPlane{Revision: 7, Clients: []adminapi.DataPlaneClient{{Node: "run", Role: "envoy", Version: "1.40.0", Revision: 7, ConnectedAt: time.Unix(1, 0).UTC(), Health: "ok"}}}
 }
 

@@ -16,14 +16,14 @@ type Plane interface {
 	// Keys returns every key by name, as they were last read, and at which revision; none before they were. They are searched
 	// in, and not modified.
 	Keys() (revision int64, keys map[string]configv1.Object)
-	// DataPlane returns how those stand that are connected, without the version.
-	DataPlane() adminapi.DataPlane
+	// DataPlane returns how those stand that are connected to any control plane of this etcd, without the version.
+	DataPlane(ctx context.Context) adminapi.DataPlane
 	// TestProvider asks a provider with its credential.
 	TestProvider(ctx context.Context, p *configv1.Provider) (adminapi.ProviderTest, error)
 }
 
-func (s *server) dataPlane(w http.ResponseWriter, _ *http.Request) error {
-	d := s.config.Plane.DataPlane()
+func (s *server) dataPlane(w http.ResponseWriter, r *http.Request) error {
+	d := s.config.Plane.DataPlane(r.Context())
 	d.Version = s.config.Version
 	return httpapi.WriteJSON(w, http.StatusOK, d)
 }

@@ -215,6 +215,12 @@ func TestWhatMustNotBeRestoredIsRefusedAndChangesNothing(t *testing.T) {
 			require.Equal(t, spent, contentOf(t, empty))
 		})
 	}
+	t.Run("while control planes tell each other who is connected", func(t *testing.T) {
+		into, empty := etcdtest.Start(t), openLedger(t, sqlite(t))
+		put(t, into, configstore.Replicas+"a", "[]")
+		_, _, err := Restore(t.Context(), path, Target{Etcd: into, Ledger: empty, Root: root})
+		require.NoError(t, err)
+	})
 	t.Run("the ledger left out on purpose", func(t *testing.T) {
 		into := etcdtest.Start(t)
 		_, _, err := Restore(t.Context(), path, Target{Etcd: into, WithoutLedger: true, Root: root})

@@ -45,7 +45,7 @@ func Save(ctx context.Context, path string, s Source) (Header, Counts, error) {
 	if err != nil {
 		return Header{}, Counts{}, fmt.Errorf("writing the backup: %w", err)
 	}
-	h, counts, err := s.write(ctx, f)
+	h, counts, err := Write(ctx, f, s)
 	if err == nil {
 		err = f.Sync() // without it the rename can survive a crash that the content does not
 	}
@@ -58,8 +58,9 @@ func Save(ctx context.Context, path string, s Source) (Header, Counts, error) {
 	return h, counts, nil
 }
 
-// write writes etcd's part first: what moves from there to the ledger in the meantime is then in both, and not in none.
-func (s Source) write(ctx context.Context, to io.Writer) (Header, Counts, error) {
+// Write writes a backup. What it has written when it fails is refused by Restore. It writes etcd's part first: what moves from there
+// to the ledger in the meantime is then in both, and not in none.
+func Write(ctx context.Context, to io.Writer, s Source) (Header, Counts, error) {
 	root, revision, err := s.root(ctx)
 	if err != nil {
 		return Header{}, Counts{}, err

@@ -328,7 +328,7 @@ func (p *plane) Keys() (int64, map[string]configv1.Object) {
 	return p.keys()
 }
 
-func (p *plane) DataPlane() adminapi.DataPlane {
+func (p *plane) DataPlane(context.Context) adminapi.DataPlane {
 	if p.panics {
 		panic("boom")
 	}

@@ -30,6 +30,8 @@ const (
 	keyVersionKey = prefix + "keys.version"
 	// RootKey holds the fingerprint of the root secret under which the configuration is written.
 	RootKey = "/modelgate/root"
+	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is connected to them.
+	Replicas = "/modelgate/replicas/"
 	// RestoringKey is there while a backup is being restored. Nothing is read or claimed before it is gone.
 	RestoringKey = prefix + "restoring"
 )

@@ -48,7 +48,7 @@ func TestChart(t *testing.T) {
 		{"certificates are renewed without a restart", renews},
 		{"it is scaled by an HPA and cuts nothing", scales},
 		{"it is uninstalled and leaves what is documented", uninstalls},
-		{"the commands of docs/install.md do what they say", documented},
+		{"the commands of the documents do what they say", documented},
 	} {
 		begun := time.Now()
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, r) }) && r.key == "" {

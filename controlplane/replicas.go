@@ -1,0 +1,122 @@
+package controlplane
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/internal/configstore"
+)
+
+const (
+	// replicaTTL is how long, in seconds, what a replica has told the others outlives it.
+	replicaTTL = 15
+	// replicaInterval is how often a replica looks whether it has something new to tell.
+	replicaInterval = time.Second
+	// replicaTimeout is how long the others' may take to be read.
+	replicaTimeout = time.Second
+)
+
+// DataPlane returns how those stand that are connected to this control plane and to its replicas, as far as etcd can tell. Who
+// calls sets the version.
+func (s *Server) DataPlane(ctx context.Context) adminapi.DataPlane {
+	d := adminapi.DataPlane{Revision: s.publisher.Status().Revision, Clients: s.clients()}
+	others, err := s.othersClients(ctx)
+	if err != nil {
+		s.config.Logger.Warn("what is connected to other control planes is not known", zap.Error(err))
+	}
+	d.Clients = append(d.Clients, others...)
+	// One that has just moved from a replica to another is known to both.
+	slices.SortStableFunc(d.Clients, func(a, b adminapi.DataPlaneClient) int {
+		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Node, b.Node), b.ConnectedAt.Compare(a.ConnectedAt))
+	})
+	d.Clients = slices.CompactFunc(d.Clients, func(a, b adminapi.DataPlaneClient) bool { return a.Role == b.Role && a.Node == b.Node })
+	return d
+}
+
+// othersClients reads what the other replicas have told.
+func (s *Server) othersClients(ctx context.Context) ([]adminapi.DataPlaneClient, error) {
+	if s.config.Etcd == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
+	defer cancel()
+	found, err := s.config.Etcd.Get(ctx, configstore.Replicas, clientv3.WithPrefix())
+	if err != nil {
+		return nil, fmt.Errorf("reading what the replicas have told: %w", err)
+	}
+	var all []adminapi.DataPlaneClient
+	for _, kv := range found.Kvs {
+		if string(kv.Key) == s.replica {
+			continue
+		}
+		var theirs []adminapi.DataPlaneClient
+		if err := json.Unmarshal(kv.Value, &theirs); err != nil {
+			return all, fmt.Errorf("reading what the replica %s has told: %w", kv.Key, err)
+		}
+		all = append(all, theirs...)
+	}
+	return all, nil
+}
+
+// tellReplicas keeps in etcd, under a lease, who is connected to this control plane, until ctx ends.
+func (s *Server) tellReplicas(ctx context.Context) {
+	again := time.NewTicker(replicaInterval)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		if err := s.tellWhileLeased(ctx, again.C); err != nil && ctx.Err() == nil {
+			s.config.Logger.Debug("other control planes cannot be told who is connected", zap.Error(err))
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *Server) tellWhileLeased(ctx context.Context, look <-chan time.Time) error {
+	session, err := concurrency.NewSession(s.config.Etcd, concurrency.WithTTL(replicaTTL), concurrency.WithContext(ctx))
+	if err != nil {
+		return err
+	}
+	defer s.endLease(ctx, session)
+	var told []byte
+	for {
+		now, err := json.Marshal(s.clients())
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(now, told) {
+			if _, err := s.config.Etcd.Put(ctx, s.replica, string(now), clientv3.WithLease(session.Lease())); err != nil {
+				return err
+			}
+			told = now
+		}
+		select {
+		case <-look:
+		case <-session.Done():
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// endLease has what was told forgotten at once, where it can; else it is when the lease ends by itself.
+func (s *Server) endLease(ctx context.Context, session *concurrency.Session) {
+	session.Orphan()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replicaTimeout)
+	defer cancel()
+	if _, err := s.config.Etcd.Revoke(ctx, session.Lease()); err != nil {
+		s.config.Logger.Debug("a lease of what was told is not ended", zap.Error(err))
+	}
+}
