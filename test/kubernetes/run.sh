@@ -20,4 +20,4 @@ code=0
 rm -rf "$kept/chart"
 cp -R "$root/charts/modelgate" "$kept/chart"
 CHART=$kept/chart VALUES=$here/values.yaml exec "$here/cluster.sh" "$bin" "$kept/images" "$kept/run" -- \
-	"$bin/chart.test" -test.v -test.timeout 15m "$@"
+	"$bin/chart.test" -test.v -test.timeout 20m "$@"
