@@ -17,6 +17,9 @@ func (s *Server) clients() []adminapi.DataPlaneClient {
 	return all
 }
 
+// healthOK is how one stands that has what is published.
+const healthOK = "ok"
+
 func health(c snapshot.Client) string {
 	switch {
 	case c.Refused != "":
@@ -24,7 +27,7 @@ func health(c snapshot.Client) string {
 	case c.Behind:
 		return "behind"
 	}
-	return "ok"
+	return healthOK
 }
 
 // shortRole is what the API calls a role.

@@ -63,9 +63,24 @@ func (s *Server) othersClients(ctx context.Context) ([]adminapi.DataPlaneClient,
 		if err := json.Unmarshal(kv.Value, &theirs); err != nil {
 			return all, fmt.Errorf("reading what the replica %s has told: %w", kv.Key, err)
 		}
-		all = append(all, theirs...)
+		for _, c := range theirs {
+			if c.Revision == 0 {
+				c.Revision = s.publisher.Status().Revision
+			}
+			all = append(all, c)
+		}
 	}
 	return all, nil
+}
+
+// told leaves out the revision of those that have what is published: each change would be a change of all of them.
+func told(clients []adminapi.DataPlaneClient) []adminapi.DataPlaneClient {
+	for i := range clients {
+		if clients[i].Health == healthOK {
+			clients[i].Revision = 0
+		}
+	}
+	return clients
 }
 
 // tellReplicas keeps in etcd, under a lease, who is connected to this control plane, until ctx ends.
@@ -89,17 +104,17 @@ func (s *Server) tellWhileLeased(ctx context.Context, look <-chan time.Time) err
 		return err
 	}
 	defer s.endLease(ctx, session)
-	var told []byte
+	var last []byte
 	for {
-		now, err := json.Marshal(s.clients())
+		now, err := json.Marshal(told(s.clients()))
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(now, told) {
+		if !bytes.Equal(now, last) {
 			if _, err := s.config.Etcd.Put(ctx, s.replica, string(now), clientv3.WithLease(session.Lease())); err != nil {
 				return err
 			}
-			told = now
+			last = now
 		}
 		select {
 		case <-look:

@@ -28,6 +28,9 @@ func TestAControlPlaneKnowsWhoIsConnectedToAnother(t *testing.T) {
 	require.Eventually(t, func() bool { return len(knows(p)) == 2 && len(knows(other)) == 2 }, 20*time.Second, 20*time.Millisecond)
 	require.Equal(t, both, knows(p))
 	require.Equal(t, both, knows(other))
+	for _, c := range p.DataPlane(t.Context()).Clients {
+		require.Equal(t, p.Status().Revision, c.Revision, c.Role)
+	}
 	// One that moves over is known to both for a moment, and counts once.
 	subscribe[*clusterv3.Cluster](p, envoy.RoleEnvoy)
 	require.Eventually(t, func() bool {

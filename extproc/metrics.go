@@ -114,6 +114,15 @@ func (m *metrics) newSeries(k seriesKey) *series {
 	return s
 }
 
+// isUsual reports whether a status of an error is told apart. A provider may send any other, and there would be as many series.
+func isUsual(status int) bool {
+	switch status {
+	case 400, 401, 402, 403, 404, 408, 409, 413, 415, 422, 424, 429, 499, 500, 501, 502, 503, 504, 529:
+		return true
+	}
+	return false
+}
+
 // errorType says why a request failed, in words of a bounded set: the status that the provider or the gateway has answered with,
 // or else how it ended. The codes of errors are no such set: vendors have their own.
 func errorType(o exchange.Outcome, status int) string {
@@ -121,8 +130,11 @@ func errorType(o exchange.Outcome, status int) string {
 	case "", exchange.OutcomeFinished:
 		return ""
 	case exchange.OutcomeRejected, exchange.OutcomeFailed:
-		if status >= 400 && status <= 599 {
+		switch {
+		case isUsual(status):
 			return strconv.Itoa(status)
+		case status >= 400 && status <= 599:
+			return statusClass(status)
 		}
 	}
 	return string(o)

@@ -33,8 +33,8 @@ Example:
 
 // Run makes a backup.
 func (c backupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
-	if (c.Ledger == "") != c.WithoutLedger {
-		return errors.New("give either --ledger or --without-ledger")
+	if c.Ledger == "" && !c.WithoutLedger {
+		return errors.New("give --ledger or --without-ledger")
 	}
 	etcd, err := c.Etcd.client(log)
 	if err != nil {
@@ -56,7 +56,9 @@ func (c backupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (
 	}
 	if c.Output == "-" {
 		h, counts, err := backup.Write(ctx, stdout, s)
-		log.Info("saved", zap.Int64("keys", counts.Keys), zap.Int64("revision", h.Revision), zap.Int64("rows", counts.Rows))
+		if err == nil {
+			log.Info("saved", zap.Int64("keys", counts.Keys), zap.Int64("revision", h.Revision), zap.Int64("rows", counts.Rows))
+		}
 		return err
 	}
 	h, counts, err := backup.Save(ctx, c.Output, s)

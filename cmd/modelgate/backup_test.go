@@ -34,7 +34,6 @@ func TestBackupAndRestoreAreCommands(t *testing.T) {
 		want string
 	}{
 		"a backup that does not say what of the ledger":  {save, "--without-ledger"},
-		"a backup that says both":                        {append(save, "--ledger", "postgres://x", "--without-ledger"), "--without-ledger"},
 		"a backup of a ledger that is not there":         {append(save, "--ledger", "sqlite://"+filepath.Join(dir, "none")), "opening the ledger"},
 		"a restore that does not say what of the ledger": {append(restore, "--pepper", pepper), "--without-ledger"},
 		"a restore without the root secret":              {append(restore, "--pepper", filepath.Join(dir, "other"), "--without-ledger"), "no root secret"},
@@ -50,6 +49,7 @@ func TestBackupAndRestoreAreCommands(t *testing.T) {
 		require.ErrorIs(t, err, os.ErrNotExist, "nothing is made by what fails")
 	}
 
+	t.Setenv("MODELGATE_LEDGER", "postgres://nobody.invalid/x") // as in a control plane's pod, which cannot unset it
 	code, out, stderr := run("backup", "--etcd-endpoints", from.Endpoint(), "--without-ledger", "-o", "-")
 	require.Equal(t, exitOK, code, stderr)
 	piped := filepath.Join(t.TempDir(), "piped")

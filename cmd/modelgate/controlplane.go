@@ -100,6 +100,10 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 	if err != nil {
 		return err
 	}
+	adminTLS, err := c.adminTLS(log)
+	if err != nil {
+		return err
+	}
 	xds, err := listen(c.Listen)
 	if err != nil {
 		return err
@@ -132,7 +136,7 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 	plane.start(p)
 	base := newBaseline(objects, plane, log)
 	p.serve("configuration of --config", base.run)
-	adminAt, err := c.serveAdmin(p, plane, playground, e, allReady(e.Ready, plane.Ready, base.Ready))
+	adminAt, err := c.serveAdmin(p, plane, adminTLS, playground, e, base)
 	if err != nil {
 		return err
 	}
@@ -141,12 +145,8 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 }
 
 // serveAdmin starts the admin address of a control plane.
-func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, playground playground, e *ending, ready func() error) (net.Addr, error) {
+func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, secure *tls.Config, playground playground, e *ending, base *baseline) (net.Addr, error) {
 	log := plane.options.log
-	secure, err := c.adminTLS(log)
-	if err != nil {
-		return nil, err
-	}
 	l, err := listen(c.Admin)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, playground p
 		return nil, errors.Join(errAdminNeedsTLS, l.Close())
 	}
 	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
-	mux := healthHandler(ready, plane.options.telemetry)
+	mux := healthHandler(allReady(e.Ready, plane.Ready, base.Ready), plane.options.telemetry)
 	mux.Handle("/", pages)
 	serveHTTP(p, l, secure, e.handler(mux), log)
 	return l.Addr(), nil

@@ -23,7 +23,8 @@ type extprocCmd struct {
 	Node   string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane."`
 	Grace  time.Duration `default:"30s" help:"How long requests that are being served may go on when the process ends."`
 
-	Spool string `default:"/var/lib/modelgate/spool" placeholder:"DIR" help:"Folder of this process alone, in which the records of what was used wait until the control plane has them."`
+	Spool      string `default:"/var/lib/modelgate/spool" placeholder:"DIR" help:"Folder of this process alone, in which the records of what was used wait until the control plane has them."`
+	SpoolBytes int64  `default:"1073741824" help:"Most bytes that the folder takes. A request takes some 350; beyond that, records wait in memory and are then lost."`
 
 	shutdownFlags `embed:""`
 
@@ -67,7 +68,7 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 		l = tls.NewListener(l, secure)
 	}
 	server, err := startExtProc(p, extProcOptions{
-		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, log: log, telemetry: measured,
+		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, spoolBytes: c.SpoolBytes, log: log, telemetry: measured,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -82,14 +83,15 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 }
 
 type extProcOptions struct {
-	listener  net.Listener
-	xds       grpc.ClientConnInterface
-	node      string
-	grace     time.Duration
-	limits    limitStoreFlags
-	spool     string
-	log       *zap.Logger
-	telemetry *telemetry.Telemetry
+	listener   net.Listener
+	xds        grpc.ClientConnInterface
+	node       string
+	grace      time.Duration
+	limits     limitStoreFlags
+	spool      string
+	spoolBytes int64 // 0: the default
+	log        *zap.Logger
+	telemetry  *telemetry.Telemetry
 }
 
 // startExtProc starts the ext_proc service as a part.
@@ -98,7 +100,7 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	spool, err := openSpool(p, o.spool, o.log, o.telemetry.Registry)
+	spool, err := openSpool(p, o.spool, o.spoolBytes, o.log, o.telemetry.Registry)
 	if err != nil {
 		return nil, err
 	}

@@ -35,8 +35,8 @@ Example:
 
 // Run restores a backup.
 func (c restoreCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
-	if (c.Ledger == "") != c.WithoutLedger {
-		return errors.New("give either --ledger or --without-ledger")
+	if c.Ledger == "" && !c.WithoutLedger {
+		return errors.New("give --ledger or --without-ledger")
 	}
 	root, err := existingRoot(c.Pepper)
 	if err != nil {

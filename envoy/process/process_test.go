@@ -257,6 +257,19 @@ func TestEnvoyThatDiesIsStartedAgain(t *testing.T) {
 	require.Len(t, logs.FilterMessage("envoy ended unexpectedly and is started again").All(), 1)
 }
 
+// Stop comes while the admin interface of the next child does not answer yet.
+func TestAnEnvoyThatWasJustStartedAgainDrains(t *testing.T) {
+	o, logs := options(t, http.NotFoundHandler())
+	p, _ := start(t, o)
+	first := p.Pid()
+	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	require.Eventually(t, func() bool { return p.Pid() != first && p.Pid() != 0 }, 20*time.Second, time.Millisecond)
+
+	p.Stop(t.Context(), time.Minute)
+	require.Empty(t, logs.FilterMessage("envoy could not be told to drain").All())
+	require.Empty(t, logs.FilterMessage("envoy is stopped before its requests have ended").All())
+}
+
 func TestAnEnvoyThatDoesNotStartSaysWhy(t *testing.T) {
 	o, _ := options(t, http.NotFoundHandler())
 	require.NoError(t, os.WriteFile(o.Config, []byte(`{"no_such_field": 1}`), 0o600))

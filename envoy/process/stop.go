@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"syscall"
 	"time"
 
@@ -61,16 +62,17 @@ func (p *Process) drain(ctx context.Context) {
 	if p.Pid() == 0 || ctx.Err() != nil {
 		return
 	}
-	if err := p.admin.DrainListeners(ctx); err != nil {
-		p.options.Log.Warn("envoy could not be told to drain", zap.Error(err))
-	}
 	var active int64
 	idle := 0
+	draining := errors.New("it was not asked to") // nil once it is
 	err := poll(ctx, func() bool {
 		select {
 		case <-p.ended:
 			return true
 		default:
+		}
+		if draining != nil { // one that was just started again does not answer yet
+			draining = p.admin.DrainListeners(ctx)
 		}
 		// An Envoy that does not answer is not known to be idle.
 		n, err := p.admin.ActiveRequests(ctx)
@@ -86,6 +88,9 @@ func (p *Process) drain(ctx context.Context) {
 		idle++
 		return idle == idleFor
 	})
+	if draining != nil {
+		p.options.Log.Warn("envoy could not be told to drain", zap.Error(draining))
+	}
 	if err != nil {
 		p.options.Log.Warn("envoy is stopped before its requests have ended", zap.Int64("requests", active))
 	}

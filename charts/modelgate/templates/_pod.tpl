@@ -55,6 +55,9 @@ topologySpreadConstraints:
 - maxSkew: 1
   topologyKey: {{ $key }}
   whenUnsatisfiable: {{ $values.spread }}
+  # Nodes that take none of these pods do not count, nor do pods of before: with DoNotSchedule either would stop an upgrade.
+  nodeTaintsPolicy: Honor
+  matchLabelKeys: [pod-template-hash]
   labelSelector:
     matchLabels:
       {{- include "modelgate.selector" (list $root $component) | nindent 6 }}
@@ -62,11 +65,30 @@ topologySpreadConstraints:
 {{- end }}
 {{- end -}}
 
+{{/* The address on which processes listen for other pods. */}}
+{{- define "modelgate.any" -}}
+{{- ternary "[::]" "0.0.0.0" (contains ":" .Values.gateway.address) -}}
+{{- end -}}
+
+{{/* A part of a container's limit of memory, in bytes; nothing where it has none: (list .resources 0.75). */}}
+{{- define "modelgate.memory" -}}
+{{- $limit := get (get (default dict (index . 0)) "limits" | default dict) "memory" | toString -}}
+{{- if regexMatch "^[0-9]+([.][0-9]+)?([kMGT]|[KMGT]i)?$" $limit -}}
+{{- $units := dict "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- mulf (regexFind "^[0-9.]+" $limit) (get $units (regexFind "[a-zA-Z]+$" $limit) | default 1) (index . 1) | int64 -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Environment of one of our processes: (list $ "extproc" .Values.extproc). */}}
 {{- define "modelgate.env" -}}
 {{- $root := index . 0 -}}{{- $values := index . 2 -}}
 - {name: MODELGATE_LOG_LEVEL, value: {{ $root.Values.log.level }}}
 - {name: MODELGATE_LOG_FORMAT, value: json}
+{{- if ne (index . 1) "envoy" }}{{/* Whose limit is Envoy's too. */}}
+{{- with include "modelgate.memory" (list $values.resources 0.9) }}
+- {name: GOMEMLIMIT, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
 {{- with $root.Values.telemetry.otlp }}
 {{- if .endpoint }}
 - name: POD
@@ -98,7 +120,10 @@ securityContext:
   seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* Probes by HTTP: (dict "port" "admin" "scheme" "HTTP"). A process that does not start in five minutes is started anew. */}}
+{{/*
+Probes by HTTP: (dict "port" "admin" "scheme" "HTTP"). A process that does not start in five minutes is started anew. One that is busy
+for some seconds stays ready: a large change of the configuration busies all at once, and they would be without a pod.
+*/}}
 {{- define "modelgate.probes" -}}
 startupProbe:
   httpGet: {path: /healthz, port: {{ .port }}, scheme: {{ .scheme }}}
@@ -109,7 +134,7 @@ readinessProbe:
   httpGet: {path: /readyz, port: {{ .port }}, scheme: {{ .scheme }}}
   periodSeconds: 2
   timeoutSeconds: 3
-  failureThreshold: 2
+  failureThreshold: {{ default 5 .failures }}
 livenessProbe:
   httpGet: {path: /healthz, port: {{ .port }}, scheme: {{ .scheme }}}
   periodSeconds: 10
@@ -131,7 +156,8 @@ metadata:
   {{- include "modelgate.metadata" . | nindent 2 }}
 spec:
   maxUnavailable: 1
-  unhealthyPodEvictionPolicy: AlwaysAllow
+  {{- /* A member of etcd that has lost the others may be the last one that has the data. */}}
+  unhealthyPodEvictionPolicy: {{ ternary "IfHealthyBudget" "AlwaysAllow" (eq (index . 1) "etcd") }}
   selector:
     matchLabels:
       {{- include "modelgate.selector" (list (index . 0) (index . 1)) | nindent 6 }}
