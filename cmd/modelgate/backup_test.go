@@ -55,7 +55,12 @@ func TestBackupAndRestoreAreCommands(t *testing.T) {
 	piped := filepath.Join(t.TempDir(), "piped")
 	require.NoError(t, os.WriteFile(piped, []byte(out), 0o600))
 	other := etcdtest.New(t)
-	code, out, stderr = run("restore", piped, "--etcd-endpoints", other.Endpoint(), "--pepper", pepper, "--without-ledger")
+	in, err := os.Open(piped)
+	require.NoError(t, err)
+	was := os.Stdin
+	os.Stdin = in
+	t.Cleanup(func() { os.Stdin = was })
+	code, out, stderr = run("restore", "-", "--etcd-endpoints", other.Endpoint(), "--pepper", pepper, "--without-ledger")
 	require.Equal(t, exitOK, code, stderr)
 	require.Contains(t, out, "restored 1 keys")
 

@@ -16,7 +16,7 @@ import (
 )
 
 type restoreCmd struct {
-	File          string `arg:"" help:"The backup."`
+	File          string `arg:"" help:"The backup; - is the standard input."`
 	Pepper        string `required:"" placeholder:"FILE" help:"File of the root secret under which the backup was made. It is not in the backup."`
 	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"An empty ledger to restore into: sqlite:///path or postgres://... It need not be of the kind that was saved."`
 	WithoutLedger bool   `help:"Leave the ledger as it is."`
@@ -54,7 +54,12 @@ func (c restoreCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) 
 		}
 		defer func() { err = errors.Join(err, t.Ledger.Close()) }()
 	}
-	h, counts, err := backup.Restore(ctx, c.File, t)
+	file, remove, err := c.file(os.Stdin)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	h, counts, err := backup.Restore(ctx, file, t)
 	if errors.Is(err, ledger.ErrNotEmpty) {
 		return fmt.Errorf("%w: give a new database, or --without-ledger to keep what is there", err)
 	}
@@ -67,6 +72,25 @@ func (c restoreCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) 
 	}
 	_, err = fmt.Fprintf(stdout, "restored %d keys and %d rows of the ledger, as they were at %s\n", counts.Keys, rows, h.Created.Format("2006-01-02 15:04:05 MST"))
 	return err
+}
+
+// file returns the path of the backup. The standard input is kept in a file for as long: a backup is read twice, so that nothing is
+// written of one that is not good.
+func (c restoreCmd) file(stdin io.Reader) (path string, remove func(), err error) {
+	if c.File != "-" {
+		return c.File, func() {}, nil
+	}
+	kept, err := os.CreateTemp("", "modelgate-backup-*")
+	if err != nil {
+		return "", nil, fmt.Errorf("keeping the standard input: %w", err)
+	}
+	remove = func() { _ = os.Remove(kept.Name()) } // in a folder for temporary files
+	_, err = io.Copy(kept, stdin)
+	if err = errors.Join(err, kept.Close()); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("keeping the standard input: %w", err)
+	}
+	return kept.Name(), remove, nil
 }
 
 // existingRoot returns the fingerprint of a root secret, and makes none.
