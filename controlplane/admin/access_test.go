@@ -205,6 +205,9 @@ func TestOnlyWhoMayDoEverythingSendsTheGatewayToItsOwnSockets(t *testing.T) {
 		"providers/p":         local,
 		"providers/p?":        strings.Replace(local, "unix", "UNIX", 1),
 		"jobservices/default": `{"name":"default","address":"unix:///run/etcd.sock","listen":"unix:///run/internal.sock"}`,
+		// Whether the file is there would be told by the object's error.
+		"certificates/default": `{"name":"default","chain_file":"/etc/modelgate/pepper","private_key":{"value":"x"}}`,
+		"jobservices/default?": `{"name":"default","address":"jobs:9090","listen":"0.0.0.0:8444","tls":{"certificate":"internal","server_name":"jobs","ca_file":"/etc/passwd"}}`,
 	} {
 		requireError(t, b.do(t, "PUT", "/admin/v1/"+path, body, operator), 403, "insufficient_permissions", "scope *")
 	}

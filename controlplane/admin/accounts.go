@@ -35,10 +35,10 @@ func (p *plan) mayReach(o, stored configv1.Object) error {
 	if p.caller.May(Everything) {
 		return nil
 	}
-	was := sockets(stored)
-	for field, socket := range sockets(o) {
-		if socket != was[field] {
-			return everythingFor(field, "to name a Unix socket of the gateway's machines")
+	was := places(stored)
+	for field, place := range places(o) {
+		if place != "" && place != was[field] {
+			return everythingFor(field, "to name a Unix socket or a file of the gateway's machines")
 		}
 	}
 	kept := map[string]*configv1.Credential{}
@@ -76,13 +76,19 @@ func endpointOf(o configv1.Object) string {
 	return p.GetEndpoint()
 }
 
-// sockets returns the Unix sockets that an object, which may be nil, names, by field.
-func sockets(o configv1.Object) map[string]string {
+// places returns the Unix sockets, and the files that are no credentials, which an object, which may be nil, names, by field.
+func places(o configv1.Object) map[string]string {
 	named := map[string]string{"endpoint": endpointOf(o)}
 	if jobs, ok := o.(*configv1.JobService); ok {
 		named["address"], named["listen"] = jobs.GetAddress(), jobs.GetListen()
 	}
 	maps.DeleteFunc(named, func(_, url string) bool { return !strings.HasPrefix(strings.ToLower(url), "unix:") })
+	switch o := o.(type) {
+	case *configv1.Certificate:
+		named["chain_file"] = o.GetChainFile()
+	case *configv1.JobService:
+		named["tls.ca_file"] = o.GetTls().GetCaFile()
+	}
 	return named
 }
 
