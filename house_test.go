@@ -52,7 +52,7 @@ var table = []rule{
 
 	{"internal/provider", []string{"api/...", "internal/secret"}, nil},
 	{"internal/provider/providertest", []string{"internal/...", "api/..."}, nil},
-	{"internal/catalog", []string{"api/config/..."}, nil},
+	{"internal/catalog", []string{"api/config/...", "internal/memo"}, nil},
 	{"internal/provider/all", []string{"internal/provider/..."}, none},
 	{"internal/provider/*", []string{
 		"internal/provider", "internal/provider/openaicompat", "internal/provider/messages", "internal/provider/turns",
@@ -60,6 +60,7 @@ var table = []rule{
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 
+	{"internal/memo", none, none},
 	{"internal/sse", none, []string{"github.com/tidwall/gjson"}},
 	{"internal/eventstream", none, []string{"github.com/aws/aws-sdk-go-v2/..."}},
 	{"internal/id", none, []string{"github.com/oklog/ulid/v2"}},

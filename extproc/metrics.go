@@ -3,7 +3,6 @@ package extproc
 import (
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/memo"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -25,9 +25,7 @@ type metrics struct {
 	refusals *prometheus.CounterVec
 	degraded prometheus.Counter
 	genai    *telemetry.GenAI
-
-	mu    sync.RWMutex // guards what follows
-	known map[seriesKey]*series
+	known    *memo.Memo[seriesKey, *series]
 }
 
 func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
@@ -40,7 +38,7 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 	}
 	m := &metrics{
 		genai: genai,
-		known: map[seriesKey]*series{},
+		known: memo.New[seriesKey, *series](maxKnown),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_requests_total",
 			Help: "Requests by provider, operation, outcome and class of status."}, []string{"provider", "operation", "outcome", "status"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_tokens_total",
@@ -80,20 +78,10 @@ const maxKnown = 4096
 // of returns where a request is counted, of which nothing is known yet but who answers it where outcome is empty.
 func (m *metrics) of(r *exchange.Record, outcome exchange.Outcome, status int) *series {
 	key := seriesKey{provider: r.Provider, vendor: r.Vendor, operation: r.Operation, model: r.Label, outcome: outcome, status: status}
-	m.mu.RLock()
-	s := m.known[key]
-	m.mu.RUnlock()
-	if s != nil {
+	if s, ok := m.known.Find(key); ok {
 		return s
 	}
-	s = m.newSeries(key)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.known) >= maxKnown {
-		clear(m.known)
-	}
-	m.known[key] = s
-	return s
+	return m.known.Keep(key, m.newSeries(key))
 }
 
 func (m *metrics) newSeries(k seriesKey) *series {

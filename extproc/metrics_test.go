@@ -67,7 +67,7 @@ func TestModelsThatClientsMakeUpAreNoSeries(t *testing.T) {
 	}
 	require.Equal(t, before, series())
 	require.Less(t, heap(), footing+8<<20)
-	require.LessOrEqual(t, len(m.known), 2)
+	require.LessOrEqual(t, m.known.Len(), 2)
 }
 
 // Whatever the labels are, what is kept at hand of series is bounded.
@@ -78,7 +78,7 @@ func TestSeriesAtHandAreBounded(t *testing.T) {
 		r.Label = fmt.Sprint(i)
 		m.observe(r)
 	}
-	require.LessOrEqual(t, len(m.known), maxKnown)
+	require.LessOrEqual(t, m.known.Len(), maxKnown)
 }
 
 func TestTypesOfErrorsAreBounded(t *testing.T) {

@@ -31,12 +31,12 @@ type baseline struct {
 	applied atomic.Bool
 }
 
-// baseline returns the objects of the files of --config.
-func (c *controlplaneCmd) baseline() ([]configv1.Object, error) {
-	if len(c.Config) == 0 {
+// configObjects returns the objects of the files of --config, of which there may be none.
+func configObjects(files []string) ([]configv1.Object, error) {
+	if len(files) == 0 {
 		return nil, nil
 	}
-	docs, err := (fileFlags{Filename: c.Config}).read(os.Stdin)
+	docs, err := (fileFlags{Filename: files}).read(os.Stdin)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
@@ -66,10 +66,11 @@ func (b *baseline) run(ctx context.Context) error {
 	pause := time.NewTicker(baselinePause)
 	defer pause.Stop()
 	told := ""
-	for !b.applied.Load() {
+	for {
 		err := b.apply(ctx)
 		if err == nil {
-			break
+			<-ctx.Done()
+			return ctx.Err()
 		}
 		if refused(err) {
 			return fmt.Errorf("applying --config: %w", said(err))
@@ -81,13 +82,9 @@ func (b *baseline) run(ctx context.Context) error {
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 func (b *baseline) apply(ctx context.Context) error {

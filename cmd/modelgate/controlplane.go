@@ -84,7 +84,7 @@ func (c *controlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
 }
 
 func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *clientv3.Client, calls etcdCalls, log *zap.Logger) error {
-	objects, err := c.baseline()
+	objects, err := configObjects(c.Config)
 	if err != nil {
 		return err
 	}

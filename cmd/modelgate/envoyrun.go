@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -76,8 +75,9 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts, binary string, log *z
 	if err != nil {
 		return err
 	}
-	s := &supervised{admin: process.NewAdmin(socket)}
-	mux := probesHandler(s.ready)
+	s := supervised{admin: process.NewAdmin(socket)}
+	e := &ending{}
+	mux := probesHandler(allReady(e.Ready, s.ready))
 	mux.HandleFunc("GET /metrics", s.metrics)
 	serveHTTP(p, admin, nil, mux, log)
 	log.Info("envoy is being started", zap.Stringer("admin", admin.Addr()))
@@ -88,7 +88,7 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts, binary string, log *z
 		return err
 	}
 	p.add("envoy", func(ctx context.Context) error {
-		s.ending.Store(true)
+		e.begun.Store(true)
 		log.Info("stopping", zap.Duration("shutdown_delay", c.ShutdownDelay), zap.Duration("grace", c.Grace))
 		child.Retire(ctx)
 		delay := time.NewTimer(c.ShutdownDelay)
@@ -135,16 +135,10 @@ func (c *envoyRunCmd) watchCertificates(p *parts, log *zap.Logger) error {
 }
 
 // A supervised is what others are told of an Envoy.
-type supervised struct {
-	admin  *process.Admin
-	ending atomic.Bool // no more requests are to be sent to it
-}
+type supervised struct{ admin *process.Admin }
 
 // ready reports why Envoy takes no requests of clients, or nil.
-func (s *supervised) ready() error {
-	if s.ending.Load() {
-		return errors.New("it is ending")
-	}
+func (s supervised) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	if err := s.admin.Ready(ctx); err != nil {
@@ -180,7 +174,7 @@ const statsShown = `^(` +
 
 // metrics passes on what Envoy counts. Nothing of this process is with it: whether it was Envoy that started again shows in
 // its uptime, and where Envoy is away there is no answer.
-func (s *supervised) metrics(w http.ResponseWriter, r *http.Request) {
+func (s supervised) metrics(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), statsTimeout)
 	defer cancel()
 	stats, err := s.admin.Prometheus(ctx, statsShown)

@@ -150,10 +150,10 @@ func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) erro
 
 // applyFiles applies what is in the files of --config, all of it or nothing.
 func (g *gateway) applyFiles(ctx context.Context, api *adminapi.Client) error {
-	if len(g.files) == 0 {
+	if len(g.objects) == 0 {
 		return nil
 	}
-	if _, err := api.Apply(ctx, objectsOf(g.files), false); err != nil {
+	if _, err := api.Apply(ctx, g.objects, false); err != nil {
 		return fmt.Errorf("applying --config: %w", said(err))
 	}
 	return nil

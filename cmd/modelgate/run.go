@@ -103,7 +103,7 @@ type gateway struct {
 	telemetry *telemetry.Telemetry
 
 	etcdLevel    zap.AtomicLevel
-	files        []configv1.Document // of --config
+	objects      []configv1.Object // of --config
 	etcd         *clientv3.Client
 	controlPlane *controlPlane
 	adminURL     string
@@ -133,8 +133,8 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	etcdLog := g.log.Named("etcd").WithOptions(zap.IncreaseLevel(g.etcdLevel))
-	if g.files, err = (fileFlags{Filename: g.Config}).read(os.Stdin); len(g.Config) > 0 && err != nil {
-		return fmt.Errorf("--config: %w", err)
+	if g.objects, err = configObjects(g.Config); err != nil {
+		return err
 	}
 	if g.etcd, err = startEtcd(ctx, g.parts, g.data.file(dirEtcd), g.sockets, etcdLog); err != nil {
 		return err

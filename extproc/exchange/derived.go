@@ -1,9 +1,8 @@
 package exchange
 
 import (
-	"sync"
-
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/memo"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -12,9 +11,8 @@ type derived struct {
 	config *Config
 	users  bool // there are limits of users
 
-	mu     sync.RWMutex // guards what follows
-	sets   map[setKey]*ruleSet
-	prices map[*configv1.Price]price // the catalog makes each once
+	sets   *memo.Memo[setKey, *ruleSet]
+	prices *memo.Memo[*configv1.Price, price] // the catalog makes each once
 }
 
 // setKey is what a ruleSet depends on, users apart.
@@ -28,7 +26,7 @@ func (e *Env) derived(c *Config) *derived {
 	if d := e.last.Load(); d != nil && d.config == c {
 		return d
 	}
-	d := &derived{config: c, sets: map[setKey]*ruleSet{}, prices: map[*configv1.Price]price{}}
+	d := &derived{config: c, sets: memo.New[setKey, *ruleSet](maxDerived), prices: memo.New[*configv1.Price, price](maxDerived)}
 	for _, l := range c.RateLimits {
 		d.users = d.users || limitsUsers(l.GetDescriptors())
 	}
@@ -43,21 +41,11 @@ func (d *derived) rules(k *Client, user, model, provider string) *ruleSet {
 		return d.config.rulesOf(k, &e)
 	}
 	at := setKey{k.Name, model, provider}
-	d.mu.RLock()
-	set := d.sets[at]
-	d.mu.RUnlock()
-	if set != nil {
+	if set, ok := d.sets.Find(at); ok {
 		return set
 	}
 	e := entriesOf(k, "", model, provider)
-	set = d.config.rulesOf(k, &e)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.sets) >= maxDerived {
-		clear(d.sets)
-	}
-	d.sets[at] = set
-	return set
+	return d.sets.Keep(at, d.config.rulesOf(k, &e))
 }
 
 // A price is what a model costs, ready to be computed with.
@@ -75,18 +63,8 @@ func (d *derived) price(vendor, model string) price {
 	if listed == nil {
 		return price{}
 	}
-	d.mu.RLock()
-	p, ok := d.prices[listed]
-	d.mu.RUnlock()
-	if ok {
+	if p, ok := d.prices.Find(listed); ok {
 		return p
 	}
-	p = price{usage.Compile(listed), usage.Version(listed)}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.prices) >= maxDerived {
-		clear(d.prices)
-	}
-	d.prices[listed] = p
-	return p
+	return d.prices.Keep(listed, price{usage.Compile(listed), usage.Version(listed)})
 }

@@ -157,7 +157,7 @@ func TestRulesAreRememberedByConfiguration(t *testing.T) {
 	for i := range 2 * maxDerived {
 		d.rules(k, "", fmt.Sprint("p/", i), "p")
 	}
-	require.LessOrEqual(t, len(d.sets), maxDerived)
+	require.LessOrEqual(t, d.sets.Len(), maxDerived)
 }
 
 func TestTheNearestLimitIsTold(t *testing.T) {

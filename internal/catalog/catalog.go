@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/memo"
 )
 
 //go:embed catalog.yaml
@@ -32,9 +33,7 @@ var builtin = sync.OnceValue(func() []*configv1.ModelFacts {
 // A Catalog finds the facts of models. It is safe for concurrent use.
 type Catalog struct {
 	entries []*configv1.ModelFacts
-
-	mu    sync.RWMutex                 // guards what follows
-	known map[key]*configv1.ModelFacts // what was found before; never more than maxKnown
+	known   *memo.Memo[key, *configv1.ModelFacts] // what was found before
 }
 
 type key struct{ vendor, model string }
@@ -44,26 +43,16 @@ const maxKnown = 10_000
 
 // New returns the built-in catalog with an operator's before it, which may be nil.
 func New(own *configv1.Catalog) *Catalog {
-	return &Catalog{entries: slices.Concat(own.GetModels(), builtin()), known: map[key]*configv1.ModelFacts{}}
+	return &Catalog{entries: slices.Concat(own.GetModels(), builtin()), known: memo.New[key, *configv1.ModelFacts](maxKnown)}
 }
 
 // Facts returns what is known of a model of a vendor. It is never nil, and must not be modified.
 func (c *Catalog) Facts(vendor, model string) *configv1.ModelFacts {
 	k := key{vendor, model}
-	c.mu.RLock()
-	found := c.known[k]
-	c.mu.RUnlock()
-	if found != nil {
+	if found, ok := c.known.Find(k); ok {
 		return found
 	}
-	found = c.find(vendor, model)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.known) >= maxKnown {
-		clear(c.known)
-	}
-	c.known[k] = found
-	return found
+	return c.known.Keep(k, c.find(vendor, model))
 }
 
 // find lays the entries that hold for a model one over the other, the first uppermost.

@@ -182,7 +182,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	for i := range maxKnown + 10 {
 		c.Facts("anthropic", fmt.Sprint("m", i))
 	}
-	require.LessOrEqual(t, len(c.known), maxKnown)
+	require.LessOrEqual(t, c.known.Len(), maxKnown)
 	require.Equal(t, int64(128000), c.Facts("anthropic", "claude-opus-5").GetCapabilities().GetMaxOutputTokens())
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/batches"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
+	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
 // whole checks that each of so many lines is in the output, and that nothing was asked twice.
@@ -160,23 +161,7 @@ func TestABatchWhoseAnswersAreGoneFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			release := make(chan struct{})
-			w.asked.answer = func(ctx context.Context, a gateway.Ask, n int) (*http.Response, error) {
-				if number(a) > 20 {
-					select {
-					case <-release:
-					case <-ctx.Done():
-						return nil, ctx.Err()
-					}
-				}
-				return fine(ctx, a, n)
-			}
-			id := w.create(requests(60))
-			kill := w.mortal()
-			w.until(id, func(b wire) bool { return b.Get("request_counts.completed").Int() == 20 })
-			kill()
-			record, err := batches.Kind.Get(t.Context(), w.store, tenant, id)
-			require.NoError(t, err)
+			id, record, release := w.killedAt20()
 			require.NoError(t, spoil(filepath.Join(w.folder, "batches", id, record.Value.Head)))
 			close(release)
 			w.run(nil)
@@ -201,6 +186,20 @@ func TestSegmentsStayFewWhereAnswersComeSlowly(t *testing.T) {
 	w.run(nil)
 	w.whole(w.over(w.create(requests(200))), 200)
 	require.LessOrEqual(t, most.Load(), int64(3), "a small segment is taken over by the next")
+}
+
+// killedAt20 has a batch of 60 lines whose replica was killed when 20 were done. The others are answered once release is closed.
+func (w *world) killedAt20() (id string, record *store.Record[batches.Batch], release chan struct{}) {
+	w.t.Helper()
+	release = make(chan struct{})
+	w.asked.answer = stopped(20, release)
+	id = w.create(requests(60))
+	kill := w.mortal()
+	w.until(id, func(b wire) bool { return b.Get("request_counts.completed").Int() == 20 })
+	kill()
+	record, err := batches.Kind.Get(w.t.Context(), w.store, tenant, id)
+	require.NoError(w.t, err)
+	return id, record, release
 }
 
 // stopped has lines beyond a number wait until a channel is closed or they are given up.
@@ -412,23 +411,7 @@ func TestExpiry(t *testing.T) {
 func TestABatchOfARestoredEtcdBeginsAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	release := make(chan struct{})
-	w.asked.answer = func(ctx context.Context, a gateway.Ask, n int) (*http.Response, error) {
-		if number(a) > 20 {
-			select {
-			case <-release:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		return fine(ctx, a, n)
-	}
-	id := w.create(requests(60))
-	kill := w.mortal()
-	w.until(id, func(b wire) bool { return b.Get("request_counts.completed").Int() == 20 })
-	kill()
-	record, err := batches.Kind.Get(t.Context(), w.store, tenant, id)
-	require.NoError(t, err)
+	id, record, release := w.killedAt20()
 	require.NoError(t, os.Remove(filepath.Join(w.folder, "batches", id, record.Value.Head)))
 	record.Value.Epoch += 1_000_000
 	txn := w.store.Begin()

@@ -205,6 +205,15 @@ func (l *load) batch(client *http.Client) error {
 	return nil
 }
 
+// during is a step under the load, in which nothing fails.
+func (l *load) during(t *testing.T, name string, step func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		m := l.mark()
+		step(t)
+		l.since(t, m)
+	})
+}
+
 // since is pass, and requires that meanwhile, and since a mark was set,
 // nothing has failed.
 func (l *load) since(t *testing.T, m mark) {

@@ -64,11 +64,7 @@ func TestWhatIsAwayStopsNothing(t *testing.T) {
 			})
 		}},
 	} {
-		t.Run(step.name, func(t *testing.T) {
-			m := l.mark()
-			step.do(t)
-			l.since(t, m)
-		})
+		l.during(t, step.name, step.do)
 	}
 	t.Run("a job service is killed and the other takes its batch up", func(t *testing.T) { c.jobServiceKilled(t, l) })
 	t.Run("the ledger is exact", func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestNothingIsLost replaces every part and takes every part away, one after the other, under one load.
+// TestNothingIsLost replaces every part, one after the other, under one load.
 func TestNothingIsLost(t *testing.T) {
 	required(t)
 	t.Parallel()
@@ -44,11 +44,7 @@ func TestNothingIsLost(t *testing.T) {
 		{"a data plane is replaced whole", func(*testing.T) { c.data[1].replace(binary) }},
 		{"Redis is killed and restarted", func(t *testing.T) { c.redis.Restart(t) }},
 	} {
-		t.Run(step.name, func(t *testing.T) {
-			m := l.mark()
-			step.do(t)
-			l.since(t, m)
-		})
+		l.during(t, step.name, step.do)
 	}
 	t.Run("the ledger is exact", func(t *testing.T) {
 		l.halt()

@@ -1,0 +1,46 @@
+// Package memo remembers what was worked out, up to a bound.
+//
+// What a newcomer gets wrong: nothing is forgotten one by one. Where the bound is reached all is, for what is asked for by names
+// that clients make up is not worth an order.
+package memo
+
+import "sync"
+
+// A Memo remembers at most Limit values by their keys. It is made by New and safe for concurrent use.
+type Memo[K comparable, V any] struct {
+	limit int
+
+	mu    sync.RWMutex // guards what follows
+	known map[K]V
+}
+
+// New returns a Memo that remembers nothing yet.
+func New[K comparable, V any](limit int) *Memo[K, V] {
+	return &Memo[K, V]{limit: limit, known: map[K]V{}}
+}
+
+// Find returns the value of a key, and whether it is remembered.
+func (m *Memo[K, V]) Find(key K) (V, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	v, ok := m.known[key]
+	return v, ok
+}
+
+// Keep remembers a value and returns it.
+func (m *Memo[K, V]) Keep(key K, value V) V {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= m.limit {
+		clear(m.known)
+	}
+	m.known[key] = value
+	return value
+}
+
+// Len returns how many values are remembered.
+func (m *Memo[K, V]) Len() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.known)
+}
