@@ -43,7 +43,8 @@ type exchanger struct {
 // A token is what a provider's credential was last exchanged for, and the work on the next one.
 type token struct {
 	of      [sha256.Size]byte // what it is exchanged from
-	vendor  string
+	place   [sha256.Size]byte // where it may be sent
+	from    [sha256.Size]byte // what value was exchanged from: it may be an earlier credential
 	value   secret.Value
 	expires time.Time // zero: never
 	err     error     // of the last exchange
@@ -65,22 +66,27 @@ func (e *exchanger) run(ctx context.Context) {
 }
 
 // exchange returns what the credential of a provider was exchanged for, and begins to exchange it where nothing does. The
-// token of an earlier credential, or of other settings of the provider, is returned until there is a newer one or it has
-// expired. An error may come with a token: it could not be renewed.
+// token of an earlier credential is returned until there is a newer one or it has expired, as long as it goes where it went: who brings
+// a credential of their own may send that anywhere, and not what somebody else's was exchanged for. An error may come with a
+// token: it could not be renewed.
 func (e *exchanger) exchange(v provider.Provider, p *configv1.Provider, credential secret.Value) (secret.Value, error) {
 	of, err := fingerprint(p, credential)
+	if err != nil {
+		return secret.Value{}, err
+	}
+	place, err := placeOf(p)
 	if err != nil {
 		return secret.Value{}, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.tokens[p.GetName()]
-	if (t == nil || t.of != of) && e.ctx != nil && e.ctx.Err() == nil {
-		next := &token{of: of, vendor: v.Name, err: errPending}
+	if (t == nil || t.of != of || t.place != place) && e.ctx != nil && e.ctx.Err() == nil {
+		next := &token{of: of, place: place, err: errPending}
 		if t != nil {
 			t.stop()
-			if t.vendor == v.Name {
-				next.value, next.expires = t.value, t.expires
+			if t.place == place || t.from == of {
+				next.from, next.value, next.expires = t.from, t.value, t.expires
 			}
 		}
 		e.tokens[p.GetName()], t = next, next
@@ -92,12 +98,14 @@ func (e *exchanger) exchange(v provider.Provider, p *configv1.Provider, credenti
 	return t.now(e.now())
 }
 
-// last returns the token of a provider whose credential cannot be had, which is renewed from the last one that could.
-func (e *exchanger) last(provider string) secret.Value {
+// last returns the token of a provider whose credential cannot be had, which is renewed from the last one that could. It goes
+// where it went, or nowhere.
+func (e *exchanger) last(p *configv1.Provider) secret.Value {
+	place, err := placeOf(p)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := e.tokens[provider]
-	if t == nil {
+	t := e.tokens[p.GetName()]
+	if err != nil || t == nil || t.place != place {
 		return secret.Value{}
 	}
 	v, _ := t.now(e.now())
@@ -119,8 +127,16 @@ func (t *token) now(now time.Time) (secret.Value, error) {
 
 // fingerprint tells what a credential is exchanged from. Models and the like do not matter to it.
 func fingerprint(p *configv1.Provider, credential secret.Value) ([sha256.Size]byte, error) {
-	matters := &configv1.Provider{Name: p.GetName(), Vendor: p.GetVendor(), Endpoint: p.GetEndpoint(), Region: p.GetRegion(), Project: p.GetProject(), ApiVersion: p.GetApiVersion()}
-	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(matters)
+	return hashOf(&configv1.Provider{Name: p.GetName(), Vendor: p.GetVendor(), Endpoint: p.GetEndpoint(), Region: p.GetRegion(), Project: p.GetProject(), ApiVersion: p.GetApiVersion()}, credential)
+}
+
+// placeOf tells who sees what a credential is exchanged for: it differs where a field does that decides it.
+func placeOf(p *configv1.Provider) ([sha256.Size]byte, error) {
+	return hashOf(&configv1.Provider{Vendor: p.GetVendor(), Endpoint: p.GetEndpoint(), Region: p.GetRegion(), Project: p.GetProject(), Headers: p.GetHeaders(), Tls: p.GetTls()}, secret.Value{})
+}
+
+func hashOf(p *configv1.Provider, credential secret.Value) ([sha256.Size]byte, error) {
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("marshaling the provider: %w", err)
 	}
@@ -154,7 +170,7 @@ func (e *exchanger) renew(ctx context.Context, t *token, exchange func() (secret
 		wait := backoff
 		e.mu.Lock()
 		if t.err = err; err == nil {
-			t.value, t.expires = value, expires
+			t.from, t.value, t.expires = t.of, value, expires
 			wait, backoff = time.Duration(renewAt*float64(expires.Sub(e.now()))), firstBackoff
 			wait = max(wait, firstBackoff)
 		} else {

@@ -75,7 +75,7 @@ var environment = map[string]string{"A": "credential of A", "B": "credential of 
 func resolving(t *testing.T, v *tokenVendor, f func(t *testing.T, resolve func(objects ...configv1.Object) (string, string))) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExchanger(time.Now)
-		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true }, map[string]provider.Provider{"cloud": v.provider(), "openai": {}}, e)
+		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true }, map[string]provider.Provider{"cloud": v.provider(), "openai": {}}, anywhere(t, nil, "A", "B", "NONE"), e)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -108,7 +108,7 @@ func resolving(t *testing.T, v *tokenVendor, f func(t *testing.T, resolve func(o
 }
 
 func cloud(env string) *configv1.Provider {
-	return &configv1.Provider{Name: "a", Vendor: "cloud", Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: env}}}
+	return &configv1.Provider{Name: "a", Vendor: "cloud", Endpoint: "https://cloud.test", Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: env}}}
 }
 
 func TestTokensAreRenewedInGoodTime(t *testing.T) {
@@ -252,4 +252,39 @@ func TestAnExchangeThatHangsKeepsNothingElseWaiting(t *testing.T) {
 		got, _ := resolve(cloud("A"))
 		require.Equal(t, "token-2", got)
 	})
+}
+
+// Whoever brings a credential of their own, even one that is good for nothing, may send it anywhere. What the one before was exchanged for
+// does not go there.
+func TestATokenDoesNotFollowAnotherCredentialElsewhere(t *testing.T) {
+	v := &tokenVendor{life: time.Hour}
+	for what, move := range map[string]func(*configv1.Provider){
+		"endpoint": func(p *configv1.Provider) { p.Endpoint = "https://evil.test" },
+		"region":   func(p *configv1.Provider) { p.Region = "evil" },
+		"project":  func(p *configv1.Provider) { p.Project = "evil" },
+		"headers":  func(p *configv1.Provider) { p.Headers = map[string]string{"x-target-url": "https://evil.test"} },
+		"tls":      func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{ServerName: "evil.test"} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			v.set(nil, nil)
+			resolving(t, v, func(t *testing.T, resolve func(...configv1.Object) (string, string)) {
+				resolve(cloud("A"))
+				token, message := resolve(cloud("A"))
+				require.NotEmpty(t, token)
+				require.Empty(t, message)
+				v.set(errors.New("no such account"), nil)
+				rotated := cloud("B")
+				kept, _ := resolve(rotated)
+				require.Equal(t, token, kept, "where it went already")
+				for _, other := range []string{"B", "A", "NONE"} { // another, its own, and one that is not there
+					stolen := cloud(other)
+					move(stolen)
+					got, _ := resolve(stolen)
+					require.Empty(t, got, other)
+					got, _ = resolve(stolen)
+					require.Empty(t, got, other)
+				}
+			})
+		})
+	}
 }

@@ -29,7 +29,7 @@ func probing(t *testing.T, handler http.HandlerFunc) (*Server, *configv1.Provide
 	for _, p := range all.Providers() {
 		vendors[p.Name] = p
 	}
-	s := &Server{config: Config{Root: root, Providers: vendors}}
+	s := &Server{config: Config{Root: root, Providers: vendors, Allowed: anywhere(t, vendors, "CONTROLPLANE_NONE")}}
 	return s, &configv1.Provider{
 		Name: "p", Vendor: "openai", Endpoint: upstream.URL + "/v1", Disabled: true, Headers: map[string]string{"X-Team": "very-private"},
 		Credential: &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: root.Sealer().Seal("Provider", "p", "credential", secret.New(probeCredential))}},

@@ -43,6 +43,21 @@ func (s *Server) DataPlane(ctx context.Context) adminapi.DataPlane {
 	return d
 }
 
+// Leads reports whether of all control planes of this etcd this one does what only one may do: the one that has told the others
+// longest. Where none could, since etcd is full, each leads. While etcd does not answer none does.
+func (s *Server) Leads(ctx context.Context) bool {
+	if s.config.Etcd == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
+	defer cancel()
+	first, err := s.config.Etcd.Get(ctx, configstore.Replicas, clientv3.WithFirstCreate()...)
+	if err != nil {
+		return false
+	}
+	return len(first.Kvs) == 0 || string(first.Kvs[0].Key) == s.replica
+}
+
 // othersClients reads what the other replicas have told.
 func (s *Server) othersClients(ctx context.Context) ([]adminapi.DataPlaneClient, error) {
 	if s.config.Etcd == nil {

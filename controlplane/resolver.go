@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -25,6 +26,7 @@ type resolver struct {
 	sealer    *secret.Sealer
 	lookupEnv func(string) (string, bool)
 	vendors   map[string]provider.Provider
+	allowed   *allowed.List
 	exchanger *exchanger
 
 	providers    map[string]*configv1.ResolvedProvider // last good ones
@@ -40,11 +42,12 @@ type stamp struct {
 	size     int64
 }
 
-func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider, e *exchanger) *resolver {
+func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider, a *allowed.List, e *exchanger) *resolver {
 	return &resolver{
 		sealer:       sealer,
 		lookupEnv:    lookupEnv,
 		vendors:      vendors,
+		allowed:      a,
 		exchanger:    e,
 		providers:    map[string]*configv1.ResolvedProvider{},
 		certificates: map[string]*configv1.Certificate{},
@@ -126,10 +129,13 @@ func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, e
 	if p.GetCredential() == nil || p.GetDisabled() {
 		return resolved, nil
 	}
+	if err := r.mayName(p); err != nil {
+		return r.providers[p.GetName()], err
+	}
 	v, err := r.secret(xds.KindProvider, p.GetName(), "credential", p.GetCredential())
 	switch {
 	case err != nil && r.exchanges(p):
-		v = r.exchanger.last(p.GetName())
+		v = r.exchanger.last(p)
 	case err != nil:
 		return r.providers[p.GetName()], err
 	case r.exchanges(p):
@@ -153,6 +159,9 @@ func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {
 	if w.GetDisabled() {
 		return w, nil // whatever its secret is, it may not stay as it was
 	}
+	if err := r.mayName(w); err != nil {
+		return nil, err
+	}
 	v, err := r.secret(xds.KindWebhook, w.GetName(), "secret", w.GetSecret())
 	if err != nil {
 		return nil, err
@@ -160,6 +169,15 @@ func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {
 	resolved := proto.CloneOf(w)
 	resolved.Secret = &configv1.Credential{Source: &configv1.Credential_Value{Value: v.Reveal()}}
 	return resolved, nil
+}
+
+// mayName returns why an object names what the process's flags do not allow, or nil. It is asked here too, for what is stored may be
+// from before the flags, or past the admin API.
+func (r *resolver) mayName(o configv1.Object) error {
+	if errs, ok := errors.AsType[configv1.Errors](r.allowed.Check(o)); ok {
+		return fmt.Errorf("%s: %s", errs[0].Field, errs[0].Message)
+	}
+	return nil
 }
 
 // secret finds one secret. The error names the field and the source, and never the secret.

@@ -15,6 +15,9 @@ import (
 // certificate returns a certificate with its chain and its key. While its files are being replaced, what is read of them may
 // not belong together; the files have changed again by the time that it does.
 func (r *resolver) certificate(c *configv1.Certificate) (*configv1.Certificate, error) {
+	if err := r.mayName(c); err != nil {
+		return nil, err
+	}
 	resolved := proto.CloneOf(c)
 	if err := r.pem("chain_file", c.GetChainFile(), &resolved.Chain); err != nil {
 		return nil, err
@@ -33,6 +36,9 @@ func (r *resolver) certificate(c *configv1.Certificate) (*configv1.Certificate, 
 func (r *resolver) jobService(s *configv1.JobService) (*configv1.JobService, error) {
 	if s.GetTls().GetCaFile() == "" {
 		return s, nil
+	}
+	if err := r.mayName(s); err != nil {
+		return nil, err
 	}
 	resolved := proto.CloneOf(s)
 	if err := r.pem("tls.ca_file", s.GetTls().GetCaFile(), &resolved.Tls.Ca); err != nil {

@@ -20,6 +20,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/snapshot"
 	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -42,6 +43,8 @@ type Config struct {
 	Root *secret.Root
 	// Providers are the vendors, by name.
 	Providers map[string]provider.Provider
+	// Allowed says which variables and files objects may name. Nil: none.
+	Allowed *allowed.List
 	// SystemCA is the path, on Envoy's machine, of the PEM file with the authorities that providers are verified by.
 	// Optional: without it every provider that is reached over TLS has to name its own.
 	SystemCA   string
@@ -55,7 +58,7 @@ type Config struct {
 	Register func(*grpc.Server)
 }
 
-// ErrNeedsTLS is returned by New where other machines could ask for the credentials of providers.
+// ErrNeedsTLS is returned by New and CheckXDS where other machines could ask for the credentials of providers.
 var ErrNeedsTLS = errors.New("it can be reached from other machines and needs mutual TLS")
 
 // A Server is the control plane of one process. It is safe for concurrent use.
@@ -72,10 +75,18 @@ type Server struct {
 	chains    atomic.Pointer[map[string][]byte] // of the certificates that are served, by name
 }
 
+// CheckXDS returns an ErrNeedsTLS where other machines reach an address at which xDS would be served without credentials.
+func CheckXDS(at net.Addr, c credentials.TransportCredentials) error {
+	if c == nil && !local(at) {
+		return fmt.Errorf("xDS at %s: %w", at, ErrNeedsTLS)
+	}
+	return nil
+}
+
 // New returns a Server that does nothing before Run.
 func New(c Config) (*Server, error) {
-	if c.Credentials == nil && !local(c.XDS.Addr()) {
-		return nil, fmt.Errorf("xDS at %s: %w", c.XDS.Addr(), ErrNeedsTLS)
+	if err := CheckXDS(c.XDS.Addr(), c.Credentials); err != nil {
+		return nil, err
 	}
 	if c.FileInterval == 0 {
 		c.FileInterval = 2 * time.Second
@@ -87,7 +98,7 @@ func New(c Config) (*Server, error) {
 	e := newExchanger(time.Now)
 	s := &Server{
 		config:    c,
-		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, e),
+		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, c.Allowed, e),
 		exchanger: e,
 		publisher: p,
 		replica:   configstore.Replicas + rand.Text(),

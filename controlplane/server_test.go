@@ -25,6 +25,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -42,6 +43,18 @@ type plane struct {
 	socket string
 
 	vendors map[string]provider.Provider
+	allowed *allowed.List
+}
+
+// anywhere lets variables, and all temporary files, be named and sent to any host.
+func anywhere(t *testing.T, vendors map[string]provider.Provider, variables ...string) *allowed.List {
+	t.Helper()
+	for i := range variables {
+		variables[i] += "=*,http://*:*"
+	}
+	l, err := allowed.New(vendors, variables, []string{filepath.Clean(os.TempDir()) + "/=*,http://*:*"})
+	require.NoError(t, err)
+	return l
 }
 
 // startPlane starts a control plane after objects were stored. It ends with the test.
@@ -74,7 +87,7 @@ func startPlane(t *testing.T, objects ...configv1.Object) *plane {
 	for _, o := range objects {
 		p.put(o)
 	}
-	p.vendors = vendors
+	p.vendors, p.allowed = vendors, anywhere(t, vendors, "CONTROLPLANE_TEST_KEY", "CONTROLPLANE_TEST_BAD")
 	p.start()
 	return p
 }
@@ -86,7 +99,7 @@ func (p *plane) start() {
 	require.NoError(p.t, err)
 	p.Server, err = New(Config{
 		Store: p.store, Etcd: p.client, XDS: l, Root: p.root, Providers: p.vendors, SystemCA: "/etc/ssl/certs/ca-certificates.crt",
-		Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(), FileInterval: 10 * time.Millisecond,
+		Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(), FileInterval: 10 * time.Millisecond, Allowed: p.allowed,
 	})
 	require.NoError(p.t, err)
 	require.Error(p.t, p.Ready())

@@ -64,6 +64,9 @@ const (
 	RoleInternal   = "jobs" // the filter of the listener that only the job service reaches: like down, but headers below are believed
 )
 
+// PlacesHeader is gRPC metadata on an ext_proc stream of an Envoy whose providers have clusters by place.
+const PlacesHeader = "x-places"
+
 // Headers between the job service and the ext_proc service. To the job service they say who asks: the ext_proc service sets
 // them, and what a client sends under these names never passes. From the job service, on its own listener, they say on
 // whose behalf it asks.
@@ -102,9 +105,20 @@ func FirstCluster(provider string) string { return provider + "/first" }
 // RetryCluster is the cluster of a provider's further attempts, whose upstream filter strips and rewrites the request.
 func RetryCluster(provider string) string { return provider + "/retry" }
 
+// AtPlace returns the cluster of a provider that leads to a place. A request that was signed for one place never goes to another, whatever
+// the configuration has become meanwhile: its plan names the cluster of that place, which may be gone. Without a place it is the
+// cluster that leads wherever the provider is, for ext_proc services of the version before.
+func AtPlace(cluster, place string) string {
+	if place == "" {
+		return cluster
+	}
+	return cluster + "/" + place
+}
+
 // ProviderOf returns the provider whose cluster it is, or "".
 func ProviderOf(cluster string) string {
 	name, kind, ok := strings.Cut(cluster, "/")
+	kind, _, _ = strings.Cut(kind, "/")
 	if !ok || (kind != "first" && kind != "retry") {
 		return ""
 	}

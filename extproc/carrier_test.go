@@ -64,7 +64,7 @@ func carry(t *testing.T) (*carrier, *toEnvoy) {
 	require.NoError(t, err)
 	config := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
 	config.Keyring = keyring(config, map[string]string{"k": validKey})
-	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), nil, "p-")}
+	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-")}
 	e := &toEnvoy{}
 	c := &carrier{server: s, stream: e, exchange: exchange.New(&s.env, config)}
 	for _, in := range []message{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -31,6 +32,7 @@ const patience = 2 * time.Second
 type journal struct {
 	log     *zap.Logger
 	metrics *metrics
+	sampler *sampler
 	spool   usage.Spool // or nil
 	process string      // with which the ids of this process's exchanges begin
 
@@ -58,8 +60,8 @@ type envoyFacts struct {
 	attempts int
 }
 
-func newJournal(log *zap.Logger, m *metrics, spool usage.Spool, process string) *journal {
-	return &journal{log: log, metrics: m, spool: spool, process: process, records: make(map[string]waiting), entries: make(map[string]waitingEntry)}
+func newJournal(log *zap.Logger, m *metrics, s *sampler, spool usage.Spool, process string) *journal {
+	return &journal{log: log, metrics: m, sampler: s, spool: spool, process: process, records: make(map[string]waiting), entries: make(map[string]waitingEntry)}
 }
 
 // exchange takes the record of an exchange that has ended.
@@ -89,9 +91,11 @@ func (j *journal) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			j.sweep(time.Now().Add(patience))
+			j.sampler.report(j.log, time.Now().Add(leftOutEvery))
 			return
 		case now := <-tick.C:
 			j.sweep(now)
+			j.sampler.report(j.log, now)
 		}
 	}
 }
@@ -198,10 +202,13 @@ func cutBy(f *accesslogdatav3.ResponseFlags) string {
 func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 	f := factsOf(e)
 	j.metrics.requests.WithLabelValues("", "", string(exchange.OutcomeGateway), statusClass(f.status)).Inc()
+	if !j.sampler.allow(time.Now()) {
+		return
+	}
 	j.log.Info("request",
-		zap.String("request_id", e.GetRequest().GetRequestId()),
+		zap.String("request_id", telemetry.Clip(e.GetRequest().GetRequestId())),
 		zap.String("method", e.GetRequest().GetRequestMethod().String()),
-		zap.String("path", cutQuery(e.GetRequest().GetPath())),
+		zap.String("path", telemetry.Clip(cutQuery(e.GetRequest().GetPath()))),
 		zap.Int("status", f.status),
 		zap.String("outcome", string(exchange.OutcomeGateway)),
 		zap.String("details", f.details),
@@ -218,6 +225,9 @@ func (j *journal) write(r exchange.Record, f envoyFacts) {
 	}
 	j.metrics.observe(&r)
 	endSpan(&r)
+	if ofStranger(&r) && !j.sampler.allow(r.End) {
+		return
+	}
 	j.log.Info("request", zap.Inline(&line{&r, &f})) // last: who has seen the line finds the rest
 }
 
@@ -244,15 +254,18 @@ type line struct {
 	facts *envoyFacts
 }
 
+// add adds what a client or a provider may have chosen.
+func add(e zapcore.ObjectEncoder, name, value string) { e.AddString(name, telemetry.Clip(value)) }
+
 func addKnown(e zapcore.ObjectEncoder, name, value string) {
 	if value != "" {
-		e.AddString(name, value)
+		add(e, name, value)
 	}
 }
 
 // MarshalLogObject implements zapcore.ObjectMarshaler.
 func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
-	e.AddString("request_id", l.RequestID)
+	add(e, "request_id", l.RequestID)
 	if l.Span != nil {
 		if at := l.Span.SpanContext(); at.IsValid() {
 			e.AddString("trace_id", at.TraceID().String())
@@ -261,8 +274,8 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 			}
 		}
 	}
-	e.AddString("method", l.Method)
-	e.AddString("path", l.Path)
+	add(e, "method", l.Method)
+	add(e, "path", l.Path)
 	e.AddString("operation", l.Operation)
 	e.AddString("key_id", l.KeyID)
 	addKnown(e, "organization", l.Organization)
@@ -271,12 +284,10 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	if l.Internal {
 		e.AddBool("internal", true)
 	}
-	if l.Charge != "" {
-		e.AddString("charge", l.Charge)
-	}
-	e.AddString("model", l.Model)
+	addKnown(e, "charge", l.Charge)
+	add(e, "model", l.Model)
 	e.AddString("provider", l.Provider)
-	e.AddString("upstream_model", l.Upstream)
+	add(e, "upstream_model", l.Upstream)
 	e.AddInt("attempts", max(l.Attempts, l.facts.attempts))
 	e.AddBool("stream", l.Stream)
 	e.AddInt("status", l.Status)
@@ -299,8 +310,8 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 		e.AddDuration("first_byte", l.FirstByte.Sub(l.Start))
 	}
 	if l.Error != nil {
-		e.AddString("error_type", l.Error.Type)
-		e.AddString("error_code", l.Error.Code)
+		add(e, "error_type", l.Error.Type)
+		add(e, "error_code", l.Error.Code)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package extproc
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +18,12 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 func testJournal() (*journal, *observer.ObservedLogs) {
 	core, logs := observer.New(zap.InfoLevel)
-	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry(), nil), nil, "p-"), logs
+	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-"), logs
 }
 
 func entry(id, details string, flags *accesslogdatav3.ResponseFlags) *accesslogdatav3.HTTPAccessLogEntry {
@@ -113,5 +116,44 @@ func TestJournalWritesWhatHasNoOtherHalf(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 4, logs.Len(), "Envoy's half was lost; that of p-1 adds nothing")
 		require.Empty(t, j.entries)
+	})
+}
+
+// TestLinesOfStrangersAreFewAndShort holds that a flood of requests without a good key costs little room: what a stranger wrote is
+// clipped, and beyond a number of lines there is only a count.
+func TestLinesOfStrangersAreFewAndShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, logs := testJournal()
+		long := strings.Repeat("x", 30_000)
+		refused := func() {
+			j.exchange(exchange.Record{RequestID: long, Method: long, Path: "/v1/" + long, Outcome: exchange.OutcomeRejected, Status: 401, Start: time.Now(), End: time.Now(),
+				Error: &openai.Error{Type: "invalid_request_error", Code: "invalid_api_key"}})
+		}
+		for range 5000 {
+			refused()
+			e := entry("", "http1.codec_error", nil)
+			e.Request.Path, e.Request.RequestId = "/"+long, long
+			j.envoy(e)
+		}
+		require.Equal(t, linesAtOnce, logs.Len())
+		for _, l := range logs.All() {
+			for name, value := range l.ContextMap() {
+				require.LessOrEqual(t, len(fmt.Sprint(value)), telemetry.MaxText+len("…"), name)
+			}
+		}
+		logs.TakeAll()
+
+		j.exchange(exchange.Record{KeyID: "key_1", Outcome: exchange.OutcomeRejected, Start: time.Now(), End: time.Now()})
+		require.Equal(t, 1, logs.Len(), "one whose key is known has its line")
+		logs.TakeAll()
+
+		j.sampler.report(j.log, time.Now())
+		require.Equal(t, int64(10_000-linesAtOnce), logs.TakeAll()[0].ContextMap()["left_out"])
+		j.sampler.report(j.log, time.Now())
+		require.Zero(t, logs.Len(), "nothing was left out since")
+
+		<-time.After(time.Second)
+		refused()
+		require.Equal(t, 1, logs.Len(), "after a second there is room again")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memo"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -24,6 +25,7 @@ type metrics struct {
 	cost     *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 	degraded prometheus.Counter
+	shed     *prometheus.CounterVec
 	genai    *telemetry.GenAI
 	known    *memo.Memo[seriesKey, *series]
 }
@@ -49,10 +51,15 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 			Help: "What requests cost, in US dollars, by provider and operation, as far as there are prices."}, []string{"provider", "operation"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_limit_refusals_total",
 			Help: "Requests that a limit or a budget refused, by what it counts and whose it is."}, []string{"domain", "scope"}),
+		shed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_shed_total",
+			Help: "Requests that were refused, and answers that were lost, because there was no room, by what ran out: memory, bytes, key_bytes."}, []string{"reason"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_limits_degraded_total",
 			Help: "Requests on which this process decided alone, because the store of limits was away."}),
 	}
-	r.MustRegister(m.requests, m.tokens, m.attempts, m.cost, m.refusals, m.degraded)
+	for _, why := range []string{"memory", "bytes", "key_bytes"} { // so that a rate is seen from the first on
+		m.shed.WithLabelValues(why)
+	}
+	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.cost, m.refusals, m.degraded)
 	return m
 }
 
@@ -131,6 +138,9 @@ func errorType(o exchange.Outcome, status int) string {
 // Degraded implements exchange.Observer.
 func (m *metrics) Degraded() { m.degraded.Inc() }
 
+// Shed implements exchange.Observer.
+func (m *metrics) Shed(why string) { m.shed.WithLabelValues(why).Inc() }
+
 // Refused implements exchange.Observer.
 func (m *metrics) Refused(domain, scope string) { m.refusals.WithLabelValues(domain, scope).Inc() }
 
@@ -175,4 +185,10 @@ func statusClass(status int) string {
 func cutQuery(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	return path
+}
+
+// newBodyGauge shows what is held of bodies.
+func newBodyGauge(b *inflight.Bytes) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_body_bytes",
+		Help: "Bytes of large bodies that are held, as they came and translated."}, func() float64 { return float64(b.Held()) })
 }

@@ -22,6 +22,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -53,6 +54,11 @@ type Options struct {
 	Spool usage.Spool
 	// Ledger is the control plane's. Nil: records stay in the spool, and nothing is known of what others have spent.
 	Ledger ledgerv1.LedgerClient
+
+	// Bytes bounds what is held of bodies; nil: nothing does. Shedding reports whether new requests are to be refused, for want of
+	// memory; nil: never.
+	Bytes    *inflight.Bytes
+	Shedding func() bool
 }
 
 // A Server is Envoy's external processor and the receiver of its access log.
@@ -66,7 +72,8 @@ type Server struct {
 	refusals *prometheus.CounterVec
 	spool    usage.Spool
 	ledger   ledgerv1.LedgerClient
-	// informed is set once the ledger was asked what was spent of budgets.
+	began    time.Time // before it anything that is in the ledger was another process's
+	// informed is set once the ledger was asked what was spent of budgets, and used in windows.
 	informed atomic.Bool
 	plans    sync.Map // id -> *exchange.Plan, of exchanges that may still be retried
 	drain    drain
@@ -85,18 +92,21 @@ func New(o Options) *Server {
 		env: exchange.Env{
 			Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process),
 			Limits: o.Limits, Spool: o.Spool, Observer: m, Tracer: o.Tracer,
+			Strangers: exchange.NewStrangers(refusalsPerSecond, refusalsAtOnce),
+			Bytes:     o.Bytes, Shedding: o.Shedding,
 		},
 		config:   newConfigClient(o),
-		journal:  newJournal(o.AccessLog, m, o.Spool, process),
+		journal:  newJournal(o.AccessLog, m, newSampler(o.Registerer), o.Spool, process),
 		refusals: newRefusals(),
 		spool:    o.Spool,
 		ledger:   o.Ledger,
+		began:    time.Now(),
 	}
 	s.drain.over = make(chan struct{})
 	if o.Ledger != nil {
 		s.env.Ledger = o.Ledger
 	}
-	o.Registerer.MustRegister(newProviderCollector(s), s.refusals)
+	o.Registerer.MustRegister(newProviderCollector(s), s.refusals, newBodyGauge(o.Bytes))
 	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.StreamInterceptor(s.recoverPanic),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20), grpc.WaitForHandlers(true))
 	s.grpc.RegisterService(&processorService, s)
@@ -148,9 +158,15 @@ func (s *Server) Ready() error {
 		return errors.New("no configuration from the control plane yet")
 	}
 	if !s.informed.Load() {
-		return errors.New("the ledger has not said yet what was spent of budgets")
+		return errors.New("the ledger has not said yet what was spent of budgets and used of limits")
 	}
 	return nil
+}
+
+// Knows reports whether requests with a key are let in by the configuration that has come.
+func (s *Server) Knows(key string) bool {
+	c := s.config.current.Load()
+	return c != nil && c.Keyring.ByHash(c.Hasher.Hash(key), time.Now()) != nil
 }
 
 // configuration is what exchanges are decided by, or nil while there is none.

@@ -18,8 +18,10 @@ const (
 	// spentEvery is how often the ledger is asked what was spent, and spentTimeout how long it may take to say.
 	spentEvery   = 5 * time.Second
 	spentTimeout = 10 * time.Second
-	// firstTimeout is how long requests wait for its first answer after a start.
+	// firstTimeout is how long requests wait for its first answer after a start. Where it has come, they wait for spentTimeout at most until
+	// windows count what was used before, and then seedEvery is how soon that is tried again.
 	firstTimeout = 2 * time.Second
+	seedEvery    = 250 * time.Millisecond
 	// manySpent is how many subjects an answer has at least that is a part of what there is.
 	manySpent = 10_000
 )
@@ -30,6 +32,7 @@ type spentBook struct {
 	known  map[string]spent
 	config *exchange.Config // that all of known was raised under
 	more   bool             // the last answer was a part
+	seeded bool             // windows of hours and days count what was used before
 }
 
 type spent struct {
@@ -52,10 +55,13 @@ func (s *Server) followSpent(ctx context.Context) {
 		}
 		err := s.raiseSpent(ctx, b)
 		if err != nil && !failing && ctx.Err() == nil {
-			s.log.Warn("the ledger does not say what was spent; budgets go by what this process knows", zap.Error(err))
+			s.log.Warn("the ledger does not say what was spent; budgets and windows go by what this process knows", zap.Error(err))
 		}
 		failing = err != nil
 		pause.Reset(spentEvery)
+		if err != nil && !b.seeded {
+			pause.Reset(seedEvery)
+		}
 		if b.more && err == nil {
 			pause.Reset(0)
 		}
@@ -75,7 +81,9 @@ func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
 		defer s.informed.Store(true) // also where the ledger is away: traffic does not wait for it
 		timeout = firstTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	seeding, cancel := context.WithTimeout(ctx, spentTimeout)
+	defer cancel()
+	ctx, cancel = context.WithTimeout(ctx, timeout)
 	defer cancel()
 	answer, err := s.ledger.Spent(ctx, &ledgerv1.SpentRequest{Cursor: b.cursor})
 	if err != nil {
@@ -101,7 +109,12 @@ func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
 		return away
 	}
 	b.cursor, b.config = answer.GetCursor(), config
-	return nil
+	if b.seeded {
+		return nil
+	}
+	err = s.seed(seeding, config)
+	b.seeded = err == nil
+	return err
 }
 
 // take notes an answer, forgets what is of an earlier month, and returns what the answer says.

@@ -120,7 +120,7 @@ func (s *recordSpool) Close() error                                     { return
 // TestTheLedgerHearsOfTheEndOnce is about records that wait for what only Envoy knows.
 func TestTheLedgerHearsOfTheEndOnce(t *testing.T) {
 	spool := &recordSpool{}
-	j := newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), spool, "p-")
+	j := newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), spool, "p-")
 	cut := exchange.Record{ID: "p-1", Out: true, Outcome: exchange.OutcomeCut, End: time.Now()}
 	j.exchange(cut)
 	require.Empty(t, spool.ended, "by whom it was cut is not known yet")

@@ -61,6 +61,9 @@ func (s *Server) process(stream grpc.ServerStream) error {
 func (s *Server) downstream(stream grpc.ServerStream, open func(*exchange.Env, *exchange.Config) *exchange.Exchange) error {
 	c := &carrier{server: s, stream: stream, exchange: open(&s.env, s.configuration())}
 	defer c.close()
+	if len(metadata.ValueFromIncomingContext(stream.Context(), envoy.PlacesHeader)) > 0 {
+		c.exchange.HasPlaces()
+	}
 	var in message
 	receive := func() error { return stream.RecvMsg(&in) }
 	for {
@@ -111,6 +114,9 @@ func (c *carrier) close() {
 func (c *carrier) take(in *message) (queued bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if in.phase == phaseResponseBody {
+		c.exchange.Room(c.stream.Context(), len(in.body))
+	}
 	reply, ok := step(c.stream.Context(), c.exchange, in)
 	switch {
 	case !ok:

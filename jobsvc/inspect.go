@@ -8,22 +8,39 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"gocloud.dev/blob"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/jobsvc/batches"
 	"github.com/modelgate/modelgate/jobsvc/finetuning"
+	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
 // An Inspector reads the jobs of all tenants, for operators. It needs no replica of the job service to run, and changes
 // nothing. It is safe for concurrent use.
-type Inspector struct{ store *store.Store }
+type Inspector struct {
+	store *store.Store
+	gate  *quota.Gate
+}
 
 // NewInspector returns an inspector of the job service that keeps its state in an etcd.
-func NewInspector(etcd *clientv3.Client) *Inspector { return &Inspector{store.New(etcd)} }
+// Without its blobs, it does not see what is archived.
+func NewInspector(etcd *clientv3.Client, blobs *blob.Bucket) *Inspector {
+	objects := configstore.New(etcd, func(configv1.Object) error { return nil }, zap.NewNop())
+	i := &Inspector{store.New(etcd), quota.New(quota.Options{Objects: objects, Now: time.Now})}
+	if blobs != nil {
+		i.store = i.store.Archived(blobs)
+	}
+	return i
+}
 
 // Batches returns a page of the batches of all tenants, newest first. The filters are organization, project, key and status.
 func (i *Inspector) Batches(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {
@@ -100,23 +117,26 @@ func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o a
 		key, status := describe(&r.Value)
 		return equal("key", key) && equal("status", status) && strings.Contains(strings.ToLower(r.ID), strings.ToLower(o.Query))
 	}
-	var all []*store.Record[T]
-	more := false
+	var all []*store.Record[T] // one more than are shown
+	wanted := store.Page{After: o.After, Limit: o.Limit + 1}
 	for _, t := range tenants {
 		if !equal("organization", t.Organization) || !equal("project", t.Project) {
 			continue
 		}
-		found, further, err := kind.List(ctx, s, t, store.Page{After: o.After, Limit: o.Limit}, keep)
+		found, _, err := kind.List(ctx, s, t, wanted, keep)
 		if err != nil {
 			return page, cursor(err, o.After)
 		}
-		all, more = append(all, found...), more || further
+		// Ids sort by the time at which they were made.
+		all = append(all, found...)
+		slices.SortFunc(all, func(a, b *store.Record[T]) int { return strings.Compare(b.ID, a.ID) })
+		if len(all) > o.Limit {
+			all = all[:o.Limit+1]
+			wanted.Until = all[o.Limit].ID // of other tenants nothing older is read
+		}
 	}
-	// Ids sort by the time at which they were made.
-	slices.SortFunc(all, func(a, b *store.Record[T]) int { return strings.Compare(b.ID, a.ID) })
-	if len(all) > o.Limit {
-		all, more = all[:o.Limit], true
-	}
+	more := len(all) > o.Limit
+	all = all[:min(len(all), o.Limit)]
 	for _, r := range all {
 		key, _ := describe(&r.Value)
 		item, err := tenantObject(r, key, show)

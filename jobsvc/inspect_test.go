@@ -32,7 +32,7 @@ func TestInspectorSeesTheJobsOfAllTenantsNewestFirst(t *testing.T) {
 		require.NoError(t, tx.Commit(t.Context()))
 		ids[r.ID] = true
 	}
-	inspector := jobsvc.NewInspector(etcd)
+	inspector := jobsvc.NewInspector(etcd, nil)
 	all := func(o adminapi.ListOptions) (found []string) {
 		for {
 			page, err := inspector.Batches(t.Context(), o)
@@ -84,7 +84,7 @@ func requireStatus(t *testing.T, err error, status int) {
 func TestInspectorFindsAFineTuningJobAndItsEvents(t *testing.T) {
 	etcd := etcdtest.Start(t)
 	st := store.New(etcd)
-	inspector := jobsvc.NewInspector(etcd)
+	inspector := jobsvc.NewInspector(etcd, nil)
 	none, err := inspector.FineTuningJobs(t.Context(), adminapi.ListOptions{Limit: 5})
 	require.NoError(t, err)
 	require.Empty(t, none.Items)

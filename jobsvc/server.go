@@ -23,8 +23,10 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/archive"
 	"github.com/modelgate/modelgate/jobsvc/batches"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/files"
@@ -32,6 +34,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/models"
 	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/store"
 	"github.com/modelgate/modelgate/jobsvc/webhooks"
 )
@@ -39,12 +42,15 @@ import (
 const (
 	reapEvery    = 15 * time.Second // what has expired is removed
 	collectEvery = 6 * time.Hour    // blobs that nothing names are removed
+	recountEvery = time.Hour        // what tenants use is counted again
 	maxOwnPause  = 5 * time.Minute  // between two tries to find out whose the blob store is
 )
 
 // Options are what a Server needs.
 type Options struct {
-	Etcd    *clientv3.Client
+	Etcd *clientv3.Client
+	// Room is followed by whoever gives it; nil: nothing is reserved for those who administer the gateway.
+	Room    *etcdspace.Room
 	Bucket  *blob.Bucket
 	Gateway *gateway.Gateway
 	// XDS is a connection to the control plane.
@@ -58,6 +64,9 @@ type Options struct {
 	Lease    time.Duration
 	Batches  batches.Limits
 	Webhooks webhooks.Limits
+	Archive  archive.Limits
+	// Shedding reports whether no line is to be asked for now, for want of memory. Nil: never.
+	Shedding func() bool
 
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
@@ -76,13 +85,14 @@ type Server struct {
 
 // New returns a replica that does nothing yet.
 func New(o Options) (*Server, error) {
-	st := store.New(o.Etcd)
+	st := store.New(o.Etcd).Archived(o.Bucket).Counting(append(files.Counted(), batches.Kind, finetuning.Kind)...).Reserving(o.Room)
 	s := &Server{
 		log: o.Log, store: st,
 		config: config.New(config.Options{XDS: o.XDS, NodeID: o.Node, Vendors: o.Vendors, Logger: o.Log.Named("config"), Registerer: o.Registerer}),
 	}
 	work := queue.New(queue.Options{Etcd: o.Etcd, Node: o.Node, TTL: o.Lease, Log: o.Log.Named("queue"), Registerer: o.Registerer})
 	objects := configstore.New(o.Etcd, o.Validate, o.Log.Named("configstore"))
+	gate := quota.New(quota.Options{Objects: objects, Now: time.Now})
 
 	hooks, err := webhooks.New(webhooks.Options{
 		Store: st, Queue: work, Config: s.config.Current, Now: time.Now, Limits: o.Webhooks,
@@ -91,20 +101,21 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := files.New(files.Options{Store: st, Bucket: o.Bucket, Now: time.Now, Log: o.Log.Named("files")})
+	file := files.New(files.Options{Store: st, Bucket: o.Bucket, Now: time.Now, Gate: gate, Log: o.Log.Named("files")})
 	batch, err := batches.New(batches.Options{
 		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Ledger: ledgerv1.NewLedgerClient(o.XDS),
-		Config: s.config.Current, Now: time.Now, Announce: hooks.Announce, Limits: o.Batches, Log: o.Log.Named("batches"), Registerer: o.Registerer, Tracer: o.Tracer,
+		Config: s.config.Current, Now: time.Now, Announce: hooks.Announce, Limits: o.Batches, Gate: gate, Log: o.Log.Named("batches"), Registerer: o.Registerer, Tracer: o.Tracer,
+		Shedding: o.Shedding,
 	})
 	if err != nil {
 		return nil, err
 	}
 	tuning := finetuning.New(finetuning.Options{
 		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Now: time.Now,
-		Announce: hooks.Announce, Log: o.Log.Named("finetuning"),
+		Announce: hooks.Announce, Gate: gate, Log: o.Log.Named("finetuning"),
 	})
 	model := models.New(models.Options{
-		Store: st, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Log: o.Log.Named("models"),
+		Store: st, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Gate: gate, Log: o.Log.Named("models"),
 	})
 
 	s.files = file
@@ -115,25 +126,36 @@ func New(o Options) (*Server, error) {
 	model.Register(mux)
 	s.handler = httpapi.Recover(o.Log, httpapi.Mux(mux))
 
-	expire := map[string]func(context.Context, store.Expiry) error{store.KindIdempotency: st.Forget}
-	for _, kind := range files.Expiring() {
-		expire[kind] = file.Expire
+	past, err := archive.New(archive.Options{
+		Store: st, Queue: work, Kinds: []archive.Kind{batches.Archived()}, Limits: o.Archive, Now: time.Now, Log: o.Log.Named("archive"), Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, err
 	}
-	s.workers = []func(context.Context){
-		s.config.Run, batch.Run, tuning.Run, model.Run, hooks.Run,
+	s.workers = append(s.cleaners(batch), s.config.Run, batch.Run, tuning.Run, model.Run, hooks.Run, past.Run)
+	return s, nil
+}
+
+// cleaners remove what has expired and what nothing names.
+func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
+	expire := map[string]func(context.Context, store.Expiry) error{store.KindIdempotency: s.store.Forget}
+	for _, kind := range files.Expiring() {
+		expire[kind] = s.files.Expire
+	}
+	return []func(context.Context){
 		func(ctx context.Context) {
-			s.every(ctx, reapEvery, func() error { return st.Reap(ctx, time.Now(), expire) })
+			s.every(ctx, reapEvery, func() error { return s.store.Reap(ctx, time.Now(), expire) })
 		},
+		func(ctx context.Context) { s.every(ctx, recountEvery, func() error { return s.recount(ctx) }) },
 		func(ctx context.Context) {
 			s.every(ctx, collectEvery, func() error {
-				if err := file.Collect(ctx); err != nil { // where the store is another gateway's, nothing is
+				if err := s.files.Collect(ctx); err != nil { // where the store is another gateway's, nothing is
 					return err
 				}
-				return batch.Collect(ctx)
+				return errors.Join(batch.Collect(ctx), batches.Kind.CollectArchive(ctx, s.store, time.Now()))
 			})
 		},
 	}
-	return s, nil
 }
 
 // Handler serves the API to Envoy.
@@ -155,6 +177,15 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	workers.Wait()
 	return context.Cause(ctx)
+}
+
+// recount corrects what was counted wrong of what tenants use.
+func (s *Server) recount(ctx context.Context) error {
+	found, err := s.store.Recount(ctx)
+	for _, c := range found {
+		s.log.Warn("what a tenant uses was counted wrong, and is corrected", zap.Stringer("account", c.Account), zap.Any("too_much", c.Wrong))
+	}
+	return err
 }
 
 // own makes sure that the blob store is this gateway's, as soon as it and etcd answer. The error is files.ErrOwner or ctx's.

@@ -184,6 +184,35 @@ type TenantObject struct {
 	Object json.RawMessage `json:"object"`
 }
 
+// TenantQuotas are what an organization, a project of it, or a key without an organization keeps at the job service.
+type TenantQuotas struct {
+	Organization string     `json:"organization,omitempty"`
+	Project      string     `json:"project,omitempty"`
+	Key          string     `json:"key,omitempty"`
+	Quotas       []QuotaUse `json:"quotas"`
+}
+
+// Owner says whose quotas they are, such as "Project acme/web".
+func (q TenantQuotas) Owner() string {
+	switch {
+	case q.Project != "":
+		return "Project " + q.Organization + "/" + q.Project
+	case q.Organization != "":
+		return "Organization " + q.Organization
+	}
+	return "Key " + q.Key
+}
+
+// A QuotaUse is a quota and what is used of it.
+type QuotaUse struct {
+	Name  string `json:"name"`
+	Used  int64  `json:"used"`
+	Limit int64  `json:"limit"`
+}
+
+// Percent is the used part.
+func (q QuotaUse) Percent() int64 { return 100 * q.Used / max(q.Limit, 1) }
+
 // ListOptions choose a part of a list.
 type ListOptions struct {
 	After string // Next of the page before

@@ -118,6 +118,11 @@ func (c *Client) FineTuningJobs(ctx context.Context, o ListOptions) (Page[Tenant
 	return get[Page[TenantObject]](ctx, c, "fine_tuning/jobs"+o.query())
 }
 
+// Quotas returns what tenants keep at the job service of what they may. The filters are organization, project and key.
+func (c *Client) Quotas(ctx context.Context, o ListOptions) (Page[TenantQuotas], error) {
+	return get[Page[TenantQuotas]](ctx, c, "quotas"+o.query())
+}
+
 // FineTuningJob returns one.
 func (c *Client) FineTuningJob(ctx context.Context, id string) (TenantObject, error) {
 	return get[TenantObject](ctx, c, "fine_tuning/jobs/"+url.PathEscape(id))

@@ -45,28 +45,29 @@ var deflaters = sync.Pool{New: func() any {
 
 // SplitID returns what CarryID was given. Of an id that carries nothing, or nothing that can be read, data is nil.
 func SplitID(carrying string) (id string, data jsontext.Value) {
-	return splitID(carrying, maxCarried)
+	id, data, _ = splitID(carrying, maxCarried)
+	return id, data
 }
 
-// splitID is SplitID for data of at most limit bytes. A client can make what it likes of an id, so that nothing but valid
-// JSON comes out.
-func splitID(carrying string, limit int) (id string, data jsontext.Value) {
+// splitID is SplitID for data of at most limit bytes, and says how many there were, be they good for anything or not. A client can
+// make what it likes of an id, so that nothing but valid JSON comes out.
+func splitID(carrying string, limit int) (id string, data jsontext.Value, inflated int) {
 	id, text, found := strings.Cut(carrying, carriedMark)
-	if !found {
-		return carrying, nil
+	if !found || limit <= 0 {
+		return id, nil, 0
 	}
 	packed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return id, nil
+		return id, nil, 0
 	}
 	z := inflaters.Get().(io.Reader)
 	defer inflaters.Put(z)
 	_ = z.(flate.Resetter).Reset(bytes.NewReader(packed), nil) // it never fails
 	data, err = io.ReadAll(io.LimitReader(z, int64(limit)+1))
 	if err != nil || len(data) > limit || !data.IsValid() {
-		return id, nil
+		return id, nil, len(data)
 	}
-	return id, data
+	return id, data, len(data)
 }
 
 var inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
@@ -79,8 +80,9 @@ func (c *Chat) splitIDs(size int) {
 		m.ToolCallID, _, _ = strings.Cut(m.ToolCallID, carriedMark)
 		for j := range m.ToolCalls {
 			t := &m.ToolCalls[j]
-			t.ID, t.Carried = splitID(t.ID, min(left, maxCarried))
-			left -= len(t.Carried)
+			var inflated int
+			t.ID, t.Carried, inflated = splitID(t.ID, min(left, maxCarried))
+			left -= inflated
 		}
 	}
 }

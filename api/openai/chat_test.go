@@ -130,11 +130,13 @@ func TestChatSaysWhichMemberHasTheWrongType(t *testing.T) {
 
 func TestADeepRequestIsRefusedOrRead(t *testing.T) {
 	deep := func(n int) string { return with(`"x":` + strings.Repeat(`[`, n) + strings.Repeat(`]`, n)) }
-	chat(t, deep(9000))
-	_, err := openai.ParseChatRequest([]byte(deep(1_000_000)))
-	var e *openai.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, "invalid_json", e.Code)
+	chat(t, deep(100))
+	for n, code := range map[int]string{200: "invalid_value", 9000: "invalid_value", 1_000_000: "invalid_json"} {
+		_, err := openai.ParseChatRequest([]byte(deep(n)))
+		var e *openai.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, code, e.Code)
+	}
 }
 
 // An image is copied once: whatever else is made of a request is small beside it.

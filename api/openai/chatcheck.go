@@ -44,6 +44,9 @@ func (r *ChatRequest) check() error {
 	if err := r.read(r.checkMember); err != nil {
 		return err
 	}
+	if err := r.checkReferences("response_format", "tools", "functions"); err != nil {
+		return err
+	}
 	return r.checkWhole()
 }
 

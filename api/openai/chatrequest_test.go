@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/testenv/work"
 )
 
 const hello = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
@@ -172,10 +173,13 @@ func FuzzParseChatRequest(f *testing.F) {
 	f.Add(conversation(0))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		sent := string(body)
-		r, err := openai.ParseChatRequest(body)
-		if err == nil {
-			_, err = r.Chat()
-		}
+		var r *openai.ChatRequest
+		var err error
+		work.Require(t, len(body), 200, func() {
+			if r, err = openai.ParseChatRequest(body); err == nil {
+				_, err = r.Chat()
+			}
+		})
 		require.Equal(t, sent, string(body))
 		var e *openai.Error
 		if err != nil {

@@ -78,6 +78,9 @@ func arrayOf(what string, want jsontext.Kind) check {
 			if k := c.peek(); k != want {
 				return wrongType(param+"["+strconv.Itoa(i)+"]", what, k)
 			}
+			if i == maxElements {
+				return tooLong(param, maxElements)
+			}
 			c.value()
 		}
 		return nil

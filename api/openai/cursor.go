@@ -18,8 +18,9 @@ import (
 //		... step over one
 //	}
 type cursor struct {
-	data []byte
-	at   int
+	data    []byte
+	at      int
+	deepest int // how many objects and arrays were within one another in what value has stepped over
 }
 
 // peek goes to what comes next, past white space, commas and colons, and returns its kind.
@@ -107,6 +108,7 @@ func (c *cursor) value() jsontext.Value {
 			c.text()
 		case '{', '[':
 			depth++
+			c.deepest = max(c.deepest, depth)
 			c.at++
 		case '}', ']':
 			depth--

@@ -108,6 +108,8 @@ func readInputs(param string, c *cursor) ([]Input, error) {
 	for more := true; more; more = c.more() {
 		at := func() string { return param + "[" + strconv.Itoa(len(inputs)) + "]" }
 		switch k := c.peek(); {
+		case len(inputs) == maxInputs:
+			return nil, tooLong(param, maxInputs)
 		case k != first:
 			return nil, wrongType(at(), "the same type as the items before", k)
 		case k == '"':

@@ -53,6 +53,13 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	return append(dst, `}}`...)
 }
 
+// Final returns a copy that keeps SDKs from asking again.
+func (e *Error) Final() *Error {
+	final := *e
+	final.NoRetry = true
+	return &final
+}
+
 // Header returns the response headers that belong to the error, its content type included.
 func (e *Error) Header() http.Header {
 	h := http.Header{"Content-Type": {"application/json"}}

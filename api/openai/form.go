@@ -9,6 +9,10 @@ import (
 // maxBoundary bounds the boundary of a form (RFC 2046, section 5.1.1).
 const maxBoundary = 70
 
+// maxFormLine bounds a line of a part's header: a name and a file's name are far shorter, and each line is read for each field that
+// counts.
+const maxFormLine = 4 << 10
+
 // findField returns where the value of a form's only field of a name stands. What cannot be read for certain is an error:
 // a provider that reads it otherwise would take another model than the one that the key was checked for.
 func findField(body []byte, boundary, name string) (start, end int, err error) {
@@ -113,7 +117,7 @@ type formHeader struct {
 func partHeader(part []byte) (h formHeader, value int, ok bool) {
 	for rest := part; ; {
 		line, after, found := bytes.Cut(rest, []byte("\n"))
-		if !found {
+		if !found || len(line) > maxFormLine {
 			return h, 0, false
 		}
 		rest = after

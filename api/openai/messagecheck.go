@@ -13,6 +13,9 @@ func checkMessages(c *cursor) (int, error) {
 		if k := c.peek(); k != '{' {
 			return 0, wrongType(fmt.Sprintf("messages[%d]", n), "an object", k)
 		}
+		if n == maxMessages {
+			return 0, tooLong("messages", maxMessages)
+		}
 		if err := checkMessage(c, n); err != nil {
 			return 0, err
 		}
@@ -85,6 +88,9 @@ func checkCalls(c *cursor, n int) error {
 	for c.enter(); c.more(); i++ {
 		if k := c.peek(); k != '{' {
 			return wrongType(fmt.Sprintf("messages[%d].tool_calls[%d]", n, i), "an object", k)
+		}
+		if i == maxElements {
+			return tooLong(fmt.Sprintf("messages[%d].tool_calls", n), maxElements)
 		}
 		c.value()
 	}

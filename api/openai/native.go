@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"errors"
 	"slices"
 )
 
@@ -47,11 +48,29 @@ func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range countedFields {
+		if err := onceInForm(body, boundary, name); err != nil {
+			return nil, err
+		}
+	}
 	r := &NativeRequest{Model: string(body[start:end]), body: body, start: start, end: end, boundary: boundary}
 	if err := checkModelName(r.Model); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// countedFields are those of forms, besides the model, by which a price is worked out.
+var countedFields = [...]string{"n", "user", "service_tier", "size", "quality", "stream"}
+
+// onceInForm returns an error where a form has a field of a name that cannot be read for certain: several, say, of which nobody knows
+// which the vendor takes.
+func onceInForm(body []byte, boundary, name string) error {
+	_, _, err := findField(body, boundary, name)
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == "missing_required_parameter" {
+		return nil
+	}
+	return err
 }
 
 // Field returns the value of a form's only field of a name, or "" where there is none, or several.

@@ -94,6 +94,9 @@ func findEdit(edits []Edit, name string) *Edit {
 // read checks the syntax of the body, and records where each member stands. member steps over the value of one, and checks
 // it.
 func (o *Object) read(member func(c *cursor, name string) error) error {
+	if err := checkMembers(o.Body); err != nil {
+		return err
+	}
 	if !jsontext.Value(o.Body).IsValid() {
 		return invalid(o.Body)
 	}
@@ -110,7 +113,12 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 		if err := member(c, m.name); err != nil {
 			return err
 		}
-		m.end = c.at
+		switch m.end = c.at; {
+		case c.deepest > maxDepth:
+			return tooDeep(m.name)
+		case len(o.members) == maxOwnMembers:
+			return tooManyOwnMembers()
+		}
 		o.members = append(o.members, m)
 	}
 	return nil

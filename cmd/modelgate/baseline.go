@@ -28,7 +28,7 @@ type baseline struct {
 	loaded  func() error // reports why the configuration in etcd is not known yet
 	log     *zap.Logger
 
-	applied atomic.Bool
+	applied atomic.Bool // or cannot be for now: etcd is full
 }
 
 // configObjects returns the objects of the files of --config, of which there may be none.
@@ -72,12 +72,14 @@ func (b *baseline) run(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		if refused(err) {
+		if storeFull(err) { // what is stored is served: without this, no control plane that is started would be ready
+			b.applied.Store(true)
+		} else if refused(err) {
 			return fmt.Errorf("applying --config: %w", said(err))
 		}
 		if why := err.Error(); why != told { // not four times a second
 			told = why
-			b.log.Info("the files of --config are not applied yet", zap.Error(err))
+			b.log.Warn("the files of --config are not applied yet", zap.Error(err))
 		}
 		select {
 		case <-pause.C:

@@ -15,15 +15,21 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"gocloud.dev/blob"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc"
@@ -38,6 +44,8 @@ type controlplaneCmd struct {
 
 	Ledger string `default:"sqlite:///var/lib/modelgate/ledger.db" env:"MODELGATE_LEDGER" placeholder:"URL" help:"Where what was used and what it cost is kept: sqlite:///path of one control plane, or postgres://... of several."`
 
+	Blobs string `placeholder:"URL" env:"MODELGATE_BLOBS" help:"The job service's blob store, of which the archive is read. Without it the admin API and the dashboard list the batches that are in etcd alone."`
+
 	Config []string `sep:"none" placeholder:"FILE" help:"YAML of objects that are applied at each start, in place of what is stored. One that is refused ends the process. May be given more than once."`
 
 	AdminURL       string `name:"admin-url" placeholder:"URL" help:"Where people reach the dashboard, if not at the admin address."`
@@ -47,10 +55,12 @@ type controlplaneCmd struct {
 	AdminKey       string `placeholder:"FILE" help:"PEM file of its private key."`
 	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS though it can be reached from other machines: something before it has TLS."`
 
-	shutdownFlags `embed:""`
+	credentialFlags `embed:""`
+	shutdownFlags   `embed:""`
 
-	Etcd etcdFlags `embed:"" prefix:"etcd-"`
-	TLS  struct {
+	Etcd   etcdFlags   `embed:"" prefix:"etcd-"`
+	Upkeep upkeepFlags `embed:"" prefix:"etcd-"`
+	TLS    struct {
 		Cert string `help:"PEM file of the certificate that xDS is served with. With it, clients must show one too."`
 		Key  string `help:"PEM file of its private key."`
 		CA   string `help:"PEM file of the authorities that clients' certificates are checked against. All three are read again when they are renewed."`
@@ -84,15 +94,7 @@ func (c *controlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
 }
 
 func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *clientv3.Client, calls etcdCalls, log *zap.Logger) error {
-	objects, err := configObjects(c.Config)
-	if err != nil {
-		return err
-	}
-	root, err := secret.LoadRoot(c.Pepper)
-	if err != nil {
-		return err
-	}
-	token, err := secret.File(c.AdminToken, newAdminToken)
+	objects, mayName, err := c.objects()
 	if err != nil {
 		return err
 	}
@@ -104,36 +106,39 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 	if err != nil {
 		return err
 	}
-	xds, err := listen(c.Listen)
+	xds, err := c.listenXDS(secure)
 	if err != nil {
 		return err
+	}
+	root, err := loadRoot(ctx, c.Pepper, etcd)
+	if err != nil {
+		return errors.Join(err, xds.Close())
+	}
+	token, err := loadAdminToken(c.AdminToken)
+	if err != nil {
+		return errors.Join(err, xds.Close())
 	}
 	playground, err := c.playground(log)
 	if err != nil {
 		return errors.Join(err, xds.Close())
 	}
-	measured, err := startTelemetry(ctx, p, "modelgate-controlplane", log)
+	measured, room, err := c.measure(ctx, p, etcd, calls, log)
 	if err != nil {
 		return errors.Join(err, xds.Close())
 	}
-	measured.Registry.MustRegister(calls, fileExpiry(map[string]string{
-		"xds": c.TLS.Cert, "xds-ca": c.TLS.CA, "admin": c.AdminCert, "etcd-client": c.Etcd.Cert, "etcd-ca": c.Etcd.CA,
-	}))
-	book, err := openLedger(ctx, p, c.Ledger, log)
+	book, err := openNamedLedger(ctx, p, c.Ledger, log)
 	if err != nil {
 		return errors.Join(err, xds.Close())
 	}
-	plane, err := newControlPlane(controlPlaneOptions{
+	plane, err := c.plane(ctx, p, controlPlaneOptions{
 		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root, adminToken: token,
-		ledger: book, log: log, telemetry: measured,
+		ledger: book, memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, allowed: mayName, room: room,
 	})
-	if errors.Is(err, controlplane.ErrNeedsTLS) {
-		return fmt.Errorf("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err)
-	}
 	if err != nil {
 		return err
 	}
 	plane.start(p)
+	followRoom(p, room, c.Upkeep.keeper(room, plane.Leads, log).Step)
 	base := newBaseline(objects, plane, log)
 	p.serve("configuration of --config", base.run)
 	adminAt, err := c.serveAdmin(p, plane, adminTLS, playground, e, base)
@@ -142,6 +147,29 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 	}
 	log.Info("control plane started", zap.Stringer("xds", xds.Addr()), zap.Stringer("admin", adminAt))
 	return nil
+}
+
+// measure starts what the process tells of itself and of etcd.
+func (c *controlplaneCmd) measure(ctx context.Context, p *parts, etcd *clientv3.Client, calls etcdCalls, log *zap.Logger) (*telemetry.Telemetry, *etcdspace.Room, error) {
+	measured, err := startTelemetry(ctx, p, "modelgate-controlplane", log)
+	if err != nil {
+		return nil, nil, err
+	}
+	measured.Registry.MustRegister(calls, fileExpiry(map[string]string{
+		"xds": c.TLS.Cert, "xds-ca": c.TLS.CA, "admin": c.AdminCert, "etcd-client": c.Etcd.Cert, "etcd-ca": c.Etcd.CA,
+	}))
+	room, err := newRoom(etcd, measured, log)
+	return measured, room, err
+}
+
+// objects returns what is to be applied, and what any object may name.
+func (c *controlplaneCmd) objects() ([]configv1.Object, *allowed.List, error) {
+	objects, err := configObjects(c.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	mayName, err := c.allowed()
+	return objects, mayName, err
 }
 
 // serveAdmin starts the admin address of a control plane.
@@ -155,7 +183,7 @@ func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, secure *tls.
 		return nil, errors.Join(errAdminNeedsTLS, l.Close())
 	}
 	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
-	mux := healthHandler(allReady(e.Ready, plane.Ready, base.Ready), plane.options.telemetry)
+	mux := healthHandler(allReady(e.Ready, plane.Ready, base.Ready), plane.options.telemetry, noteOf(plane.options.room), noteOfLedger(plane.options.ledger))
 	mux.Handle("/", pages)
 	serveHTTP(p, l, secure, e.handler(mux), log)
 	return l.Addr(), nil
@@ -168,11 +196,15 @@ type controlPlaneOptions struct {
 	credentials credentials.TransportCredentials // nil: none
 	clientNames map[string]string                // of certificates, by role; empty: any
 	systemCA    string                           // on Envoy's machine
+	allowed     *allowed.List                    // what objects may name
 	root        *secret.Root
 	adminToken  secret.Value
 	ledger      *ledger.Ledger
+	blobs       *blob.Bucket // nil: what is archived there is not seen
+	memory      *memlimit.Watch
 	log         *zap.Logger
 	telemetry   *telemetry.Telemetry
+	room        *etcdspace.Room
 }
 
 // A controlPlane is one and its admin API, which works before the control plane is started.
@@ -200,6 +232,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		ClientNames: o.clientNames,
 		Root:        o.root,
 		Providers:   vendors(),
+		Allowed:     o.allowed,
 		SystemCA:    o.systemCA,
 		Logger:      log,
 		Registerer:  o.telemetry.Registry,
@@ -212,20 +245,56 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	if err := errors.Join(audit.Register(o.telemetry.Registry), o.ledger.Register(o.telemetry.Registry)); err != nil {
 		return nil, errors.Join(err, o.xds.Close())
 	}
+	inspector := jobsvc.NewInspector(o.etcd, o.blobs)
 	handler := admin.New(admin.Config{
 		Store:   store,
 		Sealer:  o.root.Sealer(),
 		Hasher:  auth.NewHasher(o.root.KeyPepper()),
 		Token:   o.adminToken,
 		Vendors: knownVendor,
+		Allowed: o.allowed,
 		Plane:   server,
 		Audit:   audit,
 		Ledger:  o.ledger,
-		Jobs:    jobsvc.NewInspector(o.etcd),
+		Jobs:    inspector,
+		Quotas:  inspector,
 		Version: version(),
 		Log:     o.log.Named("admin"),
 	})
 	return &controlPlane{Server: server, options: o, store: store, audit: audit, admin: handler}, nil
+}
+
+// plane returns the control plane, with the archive of batches.
+func (c *controlplaneCmd) plane(ctx context.Context, p *parts, o controlPlaneOptions) (_ *controlPlane, err error) {
+	if o.blobs, err = openArchive(ctx, p, c.Blobs); err != nil {
+		return nil, errors.Join(err, o.xds.Close())
+	}
+	return newControlPlane(o)
+}
+
+// listenXDS listens where xDS is served. Without TLS that has to be on this machine alone.
+func (c *controlplaneCmd) listenXDS(secure credentials.TransportCredentials) (net.Listener, error) {
+	l, err := listen(c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if err := controlplane.CheckXDS(l.Addr(), secure); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err), l.Close())
+	}
+	return l, nil
+}
+
+// openArchive opens the blob store in which batches are archived, or returns nil where it is not said.
+func openArchive(ctx context.Context, p *parts, address string) (*blob.Bucket, error) {
+	if address == "" {
+		return nil, nil
+	}
+	bucket, err := blobstore.Open(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	p.add("archive", func(context.Context) error { return bucket.Close() })
+	return bucket, nil
 }
 
 // credentials returns the mutual TLS of the xDS server, or nil, with which it serves this machine alone.

@@ -38,6 +38,7 @@ func checks() []check {
 		{"gateway", checkReachable},
 		{"ready", checkReady},
 		{"store", checkStore},
+		{"besides", checkSays},
 		{"ledger", checkLedger},
 		{"spool", checkSpool},
 		{"clock", checkClock},
@@ -62,6 +63,7 @@ func checks() []check {
 		{"limits", checkLimits},
 		{"rate limits", checkRateLimits},
 		{"budgets", checkBudgets},
+		{"quotas", checkQuotas},
 	}
 }
 

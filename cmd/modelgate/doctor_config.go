@@ -50,7 +50,7 @@ func checkCredentials(p *patient) []finding {
 	for _, i := range p.items["Provider"] {
 		if i.Status.Error != "" {
 			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Provider %s has no effect: %s", i.Name, i.Status.Error),
-				Why: "Requests for it fail, or go on with the last credential.", Mend: mendCredential(i.Object)})
+				Why: "Requests for it fail, or go on with the last credential.", Mend: mendCredential(i.Object, i.Status.Error)})
 			continue
 		}
 		o, ok := i.Object.(*configv1.Provider)
@@ -65,7 +65,10 @@ func checkCredentials(p *patient) []finding {
 	return found
 }
 
-func mendCredential(o configv1.Object) string {
+func mendCredential(o configv1.Object, problem string) string {
+	if strings.Contains(problem, "--credential-") {
+		return "Start the control plane with the flag that the error names, if the credential is for that host, or give the credential as value"
+	}
 	provider, _ := o.(*configv1.Provider)
 	switch source := provider.GetCredential().GetSource().(type) {
 	case *configv1.Credential_Env:

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -47,6 +46,7 @@ type patient struct {
 	// Of the admin address.
 	connect error // why it is not known or cannot be reached
 	ready   string
+	says    []string           // what is wrong though it is ready, as lines of /readyz
 	skew    time.Duration      // its clock ahead of ours
 	metrics map[string]float64 // by name
 
@@ -63,6 +63,7 @@ type patient struct {
 	ledger error
 	tests  map[string]adminapi.ProviderTest // by provider
 	used   map[string]adminapi.Consumption  // by key
+	quotas []adminapi.TenantQuotas
 }
 
 // gather finds out what there is to be known.
@@ -112,10 +113,7 @@ func (p *patient) address(ctx context.Context, conn adminConn) {
 		between := asked.Add(time.Since(asked) / 2)
 		p.skew = at.Add(time.Second / 2).Sub(between) // the header has whole seconds
 	}
-	p.ready = healthOK
-	if status != http.StatusOK {
-		p.ready = cmp.Or(strings.TrimSpace(string(text)), http.StatusText(status))
-	}
+	p.ready, p.says = readyz(status, text)
 	p.metrics = samples(ctx, conn)
 }
 
@@ -160,6 +158,9 @@ func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 	}
 	if plane, err := client.DataPlane(ctx); err == nil {
 		p.plane = &plane
+	}
+	if page, err := client.Quotas(ctx, adminapi.ListOptions{}); err == nil {
+		p.quotas = page.Items
 	}
 	_, p.ledger = client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
 		"start": strconv.FormatInt(p.now.Add(-recently).Unix(), 10), "end": strconv.FormatInt(p.now.Unix(), 10),

@@ -99,7 +99,14 @@ func TestDoctorFinds(t *testing.T) {
 		{"not ready", func(p *patient) { p.ready = "not ready: envoy" }, "ready", severeError, "not ready: envoy", "modelgate status"},
 		{"etcd away", func(p *patient) { p.store = storeAway }, "store", severeError, "store cannot be reached", "etcdctl"},
 		{"a wrong token", func(p *patient) { p.store = &openai.Error{Status: 401, Message: "Send an admin token."} }, "store", severeError, "admin token", "--token"},
+		{"etcd fills", func(p *patient) { p.says = []string{saysWarning + "etcd fills: 7 of 10"} }, "besides", severeWarning, "etcd fills: 7 of 10", "quota"},
+		{"jobs are away", func(p *patient) { p.says = []string{saysError + saysNoJobs + "blobs is a file"} }, "besides", severeError, "no job service: blobs is a file", "start the gateway again"},
+		{"the ledger is away", func(p *patient) { p.says = []string{saysError + saysNoLedger + "ledger.db is damaged"} }, "besides", severeError, "no ledger: ledger.db", "Mend what it names"},
+		{"etcd is full", func(p *patient) { p.says = []string{saysError + "etcd is full: 10 of 10"} }, "besides", severeError, "etcd is full", "Delete"},
 		{"the ledger away", func(p *patient) { p.ledger = errors.New("no such table") }, "ledger", severeError, "no such table", "database"},
+		{"a quota that is almost used up", func(p *patient) {
+			p.quotas = []adminapi.TenantQuotas{{Organization: "acme", Project: "web", Quotas: []adminapi.QuotaUse{{Name: "files", Used: 79, Limit: 100}, {Name: "open_batches", Used: 8, Limit: 10}}}}
+		}, "quotas", severeWarning, "Project acme/web has used 80% of its quota open_batches: 8 of 10", "quotas.open_batches"},
 		{"a spool that is full", func(p *patient) { p.metrics = map[string]float64{metricWaiting: 7} }, "spool", severeError, "7 bytes", "Make room"},
 		{"records that are lost", func(p *patient) { p.metrics = map[string]float64{metricDropped: 7} }, "spool", severeError, "7 records of exchanges were lost", "Make room"},
 		{"records that wait", func(p *patient) { p.metrics = map[string]float64{metricBacklog: 10_001} }, "spool", severeWarning, "10001 records wait", "quick enough"},

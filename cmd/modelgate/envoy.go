@@ -27,7 +27,7 @@ type envoyCmd struct {
 type envoyFlags struct {
 	Node           string `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this Envoy."`
 	Extproc        string `default:"unix:///run/modelgate/extproc.sock" help:"Where the ext_proc service listens: unix:///path or host:port. Without --extproc-cert it has no TLS: use such a port only where no one else can reach it."`
-	MaxHeap        uint64 `default:"0" help:"Heap in bytes at 95 % of which new requests are refused. 0: no limit."`
+	MaxHeap        uint64 `default:"0" help:"Heap in bytes at 95 % of which new requests are refused. 0: in the command run three quarters of what the control group or the machine allows, otherwise no limit."`
 	MaxConnections int64  `default:"50000" help:"Downstream connections that are accepted."`
 
 	ExtprocTLS extprocClientFlags `embed:"" prefix:"extproc-"`

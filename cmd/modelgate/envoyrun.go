@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -55,6 +56,7 @@ func (c *envoyRunCmd) Run(ctx context.Context, log *zap.Logger) error {
 }
 
 func (c *envoyRunCmd) start(ctx context.Context, p *parts, binary string, log *zap.Logger) error {
+	c.MaxHeap = cmp.Or(c.MaxHeap, envoyHeap(envoyAlone))
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
 		return err
@@ -68,16 +70,22 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts, binary string, log *z
 	if err != nil {
 		return err
 	}
-	if err := c.watchCertificates(p, log); err != nil {
+	extProc, err := c.watchCertificates(p, log)
+	if err != nil {
 		return err
 	}
+	watch, err := c.watchExtProc(log, extProc)
+	if err != nil {
+		return err
+	}
+	p.add("connection to the ext_proc service", func(context.Context) error { return watch.connection.Close() })
 	admin, err := listen(c.Admin)
 	if err != nil {
 		return err
 	}
 	s := supervised{admin: process.NewAdmin(socket)}
 	e := &ending{}
-	mux := probesHandler(allReady(e.Ready, s.ready))
+	mux := probesHandler(allReady(e.Ready, watch.Ready, s.ready))
 	mux.HandleFunc("GET /metrics", s.metrics)
 	serveHTTP(p, admin, nil, mux, log)
 	log.Info("envoy is being started", zap.Stringer("admin", admin.Addr()))
@@ -100,20 +108,20 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts, binary string, log *z
 		child.Stop(ctx, c.Grace)
 		return nil
 	})
+	p.serve("watch of the ext_proc service", func(ctx context.Context) error { return watch.run(ctx, child) })
 	return nil
 }
 
 // watchCertificates checks the files that Envoy reads, and says in the log when a certificate has expired: Envoy's own words for that
-// are those of whoever refuses it.
-func (c *envoyRunCmd) watchCertificates(p *parts, log *zap.Logger) error {
+// are those of whoever refuses it. It returns those of the connection to the ext_proc service, nil where it has no TLS.
+func (c *envoyRunCmd) watchCertificates(p *parts, log *zap.Logger) (extProc *mutualTLS, err error) {
 	xds, err := readMutualTLS(log, "--xds-", c.XDS.Cert, c.XDS.Key, c.XDS.CA)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t := c.ExtprocTLS
-	extProc, err := readMutualTLS(log, "--extproc-", t.Cert, t.Key, t.CA)
-	if err != nil {
-		return err
+	if extProc, err = readMutualTLS(log, "--extproc-", t.Cert, t.Key, t.CA); err != nil {
+		return nil, err
 	}
 	p.serve("watch of certificates", func(ctx context.Context) error {
 		ticker := time.NewTicker(time.Minute)
@@ -131,7 +139,7 @@ func (c *envoyRunCmd) watchCertificates(p *parts, log *zap.Logger) error {
 			}
 		}
 	})
-	return nil
+	return extProc, nil
 }
 
 // A supervised is what others are told of an Envoy.

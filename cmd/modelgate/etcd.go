@@ -13,8 +13,8 @@ import (
 )
 
 // startEtcd starts an etcd of one member that keeps its data in dir and returns a client within the process. It listens
-// only on the Unix socket etcd.sock in sockets, for etcdctl.
-func startEtcd(ctx context.Context, p *parts, dir, sockets string, log *zap.Logger) (*clientv3.Client, error) {
+// only on the Unix socket etcd.sock in sockets, for etcdctl. Quota is the most bytes that its database may have.
+func startEtcd(ctx context.Context, p *parts, dir, sockets string, quota int64, log *zap.Logger) (*clientv3.Client, error) {
 	config := embed.NewConfig()
 	config.Name = "modelgate"
 	config.Dir = dir
@@ -26,27 +26,42 @@ func startEtcd(ctx context.Context, p *parts, dir, sockets string, log *zap.Logg
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	// With a single member an election is a formality, which by default takes a second.
 	config.TickMs, config.ElectionMs = 10, 50
-	config.AutoCompactionMode, config.AutoCompactionRetention = embed.CompactorModeRevision, "1000"
-	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log)
+	config.QuotaBackendBytes = quota
+	end := newEtcdEnd()
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.WithOptions(end.options()...))
 
-	server, err := embed.StartEtcd(config)
+	server, err := openEtcd(ctx, config, end)
 	if err != nil {
-		return nil, fmt.Errorf("starting etcd in %s: %w", dir, err)
-	}
-	select {
-	case <-server.Server.ReadyNotify():
-	case err := <-server.Err():
-		server.Close()
-		return nil, fmt.Errorf("starting etcd in %s: %w", dir, err)
-	case <-ctx.Done():
-		server.Close()
-		return nil, ctx.Err()
+		return nil, err
 	}
 	etcd := v3client.New(server.Server)
+	etcd.Maintenance = embeddedMaintenance{etcd.Maintenance, server.Server.Defragment}
 	p.add("etcd", func(context.Context) error {
 		_ = etcd.Close() // it reports the end of its own context
-		server.Close()
+		closeEtcd(server)
 		return nil
 	})
+	p.serve("watch of etcd", func(ctx context.Context) error {
+		select {
+		case err := <-end.said:
+			return damagedEtcd(dir, err.Error())
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	return etcd, nil
+}
+
+// embeddedMaintenance defragments an etcd of this process. The client's own way wants a health server, which only etcd's listeners have.
+type embeddedMaintenance struct {
+	clientv3.Maintenance
+	defragment func() error
+}
+
+// Defragment ignores the endpoint: there is one member.
+func (m embeddedMaintenance) Defragment(context.Context, string) (*clientv3.DefragmentResponse, error) {
+	if err := m.defragment(); err != nil {
+		return nil, fmt.Errorf("defragmenting etcd: %w", err)
+	}
+	return &clientv3.DefragmentResponse{}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc"
+	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -28,6 +29,7 @@ type extprocCmd struct {
 
 	shutdownFlags `embed:""`
 
+	Bodies bodyFlags          `embed:""`
 	Limits limitStoreFlags    `embed:""`
 	XDS    xdsFlags           `embed:"" prefix:"xds-"`
 	TLS    extprocServerFlags `embed:"" prefix:"tls-"`
@@ -68,7 +70,8 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 		l = tls.NewListener(l, secure)
 	}
 	server, err := startExtProc(p, extProcOptions{
-		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, spoolBytes: c.SpoolBytes, log: log, telemetry: measured,
+		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, spoolBytes: c.SpoolBytes,
+		memory: startMemory(p, aloneShare, measured, log), bodies: c.Bodies, log: log, telemetry: measured,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -90,6 +93,8 @@ type extProcOptions struct {
 	limits     limitStoreFlags
 	spool      string
 	spoolBytes int64 // 0: the default
+	memory     *memlimit.Watch
+	bodies     bodyFlags
 	log        *zap.Logger
 	telemetry  *telemetry.Telemetry
 }
@@ -116,6 +121,8 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 		Limits:     limits,
 		Spool:      spool,
 		Ledger:     ledgerv1.NewLedgerClient(o.xds),
+		Bytes:      o.bodies.bound(o.memory),
+		Shedding:   o.memory.Shedding,
 	})
 	p.serve("ext_proc service", func(ctx context.Context) error { return server.Run(ctx, o.listener, o.grace) })
 	return server, nil

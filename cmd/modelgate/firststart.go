@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -128,6 +129,10 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 				zap.String("provider", name), zap.String("variable", vendor.CredentialEnv), zap.Error(err))
 			continue
 		}
+		if err := g.mayName.Check(p); err != nil {
+			g.log.Info("provider not added from the environment: --credential-env has its variable go elsewhere", zap.String("provider", name), zap.Error(err))
+			continue
+		}
 		wanted = append(wanted, p)
 		g.log.Info("provider added from the environment",
 			zap.String("provider", name), zap.String("variable", vendor.CredentialEnv))
@@ -137,7 +142,10 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 
 // createFirstKey makes a key where there is no file of one. A key that was revoked does not come back: its file is there.
 func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) error {
-	_, err := os.Stat(g.data.file(fileKey))
+	info, err := os.Stat(g.data.file(fileKey))
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file: put it back from a copy; or move it away, and a new key is made", g.data.file(fileKey))
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -148,15 +156,29 @@ func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) erro
 	return atomicfile.Write(g.data.file(fileKey), []byte(made.Key+"\n"), 0o600)
 }
 
+// checkFirstKey says where the key in the data folder lets nobody in: who reads only what is printed would look for the reason elsewhere.
+func (g *gateway) checkFirstKey() error {
+	text, err := os.ReadFile(g.data.file(fileKey))
+	if err != nil {
+		return err
+	}
+	if !g.extProc.Knows(strings.TrimSpace(string(text))) {
+		g.log.Warn("the key in this file lets nobody in: it was revoked, is damaged, or belongs to another configuration than that in etcd. "+
+			"Put it back from a copy; or move it away and start again, and a new key is made", zap.String("file", g.data.file(fileKey)))
+	}
+	return nil
+}
+
 // applyFiles applies what is in the files of --config, all of it or nothing.
 func (g *gateway) applyFiles(ctx context.Context, api *adminapi.Client) error {
 	if len(g.objects) == 0 {
 		return nil
 	}
-	if _, err := api.Apply(ctx, g.objects, false); err != nil {
+	_, err := api.Apply(ctx, g.objects, false)
+	if err != nil && !storeFull(err) {
 		return fmt.Errorf("applying --config: %w", said(err))
 	}
-	return nil
+	return err
 }
 
 // get returns the stored object that has the type and the name of o, or nil where there is none.

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/etcdspace"
 )
 
 // httpStop is how long requests to the admin address may go on when the process ends.
@@ -64,26 +66,49 @@ func serveUntil(ctx context.Context, server *http.Server, l net.Listener, grace 
 	return nil
 }
 
+// A note is what /readyz says besides, or "". It changes nothing of the status: were every control plane out of service because etcd
+// fills, nobody could make room, and without its jobs a gateway still serves chat.
+type note func() (what string, severe bool)
+
+// noteOf is that etcd fills.
+func noteOf(room *etcdspace.Room) note {
+	return func() (string, bool) { return room.State().Warning() }
+}
+
 // healthHandler answers /healthz while the process lives, /readyz while ready returns nil, and /metrics.
-func healthHandler(ready func() error, metrics prometheus.Gatherer) *http.ServeMux {
-	mux := probesHandler(ready)
+func healthHandler(ready func() error, metrics prometheus.Gatherer, notes ...note) *http.ServeMux {
+	mux := probesHandler(ready, notes...)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	return mux
 }
 
 // probesHandler is healthHandler without /metrics.
-func probesHandler(ready func() error) *http.ServeMux {
+func probesHandler(ready func() error, notes ...note) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		status, text := http.StatusOK, "ready"
 		if err := ready(); err != nil {
-			say(w, http.StatusServiceUnavailable, err.Error())
-			return
+			status, text = http.StatusServiceUnavailable, oneLine(err.Error())
 		}
-		say(w, http.StatusOK, "ready")
+		for _, note := range notes {
+			switch what, severe := note(); {
+			case severe:
+				text += "\n" + saysError + oneLine(what)
+			case what != "":
+				text += "\n" + saysWarning + oneLine(what)
+			}
+		}
+		say(w, status, text)
 	})
 	return mux
 }
+
+// What lines of /readyz after the first begin with.
+const (
+	saysWarning = "warning: "
+	saysError   = "error: "
+)
 
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -15,8 +15,12 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc"
+	"github.com/modelgate/modelgate/jobsvc/archive"
 	"github.com/modelgate/modelgate/jobsvc/batches"
 	jobsgateway "github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/webhooks"
@@ -45,6 +49,8 @@ type jobFlags struct {
 	Blobs            string         `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Where files are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
 	BatchConcurrency int            `default:"64" help:"Lines of batches that this process asks of one model at once, at most. It asks fewer while that is slow or refused."`
 	BatchTokens      int            `placeholder:"N" help:"Tokens a minute that lines of batches may use of one model, by this process. Default: no limit."`
+	ArchiveAfter     time.Duration  `default:"24h" help:"How long a batch that is over stays in etcd before it is moved to the archive in the blob store."`
+	ArchiveKeep      time.Duration  `default:"2160h" help:"How long after its end a batch is kept, in etcd and the archive together. Then it is removed."`
 	WebhookNetwork   []netip.Prefix `placeholder:"CIDR" help:"Private network in which webhooks may be, such as 10.1.0.0/16; http:// is allowed there too. May be given more than once."`
 }
 
@@ -99,9 +105,14 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Log
 	if fromEnvoy != nil {
 		l = tls.NewListener(l, fromEnvoy)
 	}
+	room, err := newRoom(etcd, measured, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	followRoom(p, room, nil)
 	server, err := startJobs(ctx, p, jobsOptions{
 		jobFlags: c.Jobs, listener: l, gateway: c.Gateway, tls: toEnvoy, etcd: etcd, xds: xds, node: c.Node, lease: c.Lease,
-		log: log, telemetry: measured, ending: e,
+		memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, ending: e, room: room,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -111,7 +122,7 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Log
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured, noteOf(room)), log)
 	log.Info("job service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }
@@ -125,9 +136,12 @@ type jobsOptions struct {
 	xds       grpc.ClientConnInterface
 	node      string
 	lease     time.Duration
+	memory    *memlimit.Watch
 	log       *zap.Logger
 	telemetry *telemetry.Telemetry
 	ending    *ending
+	gate      func(http.Handler) http.Handler // nil: none
+	room      *etcdspace.Room
 }
 
 // startJobs starts the API of the job service. Its workers are a part of their own, which needs Envoy.
@@ -144,17 +158,22 @@ func startJobs(ctx context.Context, p *parts, o jobsOptions) (*jobsvc.Server, er
 	}
 	p.add("connections to the gateway", func(context.Context) error { out.Close(); return nil })
 	server, err := jobsvc.New(jobsvc.Options{
-		Etcd: o.etcd, Bucket: bucket, Gateway: out, XDS: o.xds, Vendors: vendors(), Validate: validStored,
-		Node: o.node, Lease: o.lease,
+		Etcd: o.etcd, Room: o.room, Bucket: bucket, Gateway: out, XDS: o.xds, Vendors: vendors(), Validate: validStored,
+		Node: o.node, Lease: o.lease, Shedding: o.memory.Shedding,
 		Batches:  batches.Limits{Lines: o.BatchConcurrency, TokensPerMinute: o.BatchTokens},
 		Webhooks: webhooks.Limits{Networks: o.WebhookNetwork},
+		Archive:  archive.Limits{After: o.ArchiveAfter, Keep: o.ArchiveKeep},
 		Log:      log, Registerer: o.telemetry.Registry, Tracer: o.telemetry.Tracer(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	// No limit on how long a body takes: Envoy ends a connection that is silent. Idle connections are Envoy's to close.
-	api := &http.Server{Handler: o.ending.handler(server.Handler()), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(log)}
+	handler := httpapi.Spare(o.memory.Shedding, isNewWork, server.Handler())
+	if o.gate != nil {
+		handler = o.gate(handler)
+	}
+	api := &http.Server{Handler: o.ending.handler(handler), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(log)}
 	p.serve("job service", func(ctx context.Context) error { return serveUntil(ctx, api, o.listener, uploadGrace) })
 	return server, nil
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +17,7 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
 // fileLedger holds, in the data folder, what was used and what it cost.
@@ -32,6 +35,31 @@ func openLedger(ctx context.Context, p *parts, dsn string, log *zap.Logger) (*le
 		return ctx.Err()
 	})
 	return l, nil
+}
+
+// openNamedLedger is openLedger for one that a flag names: where that cannot be a file, the flag is wrong.
+func openNamedLedger(ctx context.Context, p *parts, dsn string, log *zap.Logger) (*ledger.Ledger, error) {
+	l, err := openLedger(ctx, p, dsn, log)
+	if err != nil {
+		return nil, err
+	}
+	if mistake, ok := errors.AsType[*fs.PathError](l.Ready()); ok {
+		return nil, fmt.Errorf("--ledger: %w", mistake)
+	}
+	return l, nil
+}
+
+// saysNoLedger is how the note begins that the ledger cannot be used.
+const saysNoLedger = "no ledger: "
+
+// noteOfLedger is why the ledger cannot be used.
+func noteOfLedger(l *ledger.Ledger) note {
+	return func() (string, bool) {
+		if err := l.Ready(); err != nil {
+			return saysNoLedger + err.Error(), true
+		}
+		return "", false
+	}
 }
 
 // serveLedger returns what adds the ledger to the server of xDS.
@@ -54,7 +82,7 @@ func (c *controlPlane) withDashboard(base string, gateway playground) (http.Hand
 	mux.Handle("/admin/v1/", c.admin)
 	mux.Handle("/v1/organization/", c.admin)
 	mux.Handle("/", d)
-	return mux, d
+	return httpapi.Spare(c.options.memory.Shedding, isExport, mux), d
 }
 
 // A playground returns where the dashboard's playground asks, and how.

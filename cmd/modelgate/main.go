@@ -47,6 +47,7 @@ type commands struct {
 	Check        checkCmd        `cmd:"" help:"Ask a gateway as a client would: does it answer?"`
 	Doctor       doctorCmd       `cmd:"" help:"Find what is misconfigured, and say how to mend it."`
 	Explain      explainCmd      `cmd:"" help:"Show what the gateway would do with a request, without asking a provider."`
+	Quotas       quotasCmd       `cmd:"" help:"Show what tenants keep at the job service, of what they may."`
 	Usage        usageCmd        `cmd:"" help:"Show what was used and what it cost."`
 	Audit        auditCmd        `cmd:"" help:"Show who did what to the configuration."`
 	Backup       backupCmd       `cmd:"" help:"Save configuration, keys, jobs and ledger in a file."`

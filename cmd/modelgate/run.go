@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -29,8 +30,11 @@ import (
 	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/extproc"
+	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/atomicfile"
 	"github.com/modelgate/modelgate/internal/certs"
+	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc"
@@ -55,8 +59,12 @@ type runCmd struct {
 	Grace       time.Duration `default:"30s" help:"How long requests that are being served may go on when the gateway stops."`
 	Concurrency int           `default:"0" help:"Worker threads of Envoy. 0: one for each core."`
 
-	Limits limitStoreFlags `embed:""`
-	Jobs   jobFlags        `embed:""`
+	EtcdQuota int64 `default:"2147483648" placeholder:"BYTES" help:"Most that the database of the embedded etcd may have. Beyond 8 GB etcd is slow to start."`
+
+	Limits      limitStoreFlags `embed:""`
+	Jobs        jobFlags        `embed:""`
+	Credentials credentialFlags `embed:""`
+	Bodies      bodyFlags       `embed:""`
 }
 
 // Run runs the gateway until ctx ends, and then stops its parts in reverse order. A signal that comes while they are
@@ -101,16 +109,20 @@ type gateway struct {
 	stdout    io.Writer
 	parts     *parts
 	telemetry *telemetry.Telemetry
+	memory    *memlimit.Watch
 
 	etcdLevel    zap.AtomicLevel
 	objects      []configv1.Object // of --config
+	mayName      *allowed.List     // what objects may name
 	etcd         *clientv3.Client
+	room         *etcdspace.Room
 	controlPlane *controlPlane
 	adminURL     string
 	hosts        []string         // that the development certificate is for
 	xds          *grpc.ClientConn // to the control plane
 	extProc      *extproc.Server
-	jobs         *jobsvc.Server
+	jobs         *jobsvc.Server         // nil where it cannot start
+	jobsTrouble  atomic.Pointer[string] // why there is no job service
 	envoy        *process.Process
 	dashboard    *dashboard.Dashboard
 	base         atomic.Pointer[string] // URL of the gateway, once Envoy listens
@@ -124,6 +136,10 @@ func (g *gateway) start(ctx context.Context) error {
 	if g.telemetry, err = startTelemetry(ctx, g.parts, "modelgate", g.log); err != nil {
 		return err
 	}
+	if g.mayName, err = g.Credentials.allowed(); err != nil {
+		return err
+	}
+	g.memory = startMemory(g.parts, goBesideEnvoy, g.telemetry, g.log)
 	binary, err := process.Find(ctx, g.Envoy)
 	if err != nil {
 		return err
@@ -136,7 +152,10 @@ func (g *gateway) start(ctx context.Context) error {
 	if g.objects, err = configObjects(g.Config); err != nil {
 		return err
 	}
-	if g.etcd, err = startEtcd(ctx, g.parts, g.data.file(dirEtcd), g.sockets, etcdLog); err != nil {
+	if g.etcd, err = startEtcd(ctx, g.parts, g.data.file(dirEtcd), g.sockets, g.EtcdQuota, etcdLog); err != nil {
+		return err
+	}
+	if err := g.startRoom(ctx); err != nil {
 		return err
 	}
 	api, err := g.startAdmin(ctx, at.Addr())
@@ -144,7 +163,7 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	// The control plane starts with the configuration complete: what it serves first is what makes the others ready.
-	if err := g.configure(ctx, at, api); err != nil {
+	if err := g.configureOrDefer(ctx, at, api); err != nil {
 		return err
 	}
 	g.controlPlane.start(g.parts)
@@ -163,7 +182,9 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	// They ask providers through Envoy, and so end before it.
-	g.parts.serve("job workers", g.jobs.Run)
+	if g.jobs != nil {
+		g.parts.serve("job workers", g.runJobs)
+	}
 	return g.announce(ctx)
 }
 
@@ -171,11 +192,11 @@ func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, n
 
 // startAdmin prepares the control plane, starts the admin address and returns a client of its API.
 func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*adminapi.Client, error) {
-	root, err := secret.LoadRoot(g.data.file(filePepper))
+	root, err := loadRoot(ctx, g.data.file(filePepper), g.etcd)
 	if err != nil {
 		return nil, err
 	}
-	token, err := secret.File(g.data.file(fileAdminToken), newAdminToken)
+	token, err := loadAdminToken(g.data.file(fileAdminToken))
 	if err != nil {
 		return nil, err
 	}
@@ -187,14 +208,19 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	if err != nil {
 		return nil, errors.Join(err, xds.Close())
 	}
+	blobs, err := openArchive(ctx, g.parts, g.blobs())
+	if err != nil { // the job service will say so; the rest goes on
+		g.log.Warn("the archive of batches cannot be opened; only those in etcd are listed", zap.Error(err))
+	}
 	g.controlPlane, err = newControlPlane(controlPlaneOptions{
-		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, log: g.log, telemetry: g.telemetry,
+		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs, memory: g.memory,
+		log: g.log, telemetry: g.telemetry, allowed: g.mayName, room: g.room,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := g.controlPlane.Claim(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w", g.data.file(filePepper), err)
+		return nil, fmt.Errorf("%s: %w: put back the one that belongs to %s", g.data.file(filePepper), err, g.data.file(dirEtcd))
 	}
 	admin, err := listen(g.Admin)
 	if err != nil {
@@ -211,7 +237,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	g.adminURL = "https://" + reachable(at)
 	pages, board := g.controlPlane.withDashboard(g.adminURL, func() (string, http.RoundTripper) { return g.baseURL(), client.Transport })
 	g.dashboard = board
-	mux := healthHandler(g.ready, g.telemetry)
+	mux := healthHandler(g.ready, g.telemetry, noteOf(g.room), g.jobsNote, noteOfLedger(g.controlPlane.options.ledger))
 	mux.Handle("/", pages)
 	serveHTTP(g.parts, admin, server, mux, g.log)
 	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.write(fileAdmin, g.adminURL)
@@ -231,7 +257,7 @@ func (g *gateway) startExtProc() error {
 	}
 	g.extProc, err = startExtProc(g.parts, extProcOptions{
 		listener: l, xds: g.xds, node: "run", grace: extProcGrace, limits: g.Limits, spool: g.data.file(dirSpool),
-		log: g.log, telemetry: g.telemetry,
+		memory: g.memory, bodies: g.Bodies, log: g.log, telemetry: g.telemetry,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -239,21 +265,28 @@ func (g *gateway) startExtProc() error {
 	return nil
 }
 
+// blobs returns the address of the blob store.
+func (g *gateway) blobs() string {
+	if g.Jobs.Blobs != "" {
+		return g.Jobs.Blobs
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(g.data.file(dirBlobs))}).String()
+}
+
 func (g *gateway) startJobs(ctx context.Context) (err error) {
 	flags := g.Jobs
-	if flags.Blobs == "" {
-		flags.Blobs = (&url.URL{Scheme: "file", Path: filepath.ToSlash(g.data.file(dirBlobs))}).String()
-	}
+	flags.Blobs = g.blobs()
 	l, err := listen("unix://" + g.socket("jobs"))
 	if err != nil {
 		return err
 	}
 	g.jobs, err = startJobs(ctx, g.parts, jobsOptions{
 		jobFlags: flags, listener: l, gateway: "unix://" + g.socket("internal"), etcd: g.etcd, xds: g.xds, node: "run",
-		log: g.log, telemetry: g.telemetry, ending: &ending{},
+		memory: g.memory, log: g.log, telemetry: g.telemetry, ending: &ending{}, gate: g.jobsGate, room: g.room,
 	})
 	if err != nil {
-		return errors.Join(err, l.Close())
+		g.jobsAway(fmt.Errorf("%s cannot be used: %w", flags.Blobs, err))
+		return l.Close()
 	}
 	return nil
 }
@@ -264,6 +297,8 @@ func (g *gateway) startEnvoy(ctx context.Context, binary string) error {
 		AdminSocket: g.socket("envoy-admin"),
 		ExtProc:     bootstrap.Address{Pipe: g.socket("extproc")},
 		XDS:         bootstrap.Address{Pipe: g.socket("xds")},
+
+		MaxHeapBytes: envoyHeap(envoyBesideGo),
 	})
 	if err != nil {
 		return err
@@ -298,7 +333,7 @@ func (g *gateway) ready() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return allReady(g.controlPlane.Ready, g.extProc.Ready, g.jobs.Ready, func() error { return g.envoy.Admin().Ready(ctx) })()
+	return allReady(g.controlPlane.Ready, g.extProc.Ready, g.jobsReady, func() error { return g.envoy.Admin().Ready(ctx) })()
 }
 
 // publish waits until Envoy listens and writes where.
@@ -351,7 +386,10 @@ func (g *gateway) announce(ctx context.Context) error {
 		return err
 	}
 	first, err := g.dashboard.FirstLink(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, rpctypes.ErrNoSpace) { // a full etcd keeps nobody from serving
+		return err
+	}
+	if err := g.checkFirstKey(); err != nil {
 		return err
 	}
 	g.serving.Store(true)

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
@@ -82,9 +79,13 @@ func (c statusCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	client := adminapi.NewClient(conn.server, conn.token, conn.http)
-	r := statusReport{Admin: conn.server, Ready: readiness(ctx, conn), Problems: []string{}, Refused: []refusedObject{}}
+	ready, says := readiness(ctx, conn)
+	r := statusReport{Admin: conn.server, Ready: ready, Problems: []string{}, Refused: []refusedObject{}}
 	if r.Ready != healthOK {
 		r.problem("control plane: %s", r.Ready)
+	}
+	for _, line := range says {
+		r.problem("%s", line)
 	}
 	if err := r.dataPlane(ctx, client); err != nil {
 		return said(err) // nothing else would be known either
@@ -114,16 +115,13 @@ func (r *statusReport) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// readiness returns ok, or why the process at the admin address does not serve.
-func readiness(ctx context.Context, conn adminConn) string {
+// readiness returns ok, or why the process at the admin address does not serve, and what it says besides.
+func readiness(ctx context.Context, conn adminConn) (ready string, says []string) {
 	status, text, _, err := fetch(ctx, conn, "/readyz")
-	switch {
-	case err != nil:
-		return said(err).Error()
-	case status == http.StatusOK:
-		return healthOK
+	if err != nil {
+		return said(err).Error(), nil
 	}
-	return cmp.Or(strings.TrimSpace(string(text)), http.StatusText(status))
+	return readyz(status, text)
 }
 
 func (r *statusReport) dataPlane(ctx context.Context, client *adminapi.Client) error {

@@ -41,6 +41,7 @@ func endpoints() []struct {
 		{"GET", "/admin/v1/audit", ``, admin.AuditRead},
 		{"GET", "/admin/v1/dataplane", ``, admin.StatusRead},
 		{"GET", "/admin/v1/batches", ``, admin.JobsRead},
+		{"GET", "/admin/v1/quotas", ``, admin.JobsRead},
 		{"GET", "/admin/v1/fine_tuning/jobs", ``, admin.JobsRead},
 		{"GET", "/admin/v1/fine_tuning/jobs/x", ``, admin.JobsRead},
 		{"GET", "/admin/v1/fine_tuning/jobs/x/events", ``, admin.JobsRead},

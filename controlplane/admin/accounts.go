@@ -41,23 +41,14 @@ func (p *plan) mayReach(o, stored configv1.Object) error {
 			return everythingFor(field, "to name a Unix socket or a file of the gateway's machines")
 		}
 	}
-	kept := map[string]*configv1.Credential{}
-	if stored != nil {
-		for _, c := range configv1.Credentials(stored) {
-			kept[c.Field] = c.Credential
-		}
-	}
-	moved := endpointOf(o) != endpointOf(stored)
+	kept := credentialsOf(stored)
 	for _, c := range configv1.Credentials(o) {
 		own := c.Credential.GetFile() != "" || isOwn(c.Credential.GetEnv())
-		switch same := proto.Equal(c.Credential, kept[c.Field]); {
-		case own && !same:
+		if own && !proto.Equal(c.Credential, kept[c.Field]) {
 			return everythingFor(c.Field, "to name a file of the control plane, or a variable that begins with MODELGATE_, PG or OTEL_,")
-		case same && moved && (own || c.Credential.GetSealed() != ""):
-			return everythingFor(c.Field, "to send a stored credential to another endpoint")
 		}
 	}
-	return nil
+	return p.mayMove(o, stored)
 }
 
 // isOwn reports whether a variable is one of the control plane's own: PostgreSQL's client reads those that begin with PG, and
@@ -68,7 +59,7 @@ func isOwn(variable string) bool {
 
 func everythingFor(field, what string) error {
 	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions", Param: field,
-		Message: "You have insufficient permissions for this operation: " + what + " takes the scope *. Give another endpoint, or the credential as value or in another variable."}
+		Message: "You have insufficient permissions for this operation: " + what + " takes the scope *. Leave it as it is, or give the credential anew, as value."}
 }
 
 func endpointOf(o configv1.Object) string {

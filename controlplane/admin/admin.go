@@ -22,6 +22,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -42,12 +43,15 @@ type Config struct {
 	Token secret.Value
 	// Vendors are those that providers may be of.
 	Vendors configv1.Vendors
+	// Allowed says which variables and files objects may name. Nil: none.
+	Allowed *allowed.List
 	Plane   Plane
 	// Audit takes an entry for every change.
 	Audit *AuditLog
 	// Ledger may be nil: what asks for it is then a 503.
 	Ledger *ledger.Ledger
 	Jobs   Jobs
+	Quotas Quotas
 	// Version of this control plane.
 	Version string
 	Log     *zap.Logger
@@ -79,6 +83,9 @@ func New(c Config) http.Handler {
 	return httpapi.Recover(c.Log, limited(open))
 }
 
+// CodeStoreFull is the code of the error that etcd has no room for a change.
+const CodeStoreFull = "store_full"
+
 // clientError returns what the client is told of an error.
 func clientError(err error) error {
 	if err == nil {
@@ -98,6 +105,9 @@ func clientError(err error) error {
 			Message: "The configuration was changed by others at the same time, several times over. Try again."}
 	case errors.Is(err, configstore.ErrTooLarge), errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "object_too_large", Message: err.Error()}
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: CodeStoreFull, RetryAfter: 10 * time.Second,
+			Message: "etcd is full: nothing can be stored, but deleting goes on. The control plane makes room where it can; modelgate doctor says what else to do."}, err)
 	}
 	if !fromStore(err) {
 		return err

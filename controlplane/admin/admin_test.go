@@ -19,9 +19,11 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/allowed"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -82,9 +84,13 @@ func newBench(t *testing.T) *bench { t.Helper(); return newBenchOf(t) }
 
 func newBenchOf(t testing.TB) *bench {
 	t.Helper()
+	return newBenchOn(t, etcdtest.New(t))
+}
+
+func newBenchOn(t testing.TB, server *etcdtest.Server) *bench {
+	t.Helper()
 	root, err := secret.LoadRoot(filepath.Join(t.TempDir(), "root"))
 	require.NoError(t, err)
-	server := etcdtest.New(t)
 	b := &bench{
 		server: server, etcd: server.Client(t), sealer: root.Sealer(), hasher: auth.NewHasher(root.KeyPepper()), status: statuses{},
 		ledger: &memoryLedger{entries: map[string]adminapi.AuditEntry{}},
@@ -97,8 +103,10 @@ func newBenchOf(t testing.TB) *bench {
 	b.audit = admin.NewAuditLog(b.etcd, b.ledger, zap.NewNop())
 	b.config = admin.Config{
 		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors,
-		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Version: "v1", Log: zap.NewNop(),
+		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Quotas: b.jobs, Version: "v1", Log: zap.NewNop(),
 	}
+	b.config.Allowed, err = allowed.New(all.Providers(), []string{"MODELGATE_OPENAI=*", "TEAM=*", "HOOK=*", "KEY_OF_TLS"}, []string{"/run/secrets/=*", "/etc/tls/"})
+	require.NoError(t, err)
 	var handler http.Handler
 	var once sync.Once // so that a test can change the configuration before its first request
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

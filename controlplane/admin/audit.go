@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -76,17 +78,38 @@ func (a *AuditLog) Register(r prometheus.Registerer) error {
 // Audit keeps an entry of something that changes no object, such as that somebody signed in. Its id is set here, and
 // its time where it has none.
 func (a *AuditLog) Audit(ctx context.Context, e adminapi.AuditEntry) error {
-	op, err := a.op([]adminapi.AuditEntry{e})
+	entries := []adminapi.AuditEntry{e}
+	op, err := a.op(entries)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if _, err := a.etcd.Do(ctx, op); err != nil {
+	if _, err := a.etcd.Do(ctx, op); errors.Is(err, rpctypes.ErrNoSpace) {
+		a.direct(ctx, entries)
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("keep an entry of the audit log: %w", err)
 	}
 	a.kick()
 	return nil
+}
+
+// direct keeps entries, which have their ids, of what was done though etcd is full: in the store at once, or at least in the process's log.
+func (a *AuditLog) direct(ctx context.Context, entries []adminapi.AuditEntry) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	err := errNoLedger
+	if a.store != nil {
+		err = a.store.AppendAudit(ctx, entries)
+	}
+	if err == nil {
+		return
+	}
+	for _, e := range entries {
+		a.log.Error("this entry of the audit log is here alone: etcd is full, and the ledger does not take it", zap.Time("at", e.At), zap.String("actor", e.Actor),
+			zap.String("address", e.Address), zap.String("action", e.Action), zap.String("kind", e.Kind), zap.String("name", e.Name), zap.Error(err))
+	}
 }
 
 // op returns what puts entries, which are at least one, into the outbox.

@@ -74,6 +74,13 @@ func (*memoryJobs) Batches(context.Context, adminapi.ListOptions) (adminapi.Page
 	return one(), nil
 }
 
+// Quotas returns those of one tenant.
+func (*memoryJobs) Quotas(context.Context, adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error) {
+	return adminapi.Page[adminapi.TenantQuotas]{Items: []adminapi.TenantQuotas{{
+		Organization: "org", Quotas: []adminapi.QuotaUse{{Name: "open_batches", Used: 1, Limit: 4000}},
+	}}}, nil
+}
+
 // FineTuningJobs returns one.
 func (*memoryJobs) FineTuningJobs(context.Context, adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {
 	return one(), nil

@@ -19,6 +19,16 @@ type Jobs interface {
 	FineTuningEvents(ctx context.Context, id string, o adminapi.ListOptions) (adminapi.Page[json.RawMessage], error)
 }
 
+// Quotas are what tenants keep at the job service. It must be safe for concurrent use.
+type Quotas interface {
+	// Quotas returns what organizations, projects and keys without an organization have of what they may have.
+	Quotas(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error)
+}
+
+func (s *server) quotas(w http.ResponseWriter, r *http.Request) error {
+	return paged(w, r, s.config.Quotas.Quotas)
+}
+
 func (s *server) batches(w http.ResponseWriter, r *http.Request) error {
 	return paged(w, r, s.config.Jobs.Batches)
 }

@@ -44,6 +44,9 @@ func (p *plan) put(written configv1.Object) error {
 	if err := errors.Join(p.mayWrite(object, stored), p.mayReach(object, stored)); err != nil {
 		return err
 	}
+	if err := p.server.config.Allowed.Check(object); err != nil {
+		return err
+	}
 	p.server.reuse(object, stored)
 	usePassword(object, stored)
 	shown := redacted(object)
@@ -169,6 +172,11 @@ func (p *plan) entry(kind configv1.Kind, name string) *configstore.Entry {
 		}
 	}
 	return p.before.Find(kind, name)
+}
+
+// onlyDeletes reports whether nothing has to be stored.
+func (p *plan) onlyDeletes() bool {
+	return !slices.ContainsFunc(p.writes, func(c configstore.Change) bool { return c.Object != nil })
 }
 
 // entries returns what the audit log says of the plan. Action takes the place of what is said of an update.

@@ -46,6 +46,7 @@ func (s *server) routes() []route {
 		{pattern: "GET /admin/v1/exchanges", scope: UsageRead, handler: s.asked(s.exchanges), timeout: exportTimeout},
 		{pattern: "GET /admin/v1/dataplane", scope: StatusRead, handler: s.dataPlane},
 		{pattern: "GET /admin/v1/batches", scope: JobsRead, handler: s.batches},
+		{pattern: "GET /admin/v1/quotas", scope: JobsRead, handler: s.quotas},
 		{pattern: "GET /admin/v1/fine_tuning/jobs", scope: JobsRead, handler: s.fineTuningJobs},
 		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}", scope: JobsRead, handler: s.fineTuningJob},
 		{pattern: "GET /admin/v1/fine_tuning/jobs/{id}/events", scope: JobsRead, handler: s.fineTuningEvents},

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -76,7 +78,8 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	if c.dryRun || len(p.writes) == 0 {
 		return p, nil
 	}
-	audit, err := s.config.Audit.op(p.entries(ctx, c.action))
+	entries := p.entries(ctx, c.action)
+	audit, err := s.config.Audit.op(entries)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +91,12 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 		p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, audit)
 	} else {
 		p.revision, err = s.config.Store.Apply(ctx, before.Revision, p.writes, audit)
+	}
+	if errors.Is(err, rpctypes.ErrNoSpace) && p.onlyDeletes() {
+		// A key that was stolen has to be revoked in an etcd that takes no entry of it.
+		if p.revision, err = s.config.Store.Remove(ctx, before, p.writes); err == nil {
+			s.config.Audit.direct(ctx, entries)
+		}
 	}
 	if err != nil {
 		return nil, err

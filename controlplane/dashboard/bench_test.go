@@ -76,7 +76,7 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	}
 	api := admin.New(admin.Config{
 		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken), Vendors: vendors,
-		Plane: b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs, Version: "test", Log: zap.NewNop(),
+		Plane: b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs, Quotas: b.jobs, Version: "test", Log: zap.NewNop(),
 	})
 	pages := api
 	if real == nil {
@@ -294,6 +294,13 @@ func (l *ledger) before(api http.Handler) http.Handler {
 type jobs struct {
 	batches, tuning []adminapi.TenantObject
 	events          []json.RawMessage
+}
+
+func (j *jobs) Quotas(_ context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error) {
+	return adminapi.Page[adminapi.TenantQuotas]{Items: []adminapi.TenantQuotas{{
+		Organization: o.Filters["organization"], Project: o.Filters["project"],
+		Quotas: []adminapi.QuotaUse{{Name: "open_batches", Used: 17, Limit: 20}, {Name: "files", Limit: 50}},
+	}}}, nil
 }
 
 func (j *jobs) Batches(context.Context, adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {

@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -112,6 +114,9 @@ func (s *sessions) touch(ctx context.Context, key string, found *session) error 
 		Then(clientv3.OpPut(key, string(value), clientv3.WithLease(found.lease))).Commit()
 	if err == nil {
 		_, err = s.etcd.KeepAliveOnce(ctx, found.lease)
+	}
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return nil // whoever makes room in an etcd that is full may be signed in here
 	}
 	if err != nil {
 		return fmt.Errorf("note the use of a session: %w", err)

@@ -25,6 +25,7 @@ type tenantData struct {
 	Status       adminapi.Status
 	Projects     []adminapi.Item
 	KeysQuery    string
+	Quotas       []adminapi.QuotaUse // of which something is used
 }
 
 func tenantOf(path string) tenant {
@@ -82,6 +83,26 @@ func tenants(path string) (list, form, create, show, change page) {
 	return list, form, create, show, change
 }
 
+// quotas returns what an organization or a project uses of its quotas; nothing where it cannot be read.
+func (v *visit) quotas(r *http.Request, organization, project string) []adminapi.QuotaUse {
+	page, err := v.api.Quotas(r.Context(), adminapi.ListOptions{Filters: map[string]string{"organization": organization, "project": project}})
+	if err != nil {
+		return nil
+	}
+	var used []adminapi.QuotaUse
+	for _, item := range page.Items {
+		if item.Organization != organization || item.Project != project {
+			continue
+		}
+		for _, q := range item.Quotas {
+			if q.Used > 0 {
+				used = append(used, q)
+			}
+		}
+	}
+	return used
+}
+
 // readTenant puts what a form says into an organization or a project. Its name stays, where it has one.
 func readTenant(f url.Values, t tenant) error {
 	limits, err := limitsOf(f)
@@ -126,5 +147,6 @@ func (v *visit) aTenant(r *http.Request, path, label string) (tenantData, error)
 		}
 	}
 	data.KeysQuery = q.Encode()
+	data.Quotas = v.quotas(r, organization, project)
 	return data, nil
 }

@@ -19,6 +19,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // A visit is one request of somebody, and who that is. It is used by one goroutine.
@@ -102,7 +103,7 @@ func (v *visit) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e, ok := errors.AsType[*openai.Error](err)
 	if !ok {
 		if r.Context().Err() == nil {
-			v.config.Log.Error("dashboard: a page failed", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
+			v.config.Log.Error("dashboard: a page failed", zap.String("method", telemetry.Clip(r.Method)), zap.String("path", telemetry.Clip(r.URL.Path)), zap.Error(err))
 		}
 		e = &openai.Error{Status: http.StatusInternalServerError, Message: "Something went wrong on the gateway's side. Its log says more."}
 	}

@@ -1,10 +1,14 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -73,4 +77,31 @@ func forward(t *testing.T, address, socket string) {
 			go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
 		}
 	}()
+}
+
+// A file that cannot be used ends nobody's start, and is used once it can be, without another start.
+func TestADamagedFileIsUsedOnceItIsMended(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"garbage":  func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("garbage!"), 1000), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "ledger.db")
+			require.NoError(t, damage(path))
+			l, err := ledger.Open(t.Context(), "sqlite://"+path, zap.NewNop())
+			require.NoError(t, err)
+			require.Error(t, l.Ready())
+			var mistake *fs.PathError
+			require.Equal(t, name == "a folder", errors.As(l.Ready(), &mistake))
+			require.NoError(t, os.Rename(path, path+".away"))
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); l.Maintain(ctx, ledger.Retention{}) }()
+			require.Eventually(t, func() bool { return l.Ready() == nil }, time.Minute, 50*time.Millisecond)
+			cancel()
+			<-done
+			require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{rec("one")}))
+			require.NoError(t, l.Close())
+		})
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -39,7 +40,9 @@ var migrations embed.FS
 type Ledger struct {
 	read, write *sql.DB // the same for PostgreSQL; for SQLite, write is a single connection
 	postgres    bool
-	outdated    bool // until Maintain has brought the tables up to date; it alone uses it then
+	file        string                // of SQLite
+	outdated    bool                  // until Maintain has brought the tables up to date; it alone uses it then
+	trouble     atomic.Pointer[error] // why it cannot be used; nil: it can, as far as is known
 	log         *zap.Logger
 	now         func() time.Time
 	unserved    prometheus.Counter
@@ -65,16 +68,32 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the ledger: %w", err)
 	}
-	err = l.migrate(ctx)
+	if err = l.migrate(ctx); err != nil {
+		l.trouble.Store(&err)
+	}
 	if l.postgres && isAway(err) {
 		l.outdated = true
 		log.Warn("the ledger's database is away: what was used waits where it was noted", zap.Error(err))
+		return l, nil
+	}
+	if err != nil && !l.postgres && ctx.Err() == nil {
+		l.outdated = true
+		log.Error("the ledger cannot be used, and what was used waits in the spools: put the file back from a copy, or move it away",
+			zap.String("file", rest), zap.Error(err))
 		return l, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the ledger: %w", errors.Join(err, l.Close()))
 	}
 	return l, nil
+}
+
+// Ready reports why the ledger cannot be used, as far as is known, or nil. A path that names no file is a [fs.PathError].
+func (l *Ledger) Ready() error {
+	if err := l.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // isAway reports whether an error says that the database could not be reached.
@@ -89,7 +108,7 @@ func (l *Ledger) openPostgres(dsn string) error {
 		return errors.New("the PostgreSQL URL cannot be read") // the driver's error may hold the password
 	}
 	db.SetMaxOpenConns(16)
-	db.SetMaxIdleConns(4)
+	db.SetMaxIdleConns(idle)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	l.read, l.write, l.postgres = db, db, true
 	return nil
@@ -102,19 +121,13 @@ func (l *Ledger) openSQLite(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	// The driver makes files that all may read.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
+	l.file = path
 	common := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-32000)", "temp_store(MEMORY)"}}
 	uri := (&url.URL{Scheme: "file", Path: path}).String()
 	if !filepath.IsAbs(path) {
 		uri = "file:" + (&url.URL{Path: path}).EscapedPath()
 	}
+	var err error
 	if l.write, err = sql.Open("sqlite", uri+"?_txlock=immediate&"+common.Encode()); err != nil {
 		return err
 	}
@@ -127,6 +140,15 @@ func (l *Ledger) openSQLite(path string) error {
 	return nil
 }
 
+// makeFile makes the file of SQLite where it is missing: the driver makes files that all may read.
+func (l *Ledger) makeFile() error {
+	f, err := os.OpenFile(l.file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // migrateTimeout bounds one try to bring the tables up to date; others that do so may have to be waited for.
 const migrateTimeout = time.Minute
 
@@ -136,6 +158,11 @@ func (l *Ledger) migrate(ctx context.Context) error {
 	folder, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
+	}
+	if !l.postgres {
+		if err := l.makeFile(); err != nil {
+			return err
+		}
 	}
 	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("ledger_migrations"), goose.WithDisableGlobalRegistry(true)}
 	if l.postgres {

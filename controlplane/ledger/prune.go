@@ -26,6 +26,8 @@ const (
 	keepSpent = 62 * 24 * time.Hour
 	// migrateEvery is how often Maintain tries to bring the tables up to date.
 	migrateEvery = 2 * time.Second
+	// idle connections are kept for what comes next.
+	idle = 4
 	// pruneEvery is how often Maintain prunes.
 	pruneEvery = time.Hour
 	// pruneAtOnce bounds a transaction that prunes, so that records do not wait for it.
@@ -114,12 +116,21 @@ func (l *Ledger) catchUp(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		switch err := l.migrate(ctx); {
+		if !l.postgres { // a connection would go on with the file that was there before
+			l.write.SetMaxIdleConns(0)
+			l.read.SetMaxIdleConns(0)
+		}
+		err := l.migrate(ctx)
+		l.write.SetMaxIdleConns(idle)
+		l.read.SetMaxIdleConns(idle)
+		switch {
 		case err == nil:
 			l.outdated = false
-			l.log.Info("the ledger's database can be reached")
-		case !isAway(err) && ctx.Err() == nil:
-			l.log.Error("the ledger cannot be used", zap.Error(err))
+			l.trouble.Store(nil)
+			l.log.Info("the ledger's database can be used")
+		case !isAway(err) && ctx.Err() == nil && err.Error() != l.Ready().Error():
+			l.log.Error("the ledger cannot be used", zap.String("file", l.file), zap.Error(err))
+			l.trouble.Store(&err)
 		}
 	}
 }

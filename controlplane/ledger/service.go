@@ -66,7 +66,7 @@ func (s *service) usage(ctx context.Context, r *ledgerv1.UsageRequest) ([]byte, 
 func (s *service) unavailable(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		s.ledger.unserved.Inc()
-		s.ledger.log.Error("the ledger cannot serve", zap.Error(err))
+		s.ledger.log.Error("the ledger cannot serve", zap.String("file", s.ledger.file), zap.Error(err))
 	}
 	return status.Error(codes.Unavailable, "the ledger cannot serve")
 }

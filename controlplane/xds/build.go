@@ -160,7 +160,7 @@ func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
 	return rs, nil
 }
 
-// provider builds both clusters of a provider and what the ext_proc service and the job service are told about it; nothing
+// provider builds the clusters of a provider and what the ext_proc service and the job service are told about it; nothing
 // for a disabled one.
 func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
 	if p.GetProvider().GetDisabled() {
@@ -171,10 +171,9 @@ func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
 		return nil, err
 	}
 	resolved := resolvedProvider(p)
-	return []Resource{
-		{Role: envoy.RoleEnvoy, Name: envoy.FirstCluster(p.GetName()), Message: cluster(target, envoy.FirstCluster(p.GetName()), nil)},
-		{Role: envoy.RoleEnvoy, Name: envoy.RetryCluster(p.GetName()), Message: cluster(target, envoy.RetryCluster(p.GetName()), retryFilters(b.strip))},
-		{Role: envoy.RoleExtProc, Name: p.GetName(), Message: resolved},
-		{Role: envoy.RoleJobs, Name: p.GetName(), Message: resolved.GetProvider()},
-	}, nil
+	resolved.Place = target.place
+	return append(b.clusters(target),
+		Resource{Role: envoy.RoleExtProc, Name: p.GetName(), Message: resolved},
+		Resource{Role: envoy.RoleJobs, Name: p.GetName(), Message: resolved.GetProvider()},
+	), nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -202,7 +203,7 @@ func TestRetryClustersStripWhatAnyProviderIsGiven(t *testing.T) {
 	rs, _ := Build(in, testOptions())
 	found := 0
 	for _, r := range rs {
-		if !strings.HasSuffix(r.Name, "/retry") {
+		if !strings.Contains(r.Name, "/retry") {
 			continue
 		}
 		found++
@@ -211,5 +212,46 @@ func TestRetryClustersStripWhatAnyProviderIsGiven(t *testing.T) {
 			require.Contains(t, text, "- remove: "+header+"\n", r.Name)
 		}
 	}
-	require.Equal(t, 5, found)
+	require.Equal(t, 10, found, "with and without the place")
+}
+
+// What is signed for one place may be sent when the provider is at another: its plan must not name a cluster that leads there.
+func TestClustersOfAProviderAreNamedByWhereTheyLead(t *testing.T) {
+	build := func(change func(*configv1.Provider)) (place string, clusters []string) {
+		in := readInput(t, "testdata/minimal/input.yaml")
+		change(in.Providers[0].GetProvider())
+		rs, errs := Build(in, testOptions())
+		require.Empty(t, errs)
+		for _, r := range rs {
+			switch m := r.Message.(type) {
+			case *clusterv3.Cluster:
+				clusters = append(clusters, r.Name)
+			case *configv1.ResolvedProvider:
+				place = m.GetPlace()
+			}
+		}
+		return place, clusters
+	}
+	place, clusters := build(func(*configv1.Provider) {})
+	name := readInput(t, "testdata/minimal/input.yaml").Providers[0].GetName()
+	require.Len(t, place, 32)
+	for _, c := range []string{envoy.FirstCluster(name), envoy.RetryCluster(name)} {
+		require.Contains(t, clusters, envoy.AtPlace(c, place))
+		require.Equal(t, name, envoy.ProviderOf(envoy.AtPlace(c, place)))
+	}
+	seen := map[string]bool{place: true}
+	for _, move := range []func(*configv1.Provider){
+		func(p *configv1.Provider) { p.Endpoint = "https://evil.example" },
+		func(p *configv1.Provider) { p.Endpoint = "http://evil.example:443" },
+		func(p *configv1.Provider) { p.Endpoint = "https://evil.example:8443" },
+		func(p *configv1.Provider) { p.Endpoint = "unix:///evil.example" },
+		func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{ServerName: "evil.example"} },
+	} {
+		moved, clusters := build(move)
+		require.False(t, seen[moved])
+		seen[moved] = true
+		require.NotContains(t, clusters, envoy.AtPlace(envoy.FirstCluster(name), place))
+	}
+	same, _ := build(func(p *configv1.Provider) { p.Headers = map[string]string{"x-team": "blue"} })
+	require.Equal(t, place, same, "what does not lead elsewhere keeps its connections")
 }

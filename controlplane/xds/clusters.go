@@ -2,6 +2,8 @@ package xds
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -32,6 +34,7 @@ type target struct {
 	endpoint provider.Endpoint
 	connect  time.Duration
 	tls      *tlsv3.UpstreamTlsContext // nil: none
+	place    string                    // tells it from every other
 }
 
 // target reads where a provider is and how it is reached.
@@ -53,13 +56,31 @@ func (b *builder) target(p *configv1.Provider) (target, error) {
 	if err := checkTimeouts(p.GetTimeouts()); err != nil {
 		return target{}, err
 	}
-	t := target{provider: p.GetName(), endpoint: endpoint, connect: p.GetTimeouts().ConnectTimeout()}
+	t := target{provider: p.GetName(), endpoint: endpoint, connect: p.GetTimeouts().ConnectTimeout(), place: placeOf(endpoint, p.GetTls())}
 	if endpoint.TLS {
 		if t.tls, err = b.clientTLS(endpoint, p.GetTls()); err != nil {
 			return target{}, err
 		}
 	}
 	return t, nil
+}
+
+// placeOf tells one place from another. Whoever could make two that are the same could have what is signed for the one sent to the other.
+func placeOf(e provider.Endpoint, o *configv1.UpstreamTLS) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%t %q %d %q %q %q", e.TLS, e.Host, e.Port, e.Pipe, o.GetCa(), o.GetServerName()))
+	return hex.EncodeToString(sum[:16])
+}
+
+// clusters returns both clusters of a provider: by its place, and for ext_proc services of the version before without.
+func (b *builder) clusters(t target) []Resource {
+	var rs []Resource
+	for _, place := range []string{"", t.place} {
+		first, retry := envoy.AtPlace(envoy.FirstCluster(t.provider), place), envoy.AtPlace(envoy.RetryCluster(t.provider), place)
+		rs = append(rs,
+			Resource{Role: envoy.RoleEnvoy, Name: first, Message: cluster(t, first, nil)},
+			Resource{Role: envoy.RoleEnvoy, Name: retry, Message: cluster(t, retry, retryFilters(b.strip))})
+	}
+	return rs
 }
 
 // cluster returns a cluster of a provider. Upstream filters, if any, end with the codec.

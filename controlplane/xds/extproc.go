@@ -44,8 +44,10 @@ func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 		send     = extprocv3.ProcessingMode_SEND
 		skip     = extprocv3.ProcessingMode_SKIP
 	)
+	service := extProcService(role)
+	service.InitialMetadata = append(service.InitialMetadata, &corev3.HeaderValue{Key: envoy.PlacesHeader, Value: "1"})
 	return &extprocv3.ExternalProcessor{
-		GrpcService:       extProcService(role),
+		GrpcService:       service,
 		StatusOnError:     &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 		MessageTimeout:    durationpb.New(messageTimeout),
 		ProcessingMode:    processingMode(send, buffered, skip, none),

@@ -109,6 +109,12 @@ func (a *Admin) FailHealthCheck(ctx context.Context) error {
 	return err
 }
 
+// PassHealthCheck takes FailHealthCheck back.
+func (a *Admin) PassHealthCheck(ctx context.Context) error {
+	_, err := a.do(ctx, http.MethodPost, "/healthcheck/ok")
+	return err
+}
+
 // DrainListeners has Envoy say in every answer that its connection ends, and take no new connections. Requests that are
 // being served go on.
 func (a *Admin) DrainListeners(ctx context.Context) error {

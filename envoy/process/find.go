@@ -75,7 +75,9 @@ func check(ctx context.Context, path string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, found, "--version").Output()
+	asked := exec.CommandContext(ctx, found, "--version")
+	asked.Env = []string{} // as the Envoy that serves
+	said, err := asked.Output()
 	if err != nil {
 		return "", fmt.Errorf("asking %s for its version: %w", found, err)
 	}

@@ -48,9 +48,11 @@ type Process struct {
 	ended   chan struct{} // closed when the last child and the goroutines are gone
 	stop    context.CancelFunc
 
-	mu      sync.Mutex // guards what follows
-	child   *os.Process
-	retired bool // a child that is started from now on is told so, too
+	telling sync.Mutex // held while Envoy is told of what follows, so that the last word is true
+
+	mu                sync.Mutex // guards what follows
+	child             *os.Process
+	retired, diverted bool // a child that is started from now on is told so, too
 }
 
 // Start starts Envoy and returns when its admin interface answers. An Envoy that ends before that is an error, which says
@@ -198,10 +200,12 @@ func (p *Process) run(ctx context.Context, again bool) error {
 // cameBack tells a child that was started again what the one before was told, and says that there is one.
 func (p *Process) cameBack(ctx context.Context) {
 	p.mu.Lock()
-	retired := p.retired
+	ends := p.retired || p.diverted
 	p.mu.Unlock()
-	if retired {
-		p.retire(ctx)
+	if ends {
+		if err := p.tell(ctx); err != nil {
+			p.options.Log.Warn("envoy could not be told to end its connections", zap.Error(err))
+		}
 	}
 	if p.options.Restarted != nil {
 		p.options.Restarted(ctx)
@@ -235,6 +239,8 @@ func (p *Process) command() *exec.Cmd {
 		args = append(args, "--concurrency", strconv.Itoa(p.options.Concurrency))
 	}
 	cmd := exec.Command(p.options.Binary, args...)
+	// Credentials of providers are variables of ours, and Envoy needs none of any kind. Empty is not nil, which would be all of ours.
+	cmd.Env = []string{}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	cmd.SysProcAttr = childAttributes()
 	return cmd

@@ -194,7 +194,12 @@ func TestRetiredEnvoyStillTakesConnections(t *testing.T) {
 		return answer.Close
 	}
 	require.False(t, closes(url))
+	require.NoError(t, p.Divert(t.Context(), true))
+	require.True(t, closes(url), "what it needs is away")
+	require.NoError(t, p.Divert(t.Context(), false))
+	require.False(t, closes(url), "and back")
 	p.Retire(t.Context())
+	require.NoError(t, p.Divert(t.Context(), false), "which does not take back that it ends")
 	require.True(t, closes(url))
 	require.Error(t, p.Admin().Ready(t.Context()))
 
@@ -301,8 +306,15 @@ func TestSocketDirIsShortAndPrivate(t *testing.T) {
 			info, err := os.Stat(dir)
 			require.NoError(t, err)
 			require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+			left, _, err := process.SocketDir(data)
+			require.NoError(t, err)
+			require.Equal(t, dir, left, "what names a socket is right after a process was killed, too")
 			require.NoError(t, remove())
 			require.NoDirExists(t, dir)
+			again, _, err := process.SocketDir(data)
+			require.NoError(t, err)
+			require.Equal(t, dir, again)
+			require.NoError(t, os.RemoveAll(again))
 		})
 	}
 }

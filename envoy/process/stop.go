@@ -20,15 +20,33 @@ func (p *Process) Retire(ctx context.Context) {
 	p.mu.Lock()
 	p.retired = true
 	p.mu.Unlock()
-	p.retire(ctx)
-}
-
-func (p *Process) retire(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	if err := p.admin.FailHealthCheck(ctx); err != nil {
+	if err := p.tell(ctx); err != nil {
 		p.options.Log.Warn("envoy could not be told to end its connections", zap.Error(err))
 	}
+}
+
+// Divert has Envoy do what Retire does, until away is false: what it needs to answer is away, so that whoever keeps a connection
+// to it does better to make another, which may lead elsewhere. An Envoy that is started meanwhile is told, too.
+func (p *Process) Divert(ctx context.Context, away bool) error {
+	p.mu.Lock()
+	p.diverted = away
+	p.mu.Unlock()
+	return p.tell(ctx)
+}
+
+// tell tells Envoy whether its connections are to end.
+func (p *Process) tell(ctx context.Context) error {
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	p.mu.Lock()
+	ends := p.retired || p.diverted
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if ends {
+		return p.admin.FailHealthCheck(ctx)
+	}
+	return p.admin.PassHealthCheck(ctx)
 }
 
 // Stop drains Envoy and ends it: no new connections; then it waits until no request is being served, at most for grace;

@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // headerAddress is where Envoy says which address a request is from. With use_remote_address it sets the header on every request
@@ -48,7 +49,7 @@ func (x *Exchange) admit(h Headers, path string) *openai.Error {
 	// What a model is, the job service has to know on behalf of any key.
 	if !x.key.usableFor(path) && (!x.internal || !strings.HasPrefix(path, "/v1/models/")) {
 		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
-			Message: "You have insufficient permissions for this operation: this API key may not be used for " + path + "."}
+			Message: "You have insufficient permissions for this operation: this API key may not be used for " + telemetry.Clip(path) + "."}
 	}
 	return nil
 }

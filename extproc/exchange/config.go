@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -38,6 +39,8 @@ type Provider struct {
 	Vendor provider.Provider
 
 	endpoint   provider.Endpoint
+	anywhere   clusters // that lead wherever the provider is
+	there      clusters // that lead where it is by this configuration; without a place the same
 	credential secret.Value
 	secrets    []secret.Value // the credential, and the parts of it that mean something by themselves
 	quota      quota
@@ -50,9 +53,32 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
 	p := &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential())}
+	p.nameClusters(r.GetPlace())
 	p.secrets = secretsOf(strings.TrimSpace(r.GetCredential()))
 	p.quota = quotaOf(p)
 	return p, nil
+}
+
+// clusters are the names of a provider's clusters: of first attempts and of the others.
+type clusters struct{ first, retry string }
+
+// nameClusters sets the names of the clusters of a place.
+func (p *Provider) nameClusters(place string) {
+	p.anywhere = clusters{envoy.FirstCluster(p.Config.GetName()), envoy.RetryCluster(p.Config.GetName())}
+	p.there = clusters{envoy.AtPlace(p.anywhere.first, place), envoy.AtPlace(p.anywhere.retry, place)}
+}
+
+// cluster returns the cluster of the n-th attempt, where Envoy has them by place, of those that lead where the provider is by this
+// configuration: its credential must not go to where it may be by then.
+func (p *Provider) cluster(n int, byPlace bool) string {
+	c := &p.anywhere
+	if byPlace {
+		c = &p.there
+	}
+	if n == 1 {
+		return c.first
+	}
+	return c.retry
 }
 
 // leastPart is how long a part of a credential is at least, in bytes, so that it is not a word which is written by chance.

@@ -35,6 +35,7 @@ type demand struct {
 	// answers is how many it wants, and images how many of these are images.
 	answers, images int64
 	background      bool // the answer does not come with the request
+	*surcharges          // nil: none
 }
 
 // demandOf reads what a request wants. It has been checked; where it has not, what is absurd is ignored.
@@ -51,6 +52,7 @@ func demandOf(op *operation, r asked, body []byte) demand {
 		}
 	}
 	d.user = userOf(get("user").Str)
+	d.surcharges = surchargesOf(get)
 	d.background = op.name == "responses" && get("background").Bool()
 	for _, name := range [...]string{"n", "best_of"} {
 		d.answers = max(d.answers, count(get(name)))
@@ -127,9 +129,17 @@ func (d *demand) amounts(in *derived, set *ruleSet, targets []Target) limit.Amou
 		limit.Cost: 1} // also what seems to cost nothing does not pass a budget that is used up
 	for _, t := range targets {
 		rates := in.price(t.Provider.Vendor.Name, t.Model).rates
+		if rates == nil {
+			continue
+		}
 		text, _ := rates.Estimate(d.input, output)
 		images, _ := rates.Cost(usage.Used{Images: d.images})
-		a[limit.Cost] = max(a[limit.Cost], int64(text+images))
+		if in, other := rates.In(d.asked()); other && in != rates { // the vendor may give less than was asked for
+			dear, _ := in.Estimate(d.input, output)
+			pictures, _ := in.Cost(usage.Used{Images: d.images})
+			text, images = max(text, dear), max(images, pictures)
+		}
+		a[limit.Cost] = max(a[limit.Cost], int64(text.Plus(images).Plus(d.cost(rates))))
 	}
 	return a
 }

@@ -15,6 +15,7 @@ type duplex struct {
 	head  *Reply // to the headers, while they wait
 	whole bool   // the body is needed whole
 	body  []byte // of it, so far
+	size  int64  // of it, as its headers say; 0 where they do not, or where it is more than may be held
 	pass  bool   // the pieces pass as they come
 	over  bool   // the client has its answer, whatever still comes
 }
@@ -56,11 +57,19 @@ func (x *Exchange) nextPiece(piece []byte, end bool) Reply {
 	if d.whole {
 		if len(d.body)+len(piece) > maxAnswer {
 			d.over = true
+			x.salvage(d.body)
 			return x.failUpstream(errAnswerTooLarge, "mg_answer_too_large")
 		}
-		if d.body == nil {
+		switch {
+		case x.noRoom:
+			d.over = true
+			x.salvage(d.body)
+			return x.failUpstream(errNoRoom, "mg_no_room")
+		case d.body == nil && int64(len(piece)) < d.size:
+			d.body = append(make([]byte, 0, d.size), piece...)
+		case d.body == nil:
 			d.body = slices.Clip(piece) // most come in one
-		} else {
+		default:
 			d.body = append(d.body, piece...)
 		}
 		if !end {

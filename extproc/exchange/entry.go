@@ -22,7 +22,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	c := &x.charging
 	begun := x.record
 	begun.Usage, begun.Estimated = openai.Usage{PromptTokens: c.demand.input}, true
-	begun.charge(c.in.price(first.Provider.Vendor.Name, first.Model))
+	begun.charge(c.in.price(first.Provider.Vendor.Name, first.Model), c.demand.surcharges, "")
 	x.env.Spool.Begin(begun.Entry())
 	return reply
 }
@@ -34,18 +34,35 @@ func (x *Exchange) note() {
 	}
 }
 
-// charge sets what the usage costs.
-func (r *Record) charge(p price) {
-	r.Cost, r.Priced = p.rates.Cost(usage.Used{Usage: r.Usage, Images: r.Images})
+// charge sets what the usage costs, in the service tier that was given, or where the answer does not say, that was asked for. A tier
+// without a price costs as none; the version of the price tells either.
+func (r *Record) charge(p price, s *surcharges, given string) {
+	tier := cmp.Or(given, s.asked())
+	rates, known := p.rates.In(tier)
+	r.Cost, r.Priced = rates.Cost(usage.Used{Usage: r.Usage, Images: r.Images})
 	r.PriceVersion = p.version
+	if p.rates == nil {
+		return
+	}
+	if !known {
+		r.PriceVersion += "/unpriced:" + tier[:min(len(tier), 32)]
+	} else if rates != p.rates {
+		r.PriceVersion += "/" + tier
+	}
+	if !r.Usage.IsZero() {
+		r.Cost = r.Cost.Plus(s.cost(p.rates))
+	}
 }
 
 // Entry returns what the ledger keeps of an exchange that went out. A line of a batch is charged once, under an id of its own, and
-// so by the try that finishes: one that does not is asked again.
+// so by the try that finishes: one that does not is asked again, and is charged under its own id where its answer was billed
+// and could not be used.
 func (r *Record) Entry() *ledgerv1.Record {
 	if r.Charge != "" && r.Outcome != OutcomeFinished {
 		try := *r
-		try.Charge, try.Usage, try.Images, try.Cost, try.Estimated = "", openai.Usage{}, 0, 0, false
+		if try.Charge = ""; !r.Unusable {
+			try.Usage, try.Images, try.Cost, try.Estimated = openai.Usage{}, 0, 0, false
+		}
 		return try.Entry()
 	}
 	e := &ledgerv1.Record{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/hold"
+	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -27,9 +28,15 @@ type Env struct {
 	Observer Observer      // may be nil
 	Tracer   trace.Tracer  // nil: no spans are made
 
+	Bytes    *inflight.Bytes // of bodies that are held; nil: there is no bound
+	Shedding func() bool     // whether the process has no memory left for what is new; nil: it always has
+
 	Cooldown Cooldown
+	// Strangers bounds the answers to an address that has no good key; nil: nothing does.
+	Strangers *Strangers
 
 	gates Gates
+	door  door
 	last  atomic.Pointer[derived]
 }
 
@@ -39,6 +46,7 @@ type Exchange struct {
 	env      *Env
 	config   *Config
 	internal bool // the job service asks
+	places   bool // Envoy has clusters of providers by place
 	state    state
 	record   Record
 
@@ -54,14 +62,17 @@ type Exchange struct {
 	queued       Reply    // until it is the request's turn
 	unread       bool     // the request's body passes
 	charging     charging
+	room         inflight.Hold // for the request's body, and then for the answer's
 
 	// The answer.
 	answer answer
 	by     *Provider // who answers
 	own    Headers   // of the gateway's, on any answer of a provider
 	duplex duplex
+	noRoom bool            // the answer cannot be held
 	gate   hold.Gate       // of inStream
 	watch  observer        // of inPassed
+	scrubs *scrubber       // of inScrubbed
 	stream provider.Stream // of inStream
 	writer *openai.StreamWriter
 	status int         // the provider's, of inError
@@ -78,11 +89,12 @@ const (
 	awaitBody
 	awaitTurn
 	awaitResponse
-	inStream // of an answer translated piece by piece
-	inPassed // of an answer that passes as it comes, piece by piece
-	unseen   // the answer passes without being shown
-	inUnary  // the answer comes as one piece
-	inError  // likewise, and it is an error
+	inStream   // of an answer translated piece by piece
+	inPassed   // of an answer that passes as it comes, piece by piece
+	inScrubbed // likewise, and secrets are taken out of it
+	unseen     // the answer passes without being shown
+	inUnary    // the answer comes as one piece
+	inError    // likewise, and it is an error
 	ended
 )
 
@@ -100,6 +112,9 @@ func NewInternal(env *Env, config *Config) *Exchange {
 	x.internal, x.record.Internal = true, true
 	return x
 }
+
+// HasPlaces says that Envoy has clusters of providers by place, as all do but those that an older control plane configures.
+func (x *Exchange) HasPlaces() { x.places = true }
 
 // Plan returns the plan that the reply to the request body carried, or nil.
 func (x *Exchange) Plan() *Plan { return x.active }
@@ -140,7 +155,9 @@ func (x *Exchange) finish() {
 		x.active.release()
 		x.record.Retries = x.active.leave()
 	}
+	x.room.Release()
 	x.settle()
+	x.leave()
 }
 
 // reject ends the exchange with an error for the client, which is the client's own mistake or the gateway's limit.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/limit"
 )
 
 // jobsOperation returns which of the job service's operations a request is for, as metrics and logs call it, or "".
@@ -36,11 +37,14 @@ func jobsOperation(method, path string) string {
 var jobsKept = map[string]bool{"range": true, "if-range": true, "idempotency-key": true, "content-encoding": true}
 
 // passToJobs sends a request on to the job service, which is told who asks. The bodies pass unseen: files are large.
-func (x *Exchange) passToJobs(h Headers) Reply {
+func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	if climbs(x.record.Path) {
 		return x.reject(climbing(), "mg_bad_path")
 	}
 	x.record.ID = x.env.NewID()
+	if e := x.reserveJobs(ctx); e != nil {
+		return x.reject(e, "mg_limited")
+	}
 	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
 	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: Headers{{envoy.HeaderKey, x.key.Name}}}
@@ -59,9 +63,37 @@ func (x *Exchange) passToJobs(h Headers) Reply {
 	return reply
 }
 
+// reserveJobs takes what a request to the job service uses: what changes something is a request like any other, and what makes
+// something new is refused under a budget that is spent, for nothing could come of it. What only reads counts while it runs.
+func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
+	wanted := limit.Amounts{limit.Concurrency: 1}
+	counted := []limit.Measure{limit.Concurrency}
+	if x.record.Method != http.MethodGet && x.record.Method != http.MethodHead {
+		counted, wanted[limit.Requests] = append(counted, limit.Requests), 1
+		if x.record.Method == http.MethodPost && !strings.HasSuffix(x.record.Path, "/cancel") {
+			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1
+		}
+	}
+	return x.reserveKnown(ctx, x.known().only(counted...), wanted)
+}
+
+// reserveKnown takes what a request uses that asks no provider, under rules that are known before its body.
+func (x *Exchange) reserveKnown(ctx context.Context, set *ruleSet, wanted limit.Amounts) *openai.Error {
+	c := &x.charging
+	if x.env.Limits == nil || len(set.rules) == 0 {
+		return nil
+	}
+	if e := x.enter(ctx, set); e != nil {
+		return e
+	}
+	c.rules, c.counted = set, wanted[limit.Requests]
+	decided, err := x.take(ctx, wanted)
+	return x.told(wanted, decided, err)
+}
+
 // passJobs lets the job service's answer pass.
 func (x *Exchange) passJobs(status int, end bool) Reply {
-	reply := Reply{Set: Headers{{"x-request-id", x.record.RequestID}}}
+	reply := Reply{Set: append(Headers{{"x-request-id", x.record.RequestID}}, x.charging.told...)}
 	x.passUnseen(&reply)
 	switch {
 	case status >= 500:

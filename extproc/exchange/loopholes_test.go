@@ -152,3 +152,34 @@ func TestAPartOfALimitIsToldHonestly(t *testing.T) {
 	_, reply = m.chat(`{"model":"a/m-1","messages":[{"role":"user","content":"hi"}]}`)
 	require.Nil(t, reply.Immediate, "a guess is never what makes a request too large")
 }
+
+// TestARoutesAnswerThatNamesNoModelHasThePriceOfItsPath is how Bedrock answers, also with what cannot be read.
+func TestARoutesAnswerThatNamesNoModelHasThePriceOfItsPath(t *testing.T) {
+	m := newMeter(t, fullKey())
+	x, _ := m.ask("/r/model/m%2D1/converse?x=/model/y", "")
+	answer(x, "200", "application/json")
+	x.ResponseBody([]byte(`{"output":{},"usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), true)
+	r := x.Close()
+	require.Equal(t, "0.000013", r.Cost.String())
+	x, _ = m.ask("/r/model/m-1/converse-stream", "", exchange.Header{Name: "content-length", Value: "400"})
+	answer(x, "200", "application/vnd.amazon.eventstream")
+	r = x.Close()
+	require.Equal(t, "0.0001", r.Cost.String())
+	x, _ = m.ask("/r/model/nonsense/converse", "")
+	answer(x, "200", "application/json")
+	x.ResponseBody([]byte(`{"usage":{"inputTokens":9,"outputTokens":2}}`), true)
+	r = x.Close()
+	require.Empty(t, r.Upstream, "what a client has made up is nothing to count by")
+}
+
+// TestReportsAreRequests: each is a query of the ledger's database, which all tenants share.
+func TestReportsAreRequests(t *testing.T) {
+	m := newMeter(t, keyWith("requests", configv1.Unit_MINUTE, 2))
+	statuses := []int{}
+	for range 3 {
+		x, reply := m.headersOnly("GET", "/v1/organization/costs")
+		statuses = append(statuses, reply.Immediate.Status)
+		x.Close()
+	}
+	require.Equal(t, []int{503, 503, 429}, statuses, "there is no ledger here")
+}

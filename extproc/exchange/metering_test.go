@@ -82,6 +82,7 @@ func (m *meter) End(r *ledgerv1.Record)   { m.ended = append(m.ended, proto.Clon
 func (m *meter) Run(context.Context, ledgerv1.LedgerClient) {}
 func (m *meter) Close() error                               { return nil }
 
+func (m *meter) Shed(why string)                             { m.refusals = append(m.refusals, why) }
 func (m *meter) Degraded()                                   {}
 func (m *meter) Chunks(*exchange.Record, int, time.Duration) {}
 func (m *meter) Refused(domain, scope string)                { m.refusals = append(m.refusals, scope+" "+domain) }

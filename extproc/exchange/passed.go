@@ -39,6 +39,7 @@ func (x *Exchange) passUnseen(reply *Reply) {
 func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	out, changed := x.watch.feed(piece)
 	x.chunks(x.watch.chunks())
+	x.charging.events += x.watch.chunks()
 	if x.operation.isCounted() && x.record.Stream {
 		u, _ := x.watch.usage()
 		x.charging.text.answer(out, u)
@@ -94,10 +95,17 @@ func (x *Exchange) passRequest(ctx context.Context, r *route, h Headers, query s
 		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
 			Message: "The provider of this path is not enabled."}, "mg_no_plan")
 	}
+	// Its answer would be the request, with the credential in it, and be no error.
+	if x.record.Method == http.MethodTrace {
+		return x.reject(wrongMethod(x.record.Method, x.record.Path, http.MethodPost), "mg_method")
+	}
 	// A key that is bound to models may use what takes any model only where it may use every one of them.
 	if !bound(x.key, r.provider+"/*") {
 		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "route_not_allowed",
 			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.provider + "' as they are."}, "mg_no_plan")
+	}
+	if e := x.enter(ctx, x.known()); e != nil {
+		return x.reject(e, "mg_limited")
 	}
 	return x.pass(ctx, p, r.rewrite(x.record.Path), h, query, end)
 }
@@ -115,12 +123,16 @@ func (x *Exchange) pass(ctx context.Context, p *Provider, path string, h Headers
 		next.request.Header.Set("Content-Type", t)
 	}
 	for i := range h {
-		if travelsNot(h[i].Name, p.Vendor.CredentialHeaders) {
+		// What is compressed tells no usage, and in an error what is to be taken out of it is not found.
+		if h[i].Name == "accept-encoding" || travelsNot(h[i].Name, p.Vendor.CredentialHeaders) {
 			next.remove = append(next.remove, h[i].Name)
 		}
 	}
 	x.record.ID = x.env.NewID()
 	if p.Vendor.SignsBody && !end {
+		if e := x.announced(h); e != nil {
+			return x.reject(e, "mg_no_room")
+		}
 		x.state, x.pending = awaitBody, next
 		return Reply{ResponseBody: None, ID: x.record.ID}
 	}
@@ -148,7 +160,7 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	if err != nil {
 		return x.reject(clientError(err), "mg_no_plan")
 	}
-	target := Target{Provider: next.provider, Cluster: clusterOf(next.provider, 1)}
+	target := Target{Provider: next.provider, Model: x.modelIn(next.provider.Vendor.Name, next.request.Path), Cluster: next.provider.cluster(1, x.places)}
 	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindPassed, Targets: []Target{target}, Timeout: firstByte(nil, []Target{target})}
 	x.state, x.pending = awaitResponse, nil
 	x.traceTargets(x.active)
@@ -160,9 +172,6 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 		}
 		if e := x.reserve(ctx, demand{input: tokens.Estimate(min(next.size, maxPassed)), output: -1, answers: 1}); e != nil {
 			return x.reject(e, "mg_limited")
-		}
-		if x.meters() {
-			next.remove = append(next.remove, "accept-encoding") // what is compressed tells no usage
 		}
 		reply = x.sendOut(reply)
 	}
@@ -180,8 +189,11 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	if !x.internal { // the job service reads the provider's own answer
 		reply = x.clientsHeaders(h)
 	}
-	if x.meters() && x.charging.begun && !end && x.watchRoute(h, &reply) {
-		return reply
+	if x.meters() && x.charging.begun && !end {
+		if x.watchRoute(h, &reply) {
+			return reply
+		}
+		x.charging.opaque = true
 	}
 	x.passUnseen(&reply)
 	switch {
@@ -192,6 +204,9 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	}
 	if end {
 		x.finish()
+	}
+	if isError(status) {
+		return x.scrubRoute(h, status, reply)
 	}
 	return reply
 }
@@ -219,8 +234,8 @@ func (x *Exchange) clientsHeaders(h Headers) Reply {
 	if id := upstreamID(h); id != "" {
 		reply.Set = append(reply.Set, Header{headerUpstream, id})
 	}
-	for _, name := range []string{"set-cookie", "alt-svc", "strict-transport-security", "server", "openai-organization", "openai-project", "anthropic-organization-id"} {
-		if h.Get(name) != "" {
+	for i := range h {
+		if name := h[i].Name; vendorsOwn(name) && reply.Set.Get(name) == "" {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}

@@ -100,7 +100,7 @@ func (x *Exchange) plan(r asked) (a Attempt, free bool, err error) {
 		}
 	}
 	p.Timeout = firstByte(m, p.Targets)
-	p.spread(m)
+	p.spread(m, x.places)
 	a, err = p.begin(1, first)
 	return a, free, err
 }
@@ -137,15 +137,15 @@ func firstByte(m *configv1.Model, targets []Target) time.Duration {
 }
 
 // spread turns the targets into attempts: each target once, and then from the first again, as the model allows. Of an
-// unlisted model, m is nil.
-func (p *Plan) spread(m *configv1.Model) {
+// unlisted model, m is nil. Whether Envoy has clusters by place is byPlace.
+func (p *Plan) spread(m *configv1.Model, byPlace bool) {
 	attempts := m.Attempts()
 	for i := 0; len(p.Targets) < attempts; i++ {
 		p.Targets = append(p.Targets, p.Targets[i])
 	}
 	p.Targets = p.Targets[:attempts]
 	for i := range p.Targets {
-		p.Targets[i].Cluster = clusterOf(p.Targets[i].Provider, i+1)
+		p.Targets[i].Cluster = p.Targets[i].Provider.cluster(i+1, byPlace)
 	}
 	p.answers = make([]answer, attempts)
 	var codes []byte

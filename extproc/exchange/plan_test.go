@@ -15,6 +15,7 @@ func testProviders(names ...string) *Config {
 	c := &Config{Providers: map[string]*Provider{}, Models: map[string]*configv1.Model{}}
 	for _, n := range names {
 		c.Providers[n] = &Provider{Config: &configv1.Provider{Name: n}}
+		c.Providers[n].nameClusters("")
 	}
 	return c
 }
@@ -65,7 +66,7 @@ func TestSpread(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &Plan{Targets: test.targets}
-			p.spread(test.model)
+			p.spread(test.model, false)
 			var clusters []string
 			for _, target := range p.Targets {
 				clusters = append(clusters, target.Cluster)
@@ -133,4 +134,15 @@ func TestUnlistedModels(t *testing.T) {
 	c.Providers["a"].Config.Disabled = true
 	p, _ := c.unlisted("a/x")
 	require.Nil(t, p, "disabled")
+}
+
+func TestAPlanNamesTheClustersOfThePlaceThatItIsSignedFor(t *testing.T) {
+	p := &Provider{Config: &configv1.Provider{Name: "a"}}
+	p.nameClusters("0a1b")
+	x := &Exchange{}
+	require.Equal(t, "a/first a/retry", p.cluster(1, x.places)+" "+p.cluster(2, x.places), "an Envoy that an older control plane configures has no others")
+	x.HasPlaces()
+	require.Equal(t, "a/first/0a1b a/retry/0a1b", p.cluster(1, x.places)+" "+p.cluster(2, x.places))
+	p.nameClusters("") // an older control plane said nothing of it
+	require.Equal(t, "a/first", p.cluster(1, x.places))
 }

@@ -83,9 +83,19 @@ func (p *prompt) count(vendor, model string) int64 {
 	return text + p.chat*f.Chat + c.messages*f.Message + c.names*f.Name + c.images*perImage
 }
 
+// Tools are read level by level. Larger and deeper ones than these are no longer worth it.
+const (
+	maxDeclared = 256 << 10
+	maxTypes    = 32
+)
+
 // declare takes the tools that the model may call, as OpenAI gives them to it: as types of TypeScript, as its models tell when
 // they are asked.
 func (p *prompt) declare(tools gjson.Result) {
+	if len(tools.Raw) > maxDeclared {
+		p.add([]byte(tools.Raw))
+		return
+	}
 	var b strings.Builder
 	b.WriteString("# Tools\n\n## functions\n\nnamespace functions {\n\n")
 	tools.ForEach(func(_, tool gjson.Result) bool {
@@ -94,7 +104,7 @@ func (p *prompt) declare(tools gjson.Result) {
 		b.WriteString("type " + f.Get("name").Str + " = (")
 		if parameters := f.Get("parameters"); parameters.Get("properties").Exists() {
 			b.WriteString("_: ")
-			typeOf(&b, parameters)
+			typeOf(&b, parameters, maxTypes)
 		}
 		b.WriteString(") => any;\n\n")
 		return true
@@ -109,21 +119,29 @@ func comment(b *strings.Builder, v gjson.Result) {
 	}
 }
 
-// typeOf writes the type that a schema stands for.
-func typeOf(b *strings.Builder, schema gjson.Result) {
+// typeOf writes the type that a schema stands for, down to depth levels.
+func typeOf(b *strings.Builder, schema gjson.Result, depth int) {
+	if depth == 0 {
+		b.WriteString("any")
+		return
+	}
 	properties, values := schema.Get("properties"), schema.Get("enum")
 	switch {
 	case properties.IsObject():
 		b.WriteString("{\n")
-		required := schema.Get("required").Raw
+		required := map[string]bool{}
+		schema.Get("required").ForEach(func(_, name gjson.Result) bool {
+			required[name.Raw] = true
+			return true
+		})
 		properties.ForEach(func(name, property gjson.Result) bool {
 			comment(b, property)
 			b.WriteString(name.Str)
-			if !strings.Contains(required, name.Raw) {
+			if !required[name.Raw] {
 				b.WriteByte('?')
 			}
 			b.WriteString(": ")
-			typeOf(b, property)
+			typeOf(b, property, depth-1)
 			b.WriteString(",\n")
 			return true
 		})
@@ -136,7 +154,7 @@ func typeOf(b *strings.Builder, schema gjson.Result) {
 			b.WriteString(v.Raw)
 		}
 	case schema.Get("items").IsObject():
-		typeOf(b, schema.Get("items"))
+		typeOf(b, schema.Get("items"), depth-1)
 		b.WriteString("[]")
 	default:
 		b.WriteString(schema.Get("type").String())

@@ -61,6 +61,7 @@ type Record struct {
 	Cost         usage.Nano
 	Priced       bool // there is a price
 	PriceVersion string
+	Unusable     bool // a provider has answered, and bills it, but not so that the client could be told
 	Outcome      Outcome
 	Unseen       bool // the answer's body passed unseen: Outcome holds unless Envoy says that it was cut
 	Error        *openai.Error

@@ -9,6 +9,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/limit"
 )
 
 // reportsPath begins the paths of OpenAI's reports of usage and costs.
@@ -42,6 +43,11 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 	asked := &ledgerv1.UsageRequest{Resource: resource, Query: query, Organization: x.key.Organization, Project: x.key.Project}
 	if x.key.Organization == "" {
 		asked.Key = x.key.Name
+	}
+	x.record.ID = x.env.NewID()
+	set := x.known().only(limit.Requests, limit.Concurrency)
+	if e := x.reserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
+		return x.reject(e, "mg_limited")
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()

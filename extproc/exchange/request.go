@@ -1,15 +1,13 @@
 package exchange
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // kept are the request headers that stay for the provider, or that Envoy itself needs. Every other header of a client
@@ -30,6 +28,9 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	if x.config == nil {
 		return x.reject(notReady(), "mg_not_ready")
 	}
+	if e := x.spared(); e != nil {
+		return x.reject(e, "mg_no_memory")
+	}
 	if x.internal {
 		x.record.Charge = h.Get(envoy.HeaderCharge)
 		if name := h.Get(envoy.HeaderProvider); name != "" {
@@ -38,21 +39,22 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	}
 	route := x.config.Routes.find(path)
 	if route == nil && !strings.HasPrefix(path, "/v1/") {
-		return x.reject(unknownURL(method, path), "mg_unknown_url")
+		_ = x.admit(h, path) // whose mistake it is: a client with a good key is no stranger
+		return x.refuse(h, unknownURL(method, path), "mg_unknown_url")
 	}
 	if e := x.admit(h, path); e != nil {
-		return x.reject(e, "mg_unauthorized")
+		return x.refuse(h, e, "mg_unauthorized")
 	}
 	if name := jobsOperation(method, path); name != "" && !x.internal {
 		x.record.Operation = name
-		return x.passToJobs(h)
+		return x.passToJobs(ctx, h)
 	}
 	if op := operations[path]; op != nil {
 		x.record.Operation = op.name
 		if method != http.MethodPost {
 			return x.reject(wrongMethod(method, path, http.MethodPost), "mg_method")
 		}
-		return x.awaitRequest(op, h, end)
+		return x.awaitRequest(ctx, op, h, end)
 	}
 	switch {
 	case strings.HasPrefix(path, reportsPath):
@@ -75,7 +77,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 }
 
 // awaitRequest lets the body of a request come, and drops what must not travel with it.
-func (x *Exchange) awaitRequest(op *operation, h Headers, end bool) Reply {
+func (x *Exchange) awaitRequest(ctx context.Context, op *operation, h Headers, end bool) Reply {
 	x.operation, x.contentType = op, h.Get("content-type")
 	media := mediaType(x.contentType)
 	if media != "" && media != contentTypeJSON && (!op.forms || media != contentTypeForm) {
@@ -84,7 +86,7 @@ func (x *Exchange) awaitRequest(op *operation, h Headers, end bool) Reply {
 			accepted += " and '" + contentTypeForm + "'"
 		}
 		return x.reject(&openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
-			Message: "Unsupported content type: '" + x.contentType + "'. This API method only accepts " + accepted + " requests, but you specified the header 'Content-Type: " + x.contentType + "'."}, "mg_content_type")
+			Message: "Unsupported content type: '" + telemetry.Clip(x.contentType) + "'. This API method only accepts " + accepted + " requests, but you specified the header 'Content-Type: " + telemetry.Clip(x.contentType) + "'."}, "mg_content_type")
 	}
 	switch e := h.Get("content-encoding"); strings.ToLower(e) {
 	case "", "identity":
@@ -92,12 +94,18 @@ func (x *Exchange) awaitRequest(op *operation, h Headers, end bool) Reply {
 		x.gzip = true
 	default:
 		return x.reject(&openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_encoding",
-			Message: "Unsupported content encoding: '" + e + "'. Send the body as it is, or with gzip."}, "mg_content_encoding")
+			Message: "Unsupported content encoding: '" + telemetry.Clip(e) + "'. Send the body as it is, or with gzip."}, "mg_content_encoding")
 	}
 	if end {
 		return x.reject(openai.BadRequest("", "invalid_json", "The request has no body. Send a JSON object with %s.", op.needs), "mg_no_body")
 	}
 	x.record.ID = x.env.NewID()
+	if e := x.enter(ctx, x.known()); e != nil {
+		return x.reject(e, "mg_limited")
+	}
+	if e := x.announced(h); e != nil {
+		return x.reject(e, "mg_no_room")
+	}
 	x.charging.tells = h.Get(headerTellCost) == "true"
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
 	if op.streams {
@@ -115,32 +123,38 @@ func (x *Exchange) awaitRequest(op *operation, h Headers, end bool) Reply {
 // RequestBody takes the complete body of a request, plans its attempts, and reserves what it may use. Ctx ends with the
 // exchange.
 func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
+	if e := x.hold(int64(len(body))); e != nil {
+		return x.reject(e, "mg_no_room")
+	}
 	if x.pending != nil {
 		return x.passSigned(ctx, body)
 	}
 	if x.gzip {
-		plain, e := gunzip(body)
+		plain, e := x.gunzip(body)
 		if e != nil {
-			return x.reject(e, "mg_bad_gzip")
+			return x.mistake(ctx, e, "mg_bad_gzip")
 		}
 		body = plain
 	}
 	r, err := x.operation.parse(x.contentType, body)
 	if err != nil {
-		return x.reject(clientError(err), "mg_bad_request")
+		return x.mistake(ctx, clientError(err), "mg_bad_request")
 	}
 	x.wantsStream, x.includeUsage = r.stream, r.includeUsage
 	x.record.Stream = r.stream
 	first, free, err := x.plan(r)
 	if err != nil {
-		return x.reject(clientError(err), "mg_no_plan")
+		return x.mistake(ctx, clientError(err), "mg_no_plan")
 	}
 	d := demandOf(x.operation, r, body)
 	if e := x.reserve(ctx, d); e != nil {
 		return x.reject(e, "mg_limited")
 	}
 	if d.background && x.meters() { // its usage would be told to whoever asks for it later
-		return x.reject(openai.BadRequest("background", "unsupported_parameter", "This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
+		return x.mistake(ctx, openai.BadRequest("background", "unsupported_parameter", "This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
+	}
+	if e := x.unpriced(d.surcharges); e != nil {
+		return x.mistake(ctx, e, "mg_unpriced")
 	}
 	x.charging.text.request(body)
 	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.active}
@@ -151,32 +165,14 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	return x.sendOut(reply)
 }
 
-// maxPlain bounds a body that was sent compressed: it must not grow beyond what could have been sent as it is.
-const maxPlain = 32 << 20
-
-func gunzip(body []byte) ([]byte, *openai.Error) {
-	z, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return nil, openai.BadRequest("", "invalid_encoding", "The body is not the gzip data that its content-encoding says.")
-	}
-	plain, err := io.ReadAll(io.LimitReader(z, maxPlain+1))
-	if err != nil {
-		return nil, openai.BadRequest("", "invalid_encoding", "The body is not the gzip data that its content-encoding says.")
-	}
-	if len(plain) > maxPlain {
-		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "request_too_large", Message: "Request body too large."}
-	}
-	return plain, nil
-}
-
 func unknownURL(method, path string) *openai.Error {
 	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
-		Message: "Invalid URL (" + method + " " + path + ")"}
+		Message: "Invalid URL (" + telemetry.Clip(method) + " " + telemetry.Clip(path) + ")"}
 }
 
 func wrongMethod(method, path, want string) *openai.Error {
 	return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
-		Message: "Not allowed to " + method + " on " + path + " (HINT: Perhaps you meant to use " + want + "?)"}
+		Message: "Not allowed to " + telemetry.Clip(method) + " on " + telemetry.Clip(path) + " (HINT: Perhaps you meant to use " + want + "?)"}
 }
 
 func notReady() *openai.Error {

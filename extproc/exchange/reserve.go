@@ -16,11 +16,19 @@ type charging struct {
 	demand  demand
 	rules   *ruleSet
 	held    limit.Reservation // nil: no rule holds
+	entered *ruleSet          // the rules under which the door has let it in; nil: it is not inside
+	waiting bool              // the door counts it in limits of requests
+	counted int64             // requests, which are charged where no provider has seen it
 	told    Headers           // x-ratelimit-*
 	sent    bool              // the request went out to a provider
 	begun   bool              // a provider has answered with a status of success
 	refused bool              // or with another
+	billed  bool              // what it has answered cannot be used, and is billed all the same
+	opaque  bool              // or cannot be read, of a Route
 	tells   bool              // the client wants to know the cost
+	tier    string            // that the answer says it was given
+	came    int64             // bytes of the answer, as far as it is shown
+	events  int               // of an answer that passes
 	text    text
 }
 
@@ -33,13 +41,33 @@ func (x *Exchange) reserve(ctx context.Context, d demand) *openai.Error {
 	if len(c.rules.rules) == 0 || x.env.Limits == nil {
 		return nil
 	}
-	wanted := limit.Demand{ID: x.record.ID, Rules: c.rules.rules, Amounts: d.amounts(c.in, c.rules, targets)}
-	decided, err := x.env.Limits.Reserve(ctx, wanted)
+	wanted := d.amounts(c.in, c.rules, targets)
+	decided, err := x.take(ctx, wanted)
 	if err == nil && decided.Refused >= 0 && decided.RetryAfter == 0 && d.output < 0 { // only a part of the limit is admitted here
-		wanted.Amounts[limit.Tokens] -= wanted.Amounts[limit.OutputTokens]
-		wanted.Amounts[limit.OutputTokens] = 0
-		decided, err = x.env.Limits.Reserve(ctx, wanted)
+		wanted[limit.Tokens] -= wanted[limit.OutputTokens]
+		wanted[limit.OutputTokens] = 0
+		decided, err = x.take(ctx, wanted)
 	}
+	return x.told(wanted, decided, err)
+}
+
+// take asks for amounts under the rules of the exchange, which hold what is admitted until it has ended.
+func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decision, error) {
+	c := &x.charging
+	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: x.record.ID, Rules: c.rules.rules, Amounts: wanted})
+	x.decided()
+	if err != nil {
+		return decided, err
+	}
+	if c.entered != nil {
+		x.env.door.learn(c.entered, c.rules, wanted, decided, x.env.Now())
+	}
+	c.told, c.held = c.rules.tell(decided), decided.Reservation
+	return decided, nil
+}
+
+// told returns what a client is told of a decision that keeps it out, or nil.
+func (x *Exchange) told(wanted limit.Amounts, decided limit.Decision, err error) *openai.Error {
 	switch {
 	case err != nil:
 		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "limits_unavailable",
@@ -47,11 +75,9 @@ func (x *Exchange) reserve(ctx context.Context, d demand) *openai.Error {
 	case decided.Degraded && x.env.Observer != nil:
 		x.env.Observer.Degraded()
 	}
-	c.told = c.rules.tell(decided)
 	if decided.Refused >= 0 {
 		return x.refused(wanted, decided)
 	}
-	c.held = decided.Reservation
 	return nil
 }
 
@@ -61,18 +87,21 @@ type Observer interface {
 	Degraded()
 	// Refused says that a limit of a domain, or a budget ("cost"), of a kind of scope has refused a request.
 	Refused(domain, scope string)
+	// Shed says that a request was refused, or an answer lost, for want of "memory", or because "bytes" of bodies or those of its key,
+	// "key_bytes", are as many as may be.
+	Shed(why string)
 	// Chunks says that n chunks of a stream have come together, gap after those before.
 	Chunks(r *Record, n int, gap time.Duration)
 }
 
 // refused returns what a client is told that a rule keeps out.
-func (x *Exchange) refused(wanted limit.Demand, d limit.Decision) *openai.Error {
+func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error {
 	rule, of := &x.charging.rules.rules[d.Refused], &x.charging.rules.whose[d.Refused]
 	if x.env.Observer != nil {
 		x.env.Observer.Refused(domainOf(rule.Measure), of.kind)
 	}
 	r := refusal{rule: rule, of: of, model: x.record.Model, organization: x.key.Organization,
-		wanted: wanted.Amounts[rule.Measure], left: d.States[d.Refused].Remaining, now: x.record.Start}
+		wanted: wanted[rule.Measure], left: d.States[d.Refused].Remaining, now: x.record.Start}
 	if rule.Measure == limit.Cost {
 		return r.budget(d.States[d.Refused].Reset, d.RetryAfter)
 	}
@@ -87,13 +116,17 @@ func (x *Exchange) settle() {
 	c := &x.charging
 	if !c.sent {
 		if c.held != nil {
-			c.held.Settle(limit.Amounts{}) // no provider has seen it: it costs nothing
+			c.held.Settle(limit.Amounts{limit.Requests: c.counted}) // no provider has seen it: its tokens cost nothing
 		}
 		return
 	}
 	x.count()
+	x.record.Unusable = c.billed
+	if x.operation == nil && x.record.Upstream == "" && x.meters() {
+		x.record.Upstream = x.active.Targets[0].Model
+	}
 	u := &x.record.Usage
-	x.record.charge(c.in.price(x.vendor(), x.record.Upstream))
+	x.record.charge(c.in.price(x.vendor(), x.record.Upstream), c.demand.surcharges, c.tier)
 	if c.held != nil {
 		c.held.Settle(limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
@@ -118,24 +151,24 @@ func (x *Exchange) count() {
 	complete := r.Outcome == OutcomeFinished
 	failed := r.Outcome == OutcomeFailed || r.Outcome == OutcomeRejected
 	switch {
-	case failed && r.Sent == 0 && r.Usage.IsZero(): // an error with status 200 is a refusal too
+	case failed && r.Usage.IsZero() && !x.spoke(): // an error with status 200 is a refusal too
 	case !x.operation.isCounted():
 		x.countPassed()
 	case c.begun || r.Outcome == OutcomeCut && !c.refused:
 		r.Usage, r.Estimated = c.text.usage(x.vendor(), r.Upstream, r.Usage, complete)
 	}
-	if complete {
+	if complete || c.billed || c.begun && r.Outcome == OutcomeCut {
 		r.Images = c.demand.images
 	}
 }
 
 // countPassed is count for an answer that passes as it comes: of one that was cut, or a Route's stream that never told its usage,
-// what the prompt may have been counts, and the length of what has passed. Of one that is not shown, the prompt alone.
+// what the prompt may have been counts, and the length of what has passed. Of one that is not shown or cannot be read, the prompt alone.
 func (x *Exchange) countPassed() {
 	r, route, told := &x.record, x.operation == nil, !x.record.Usage.IsZero()
 	cut := r.Outcome == OutcomeCut || r.Outcome == OutcomeTruncated || r.Outcome == OutcomeFailed
 	switch {
-	case r.Unseen && (route || told):
+	case r.Unseen && (route && !x.charging.opaque || told):
 		return
 	case !r.Unseen && cut && told && !route:
 		return
@@ -147,16 +180,16 @@ func (x *Exchange) countPassed() {
 		r.Usage.PromptTokens = x.charging.demand.input
 	}
 	if !r.Unseen { // what a vendor reports at the beginning is not what it has said since
-		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, passedTokens(r))
+		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, x.passedTokens())
 	}
 	r.Estimated = r.Usage != before
 }
 
 // passedTokens guesses how many tokens an answer had that was cut. An event of a stream is some ten times as long as its text.
-func passedTokens(r *Record) int64 {
+func (x *Exchange) passedTokens() int64 {
 	const envelope = 10
-	if !r.Stream {
+	if !x.record.Stream {
 		return 0
 	}
-	return tokens.Estimate(int(r.Sent / envelope))
+	return tokens.Estimate(int(x.charging.came / envelope))
 }

@@ -52,6 +52,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	x.charging.begun = status >= 200 && status <= 299
 	x.charging.refused = !x.charging.begun
+	x.room.Release() // of the request; there is no further attempt
 	switch x.active.Kind {
 	case envoy.KindPassed:
 		return x.passRouted(h, status, end)
@@ -65,6 +66,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	x.answer, x.by = a, target.Provider
 	x.record.Upstream = target.Model
 	x.active.release()
+	x.duplex.size = announcedAnswer(h)
 	x.own = x.ownHeaders(h)
 	if status < 200 || status > 299 {
 		return x.errorHeaders(h, status, end)
@@ -179,7 +181,11 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 
 // fail ends the exchange, which is the provider's fault, and returns the error that the client gets.
 func (x *Exchange) fail(err error) *openai.Error {
+	x.charging.billed = x.charging.begun && !refuses(err)
 	e := x.exhausted(x.by.scrub(clientError(err)))
+	if x.charging.billed && !x.internal && !errors.Is(err, provider.ErrTruncated) {
+		e = e.Final() // the next answer would be billed as this one is, and be no better
+	}
 	if x.by != nil {
 		x.env.Cooldown.Refused(x.by, cmp.Or(x.status, e.Status), e.RetryAfter, x.env.Now())
 	}
@@ -203,9 +209,7 @@ func (x *Exchange) exhausted(e *openai.Error) *openai.Error {
 	if x.internal || x.record.Attempts < 2 || x.record.Attempts < len(x.active.Targets) || e.RetryAfter > 0 || e.NoRetry || clientsMistake(e.Status) {
 		return e
 	}
-	final := *e
-	final.NoRetry = true
-	return &final
+	return e.Final()
 }
 
 // clientsMistake reports whether an error is the client's own making, and says nothing about the provider.
@@ -234,17 +238,26 @@ func (x *Exchange) responseBody(piece []byte, end bool) Reply {
 	if x.record.FirstByte.IsZero() {
 		x.record.FirstByte = x.env.Now()
 	}
+	x.charging.came += int64(len(piece))
 	switch x.state {
 	case inStream:
 		return x.streamPiece(piece, end)
 	case inPassed:
 		return x.passPiece(piece, end)
+	case inScrubbed:
+		return x.scrubPiece(piece, end)
 	case inUnary:
+		if x.noRoom {
+			x.salvage(piece)
+			return x.replaceByError(errNoRoom)
+		}
 		body, usage, err := x.answer.reader.Decode(piece, x.record.Model, x.record.Start.Unix())
 		if err != nil {
+			x.salvage(piece)
 			return x.replaceByError(err)
 		}
 		x.record.Usage, x.record.Outcome = usage, OutcomeFinished
+		x.charging.tier = tierIn(body)
 		x.charging.text.document(body, usage)
 		x.finish()
 		set := Headers{{"content-length", strconv.Itoa(len(body))}}
@@ -270,6 +283,9 @@ func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
 		x.chunks(n - 1) // the end mark is none
 	} else {
 		x.chunks(n)
+	}
+	if x.charging.tier == "" && x.charging.came == int64(len(piece)) { // the first, before anything is said at length
+		x.charging.tier = tierIn(piece)
 	}
 	x.charging.text.answer(events, x.writer.Usage())
 	out := x.gate.Pass(events)

@@ -8,7 +8,6 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/envoy"
 )
 
 // Routes are the paths that lead to providers as they are, the longest first.
@@ -66,6 +65,33 @@ func climbing() *openai.Error {
 	return openai.BadRequest("", "invalid_path", "The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
 }
 
+// modelIn returns the model that a Route's path names, where it has a price: Bedrock's answers name none.
+func (x *Exchange) modelIn(vendor, path string) string {
+	if x.key == nil {
+		return ""
+	}
+	path, _, _ = strings.Cut(path, "?")
+	parts := strings.Split(path, "/")
+	for i := 1; i < len(parts); i++ {
+		if parts[i-1] != "model" && parts[i-1] != "models" {
+			continue
+		}
+		name, err := url.PathUnescape(parts[i])
+		if err != nil || len(name) > maxModelIn {
+			return ""
+		}
+		for _, name := range [...]string{name, name[:max(0, strings.LastIndexByte(name, ':'))]} { // Gemini's paths go on with a verb
+			if name != "" && x.env.derived(x.config).price(vendor, name).rates != nil {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// maxModelIn bounds the names that are looked for, in bytes.
+const maxModelIn = 256
+
 // stays are headers of a client that must not reach the provider of a Route: they carry keys, or tell who the client is.
 var stays = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "cookie": true, "x-api-key": true, "api-key": true, "x-goog-api-key": true,
@@ -96,12 +122,4 @@ func travelsNot(name string, credentials []string) bool {
 		return false // they choose a version of the API, and neither an account nor what may be done with it
 	}
 	return slices.ContainsFunc(credentials, func(c string) bool { return strings.EqualFold(c, name) })
-}
-
-// clusterOf returns the cluster of the n-th attempt at a provider.
-func clusterOf(p *Provider, n int) string {
-	if n == 1 {
-		return envoy.FirstCluster(p.Config.GetName())
-	}
-	return envoy.RetryCluster(p.Config.GetName())
 }

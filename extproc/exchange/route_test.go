@@ -116,6 +116,16 @@ func TestARouteSignsBodiesWhereItMust(t *testing.T) {
 	})
 }
 
+// Who answers a TRACE repeats the request with its credential, with a status of 200.
+func TestARouteTracesNothing(t *testing.T) {
+	x, h := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
+	h[0].Value = "TRACE"
+	reply := x.RequestHeaders(context.Background(), h, true)
+	require.NotNil(t, reply.Immediate)
+	require.Nil(t, reply.Plan)
+	require.Equal(t, 405, reply.Immediate.Status)
+}
+
 func TestWhoMayUseARoute(t *testing.T) {
 	for models, status := range map[string]int{"": 0, "*": 0, "p/*": 0, "p/model": 403, "q/*": 403} {
 		key := &configv1.Key{Name: "k"}

@@ -14,6 +14,18 @@ type ruleSet struct {
 	rules   []limit.Rule
 	whose   []scope // of each rule
 	metered bool    // tokens or money are counted
+	budget  bool    // money is
+}
+
+// only returns the rules of some measures.
+func (b *ruleSet) only(measures ...limit.Measure) *ruleSet {
+	some := &ruleSet{}
+	for i := range b.rules {
+		if slices.Contains(measures, b.rules[i].Measure) {
+			some.add(b.whose[i], b.rules[i])
+		}
+	}
+	return some
 }
 
 // A scope is what a rule was made of.
@@ -99,6 +111,7 @@ func (b *ruleSet) add(of scope, r limit.Rule) {
 		return
 	}
 	b.rules, b.whose = append(b.rules, r), append(b.whose, of)
+	b.budget = b.budget || r.Measure == limit.Cost
 	b.metered = b.metered || r.Measure != limit.Requests && r.Measure != limit.Concurrency
 }
 

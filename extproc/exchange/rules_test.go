@@ -27,7 +27,7 @@ func describe(set *ruleSet) string {
 	return strings.Join(lines, "\n")
 }
 
-func rate(unit configv1.Unit, n uint64) *configv1.Limit {
+func requestsPer(unit configv1.Unit, n uint64) *configv1.Limit {
 	return &configv1.Limit{Domain: "requests", Unit: unit, RequestsPerUnit: n}
 }
 
@@ -39,17 +39,17 @@ func TestRulesOfTenants(t *testing.T) {
 		}},
 		Projects: map[string]*configv1.Project{
 			"acme/web":  {Limits: []*configv1.Limit{{Domain: "concurrency", RequestsPerUnit: 3}}, Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "10"}}},
-			"other/web": {Limits: []*configv1.Limit{rate(configv1.Unit_MINUTE, 1)}},
+			"other/web": {Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 1)}},
 		},
 	}
 	k := &Client{
 		Name: "key_1", Organization: "acme", Project: "web",
 		Limits: []*configv1.Limit{
-			rate(configv1.Unit_SECOND, 9), rate(configv1.Unit_MINUTE, 5), rate(configv1.Unit_MINUTE, 4), rate(configv1.Unit_MINUTE, 6), rate(configv1.Unit_HOUR, 7),
+			requestsPer(configv1.Unit_SECOND, 9), requestsPer(configv1.Unit_MINUTE, 5), requestsPer(configv1.Unit_MINUTE, 4), requestsPer(configv1.Unit_MINUTE, 6), requestsPer(configv1.Unit_HOUR, 7),
 			{Domain: "input_tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 8, Model: "openai/*"},
 			{Domain: "output_tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 8, Model: "mistral/*"},
 			{Domain: "money", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1},
-			rate(configv1.Unit_MONTH, 1), rate(configv1.Unit_UNIT_UNSPECIFIED, 1),
+			requestsPer(configv1.Unit_MONTH, 1), requestsPer(configv1.Unit_UNIT_UNSPECIFIED, 1),
 		},
 		Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}, {Unit: configv1.Unit_MONTH, Usd: "2"}, {Unit: configv1.Unit_HOUR, Usd: "3"}, {Unit: configv1.Unit_DAY, Usd: "x"}},
 	}
@@ -68,7 +68,7 @@ func TestRulesOfTenants(t *testing.T) {
 	}, "\n"), describe(c.rulesOf(k, &e)))
 	require.True(t, c.rulesOf(k, &e).metered)
 
-	plain := &Client{Name: "key_2", Limits: []*configv1.Limit{rate(configv1.Unit_MINUTE, 5)}}
+	plain := &Client{Name: "key_2", Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 5)}}
 	e = entriesOf(plain, "", "m", "p")
 	require.Equal(t, "key/key_2/requests/minute 5 (0/2, key)", describe(c.rulesOf(plain, &e)))
 	require.False(t, c.rulesOf(plain, &e).metered)
@@ -147,7 +147,7 @@ func TestUsersOfTenantsAreCountedApart(t *testing.T) {
 }
 
 func TestRulesAreRememberedByConfiguration(t *testing.T) {
-	env, k := &Env{}, &Client{Name: "k", Limits: []*configv1.Limit{rate(configv1.Unit_MINUTE, 1)}}
+	env, k := &Env{}, &Client{Name: "k", Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 1)}}
 	c := &Config{}
 	first := env.derived(c).rules(k, "u", "m", "p")
 	require.Same(t, first, env.derived(c).rules(k, "v", "m", "p"))

@@ -50,6 +50,7 @@ type chunkCount struct {
 }
 
 func (*chunkCount) Degraded()              {}
+func (*chunkCount) Shed(string)            {}
 func (*chunkCount) Refused(string, string) {}
 
 func (c *chunkCount) Chunks(_ *Record, n int, gap time.Duration) {

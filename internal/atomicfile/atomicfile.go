@@ -23,7 +23,11 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
+		err = errors.Join(err, os.Remove(f.Name()))
+		if info, there := os.Stat(path); there == nil && info.IsDir() {
+			return fmt.Errorf("writing %s: a folder is in its place: move it away, and the file is made again (%w)", path, err)
+		}
+		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }

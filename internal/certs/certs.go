@@ -85,13 +85,13 @@ func ensureAuthority(dir string, now time.Time) (keyed, error) {
 		return createAuthority(dir, now)
 	}
 	pair, err := readPair(dir, FileCA, FileCAKey)
-	if err != nil {
-		return keyed{}, fmt.Errorf("the development authority cannot be used: %w", err)
+	var authority keyed
+	if err == nil {
+		authority, err = parsePair(pair)
 	}
-	authority, err := parsePair(pair)
 	if err != nil {
-		return keyed{}, fmt.Errorf("the development authority %s cannot be used (remove it to get a new one): %w",
-			filepath.Join(dir, FileCA), err)
+		return keyed{}, fmt.Errorf("the development authority %s and its key %s cannot be used: %w: put both back from a copy; or move both away, and a new one is made, which clients have to be told to trust",
+			filepath.Join(dir, FileCA), filepath.Join(dir, FileCAKey), err)
 	}
 	if now.Add(renewBefore).After(authority.certificate.NotAfter) {
 		return createAuthority(dir, now)

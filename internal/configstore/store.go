@@ -73,6 +73,14 @@ func (s *Store) Following() bool { return s.following.Load() }
 // Claim binds the configuration to a root secret at the first call, by its fingerprint. The error is ErrOtherRoot where it
 // is bound to another, and ErrRestoring while a backup is being restored.
 func (s *Store) Claim(ctx context.Context, fingerprint string) error {
+	// It is read first, since an etcd that is full refuses a transaction for what it might write.
+	there, err := s.etcd.Txn(ctx).Then(clientv3.OpGet(RootKey), clientv3.OpGet(RestoringKey)).Commit()
+	if err != nil {
+		return fmt.Errorf("check the root secret: %w", err)
+	}
+	if root, restoring := there.Responses[0].GetResponseRange().GetKvs(), there.Responses[1].GetResponseRange().GetKvs(); len(root) == 1 && len(restoring) == 0 {
+		return s.claim(string(root[0].Value) == fingerprint)
+	}
 	r, err := s.etcd.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(RootKey), "=", 0), clientv3.Compare(clientv3.CreateRevision(RestoringKey), "=", 0)).
 		Then(clientv3.OpPut(RootKey, fingerprint)).
@@ -84,12 +92,28 @@ func (s *Store) Claim(ctx context.Context, fingerprint string) error {
 		if len(r.Responses[1].GetResponseRange().GetKvs()) > 0 {
 			return ErrRestoring
 		}
-		if kvs := r.Responses[0].GetResponseRange().GetKvs(); len(kvs) != 1 || string(kvs[0].Value) != fingerprint {
-			return ErrOtherRoot
-		}
+		kvs := r.Responses[0].GetResponseRange().GetKvs()
+		return s.claim(len(kvs) == 1 && string(kvs[0].Value) == fingerprint)
+	}
+	return s.claim(true)
+}
+
+// claim notes whose the configuration is.
+func (s *Store) claim(ours bool) error {
+	if !ours {
+		return ErrOtherRoot
 	}
 	s.claimed.Store(true)
 	return nil
+}
+
+// Claimed reports whether the configuration is bound to a root secret.
+func (s *Store) Claimed(ctx context.Context) (bool, error) {
+	r, err := s.etcd.Get(ctx, RootKey, clientv3.WithCountOnly())
+	if err != nil {
+		return false, fmt.Errorf("check the root secret: %w", err)
+	}
+	return r.Count > 0, nil
 }
 
 // An Entry is what is stored under one key.

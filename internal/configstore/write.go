@@ -91,6 +91,22 @@ func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...clie
 	return s.commit(ctx, "change "+c.Kind.Name+" "+c.Name, unchanged(keyOf(c.Kind, c.Name), expected), append(ops, versions(c)...)...)
 }
 
+// Remove makes changes that are deletions, in an etcd that is full: such takes no other. Each object must be as it was in before. The version
+// of the configuration stays as it is, so that a control plane that starts before the next change numbers it as it was.
+func (s *Store) Remove(ctx context.Context, before *Snapshot, changes []Change) (int64, error) {
+	var compare []clientv3.Cmp
+	var ops []clientv3.Op
+	for _, c := range changes {
+		key, stored := keyOf(c.Kind, c.Name), before.Find(c.Kind, c.Name)
+		if stored == nil || c.Object != nil {
+			return 0, fmt.Errorf("delete %s %s: %w", c.Kind.Name, c.Name, ErrConflict)
+		}
+		compare = append(compare, unchanged(key, stored.Revision)...)
+		ops = append(ops, clientv3.OpDelete(key))
+	}
+	return s.commit(ctx, fmt.Sprintf("delete %d objects", len(changes)), compare, ops...)
+}
+
 // since compares what changes may depend on with a revision: everything but keys, on which nothing depends but changes of
 // keys. There may be very many, and etcd reads all that it compares.
 func since(base int64, changes []Change) []clientv3.Cmp {

@@ -29,14 +29,21 @@ type Server struct {
 	dir    string
 	client url.URL
 	peer   url.URL
+	quota  int64 // bytes; 0: etcd's default
 	etcd   *embed.Etcd
 }
 
 // New starts an etcd on ports that the system chooses. It ends with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
+	return WithQuota(t, 0)
+}
+
+// WithQuota is New with a quota in bytes, which can be so small that the etcd is full at once.
+func WithQuota(t testing.TB, bytes int64) *Server {
+	t.Helper()
 	loopback := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	s := &Server{dir: t.TempDir(), client: loopback, peer: loopback}
+	s := &Server{dir: t.TempDir(), client: loopback, peer: loopback, quota: bytes}
 	s.Start(t)
 	t.Cleanup(s.Stop)
 	return s
@@ -52,6 +59,7 @@ func (s *Server) Start(t testing.TB) {
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.TickMs, cfg.ElectionMs = 10, 50
 	cfg.UnsafeNoFsync = true
+	cfg.QuotaBackendBytes = s.quota
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	etcd, err := embed.StartEtcd(cfg)
 	require.NoError(t, err, "start etcd")

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // A HandlerFunc answers a request, or returns an error before it has written anything.
@@ -31,7 +32,7 @@ func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 		}
 		apiErr := asError(err)
 		if apiErr.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
-			log.Error("request failed", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Error(err))
+			log.Error("request failed", zap.String("method", telemetry.Clip(r.Method)), zap.String("path", telemetry.Clip(r.URL.Path)), zap.Error(err))
 		}
 		WriteError(w, apiErr)
 	})
@@ -98,7 +99,7 @@ func Recover(log *zap.Logger, next http.Handler) http.Handler {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p) // asks net/http to cut the connection
 			}
-			log.Error("handler panicked", zap.String("path", r.URL.Path), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			log.Error("handler panicked", zap.String("path", telemetry.Clip(r.URL.Path)), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 			WriteError(w, asError(nil))
 		}()
 		next.ServeHTTP(w, r)

@@ -2,6 +2,7 @@
 -- ARGV: the store that the asker knows; the number of this batch, or nothing where it does not matter whether it is applied
 -- again; then for each entry its kind and two more:
 --   microseconds of a sliding window: slot, amount (negative: given back)
+--   the same after "?": slot, amount, of a counter that is not there yet
 --   d, m: period, amount spent
 --   ^d, ^m: period, what is spent at least
 --   +: lease, change of what it holds
@@ -24,9 +25,14 @@ local function spend(key, kind, of, amount, least)
   keep(key, kind)
 end
 
+local fresh = {}
 for i = 1, #KEYS - 3 do
   local key, kind, at, amount = KEYS[i + 3], ARGV[3 * i], ARGV[3 * i + 1], tonumber(ARGV[3 * i + 2])
   local window = tonumber(kind)
+  if string.sub(kind, 1, 1) == '?' then
+    if fresh[key] == nil then fresh[key] = redis.call('EXISTS', key) == 0 end
+    if fresh[key] then window = tonumber(string.sub(kind, 2)) end
+  end
   if window then
     local r = rate(key, window)
     local slot = math.min(tonumber(at), r.slot)
@@ -41,7 +47,7 @@ for i = 1, #KEYS - 3 do
     else
       redis.call('HDEL', key, name)
     end
-  else
+  elseif string.sub(kind, 1, 1) ~= '?' then
     spend(key, string.sub(kind, -1), tonumber(at), amount, #kind > 1)
   end
 end

@@ -117,6 +117,19 @@ func (c *counter) add(amount, at int64) int64 {
 	return at
 }
 
+// insert counts an amount in a slot of the past, if it still counts. It has advanced to t.
+func (c *counter) insert(amount, at int64, t instant) {
+	if now := t.slot(c.window); at <= now-slotsThatCount || at > now {
+		return
+	}
+	i, found := slices.BinarySearchFunc(c.slots, at, func(s slot, at int64) int { return int(s.index - at) })
+	if !found {
+		c.slots = slices.Insert(c.slots, i, slot{index: at})
+	}
+	c.slots[i].amount += amount
+	c.sum += amount
+}
+
 // settle ends a reservation. It has advanced to t.
 func (c *counter) settle(reserved, used, at int64, t instant) {
 	switch {

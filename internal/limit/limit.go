@@ -99,6 +99,14 @@ type Reservation interface {
 	Settle(used Amounts)
 }
 
+// A Past is an amount that was used before, until a time at the latest.
+type Past struct {
+	Counter string
+	Window  Window
+	At      time.Time
+	Amount  int64
+}
+
 // A Limiter admits requests. It is safe for concurrent use.
 type Limiter interface {
 	// Reserve decides on a demand. Either all rules admit it, and all count it, or none counts anything. The error is ErrStore:
@@ -107,6 +115,10 @@ type Limiter interface {
 	// Raise makes a counter of a calendar window at least amount: what the ledger knows to have been spent since at, by anyone.
 	// A counter of a period that at is not in is left alone.
 	Raise(ctx context.Context, counter string, w Window, at time.Time, amount int64) error
+	// Seed makes counters of rates count what was used before this process began. It is to be called once, before anything is reserved or soon
+	// after. What does not count any more is left out. A store that several processes share has its own count, and it holds: counters
+	// that are in it are left alone. The error is ErrStore where it cannot be asked.
+	Seed(ctx context.Context, past []Past) error
 	// Peek returns where the counters of rules stand, without reserving anything.
 	Peek(ctx context.Context, rules []Rule) ([]State, error)
 }

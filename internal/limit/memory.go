@@ -246,6 +246,23 @@ func (m *memory) Raise(_ context.Context, name string, w Window, at time.Time, a
 	return nil
 }
 
+// Seed implements Limiter.
+func (m *memory) Seed(_ context.Context, past []Past) error {
+	t := m.now()
+	for _, p := range past {
+		if p.Window.length() == 0 || p.Amount <= 0 {
+			continue
+		}
+		at := instant{since: t.since - max(0, t.wall.Sub(p.At))}
+		i := m.id(p.Counter, p.Window)
+		s := &m.shards[i.shard()]
+		s.mu.Lock()
+		m.findOrMake(i, p.Window, t).insert(min(p.Amount, mostAmount), at.slot(p.Window), t)
+		s.mu.Unlock()
+	}
+	return nil
+}
+
 // Peek implements Limiter.
 func (m *memory) Peek(_ context.Context, rules []Rule) ([]State, error) {
 	t := m.now()

@@ -44,6 +44,9 @@ func (p partial) Raise(ctx context.Context, counter string, w Window, at time.Ti
 	return p.whole.Raise(ctx, counter, w, at, amount)
 }
 
+// Seed implements [Limiter].
+func (p partial) Seed(ctx context.Context, past []Past) error { return p.whole.Seed(ctx, past) }
+
 // Peek implements [Limiter].
 func (p partial) Peek(ctx context.Context, rules []Rule) ([]State, error) {
 	return p.whole.Peek(ctx, p.scaled(rules))

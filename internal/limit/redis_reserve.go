@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,6 +278,40 @@ func (r *Redis) Raise(ctx context.Context, counter string, w Window, at time.Tim
 	}
 	if err := r.apply(ctx, r.o.Timeout, "", []entry{{r.key(counter, w), "^" + kindOf(w), w.period(at), amount}}); err != nil {
 		return fmt.Errorf("raise a counter: %w", err)
+	}
+	return nil
+}
+
+// Seed implements Limiter. This process's own counters, by which it goes while the store is away, get its share.
+func (r *Redis) Seed(ctx context.Context, past []Past) error {
+	away := error(nil)
+	if r.away.Load() {
+		away = ErrStore
+	} else if err := r.seed(ctx, past); err != nil {
+		return fmt.Errorf("seed counters: %w", err)
+	}
+	mine := slices.Clone(past)
+	for i := range mine {
+		mine[i].Amount = int64(math.Ceil(float64(mine[i].Amount) * r.o.Share))
+	}
+	return cmp.Or(r.local.Seed(ctx, mine), away)
+}
+
+func (r *Redis) seed(ctx context.Context, past []Past) error {
+	if err := r.meet(ctx); err != nil {
+		return err
+	}
+	of := map[string][]entry{}
+	for _, p := range past {
+		if w := p.Window; w.length() > 0 && p.Amount > 0 {
+			key, at := r.key(p.Counter, w), p.At.Add(time.Duration(r.offset.Load())).UnixNano()/int64(w.slot())
+			of[key] = append(of[key], entry{key, "?" + kindOf(w), at, min(p.Amount, mostAmount)})
+		}
+	}
+	for _, entries := range of { // those of a counter in one step: it is left alone as a whole
+		if err := r.apply(ctx, flushTimeouts*r.o.Timeout, "", entries); err != nil {
+			return err
+		}
 	}
 	return nil
 }

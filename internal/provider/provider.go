@@ -30,6 +30,9 @@ type Provider struct {
 	BaseURL func(*configv1.Provider) (string, error)
 	// CredentialEnv is the environment variable in which the vendor's own SDK looks for a key, or empty.
 	CredentialEnv string
+	// CredentialHosts are where the variable CredentialEnv may be sent besides the host of DefaultEndpoint, unless the flags of the
+	// process say otherwise: names of hosts that are the vendor's alone, in which "*" stands for what has no dot in it.
+	CredentialHosts []string
 	// CredentialHeaders are the request headers that carry credentials or choose an account. They are stripped before
 	// any attempt at another provider.
 	CredentialHeaders []string

@@ -34,6 +34,9 @@ func read(path string) (Value, error) {
 	if err != nil {
 		return Value{}, fmt.Errorf("read secret file: %w", err)
 	}
+	if !info.Mode().IsRegular() {
+		return Value{}, fmt.Errorf("secret file %s is not a file: put it back from a copy", path)
+	}
 	if info.Mode().Perm()&0o037 != 0 { // the group may read: a Secret of Kubernetes belongs to root, and to the group of the pod
 		return Value{}, fmt.Errorf("secret file %s can be read by others (mode %04o): run chmod 600 on it", path, info.Mode().Perm())
 	}
@@ -43,7 +46,7 @@ func read(path string) (Value, error) {
 	}
 	v := New(strings.TrimSpace(string(data)))
 	if v.IsZero() {
-		return Value{}, fmt.Errorf("secret file %s is empty", path)
+		return Value{}, fmt.Errorf("secret file %s is empty: put it back from a copy", path)
 	}
 	return v, nil
 }

@@ -13,6 +13,14 @@ type Nano int64
 // Dollar is one US dollar.
 const Dollar Nano = 1e9
 
+// Plus returns the sum of two amounts that are not negative, or the most that there is.
+func (n Nano) Plus(m Nano) Nano {
+	if n > math.MaxInt64-m {
+		return math.MaxInt64
+	}
+	return n + m
+}
+
 // String returns the amount in US dollars as an exact decimal without an exponent, such as 0.001234.
 func (n Nano) String() string {
 	sign, abs := "", uint64(n)

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 
@@ -22,6 +23,10 @@ type Rates struct {
 	tiers []tier // ascending; the first holds from the first token on
 	image uint64 // pico-dollars
 	batch uint64 // millionths
+
+	factor   uint64 // of everything, in millionths
+	services map[string]*Rates
+	calls    map[string]uint64 // of tools, in pico-dollars
 }
 
 // A tier is what a token costs, in pico-dollars.
@@ -64,10 +69,63 @@ func Compile(p *configv1.Price) *Rates {
 		next.write = d.read(t.GetCacheWrite(), next.write)
 		r.tiers = append(r.tiers, d.withRest(next, p))
 	}
+	r.factor = million
+	r.extras(&d, p)
 	if d.bad {
 		return nil
 	}
 	return r
+}
+
+// extras adds what service tiers and tools cost.
+func (r *Rates) extras(d *decimals, p *configv1.Price) {
+	for _, s := range p.GetServiceTiers() {
+		in := r
+		if s.GetInput()+s.GetOutput()+s.GetCachedInput()+s.GetCacheWrite() != "" {
+			own := &configv1.Price{Input: cmp.Or(s.GetInput(), p.GetInput()), Output: cmp.Or(s.GetOutput(), p.GetOutput()),
+				CachedInput: cmp.Or(s.GetCachedInput(), p.GetCachedInput()), CacheWrite: cmp.Or(s.GetCacheWrite(), p.GetCacheWrite()),
+				InputAudio: p.GetInputAudio(), OutputAudio: p.GetOutputAudio(), Reasoning: p.GetReasoning(), Image: p.GetImage(), BatchFactor: p.GetBatchFactor()}
+			if in = Compile(own); in == nil {
+				d.bad = true
+				return
+			}
+		}
+		tier := *in
+		tier.factor = d.read(s.GetFactor(), million)
+		if r.services == nil {
+			r.services = map[string]*Rates{}
+		}
+		r.services[s.GetName()] = &tier
+	}
+	for _, t := range p.GetTools() {
+		if r.calls == nil {
+			r.calls = map[string]uint64{}
+		}
+		r.calls[t.GetName()] = d.read(t.GetCall(), 0) * million
+	}
+}
+
+// In returns what a service tier costs, and whether it has a price. Tiers that vendors call by these names are the price itself.
+func (r *Rates) In(tier string) (*Rates, bool) {
+	if r == nil {
+		return nil, true
+	}
+	switch tier {
+	case "", "auto", "default", "standard", "standard_only", "on_demand":
+		return r, true
+	}
+	if in := r.services[tier]; in != nil {
+		return in, true
+	}
+	return r, false
+}
+
+// Calls returns what n calls of a tool cost that the vendor runs, and whether it has a price.
+func (r *Rates) Calls(tool string, n int64) (Nano, bool) {
+	price, ok := r.calls[tool]
+	var s sum
+	s.add(n, openai.MaxTokens, price)
+	return s.nano(million), ok
 }
 
 // decimals reads those of one price.
@@ -109,7 +167,7 @@ func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	answer -= s.add(u.CompletionAudio, answer, t.audioOut)
 	s.add(answer, answer, t.output)
 	s.add(u.Images, openai.MaxTokens, r.image)
-	factor := uint64(million)
+	factor := r.factor
 	if u.Batch {
 		factor = r.batch
 	}
@@ -126,7 +184,7 @@ func (r *Rates) Estimate(inputTokens, maxOutputTokens int64) (cost Nano, priced 
 	var s sum
 	s.add(inputTokens, inputTokens, t.dearestInput)
 	s.add(maxOutputTokens, openai.MaxTokens, t.dearestOutput)
-	return s.nano(million), true
+	return s.nano(r.factor), true
 }
 
 // tier returns the one that holds for a prompt.

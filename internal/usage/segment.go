@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
@@ -53,13 +54,16 @@ func createSegment(dir string, number uint64) (*segment, error) {
 func OpenSpool(o SpoolOptions) (*DiskSpool, error) {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.SegmentBytes = max(cmp.Or(o.SegmentBytes, defaultSegmentBytes), int64(segmentHeader+maxFrame))
-	s := &DiskSpool{options: o, wake: make(chan struct{}, 1), stop: make(chan struct{}), open: map[string]place{}}
+	s := &DiskSpool{options: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stop: make(chan struct{}), open: map[string]place{}, replayed: make(chan struct{})}
 	var err error
 	if s.metrics, err = newSpoolMetrics(o.Registerer, s.state); err != nil {
 		return nil, err
 	}
 	if err := s.load(); err != nil {
 		s.metrics.unregister(o.Registerer)
+		if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
+			err = fmt.Errorf("%w: put it back from a copy; or move it away, it is made again, and what was in it and not in the ledger yet is not charged", err)
+		}
 		return nil, fmt.Errorf("opening the spool of the ledger in %s: %w", o.Dir, err)
 	}
 	s.stopped.Go(s.keep)
@@ -94,6 +98,14 @@ func (s *DiskSpool) load() (err error) {
 		r.Outcome = "interrupted"
 		s.append(kindEnd, r)
 	}
+	if last := s.last(); last != nil {
+		s.replay = place{last.number, last.size}
+	} else if n := len(s.segments); n > 0 {
+		s.replay = place{s.segments[n-1].number, s.segments[n-1].size}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checkReplayed()
 	return nil
 }
 

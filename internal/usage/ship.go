@@ -32,8 +32,9 @@ type source interface {
 	next() (records []*ledgerv1.Record, acknowledged func(), err error)
 }
 
-// ship sends what the source has until ctx ends, and then for flushTimeout more.
-func ship(ctx context.Context, ledger ledgerv1.LedgerClient, from source, wake <-chan struct{}, m *spoolMetrics, log *zap.Logger) {
+// ship sends what the source has until ctx ends, and then for flushTimeout more. Wake ends a pause between records, and hurry also one
+// after a failure.
+func ship(ctx context.Context, ledger ledgerv1.LedgerClient, from source, wake, hurry <-chan struct{}, m *spoolMetrics, log *zap.Logger) {
 	backoff := time.Duration(0)
 	for ctx.Err() == nil {
 		err := shipAll(ctx, ledger, from, m)
@@ -52,6 +53,7 @@ func ship(ctx context.Context, ledger ledgerv1.LedgerClient, from source, wake <
 		select {
 		case <-time.After(pause):
 		case <-woken:
+		case <-hurry:
 		case <-ctx.Done():
 		}
 	}
@@ -169,6 +171,7 @@ func (s *DiskSpool) acknowledge(to place, moved bool, records int) {
 	s.mu.Lock()
 	s.shipped = to
 	s.backlog -= records
+	s.checkReplayed()
 	s.mu.Unlock()
 	s.tidy()
 }

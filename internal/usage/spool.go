@@ -49,6 +49,7 @@ type DiskSpool struct {
 	lock    *os.File
 	metrics *spoolMetrics
 	wake    chan struct{}
+	hurry   chan struct{}
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	buffers sync.Pool
@@ -65,6 +66,9 @@ type DiskSpool struct {
 	lost     int   // dropped since then
 	closed   bool
 
+	replay   place         // where it ended when it was opened
+	replayed chan struct{} // closed when all before that is acknowledged
+
 	position *os.File // where shipped is kept; only Run writes it
 }
 
@@ -72,6 +76,30 @@ type DiskSpool struct {
 type place struct {
 	segment uint64
 	offset  int64
+}
+
+// Replayed returns a channel that is closed once the ledger has acknowledged all that the spool held when it was opened.
+func (s *DiskSpool) Replayed() <-chan struct{} { return s.replayed }
+
+// Hurry has what the spool holds shipped now, also where the ledger was away a moment ago.
+func (s *DiskSpool) Hurry() {
+	select {
+	case s.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// checkReplayed closes the channel when it is time. The spool is locked.
+func (s *DiskSpool) checkReplayed() {
+	behind := s.shipped.segment < s.replay.segment || s.shipped.segment == s.replay.segment && s.shipped.offset < s.replay.offset
+	if s.backlog > 0 && behind {
+		return
+	}
+	select {
+	case <-s.replayed:
+	default:
+		close(s.replayed)
+	}
 }
 
 // Begin implements [Spool].
@@ -212,7 +240,7 @@ func (s *DiskSpool) retire(last *segment) {
 
 // Run implements [Spool].
 func (s *DiskSpool) Run(ctx context.Context, ledger ledgerv1.LedgerClient) {
-	ship(ctx, ledger, s, s.wake, s.metrics, s.options.Log)
+	ship(ctx, ledger, s, s.wake, s.hurry, s.metrics, s.options.Log)
 }
 
 // keep syncs, and tries again what could not be written.

@@ -363,3 +363,58 @@ func BenchmarkBeginAndEnd(b *testing.B) {
 		}
 	})
 }
+
+func TestWhatASpoolHeldIsReplayed(t *testing.T) {
+	replayed := func(s *usage.DiskSpool) bool {
+		select {
+		case <-s.Replayed():
+			return true
+		default:
+			return false
+		}
+	}
+	dir, k := t.TempDir(), newKeeper()
+	s := open(t, options(dir))
+	require.True(t, replayed(s), "there was nothing")
+	s.End(rec("a", 1))
+	s.Begin(rec("b", 1))
+	require.NoError(t, s.Close())
+
+	s = open(t, options(dir))
+	require.False(t, replayed(s))
+	s.End(rec("c", 1))
+	k.set(true)
+	flush(s, k)
+	require.False(t, replayed(s), "the ledger is away")
+	k.set(false)
+	flush(s, k)
+	require.True(t, replayed(s))
+	require.Equal(t, 3, k.ids())
+	require.NoError(t, s.Close())
+	require.True(t, replayed(open(t, options(dir))), "all of it was shipped before")
+}
+
+// TestAHurryEndsThePauseAfterAFailure: whoever has just heard from the ledger does not wait for the next try.
+func TestAHurryEndsThePauseAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, k := t.TempDir(), newKeeper()
+		s := open(t, options(dir))
+		s.End(rec("a", 1))
+		require.NoError(t, s.Close())
+		s = open(t, options(dir))
+		k.set(true)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { s.Run(ctx, k) })
+		time.Sleep(time.Minute) // of the bubble
+		k.set(false)
+		synctest.Wait()
+		require.Zero(t, k.ids())
+		s.Hurry()
+		synctest.Wait()
+		require.Equal(t, 1, k.ids())
+		stop()
+		running.Wait()
+		require.NoError(t, s.Close())
+	})
+}

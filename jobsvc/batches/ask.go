@@ -21,6 +21,8 @@ const (
 	maxTries   = 5
 	maxBackoff = time.Minute
 	maxWait    = 24 * time.Hour // that an answer can ask for: the longest window
+	// sheddingPause is how long an asker waits where the process has no memory left for another answer.
+	sheddingPause = time.Second
 	// keptBuffer is the size of the largest buffer that is kept for the next answer.
 	keptBuffer = 64 << 10
 )
@@ -77,6 +79,8 @@ func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 
 func (a *asker) try(begin, asking context.Context, l *line) (answer, verdict, bool) {
 	estimate := l.tokens()
+	for a.s.Shedding != nil && a.s.Shedding() && wait(begin, sheddingPause) == nil {
+	}
 	if begin.Err() != nil || a.shared.begin(begin, estimate) != nil {
 		return answer{}, verdict{}, false
 	}

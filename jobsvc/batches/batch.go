@@ -1,6 +1,7 @@
 package batches
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -10,7 +11,36 @@ import (
 )
 
 // Kind are batches.
-var Kind = store.Kind[Batch]{Name: "batches", Prefix: "batch_"}
+var Kind = store.Kind[Batch]{Name: "batches", Prefix: "batch_", Once: once, Ended: endedAt, Counts: counts}
+
+// once are the members that can be large and never change.
+func once(b *Batch) map[string]any { return map[string]any{"metadata": &b.Metadata} }
+
+// endedAt returns when a batch came to its end, or 0.
+func endedAt(b *Batch) int64 {
+	if !b.Status.Over() {
+		return 0
+	}
+	return cmp.Or(b.CompletedAt, b.FailedAt, b.ExpiredAt, b.CancelledAt, b.ExpiresAt)
+}
+
+// recordSize is about what a batch takes in etcd besides what its tenant has a say in.
+const recordSize = 1 << 10
+
+// counts returns what a batch counts for.
+func counts(b *Batch) (key string, a store.Amounts) {
+	a[store.KeptBatches], a[store.RecordBytes] = 1, recordSize
+	if !b.Status.Over() {
+		a[store.OpenBatches] = 1
+	}
+	for name, value := range b.Metadata {
+		a[store.RecordBytes] += int64(len(name) + len(value))
+	}
+	for _, p := range b.Errors {
+		a[store.RecordBytes] += int64(len(p.Code) + len(p.Message) + len(p.Param))
+	}
+	return b.Key, a
+}
 
 // A Batch is the record of a batch. Its size does not depend on that of the input.
 type Batch struct {

@@ -52,7 +52,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		return err
 	}
 	now := s.Now()
-	_, err = rest.Create(w, r, s.Store, again, now, func(t *store.Txn) (any, error) {
+	_, err = rest.Create(w, r, c, s.Store, again, now, func(t *store.Txn) (any, error) {
 		b, err := parseCreation(body)
 		if err != nil {
 			return nil, err
@@ -65,6 +65,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		b.CreatedAt, b.ExpiresAt = now.Unix(), now.Add(s.Limits.Window).Unix()
 		record := &store.Record[Batch]{Tenant: c.Tenant, ID: Kind.NewID(), Value: b}
 		Kind.Create(t, record)
+		t.Room(store.Files, store.FileBytes) // for its output, which is kept in any case
 		files.Kind.Unchanged(t, input)
 		t.Use(input.ID, record.ID)
 		t.Do(queue.Put(itemOf(record, now)))

@@ -60,6 +60,7 @@ func (w *work) addFile(t *store.Txn, b *Batch, id, what string, size int64) {
 		expires = now.Add(time.Duration(b.OutputLife) * time.Second)
 	}
 	files.Add(t, &store.Record[files.File]{Tenant: w.rec.Tenant, ID: id, Value: files.File{
+		Key:      b.Key,
 		Filename: w.rec.ID + "_" + what + ".jsonl", Purpose: files.PurposeBatchOutput, Bytes: size,
 		CreatedAt: now.Unix(), ExpiresAt: expires.Unix(),
 	}})

@@ -89,7 +89,7 @@ func (w *world) service(etcd *clientv3.Client) *batches.Service {
 		through = w.gateway
 	}
 	s, err := batches.New(batches.Options{
-		Store: store.New(etcd), Bucket: w.bucket, Gateway: through, Limits: w.limits, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
+		Store: store.New(etcd).Archived(w.bucket), Bucket: w.bucket, Gateway: through, Limits: w.limits, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
 		Queue:   queue.New(queue.Options{Etcd: etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
 		Objects: w.objects, Ledger: w.ledger,
 		Config: func() *config.Config { return w.config }, Now: func() time.Time { return w.now() },

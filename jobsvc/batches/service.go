@@ -30,6 +30,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/gateway"
 	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -54,8 +55,11 @@ type Options struct {
 	Config func() *config.Config
 	Now    func() time.Time
 	// Announce has webhooks told of an event once a transaction is committed.
-	Announce   func(t *store.Txn, tenant store.Tenant, event, id string, at time.Time)
-	Limits     Limits
+	Announce func(t *store.Txn, tenant store.Tenant, event, id string, at time.Time)
+	Limits   Limits
+	Gate     *quota.Gate // nil: nothing bounds what tenants write
+	// Shedding reports whether no line is to be asked now, for want of memory. Nil: never.
+	Shedding   func() bool
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
 	Tracer     trace.Tracer // nil: no spans are made
@@ -133,10 +137,10 @@ func New(o Options) (*Service, error) {
 
 // Register adds the routes of the API.
 func (s *Service) Register(mux *http.ServeMux) {
-	mux.Handle("POST /v1/batches", rest.Handler(s.Log, s.create))
+	mux.Handle("POST /v1/batches", rest.Handler(s.Log, s.Gate.Create(s.create)))
 	mux.Handle("GET /v1/batches", rest.Handler(s.Log, s.list))
 	mux.Handle("GET /v1/batches/{id}", rest.Handler(s.Log, s.get))
-	mux.Handle("POST /v1/batches/{id}/cancel", rest.Handler(s.Log, s.cancel))
+	mux.Handle("POST /v1/batches/{id}/cancel", rest.Handler(s.Log, s.Gate.Change(s.cancel)))
 }
 
 // kindQueue are the items of batches in the queue.

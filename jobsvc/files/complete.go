@@ -63,6 +63,14 @@ func (s *Service) complete(w http.ResponseWriter, r *http.Request, c rest.Caller
 	if err != nil {
 		return err
 	}
+	done, err := s.alone(r.Context(), u.ID)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if u, err = s.findUpload(r, c); err != nil {
+		return err
+	}
 	f := &store.Record[File]{Tenant: c.Tenant, ID: Kind.NewID()}
 	if u.Value.Status == uploadPending {
 		if err := s.pending(u, "complete"); err != nil {
@@ -175,7 +183,7 @@ func (s *Service) checkParts(ctx context.Context, u *store.Record[upload], q *co
 // then.
 func (s *Service) adopt(r *http.Request, c rest.Caller, u *store.Record[upload], q *completion, f *store.Record[File]) (*store.Record[upload], error) {
 	for u.Value.Status == uploadPending {
-		f.Value = File{Filename: u.Value.Filename, Purpose: u.Value.Purpose, Bytes: u.Value.Bytes, CreatedAt: s.Now().Unix()}
+		f.Value = File{Key: u.Value.Key, Filename: u.Value.Filename, Purpose: u.Value.Purpose, Bytes: u.Value.Bytes, CreatedAt: s.Now().Unix()}
 		if u.Value.FileExpiresIn != 0 {
 			f.Value.ExpiresAt = f.Value.CreatedAt + u.Value.FileExpiresIn
 		}

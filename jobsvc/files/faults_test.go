@@ -315,9 +315,11 @@ func TestAFileWhoseCreationWasNotAnsweredIsWhole(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = lossy.Close() })
+	whole := w.service.Store
 	w.service.Store = store.New(lossy)
 	c := w.as(alice)
 	c.form("/v1/files", field{"purpose", "", "user_data"}, field{"file", "a", "abc"}).refused(503, "", "gateway_unavailable", "")
+	w.service.Store = whole
 	ids := c.get("/v1/files").ids()
 	require.Len(t, ids, 1)
 	require.Equal(t, "abc", string(c.get("/v1/files/"+ids[0]+"/content").ok().body))

@@ -26,6 +26,7 @@ const (
 
 // A File is the record of a file. Its bytes are in the blob that BlobOf names.
 type File struct {
+	Key       string `json:"key,omitempty"` // name of the Key object that it counts for
 	Filename  string `json:"filename"`
 	Purpose   string `json:"purpose"`
 	Bytes     int64  `json:"bytes"`
@@ -34,7 +35,7 @@ type File struct {
 }
 
 // Kind are files.
-var Kind = store.Kind[File]{Name: "files", Prefix: "file-"}
+var Kind = store.Kind[File]{Name: "files", Prefix: "file-", Counts: countsOfFile}
 
 // index says which files have a record, whoever owns them: it is how Collect knows an orphan by its name alone.
 var index = store.Kind[struct{}]{Name: "file-index", Prefix: Kind.Prefix}

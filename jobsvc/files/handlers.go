@@ -163,8 +163,16 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	if _, err := rest.Idempotency(r, c); err != nil {
 		return err
 	}
-	f := &store.Record[File]{Tenant: c.Tenant, ID: Kind.NewID(), Value: File{CreatedAt: s.Now().Unix()}}
+	f := &store.Record[File]{Tenant: c.Tenant, ID: Kind.NewID(), Value: File{Key: c.Key, CreatedAt: s.Now().Unix()}}
 	form := newFileForm(r)
+	held := &hold{s: s, c: c}
+	form.reserve = func(total int64) error { return held.reserve(r.Context(), total) }
+	made := false
+	defer func() {
+		if !made {
+			held.release(r.Context())
+		}
+	}()
 	if err := s.receive(r, BlobOf(f.ID), &form.intake); err != nil {
 		return err
 	}
@@ -176,18 +184,20 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	if err != nil {
 		return err
 	}
-	return s.commit(w, r, BlobOf(f.ID), same, nil, func(t *store.Txn) (any, error) {
+	made, err = s.commit(w, r, c, BlobOf(f.ID), same, nil, func(t *store.Txn) (any, error) {
+		held.spend(t)
 		Add(t, f)
 		return show(f), nil
 	})
+	return err
 }
 
 // commit creates what names a blob, and deletes the blob where nothing does. After a conflict it asks again, where that is
 // not nil, whether to try once more.
-func (s *Service) commit(w http.ResponseWriter, r *http.Request, name string, same *store.Idempotency, again func() error, fill func(*store.Txn) (any, error)) error {
+func (s *Service) commit(w http.ResponseWriter, r *http.Request, c rest.Caller, name string, same *store.Idempotency, again func() error, fill func(*store.Txn) (any, error)) (made bool, err error) {
 	for {
 		unsure := false // whether etcd has been asked to name the blob
-		made, err := rest.Create(w, r, s.Store, same, s.Now(), func(t *store.Txn) (any, error) {
+		made, err = rest.Create(w, r, c, s.Store, same, s.Now(), func(t *store.Txn) (any, error) {
 			unsure = true
 			return fill(t)
 		})
@@ -200,7 +210,7 @@ func (s *Service) commit(w http.ResponseWriter, r *http.Request, name string, sa
 		if !made && (!unsure || err == nil || certain(err)) {
 			s.deleteBlobs(r.Context(), name)
 		}
-		return err
+		return made, err
 	}
 }
 

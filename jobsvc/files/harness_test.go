@@ -81,9 +81,11 @@ func (w *world) commit(txn *store.Txn)     { require.NoError(w.t, txn.Commit(w.t
 func (c *client) with(h ...string) *client { return &client{c.world, c.caller, h} }
 
 func (w *world) tryReap() error {
-	return w.store.Reap(w.t.Context(), w.now(), map[string]func(context.Context, store.Expiry) error{
-		"files": w.service.Expire, "uploads": w.service.Expire, store.KindIdempotency: w.store.Forget,
-	})
+	handlers := map[string]func(context.Context, store.Expiry) error{store.KindIdempotency: w.store.Forget}
+	for _, kind := range files.Expiring() {
+		handlers[kind] = w.service.Expire
+	}
+	return w.store.Reap(w.t.Context(), w.now(), handlers)
 }
 
 // blobs returns the names of what is in the folder, but for its owner's: of temporary files too.

@@ -37,12 +37,17 @@ type intake struct {
 	// anything has come, after each field, when the content begins, and at the end.
 	check func(*intake) error
 	hash  hash.Hash // of the content; nil where nobody asks
+	// reserve has so many bytes of content count, before they are written; it is called again with more as they come.
+	reserve func(total int64) error
 
 	fields   map[string]string
 	filename string // as the client gave it
 	began    bool   // the content has begun to come
 	bytes    int64  // of the content, so far
 	limit    int64  // of bytes
+	reserved int64  // of bytes
+	around   int64  // what has come besides the content, at least
+	most     int64  // bytes that the content can have by the announced length of the body
 	whole    bool   // all has come
 }
 
@@ -63,7 +68,10 @@ func (in *intake) idempotent(r *http.Request) {
 
 // receive reads the body of a request, and writes its content to a blob, which is there only where all was right.
 func (s *Service) receive(r *http.Request, name string, in *intake) error {
-	form, err := multipartOf(r)
+	if err := s.Store.TakesMore(); err != nil {
+		return err
+	}
+	form, boundary, err := multipartOf(r)
 	if err != nil {
 		return err
 	}
@@ -88,9 +96,10 @@ func (s *Service) receive(r *http.Request, name string, in *intake) error {
 		if err != nil {
 			return incomplete()
 		}
+		in.around += aroundPart(part, boundary)
 		if part.FormName() != in.content {
 			err = in.field(part)
-		} else if err = in.begin(part, r.ContentLength); err == nil {
+		} else if err = in.begin(part, r.ContentLength, int64(len(boundary))); err == nil {
 			if w, err = s.writer(ctx, name); err == nil {
 				err = in.copy(w, part)
 			}
@@ -113,13 +122,24 @@ func (s *Service) writer(ctx context.Context, name string) (*blob.Writer, error)
 	return s.Bucket.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: 8 << 20, MaxConcurrency: 2})
 }
 
-func multipartOf(r *http.Request) (*multipart.Reader, error) {
+// aroundPart is what a part has around its content, at least.
+func aroundPart(part *multipart.Part, boundary string) int64 {
+	n := len(boundary) + len("--\r\n\r\n\r\n")
+	for name, values := range part.Header {
+		for _, v := range values {
+			n += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	return int64(n)
+}
+
+func multipartOf(r *http.Request) (form *multipart.Reader, boundary string, err error) {
 	t, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || t != "multipart/form-data" || params["boundary"] == "" {
-		return nil, &openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
+		return nil, "", &openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
 			Message: "Unsupported content type. This API method only accepts 'multipart/form-data' requests, with a boundary."}
 	}
-	return multipart.NewReader(bufio.NewReaderSize(r.Body, buffer), params["boundary"]), nil
+	return multipart.NewReader(bufio.NewReaderSize(r.Body, buffer), params["boundary"]), params["boundary"], nil
 }
 
 func (in *intake) field(part *multipart.Part) error {
@@ -138,6 +158,7 @@ func (in *intake) field(part *multipart.Part) error {
 		return openai.BadRequest(name, "string_above_max_length", "Invalid '%s': it must not be longer than %d bytes.", name, maxField)
 	}
 	in.fields[name] = string(value)
+	in.around += int64(len(value))
 	return in.check(in)
 }
 
@@ -149,7 +170,7 @@ func shortened(s string) string {
 }
 
 // begin learns what the content is called. Part.FileName would give the last element of a path only.
-func (in *intake) begin(part *multipart.Part, length int64) error {
+func (in *intake) begin(part *multipart.Part, length, boundary int64) error {
 	if in.began {
 		return openai.BadRequest(in.content, "duplicate_parameter", "The parameter '%s' was sent more than once. Send one file in a request.", in.content)
 	}
@@ -168,7 +189,28 @@ func (in *intake) begin(part *multipart.Part, length int64) error {
 	if length > in.limit+around {
 		return tooLarge(in.content, in.limit)
 	}
-	return nil
+	if length < 0 {
+		in.most = in.limit
+		return in.take(firstStep)
+	}
+	in.most = min(in.limit, length-in.around-boundary-int64(len("----")))
+	return in.take(in.most - int64(len("\r\n"))) // which most send after the last boundary
+}
+
+// firstStep is what is reserved of content whose length is not announced; each step doubles it.
+const firstStep = 1 << 20
+
+// take reserves so many bytes, or as many as can come.
+func (in *intake) take(bytes int64) error {
+	bytes = min(bytes, in.most)
+	if bytes <= in.reserved {
+		return nil
+	}
+	err := in.reserve(bytes)
+	if err == nil {
+		in.reserved = bytes
+	}
+	return err
 }
 
 // copy writes the content. An error of the client's is told from one of the store's.
@@ -207,6 +249,10 @@ func (s *source) Read(p []byte) (int, error) {
 		s.err = tooLarge(s.in.content, s.in.limit)
 	case err != nil && !errors.Is(err, io.EOF):
 		s.err = incomplete()
+	case s.in.bytes > s.in.reserved:
+		if s.err = s.in.take(2 * s.in.bytes); s.err == nil {
+			return n, err
+		}
 	default:
 		return n, err
 	}

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,43 +26,49 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// Options are what a Service needs. All are required.
+// Options are what a Service needs. All but Gate are required.
 type Options struct {
 	Store  *store.Store
 	Bucket *blob.Bucket
 	Now    func() time.Time
+	Gate   *quota.Gate // nil: nothing bounds what tenants write
 	Log    *zap.Logger
 }
 
 // A Service serves files and uploads. It is safe for concurrent use.
-type Service struct{ Options }
+type Service struct {
+	Options
+	joins sync.Map // of uploads whose parts are being joined: a channel by id, which closes at the end
+}
 
 // New returns a service.
-func New(o Options) *Service { return &Service{o} }
+func New(o Options) *Service { return &Service{Options: o} }
 
 // Register adds the routes.
 func (s *Service) Register(mux *http.ServeMux) {
 	for pattern, f := range map[string]rest.HandlerFunc{
-		"POST /v1/files":                 s.create,
+		"POST /v1/files":                 s.Gate.Create(s.create),
 		"GET /v1/files":                  s.list,
 		"GET /v1/files/{id}":             s.retrieve,
-		"DELETE /v1/files/{id}":          s.remove,
+		"DELETE /v1/files/{id}":          s.Gate.Change(s.remove),
 		"GET /v1/files/{id}/content":     s.content,
-		"POST /v1/uploads":               s.createUpload,
-		"POST /v1/uploads/{id}/parts":    s.addPart,
-		"POST /v1/uploads/{id}/complete": s.complete,
-		"POST /v1/uploads/{id}/cancel":   s.cancel,
+		"POST /v1/uploads":               s.Gate.Create(s.createUpload),
+		"POST /v1/uploads/{id}/parts":    s.Gate.Create(s.addPart),
+		"POST /v1/uploads/{id}/complete": s.Gate.Create(s.complete),
+		"POST /v1/uploads/{id}/cancel":   s.Gate.Change(s.cancel),
 	} {
 		mux.Handle(pattern, rest.Handler(s.Log, f))
 	}
 }
 
 // Expiring are the names of the kinds that Expire removes.
-func Expiring() []string { return []string{Kind.Name, uploads.Name} }
+func Expiring() []string { return []string{Kind.Name, uploads.Name, reservations.Name} }
 
 // Expire removes a file or an upload whose time has come.
 func (s *Service) Expire(ctx context.Context, e store.Expiry) error {
@@ -70,6 +77,8 @@ func (s *Service) Expire(ctx context.Context, e store.Expiry) error {
 		return s.expireFile(ctx, e)
 	case uploads.Name:
 		return s.expireUpload(ctx, e)
+	case reservations.Name:
+		return s.expireReservation(ctx, e)
 	}
 	return fmt.Errorf("%q are neither files nor uploads", e.Kind)
 }
@@ -129,5 +138,6 @@ func (s *Service) deleteBlobs(ctx context.Context, names ...string) {
 // certain reports whether an error of a transaction means that it did nothing.
 func certain(err error) bool {
 	_, answered := errors.AsType[*openai.Error](err)
-	return answered || errors.Is(err, store.ErrConflict)
+	_, over := errors.AsType[*store.QuotaError](err)
+	return answered || over || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) || errors.Is(err, etcdspace.ErrReserved)
 }

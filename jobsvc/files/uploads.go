@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -36,6 +39,7 @@ const (
 
 // An upload is the record of a file that comes in parts.
 type upload struct {
+	Key           string `json:"key,omitempty"` // name of the Key object that it counts for
 	Filename      string `json:"filename"`
 	Purpose       string `json:"purpose"`
 	Bytes         int64  `json:"bytes"` // as announced
@@ -44,6 +48,9 @@ type upload struct {
 	FileExpiresIn int64  `json:"file_expires_in,omitempty"` // seconds; 0: never
 	Status        string `json:"status"`
 	Parts         int    `json:"parts"` // how many there are
+	// Stored are the bytes of the parts, and Receiving those that parts may have which are being received.
+	Stored    int64 `json:"stored,omitempty"`
+	Receiving int64 `json:"receiving,omitempty"`
 	// Of a completed one: the parts that it was completed with, as hashParts has them, and the file as it was then.
 	CompletedWith string `json:"completed_with,omitempty"`
 	FileID        string `json:"file_id,omitempty"`
@@ -57,7 +64,7 @@ type part struct {
 }
 
 var (
-	uploads = store.Kind[upload]{Name: "uploads", Prefix: "upload_"}
+	uploads = store.Kind[upload]{Name: "uploads", Prefix: "upload_", Counts: countsOfUpload}
 	parts   = store.Kind[part]{Name: "upload-parts", Prefix: "part_"}
 )
 
@@ -173,10 +180,11 @@ func (s *Service) createUpload(w http.ResponseWriter, r *http.Request, c rest.Ca
 	}
 	now := s.Now()
 	u := &store.Record[upload]{Tenant: c.Tenant, ID: uploads.NewID(), Value: upload{
+		Key:      c.Key,
 		Filename: q.Filename, Purpose: q.Purpose, Bytes: *q.Bytes, CreatedAt: now.Unix(), ExpiresAt: now.Add(uploadLives).Unix(),
 		FileExpiresIn: expiresIn, Status: uploadPending,
 	}}
-	_, err = rest.Create(w, r, s.Store, same, now, func(t *store.Txn) (any, error) {
+	_, err = rest.Create(w, r, c, s.Store, same, now, func(t *store.Txn) (any, error) {
 		uploads.Create(t, u)
 		t.ExpireAt(uploadExpiry(u))
 		return showUpload(u), nil
@@ -232,6 +240,19 @@ func (s *Service) addPart(w http.ResponseWriter, r *http.Request, c rest.Caller)
 	}
 	p := &store.Record[part]{Tenant: c.Tenant, ID: parts.NewID(), Value: part{CreatedAt: s.Now().Unix()}}
 	form := &intake{content: "data", check: checkPart}
+	form.reserve = func(total int64) error {
+		changed, err := s.receiving(r.Context(), u, total-form.reserved, c.Bounds)
+		if err == nil {
+			u = changed
+		}
+		return err
+	}
+	held := true // whether what is reserved may still be the part's
+	defer func() {
+		if form.reserved > 0 && held && c.Bounds != nil {
+			s.unreceive(r.Context(), u, form.reserved)
+		}
+	}()
 	form.idempotent(r)
 	if err := s.receive(r, partBlob(u.ID, p.ID), form); err != nil {
 		return err
@@ -247,13 +268,30 @@ func (s *Service) addPart(w http.ResponseWriter, r *http.Request, c rest.Caller)
 		}
 		return s.takesParts(u)
 	}
-	return s.commit(w, r, partBlob(u.ID, p.ID), same, again, func(t *store.Txn) (any, error) {
+	made, err := s.commit(w, r, c, partBlob(u.ID, p.ID), same, again, func(t *store.Txn) (any, error) {
 		changed := *u
 		changed.Value.Parts++
+		changed.Value.Stored += form.bytes
+		changed.Value.Receiving = max(0, changed.Value.Receiving-form.reserved)
 		uploads.Update(t, &changed)
 		parts.Under(u.ID).Create(t, p)
 		return partObject{ID: p.ID, Object: "upload.part", CreatedAt: p.Value.CreatedAt, UploadID: u.ID}, nil
 	})
+	held = !made && (err == nil || certain(err))
+	return err
+}
+
+// unreceive takes back what was reserved for a part that did not become one. Where that fails it is taken back when the upload ends.
+func (s *Service) unreceive(ctx context.Context, u *store.Record[upload], bytes int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	now, err := uploads.Get(ctx, s.Store, u.Tenant, u.ID)
+	if err == nil && now.Value.Status == uploadPending {
+		_, err = s.receiving(ctx, now, -bytes, nil)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		s.Log.Warn("what was reserved for a part is given back with its upload", zap.Error(err))
+	}
 }
 
 func (s *Service) takesParts(u *store.Record[upload]) error {

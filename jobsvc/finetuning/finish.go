@@ -117,7 +117,7 @@ func (w *worker) fetch(ctx context.Context, i int, theirs string) error {
 		return skip(ctx, nil)
 	}
 	made := &store.Record[files.File]{Tenant: w.job.Tenant, ID: files.Kind.NewID()}
-	made.Value = files.File{Filename: "step_metrics.csv", Purpose: files.PurposeFineTuneResults, CreatedAt: w.Now().Unix()}
+	made.Value = files.File{Key: w.job.Value.Key, Filename: "step_metrics.csv", Purpose: files.PurposeFineTuneResults, CreatedAt: w.Now().Unix()}
 	if i > 0 {
 		made.Value.Filename = fmt.Sprintf("step_metrics_%d.csv", i+1)
 	}

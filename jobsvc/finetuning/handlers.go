@@ -46,7 +46,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	if err != nil {
 		return err
 	}
-	_, err = rest.Create(w, r, s.Store, again, s.Now(), func(t *store.Txn) (any, error) {
+	_, err = rest.Create(w, r, c, s.Store, again, s.Now(), func(t *store.Txn) (any, error) {
 		asked, err := parse(body, s.MaxSuffix)
 		if err != nil {
 			return nil, err
@@ -162,6 +162,7 @@ func (s *Service) begin(t *store.Txn, made *store.Record[Job]) error {
 		s.note(t, made, "info", message)
 	}
 	Kind.Create(t, made)
+	t.Room(store.Files, store.FileBytes) // for what its training leaves, which is kept in any case
 	t.Do(queue.Put(queue.Item{Kind: queueKind, ID: made.ID, Value: value}))
 	return nil
 }

@@ -11,7 +11,38 @@ import (
 )
 
 // Kind are fine-tuning jobs.
-var Kind = store.Kind[Job]{Name: "finetuning", Prefix: "ftjob-"}
+var Kind = store.Kind[Job]{Name: "finetuning", Prefix: "ftjob-", Once: once, Counts: counts}
+
+// once are the members that can be large and do not change. What the provider is yet to be given stays in the record until it
+// has it: a worker of the version before, which knows no other key, may be the one who gives it.
+func once(j *Job) map[string]any {
+	members := map[string]any{"metadata": &j.Metadata}
+	if j.Remote.Job != "" {
+		members["integrations"], members["grader"] = &j.Integrations, &j.Method.Grader
+	}
+	return members
+}
+
+const (
+	recordSize = 2 << 10  // about what a job takes in etcd besides what its tenant has a say in
+	eventSize  = 512      // about what an event or a checkpoint takes
+	logStep    = 32 << 10 // a log is counted in so many bytes, so that not each event is
+)
+
+// counts returns what a job counts for.
+func counts(j *Job) (key string, a store.Amounts) {
+	a[store.KeptFineTuningJobs] = 1
+	if !j.Status.Over() {
+		a[store.OpenFineTuningJobs] = 1
+	}
+	size := int64(recordSize + len(j.Integrations) + len(j.Method.Grader))
+	for name, value := range j.Metadata {
+		size += int64(len(name) + len(value))
+	}
+	size += int64(j.Log.Events+j.Log.Checkpoints) * eventSize / logStep * logStep
+	a[store.RecordBytes] = size
+	return j.Key, a
+}
 
 // Events and checkpoints are kept under the id of their job.
 var (

@@ -18,6 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -55,6 +56,7 @@ type Options struct {
 	Soon, Late time.Duration
 	// Appear is how long a job that has succeeded waits for its model to be known to the gateway. 0: 5 s.
 	Appear time.Duration
+	Gate   *quota.Gate // nil: nothing bounds what tenants write
 	Log    *zap.Logger
 }
 
@@ -87,12 +89,12 @@ func New(o Options) *Service {
 // Register adds the routes of the API.
 func (s *Service) Register(mux *http.ServeMux) {
 	for pattern, f := range map[string]rest.HandlerFunc{
-		"POST /v1/fine_tuning/jobs":                 s.create,
+		"POST /v1/fine_tuning/jobs":                 s.Gate.Create(s.create),
 		"GET /v1/fine_tuning/jobs":                  s.list,
 		"GET /v1/fine_tuning/jobs/{id}":             s.retrieve,
-		"POST /v1/fine_tuning/jobs/{id}/cancel":     s.cancel,
-		"POST /v1/fine_tuning/jobs/{id}/pause":      s.pause,
-		"POST /v1/fine_tuning/jobs/{id}/resume":     s.resume,
+		"POST /v1/fine_tuning/jobs/{id}/cancel":     s.Gate.Change(s.cancel),
+		"POST /v1/fine_tuning/jobs/{id}/pause":      s.Gate.Change(s.pause),
+		"POST /v1/fine_tuning/jobs/{id}/resume":     s.Gate.Change(s.resume),
 		"GET /v1/fine_tuning/jobs/{id}/events":      s.events,
 		"GET /v1/fine_tuning/jobs/{id}/checkpoints": s.checkpoints,
 	} {

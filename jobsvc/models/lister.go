@@ -27,7 +27,6 @@ const (
 
 	listTimeout = 30 * time.Second
 	atOnce      = 4
-	retry       = 5 * time.Second // before the item is put into the queue again
 	// maxListed and maxListing bound what is kept of a provider: models, and their bytes.
 	maxListed  = 5000
 	maxListing = 1 << 20
@@ -36,28 +35,10 @@ const (
 
 // Run asks providers for their models until ctx ends, on one of all replicas.
 func (s *Service) Run(ctx context.Context) {
-	for s.enqueue(ctx) != nil && ctx.Err() == nil {
-		t := time.NewTimer(retry)
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
-	}
-	s.Queue.Work(ctx, queueKind, 1, func(ctx context.Context, _ *queue.Claim) error {
+	s.Queue.WorkAlone(ctx, s.Store, queue.Item{Kind: queueKind, ID: queueItem}, func(ctx context.Context, _ *queue.Claim) error {
 		(&lister{Service: s, asked: map[string]*asked{}}).run(ctx)
 		return nil
 	})
-}
-
-func (s *Service) enqueue(ctx context.Context) error {
-	t := s.Store.Begin()
-	t.Do(queue.Put(queue.Item{Kind: queueKind, ID: queueItem}))
-	err := t.Commit(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("providers are not asked for their models yet; trying again", zap.Duration("in", retry), zap.Error(err))
-	}
-	return err
 }
 
 // A lister keeps the Listings equal to what providers say. It is used by one goroutine.

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -40,6 +41,7 @@ type Options struct {
 	Check time.Duration
 	// Vanish is how long a deletion waits for the gateway to have heard of it. 0: 5 s.
 	Vanish time.Duration
+	Gate   *quota.Gate // nil: nothing bounds what tenants write
 	Log    *zap.Logger
 }
 
@@ -62,5 +64,5 @@ func New(o Options) *Service {
 
 // Register adds the routes of the API.
 func (s *Service) Register(mux *http.ServeMux) {
-	mux.Handle("DELETE /v1/models/{id...}", rest.Handler(s.Log, s.delete))
+	mux.Handle("DELETE /v1/models/{id...}", rest.Handler(s.Log, s.Gate.Change(s.delete)))
 }

@@ -56,6 +56,21 @@ func Absent(kind, id string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(keyOf(itemsRoot, kind, id)), "=", 0)
 }
 
+// Items returns the ids of all items of a kind.
+func (q *Queue) Items(ctx context.Context, kind string) (map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
+	defer cancel()
+	r, err := q.Etcd.Get(ctx, folder(itemsRoot, kind), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, fmt.Errorf("read the queue: %w", err)
+	}
+	ids := make(map[string]bool, len(r.Kvs))
+	for _, kv := range r.Kvs {
+		ids[idOf(itemsRoot, kind, kv.Key)] = true
+	}
+	return ids, nil
+}
+
 func parse(kind string, value []byte) (Item, error) {
 	i := Item{Kind: kind}
 	if err := json.Unmarshal(value, &i); err != nil {

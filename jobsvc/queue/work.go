@@ -12,6 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
 const (
@@ -71,6 +73,27 @@ func (q *Queue) Work(ctx context.Context, kind string, n int, handle Handler) {
 		wait(ctx, pause)
 		pause = min(2*pause, maxPause/4)
 	}
+}
+
+// enqueueAgain is the pause before an item of WorkAlone is put into the queue again.
+const enqueueAgain = 5 * time.Second
+
+// WorkAlone has one of all replicas work, until ctx ends: the one that holds the claim on an item, which it puts into the queue and
+// which is never done.
+func (q *Queue) WorkAlone(ctx context.Context, st *store.Store, item Item, handle Handler) {
+	for ctx.Err() == nil {
+		t := st.Begin()
+		t.Do(Put(item))
+		err := t.Commit(ctx)
+		if err == nil {
+			break
+		}
+		if ctx.Err() == nil {
+			q.Log.Warn("work of one replica cannot begin yet; trying again", zap.String("kind", item.Kind), zap.Duration("in", enqueueAgain), zap.Error(err))
+		}
+		wait(ctx, enqueueAgain)
+	}
+	q.Work(ctx, item.Kind, 1, handle)
 }
 
 func wait(ctx context.Context, d time.Duration) {

@@ -32,17 +32,19 @@ func Idempotency(r *http.Request, c Caller, parts ...string) (*store.Idempotency
 	for _, part := range append([]string{r.Method, r.URL.Path}, parts...) {
 		_, _ = fmt.Fprintf(hash, "%d:%s", len(part), part) // it never fails
 	}
-	return &store.Idempotency{Tenant: c.Tenant, Key: key, Fingerprint: hex.EncodeToString(hash.Sum(nil))}, nil
+	return &store.Idempotency{Tenant: c.Tenant, By: c.Key, Key: key, Fingerprint: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
 // Create answers a request that creates something: with what was answered to the same request before, or else with what
 // fill returns once the transaction that it has filled is committed. It reports whether the answer was an earlier one, or
-// an error: the work of fill then came to nothing, and what it has left outside the transaction is to be removed.
-func Create(w http.ResponseWriter, r *http.Request, s *store.Store, i *store.Idempotency, now time.Time, fill func(*store.Txn) (any, error)) (made bool, err error) {
+// an error: the work of fill then came to nothing, and what it has left outside the transaction is to be removed. What is created
+// stays within the caller's bounds; a store.QuotaError is about them.
+func Create(w http.ResponseWriter, r *http.Request, c Caller, s *store.Store, i *store.Idempotency, now time.Time, fill func(*store.Txn) (any, error)) (made bool, err error) {
 	if done, err := replay(w, r, s, i); done || err != nil {
 		return false, err
 	}
-	t := s.Begin()
+	t := s.BeginCreation()
+	t.Within(c.Bounds)
 	answer, err := fill(t)
 	if err != nil {
 		return false, err

@@ -24,6 +24,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -32,7 +33,12 @@ import (
 type Caller struct {
 	Key    string // name of the Key object
 	Tenant store.Tenant
+	// Bounds are what a transaction that creates something for the caller has to keep: see quota.Gate.
+	Bounds store.Bounds
 }
+
+// Owner is whose what the caller makes is.
+func (c Caller) Owner() store.Owner { return store.Owner{Tenant: c.Tenant, Key: c.Key} }
 
 // A HandlerFunc answers a caller, or returns an error before it has written anything.
 type HandlerFunc func(w http.ResponseWriter, r *http.Request, c Caller) error
@@ -87,10 +93,20 @@ func explained(err error) error {
 	case blobstore.IsFull(err), errors.Is(err, rpctypes.ErrNoSpace):
 		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: "storage_full",
 			Message: "The gateway has no room left to store this. Nothing was kept of it.", NoRetry: true}, err)
+	case errors.Is(err, store.ErrArchiveDamaged):
+		e := &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: "archive_damaged", NoRetry: true,
+			Message: "A part of the gateway's archive is missing or damaged. Objects that are not in it can be read."}
+		if of, ok := errors.AsType[*store.ArchiveError](err); ok {
+			e.Message = fmt.Sprintf("A part of the gateway's archive, '%s', is missing or damaged. Objects that are not in it can be read.", of.Segment)
+		}
+		return httpapi.WithCause(e, err)
+	case errors.Is(err, etcdspace.ErrReserved):
+		return &openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: "store_full", RetryAfter: 30 * time.Second,
+			Message: "The gateway's store for jobs and files is nearly full, and takes nothing new. Nothing was kept of this. Delete what you do not need, or try again later."}
 	case errors.Is(err, store.ErrConflict):
 		return httpapi.WithCause(&openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "conflict",
 			Message: "The object was changed by another request at the same time. Please retry."}, err)
-	case unavailable(err):
+	case errors.Is(err, store.ErrBusy), unavailable(err):
 		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable",
 			Message: "The gateway's storage is temporarily unavailable. Please retry.", RetryAfter: time.Second}, err)
 	}
@@ -102,7 +118,7 @@ func unavailable(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, rpctypes.ErrTooManyRequests) {
+	if errors.Is(err, store.ErrArchiveAway) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, rpctypes.ErrTooManyRequests) {
 		return true
 	}
 	var e rpctypes.EtcdError

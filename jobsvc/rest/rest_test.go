@@ -209,7 +209,7 @@ func (w *world) create(key string, parts ...string) (answer *httptest.ResponseRe
 		if err != nil {
 			return err
 		}
-		made, err = rest.Create(out, r, w.store, same, time.Now(), func(t *store.Txn) (any, error) {
+		made, err = rest.Create(out, r, c, w.store, same, time.Now(), func(t *store.Txn) (any, error) {
 			r := &store.Record[thing]{ID: things.NewID(), Value: thing{w.made.Add(1)}}
 			things.Create(t, r)
 			return r.Value, nil
@@ -286,7 +286,7 @@ func TestACreationThatFailsIsNotRemembered(t *testing.T) {
 	} {
 		same := &store.Idempotency{Key: "k", Fingerprint: "f"}
 		out := httptest.NewRecorder()
-		made, err := rest.Create(out, request("k"), s, same, time.Now(), fill)
+		made, err := rest.Create(out, request("k"), rest.Caller{}, s, same, time.Now(), fill)
 		require.Error(t, err)
 		require.False(t, made)
 		require.Empty(t, out.Body.String(), "the handler answers with the error")

@@ -24,6 +24,7 @@ const KindIdempotency = "idempotency"
 // An Idempotency is a request that may come again. One without a key, or nil, is new each time.
 type Idempotency struct {
 	Tenant      Tenant
+	By          string // name of the client's Key object
 	Key         string // as the client gave it
 	Fingerprint string // of everything that the client asked
 }
@@ -32,6 +33,15 @@ type Idempotency struct {
 type Answer struct {
 	Fingerprint string          `json:"fingerprint"`
 	Body        json.RawMessage `json:"body"`
+	By          string          `json:"by,omitempty"` // name of the Key object that it counts for
+}
+
+// answerSize is about what a remembered answer takes in etcd besides its body, with its expiry.
+const answerSize = 512
+
+func (a *Answer) amounts() (n Amounts) {
+	n[IdempotencyRecords], n[RecordBytes] = 1, answerSize+int64(len(a.Body))
+	return n
 }
 
 // name does not tell the client's key, which may say more than it should.
@@ -75,18 +85,32 @@ func (t *Txn) Remember(i *Idempotency, body json.RawMessage, now time.Time) {
 	if i == nil || i.Key == "" {
 		return
 	}
-	value, err := json.Marshal(Answer{i.Fingerprint, body})
+	answer := Answer{i.Fingerprint, body, i.By}
+	value, err := json.Marshal(answer)
 	if err != nil {
 		t.err = fmt.Errorf("remember an answer: %w", err)
 	}
 	key := idempotencyKey(i.Tenant, i.name())
 	t.Require(clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
 	t.Do(clientv3.OpPut(key, string(value)))
+	t.Count(Owner{i.Tenant, i.By}, answer.amounts())
 	t.ExpireAt(Expiry{Kind: KindIdempotency, Tenant: i.Tenant, ID: i.name(), At: now.Add(remembered).Unix()})
 }
 
 // Forget removes a remembered answer that has expired.
 func (s *Store) Forget(ctx context.Context, e Expiry) error {
-	_, err := s.etcd.Delete(ctx, idempotencyKey(e.Tenant, e.ID))
-	return err
+	key := idempotencyKey(e.Tenant, e.ID)
+	r, err := s.etcd.Get(ctx, key)
+	if err != nil || len(r.Kvs) == 0 {
+		return err
+	}
+	var a Answer
+	if err := json.Unmarshal(r.Kvs[0].Value, &a); err != nil {
+		return fmt.Errorf("forget an answer: %w", err)
+	}
+	t := s.Begin()
+	t.Require(clientv3.Compare(clientv3.ModRevision(key), "=", r.Kvs[0].ModRevision))
+	t.Do(clientv3.OpDelete(key))
+	t.Count(Owner{e.Tenant, a.By}, Amounts{}.minus(a.amounts()))
+	return t.Commit(ctx)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,6 +14,8 @@ type Page struct {
 	After     string
 	Limit     int
 	Ascending bool // oldest first
+	// Until, where it is not empty, is the id of the oldest object that is of interest, as long as newest come first.
+	Until string
 }
 
 // chunk is how many records one read asks etcd for at most.
@@ -20,38 +23,20 @@ const chunk = 500
 
 // List returns a page of the tenant's objects, newest first unless the page says otherwise, and whether more follow. Keep,
 // where it is not nil, says which objects there are. Reading oldest first costs etcd a walk over all of the tenant's. The
-// error is ErrCursor where After is no id of the kind.
+// error is ErrCursor where After is no id of the kind. Of a kind whose objects are archived, only newest first can be had.
 func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func(*Record[T]) bool) (page []*Record[T], more bool, err error) {
-	from := k.folder(t)
-	end := clientv3.GetPrefixRangeEnd(from)
-	if p.After != "" {
-		at, ok := k.key(t, p.After)
-		if !ok {
-			return nil, false, ErrCursor
-		}
-		if p.Ascending {
-			end = at
-		} else {
-			from = at + "\x00"
-		}
+	from, end, err := k.rangeOf(t, p)
+	if err != nil {
+		return nil, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()
 	for {
-		limit := min(int64(p.Limit-len(page)+1), chunk)
-		options := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(limit)}
-		if p.Ascending {
-			options = append(options, clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend))
-		}
-		r, err := s.etcd.Get(ctx, from, options...)
+		got, err := k.next(ctx, s, t, from, end, p, keep == nil && len(page) == p.Limit, p.Limit-len(page)+1)
 		if err != nil {
 			return nil, false, fmt.Errorf("list %s: %w", k.Name, err)
 		}
-		for _, kv := range r.Kvs {
-			record, err := k.decode(kv.Key, kv.Value, kv.ModRevision)
-			if err != nil {
-				return nil, false, err
-			}
+		for _, record := range got.records {
 			if keep != nil && !keep(record) {
 				continue
 			}
@@ -60,14 +45,58 @@ func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func
 			}
 			page = append(page, record)
 		}
-		if !r.More {
-			return page, false, nil
+		if !got.more {
+			return page, got.unread, nil
 		}
-		last := string(r.Kvs[len(r.Kvs)-1].Key)
 		if p.Ascending {
-			end = last
+			end, _ = k.key(t, got.records[len(got.records)-1].ID)
 		} else {
-			from = last + "\x00"
+			from = got.next
+		}
+	}
+}
+
+// rangeOf returns the keys of which a page is.
+func (k Kind[T]) rangeOf(t Tenant, p Page) (from, end string, err error) {
+	from = k.folder(t)
+	end = clientv3.GetPrefixRangeEnd(from)
+	if k.Ended != nil && p.Ascending {
+		return "", "", fmt.Errorf("list %s: the archive is read newest first", k.Name)
+	}
+	if p.After != "" {
+		at, ok := k.key(t, p.After)
+		switch {
+		case !ok:
+			return "", "", ErrCursor
+		case p.Ascending:
+			end = at
+		default:
+			from = at + "\x00"
+		}
+	}
+	if at, ok := k.key(t, p.Until); ok {
+		end = at + "\x00"
+	}
+	return from, end, nil
+}
+
+// next reads the beginning of a range, up to so many records of etcd's, with what the archive has of it. Where all that matters is
+// whether there is anything, the archive is not read for it.
+func (k Kind[T]) next(ctx context.Context, s *Store, t Tenant, from, end string, p Page, any bool, most int) (span[T], error) {
+	options := []clientv3.OpOption{clientv3.WithLimit(min(int64(most), chunk))}
+	if p.Ascending {
+		options = append(options, clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend))
+	}
+	for tries := 1; ; tries++ {
+		got, err := k.read(ctx, s, t, from, end, options...)
+		if err != nil || s.archive == nil || got.segment == nil {
+			return got, err
+		}
+		if first := k.folder(t) + got.segment.First; any && from <= first && first < end {
+			return span[T]{records: got.records, unread: true}, nil
+		}
+		if got, err = k.withArchived(ctx, s, t, got, from, end); !errors.Is(err, errMoved) || tries == maxMoved {
+			return got, err
 		}
 	}
 }

@@ -15,8 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/id"
 )
 
@@ -46,18 +48,43 @@ type Store struct {
 	etcd *clientv3.Client
 	// timeout bounds one read or write: while etcd is away its client waits for it. A list has twice as long.
 	timeout time.Duration
+	archive *archive        // nil: what was moved there is not seen
+	tally   *tally          // nil: nothing is counted
+	room    *etcdspace.Room // nil: everything is written
 }
 
 // New returns a store.
-func New(etcd *clientv3.Client) *Store { return &Store{etcd, 5 * time.Second} }
+func New(etcd *clientv3.Client) *Store { return &Store{etcd: etcd, timeout: 5 * time.Second} }
 
 // Within returns the store with another bound on how long one read or write may take.
-func (s *Store) Within(timeout time.Duration) *Store { return &Store{s.etcd, timeout} }
+func (s *Store) Within(timeout time.Duration) *Store {
+	within := *s
+	within.timeout = timeout
+	return &within
+}
+
+// Reserving returns the store with a room that says what may still be written. What may not is etcdspace.ErrReserved.
+func (s *Store) Reserving(room *etcdspace.Room) *Store {
+	reserving := *s
+	reserving.room = room
+	return &reserving
+}
+
+// TakesMore returns etcdspace.ErrReserved where nothing more can be created: before a body is read that would come to nothing.
+func (s *Store) TakesMore() error { return s.room.Admit(etcdspace.Creation, 0) }
 
 // A Kind is a kind of objects whose records are of type T, which JSON can hold.
 type Kind[T any] struct {
 	Name   string // its folder
 	Prefix string // of ids, such as "batch_"
+	// Once, where it is not nil, returns pointers to the members that do not change any more, by names that do not change either.
+	// They have a key of their own, which is written when there are such members, and not at each change of the record.
+	Once func(*T) map[string]any
+	// Ended, where it is not nil, returns since when an object is over and will not change any more, as Unix time in seconds, or 0.
+	// Such objects can be moved to the archive: see Archive.
+	Ended func(*T) int64
+	// Counts, where it is not nil, returns what an object counts for, and for which key; it may change as the object does.
+	Counts func(*T) (key string, a Amounts)
 }
 
 // A Record is an object as it was read, or as it is to be created.
@@ -66,6 +93,21 @@ type Record[T any] struct {
 	ID       string
 	Revision int64 // of etcd, when it was written; 0 where it is not yet
 	Value    T
+	once     []string // the names of the members that are written once, as they are there
+	counted  counted  // as it is in etcd
+}
+
+// counted is what an object counts for.
+type counted struct {
+	key     string
+	amounts Amounts
+}
+
+func (k Kind[T]) counts(v *T) (c counted) {
+	if k.Counts != nil {
+		c.key, c.amounts = k.Counts(v)
+	}
+	return c
 }
 
 // NewID returns an id for a new object.
@@ -96,12 +138,63 @@ type envelope[T any] struct {
 	Value  T      `json:"value"`
 }
 
-func (k Kind[T]) decode(key, value []byte, revision int64) (*Record[T], error) {
+func (k Kind[T]) decode(kv *mvccpb.KeyValue, once []byte) (*Record[T], error) {
 	var e envelope[T]
-	if err := json.Unmarshal(value, &e); err != nil {
-		return nil, fmt.Errorf("record %s: %w", key, err)
+	if err := json.Unmarshal(kv.Value, &e); err != nil {
+		return nil, fmt.Errorf("record %s: %w", kv.Key, err)
 	}
-	return &Record[T]{Tenant: e.Tenant, ID: e.ID, Revision: revision, Value: e.Value}, nil
+	r := &Record[T]{Tenant: e.Tenant, ID: e.ID, Revision: kv.ModRevision, Value: e.Value}
+	if err := k.join(r, once); err != nil {
+		return nil, fmt.Errorf("record %s: %w", kv.Key, err)
+	}
+	r.counted = k.counts(&r.Value)
+	return r, nil
+}
+
+// A span is what there is in a range of keys, or in the beginning of it, as it was at one revision.
+type span[T any] struct {
+	records []*Record[T]
+	more    bool     // the range goes on
+	next    string   // there
+	unread  bool     // the archive has records of it that were not read
+	segment *Segment // the first one of the archive that may have records of the range, or nil
+}
+
+// read reads from a range of keys what etcd holds.
+func (k Kind[T]) read(ctx context.Context, s *Store, t Tenant, from, end string, options ...clientv3.OpOption) (span[T], error) {
+	var got span[T]
+	ops := []clientv3.Op{clientv3.OpGet(from, append(options, clientv3.WithRange(end))...)}
+	if k.Once != nil { // it sorts as the records do: of so many of them, it is among so many
+		ops = append(ops, clientv3.OpGet(onceKey(from), append(options, clientv3.WithRange(onceKey(end)))...))
+	}
+	if k.Ended != nil {
+		ops = append(ops, clientv3.OpGet(k.segmentAt(from), clientv3.WithRange(clientv3.GetPrefixRangeEnd(k.segmentAt(k.folder(t)))), clientv3.WithLimit(1)))
+	}
+	r, err := s.snapshot(ctx, ops...)
+	if err != nil {
+		return got, err
+	}
+	rest := r.Responses[1:]
+	once := map[string][]byte{}
+	if k.Once != nil {
+		for _, kv := range rest[0].GetResponseRange().GetKvs() {
+			once[string(kv.Key)] = kv.Value
+		}
+		rest = rest[1:]
+	}
+	of := r.Responses[0].GetResponseRange()
+	got.more = of.GetMore()
+	for _, kv := range of.GetKvs() {
+		one, err := k.decode(kv, once[onceKey(string(kv.Key))])
+		if err != nil {
+			return got, err
+		}
+		got.records, got.next = append(got.records, one), string(kv.Key)+"\x00"
+	}
+	if k.Ended != nil && len(rest[0].GetResponseRange().GetKvs()) > 0 {
+		got.segment, err = parseSegment(rest[0].GetResponseRange().GetKvs()[0])
+	}
+	return got, err
 }
 
 // Get returns an object of the tenant's. The error is ErrNotFound also where the object is another's.
@@ -112,14 +205,22 @@ func (k Kind[T]) Get(ctx context.Context, s *Store, t Tenant, objectID string) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	r, err := s.etcd.Get(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", objectID, err)
+	end := key + "\x00"
+	for tries := 1; ; tries++ {
+		got, err := k.read(ctx, s, t, key, end, clientv3.WithLimit(1))
+		if err == nil && len(got.records) == 0 {
+			got, err = k.withArchived(ctx, s, t, got, key, end)
+		}
+		switch {
+		case errors.Is(err, errMoved) && tries < maxMoved:
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("read %s: %w", objectID, err)
+		case len(got.records) == 0:
+			return nil, ErrNotFound
+		}
+		return got.records[0], nil
 	}
-	if len(r.Kvs) == 0 {
-		return nil, ErrNotFound
-	}
-	return k.decode(r.Kvs[0].Key, r.Kvs[0].Value, r.Kvs[0].ModRevision)
 }
 
 // Watch sends on the channel that it returns whenever the object may be another than the one that was read, until ctx ends. It

@@ -8,11 +8,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/id"
@@ -370,4 +374,24 @@ func TestWithoutEtcdThereIsAnErrorInTime(t *testing.T) {
 	all.Wait()
 	server.Start(t)
 	require.Eventually(t, func() bool { return errors.Is(create(), store.ErrConflict) }, 20*time.Second, 10*time.Millisecond, "it was there all the time")
+}
+
+// TestAChangeOfLeaderIsNotSeenByWhoReads: etcd's client reads again by itself, but does not repeat a transaction.
+func TestAChangeOfLeaderIsNotSeenByWhoReads(t *testing.T) {
+	etcd := etcdtest.New(t)
+	var refused atomic.Int64
+	refused.Store(3)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint()}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, q, a any, cc *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			if refused.Add(-1) >= 0 {
+				return rpctypes.ErrGRPCLeaderChanged
+			}
+			return call(ctx, method, q, a, cc, o...)
+		}),
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	_, err = things.Get(t.Context(), store.New(client), acme, things.NewID())
+	require.ErrorIs(t, err, store.ErrNotFound)
+	require.Negative(t, refused.Load())
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -12,9 +13,30 @@ import (
 func (k Kind[T]) Tenants(ctx context.Context, s *Store) ([]Tenant, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()
-	var tenants []Tenant
-	from := Root + k.Name + "/"
-	end := clientv3.GetPrefixRangeEnd(from)
+	tenants, err := k.tenantsBelow(ctx, s, Root+k.Name+"/")
+	if err != nil || k.Ended == nil || s.archive == nil {
+		return tenants, err
+	}
+	archived, err := k.tenantsBelow(ctx, s, segmentsRoot+k.Name+"/")
+	if err != nil {
+		return nil, err
+	}
+	known := map[Tenant]bool{}
+	for _, t := range tenants {
+		known[t] = true
+	}
+	for _, t := range archived {
+		if !known[t] {
+			tenants = append(tenants, t)
+		}
+	}
+	return tenants, nil
+}
+
+// tenantsBelow returns the tenants of which there are keys in a folder.
+func (k Kind[T]) tenantsBelow(ctx context.Context, s *Store, root string) (tenants []Tenant, err error) {
+	from := root
+	end := clientv3.GetPrefixRangeEnd(root)
 	for {
 		r, err := s.etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1))
 		if err != nil {
@@ -23,11 +45,13 @@ func (k Kind[T]) Tenants(ctx context.Context, s *Store) ([]Tenant, error) {
 		if len(r.Kvs) == 0 {
 			return tenants, nil
 		}
-		record, err := k.decode(r.Kvs[0].Key, r.Kvs[0].Value, r.Kvs[0].ModRevision)
-		if err != nil {
-			return nil, err
+		var of struct {
+			Tenant Tenant `json:"tenant"`
 		}
-		tenants = append(tenants, record.Tenant)
-		from = clientv3.GetPrefixRangeEnd(k.folder(record.Tenant))
+		if err := json.Unmarshal(r.Kvs[0].Value, &of); err != nil {
+			return nil, fmt.Errorf("record %s: %w", r.Kvs[0].Key, err)
+		}
+		tenants = append(tenants, of.Tenant)
+		from = clientv3.GetPrefixRangeEnd(root + of.Tenant.path())
 	}
 }

@@ -168,10 +168,15 @@ func TestEnvoyRun(t *testing.T) {
 		status, _, err := s.post("/v1/chat/completions", s.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, status)
-		status, _ = s.supervisor("/readyz")
-		require.Equal(t, http.StatusOK, status, "it is the ext_proc service that is not ready")
+		harness.Eventually(t, "it says so, and nothing new is to be sent there", func() error {
+			if status, reason := s.supervisor("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(reason, "ext_proc service is away") {
+				return errors.New(reason)
+			}
+			return nil
+		})
 		s.startExtProc()
 		s.awaitService()
+		s.awaitReady(t)
 	})
 	t.Run("it ends gracefully", func(t *testing.T) { s.endsGracefully(t, held, delay) })
 }

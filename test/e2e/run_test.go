@@ -92,7 +92,8 @@ func TestAnotherPepperIsRefused(t *testing.T) {
 	out, err := harness.Command(t, "", "run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--envoy", testenv.Envoy(t))
 	require.Error(t, err)
 	require.Contains(t, out, "pepper")
-	require.Contains(t, out, "another root secret")
+	require.Contains(t, out, "is missing")
+	require.NoFileExists(t, filepath.Join(dir, "pepper"), "a wrong one is not written")
 }
 
 // TestBadConfigFile holds that --config is read before anything starts, and that errors name file, object and field.

@@ -99,7 +99,7 @@ func (s *split) startPlane(i int) *harness.Process {
 func (s *split) launchPlane(i int) *harness.Process {
 	return harness.Launch(s.t, nil, append([]string{"controlplane", "--etcd-endpoints", s.endpoint,
 		"--listen", s.listen[i], "--admin", "127.0.0.1:0", "--ledger", s.ledgerURL(),
-		"--pepper", filepath.Join(s.Dir, "pepper"), "--admin-token", filepath.Join(s.Dir, "admin-token")}, s.serve...)...)
+		"--pepper", filepath.Join(s.Dir, "pepper"), "--admin-token", filepath.Join(s.Dir, "admin-token"), "--credential-file", s.Dir + "/"}, s.serve...)...)
 }
 
 // ledgerURL is where both control planes keep the ledger.
@@ -260,7 +260,7 @@ func (s *split) extprocKilledUnderLoad(t *testing.T) {
 				case err != nil:
 				case status == http.StatusOK && key == s.Key && strings.HasSuffix(body, "data: [DONE]\n\n"):
 					answered.Add(1)
-				case (status == http.StatusServiceUnavailable || status == http.StatusUnauthorized) && strings.HasPrefix(body, `{"error":`):
+				case (status == http.StatusServiceUnavailable || status == http.StatusUnauthorized || status == http.StatusTooManyRequests && key != s.Key) && strings.HasPrefix(body, `{"error":`):
 					refused.Add(1)
 				default:
 					t.Errorf("key %v: status %d: %s", key == s.Key, status, body)

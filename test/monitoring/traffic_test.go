@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,8 +59,14 @@ func (s *system) begin(t *testing.T) (stop func()) {
 		func() error { return s.chat("narrow/m", s.Key, http.StatusOK) },
 		func() error { return s.chat("narrow/m", s.Key, http.StatusOK) },
 		func() error { return s.chat("echo/echo", s.limited, http.StatusTooManyRequests) },
-		func() error { return s.chat("echo/echo", "sk-mg-none", http.StatusUnauthorized) },
-		func() error { return s.batch(t) },
+		func() error { // ten a second, which is what an address without a key may ask
+			defer pause(ctx, 100*time.Millisecond)
+			return s.chat("echo/echo", "sk-mg-none", http.StatusUnauthorized)
+		},
+		func() error {
+			defer pause(ctx, time.Second) // a key may write to the job service five times a second
+			return s.batch(t)
+		},
 	} {
 		running.Go(func() {
 			for ctx.Err() == nil {
@@ -87,6 +94,14 @@ func (s *system) beginCareless(t *testing.T) (stop func()) {
 		}
 	}
 	return func() { cancel(); running.Wait() }
+}
+
+// pause ends after a time, or with ctx.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 // batch runs a batch of a good and a bad line to its end.

@@ -212,14 +212,9 @@ func everyWay(t *testing.T, g limitGateway) {
 		require.Equal(t, "insufficient_quota", r.err.Code, path)
 	}
 	_, poor := g.key(t, "--budget-usd-month", "0")
-	lines, ids := chats("openai/m", 2)
-	batch := g.As(poor).Await(t, g.As(poor).Begin(t, chatPath, lines...))
-	out, failed := limitGateway{jobGateway{g.Gateway, g.As(poor), g.worker}}.requireResults(t, batch, ids)
-	require.Empty(t, out)
-	for _, line := range failed {
-		require.Equal(t, http.StatusTooManyRequests, line.Response.StatusCode)
-		require.Contains(t, string(line.Response.Body), "insufficient_quota")
-	}
+	batch := g.ask(t, poor, "/v1/batches", `{"input_file_id":"file-x","endpoint":"/v1/chat/completions","completion_window":"24h"}`)
+	require.Equal(t, http.StatusTooManyRequests, batch.status, "nothing could come of it")
+	require.Equal(t, "insufficient_quota", batch.err.Code)
 }
 
 func refusalForm(t *testing.T, g limitGateway) {
@@ -264,7 +259,7 @@ func refusalForm(t *testing.T, g limitGateway) {
 }
 
 func refundedRefusal(t *testing.T, g limitGateway) {
-	_, key := g.key(t, "--rpm", "1", "--tpm", "5000", "--models", "openai/*")
+	_, key := g.key(t, "--rpm", "5", "--tpm", "5000", "--models", "openai/*") // a body that was read and refused is a request, and nothing else
 	for _, body := range []string{`{"model":"openai/m"}`, `{"model":"none","messages":[]}`, `not JSON`, chatOf("anthropic/x", 2, "")} {
 		r := g.ask(t, key, chatPath, body)
 		require.Contains(t, []int{http.StatusBadRequest, http.StatusNotFound}, r.status, r.body)

@@ -1477,8 +1477,10 @@ type Organization struct {
 	Limits      []*Limit  `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
 	Budgets     []*Budget `protobuf:"bytes,4,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// Its keys let nobody in.
-	Disabled      bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Disabled  bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// How much its files, uploads, batches and fine-tuning jobs may be. What is 0 has its default.
+	Quotas        *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1555,6 +1557,13 @@ func (x *Organization) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Organization) GetQuotas() *Quotas {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
 // A Project shares limits and budgets among the keys of a part of an organization.
 type Project struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1564,8 +1573,10 @@ type Project struct {
 	Limits      []*Limit  `protobuf:"bytes,3,rep,name=limits,proto3" json:"limits,omitempty"`
 	Budgets     []*Budget `protobuf:"bytes,4,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// Its keys let nobody in.
-	Disabled      bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Disabled  bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// How much its files, uploads, batches and fine-tuning jobs may be. What is 0 has its default.
+	Quotas        *Quotas `protobuf:"bytes,7,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1642,6 +1653,160 @@ func (x *Project) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Project) GetQuotas() *Quotas {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+// Quotas bound what there is of an organization or a project, all its keys together, where limits bound what they ask in a time. Keys
+// without an organization have those of a project each.
+type Quotas struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Batches that have not ended.
+	OpenBatches uint64 `protobuf:"varint,1,opt,name=open_batches,json=openBatches,proto3" json:"open_batches,omitempty"`
+	// Batches that there are, also those that have ended and those in the archive.
+	KeptBatches uint64 `protobuf:"varint,2,opt,name=kept_batches,json=keptBatches,proto3" json:"kept_batches,omitempty"`
+	// Files, with those that batches and jobs write.
+	Files uint64 `protobuf:"varint,3,opt,name=files,proto3" json:"files,omitempty"`
+	// Bytes of files, and of uploads that have not ended.
+	FileBytes uint64 `protobuf:"varint,4,opt,name=file_bytes,json=fileBytes,proto3" json:"file_bytes,omitempty"`
+	// Uploads that have not ended.
+	OpenUploads uint64 `protobuf:"varint,5,opt,name=open_uploads,json=openUploads,proto3" json:"open_uploads,omitempty"`
+	// Uploads that there are: one that has ended is forgotten after a day.
+	KeptUploads uint64 `protobuf:"varint,6,opt,name=kept_uploads,json=keptUploads,proto3" json:"kept_uploads,omitempty"`
+	// Fine-tuning jobs that have not ended.
+	OpenFineTuningJobs uint64 `protobuf:"varint,7,opt,name=open_fine_tuning_jobs,json=openFineTuningJobs,proto3" json:"open_fine_tuning_jobs,omitempty"`
+	// Fine-tuning jobs that there are.
+	KeptFineTuningJobs uint64 `protobuf:"varint,8,opt,name=kept_fine_tuning_jobs,json=keptFineTuningJobs,proto3" json:"kept_fine_tuning_jobs,omitempty"`
+	// Requests with an Idempotency-Key whose answer is remembered, each for a day.
+	IdempotencyRecords uint64 `protobuf:"varint,9,opt,name=idempotency_records,json=idempotencyRecords,proto3" json:"idempotency_records,omitempty"`
+	// About what the records of all these take in etcd, in bytes: metadata, names, errors, remembered answers.
+	RecordBytes uint64 `protobuf:"varint,10,opt,name=record_bytes,json=recordBytes,proto3" json:"record_bytes,omitempty"`
+	// Objects of kind Webhook.
+	Webhooks uint64 `protobuf:"varint,11,opt,name=webhooks,proto3" json:"webhooks,omitempty"`
+	// Requests that create, change, cancel or delete files, uploads, batches and jobs, in a minute, at each replica of the job service. A
+	// third of it may come at once.
+	WritesPerMinute uint64 `protobuf:"varint,12,opt,name=writes_per_minute,json=writesPerMinute,proto3" json:"writes_per_minute,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Quotas) Reset() {
+	*x = Quotas{}
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quotas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quotas) ProtoMessage() {}
+
+func (x *Quotas) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quotas.ProtoReflect.Descriptor instead.
+func (*Quotas) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Quotas) GetOpenBatches() uint64 {
+	if x != nil {
+		return x.OpenBatches
+	}
+	return 0
+}
+
+func (x *Quotas) GetKeptBatches() uint64 {
+	if x != nil {
+		return x.KeptBatches
+	}
+	return 0
+}
+
+func (x *Quotas) GetFiles() uint64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *Quotas) GetFileBytes() uint64 {
+	if x != nil {
+		return x.FileBytes
+	}
+	return 0
+}
+
+func (x *Quotas) GetOpenUploads() uint64 {
+	if x != nil {
+		return x.OpenUploads
+	}
+	return 0
+}
+
+func (x *Quotas) GetKeptUploads() uint64 {
+	if x != nil {
+		return x.KeptUploads
+	}
+	return 0
+}
+
+func (x *Quotas) GetOpenFineTuningJobs() uint64 {
+	if x != nil {
+		return x.OpenFineTuningJobs
+	}
+	return 0
+}
+
+func (x *Quotas) GetKeptFineTuningJobs() uint64 {
+	if x != nil {
+		return x.KeptFineTuningJobs
+	}
+	return 0
+}
+
+func (x *Quotas) GetIdempotencyRecords() uint64 {
+	if x != nil {
+		return x.IdempotencyRecords
+	}
+	return 0
+}
+
+func (x *Quotas) GetRecordBytes() uint64 {
+	if x != nil {
+		return x.RecordBytes
+	}
+	return 0
+}
+
+func (x *Quotas) GetWebhooks() uint64 {
+	if x != nil {
+		return x.Webhooks
+	}
+	return 0
+}
+
+func (x *Quotas) GetWritesPerMinute() uint64 {
+	if x != nil {
+		return x.WritesPerMinute
+	}
+	return 0
+}
+
 // A RateLimit limits what descriptors match, in the vocabulary of Envoy's rate limiting. It is served over xDS as a
 // ratelimit.config.ratelimit.v3.RateLimitConfig.
 //
@@ -1660,7 +1825,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1837,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[15]
+	mi := &file_api_config_v1_config_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1850,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RateLimit) GetName() string {
@@ -1727,7 +1892,7 @@ type RateLimitDescriptor struct {
 
 func (x *RateLimitDescriptor) Reset() {
 	*x = RateLimitDescriptor{}
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +1904,7 @@ func (x *RateLimitDescriptor) String() string {
 func (*RateLimitDescriptor) ProtoMessage() {}
 
 func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[16]
+	mi := &file_api_config_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +1917,7 @@ func (x *RateLimitDescriptor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitDescriptor.ProtoReflect.Descriptor instead.
 func (*RateLimitDescriptor) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RateLimitDescriptor) GetKey() string {
@@ -1801,7 +1966,7 @@ type RateLimitPolicy struct {
 
 func (x *RateLimitPolicy) Reset() {
 	*x = RateLimitPolicy{}
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1978,7 @@ func (x *RateLimitPolicy) String() string {
 func (*RateLimitPolicy) ProtoMessage() {}
 
 func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[17]
+	mi := &file_api_config_v1_config_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1991,7 @@ func (x *RateLimitPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimitPolicy.ProtoReflect.Descriptor instead.
 func (*RateLimitPolicy) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RateLimitPolicy) GetUnit() Unit {
@@ -1862,7 +2027,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2039,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[18]
+	mi := &file_api_config_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2052,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Account) GetName() string {
@@ -1958,7 +2123,7 @@ type AdminToken struct {
 
 func (x *AdminToken) Reset() {
 	*x = AdminToken{}
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2135,7 @@ func (x *AdminToken) String() string {
 func (*AdminToken) ProtoMessage() {}
 
 func (x *AdminToken) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[19]
+	mi := &file_api_config_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2148,7 @@ func (x *AdminToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminToken.ProtoReflect.Descriptor instead.
 func (*AdminToken) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AdminToken) GetName() string {
@@ -2060,7 +2225,7 @@ type Gateway struct {
 
 func (x *Gateway) Reset() {
 	*x = Gateway{}
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2237,7 @@ func (x *Gateway) String() string {
 func (*Gateway) ProtoMessage() {}
 
 func (x *Gateway) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[20]
+	mi := &file_api_config_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2250,7 @@ func (x *Gateway) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gateway.ProtoReflect.Descriptor instead.
 func (*Gateway) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Gateway) GetName() string {
@@ -2159,7 +2324,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2336,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[21]
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2349,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{21}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -2225,7 +2390,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2402,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2415,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Certificate) GetName() string {
@@ -2299,7 +2464,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2476,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2489,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Route) GetName() string {
@@ -2369,7 +2534,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2546,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2559,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Catalog) GetName() string {
@@ -2434,7 +2599,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2611,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2624,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -2529,7 +2694,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2706,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2719,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -2686,14 +2851,19 @@ type Price struct {
 	// US dollars for one image that is made.
 	Image string `protobuf:"bytes,9,opt,name=image,proto3" json:"image,omitempty"`
 	// What the vendor's batch API costs, as a part of the price ("0.5"). Empty: 0.5.
-	BatchFactor   string `protobuf:"bytes,10,opt,name=batch_factor,json=batchFactor,proto3" json:"batch_factor,omitempty"`
+	BatchFactor string `protobuf:"bytes,10,opt,name=batch_factor,json=batchFactor,proto3" json:"batch_factor,omitempty"`
+	// Service tiers that have a price of their own. Tiers that are called auto, default, standard, standard_only or on_demand cost what is
+	// above, and others have no price.
+	ServiceTiers []*ServiceTierPrice `protobuf:"bytes,11,rep,name=service_tiers,json=serviceTiers,proto3" json:"service_tiers,omitempty"`
+	// Tools that the vendor runs by itself and bills by the call. What is not here has no price.
+	Tools         []*ToolPrice `protobuf:"bytes,12,rep,name=tools,proto3" json:"tools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2875,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2888,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Price) GetInput() string {
@@ -2791,6 +2961,161 @@ func (x *Price) GetBatchFactor() string {
 	return ""
 }
 
+func (x *Price) GetServiceTiers() []*ServiceTierPrice {
+	if x != nil {
+		return x.ServiceTiers
+	}
+	return nil
+}
+
+func (x *Price) GetTools() []*ToolPrice {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+type ServiceTierPrice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As service_tier of requests and answers calls it: priority, flex.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What everything costs in it, as a part or a multiple of the price ("0.5"). Empty: 1.
+	Factor string `protobuf:"bytes,2,opt,name=factor,proto3" json:"factor,omitempty"`
+	// In place of those of the price, also of its tiers, before the factor.
+	Input         string `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
+	Output        string `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
+	CachedInput   string `protobuf:"bytes,5,opt,name=cached_input,json=cachedInput,proto3" json:"cached_input,omitempty"`
+	CacheWrite    string `protobuf:"bytes,6,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServiceTierPrice) Reset() {
+	*x = ServiceTierPrice{}
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceTierPrice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceTierPrice) ProtoMessage() {}
+
+func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
+func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ServiceTierPrice) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ServiceTierPrice) GetFactor() string {
+	if x != nil {
+		return x.Factor
+	}
+	return ""
+}
+
+func (x *ServiceTierPrice) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *ServiceTierPrice) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *ServiceTierPrice) GetCachedInput() string {
+	if x != nil {
+		return x.CachedInput
+	}
+	return ""
+}
+
+func (x *ServiceTierPrice) GetCacheWrite() string {
+	if x != nil {
+		return x.CacheWrite
+	}
+	return ""
+}
+
+type ToolPrice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// web_search, file_search or code_interpreter.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// US dollars for one call.
+	Call          string `protobuf:"bytes,2,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolPrice) Reset() {
+	*x = ToolPrice{}
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolPrice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolPrice) ProtoMessage() {}
+
+func (x *ToolPrice) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
+func (*ToolPrice) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ToolPrice) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ToolPrice) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
 type PriceTier struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The prices hold for the whole request where its prompt has more tokens than this.
@@ -2805,7 +3130,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +3142,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +3155,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -2886,7 +3211,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3223,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3236,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *JobService) GetName() string {
@@ -2958,7 +3283,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3295,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3308,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -3034,7 +3359,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3371,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3384,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Webhook) GetName() string {
@@ -3123,7 +3448,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3135,7 +3460,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3148,7 +3473,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Listing) GetName() string {
@@ -3178,7 +3503,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3190,7 +3515,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3203,7 +3528,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListedModel) GetId() string {
@@ -3340,7 +3665,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x05model\x18\x04 \x01(\tR\x05model\"I\n" +
 	"\x06Budget\x12-\n" +
 	"\x04unit\x18\x01 \x01(\x0e2\x19.modelgate.config.v1.UnitR\x04unit\x12\x10\n" +
-	"\x03usd\x18\x02 \x01(\tR\x03usd\"\x87\x02\n" +
+	"\x03usd\x18\x02 \x01(\tR\x03usd\"\xbc\x02\n" +
 	"\fOrganization\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
@@ -3348,7 +3673,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
 	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x82\x02\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
+	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\"\xb7\x02\n" +
 	"\aProject\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x122\n" +
@@ -3356,7 +3682,23 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\abudgets\x18\x04 \x03(\v2\x1b.modelgate.config.v1.BudgetR\abudgets\x12\x1a\n" +
 	"\bdisabled\x18\x05 \x01(\bR\bdisabled\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x83\x01\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x123\n" +
+	"\x06quotas\x18\a \x01(\v2\x1b.modelgate.config.v1.QuotasR\x06quotas\"\xcb\x03\n" +
+	"\x06Quotas\x12!\n" +
+	"\fopen_batches\x18\x01 \x01(\x04R\vopenBatches\x12!\n" +
+	"\fkept_batches\x18\x02 \x01(\x04R\vkeptBatches\x12\x14\n" +
+	"\x05files\x18\x03 \x01(\x04R\x05files\x12\x1d\n" +
+	"\n" +
+	"file_bytes\x18\x04 \x01(\x04R\tfileBytes\x12!\n" +
+	"\fopen_uploads\x18\x05 \x01(\x04R\vopenUploads\x12!\n" +
+	"\fkept_uploads\x18\x06 \x01(\x04R\vkeptUploads\x121\n" +
+	"\x15open_fine_tuning_jobs\x18\a \x01(\x04R\x12openFineTuningJobs\x121\n" +
+	"\x15kept_fine_tuning_jobs\x18\b \x01(\x04R\x12keptFineTuningJobs\x12/\n" +
+	"\x13idempotency_records\x18\t \x01(\x04R\x12idempotencyRecords\x12!\n" +
+	"\frecord_bytes\x18\n" +
+	" \x01(\x04R\vrecordBytes\x12\x1a\n" +
+	"\bwebhooks\x18\v \x01(\x04R\bwebhooks\x12*\n" +
+	"\x11writes_per_minute\x18\f \x01(\x04R\x0fwritesPerMinute\"\x83\x01\n" +
 	"\tRateLimit\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06domain\x18\x02 \x01(\tR\x06domain\x12J\n" +
@@ -3466,7 +3808,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0e_inline_systemB\r\n" +
 	"\v_web_searchB\r\n" +
 	"\v_media_urlsB\x11\n" +
-	"\x0f_bound_thinking\"\xca\x02\n" +
+	"\x0f_bound_thinking\"\xcc\x03\n" +
 	"\x05Price\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\tR\x06output\x12!\n" +
@@ -3480,7 +3822,20 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\treasoning\x18\b \x01(\tR\treasoning\x12\x14\n" +
 	"\x05image\x18\t \x01(\tR\x05image\x12!\n" +
 	"\fbatch_factor\x18\n" +
-	" \x01(\tR\vbatchFactor\"\xad\x01\n" +
+	" \x01(\tR\vbatchFactor\x12J\n" +
+	"\rservice_tiers\x18\v \x03(\v2%.modelgate.config.v1.ServiceTierPriceR\fserviceTiers\x124\n" +
+	"\x05tools\x18\f \x03(\v2\x1e.modelgate.config.v1.ToolPriceR\x05tools\"\xb0\x01\n" +
+	"\x10ServiceTierPrice\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06factor\x18\x02 \x01(\tR\x06factor\x12\x14\n" +
+	"\x05input\x18\x03 \x01(\tR\x05input\x12\x16\n" +
+	"\x06output\x18\x04 \x01(\tR\x06output\x12!\n" +
+	"\fcached_input\x18\x05 \x01(\tR\vcachedInput\x12\x1f\n" +
+	"\vcache_write\x18\x06 \x01(\tR\n" +
+	"cacheWrite\"3\n" +
+	"\tToolPrice\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04call\x18\x02 \x01(\tR\x04call\"\xad\x01\n" +
 	"\tPriceTier\x12.\n" +
 	"\x13above_prompt_tokens\x18\x01 \x01(\x03R\x11abovePromptTokens\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\tR\x05input\x12\x16\n" +
@@ -3563,7 +3918,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -3585,87 +3940,94 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*Budget)(nil),                // 17: modelgate.config.v1.Budget
 	(*Organization)(nil),          // 18: modelgate.config.v1.Organization
 	(*Project)(nil),               // 19: modelgate.config.v1.Project
-	(*RateLimit)(nil),             // 20: modelgate.config.v1.RateLimit
-	(*RateLimitDescriptor)(nil),   // 21: modelgate.config.v1.RateLimitDescriptor
-	(*RateLimitPolicy)(nil),       // 22: modelgate.config.v1.RateLimitPolicy
-	(*Account)(nil),               // 23: modelgate.config.v1.Account
-	(*AdminToken)(nil),            // 24: modelgate.config.v1.AdminToken
-	(*Gateway)(nil),               // 25: modelgate.config.v1.Gateway
-	(*AddressLimit)(nil),          // 26: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 27: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 28: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 29: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 30: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 31: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 32: modelgate.config.v1.Price
-	(*PriceTier)(nil),             // 33: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 34: modelgate.config.v1.JobService
-	(*MutualTLS)(nil),             // 35: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 36: modelgate.config.v1.Webhook
-	(*Listing)(nil),               // 37: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 38: modelgate.config.v1.ListedModel
-	nil,                           // 39: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 40: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 41: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*Quotas)(nil),                // 20: modelgate.config.v1.Quotas
+	(*RateLimit)(nil),             // 21: modelgate.config.v1.RateLimit
+	(*RateLimitDescriptor)(nil),   // 22: modelgate.config.v1.RateLimitDescriptor
+	(*RateLimitPolicy)(nil),       // 23: modelgate.config.v1.RateLimitPolicy
+	(*Account)(nil),               // 24: modelgate.config.v1.Account
+	(*AdminToken)(nil),            // 25: modelgate.config.v1.AdminToken
+	(*Gateway)(nil),               // 26: modelgate.config.v1.Gateway
+	(*AddressLimit)(nil),          // 27: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 28: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 29: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 30: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 31: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 32: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 33: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 34: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 35: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 36: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 37: modelgate.config.v1.JobService
+	(*MutualTLS)(nil),             // 38: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 39: modelgate.config.v1.Webhook
+	(*Listing)(nil),               // 40: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 41: modelgate.config.v1.ListedModel
+	nil,                           // 42: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 43: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 44: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	7,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	39, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	42, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	8,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	9,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	6,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	42, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	42, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	42, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	42, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	45, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	45, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	45, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	45, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	12, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	13, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	8,  // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	43, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	46, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	11, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	43, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	43, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	46, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	46, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	16, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	17, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	40, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	43, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	15, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	43, // 21: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	46, // 21: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 22: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 23: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	16, // 24: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	17, // 25: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	43, // 26: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
-	16, // 27: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
-	17, // 28: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	43, // 29: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
-	21, // 30: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	22, // 31: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
-	21, // 32: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
-	1,  // 33: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
-	2,  // 34: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	43, // 35: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	43, // 36: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	43, // 37: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	26, // 38: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	7,  // 39: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	30, // 40: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	31, // 41: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	32, // 42: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	3,  // 43: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	4,  // 44: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	41, // 45: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	33, // 46: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	35, // 47: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	7,  // 48: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	38, // 49: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	46, // 26: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	20, // 27: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
+	16, // 28: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
+	17, // 29: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
+	46, // 30: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	20, // 31: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
+	22, // 32: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	23, // 33: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
+	22, // 34: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
+	1,  // 35: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
+	2,  // 36: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
+	46, // 37: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	46, // 38: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	46, // 39: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	27, // 40: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	7,  // 41: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	31, // 42: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	32, // 43: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	33, // 44: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	3,  // 45: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	4,  // 46: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	44, // 47: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	36, // 48: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	34, // 49: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	35, // 50: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	38, // 51: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	7,  // 52: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	41, // 53: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -3680,15 +4042,15 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[23].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[26].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[24].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   37,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

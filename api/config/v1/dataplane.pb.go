@@ -29,8 +29,10 @@ type ResolvedProvider struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The provider, without its credential.
-	Provider      *Provider `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	Credential    string    `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
+	Provider   *Provider `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	Credential string    `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
+	// Where it leads: a hash of host, port, socket and TLS settings, that the names of its clusters end with. Empty: they do not.
+	Place         string `protobuf:"bytes,4,opt,name=place,proto3" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -82,6 +84,13 @@ func (x *ResolvedProvider) GetProvider() *Provider {
 func (x *ResolvedProvider) GetCredential() string {
 	if x != nil {
 		return x.Credential
+	}
+	return ""
+}
+
+func (x *ResolvedProvider) GetPlace() string {
+	if x != nil {
+		return x.Place
 	}
 	return ""
 }
@@ -145,13 +154,14 @@ var File_api_config_v1_dataplane_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"\n" +
-	"\x1dapi/config/v1/dataplane.proto\x12\x13modelgate.config.v1\x1a\x1aapi/config/v1/config.proto\"\x81\x01\n" +
+	"\x1dapi/config/v1/dataplane.proto\x12\x13modelgate.config.v1\x1a\x1aapi/config/v1/config.proto\"\x97\x01\n" +
 	"\x10ResolvedProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\bprovider\x18\x02 \x01(\v2\x1d.modelgate.config.v1.ProviderR\bprovider\x12\x1e\n" +
 	"\n" +
 	"credential\x18\x03 \x01(\tR\n" +
-	"credential\"=\n" +
+	"credential\x12\x14\n" +
+	"\x05place\x18\x04 \x01(\tR\x05place\"=\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +

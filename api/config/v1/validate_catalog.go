@@ -46,6 +46,22 @@ func (v *validator) price(at string, p *Price) {
 			v.fail(at+".batch_factor", "must be a part of the price from 0 to 1, such as 0.5")
 		}
 	}
+	for i, t := range p.GetServiceTiers() {
+		tier := element(at+".service_tiers", i)
+		if t.GetName() == "" {
+			v.fail(tier+".name", "is required")
+		}
+		for name, text := range map[string]string{"factor": t.GetFactor(), "input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(), "cache_write": t.GetCacheWrite()} {
+			v.money(tier+"."+name, text)
+		}
+	}
+	for i, t := range p.GetTools() {
+		tool := element(at+".tools", i)
+		if t.GetName() == "" || t.GetCall() == "" {
+			v.fail(tool, "needs a name and what a call costs")
+		}
+		v.money(tool+".call", t.GetCall())
+	}
 	above := int64(0)
 	for i, t := range p.GetTiers() {
 		tier := element(at+".tiers", i)

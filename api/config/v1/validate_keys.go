@@ -58,6 +58,7 @@ func (v *validator) organization(o *Organization) {
 	v.text("display_name", o.GetDisplayName())
 	v.limits(o.GetLimits())
 	v.budgets(o.GetBudgets())
+	v.quotas(o.GetQuotas())
 	v.time("created_at", o.GetCreatedAt())
 }
 
@@ -69,6 +70,7 @@ func (v *validator) project(p *Project) {
 	v.text("display_name", p.GetDisplayName())
 	v.limits(p.GetLimits())
 	v.budgets(p.GetBudgets())
+	v.quotas(p.GetQuotas())
 	v.time("created_at", p.GetCreatedAt())
 }
 

@@ -67,6 +67,10 @@ func checkEndpoint(base string) (encrypted bool, err error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return false, fmt.Errorf("must have no user, query or fragment")
 	}
+	// Its path is put before others as it is read, where these would mean what they mean.
+	if strings.ContainsAny(u.Path, "?#") || strings.ContainsFunc(u.Path, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return false, fmt.Errorf("must have no escaped ?, #, space or control character in its path")
+	}
 	switch u.Scheme {
 	case "unix":
 		if u.Host != "" || u.Path == "" {

@@ -6,11 +6,12 @@ import (
 )
 
 // ValidateSet returns what is wrong between objects that are valid each for itself: references to what is not there,
-// listeners that claim the same port, and routes that claim the same path. A conflict is reported on the later object, and never resolved. The set is
+// listeners that claim the same port, routes that claim the same path, and more webhooks than there may be. A conflict is reported on the later object, and never resolved. The set is
 // everything that there is or would be.
 func ValidateSet(objects []Object) Errors {
 	var errs Errors
 	errs = append(errs, validateReferences(objects)...)
+	errs = append(errs, validateQuotas(objects)...)
 	return append(errs, ValidateConflicts(objects)...)
 }
 

@@ -728,6 +728,224 @@ func (x *UsageAnswer) GetBody() []byte {
 	return nil
 }
 
+// A PastRequest asks what was used before a process began.
+type PastRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What began before. Asked is for the day before it.
+	Until *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=until,proto3" json:"until,omitempty"`
+	// Users are told apart, too. That is dearer.
+	Users         bool `protobuf:"varint,2,opt,name=users,proto3" json:"users,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PastRequest) Reset() {
+	*x = PastRequest{}
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PastRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PastRequest) ProtoMessage() {}
+
+func (x *PastRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PastRequest.ProtoReflect.Descriptor instead.
+func (*PastRequest) Descriptor() ([]byte, []int) {
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PastRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *PastRequest) GetUsers() bool {
+	if x != nil {
+		return x.Users
+	}
+	return false
+}
+
+type PastAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Past          []*Past                `protobuf:"bytes,1,rep,name=past,proto3" json:"past,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PastAnswer) Reset() {
+	*x = PastAnswer{}
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PastAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PastAnswer) ProtoMessage() {}
+
+func (x *PastAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PastAnswer.ProtoReflect.Descriptor instead.
+func (*PastAnswer) Descriptor() ([]byte, []int) {
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PastAnswer) GetPast() []*Past {
+	if x != nil {
+		return x.Past
+	}
+	return nil
+}
+
+// A Past is what was used together, in a minute of the last hour or so, or in an hour of the day before. Batches that a vendor ran
+// by itself are left out: no rate counts them.
+type Past struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The end of that time.
+	End           *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=end,proto3" json:"end,omitempty"`
+	Key           string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Organization  string                 `protobuf:"bytes,3,opt,name=organization,proto3" json:"organization,omitempty"`
+	Project       string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	Model         string                 `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
+	Provider      string                 `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
+	Requests      int64                  `protobuf:"varint,8,opt,name=requests,proto3" json:"requests,omitempty"`
+	InputTokens   int64                  `protobuf:"varint,9,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens  int64                  `protobuf:"varint,10,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Past) Reset() {
+	*x = Past{}
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Past) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Past) ProtoMessage() {}
+
+func (x *Past) ProtoReflect() protoreflect.Message {
+	mi := &file_api_ledger_v1_ledger_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Past.ProtoReflect.Descriptor instead.
+func (*Past) Descriptor() ([]byte, []int) {
+	return file_api_ledger_v1_ledger_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Past) GetEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *Past) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Past) GetOrganization() string {
+	if x != nil {
+		return x.Organization
+	}
+	return ""
+}
+
+func (x *Past) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Past) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Past) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Past) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *Past) GetRequests() int64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *Past) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *Past) GetOutputTokens() int64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
 var File_api_ledger_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_api_ledger_v1_ledger_proto_rawDesc = "" +
@@ -792,10 +1010,29 @@ const file_api_ledger_v1_ledger_proto_rawDesc = "" +
 	"\x03all\x18\x06 \x01(\bR\x03all\"9\n" +
 	"\vUsageAnswer\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body2\xf5\x01\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\"U\n" +
+	"\vPastRequest\x120\n" +
+	"\x05until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x14\n" +
+	"\x05users\x18\x02 \x01(\bR\x05users\";\n" +
+	"\n" +
+	"PastAnswer\x12-\n" +
+	"\x04past\x18\x01 \x03(\v2\x19.modelgate.ledger.v1.PastR\x04past\"\xae\x02\n" +
+	"\x04Past\x12,\n" +
+	"\x03end\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\"\n" +
+	"\forganization\x18\x03 \x01(\tR\forganization\x12\x18\n" +
+	"\aproject\x18\x04 \x01(\tR\aproject\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\x12\x14\n" +
+	"\x05model\x18\x06 \x01(\tR\x05model\x12\x1a\n" +
+	"\bprovider\x18\a \x01(\tR\bprovider\x12\x1a\n" +
+	"\brequests\x18\b \x01(\x03R\brequests\x12!\n" +
+	"\finput_tokens\x18\t \x01(\x03R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\n" +
+	" \x01(\x03R\foutputTokens2\xc2\x02\n" +
 	"\x06Ledger\x12O\n" +
 	"\x06Record\x12\".modelgate.ledger.v1.RecordRequest\x1a!.modelgate.ledger.v1.RecordAnswer\x12L\n" +
-	"\x05Spent\x12!.modelgate.ledger.v1.SpentRequest\x1a .modelgate.ledger.v1.SpentAnswer\x12L\n" +
+	"\x05Spent\x12!.modelgate.ledger.v1.SpentRequest\x1a .modelgate.ledger.v1.SpentAnswer\x12K\n" +
+	"\x04Past\x12 .modelgate.ledger.v1.PastRequest\x1a\x1f.modelgate.ledger.v1.PastAnswer0\x01\x12L\n" +
 	"\x05Usage\x12!.modelgate.ledger.v1.UsageRequest\x1a .modelgate.ledger.v1.UsageAnswerB7Z5github.com/modelgate/modelgate/api/ledger/v1;ledgerv1b\x06proto3"
 
 var (
@@ -810,7 +1047,7 @@ func file_api_ledger_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_api_ledger_v1_ledger_proto_rawDescData
 }
 
-var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_api_ledger_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_api_ledger_v1_ledger_proto_goTypes = []any{
 	(*Record)(nil),                // 0: modelgate.ledger.v1.Record
 	(*RecordRequest)(nil),         // 1: modelgate.ledger.v1.RecordRequest
@@ -820,25 +1057,33 @@ var file_api_ledger_v1_ledger_proto_goTypes = []any{
 	(*Spent)(nil),                 // 5: modelgate.ledger.v1.Spent
 	(*UsageRequest)(nil),          // 6: modelgate.ledger.v1.UsageRequest
 	(*UsageAnswer)(nil),           // 7: modelgate.ledger.v1.UsageAnswer
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*PastRequest)(nil),           // 8: modelgate.ledger.v1.PastRequest
+	(*PastAnswer)(nil),            // 9: modelgate.ledger.v1.PastAnswer
+	(*Past)(nil),                  // 10: modelgate.ledger.v1.Past
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_api_ledger_v1_ledger_proto_depIdxs = []int32{
-	8, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
-	8, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
-	0, // 2: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
-	5, // 3: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
-	8, // 4: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
-	1, // 5: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
-	3, // 6: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
-	6, // 7: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
-	2, // 8: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
-	4, // 9: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
-	7, // 10: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
-	8, // [8:11] is the sub-list for method output_type
-	5, // [5:8] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	11, // 0: modelgate.ledger.v1.Record.start:type_name -> google.protobuf.Timestamp
+	11, // 1: modelgate.ledger.v1.Record.end:type_name -> google.protobuf.Timestamp
+	0,  // 2: modelgate.ledger.v1.RecordRequest.records:type_name -> modelgate.ledger.v1.Record
+	5,  // 3: modelgate.ledger.v1.SpentAnswer.spent:type_name -> modelgate.ledger.v1.Spent
+	11, // 4: modelgate.ledger.v1.Spent.at:type_name -> google.protobuf.Timestamp
+	11, // 5: modelgate.ledger.v1.PastRequest.until:type_name -> google.protobuf.Timestamp
+	10, // 6: modelgate.ledger.v1.PastAnswer.past:type_name -> modelgate.ledger.v1.Past
+	11, // 7: modelgate.ledger.v1.Past.end:type_name -> google.protobuf.Timestamp
+	1,  // 8: modelgate.ledger.v1.Ledger.Record:input_type -> modelgate.ledger.v1.RecordRequest
+	3,  // 9: modelgate.ledger.v1.Ledger.Spent:input_type -> modelgate.ledger.v1.SpentRequest
+	8,  // 10: modelgate.ledger.v1.Ledger.Past:input_type -> modelgate.ledger.v1.PastRequest
+	6,  // 11: modelgate.ledger.v1.Ledger.Usage:input_type -> modelgate.ledger.v1.UsageRequest
+	2,  // 12: modelgate.ledger.v1.Ledger.Record:output_type -> modelgate.ledger.v1.RecordAnswer
+	4,  // 13: modelgate.ledger.v1.Ledger.Spent:output_type -> modelgate.ledger.v1.SpentAnswer
+	9,  // 14: modelgate.ledger.v1.Ledger.Past:output_type -> modelgate.ledger.v1.PastAnswer
+	7,  // 15: modelgate.ledger.v1.Ledger.Usage:output_type -> modelgate.ledger.v1.UsageAnswer
+	12, // [12:16] is the sub-list for method output_type
+	8,  // [8:12] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_api_ledger_v1_ledger_proto_init() }
@@ -852,7 +1097,7 @@ func file_api_ledger_v1_ledger_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_ledger_v1_ledger_proto_rawDesc), len(file_api_ledger_v1_ledger_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Ledger_Record_FullMethodName = "/modelgate.ledger.v1.Ledger/Record"
 	Ledger_Spent_FullMethodName  = "/modelgate.ledger.v1.Ledger/Spent"
+	Ledger_Past_FullMethodName   = "/modelgate.ledger.v1.Ledger/Past"
 	Ledger_Usage_FullMethodName  = "/modelgate.ledger.v1.Ledger/Usage"
 )
 
@@ -37,6 +38,8 @@ type LedgerClient interface {
 	Record(ctx context.Context, in *RecordRequest, opts ...grpc.CallOption) (*RecordAnswer, error)
 	// Spent tells what was spent of budgets.
 	Spent(ctx context.Context, in *SpentRequest, opts ...grpc.CallOption) (*SpentAnswer, error)
+	// Past tells what was used in the last day, for the windows of rates of a process that begins.
+	Past(ctx context.Context, in *PastRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PastAnswer], error)
 	// Usage answers a query.
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageAnswer, error)
 }
@@ -69,6 +72,25 @@ func (c *ledgerClient) Spent(ctx context.Context, in *SpentRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *ledgerClient) Past(ctx context.Context, in *PastRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PastAnswer], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Ledger_ServiceDesc.Streams[0], Ledger_Past_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PastRequest, PastAnswer]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Ledger_PastClient = grpc.ServerStreamingClient[PastAnswer]
+
 func (c *ledgerClient) Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageAnswer, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(UsageAnswer)
@@ -89,6 +111,8 @@ type LedgerServer interface {
 	Record(context.Context, *RecordRequest) (*RecordAnswer, error)
 	// Spent tells what was spent of budgets.
 	Spent(context.Context, *SpentRequest) (*SpentAnswer, error)
+	// Past tells what was used in the last day, for the windows of rates of a process that begins.
+	Past(*PastRequest, grpc.ServerStreamingServer[PastAnswer]) error
 	// Usage answers a query.
 	Usage(context.Context, *UsageRequest) (*UsageAnswer, error)
 	mustEmbedUnimplementedLedgerServer()
@@ -106,6 +130,9 @@ func (UnimplementedLedgerServer) Record(context.Context, *RecordRequest) (*Recor
 }
 func (UnimplementedLedgerServer) Spent(context.Context, *SpentRequest) (*SpentAnswer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Spent not implemented")
+}
+func (UnimplementedLedgerServer) Past(*PastRequest, grpc.ServerStreamingServer[PastAnswer]) error {
+	return status.Error(codes.Unimplemented, "method Past not implemented")
 }
 func (UnimplementedLedgerServer) Usage(context.Context, *UsageRequest) (*UsageAnswer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Usage not implemented")
@@ -167,6 +194,17 @@ func _Ledger_Spent_Handler(srv interface{}, ctx context.Context, dec func(interf
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Ledger_Past_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PastRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LedgerServer).Past(m, &grpc.GenericServerStream[PastRequest, PastAnswer]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Ledger_PastServer = grpc.ServerStreamingServer[PastAnswer]
+
 func _Ledger_Usage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(UsageRequest)
 	if err := dec(in); err != nil {
@@ -205,6 +243,12 @@ var Ledger_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Ledger_Usage_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Past",
+			Handler:       _Ledger_Past_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "api/ledger/v1/ledger.proto",
 }

@@ -40,6 +40,7 @@ func Provider() provider.Provider {
 		Name:              name,
 		BaseURL:           baseURL,
 		CredentialEnv:     "DASHSCOPE_API_KEY",
+		CredentialHosts:   slices.Compact(slices.Sorted(maps.Values(hosts))),
 		CredentialHeaders: []string{"authorization", "x-dashscope-workspace"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       d.DecodeError,

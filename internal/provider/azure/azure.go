@@ -20,6 +20,7 @@ func Provider() provider.Provider {
 	return provider.Provider{
 		Name:              "azure",
 		CredentialEnv:     "AZURE_OPENAI_API_KEY",
+		CredentialHosts:   []string{"*.openai.azure.com", "*.cognitiveservices.azure.com"},
 		CredentialHeaders: []string{"api-key", "authorization"},
 		Sign:              sign,
 		DecodeError:       d.DecodeError,

@@ -116,25 +116,30 @@ func (a *answer) Stream() provider.Stream { return &stream{answer: a} }
 type gathered struct {
 	answer          *answer
 	text, reasoning strings.Builder
+	length          int // of text, in characters
 	calls           []openai.AnswerCall
 	thoughts        thoughts
 	annotations     []jsontext.Value
 	structured      jsontext.Value // the input of the answer tool
 }
 
+func (g *gathered) say(text string) {
+	g.text.WriteString(text)
+	g.length += utf8.RuneCountInString(text)
+}
+
 func (g *gathered) add(b *contentBlock) {
-	g.text.WriteString(b.Text)
+	g.say(b.Text)
 	if r := b.ReasoningContent; r != nil {
 		g.reasoning.WriteString(r.ReasoningText.Text)
 		g.thoughts.add(r.ReasoningText.Text, r.ReasoningText.Signature, appendRedacted(nil, r.RedactedContent))
 	}
 	if c := b.CitationsContent; c != nil {
-		start := utf8.RuneCountInString(g.text.String())
+		start := g.length
 		for i := range c.Content {
-			g.text.WriteString(c.Content[i].Text)
+			g.say(c.Content[i].Text)
 		}
-		end := utf8.RuneCountInString(g.text.String())
-		g.annotations = annotate(g.annotations, c.Citations, start, end)
+		g.annotations = annotate(g.annotations, c.Citations, start, g.length)
 	}
 	t := b.ToolUse
 	if t == nil || !t.isClients() {

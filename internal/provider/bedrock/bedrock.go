@@ -31,6 +31,7 @@ func Provider() provider.Provider {
 		SignsBody:         true, // SigV4
 		BaseURL:           baseURL,
 		CredentialEnv:     "AWS_BEARER_TOKEN_BEDROCK",
+		CredentialHosts:   regions(),
 		CredentialHeaders: []string{"authorization", "x-amz-date", "x-amz-security-token"},
 		Sign:              sign,
 		DecodeError:       decodeError,
@@ -48,6 +49,18 @@ func baseURL(c *configv1.Provider) (string, error) {
 		return "", fmt.Errorf("region %q is not the name of an AWS region, such as us-east-1", region)
 	}
 	return "https://bedrock-runtime." + region + ".amazonaws.com", nil
+}
+
+// regions are the hosts of all regions. They name the continent because elsewhere below amazonaws.com are hosts of AWS's clients,
+// such as a bucket's that has any name.
+func regions() []string {
+	var hosts []string
+	for _, continent := range []string{"us", "eu", "ap", "ca", "sa", "me", "af", "il", "mx"} {
+		for _, service := range []string{"bedrock-runtime", "bedrock-runtime-fips"} {
+			hosts = append(hosts, service+"."+continent+"-*-*.amazonaws.com")
+		}
+	}
+	return hosts
 }
 
 func isRegion(s string) bool {

@@ -146,6 +146,8 @@ func (s *stream) frame(f eventstream.Frame, w *openai.StreamWriter) error {
 			s.done(w)
 		}
 	case s.stopped:
+	case len(s.open)+len(s.ignored) > provider.MaxOpen:
+		return provider.ErrTooManyOpen
 	case string(typ) == "contentBlockStart":
 		s.startBlock(e, w)
 	case string(typ) == "contentBlockDelta":

@@ -86,7 +86,11 @@ func (a answer) Decode(body []byte, model string, created int64) ([]byte, openai
 	if err := failure(r.FinishReason, stringOf(r.Error)); err != nil {
 		return nil, openai.Usage{}, err
 	}
+	if len(r.Message.ToolCalls) > provider.MaxOpen {
+		return nil, openai.Usage{}, provider.ErrTooManyOpen
+	}
 	u := r.Usage.openai()
+	r.ID = provider.ID(r.ID)
 	out := openai.ChatAnswer{ID: r.ID, Created: created, Model: model, Usage: u, Choices: []openai.ChatChoice{r.choice(a.names)}}
 	if out.ID == "" {
 		out.ID = newID()
@@ -97,10 +101,13 @@ func (a answer) Decode(body []byte, model string, created int64) ([]byte, openai
 func (r *chatResponse) choice(names *turns.Names) openai.ChatChoice {
 	var text, reasoning strings.Builder
 	var offsets []int // where each block of the content begins in the text
+	characters := 0
 	for _, b := range r.Message.Content {
-		offsets = append(offsets, utf8.RuneCountInString(text.String()))
+		offsets = append(offsets, characters)
 		reasoning.WriteString(stringOf(b.Thinking))
-		text.WriteString(stringOf(b.Text))
+		said := stringOf(b.Text)
+		text.WriteString(said)
+		characters += utf8.RuneCountInString(said)
 	}
 	reasoning.WriteString(r.Message.ToolPlan)
 	c := openai.ChatChoice{Text: text.String(), Reasoning: reasoning.String()}

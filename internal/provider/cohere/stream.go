@@ -112,7 +112,7 @@ func (s *stream) take(raw sse.Event, w *openai.StreamWriter) error {
 	switch {
 	case typ == "message-start":
 		if !s.begun {
-			s.begun, s.id = true, cmp.Or(e.ID, newID())
+			s.begun, s.id = true, cmp.Or(provider.ID(e.ID), newID())
 			w.Begin(s.id) // and no more: an error that comes before any content still has a status of its own
 		}
 		return nil
@@ -152,6 +152,9 @@ func (s *stream) delta(typ string, e *event, w *openai.StreamWriter) error {
 		var c toolCall
 		if err := unmarshalObject(m.ToolCalls, &c); err != nil {
 			return err
+		}
+		if len(s.open) > provider.MaxOpen {
+			return provider.ErrTooManyOpen
 		}
 		s.call(typ, e.Index, &c, w)
 	case "citation-start":
@@ -240,6 +243,9 @@ func (s *stream) call(typ string, index int, c *toolCall, w *openai.StreamWriter
 	s.open[at].write(c, w)
 }
 
+// maxHeld bounds what is held back of arguments: null, and white space around it.
+const maxHeld = 256
+
 // write writes a fragment of the arguments. A model that has no arguments may say null, which no client can use: what may
 // become null is held back.
 func (o *openCall) write(c *toolCall, w *openai.StreamWriter) {
@@ -249,7 +255,7 @@ func (o *openCall) write(c *toolCall, w *openai.StreamWriter) {
 	}
 	if !o.begun {
 		o.held += fragment
-		if fragment = o.held; strings.HasPrefix("null", strings.TrimSpace(fragment)) {
+		if fragment = o.held; len(o.held) <= maxHeld && strings.HasPrefix("null", strings.TrimSpace(fragment)) {
 			return
 		}
 		o.held = ""

@@ -85,9 +85,11 @@ func (e *encoder) toolChoice() error {
 	if allowed == nil {
 		return nil
 	}
-	e.out.Tools = slices.DeleteFunc(e.out.Tools, func(t tool) bool {
-		return !slices.ContainsFunc(allowed, func(n string) bool { return e.names.Sent(n) == t.Function.Name })
-	})
+	sent := make(map[string]bool, len(allowed))
+	for _, n := range allowed {
+		sent[e.names.Sent(n)] = true
+	}
+	e.out.Tools = slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !sent[t.Function.Name] })
 	if len(e.out.Tools) == 0 {
 		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
 	}

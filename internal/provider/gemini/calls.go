@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,6 +38,10 @@ func (c *collector) endCall(index int) {
 	}
 	n := len(ch.ids)
 	ch.ids = append(ch.ids, c.callID(index, open.id))
+	if ch.known == nil {
+		ch.known = make(map[string]bool)
+	}
+	ch.known[ch.ids[n]] = true
 	call := openai.AnswerCall{
 		ID:        openai.CarryID(ch.ids[n], carried(open.signature)),
 		Name:      c.answer.names.Client(open.name),
@@ -57,11 +60,11 @@ func (c *collector) endCall(index int) {
 
 // callID returns the vendor's id of a call, or else one that follows from its place in the answer.
 func (c *collector) callID(index int, id string) string {
-	ids := c.choices[index].ids
-	if id != "" && !slices.Contains(ids, id) {
+	ch := &c.choices[index]
+	if id != "" && !ch.known[id] {
 		return id
 	}
-	return madeID + digest(c.id, strconv.Itoa(index), strconv.Itoa(len(ids)))
+	return madeID + digest(c.id, strconv.Itoa(index), strconv.Itoa(len(ch.ids)))
 }
 
 // madeID begins the ids of calls to which the vendor gave none; it does not want them back. OpenAI's begin so, too.

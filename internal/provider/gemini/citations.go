@@ -90,9 +90,14 @@ func (ch *choice) ground(metadata jsontext.Value) {
 	}
 }
 
+// maxSearched bounds what is gone through for the annotations of a choice, in bytes: a vendor may name one source, and refer to it,
+// as often as it likes. Later annotations are left out.
+const maxSearched = 64 << 20
+
 // annotate adds the annotation for a source that has an address. Pieces of a stream may repeat what those before them said.
 func (ch *choice) annotate(s segment, from source) {
-	if from.URI == "" {
+	ch.searched += 2*len(ch.text) + len(ch.annotations) + len(from.URI) + len(from.Title) + len(s.Text)
+	if from.URI == "" || ch.searched > maxSearched {
 		return
 	}
 	start, end := s.characters(ch.text)

@@ -35,13 +35,15 @@ type collector struct {
 
 // A choice is what is known of one candidate.
 type choice struct {
-	text    []byte    // all of it: citations count its bytes
-	ids     []string  // of its calls
-	open    *openCall // the one whose arguments come in pieces
-	media   bool      // it has an image or speech
-	refusal string
-	finish  enum
-	message string // the vendor's explanation of finish
+	text     []byte          // all of it: citations count its bytes
+	ids      []string        // of its calls
+	known    map[string]bool // the same
+	searched int             // what was gone through for its annotations, in bytes
+	open     *openCall       // the one whose arguments come in pieces
+	media    bool            // it has an image or speech
+	refusal  string
+	finish   enum
+	message  string // the vendor's explanation of finish
 
 	annotations, images []byte // elements of JSON arrays
 
@@ -95,7 +97,7 @@ func (c *collector) begin(id string, data []byte) {
 	if c.id != "" {
 		return
 	}
-	if c.id = id; id == "" {
+	if c.id = provider.ID(id); c.id == "" {
 		c.id = "chatcmpl-" + digest(string(data), strconv.FormatInt(c.created, 10))
 	}
 	if c.w != nil {

@@ -39,6 +39,8 @@ type encoder struct {
 	own     []schema.Member // what the client sent of the vendor's own
 	details []string        // in which images are to be seen
 	answer  Answer
+
+	replaced int // bytes that have taken the place of references in schemas
 }
 
 // Encode builds the request for r, and the Answer that reads what comes back for it. An error is an *openai.Error.

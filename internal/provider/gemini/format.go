@@ -11,14 +11,16 @@ import (
 
 // format translates response_format. Models before the third generation, which think by a budget or not at all, refuse a
 // format beside tools: they are told instead.
-func (e *encoder) format() error {
+func (e *encoder) format() (err error) {
 	f := e.chat.ResponseFormat
 	if f == nil || f.Type != "json_object" && f.Type != "json_schema" {
 		return nil
 	}
 	var text jsontext.Value
 	if f.JSONSchema != nil && turns.Asked(f.JSONSchema.Schema) && f.JSONSchema.Schema.Kind() == '{' {
-		text = cleanSchema(f.JSONSchema.Schema)
+		if text, err = e.cleanSchema(f.JSONSchema.Schema, "response_format.json_schema.schema"); err != nil {
+			return err
+		}
 	}
 	old := e.can.GetThinking() == configv1.Thinking_NEVER || e.can.GetThinking() == configv1.Thinking_BUDGET
 	if old && len(e.out.Tools) > 0 {

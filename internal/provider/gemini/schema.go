@@ -7,29 +7,38 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
 // The vendor takes JSON Schemas, but understands a part of JSON Schema, and refuses a request for some of the rest:
 // references that go in circles or have company, constants, enumerations of anything but strings and numbers.
 
-// maxClean bounds what schemas grow to in bytes when references in them are replaced by what they refer to.
-const maxClean = 256 << 10
+// What takes the place of references in one schema, and in those of a request, is bounded in bytes.
+const (
+	maxClean    = 256 << 10
+	maxAllClean = 4 << 20
+)
 
 // A cleaner rewrites one schema.
 type cleaner struct {
-	root     jsontext.Value
-	resolved []string // the references that are being replaced, the outermost first
-	size     int
+	references *schema.References
+	resolved   []string // the references that are being replaced, the outermost first
+	size       int      // of what has taken their place
+	most       int
 }
 
 // anything is what a reference becomes that cannot be replaced.
 const anything = `{"type":"object"}`
 
-// cleanSchema rewrites a schema as the vendor takes it. What it does not enforce is told to the model in descriptions.
-func cleanSchema(text jsontext.Value) jsontext.Value {
-	c := &cleaner{root: text}
-	return c.schema(text, schema.MaxDepth)
+// cleanSchema rewrites the schema at param as the vendor takes it. What it does not enforce is told to the model in descriptions.
+func (e *encoder) cleanSchema(text jsontext.Value, param string) (jsontext.Value, error) {
+	c := &cleaner{references: schema.NewReferences(text), most: min(maxClean, maxAllClean-e.replaced)}
+	cleaned := c.schema(text, schema.MaxDepth)
+	if e.replaced += c.size; e.replaced > maxAllClean {
+		return nil, openai.BadRequest(param, "invalid_json_schema", "Invalid schema for '%s': with it, the references in the schemas of the request stand for more than %d bytes. Use fewer references, or smaller definitions.", param, maxAllClean)
+	}
+	return cleaned, nil
 }
 
 // schema rewrites one schema and those within it, down to depth levels.
@@ -41,7 +50,7 @@ func (c *cleaner) schema(text jsontext.Value, depth int) jsontext.Value {
 	default:
 		return text
 	}
-	if depth == 0 || c.size > maxClean {
+	if depth == 0 {
 		return jsontext.Value(anything)
 	}
 	members := schema.Members(text)
@@ -67,9 +76,7 @@ func (c *cleaner) schema(text jsontext.Value, depth int) jsontext.Value {
 	if len(hints) > 0 {
 		out = schema.Describe(out, string(schema.AppendObject(nil, hints)))
 	}
-	cleaned := schema.AppendObject(nil, nullable(members, out))
-	c.size += len(cleaned)
-	return cleaned
+	return schema.AppendObject(nil, nullable(members, out))
 }
 
 // member rewrites one member of a schema. keep says that it stays; hint, that the model is to be told of it.
@@ -132,10 +139,10 @@ func (c *cleaner) all(array jsontext.Value, depth int) jsontext.Value {
 }
 
 // reference puts what a reference refers to in its place; members beside it are added. One that goes in a circle becomes any
-// object.
+// object, and so does one for which there is no room.
 func (c *cleaner) reference(ref string, members []schema.Member, depth int) jsontext.Value {
-	target := schema.Lookup(c.root, ref)
-	if slices.Contains(c.resolved, ref) || target.Kind() != '{' {
+	target := c.target(ref)
+	if target.Kind() != '{' {
 		return jsontext.Value(anything)
 	}
 	c.resolved = append(c.resolved, ref)
@@ -144,43 +151,39 @@ func (c *cleaner) reference(ref string, members []schema.Member, depth int) json
 		return m.Name == "$ref" || m.Name == "$defs" || m.Name == "definitions"
 	})
 	if len(beside) > 0 {
-		target = schema.AppendObject(nil, overlay(schema.Members(target), beside))
+		var o overlaid
+		o.add(schema.Members(target))
+		o.add(beside)
+		target = schema.AppendObject(nil, o.whole())
 	}
 	return c.schema(target, depth-1)
 }
 
+// target returns what a reference refers to, or nil where that must not take its place.
+func (c *cleaner) target(ref string) jsontext.Value {
+	if c.size > c.most || slices.Contains(c.resolved, ref) {
+		return nil
+	}
+	target := c.references.Lookup(ref)
+	c.size += len(target)
+	return target
+}
+
 // merge returns the members of a schema with those of its allOf, its own uppermost.
 func (c *cleaner) merge(members []schema.Member, all []jsontext.Value) []schema.Member {
-	var merged []schema.Member
+	var merged overlaid
 	for _, v := range all {
 		of := schema.Members(v)
 		if ref := unquote(schema.Find(of, "$ref")); ref != "" && len(all) > 1 {
-			if target := schema.Lookup(c.root, ref); target != nil && !slices.Contains(c.resolved, ref) {
-				of = overlay(schema.Members(target), slices.DeleteFunc(of, func(m schema.Member) bool { return m.Name == "$ref" }))
+			if target := c.target(ref); target != nil {
+				merged.add(schema.Members(target))
+				of = slices.DeleteFunc(of, func(m schema.Member) bool { return m.Name == "$ref" })
 			}
 		}
-		merged = overlay(merged, of)
+		merged.add(of)
 	}
-	return overlay(merged, slices.DeleteFunc(slices.Clone(members), func(m schema.Member) bool { return m.Name == "allOf" }))
-}
-
-// overlay returns members with those of over in their place, or besides; properties and required of both count.
-func overlay(members, over []schema.Member) []schema.Member {
-	out := slices.Clone(members)
-	for _, m := range over {
-		i := slices.IndexFunc(out, func(o schema.Member) bool { return o.Name == m.Name })
-		switch {
-		case i < 0:
-			out = append(out, m)
-		case m.Name == "properties":
-			out[i].Value = schema.AppendObject(nil, overlay(schema.Members(out[i].Value), schema.Members(m.Value)))
-		case m.Name == "required":
-			out[i].Value = schema.AppendArray(nil, slices.Concat(schema.Elements(out[i].Value), schema.Elements(m.Value)))
-		default:
-			out[i].Value = m.Value
-		}
-	}
-	return out
+	merged.add(slices.DeleteFunc(slices.Clone(members), func(m schema.Member) bool { return m.Name == "allOf" }))
+	return merged.whole()
 }
 
 // enumeration returns the values as an enumeration that the vendor takes, which has strings and numbers. null is left out:

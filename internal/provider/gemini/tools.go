@@ -97,7 +97,10 @@ func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
 	if f.Parameters.Kind() != '{' {
 		return declaration{}, openai.BadRequest(param+".parameters", "invalid_type", "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
-	out.Parameters = cleanSchema(f.Parameters)
+	var err error
+	if out.Parameters, err = e.cleanSchema(f.Parameters, param+".parameters"); err != nil {
+		return declaration{}, err
+	}
 	if f.Strict != nil && *f.Strict && !e.thirdGeneration() {
 		e.dropped(param + ".strict")
 	}
@@ -152,7 +155,11 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 // allow narrows the functions to those that are allowed. The vendor takes their names in all modes but AUTO, where the others are
 // left out (https://ai.google.dev/gemini-api/docs/function-calling).
 func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice) ([]declaration, error) {
-	allowed := slices.DeleteFunc(slices.Clone(functions), func(f declaration) bool { return !slices.Contains(config.Allowed, f.Name) })
+	names := make(map[string]bool, len(config.Allowed))
+	for _, n := range config.Allowed {
+		names[n] = true
+	}
+	allowed := slices.DeleteFunc(slices.Clone(functions), func(f declaration) bool { return !names[f.Name] })
 	switch {
 	case len(allowed) == 0 && c.Mode == "function":
 		return nil, openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)

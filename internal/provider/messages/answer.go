@@ -173,7 +173,7 @@ func (p *answerParts) render(m *message, u openai.Usage, model string, created i
 
 // answerID returns the vendor's id of an answer, or one that is made where a server that speaks the dialect gives none.
 func answerID(id string) string {
-	if id == "" {
+	if id = provider.ID(id); id == "" {
 		return "chatcmpl-" + rand.Text()
 	}
 	return id

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,13 +25,16 @@ func (c *citation) address() string {
 // appendAnnotations appends OpenAI's annotations, with commas between them, of a text block that stands from start to end
 // of the content, counted in characters.
 func appendAnnotations(dst []byte, citations []citation, start, end int) []byte {
-	var told []string
+	if len(citations) == 0 {
+		return dst
+	}
+	told := make(map[string]bool)
 	for i := range citations {
 		url := citations[i].address()
-		if url == "" || slices.Contains(told, url) {
+		if url == "" || told[url] {
 			continue
 		}
-		told = append(told, url)
+		told[url] = true
 		if len(dst) > 0 {
 			dst = append(dst, ',')
 		}

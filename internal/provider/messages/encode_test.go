@@ -265,7 +265,7 @@ func TestIgnoredMembersAreNamed(t *testing.T) {
 
 // Requests of many members must not take time in proportion to the square of their number.
 func TestLargeRequestsAreEncodedInTime(t *testing.T) {
-	const n = 20000
+	const n = 10000
 	var calls, results, turns strings.Builder
 	for i := range n {
 		fmt.Fprintf(&calls, `{"id":"c%d","type":"function","function":{"name":"f%d","arguments":"{}"}},`, i, i)

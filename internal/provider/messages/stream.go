@@ -141,7 +141,7 @@ func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
 	case !s.begun:
 		return fmt.Errorf("%w: event %s before message_start", provider.ErrNotAnAnswer, typ)
 	case typ == "content_block_start":
-		s.startBlock(e, w)
+		return s.startBlock(e, w)
 	case typ == "content_block_delta":
 		s.delta(e, w)
 	case typ == "content_block_stop":
@@ -202,7 +202,9 @@ func (s *Stream) given(blocks []jsontext.Value, w *openai.StreamWriter) error {
 		if err := json.Unmarshal(raw, &e.ContentBlock, lenient); err != nil {
 			return fmt.Errorf("%w: event message_start: %w", provider.ErrNotAnAnswer, err)
 		}
-		s.startBlock(&e, w)
+		if err := s.startBlock(&e, w); err != nil {
+			return err
+		}
 		s.stopBlock(e.Index, w)
 	}
 	return nil
@@ -214,7 +216,12 @@ func (s *Stream) count(u usage, w *openai.StreamWriter) {
 	w.SetUsage(s.usage.openai())
 }
 
-func (s *Stream) startBlock(e *event, w *openai.StreamWriter) {
+// startBlock begins a block, in place of one that is open under its index.
+func (s *Stream) startBlock(e *event, w *openai.StreamWriter) error {
+	s.open = slices.DeleteFunc(s.open, func(o openBlock) bool { return o.index == e.Index })
+	if len(s.open) == provider.MaxOpen {
+		return provider.ErrTooManyOpen
+	}
 	b := openBlock{index: e.Index}
 	switch c := &e.ContentBlock; c.Type {
 	case "text":
@@ -239,7 +246,8 @@ func (s *Stream) startBlock(e *event, w *openai.StreamWriter) {
 		w.ToolCall(0, b.call, CarryThoughts(c.ID, s.thoughts), s.answer.names.Client(c.Name))
 		s.thoughts = nil
 	}
-	s.open = append(slices.DeleteFunc(s.open, func(o openBlock) bool { return o.index == b.index }), b)
+	s.open = append(s.open, b)
+	return nil
 }
 
 func (s *Stream) delta(e *event, w *openai.StreamWriter) {

@@ -36,11 +36,38 @@ func (a *answer) isOwn(name string) bool { return a.own == nil || slices.Contain
 type response struct {
 	ID      string         `json:"id"`
 	Object  string         `json:"object"`
-	Choices []choice       `json:"choices"`
+	Choices choices        `json:"choices"`
 	Usage   *usage         `json:"usage"`
 	Error   jsontext.Value `json:"error"`
 	Message jsontext.Value `json:"message"` // of an error
 	Detail  jsontext.Value `json:"detail"`  // likewise
+}
+
+// choices are no more than can be asked for.
+type choices []choice
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (c *choices) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '[' {
+		return json.UnmarshalDecode(d, (*[]choice)(c))
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	if *c = (*c)[:0]; *c == nil {
+		*c = choices{}
+	}
+	for d.PeekKind() != ']' {
+		if len(*c) == maxChoices {
+			return fmt.Errorf("there are more than %d choices", maxChoices)
+		}
+		*c = append(*c, choice{})
+		if err := json.UnmarshalDecode(d, &(*c)[len(*c)-1]); err != nil {
+			return err
+		}
+	}
+	_, err := d.ReadToken()
+	return err
 }
 
 // isError reports whether the vendor says that something failed, in any of its ways.
@@ -110,6 +137,16 @@ type chunk struct {
 
 // readContent calls text and thinking for what content says, in order. References are to nothing that the client has.
 func readContent(v jsontext.Value, text, thinking func(string)) error {
+	return readNested(v, maxNested, text, thinking)
+}
+
+// maxNested is how deep chunks may stand within chunks: each level is read again within the next.
+const maxNested = 8
+
+func readNested(v jsontext.Value, levels int, text, thinking func(string)) error {
+	if levels == 0 {
+		return fmt.Errorf("%w: content: it is nested too deep", provider.ErrNotAnAnswer)
+	}
 	switch v.Kind() {
 	case '"':
 		if s := unquote(v); s != "" {
@@ -124,9 +161,9 @@ func readContent(v jsontext.Value, text, thinking func(string)) error {
 			var err error
 			switch c.Type {
 			case "text":
-				err = readContent(c.Text, text, thinking)
+				err = readNested(c.Text, levels-1, text, thinking)
 			case "thinking":
-				err = readContent(c.Thinking, thinking, thinking)
+				err = readNested(c.Thinking, levels-1, thinking, thinking)
 			}
 			if err != nil {
 				return err
@@ -148,6 +185,7 @@ func (a *answer) Decode(body []byte, model string, created int64) ([]byte, opena
 	case r.Choices == nil && !bytes.Contains(body, []byte(`"choices"`)):
 		return nil, openai.Usage{}, fmt.Errorf("%w: it has no choices", provider.ErrNotAnAnswer)
 	}
+	r.ID = provider.ID(r.ID)
 	out := openai.ChatAnswer{ID: cmp.Or(r.ID, newID()), Created: created, Model: model, Usage: r.Usage.openai()}
 	for i := range r.Choices {
 		c, err := a.choice(&r.Choices[i], r.ID)
@@ -169,9 +207,14 @@ func (a *answer) choice(c *choice, id string) (openai.ChatChoice, error) {
 	}
 	var text, reasoning strings.Builder
 	var out openai.ChatChoice
-	var answered []string // ids of calls that the vendor has answered itself
+	var answered map[string]bool // ids of calls that the vendor has answered itself
 	for i := range messages {
-		answered = append(answered, messages[i].ToolCallID)
+		if id := messages[i].ToolCallID; id != "" {
+			if answered == nil {
+				answered = make(map[string]bool)
+			}
+			answered[id] = true
+		}
 	}
 	for i := range messages {
 		m := &messages[i]
@@ -184,7 +227,7 @@ func (a *answer) choice(c *choice, id string) (openai.ChatChoice, error) {
 		}
 		for j := range m.ToolCalls {
 			call := &m.ToolCalls[j]
-			if !a.isOwn(call.Function.Name) || call.ID != "" && slices.Contains(answered, call.ID) {
+			if !a.isOwn(call.Function.Name) || answered[call.ID] {
 				continue
 			}
 			arguments := call.arguments()

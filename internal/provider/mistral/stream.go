@@ -97,7 +97,7 @@ func (s *stream) take(e sse.Event, w *openai.StreamWriter) error {
 	}
 	for i := range r.Choices {
 		if s.id == "" {
-			s.id = cmp.Or(r.ID, newID())
+			s.id = cmp.Or(provider.ID(r.ID), newID())
 			w.Begin(s.id)
 		}
 		if err := s.choice(&r.Choices[i], w); err != nil {
@@ -124,6 +124,9 @@ func (s *stream) choice(c *choice, w *openai.StreamWriter) error {
 			return err
 		}
 		for i := range c.Delta.ToolCalls {
+			if len(state.calls) > provider.MaxOpen {
+				return provider.ErrTooManyOpen
+			}
 			s.call(c.Index, &c.Delta.ToolCalls[i], w)
 		}
 	}

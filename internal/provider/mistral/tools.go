@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tidwall/gjson"
+	"github.com/go-json-experiment/json/jsontext"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider/reasoning"
+	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -19,18 +20,25 @@ var connectors = []string{"web_search", "web_search_premium", "code_interpreter"
 
 // tools writes the tools and which of them the model may or must call.
 func (e *encoder) tools() error {
-	var allowed []string
-	if c := e.chat.ToolChoice; c != nil {
-		allowed = c.Allowed
+	var allowed map[string]bool
+	if c := e.chat.ToolChoice; c != nil && c.Allowed != nil {
+		allowed = make(map[string]bool, len(c.Allowed))
+		for _, n := range c.Allowed {
+			allowed[n] = true
+		}
 	}
+	var raw []jsontext.Value // read where it is needed
 	var functions []string
 	var tools []byte
 	for i := range e.chat.Tools {
 		t := &e.chat.Tools[i]
-		if t.Type == "function" && allowed != nil && !slices.Contains(allowed, t.Function.Name) {
+		if t.Type == "function" && allowed != nil && !allowed[t.Function.Name] {
 			continue
 		}
-		tool, err := e.tool(t, i)
+		if raw == nil && t.Type != "function" {
+			raw = schema.Elements(e.body.Get("tools"))
+		}
+		tool, err := e.tool(t, i, raw)
 		if err != nil {
 			return err
 		}
@@ -57,13 +65,13 @@ func (e *encoder) tools() error {
 	return e.toolChoice(functions, tools != nil)
 }
 
-// tool returns a tool as the vendor wants it, or nil where it is left out.
-func (e *encoder) tool(t *openai.Tool, i int) ([]byte, error) {
+// tool returns the i-th of the tools, which are raw as the client sent them, as the vendor wants it, or nil where it is left out.
+func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, error) {
 	param := fmt.Sprintf("tools[%d]", i)
 	f := &t.Function
 	switch {
 	case slices.Contains(connectors, t.Type):
-		return []byte(gjson.GetBytes(e.body.Get("tools"), strconv.Itoa(i)).Raw), nil
+		return raw[i], nil
 	case t.Type != "function" && e.target.Drops():
 		e.Drop(param)
 		return nil, nil

@@ -18,6 +18,7 @@ func Provider() provider.Provider {
 		Name:              name,
 		DefaultEndpoint:   "http://localhost:11434/v1",
 		CredentialEnv:     "OLLAMA_API_KEY",
+		CredentialHosts:   []string{"ollama.com"},
 		CredentialHeaders: []string{"authorization"},
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // A call is one element of tool_calls, of a message or of a delta. Its members are JSON, and nil where they are absent.
@@ -122,6 +123,7 @@ type callState struct {
 	custom    bool
 	number    int    // the client's index; -1 until the call is written
 	arguments []byte // so far, as the inside of a JSON string
+	brackets  brackets
 }
 
 // find returns the call that a delta continues, or nil where it begins one.
@@ -154,11 +156,43 @@ func (s callStates) find(c *call) *callState {
 
 // complete reports whether the arguments are JSON already, so that a name that comes again is that of another call.
 func (s *callState) complete() bool {
-	if len(s.arguments) == 0 {
-		return false
+	if len(s.arguments) > short {
+		return s.brackets.ends(s.arguments)
 	}
 	text, err := jsontext.AppendUnquote(nil, slices.Concat([]byte{'"'}, s.arguments, []byte{'"'}))
 	return err == nil && jsontext.Value(text).IsValid()
+}
+
+// short is the size of arguments up to which they are read again with each piece.
+const short = 256
+
+// brackets follow the brackets of arguments that come in pieces, so that none is read twice.
+type brackets struct {
+	at              int // of the arguments, up to where they were read
+	depth           int
+	quoted, escaped bool
+}
+
+// ends reads on in arguments, and reports whether every bracket in them is closed.
+func (b *brackets) ends(arguments []byte) bool {
+	text, _ := jsontext.AppendUnquote(nil, slices.Concat([]byte{'"'}, arguments[b.at:], []byte{'"'}))
+	b.at = len(arguments)
+	for _, c := range text {
+		switch {
+		case b.escaped:
+			b.escaped = false
+		case b.quoted && c == '\\':
+			b.escaped = true
+		case c == '"':
+			b.quoted = !b.quoted
+		case b.quoted:
+		case c == '{' || c == '[':
+			b.depth++
+		case c == '}' || c == ']':
+			b.depth--
+		}
+	}
+	return b.depth == 0 && !b.quoted
 }
 
 // appendDelta appends what the client gets of tool_calls in a delta: nothing where that is nothing new.
@@ -170,6 +204,9 @@ func (s *callStates) appendDelta(dst, list []byte, id callID) []byte {
 		}
 		c := readCall(data)
 		known := s.find(&c)
+		if known == nil && len(*s) >= provider.MaxOpen {
+			return // the answer fails
+		}
 		if known == nil {
 			if slices.ContainsFunc(*s, func(other *callState) bool { return bytes.Equal(other.id, c.id) }) {
 				c.id = nil

@@ -99,11 +99,14 @@ func appendJoined(dst []byte, pieces [][]byte) []byte {
 			switch joined := n == "text" || n == "summary" || n == "data"; {
 			case !known:
 				names = append(names, n)
+				if joined {
+					value = slices.Clone(value)
+				}
 				values[n] = value
 			case joined && kindOf(before) == '"' && kindOf(value) == '"':
-				values[n] = slices.Concat(before[:len(before)-1], value[1:])
+				values[n] = append(before[:len(before)-1], value[1:]...)
 			case kindOf(value) != 'n':
-				values[n] = value
+				values[n] = slices.Clone(value)
 			}
 		})
 	}

@@ -81,8 +81,11 @@ func (c *Changes) drop(param string) error {
 	return nil
 }
 
+// maxDropped is how many names are noted before the rest goes without a word.
+const maxDropped = 32
+
 func (c *Changes) note(param string) {
-	if !slices.Contains(c.dropped, param) {
+	if len(c.dropped) < maxDropped && !slices.Contains(c.dropped, param) {
 		c.dropped = append(c.dropped, param)
 	}
 }

@@ -1,11 +1,11 @@
 package openaicompat
 
 import (
-	"bytes"
 	"cmp"
 	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // A normaliser writes one whole answer as OpenAI's clients expect it.
@@ -13,7 +13,13 @@ type normaliser struct {
 	*answer
 	reading
 	id string // JSON
+
+	found     []byte // what a search has found, as annotations
+	annotated int    // bytes of annotations written so far
 }
+
+// maxAnnotated bounds the annotations of an answer, in bytes: a vendor tells once what every choice repeats.
+const maxAnnotated = 16 << 20
 
 // appendAnswer appends the answer. It fails where all that the vendor says is that its model has failed.
 func (n *normaliser) appendAnswer(dst []byte, model string, created int64) ([]byte, error) {
@@ -85,7 +91,11 @@ func (n *normaliser) appendMessage(dst []byte, s *said, choice int) (_ []byte, c
 	if dst = n.appendCalls(dst, s, choice); len(dst) > before {
 		calls = true
 	}
-	if found := n.annotations(); found != nil && !s.annotated {
+	if n.found == nil && choice == 0 {
+		n.found = annotations(n.citations.value(n.data), n.results.value(n.data))
+	}
+	if found := n.found; found != nil && !s.annotated && n.annotated <= maxAnnotated {
+		n.annotated += len(found)
 		dst = append(append(dst, `,"annotations":`...), found...)
 	}
 	return append(s.appendOthers(dst), '}'), calls
@@ -95,7 +105,7 @@ func (n *normaliser) appendMessage(dst []byte, s *said, choice int) (_ []byte, c
 func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 	before, i := len(dst), 0
 	dst = append(dst, `,"tool_calls":[`...)
-	from := len(dst)
+	var known map[string]bool // ids, where there are several calls
 	var carried *carrier
 	if name := n.dialect.Carry; name != "" {
 		carried = &carrier{name: name}
@@ -108,9 +118,15 @@ func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 		}
 		if i > 0 {
 			dst = append(dst, ',')
-			if isText(c.id) && bytes.Contains(dst[from:], append([]byte(`{"id":`), c.id...)) {
+			if known[string(c.id)] {
 				c.id = nil // another call has it
 			}
+		}
+		if known == nil {
+			known = make(map[string]bool)
+		}
+		if isText(c.id) {
+			known[string(c.id)] = true
 		}
 		dst = c.appendWhole(dst, callID{n.id, choice, i, carried})
 		carried = nil
@@ -120,10 +136,6 @@ func (n *normaliser) appendCalls(dst []byte, s *said, choice int) []byte {
 		return dst[:before]
 	}
 	return append(dst, ']')
-}
-
-func (n *normaliser) annotations() []byte {
-	return annotations(n.citations.value(n.data), n.results.value(n.data))
 }
 
 // annotations returns what a search has found as OpenAI's annotations of a message, or nil: search_results are objects
@@ -164,7 +176,7 @@ func annotations(citations, results []byte) []byte {
 
 // idOf returns the id of an answer as JSON.
 func idOf(r *reading, s *shape) string {
-	if id := r.id.value(r.data); isText(id) {
+	if id := r.id.value(r.data); isText(id) && provider.ID(string(id)) != "" {
 		return string(id)
 	}
 	return quote(newID(s.id))

@@ -16,6 +16,7 @@ type passed struct {
 	raw   []byte // raw[from:] is kept
 	from  int
 	next  int // in raw, behind the event at hand
+	apart int // in raw, up to where no blank line was found
 	begun bool
 	patch patch
 	model string // JSON: the client's name of the model
@@ -26,6 +27,7 @@ const maxKept = 16 << 10
 
 func (p *passed) feed(piece []byte) {
 	if p.from > 0 {
+		p.apart = max(0, p.apart-p.from)
 		p.raw, p.from = append(p.raw[:0], p.raw[p.from:]...), 0
 	}
 	p.raw = append(p.raw, piece...)
@@ -40,7 +42,7 @@ func (p *passed) take(pending int, w *openai.StreamWriter) []byte {
 	p.next = len(p.raw) - pending
 	raw := p.raw[p.from:p.next]
 	if p.begun {
-		n := apart(bytes.TrimRight(raw, "\r\n"))
+		n := apart(bytes.TrimRight(raw, "\r\n"), 0)
 		w.Copy(raw[:n])
 		raw = raw[n:]
 	}
@@ -58,27 +60,29 @@ func (p *passed) copy(w *openai.StreamWriter, parts ...[]byte) {
 // idle passes comments on that stand alone, which keep connections alive, once there is no event to read.
 func (p *passed) idle(w *openai.StreamWriter) error {
 	if p.begun {
-		p.next = p.from + apart(p.raw[p.from:])
+		p.next = p.from + apart(p.raw[p.from:], p.apart-p.from)
 		p.copy(w, p.raw[p.from:p.next])
+		p.apart = len(p.raw)
 	}
 	switch {
 	case len(p.raw)-p.from > sse.DefaultLimit:
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, sse.ErrTooLarge)
 	case p.from == len(p.raw) && cap(p.raw) > maxKept:
-		p.raw, p.from = nil, 0
+		p.raw, p.from, p.apart = nil, 0, 0
 	}
 	return nil
 }
 
 // apart returns how much of the text, which begins where an event or a comment does, stands apart from what comes last in it: up
-// to and with the last blank line.
-func apart(text []byte) (end int) {
+// to and with the last blank line. None ends in what was looked at before.
+func apart(text []byte, before int) (end int) {
+	before = max(0, before-2)                   // a part of one may
 	if bytes.HasPrefix(text, []byte("data:")) { // a blank line would have ended the event
 		return 0
 	}
 	for _, blank := range [...]string{"\n\n", "\n\r\n", "\r\r"} {
-		if i := bytes.LastIndex(text, []byte(blank)); i >= 0 {
-			end = max(end, i+len(blank))
+		if i := bytes.LastIndex(text[before:], []byte(blank)); i >= 0 {
+			end = max(end, before+i+len(blank))
 		}
 	}
 	for end < len(text) && (text[end] == '\n' || text[end] == '\r') {
@@ -122,6 +126,6 @@ func (s *stream) pass(raw []byte, w *openai.StreamWriter) {
 		p.copy(w, raw[:at], s.scratch, raw[at+len(r.data):])
 		return
 	}
-	n := apart(bytes.TrimRight(raw, "\r\n"))
+	n := apart(bytes.TrimRight(raw, "\r\n"), 0)
 	p.copy(w, raw[:n], []byte("data: "), s.scratch, []byte("\n\n"))
 }

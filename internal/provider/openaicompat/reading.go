@@ -12,7 +12,7 @@ type reading struct {
 }
 
 // read reads an answer, whose choices have a message, or a chunk, whose have a delta. It reports false for what is not a JSON
-// object.
+// object, or has too many choices.
 func (r *reading) read(data []byte, said string) bool {
 	r.clear()
 	if kindOf(data) != '{' || !valid(data) {
@@ -39,7 +39,7 @@ func (r *reading) read(data []byte, said string) bool {
 		first, after = false, s.end
 		return s.end
 	})
-	return true
+	return len(r.choices) <= maxChoices
 }
 
 // clear forgets the data, but not the space.
@@ -65,6 +65,15 @@ func (r *reading) reported() []byte {
 		}
 	}
 	return usage
+}
+
+// repeated returns how many bytes of the data appendOthers appends.
+func (r *reading) repeated() int {
+	n := 0
+	for _, s := range r.others {
+		n += s.end - s.name
+	}
+	return n
 }
 
 // appendOthers appends the members that the codec does not write itself, but for some.
@@ -97,8 +106,10 @@ func (r *reading) readChoices(at int, said string) (end int) {
 		return skipValue(r.data, at)
 	}
 	return walkArray(r.data, at, func(start int) int {
-		r.choices = append(r.choices, choice{})
-		if r.data[start] != '{' {
+		if len(r.choices) <= maxChoices { // one more, which says that there are too many
+			r.choices = append(r.choices, choice{})
+		}
+		if r.data[start] != '{' || len(r.choices) > maxChoices {
 			return skipValue(r.data, start)
 		}
 		return r.choices[len(r.choices)-1].read(r.data, start, said)

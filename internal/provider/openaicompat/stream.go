@@ -138,6 +138,9 @@ func (s *stream) report(usage, data []byte, w *openai.StreamWriter) {
 	}
 }
 
+// maxRepeated bounds what the choices of one chunk repeat of it, in bytes, beside some times its size: each becomes a chunk of its own.
+const maxRepeated = 1 << 20
+
 // chunk writes a chunk as the client is to see it, one for each of its choices. One without choices is never written:
 // clients read choices[0].
 func (s *stream) chunk(w *openai.StreamWriter) error {
@@ -147,6 +150,9 @@ func (s *stream) chunk(w *openai.StreamWriter) error {
 	}
 	if s.head == nil && len(r.choices) > 0 {
 		s.begin(w)
+	}
+	if n := len(r.choices); n > 1 && n*r.repeated() > maxRepeated+16*len(r.data) {
+		return fmt.Errorf("%w: an event of its stream has too many choices", provider.ErrNotAnAnswer)
 	}
 	for i := range r.choices {
 		if c := &r.choices[i]; c.data != nil {
@@ -181,6 +187,9 @@ func (s *stream) choice(c *choice, position int, w *openai.StreamWriter) error {
 	state := s.states.at(index)
 	reason := s.dialect.finishReason(c.reason)
 	body, substance := s.appendChoice(s.scratch[:0], state, c, index)
+	if len(state.calls) >= provider.MaxOpen {
+		return provider.ErrTooManyOpen
+	}
 	switch {
 	case substance, reason == "" && !state.finished():
 		state.held = state.held[:0]

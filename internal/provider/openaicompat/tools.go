@@ -93,9 +93,11 @@ func (c *Changes) toolChoice() error {
 
 // OnlyTools leaves all tools out but the functions of these names. It reports whether there are any.
 func (c *Changes) OnlyTools(names ...string) bool {
-	return c.filterTools(func(_ int, tool gjson.Result) bool {
-		return slices.Contains(names, tool.Get("function.name").Str)
-	}) > 0
+	only := make(map[string]bool, len(names))
+	for _, name := range names {
+		only[name] = true
+	}
+	return c.filterTools(func(_ int, tool gjson.Result) bool { return only[tool.Get("function.name").Str] }) > 0
 }
 
 // filterTools leaves out the tools that keep does not want, and returns how many are left. Where that is none it changes nothing.

@@ -12,28 +12,34 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/testenv/work"
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
 // Fuzz feeds what a vendor might answer to all that reads answers: Decode, Stream with cuts that follow from the data, and
 // DecodeError. The seeds are the answers in testdata/*.txtar. Nothing may panic; what succeeds must be well-formed; where a
-// stream was cut must not matter; no error may show a credential.
+// stream was cut must not matter; no error may show a credential; time and memory are in proportion to the answer.
 func Fuzz(f *testing.F, p provider.Provider) {
 	readers := fuzzReaders(f, p)
 	f.Fuzz(func(t *testing.T, reader uint8, status uint16, body []byte) {
 		r := readers[int(reader)%len(readers)]
-		fuzzError(t, p, 400+int(status)%200, body)
+		work.Require(t, len(body), maxPerByte, func() { fuzzError(t, p, 400+int(status)%200, body) })
 		if r.request.Stream {
+			work.Require(t, len(body), maxPerByte, func() { playStream(r.answer, r.request, [][]byte{body}) })
 			fuzzStream(t, r, body)
 			return
 		}
-		o := playUnary(r.answer, r.request.Model, body)
+		var o outcome
+		work.Require(t, len(body), maxPerByte, func() { o = playUnary(r.answer, r.request.Model, body) })
 		requireNoCredential(t, body, o)
 		if o.Err == "" && !r.bytes && !r.untouched {
 			requireWellFormed(t, r, o.Body, r.object())
 		}
 	})
 }
+
+// maxPerByte is how many bytes of memory an answer may make for each of its own.
+const maxPerByte = 400
 
 // A fuzzReader reads the answers to one request.
 type fuzzReader struct {

@@ -60,33 +60,6 @@ func Closed(text jsontext.Value) (jsontext.Value, bool) {
 	return out, true
 }
 
-// recursive reports whether a schema is within itself, by references.
-func recursive(root jsontext.Value) bool {
-	following := map[string]bool{"#": true, "#/": true} // false: it was followed
-	var within func(text string) bool
-	within = func(text string) bool {
-		found := false
-		eachMember(text, func(name, v string) bool {
-			switch {
-			case name == "$ref" && v[0] == '"':
-				ref := gjson.Parse(v).Str
-				open, seen := following[ref]
-				if found = open; !seen {
-					following[ref] = true
-					found = within(string(Lookup(root, ref)))
-					following[ref] = false
-				}
-			case name == "$defs", name == "definitions": // only what is referred to counts
-			case v[0] == '{', v[0] == '[':
-				found = within(v)
-			}
-			return !found
-		})
-		return found
-	}
-	return within(string(root))
-}
-
 // A closing is what is found out about a schema while it is rewritten.
 type closing struct {
 	typ           string

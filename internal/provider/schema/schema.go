@@ -8,7 +8,6 @@ package schema
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
@@ -84,25 +83,6 @@ func Find(ms []Member, name string) jsontext.Value {
 		return ms[i].Value
 	}
 	return nil
-}
-
-// Lookup returns what a reference within a schema, such as #/$defs/a, refers to, or nil.
-func Lookup(root jsontext.Value, ref string) jsontext.Value {
-	path, ok := strings.CutPrefix(ref, "#")
-	if !ok {
-		return nil
-	}
-	at := root
-	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if step == "" {
-			continue
-		}
-		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
-		if at = Find(Members(at), step); at == nil {
-			return nil
-		}
-	}
-	return at
 }
 
 // Describe appends hint to the description among the members of a schema: what a vendor does not enforce, the model is

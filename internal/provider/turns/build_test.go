@@ -192,7 +192,7 @@ func TestBuildDoesNotModifyTheMessages(t *testing.T) {
 
 // Conversations of many messages and calls must not take time in proportion to the square of their number.
 func TestLongConversationsAreBuiltInTime(t *testing.T) {
-	const n = 20000
+	const n = 10000
 	var list []string
 	var ids []string
 	for i := range n {

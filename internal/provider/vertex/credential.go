@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,9 +44,23 @@ type key struct {
 	RefreshToken string `json:"refresh_token"`
 }
 
-// exchange turns the key of a service account, or the login of a person, into an access token. API keys and access tokens are
-// used as they are.
-func exchange(ctx context.Context, _ *configv1.Provider, credential secret.Value) (secret.Value, time.Time, error) {
+// isGoogles reports whether Google exchanges credentials at the URL. A credential says itself where it is to be sent, and whoever
+// writes one could have the control plane ask any address.
+func isGoogles(tokenURI string) bool {
+	u, err := url.Parse(tokenURI)
+	return err == nil && u.Scheme == "https" && u.User == nil &&
+		slices.Contains([]string{"oauth2.googleapis.com", "accounts.google.com", "www.googleapis.com"}, u.Host)
+}
+
+// exchanging returns what turns the key of a service account, or the login of a person, into an access token, at a URL that is
+// trusted. API keys and access tokens are used as they are.
+func exchanging(trusted func(tokenURI string) bool) func(context.Context, *configv1.Provider, secret.Value) (secret.Value, time.Time, error) {
+	return func(ctx context.Context, _ *configv1.Provider, credential secret.Value) (secret.Value, time.Time, error) {
+		return exchange(ctx, trusted, credential)
+	}
+}
+
+func exchange(ctx context.Context, trusted func(string) bool, credential secret.Value) (secret.Value, time.Time, error) {
 	text := strings.TrimSpace(credential.Reveal())
 	if !strings.HasPrefix(text, "{") {
 		return secret.New(text), time.Time{}, nil
@@ -52,6 +68,9 @@ func exchange(ctx context.Context, _ *configv1.Provider, credential secret.Value
 	k := key{TokenURI: tokenURI}
 	if json.Unmarshal([]byte(text), &k) != nil {
 		return secret.Value{}, time.Time{}, errors.New("the credential begins like a key file but is not JSON; give the whole file as Google wrote it")
+	}
+	if !trusted(k.TokenURI) {
+		return secret.Value{}, time.Time{}, errors.New("the credential's token_uri is not Google's; it is https://oauth2.googleapis.com/token")
 	}
 	source, err := k.source(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: exchangeTimeout}))
 	if err != nil {

@@ -43,6 +43,22 @@ func tokenEndpoint(t *testing.T, status int, answer string) (url string, asked f
 	return s.URL + "/token", func() map[string]string { return form }
 }
 
+// anywhere trusts every token endpoint: the tests' own is on this machine.
+func anywhere(string) bool { return true }
+
+func TestACredentialIsExchangedAtGoogleAlone(t *testing.T) {
+	url, asked := tokenEndpoint(t, http.StatusOK, `{"access_token":"ya29.token","expires_in":3599}`)
+	for _, uri := range []string{
+		url, "http://oauth2.googleapis.com/token", "https://oauth2.googleapis.com.evil.example/token", "https://oauth2.googleapis.com@evil.example/token",
+		"https://evil.example/oauth2.googleapis.com", "https://oauth2.googleapis.com:444/token", "",
+	} {
+		_, _, err := Provider().Exchange(context.Background(), nil, secret.New(`{"type":"authorized_user","client_secret":"s","refresh_token":"r","token_uri":"`+uri+`"}`))
+		require.ErrorContains(t, err, "token_uri", uri)
+	}
+	require.Empty(t, asked())
+	require.True(t, isGoogles(tokenURI))
+}
+
 func serviceAccount(t *testing.T, k *rsa.PrivateKey, tokenURI string) secret.Value {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(k)
@@ -59,7 +75,7 @@ func TestAServiceAccountsKeyIsExchanged(t *testing.T) {
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	url, asked := tokenEndpoint(t, http.StatusOK, `{"access_token":"ya29.token","expires_in":3599,"token_type":"Bearer"}`)
-	token, until, err := Provider().Exchange(context.Background(), nil, serviceAccount(t, k, url))
+	token, until, err := exchange(context.Background(), anywhere, serviceAccount(t, k, url))
 	require.NoError(t, err)
 	require.Equal(t, "ya29.token", token.Reveal())
 	require.WithinDuration(t, time.Now().Add(3599*time.Second), until, time.Minute)
@@ -84,7 +100,7 @@ func TestAServiceAccountsKeyIsExchanged(t *testing.T) {
 
 func TestAPersonsLoginIsExchanged(t *testing.T) {
 	url, asked := tokenEndpoint(t, http.StatusOK, `{"access_token":"ya29.token","token_type":"Bearer"}`)
-	token, until, err := Provider().Exchange(context.Background(), nil, secret.New(`{"type":"authorized_user","client_id":"id","client_secret":"s","refresh_token":"r","token_uri":"`+url+`"}`))
+	token, until, err := exchange(context.Background(), anywhere, secret.New(`{"type":"authorized_user","client_id":"id","client_secret":"s","refresh_token":"r","token_uri":"`+url+`"}`))
 	require.NoError(t, err)
 	require.Equal(t, "ya29.token", token.Reveal())
 	require.WithinDuration(t, time.Now().Add(leastLifetime), until, time.Minute, "a token of which nothing is said does not last for ever")
@@ -94,7 +110,7 @@ func TestAPersonsLoginIsExchanged(t *testing.T) {
 
 func TestOtherCredentialsAreUsedAsTheyAre(t *testing.T) {
 	for _, credential := range []string{"AIzaKey", "AQ.key", "ya29.token", " ya29.token\n"} {
-		got, until, err := Provider().Exchange(context.Background(), nil, secret.New(credential))
+		got, until, err := exchange(context.Background(), anywhere, secret.New(credential))
 		require.NoError(t, err)
 		require.Equal(t, strings.TrimSpace(credential), got.Reveal())
 		require.True(t, until.IsZero())
@@ -114,7 +130,7 @@ func TestAnExchangeThatFailsTellsWhyAndNothingSecret(t *testing.T) {
 		`{"type":"external_account","credential_source":{"file":"/etc/passwd"},"private_key":"hidden-in-the-key"}`:                     "external_account",
 		`{"type":"authorized_user","client_secret":"hidden-in-the-key","refresh_token":"hidden-in-the-key","token_uri":"` + url + `"}`: "invalid_grant",
 	} {
-		_, _, err := Provider().Exchange(context.Background(), nil, secret.New(credential))
+		_, _, err := exchange(context.Background(), anywhere, secret.New(credential))
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "hidden-in")
 		require.NotContains(t, err.Error(), "PRIVATE KEY")

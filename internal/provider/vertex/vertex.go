@@ -35,7 +35,7 @@ func Provider() provider.Provider {
 		BaseURL:           baseURL,
 		CredentialHeaders: []string{"authorization", "x-goog-api-key", "x-goog-user-project", "anthropic-beta"},
 		Sign:              sign,
-		Exchange:          exchange,
+		Exchange:          exchanging(isGoogles),
 		DecodeError:       decodeError,
 		Chat:              legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate, SystemRole: true})}),
 		Embedding:         embedding{},

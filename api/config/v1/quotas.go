@@ -1,0 +1,107 @@
+package configv1
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// organizationFactor is how many times as much as a project an organization may have by default.
+const organizationFactor = 4
+
+// defaultQuotas are those of a project, and of a key without an organization. A normal tenant never meets them.
+func defaultQuotas() *Quotas {
+	return &Quotas{
+		OpenBatches: 1000, KeptBatches: 100_000, Files: 50_000, FileBytes: 20 << 30, OpenUploads: 100, KeptUploads: 10_000,
+		OpenFineTuningJobs: 100, KeptFineTuningJobs: 10_000, IdempotencyRecords: 50_000, RecordBytes: 128 << 20, Webhooks: 20, WritesPerMinute: 300,
+	}
+}
+
+// QuotasOf returns the quotas of an Organization, a Project or a Key, with the defaults of what it does not say. What is not known
+// to be stored has the defaults of its kind.
+func QuotasOf(o Object) *Quotas {
+	q, factor := defaultQuotas(), uint64(1)
+	if _, ok := o.(*Organization); ok {
+		factor = organizationFactor
+	}
+	var own *Quotas
+	if with, ok := o.(interface{ GetQuotas() *Quotas }); ok {
+		own = with.GetQuotas()
+	}
+	q.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, normal protoreflect.Value) bool {
+		n := normal.Uint() * factor
+		if said := own.ProtoReflect().Get(f).Uint(); said != 0 {
+			n = said
+		}
+		q.ProtoReflect().Set(f, protoreflect.ValueOfUint64(n))
+		return true
+	})
+	return q
+}
+
+// Get returns the quota of a name, such as open_batches, or 0.
+func (x *Quotas) Get(name string) uint64 {
+	f := x.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name))
+	if f == nil {
+		return 0
+	}
+	return x.ProtoReflect().Get(f).Uint()
+}
+
+const (
+	maxQuota  = 1 << 50 // sums of it stay exact
+	maxWrites = 1_000_000
+)
+
+func (v *validator) quotas(q *Quotas) {
+	q.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, n protoreflect.Value) bool {
+		most := uint64(maxQuota)
+		if f.Name() == "writes_per_minute" {
+			most = maxWrites
+		}
+		if n.Uint() > most {
+			v.fail("quotas."+string(f.Name()), "must be at most %d", most)
+		}
+		return true
+	})
+}
+
+// validateQuotas refuses more webhooks than an organization or a project may have, on the last of them.
+func validateQuotas(objects []Object) Errors {
+	var errs Errors
+	owners := map[string]Object{}
+	for _, o := range objects {
+		switch o.(type) {
+		case *Organization, *Project:
+			owners[Label(o)] = o
+		}
+	}
+	count := map[string]uint64{}
+	for _, o := range objects {
+		w, ok := o.(*Webhook)
+		if !ok {
+			continue
+		}
+		above := []Object{&Organization{Name: w.GetOrganization()}}
+		switch {
+		case w.GetOrganization() == "": // keys without an organization: together they have what a project has
+			above = []Object{&Project{}}
+		case w.GetProject() != "":
+			above = append(above, &Project{Name: w.GetOrganization() + "/" + w.GetProject()})
+		}
+		for _, of := range above {
+			if there := owners[Label(of)]; there != nil {
+				of = there
+			}
+			if count[Label(of)]++; count[Label(of)] == QuotasOf(of).GetWebhooks()+1 {
+				who := strings.TrimSpace(Label(of))
+				if of.GetName() == "" {
+					who = "keys without an organization"
+				}
+				errs.add(Label(o), "", "is one more than the quota 'webhooks' of %s, which is %d; delete one that is not needed, or raise quotas.webhooks",
+					who, QuotasOf(of).GetWebhooks())
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/controlplane/admin"
+	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+// upkeepFlags are of the control plane, one replica of which keeps etcd.
+type upkeepFlags struct {
+	Compact    bool `negatable:"" default:"true" help:"Compact etcd by schedule: revisions older than ten minutes are forgotten, sooner where it fills. Switch it off where etcd does so itself, by its --auto-compaction-retention."`
+	Defragment bool `negatable:"" default:"true" help:"Defragment members of etcd, one at a time and only where that gains much, and take the alarm NOSPACE back. Switch it off where something else does so, or where the user of etcd may not."`
+}
+
+// newRoom returns what knows how full etcd is, with its metrics.
+func newRoom(etcd *clientv3.Client, measured *telemetry.Telemetry, log *zap.Logger) (*etcdspace.Room, error) {
+	room := etcdspace.New(etcd, log.Named("etcd-room"))
+	return room, room.Register(measured.Registry)
+}
+
+// keeper returns what makes room in etcd, where this control plane leads.
+func (f upkeepFlags) keeper(room *etcdspace.Room, leads func(context.Context) bool, log *zap.Logger) *etcdspace.Keeper {
+	return etcdspace.NewKeeper(room, etcdspace.KeeperOptions{
+		Compact: f.Compact, Defragment: f.Defragment, Leads: leads, Now: time.Now, Log: log.Named("etcd-room"),
+	})
+}
+
+// followRoom has a room know how full etcd is, and what it is given act on that.
+func followRoom(p *parts, room *etcdspace.Room, act func(context.Context)) {
+	p.serve("room of etcd", func(ctx context.Context) error { return room.Run(ctx, act) })
+}
+
+// readyz splits what /readyz has said into whether the process serves, ok or why not, and what it says besides.
+func readyz(status int, body []byte) (ready string, says []string) {
+	lines := strings.Split(strings.TrimSpace(string(body)), "\n")
+	ready = lines[0]
+	switch {
+	case status == http.StatusOK:
+		ready = healthOK
+	case ready == "":
+		ready = http.StatusText(status)
+	}
+	return ready, lines[1:]
+}
+
+// checkSays reports what /readyz says of a gateway that serves: etcd, which fills, or a part that is away.
+func checkSays(p *patient) []finding {
+	var found []finding
+	for _, line := range p.says {
+		f := finding{Severity: severeWarning, Why: "When etcd is full nothing can be changed but by deleting, and jobs stand still. Tenants can create nothing beyond 70 % of the quota.",
+			Mend: etcdspace.Remedy}
+		what, severe := strings.CutPrefix(line, saysError)
+		if severe {
+			f.Severity = severeError
+		}
+		f.What = strings.TrimPrefix(what, saysWarning)
+		switch {
+		case strings.HasPrefix(f.What, saysNoJobs):
+			f.Why, f.Mend = "Files, batches and fine-tuning are 503. The rest is served.", "Mend what it names, and start the gateway again."
+		case strings.HasPrefix(f.What, saysNoLedger):
+			f.Why, f.Mend = "Usage and cost wait in the spools until it can be used, and budgets go by what was known.", "Mend what it names: docs/operate.md says how."
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// repairTime is how long the start of run tries to make room in an etcd that is full.
+const repairTime = 20 * time.Second
+
+// startRoom has etcd's room followed and kept. Where etcd is full it makes room first, where it can: what run writes at its start can be
+// written then.
+func (g *gateway) startRoom(ctx context.Context) error {
+	var err error
+	if g.room, err = newRoom(g.etcd, g.telemetry, g.log); err != nil {
+		return err
+	}
+	keeper := upkeepFlags{Compact: true, Defragment: true}.keeper(g.room, nil, g.log)
+	repairing, cancel := context.WithTimeout(ctx, repairTime)
+	defer cancel()
+	if err := keeper.Repair(repairing); err != nil && ctx.Err() == nil {
+		g.log.Warn("whether etcd is full could not be found out", zap.Error(err))
+	}
+	followRoom(g.parts, g.room, keeper.Step)
+	return nil
+}
+
+// configureAgain is how often what could not be stored is tried again.
+const configureAgain = 5 * time.Second
+
+// configureOrDefer is configure. Where etcd is full, what is stored already is served, and what could not be stored is when there is room.
+func (g *gateway) configureOrDefer(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
+	err := g.configure(ctx, at, api)
+	if !storeFull(err) {
+		return err
+	}
+	g.log.Error("etcd is full: the gateway serves what is stored, and applies the command line when there is room",
+		zap.Error(err), zap.String("remedy", etcdspace.Remedy))
+	g.parts.serve("configuration that waits for room in etcd", func(ctx context.Context) error {
+		tick := time.NewTicker(configureAgain)
+		defer tick.Stop()
+		for storeFull(err) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-tick.C:
+			}
+			if err = g.configure(ctx, at, api); err != nil && !storeFull(err) {
+				g.log.Error("what the command line says could not be applied", zap.Error(err))
+			}
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	return nil
+}
+
+// storeFull reports whether the admin API could not store something because etcd is full.
+func storeFull(err error) bool {
+	e, ok := errors.AsType[*openai.Error](err)
+	return ok && e.Code == admin.CodeStoreFull
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/internal/inflight"
+	"github.com/modelgate/modelgate/internal/memlimit"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+// Parts of the memory that a process and its children may take. What is left is what Go's runtime does not count, and the kernel's.
+const (
+	aloneShare    = 0.90 // of Go, where it is alone
+	goBesideEnvoy = 0.60 // of Go, where Envoy is a child in the same control group
+	envoyBesideGo = 0.30 // of Envoy's heap then
+	envoyAlone    = 0.75 // of Envoy's heap where its supervisor alone is beside it
+)
+
+// startMemory has the process live within a share of the memory that it may take, and returns what says that there is none left.
+func startMemory(p *parts, share float64, measured *telemetry.Telemetry, log *zap.Logger) *memlimit.Watch {
+	w := memlimit.New(memlimit.Set(share))
+	measured.Registry.MustRegister(w.Collectors()...)
+	p.serve("watch of the memory", w.Run)
+	log.Info("memory is limited", zap.Int64("bytes", w.Limit()))
+	return w
+}
+
+// envoyHeap returns the heap at which Envoy sheds load, where the operator does not say; 0 is none.
+func envoyHeap(share float64) uint64 { return uint64(float64(memlimit.Find()) * share) }
+
+// bodyFlags say how much of bodies is held at the same time.
+type bodyFlags struct {
+	BodyBytes int64 `default:"0" placeholder:"N" help:"Most bytes of bodies that are held at the same time, as they came and translated; a key gets half. Default: an eighth of the memory, and at least 96 MiB and at most 512 MiB."`
+}
+
+// Bounds of what is held of bodies where the operator does not say: room for the largest answer, and what fits beside all else.
+const (
+	leastBodies = 96 << 20
+	mostBodies  = 512 << 20
+	bodyShare   = 8
+)
+
+// bound returns the bound of the bytes of bodies.
+func (f bodyFlags) bound(memory *memlimit.Watch) *inflight.Bytes {
+	total := f.BodyBytes
+	if total == 0 {
+		total = mostBodies
+		if limit := memory.Limit(); limit > 0 {
+			total = min(max(limit/bodyShare, leastBodies), mostBodies)
+		}
+	}
+	return inflight.New(total, total/2)
+}
+
+// isNewWork reports whether a request to the job service makes or adds something, which takes memory.
+func isNewWork(r *http.Request) bool {
+	return r.Method == http.MethodPost && !strings.HasSuffix(r.URL.Path, "/cancel")
+}
+
+// isExport reports whether a request to the control plane is for a table, which is made in memory.
+func isExport(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, ".csv") || r.URL.Query().Get("format") == "csv" || strings.Contains(r.Header.Get("Accept"), "text/csv")
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+)
+
+type quotasCmd struct {
+	adminFlags
+	Organization string `placeholder:"NAME" help:"Only of this organization, and its projects."`
+	Project      string `placeholder:"NAME" help:"Only of this project of the organization."`
+	All          bool   `help:"Also quotas of which nothing is used."`
+	outputFlags
+}
+
+// Help is shown below the flags' summary.
+func (quotasCmd) Help() string {
+	return `What organizations, projects and keys without an organization have at the job service, of what they may have.
+
+Example:
+  modelgate quotas --organization acme
+
+To change a quota: modelgate config get organization NAME, then config apply with quotas: {open_batches: 200}.`
+}
+
+// Run prints quotas and what is used of them.
+func (c quotasCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Quotas(ctx, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization, "project": c.Project}})
+	if err != nil {
+		return said(err)
+	}
+	return c.show(stdout, page.Items, func(w io.Writer) error {
+		rows := [][]string{}
+		for _, item := range page.Items {
+			for _, q := range item.Quotas {
+				if q.Used > 0 || c.All {
+					rows = append(rows, []string{item.Owner(), q.Name, strconv.FormatInt(q.Used, 10), strconv.FormatInt(q.Limit, 10), fmt.Sprintf("%d%%", q.Percent())})
+				}
+			}
+		}
+		return printTable(w, []string{"OWNER", "QUOTA", "USED", "OF", "PERCENT"}, rows)
+	})
+}
+
+// almostUsed is the part of a quota, in percent, from which on an operator is warned.
+const almostUsed = 80
+
+// checkQuotas looks for tenants that will soon be refused at the job service.
+func checkQuotas(p *patient) []finding {
+	var found []finding
+	for _, item := range p.quotas {
+		for _, q := range item.Quotas {
+			if q.Percent() >= almostUsed {
+				found = append(found, finding{Severity: severeWarning,
+					What: fmt.Sprintf("%s has used %d%% of its quota %s: %d of %d.", item.Owner(), q.Percent(), q.Name, q.Used, q.Limit),
+					Why:  "Once it is used up, what needs more of it is refused with insufficient_quota.",
+					Mend: "Have the tenant remove what it does not need, or raise quotas." + q.Name + ": modelgate config get KIND NAME, then config apply"})
+			}
+		}
+	}
+	return found
+}

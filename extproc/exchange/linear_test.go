@@ -1,0 +1,158 @@
+package exchange_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/all"
+	"github.com/modelgate/modelgate/internal/testenv/work"
+)
+
+// The smaller size is more than what is kept of a request as it is.
+const (
+	smaller = 20 << 10
+	larger  = 4 * smaller
+)
+
+// What is below these proves nothing: the machine is busy, and memory is collected.
+const (
+	floorCPU   = 8 * time.Millisecond
+	floorBytes = 16<<20 + 100*larger
+)
+
+// linear fails where four times the size costs more than eight times as much, or where the size costs more than it may at all.
+func linear(t *testing.T, what string, run func(size int)) {
+	t.Helper()
+	big := work.Of(func() { run(larger) })
+	if big.CPU < floorCPU && big.Bytes < floorBytes {
+		return
+	}
+	least := func(size int) work.Cost {
+		best := work.Of(func() { run(size) })
+		for range 4 {
+			again := work.Of(func() { run(size) })
+			best.CPU, best.Bytes = min(best.CPU, again.CPU), min(best.Bytes, again.Bytes)
+		}
+		return best
+	}
+	small := least(smaller)
+	big = least(larger)
+	switch {
+	case big.CPU > 5*floorCPU, big.CPU > floorCPU && big.CPU > 8*small.CPU:
+		t.Errorf("%s: %d KB take %v of CPU, and %d KB %v", what, smaller>>10, small.CPU, larger>>10, big.CPU)
+	case big.Bytes > floorBytes:
+		t.Errorf("%s: %d KB make %d KB of memory", what, larger>>10, big.Bytes>>10)
+	}
+}
+
+// A gate is a gateway with one provider, and a key that has limits.
+type gate struct {
+	env    *exchange.Env
+	config *exchange.Config
+	key    string
+}
+
+func newGate(t *testing.T, p provider.Provider, model string) *gate {
+	t.Helper()
+	conf := &configv1.Provider{Name: "a", Vendor: p.Name, UnsupportedParameters: configv1.UnsupportedParameters_DROP, Region: "eu-west-1", Project: "p"}
+	if p.DefaultEndpoint == "" {
+		conf.Endpoint = "http://127.0.0.1:1"
+	}
+	made, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: conf, Credential: "key:secret"}, p)
+	require.NoError(t, err, p.Name)
+	g := &gate{key: auth.Generate().Reveal()}
+	g.config = &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": made}, Catalog: catalog.New(nil),
+		Models: map[string]*configv1.Model{"any": {Name: "any", Targets: []*configv1.Target{{Provider: "a", Model: model}}}}}
+	hash := g.config.Hasher.Hash(g.key)
+	g.config.Keyring = g.config.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:], Limits: []*configv1.Limit{
+		{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 50}}}})
+	g.config.Index()
+	var ids atomic.Int64
+	g.env = &exchange.Env{Now: time.Now, NewID: func() string { return fmt.Sprint(ids.Add(1)) }, Limits: limit.NewMemory(limit.Options{})}
+	return g
+}
+
+// ask sends a request, and returns its exchange and the last reply. The exchange is nil where it was refused.
+func (g *gate) ask(s shape, body []byte) (*exchange.Exchange, exchange.Reply) {
+	x := exchange.New(g.env, g.config)
+	reply := x.RequestHeaders(context.Background(), exchange.Headers{
+		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: s.path}, {Name: "authorization", Value: "Bearer " + g.key},
+		{Name: "content-type", Value: s.contentType}, {Name: "x-request-id", Value: "r"},
+	}, false)
+	if reply.Immediate == nil {
+		reply = x.RequestBody(context.Background(), body)
+	}
+	return x, reply
+}
+
+// models are models of vendors whose requests depend on them.
+func models(vendor string) []string {
+	switch vendor {
+	case "bedrock":
+		return []string{"anthropic.claude-sonnet-4-5-20250929-v1:0", "amazon.nova-pro-v1:0", "cohere.embed-english-v3"}
+	case "vertex":
+		return []string{"gemini-3-pro-preview", "claude-sonnet-4-5@20250929"}
+	case "gemini":
+		return []string{"gemini-2.5-pro"}
+	case "anthropic":
+		return []string{"claude-sonnet-4-5"}
+	case "cohere":
+		return []string{"command-a"}
+	case "mistral":
+		return []string{"mistral-large"}
+	case "openai":
+		return []string{"gpt-4o"}
+	}
+	return []string{"some-model"}
+}
+
+func TestWorkOnARequestIsInProportionToItsSize(t *testing.T) {
+	if racing {
+		t.Skip("make test runs it without the race detector")
+	}
+	shapes := slices.Concat(schemas(), conversations(), members(), otherOperations())
+	slices.SortFunc(shapes, func(a, b shape) int { return strings.Compare(a.name, b.name) })
+	defer debug.SetGCPercent(debug.SetGCPercent(1000))
+	vendors := all.Providers()
+	bodies := make([]map[int][]byte, len(shapes))
+	for i, s := range shapes {
+		bodies[i] = map[int][]byte{smaller: []byte(s.body(smaller)), larger: []byte(s.body(larger))}
+	}
+	for n, vendor := range slices.Sorted(maps.Keys(vendors)) {
+		for _, model := range models(vendor) {
+			g := newGate(t, vendors[vendor], model)
+			for i, s := range shapes {
+				if model == "some-model" && i%4 != n%4 { // vendors of OpenAI's dialect share a codec, and together do every shape several times
+					continue
+				}
+				status := 200
+				linear(t, vendor+" "+model+": "+s.name, func(size int) {
+					x, reply := g.ask(s, bodies[i][size])
+					if reply.Immediate != nil {
+						status = reply.Immediate.Status
+					}
+					x.Close()
+				})
+				if status >= 500 {
+					t.Errorf("%s %s: %s: status %d", vendor, model, s.name, status)
+				}
+			}
+		}
+	}
+}

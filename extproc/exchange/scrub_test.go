@@ -1,0 +1,136 @@
+package exchange
+
+import (
+	"context"
+	"encoding/base64"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/secret"
+)
+
+const routeSecret = "vk/aaaaaaaaaaaaaaaaaaab+c" // of a form that no pattern knows
+
+func TestScrubbedBodiesDoNotDependOnTheCuts(t *testing.T) {
+	secrets := secretsOf("AKIAAAAAAAAAAAAAAAAA:aaaaaaaaaaaaaaaaaaaaaaab:short")
+	whole := secrets[0].Reveal()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var body strings.Builder
+		for body.Len() < 300 {
+			pieces := []string{whole, secrets[1].Reveal(), secrets[2].Reveal(), whole[:30], "AKIAA", "aaaaaaaaaaaaaaaaaaaaaaaaaa", url.QueryEscape(whole), base64.StdEncoding.EncodeToString([]byte(whole)), " {} "}
+			body.WriteString(pieces[random.IntN(len(pieces))])
+		}
+		want := string(newScrubber(secrets).pass([]byte(body.String()), true))
+		for _, s := range secrets {
+			require.NotContains(t, want, s.Reveal())
+		}
+		byOne, cut := newScrubber(secrets), newScrubber(secrets)
+		var ones, cuts []byte
+		for i := range body.Len() {
+			ones = append(ones, byOne.pass([]byte(body.String()[i:i+1]), false)...)
+			require.Less(t, len(byOne.kept), byOne.longest)
+		}
+		for rest := body.String(); rest != ""; {
+			n := 1 + random.IntN(len(rest))
+			cuts, rest = append(cuts, cut.pass([]byte(rest[:n]), false)...), rest[n:]
+		}
+		require.Equal(t, want, string(append(ones, byOne.pass(nil, true)...)))
+		require.Equal(t, want, string(append(cuts, cut.pass(nil, true)...)))
+	}
+	require.Equal(t, "nothing here", string(newScrubber(secrets).pass([]byte("nothing here"), true)))
+}
+
+// answered is a Route's exchange whose provider has answered with a status and headers.
+func answered(t *testing.T, status string, h ...Header) (*Exchange, Reply) {
+	t.Helper()
+	x, request := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
+	p := x.config.Providers["p"]
+	p.credential, p.secrets = secret.New(routeSecret), secretsOf(routeSecret)
+	request = append(request, Header{"accept-encoding", "gzip"})
+	reply := x.RequestHeaders(context.Background(), request, true)
+	require.Nil(t, reply.Immediate)
+	require.Contains(t, reply.Remove, "accept-encoding", "what is compressed cannot be searched")
+	return x, x.ResponseHeaders(append(Headers{{":status", status}}, h...), Facts{Cluster: "p/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
+}
+
+func TestARoutesErrorDoesNotRepeatTheCredential(t *testing.T) {
+	for status, outcome := range map[string]Outcome{"400": OutcomeRejected, "401": OutcomeFailed, "500": OutcomeFailed, "302": OutcomeFinished} {
+		x, reply := answered(t, status, Header{"content-length", "999"}, Header{"www-authenticate", "Bearer " + routeSecret}, Header{"location", "/?key=" + url.QueryEscape(routeSecret)}, Header{"x-request-id", routeSecret})
+		require.Equal(t, Streamed, reply.ResponseBody, status)
+		for _, name := range []string{"content-length", "www-authenticate", "location"} {
+			require.Contains(t, reply.Remove, name)
+		}
+		for _, set := range reply.Set {
+			require.NotContains(t, set.Value, routeSecret)
+		}
+		body := `{"error":"no such key ` + routeSecret + `","headers":{"authorization":"Basic ` + base64.StdEncoding.EncodeToString([]byte(":"+routeSecret)) + `"},"json":"vk\/aaaaaaaaaaaaaaaaaaab+c"}`
+		var out []byte
+		for piece := range slices.Chunk([]byte(body), 7) {
+			part := x.ResponseBody(piece, false)
+			require.True(t, part.ReplaceBody)
+			out = append(out, part.Body...)
+		}
+		out = append(out, x.ResponseBody(nil, true).Body...)
+		require.Equal(t, `{"error":"no such key [redacted]","headers":{"authorization":"Basic [redacted]"},"json":"[redacted]"}`, string(out), status)
+		record := x.Close()
+		require.Equal(t, outcome, record.Outcome, status)
+		require.False(t, record.Unseen)
+	}
+}
+
+func TestAnErrorOfARouteThatIsCompressedAnywayIsNotPassed(t *testing.T) {
+	x, reply := answered(t, "403", Header{"content-encoding", "gzip"})
+	require.NotNil(t, reply.Immediate)
+	require.Equal(t, 403, reply.Immediate.Status)
+	require.Contains(t, string(reply.Immediate.Body), "upstream_error_encoded")
+	require.Equal(t, OutcomeFailed, x.Close().Outcome)
+}
+
+func TestASuccessOfARouteIsNotShown(t *testing.T) {
+	x, reply := answered(t, "200", Header{"content-encoding", "gzip"})
+	require.Equal(t, None, reply.ResponseBody|None)
+	require.Nil(t, reply.Immediate)
+	require.True(t, x.Close().Unseen)
+}
+
+func TestAProviderForgesNoHeaderOfOurs(t *testing.T) {
+	forged := []string{"x-modelgate-cost-usd", "x-modelgate-provider", "x-modelgate-anything", "x-envoy-ratelimited", "x-ratelimit-limit-requests", "anthropic-ratelimit-tokens-limit",
+		"x-upstream-request-id", "server-timing", "set-cookie", "server", "via", "openai-organization", "access-control-allow-origin"}
+	for _, status := range []string{"200", "429"} {
+		var h Headers
+		for _, name := range append(forged, "retry-after", "x-should-retry", "content-type", "etag") {
+			h = append(h, Header{name, "forged"})
+		}
+		_, reply := answered(t, status, append(h, Header{"x-request-id", "forged"})...)
+		for _, name := range forged {
+			if got := reply.Set.Get(name); got == "" {
+				require.Contains(t, reply.Remove, name, status)
+			}
+		}
+		require.Equal(t, "p", reply.Set.Get("x-modelgate-provider"))
+		for _, name := range []string{"retry-after", "x-should-retry", "content-type", "etag"} {
+			require.NotContains(t, reply.Remove, name)
+		}
+	}
+}
+
+// A search for many secrets is linear in the body.
+func TestScrubbingIsLinear(t *testing.T) {
+	secrets := secretsOf("AKIAAAAAAAAAAAAAAAAA:aaaaaaaaaaaaaaaaaaaaaaab")
+	took := func(size int) time.Duration {
+		body := []byte(strings.Repeat(secrets[1].Reveal(), size))
+		start := time.Now()
+		newScrubber(secrets).pass(body, true)
+		return time.Since(start)
+	}
+	require.Less(t, took(50_000), 5*time.Second, "a quadratic search of a megabyte takes minutes")
+}

@@ -1,0 +1,129 @@
+package exchange
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// surcharges are what a request asks for that changes its price: a service tier, and tools that the vendor runs and bills by the call.
+type surcharges struct {
+	tier  string
+	tools []surcharge
+	calls int64 // of each tool, at most as far as the request says
+}
+
+// A surcharge is a tool, as the catalog calls it, and the member that asks for it.
+type surcharge struct{ tool, param string }
+
+// searches are members that have the vendor search.
+var searches = [...]surcharge{
+	{"web_search", "web_search_options"}, // OpenAI's, and vendors' that are asked in its dialect
+	{"web_search", "search_parameters"},  // xAI's
+	{"plugins", "plugins"},               // OpenRouter's
+	{"models", "models"},                 // likewise: others are asked where the model fails, at their own price
+	{"web_search", "enable_search"},      // Alibaba's
+}
+
+// maxSurcharges is how many tools of a request are looked at that are billed: vendors have some ten.
+const maxSurcharges = 64
+
+// free are the types of tools that cost tokens alone: the client runs them, or is billed for what they read.
+var free = map[string]bool{"": true, "function": true, "custom": true, "local_shell": true, "apply_patch": true, "mcp": true, "computer_use_preview": true, "computer": true}
+
+// asked returns the service tier that is asked for, or "".
+func (s *surcharges) asked() string {
+	if s == nil {
+		return ""
+	}
+	return s.tier
+}
+
+// cost returns what the tools cost that have a price.
+func (s *surcharges) cost(rates *usage.Rates) (all usage.Nano) {
+	if s == nil {
+		return 0
+	}
+	for _, of := range s.tools {
+		cost, _ := rates.Calls(of.tool, s.calls)
+		all = all.Plus(cost)
+	}
+	return all
+}
+
+// surchargesOf reads them from a request; nil: there are none, which takes no memory.
+func surchargesOf(get func(string) gjson.Result) *surcharges {
+	tier := get("service_tier").Str
+	var asked []surcharge
+	for _, of := range searches {
+		if v := get(of.param); v.IsObject() || v.Type == gjson.True || v.IsArray() && v.Raw != "[]" {
+			asked = append(asked, of)
+		}
+	}
+	if tools := get("tools"); tools.IsArray() {
+		asked = billed(tools, asked)
+	}
+	if tier == "" && len(asked) == 0 {
+		return nil
+	}
+	return &surcharges{tier: tier, tools: asked, calls: max(1, count(get("max_tool_calls")))}
+}
+
+// billed appends to what is asked for the tools of a request that the vendor runs and bills by the call, each once.
+func billed(tools gjson.Result, asked []surcharge) []surcharge {
+	tools.ForEach(func(_, tool gjson.Result) bool {
+		typ := tool.Get("type").Str
+		if strings.HasPrefix(typ, "web_search") {
+			typ = "web_search"
+		}
+		if of := (surcharge{typ, "tools"}); !free[typ] && !slices.Contains(asked, of) && len(asked) < maxSurcharges {
+			asked = append(asked, of)
+		}
+		return true
+	})
+	return asked
+}
+
+// unpriced refuses, for who has a budget, what costs extra and has no price. A model that has no price at all is not bounded by a
+// budget, and neither is what it does.
+func (x *Exchange) unpriced(s *surcharges) *openai.Error {
+	c := &x.charging
+	if s == nil || c.rules == nil || !c.rules.budget {
+		return nil
+	}
+	for _, t := range x.active.Targets {
+		rates := c.in.price(t.Provider.Vendor.Name, t.Model).rates
+		if rates == nil {
+			continue
+		}
+		if _, ok := rates.In(s.tier); !ok {
+			return openai.BadRequest("service_tier", "unsupported_parameter", "The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
+		}
+		for _, of := range s.tools {
+			if _, ok := rates.Calls(of.tool, 1); !ok {
+				return openai.BadRequest(of.param, "unsupported_parameter", "What '%s' has the provider do has no price for this model, and your key has a budget.", of.param)
+			}
+		}
+	}
+	return nil
+}
+
+// tierIn returns the service tier that an answer in OpenAI's dialect says it was given, or "". Text of the model's has its quotes
+// escaped, and is not taken for it.
+func tierIn(answer []byte) string {
+	_, rest, found := bytes.Cut(answer, []byte(`"service_tier":`))
+	if !found {
+		return ""
+	}
+	rest, quoted := bytes.CutPrefix(bytes.TrimLeft(rest, " "), []byte(`"`))
+	end := bytes.IndexByte(rest, '"')
+	if !quoted || end < 0 || end > 32 {
+		return ""
+	}
+	return string(rest[:end])
+}

@@ -1,0 +1,76 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/internal/limit"
+)
+
+// A replayer is a spool that can tell when it has shipped what it held when it was opened.
+type replayer interface {
+	Replayed() <-chan struct{}
+	Hurry()
+}
+
+// seed has the windows of an hour and a day count what was used in them before this process began, once. What the spool holds of an
+// earlier process is in the ledger before the ledger is asked.
+func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
+	if s.began.IsZero() {
+		return nil
+	}
+	if spool, ok := s.spool.(replayer); ok {
+		spool.Hurry() // the ledger is there: it has just answered
+		select {
+		case <-spool.Replayed():
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the ledger to take what the spool held: %w", ctx.Err())
+		}
+	}
+	answers, err := s.ledger.Past(ctx, &ledgerv1.PastRequest{Until: timestamppb.New(s.began), Users: config.LimitsUsers()})
+	if err != nil {
+		return fmt.Errorf("ask what was used: %w", err)
+	}
+	type counter struct {
+		name   string
+		window limit.Window
+		end    int64
+	}
+	past := map[counter]limit.Past{} // together: that there are many keys or models makes one counter no larger
+	for {
+		some, err := answers.Recv()
+		if errors.Is(err, io.EOF) || status.Code(err) == codes.Unimplemented { // of a control plane that is to be replaced yet
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("ask what was used: %w", err)
+		}
+		for _, p := range some.GetPast() {
+			for _, of := range config.Past(p) {
+				at := counter{of.Counter, of.Window, of.At.UnixMicro()}
+				of.Amount += past[at].Amount
+				past[at] = of
+			}
+		}
+	}
+	all := make([]limit.Past, 0, len(past))
+	for _, of := range past {
+		all = append(all, of)
+	}
+	err = s.env.Limits.Seed(ctx, all)
+	if errors.Is(err, limit.ErrStore) {
+		return nil // this process counts it; the store has its own count
+	}
+	if err != nil {
+		return fmt.Errorf("tell the limits what was used: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+// Package allowed says which environment variables and files the configuration may name, and to which hosts what is in them may
+// be sent. The process's own flags decide that, and nobody who may only change the configuration.
+//
+// What a newcomer gets wrong: it does not say who may name them. It holds for everybody, also for whoever may do everything: an
+// endpoint that etcd has is no more trusted than one that comes by the admin API.
+package allowed
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// A List is what may be named. It is immutable; nil allows nothing.
+type List struct {
+	vendors   map[string]provider.Provider
+	variables map[string][]destination // by name
+	files     map[string][]destination // by path, that of a folder with a slash at its end
+}
+
+// New returns the list of the vendors' own variables, each to its vendor's own hosts, and of what the flags allow, in the order
+// in which they are given: NAME or PATH, alone for what is sent nowhere, or with =HOST[,HOST...]. A variable that a flag names goes
+// where the flag says and nowhere else.
+func New(vendors map[string]provider.Provider, variables, files []string) (*List, error) {
+	l := &List{vendors: vendors, variables: map[string][]destination{}, files: map[string][]destination{}}
+	for _, flag := range variables {
+		name, hosts, err := split(flag)
+		if err != nil {
+			return nil, fmt.Errorf("--credential-env %s: %w", flag, err)
+		}
+		l.variables[name] = append(l.variables[name], hosts...)
+	}
+	for _, flag := range files {
+		name, hosts, err := split(flag)
+		if err == nil && (!path.IsAbs(name) || !plain(name) || name == "/") {
+			err = fmt.Errorf("%q is not the plain absolute path of a file or, with a slash at its end, of a folder", name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--credential-file %s: %w", flag, err)
+		}
+		l.files[name] = append(l.files[name], hosts...)
+	}
+	named := maps.Clone(l.variables)
+	for _, name := range slices.Sorted(maps.Keys(vendors)) {
+		v := vendors[name]
+		if _, ok := named[v.CredentialEnv]; ok || v.CredentialEnv == "" {
+			continue
+		}
+		hosts, err := ofVendor(v)
+		if err != nil {
+			return nil, fmt.Errorf("the hosts of %s: %w", name, err)
+		}
+		l.variables[v.CredentialEnv] = append(l.variables[v.CredentialEnv], hosts...)
+	}
+	return l, nil
+}
+
+func ofVendor(v provider.Provider) ([]destination, error) {
+	var hosts []destination
+	if v.DefaultEndpoint != "" {
+		e, err := provider.ParseEndpoint(v.DefaultEndpoint)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, ofEndpoint(e))
+	}
+	for _, text := range v.CredentialHosts {
+		d, err := parse(text)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, d)
+	}
+	return hosts, nil
+}
+
+// split reads NAME[=HOST[,HOST...]].
+func split(flag string) (name string, hosts []destination, err error) {
+	name, list, sent := strings.Cut(flag, "=")
+	if name == "" {
+		return "", nil, fmt.Errorf("has no name")
+	}
+	if !sent {
+		return name, nil, nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		d, err := parse(strings.TrimSpace(text))
+		if err != nil {
+			return "", nil, err
+		}
+		hosts = append(hosts, d)
+	}
+	return name, hosts, nil
+}
+
+// Check returns what of an object names a variable or a file that it may not, or would send it where it may not go, or nil. The
+// object's credentials that are values are not looked at: who gives one decides where it goes.
+func (l *List) Check(o configv1.Object) error {
+	var errs configv1.Errors
+	refuse := func(field, message string) {
+		if message != "" {
+			errs = append(errs, configv1.FieldError{Object: configv1.Label(o), Field: field, Message: message})
+		}
+	}
+	switch o := o.(type) {
+	case *configv1.Certificate:
+		if o.GetChainFile() != "" {
+			refuse("chain_file", l.named("file", o.GetChainFile()))
+		}
+	case *configv1.JobService:
+		if file := o.GetTls().GetCaFile(); file != "" {
+			refuse("tls.ca_file", l.named("file", file))
+		}
+	}
+	for _, c := range configv1.Credentials(o) {
+		source, name := "env", c.Credential.GetEnv()
+		if file := c.Credential.GetFile(); file != "" {
+			source, name = "file", file
+		}
+		if name != "" {
+			refuse(c.Field+"."+source, l.credential(o, source, name))
+		}
+	}
+	return errs.Err()
+}
+
+func (l *List) credential(o configv1.Object, source, name string) string {
+	if message := l.named(source, name); message != "" {
+		return message
+	}
+	var to destination
+	var err error
+	switch o := o.(type) {
+	case *configv1.Provider:
+		var e provider.Endpoint
+		e, err = l.vendors[o.GetVendor()].Endpoint(o)
+		to = ofEndpoint(e)
+	case *configv1.Webhook:
+		to, err = ofURL(o.GetUrl())
+	default:
+		return "" // it goes to Envoy alone
+	}
+	if err != nil {
+		return "where it would be sent is not to be told: " + err.Error()
+	}
+	hosts, _ := l.hosts(source, name)
+	if slices.ContainsFunc(hosts, func(d destination) bool { return d.covers(to) }) {
+		return ""
+	}
+	may := "nowhere"
+	if len(hosts) > 0 {
+		may = "to " + list(hosts) + " alone"
+	}
+	return fmt.Sprintf("%s may be sent %s, and not to %s. Start the control plane with --credential-%s %s=%s, or give the credential as value",
+		name, may, to, source, name, to)
+}
+
+// named returns why a variable or file may not be named at all, or "".
+func (l *List) named(source, name string) string {
+	if _, ok := l.hosts(source, name); ok {
+		return ""
+	}
+	what := "variables"
+	if source == "file" {
+		what = "files"
+	}
+	return fmt.Sprintf("%s is not among the %s that the configuration may name. Start the control plane with --credential-%s %s=HOST, where it is for HOST, or without =HOST, where it is for a certificate",
+		name, what, source, name)
+}
+
+func (l *List) hosts(source, name string) ([]destination, bool) {
+	if l == nil {
+		return nil, false
+	}
+	if source == "env" {
+		hosts, ok := l.variables[name]
+		return hosts, ok
+	}
+	if !plain(name) { // what is above a folder that is a link is elsewhere than it looks
+		return nil, false
+	}
+	var hosts []destination
+	found := false
+	for allowed, to := range l.files {
+		if name == allowed || strings.HasSuffix(allowed, "/") && strings.HasPrefix(name, allowed) {
+			hosts, found = append(hosts, to...), true
+		}
+	}
+	return hosts, found
+}
+
+// plain reports whether a path has nothing in it that leads elsewhere than it looks.
+func plain(name string) bool { return path.Clean(name) == strings.TrimSuffix(name, "/") }

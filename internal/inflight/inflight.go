@@ -1,0 +1,122 @@
+// Package inflight bounds the bytes of bodies that a process holds at the same time, all together and for each key, so that what
+// clients send and providers answer cannot take more memory than there is.
+//
+// What a newcomer gets wrong: it counts bodies once, as they are before translation. What the process takes for one is several
+// times that, and the bounds are chosen for it.
+package inflight
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Small is the size in bytes up to which a body is not counted: most are smaller, and cost nothing here.
+const Small = 128 << 10
+
+// ErrTotal says that the process holds as much as it may, and ErrKey that a key does.
+var (
+	ErrTotal = errors.New("the process holds as many bytes of bodies as it may")
+	ErrKey   = errors.New("the key has as many bytes of bodies under way as it may")
+)
+
+// Bytes are what is held by all, and by each key. It is made by New and safe for concurrent use; nil has no bounds.
+type Bytes struct {
+	total, each int64
+
+	mu    sync.Mutex // guards what follows
+	held  int64
+	byKey map[string]int64
+	given chan struct{} // closed when something is given back; nil while nobody waits
+}
+
+// New returns Bytes of which all keys together hold at most total, and one of them each.
+func New(total, each int64) *Bytes {
+	return &Bytes{total: total, each: each, byKey: map[string]int64{}}
+}
+
+// Held returns how many bytes are held.
+func (b *Bytes) Held() int64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
+}
+
+// A Hold is what one exchange has of Bytes. Its zero value holds nothing. It is used by one goroutine at a time.
+type Hold struct {
+	of   *Bytes
+	key  string
+	held int64
+}
+
+// Grow has it hold at least so many bytes in all, or returns why not; then it holds what it has held. A key that holds nothing gets
+// what there is room for, however much that is.
+func (h *Hold) Grow(of *Bytes, key string, bytes int64) error {
+	if of == nil || bytes <= Small || bytes <= h.held {
+		return nil
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	return h.grow(of, key, bytes)
+}
+
+func (h *Hold) grow(of *Bytes, key string, bytes int64) error {
+	more, own := bytes-h.held, of.byKey[key]
+	switch {
+	case own > h.held && own+more > of.each:
+		return ErrKey
+	case of.held > h.held && of.held+more > of.total:
+		return ErrTotal
+	}
+	h.of, h.key, h.held = of, key, bytes
+	of.held += more
+	of.byKey[key] = own + more
+	return nil
+}
+
+// Wait is Grow that waits for room until ctx ends.
+func (h *Hold) Wait(ctx context.Context, of *Bytes, key string, bytes int64) error {
+	if of == nil || bytes <= Small || bytes <= h.held {
+		return nil
+	}
+	for {
+		of.mu.Lock()
+		err := h.grow(of, key, bytes)
+		if err == nil {
+			of.mu.Unlock()
+			return nil
+		}
+		if of.given == nil {
+			of.given = make(chan struct{})
+		}
+		given := of.given
+		of.mu.Unlock()
+		select {
+		case <-given:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// Release gives everything back. It may be called more than once.
+func (h *Hold) Release() {
+	of := h.of
+	if of == nil {
+		return
+	}
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	of.held -= h.held
+	if of.byKey[h.key] -= h.held; of.byKey[h.key] == 0 {
+		delete(of.byKey, h.key)
+	}
+	*h = Hold{}
+	if of.given != nil {
+		close(of.given)
+		of.given = nil
+	}
+}

@@ -1,0 +1,75 @@
+package gemini
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/internal/provider/schema"
+)
+
+// An overlaid is the members of several schemas, of which the last that has one counts; properties and required of all count.
+type overlaid struct {
+	members    []schema.Member
+	at         map[string]int // where in members a name stands
+	properties *overlaid      // in place of the member of that name, where several have it
+	required   []jsontext.Value
+}
+
+func (o *overlaid) add(members []schema.Member) {
+	for _, m := range members {
+		before, again := o.find(m.Name)
+		switch {
+		case !again:
+		case m.Name == "properties":
+			if o.properties == nil {
+				o.properties = &overlaid{}
+				o.properties.put(schema.Members(before))
+			}
+			o.properties.put(schema.Members(m.Value))
+			continue
+		case m.Name == "required":
+			if o.required == nil {
+				o.required = schema.Elements(before)
+			}
+			o.required = append(o.required, schema.Elements(m.Value)...)
+			continue
+		}
+		o.set(m)
+	}
+}
+
+// put is add where properties and required are names as any.
+func (o *overlaid) put(members []schema.Member) {
+	for _, m := range members {
+		o.set(m)
+	}
+}
+
+func (o *overlaid) set(m schema.Member) {
+	if o.at == nil {
+		o.at = map[string]int{}
+	}
+	if i, ok := o.at[m.Name]; ok {
+		o.members[i].Value = m.Value
+		return
+	}
+	o.at[m.Name] = len(o.members)
+	o.members = append(o.members, m)
+}
+
+func (o *overlaid) find(name string) (jsontext.Value, bool) {
+	if i, ok := o.at[name]; ok {
+		return o.members[i].Value, true
+	}
+	return nil, false
+}
+
+// whole returns the members, which may be changed.
+func (o *overlaid) whole() []schema.Member {
+	if o.properties != nil {
+		o.members[o.at["properties"]].Value = schema.AppendObject(nil, o.properties.members)
+	}
+	if o.required != nil {
+		o.members[o.at["required"]].Value = schema.AppendArray(nil, o.required)
+	}
+	return o.members
+}

@@ -1,0 +1,145 @@
+// Package archive moves what has been over for a while from etcd into the blob store, and removes it from there when it is
+// old, so that etcd holds open work and the recent past, however much was ever done.
+//
+// What a newcomer gets wrong: readers know nothing of this package. Where a record is, the store looks up at each read; a
+// record is in exactly one of the two at any revision of etcd.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/jobsvc/queue"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+const (
+	queueKind = "archive"
+	queueItem = "archive"
+	// most is how many records of one tenant a pass moves.
+	most = 5000
+)
+
+// Objects are a kind of objects that are archived: a store.Kind.
+type Objects interface {
+	Tenants(ctx context.Context, s *store.Store) ([]store.Tenant, error)
+	Archive(ctx context.Context, s *store.Store, t store.Tenant, m store.Move) (store.Moved, error)
+	Retire(ctx context.Context, s *store.Store, before int64, held []clientv3.Cmp, release func(*store.Txn, *store.Segment)) (int, error)
+	Segments(ctx context.Context, s *store.Store, f func(*store.Segment) error) error
+}
+
+// A Kind is what is archived.
+type Kind struct {
+	Name    string // in metrics
+	Queue   string // the queue's kind of those that still need their record
+	Objects Objects
+	// Release adds to a transaction that the objects of a segment are gone for good. It may be nil.
+	Release func(*store.Txn, *store.Segment)
+}
+
+// Limits are what an operator can choose.
+type Limits struct {
+	After time.Duration // how long what is over stays in etcd. 0: 24 h
+	Keep  time.Duration // how long after its end it is removed from the archive. 0: 90 days
+	Every time.Duration // between two passes. 0: 5 min
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Store      *store.Store // with an archive
+	Queue      *queue.Queue
+	Kinds      []Kind
+	Limits     Limits
+	Now        func() time.Time
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
+}
+
+// A Service archives, on one of all replicas.
+type Service struct {
+	Options
+	metrics *metrics
+}
+
+// New returns a service that does nothing before Run.
+func New(o Options) (*Service, error) {
+	for at, normal := range map[*time.Duration]time.Duration{
+		&o.Limits.After: 24 * time.Hour, &o.Limits.Keep: 90 * 24 * time.Hour, &o.Limits.Every: 5 * time.Minute,
+	} {
+		if *at == 0 {
+			*at = normal
+		}
+	}
+	if o.Limits.Keep < o.Limits.After {
+		return nil, fmt.Errorf("archive: what is over is kept for %s, which is less than the %s before it is archived", o.Limits.Keep, o.Limits.After)
+	}
+	m, err := newMetrics(o.Registerer)
+	return &Service{o, m}, err
+}
+
+// Run archives until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	s.Queue.WorkAlone(ctx, s.Store, queue.Item{Kind: queueKind, ID: queueItem}, func(ctx context.Context, c *queue.Claim) error {
+		ticker := time.NewTicker(s.Limits.Every)
+		defer ticker.Stop()
+		for {
+			if err := s.Pass(ctx, c.Held()); err != nil && ctx.Err() == nil {
+				s.Log.Warn("not all that is over was archived; it will be tried again", zap.Duration("in", s.Limits.Every), zap.Error(err))
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	})
+}
+
+// Pass archives and removes what is due now. Whatever fails, the rest is done. Each transaction requires what is held.
+func (s *Service) Pass(ctx context.Context, held ...clientv3.Cmp) error {
+	var failed error
+	for _, k := range s.Kinds {
+		if err := s.pass(ctx, k, held); err != nil {
+			s.metrics.failures.Inc()
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", k.Name, err))
+		}
+	}
+	if failed == nil {
+		s.metrics.passed.Set(float64(s.Now().Unix()))
+	}
+	return failed
+}
+
+func (s *Service) pass(ctx context.Context, k Kind, held []clientv3.Cmp) error {
+	now := s.Now()
+	busy, err := s.Queue.Items(ctx, k.Queue)
+	if err != nil {
+		return err
+	}
+	tenants, failed := k.Objects.Tenants(ctx, s.Store)
+	var all store.Moved
+	for _, t := range tenants {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		m := store.Move{Before: now.Add(-s.Limits.After).Unix(), Busy: func(id string) bool { return busy[id] }, Most: most, Held: held}
+		done, err := k.Objects.Archive(ctx, s.Store, t, m)
+		all.Kept, all.Moved = all.Kept+done.Kept, all.Moved+done.Moved
+		failed = errors.Join(failed, err)
+	}
+	removed, err := k.Objects.Retire(ctx, s.Store, now.Add(-s.Limits.Keep).Unix(), held, k.Release)
+	failed = errors.Join(failed, err)
+	segments, records := 0, 0
+	err = k.Objects.Segments(ctx, s.Store, func(of *store.Segment) error { segments, records = segments+1, records+of.Records; return nil })
+	s.metrics.tell(k.Name, all.Kept, records, segments)
+	if all.Moved+removed > 0 {
+		s.Log.Info("archived", zap.String("kind", k.Name), zap.Int("moved", all.Moved), zap.Int("removed", removed), zap.Int("left", all.Kept))
+	}
+	return errors.Join(failed, err)
+}

@@ -1,0 +1,159 @@
+// Package quota is the gate through which everything passes that a tenant writes at the job service: it holds every write to the
+// rate of its organization and project, and every creation to their quotas. What etcd has room for is the transaction's to ask.
+//
+// What a newcomer gets wrong: the gate only says how much there may be. What is used is counted, and compared with that, in the
+// transaction that creates (see store.Txn.Within): nobody gets beyond a quota by being one of many at once.
+package quota
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/configstore"
+	"github.com/modelgate/modelgate/internal/memo"
+	"github.com/modelgate/modelgate/jobsvc/rest"
+	"github.com/modelgate/modelgate/jobsvc/store"
+)
+
+const (
+	// fresh is for how long quotas are as they were read: a change of the configuration holds from then on.
+	fresh = 2 * time.Second
+	// maxAccounts is of how many accounts something is remembered. Operators make them, not tenants.
+	maxAccounts = 10_000
+)
+
+// Options are what a Gate needs.
+type Options struct {
+	// Objects has the organizations and projects.
+	Objects *configstore.Store
+	Now     func() time.Time
+}
+
+// A Gate is what all that tenants write passes. It is safe for concurrent use. A nil Gate lets everything pass.
+type Gate struct {
+	Options
+	quotas *memo.Memo[store.Account, read]
+	rates  rates
+}
+
+// read are quotas as they were at a time.
+type read struct {
+	quotas *configv1.Quotas
+	at     time.Time
+}
+
+// New returns a gate.
+func New(o Options) *Gate {
+	return &Gate{Options: o, quotas: memo.New[store.Account, read](maxAccounts), rates: newRates()}
+}
+
+// Create returns a handler of what creates something that is kept: it is called within the caller's rate,
+// with the bounds that the transaction has to keep.
+func (g *Gate) Create(f rest.HandlerFunc) rest.HandlerFunc {
+	return g.handler(true, f)
+}
+
+// Change returns a handler of what changes, ends or removes something: it is called within the caller's rate, also where nothing can
+// be created any more.
+func (g *Gate) Change(f rest.HandlerFunc) rest.HandlerFunc {
+	return g.handler(false, f)
+}
+
+func (g *Gate) handler(creates bool, f rest.HandlerFunc) rest.HandlerFunc {
+	if g == nil {
+		return f
+	}
+	return func(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
+		all, err := g.of(r.Context(), c.Owner())
+		if err != nil {
+			return err
+		}
+		if err := g.rates.take(g.Now(), c.Owner().Accounts(), all); err != nil {
+			return err
+		}
+		if creates {
+			c.Bounds = store.Bounds{}
+			for a, q := range all {
+				c.Bounds[a] = amounts(q)
+			}
+		}
+		err = f(w, r, c)
+		if over, ok := errors.AsType[*store.QuotaError](err); ok {
+			return explained(over)
+		}
+		return err
+	}
+}
+
+// Limits returns the quotas of an account.
+func (g *Gate) Limits(ctx context.Context, a store.Account) (store.Amounts, error) {
+	q, err := g.one(ctx, a)
+	return amounts(q), err
+}
+
+// of returns the quotas of all accounts that an owner's objects count for.
+func (g *Gate) of(ctx context.Context, o store.Owner) (map[store.Account]*configv1.Quotas, error) {
+	all := map[store.Account]*configv1.Quotas{}
+	for _, a := range o.Accounts() {
+		q, err := g.one(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		all[a] = q
+	}
+	return all, nil
+}
+
+func (g *Gate) one(ctx context.Context, a store.Account) (*configv1.Quotas, error) {
+	known, ok := g.quotas.Find(a)
+	if now := g.Now(); !ok || now.Sub(known.at) > fresh || now.Before(known.at) {
+		q, err := g.lookUp(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		known = g.quotas.Keep(a, read{q, now})
+	}
+	return known.quotas, nil
+}
+
+// lookUpTimeout is how long quotas are waited for: without etcd nothing is written anyway.
+const lookUpTimeout = 5 * time.Second
+
+func (g *Gate) lookUp(ctx context.Context, a store.Account) (*configv1.Quotas, error) {
+	o := ObjectOf(a)
+	if _, ok := o.(*configv1.Key); ok {
+		return configv1.QuotasOf(o), nil // keys have the defaults
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
+	defer cancel()
+	e, err := g.Objects.Get(ctx, configv1.KindOf(o), o.GetName())
+	switch {
+	case errors.Is(err, configstore.ErrNotFound), err == nil && e.Object == nil: // no object is needed, and a broken one says nothing
+		return configv1.QuotasOf(o), nil
+	case err != nil:
+		return nil, err
+	}
+	return configv1.QuotasOf(e.Object), nil
+}
+
+// ObjectOf returns an empty object of the configuration of an account's kind and name.
+func ObjectOf(a store.Account) configv1.Object {
+	switch {
+	case a.Project != "":
+		return &configv1.Project{Name: a.Organization + "/" + a.Project}
+	case a.Organization != "":
+		return &configv1.Organization{Name: a.Organization}
+	}
+	return &configv1.Key{Name: a.Key}
+}
+
+// amounts returns quotas as the store has them.
+func amounts(q *configv1.Quotas) (a store.Amounts) {
+	for _, quota := range store.AllQuotas() {
+		a[quota] = int64(q.Get(quota.String())) //nolint:gosec // validated to be at most 2^50
+	}
+	return a
+}

@@ -1,0 +1,307 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"gocloud.dev/blob"
+
+	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/id"
+)
+
+const (
+	// atOnce is how many records one transaction moves: each is a comparison.
+	atOnce = 100
+	// keysAtOnce is how many it moves of keys without an organization: each may have an account of its own.
+	keysAtOnce = 20
+	// orphaned is the age from which on a blob that no segment names has none any more, rather than not yet.
+	orphaned = 24 * time.Hour
+)
+
+// A Move says what is moved to the archive.
+type Move struct {
+	Before int64                // objects that were over by then, as Unix time in seconds
+	Busy   func(id string) bool // of these, those that are still needed
+	Most   int                  // objects at once; 0: all
+	Held   []clientv3.Cmp       // what each transaction requires besides
+}
+
+// A Moved says what Archive has seen and done. Kept are objects that are in etcd as before.
+type Moved struct{ Kept, Moved int }
+
+// Archive moves a tenant's objects that are over from etcd to the archive: first a segment is written, which nothing names yet,
+// and then one transaction adds it and removes the records. It can be repeated from anywhere. What cannot be moved, because a
+// segment that it belongs to is damaged, stays; the error says so once all else is moved.
+func (k Kind[T]) Archive(ctx context.Context, s *Store, t Tenant, m Move) (done Moved, failed error) {
+	from := k.folder(t)
+	end := clientv3.GetPrefixRangeEnd(from)
+	for more := true; more && (m.Most == 0 || done.Moved < m.Most); {
+		r, err := s.etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(chunk))
+		if err != nil {
+			return done, fmt.Errorf("archive %s: %w", k.Name, err)
+		}
+		more = r.More
+		var due []*mvccpb.KeyValue
+		for _, kv := range r.Kvs {
+			from = string(kv.Key) + "\x00"
+			one, err := k.decode(kv, nil)
+			if err != nil {
+				return done, err
+			}
+			if ended := k.Ended(&one.Value); ended > 0 && ended <= m.Before && !m.Busy(one.ID) {
+				due = append(due, kv)
+			}
+		}
+		done.Kept += len(r.Kvs)
+		for len(due) > 0 {
+			n, err := k.move(ctx, s, t, due, m)
+			switch {
+			case errors.Is(err, ErrArchiveDamaged):
+				failed = err
+			case err != nil:
+				return done, err
+			default:
+				done.Moved, done.Kept = done.Moved+n, done.Kept-n
+			}
+			due = due[n:]
+		}
+	}
+	return done, failed
+}
+
+// move moves the first of some records, those that belong into one segment, and returns how many these are.
+func (k Kind[T]) move(ctx context.Context, s *Store, t Tenant, due []*mvccpb.KeyValue, m Move) (int, error) {
+	into, err := k.segmentFor(ctx, s, t, string(due[0].Key))
+	if err != nil {
+		return 0, err
+	}
+	due = due[:min(len(due), atOnce)]
+	if t.Organization == "" {
+		due = due[:min(len(due), keysAtOnce)]
+	}
+	if into != nil && string(due[0].Key) <= k.folder(t)+into.Last {
+		n, _ := slices.BinarySearchFunc(due, k.folder(t)+into.Last, func(kv *mvccpb.KeyValue, last string) int { return cmp.Compare(string(kv.Key), last) })
+		due = due[:max(n, 1)]
+	}
+	lines, err := k.lines(ctx, s, t, due)
+	if err != nil {
+		return 0, err
+	}
+	txn := s.Begin()
+	for _, l := range lines {
+		r, err := k.recordOf(t, l)
+		if err != nil {
+			return 0, err
+		}
+		txn.recount(t, r.counted, counted{})
+	}
+	if into != nil {
+		old, err := s.archive.read(ctx, into, k.header(t))
+		outside := lines[0].Key > into.Last || lines[len(lines)-1].Key < into.First
+		switch {
+		case errors.Is(err, ErrArchiveDamaged) && outside:
+			into = nil // they have one of their own
+		case errors.Is(err, ErrArchiveDamaged):
+			return len(due), err
+		case err != nil:
+			return 0, err
+		}
+		if into != nil {
+			lines = append(lines, old...)
+			slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.Key, b.Key) })
+		}
+	}
+	txn.Require(m.Held...)
+	if err := k.putSegments(ctx, s, txn, t, lines, into); err != nil {
+		return 0, err
+	}
+	for _, kv := range due {
+		txn.Require(clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision))
+		k.delete(txn, string(kv.Key))
+	}
+	return len(due), txn.Commit(ctx)
+}
+
+// putSegments writes segments of lines, and has a transaction put them in the place of one, where that is not nil.
+func (k Kind[T]) putSegments(ctx context.Context, s *Store, txn *Txn, t Tenant, lines []line, into *Segment) error {
+	replaced := map[string]bool{}
+	for _, some := range full(lines) {
+		segment, err := k.writeSegment(ctx, s, t, some)
+		if err != nil {
+			return err
+		}
+		value, err := json.Marshal(segment)
+		if err != nil {
+			return err
+		}
+		replaced[segment.key] = true
+		txn.Count(Owner{Tenant: t}, segment.Counts)
+		txn.Do(clientv3.OpPut(segment.key, string(value)))
+	}
+	if into != nil {
+		txn.Require(clientv3.Compare(clientv3.ModRevision(into.key), "=", into.revision))
+		txn.Count(Owner{Tenant: t}, Amounts{}.minus(into.Counts))
+		if !replaced[into.key] {
+			txn.Do(clientv3.OpDelete(into.key))
+		}
+	}
+	return nil
+}
+
+// segmentFor returns the segment that a record belongs into: the first that ends after it, or else the last; or nil.
+func (k Kind[T]) segmentFor(ctx context.Context, s *Store, t Tenant, key string) (*Segment, error) {
+	folder := k.segmentAt(k.folder(t))
+	end := clientv3.GetPrefixRangeEnd(folder)
+	r, err := s.snapshot(ctx,
+		clientv3.OpGet(k.segmentAt(key), clientv3.WithRange(end), clientv3.WithLimit(1)),
+		clientv3.OpGet(folder, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: %w", k.Name, err)
+	}
+	for _, found := range r.Responses {
+		if kvs := found.GetResponseRange().GetKvs(); len(kvs) > 0 {
+			return parseSegment(kvs[0])
+		}
+	}
+	return nil, nil
+}
+
+// lines returns records as a segment has them.
+func (k Kind[T]) lines(ctx context.Context, s *Store, t Tenant, due []*mvccpb.KeyValue) ([]line, error) {
+	once := map[string][]byte{}
+	if k.Once != nil {
+		ops := make([]clientv3.Op, 0, len(due))
+		for _, kv := range due {
+			ops = append(ops, clientv3.OpGet(onceKey(string(kv.Key))))
+		}
+		r, err := s.snapshot(ctx, ops...)
+		if err != nil {
+			return nil, fmt.Errorf("archive %s: %w", k.Name, err)
+		}
+		for _, found := range r.Responses {
+			for _, kv := range found.GetResponseRange().GetKvs() {
+				once[string(kv.Key)] = kv.Value
+			}
+		}
+	}
+	lines := make([]line, 0, len(due))
+	for _, kv := range due {
+		one, err := k.decode(kv, nil)
+		if err != nil {
+			return nil, err
+		}
+		key := string(kv.Key)
+		lines = append(lines, line{Key: key[len(k.folder(t)):], Record: kv.Value, Once: once[onceKey(key)], Ended: k.Ended(&one.Value)})
+	}
+	return lines, nil
+}
+
+// full cuts lines into segments, of which only the newest is not full.
+func full(lines []line) (parts [][]line) {
+	size, last := 0, len(lines)
+	for i := len(lines) - 1; i >= 0; i-- {
+		if n := lines[i].size(); i+1 < last && (last-i > maxRecords || size+n > maxSegment) {
+			parts = append(parts, lines[i+1:last])
+			size, last = 0, i+1
+		}
+		size += lines[i].size()
+	}
+	return append(parts, lines[:last])
+}
+
+func (k Kind[T]) writeSegment(ctx context.Context, s *Store, t Tenant, lines []line) (*Segment, error) {
+	segment := &Segment{Blob: archiveBlobs + k.Name + "/" + id.Bare(), Tenant: t, Records: len(lines), First: lines[0].Key, Last: lines[len(lines)-1].Key}
+	segment.key = k.segmentAt(k.folder(t) + segment.Last)
+	for _, l := range lines {
+		segment.Ended = max(segment.Ended, l.Ended)
+		segment.Bytes += l.size()
+		r, err := k.recordOf(t, l)
+		if err != nil {
+			return nil, err
+		}
+		segment.Counts = segment.Counts.plus(archivedCounts(t, r.counted.amounts))
+	}
+	return segment, s.archive.write(ctx, segment.Blob, k.header(t), lines)
+}
+
+// recordOf returns the record of a line of the tenant's.
+func (k Kind[T]) recordOf(t Tenant, l line) (*Record[T], error) {
+	return k.decode(&mvccpb.KeyValue{Key: []byte(k.folder(t) + l.Key), Value: l.Record, ModRevision: archivedRevision}, l.Once)
+}
+
+// archivedCounts is what an object counts for in the archive: it takes no room in etcd. Of keys without an organization, whose objects
+// a segment mixes, it counts for nothing any more.
+func archivedCounts(t Tenant, a Amounts) Amounts {
+	if t.Organization == "" {
+		return Amounts{}
+	}
+	a[RecordBytes] = 0
+	return a
+}
+
+// Retire removes the segments all of whose objects were over by a time, as Unix time in seconds, and returns how many objects
+// that were. Each transaction requires what is held, and is what release adds to it, which may be nil.
+func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clientv3.Cmp, release func(*Txn, *Segment)) (objects int, err error) {
+	err = k.Segments(ctx, s, func(of *Segment) error {
+		if of.Ended > before {
+			return nil
+		}
+		txn := s.Begin()
+		txn.Require(held...)
+		txn.Require(clientv3.Compare(clientv3.ModRevision(of.key), "=", of.revision))
+		txn.Do(clientv3.OpDelete(of.key))
+		txn.Count(Owner{Tenant: of.Tenant}, Amounts{}.minus(of.Counts))
+		if release != nil {
+			release(txn, of)
+		}
+		if err := txn.Commit(ctx); err != nil {
+			return err
+		}
+		objects += of.Records
+		_ = s.archive.bucket.Delete(ctx, of.Blob) // or else it is collected
+		return nil
+	})
+	return objects, err
+}
+
+// CollectArchive removes the blobs of segments of the kind that nothing names: those that were replaced, and those that were
+// written by a process that was killed before it could name them.
+func (k Kind[T]) CollectArchive(ctx context.Context, s *Store, now time.Time) error {
+	var old []string
+	for all := s.archive.bucket.List(&blob.ListOptions{Prefix: archiveBlobs + k.Name + "/"}); ; {
+		o, err := all.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("list the archive: %w", err)
+		}
+		if o.ModTime.Before(now.Add(-orphaned)) {
+			old = append(old, o.Key)
+		}
+	}
+	named := map[string]bool{} // read after the list: what is old and not named then will not be
+	if err := k.Segments(ctx, s, func(of *Segment) error { named[of.Blob] = true; return nil }); err != nil {
+		return err
+	}
+	for _, name := range old {
+		if named[name] {
+			continue
+		}
+		if err := s.archive.bucket.Delete(ctx, name); err != nil && !blobstore.IsMissing(err) {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+	}
+	return nil
+}

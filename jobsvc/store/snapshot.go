@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// readAgain is the pause before something is read again, as etcd's client has it.
+const readAgain = 25 * time.Millisecond
+
+// snapshot reads all that ops read, as it was at one revision. Where etcd changes its leader it reads again, until ctx ends: its client
+// does so for a single read, and not for a transaction, of which it does not see that it changes nothing.
+func (s *Store) snapshot(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	for {
+		r, err := s.etcd.Txn(ctx).Then(ops...).Commit()
+		if err == nil || !passes(err) {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(readAgain):
+		}
+	}
+}
+
+// passes reports whether an error of a read says that etcd, or a member of it, is away for the moment.
+func passes(err error) bool {
+	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+		return e.Code() == codes.Unavailable
+	}
+	return status.Code(err) == codes.Unavailable
+}
