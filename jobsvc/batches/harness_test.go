@@ -398,12 +398,23 @@ func (w *world) announced() []string {
 }
 
 // breakFolder has every access to a folder of blobs fail, from the moment when what is so, until what it returns is called.
+// The folder becomes a link that is turned to a file and back: each turn is one rename, so a writer sees it whole or broken.
 func (w *world) breakFolder(name string, when func() bool) (restore func()) {
 	w.t.Helper()
 	folder := filepath.Join(w.folder, name)
-	broken := make(chan struct{})
+	whole, file := folder+".whole", folder+".file"
+	turn := func(to string) error {
+		if err := os.Symlink(to, folder+".next"); err != nil {
+			return err
+		}
+		return os.Rename(folder+".next", folder)
+	}
+	require.NoError(w.t, os.MkdirAll(folder, 0o700))
+	require.NoError(w.t, os.Rename(folder, whole))
+	require.NoError(w.t, os.WriteFile(file, nil, 0o600)) // nothing can be made below a file
+	require.NoError(w.t, turn(whole))
+	broken := make(chan error, 1)
 	go func() {
-		defer close(broken)
 		for !when() {
 			select {
 			case <-w.t.Context().Done():
@@ -411,13 +422,10 @@ func (w *world) breakFolder(name string, when func() bool) (restore func()) {
 			case <-time.After(time.Millisecond):
 			}
 		}
-		_ = os.MkdirAll(folder, 0o700)
-		_ = os.Rename(folder, folder+".away")
-		_ = os.WriteFile(folder, nil, 0o600) // nothing can be made below a file
+		broken <- turn(file)
 	}()
 	return func() {
-		<-broken
-		require.NoError(w.t, os.Remove(folder))
-		require.NoError(w.t, os.Rename(folder+".away", folder))
+		require.NoError(w.t, <-broken)
+		require.NoError(w.t, turn(whole))
 	}
 }

@@ -224,9 +224,13 @@ func (w *world) runMortal(r *reaper, id string) {
 		defer close(done)
 		w.service(store.New(client), newObjects(client)).Run(ctx)
 	}()
-	if r.at == 0 {
-		w.await(id, over)
-		cancel()
+	for alive := true; alive; { // a run may take fewer steps than the one that was counted
+		record, err := finetuning.Kind.Get(w.t.Context(), w.store, acme, id)
+		require.NoError(w.t, err)
+		if over(&record.Value) {
+			cancel()
+		}
+		_, alive = <-finetuning.Kind.Watch(ctx, w.store, record)
 	}
 	<-done
 	w.trainer.around = func(_ string, effect func() error) error { return effect() }
