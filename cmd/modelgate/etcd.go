@@ -44,7 +44,7 @@ func startEtcd(ctx context.Context, p *parts, dir, sockets string, quota int64, 
 	p.serve("watch of etcd", func(ctx context.Context) error {
 		select {
 		case err := <-end.said:
-			return damagedEtcd(dir, err.Error())
+			return damagedEtcd(dir, err)
 		case <-ctx.Done():
 			return nil
 		}

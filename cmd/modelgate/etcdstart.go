@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,9 +26,12 @@ const (
 	etcdCloseTimeout = 3 * time.Second
 )
 
-// damagedEtcd is an error that says what is wrong with the folder of etcd, and what helps.
-func damagedEtcd(dir, what string) error {
-	return fmt.Errorf("etcd in %[1]s cannot be started: %[2]s. Put back a copy of the whole folder that was made while the gateway was stopped; or move it away, start, and restore a backup of modelgate backup",
+// damagedEtcd is an error that says what is wrong with the folder of etcd, and what helps. What may not be read is not damaged.
+func damagedEtcd(dir string, what error) error {
+	if errors.Is(what, fs.ErrPermission) {
+		return fmt.Errorf("etcd in %s cannot be started: %w", dir, what)
+	}
+	return fmt.Errorf("etcd in %[1]s cannot be started: %[2]w. Put back a copy of the whole folder that was made while the gateway was stopped; or move it away, start, and restore a backup of modelgate backup",
 		dir, what)
 }
 
@@ -37,10 +41,10 @@ func checkEtcd(dir string) error {
 	database, logs := filepath.Join(member, "snap", "db"), filepath.Join(member, "wal")
 	for _, folder := range []string{dir, member, logs, filepath.Dir(database)} {
 		if info, err := os.Stat(folder); err == nil && !info.IsDir() {
-			return damagedEtcd(dir, folder+" is not a folder")
+			return damagedEtcd(dir, errors.New(folder+" is not a folder"))
 		}
 		if _, err := os.ReadDir(folder); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return damagedEtcd(dir, err.Error())
+			return damagedEtcd(dir, err)
 		}
 	}
 	info, err := os.Stat(database)
@@ -50,17 +54,17 @@ func checkEtcd(dir string) error {
 		return err
 	}
 	if used && len(files) == 0 {
-		return damagedEtcd(dir, logs+", its write-ahead log, is missing or empty while the database is there")
+		return damagedEtcd(dir, errors.New(logs+", its write-ahead log, is missing or empty while the database is there"))
 	}
 	var last uint64
 	if len(files) > 0 {
 		if last, err = lastLogged(logs, files[0]); err != nil {
-			return damagedEtcd(dir, fmt.Sprintf("%s, its write-ahead log, is damaged (%v)", logs, err))
+			return damagedEtcd(dir, fmt.Errorf("%s, its write-ahead log, is damaged (%w)", logs, err))
 		}
 	}
 	if used {
 		if err := checkDatabase(database, info, last); err != nil {
-			return damagedEtcd(dir, fmt.Sprintf("%s, its database, is damaged (%v)", database, err))
+			return damagedEtcd(dir, fmt.Errorf("%s, its database, is damaged (%w)", database, err))
 		}
 	}
 	return nil
@@ -201,12 +205,12 @@ func openEtcd(ctx context.Context, config *embed.Config, end *etcdEnd) (*embed.E
 			return server, nil
 		case err := <-failed:
 			closeEtcd(server)
-			return nil, damagedEtcd(config.Dir, err.Error())
+			return nil, damagedEtcd(config.Dir, err)
 		case err := <-end.said:
-			return nil, damagedEtcd(config.Dir, err.Error())
+			return nil, damagedEtcd(config.Dir, err)
 		case <-ctx.Done():
 			if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-				return nil, damagedEtcd(config.Dir, err.Error())
+				return nil, damagedEtcd(config.Dir, err)
 			}
 			return nil, ctx.Err()
 		}

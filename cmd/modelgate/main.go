@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -104,7 +105,16 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return fail(stderr, errors.New("interrupted"), exitSignal)
 	}
-	return fail(stderr, err, exitFailed)
+	return fail(stderr, ofAnother(err), exitFailed)
+}
+
+// ofAnother adds what helps where a file may not be opened.
+func ofAnother(err error) error {
+	var denied *fs.PathError
+	if !errors.As(err, &denied) || !errors.Is(denied, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w: give %s to the user that runs modelgate (uid %d)", err, denied.Path, os.Getuid())
 }
 
 func fail(stderr io.Writer, err error, code int) int {

@@ -2,8 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,6 +48,16 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWhatMayNotBeOpenedNamesWhoseItHasToBe(t *testing.T) {
+	denied := &fs.PathError{Op: "open", Path: "/data/etcd/member/wal", Err: syscall.EACCES}
+	err := ofAnother(damagedEtcd("/data/etcd", denied))
+	require.Contains(t, err.Error(), fmt.Sprintf("give /data/etcd/member/wal to the user that runs modelgate (uid %d)", os.Getuid()))
+	require.NotContains(t, err.Error(), "backup", "it is not damaged")
+	require.Contains(t, damagedEtcd("/data/etcd", io.ErrUnexpectedEOF).Error(), "backup")
+	port := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)}
+	require.Equal(t, port, ofAnother(port), "no file is its reason")
 }
 
 func TestShellQuote(t *testing.T) {

@@ -78,6 +78,9 @@ func check(ctx context.Context, path string) (string, error) {
 	asked := exec.CommandContext(ctx, found, "--version")
 	asked.Env = []string{} // as the Envoy that serves
 	said, err := asked.Output()
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return "", ctx.Err() // who asked does not want to know any more
+	}
 	if err != nil {
 		return "", fmt.Errorf("asking %s for its version: %w", found, err)
 	}
