@@ -31,7 +31,7 @@ const (
 type adminFlags struct {
 	Data   string `default:"data" placeholder:"DIR" help:"Data folder of a gateway on this machine (${default})."`
 	Server string `env:"MODELGATE_SERVER" placeholder:"URL" help:"URL of the admin API, instead of the one in the data folder."`
-	Token  string `env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder."`
+	Token  string `env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder, which is for that folder's gateway alone."`
 
 	TokenFile string `env:"MODELGATE_TOKEN_FILE" placeholder:"FILE" help:"File of the admin token, where --token is not given."`
 
@@ -98,16 +98,28 @@ func (f adminFlags) tls() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
-// token returns the admin token.
+// token returns the admin token. The one that lies in the data folder is for the gateway of that folder, and goes nowhere else.
 func (f adminFlags) token() (string, error) {
-	if f.Token != "" || f.TokenFile == "" {
-		return f.orFile(f.Token, fileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
+	if f.Token == "" && f.TokenFile != "" {
+		text, err := os.ReadFile(f.TokenFile)
+		if err != nil {
+			return "", fmt.Errorf("reading the admin token: %w", err)
+		}
+		return strings.TrimSpace(string(text)), nil
 	}
-	text, err := os.ReadFile(f.TokenFile)
-	if err != nil {
-		return "", fmt.Errorf("reading the admin token: %w", err)
+	if f.Token == "" && !f.ofFolder() {
+		return "", fmt.Errorf("the admin token in %s is not for %s: give the one of that gateway with --token-file, $MODELGATE_TOKEN or --token", f.Data, f.Server)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return f.orFile(f.Token, fileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
+}
+
+// ofFolder reports whether the gateway is that of the data folder, so that what lies there is its own.
+func (f adminFlags) ofFolder() bool {
+	if f.Server == "" {
+		return true
+	}
+	text, err := os.ReadFile(filepath.Join(f.Data, fileAdmin))
+	return err == nil && strings.TrimRight(f.Server, "/") == strings.TrimRight(strings.TrimSpace(string(text)), "/")
 }
 
 // orFile returns the flag, or what the file of the data folder holds.

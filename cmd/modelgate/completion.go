@@ -114,5 +114,8 @@ func flagsOf(words []string) adminFlags {
 		}
 		return otherwise
 	}
-	return adminFlags{Data: value("--data", "data"), Server: value("--server", ""), Token: value("--token", os.Getenv("MODELGATE_TOKEN")), CA: value("--ca", "")}
+	return adminFlags{
+		Data: value("--data", "data"), Server: value("--server", os.Getenv("MODELGATE_SERVER")), CA: value("--ca", os.Getenv("MODELGATE_CA")),
+		Token: value("--token", os.Getenv("MODELGATE_TOKEN")), TokenFile: value("--token-file", os.Getenv("MODELGATE_TOKEN_FILE")),
+	}
 }

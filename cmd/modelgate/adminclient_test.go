@@ -1,0 +1,46 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestATokenOfTheDataFolderGoesNowhereElse(t *testing.T) {
+	f, c := startFakeAdmin(t), &cli{}
+	c.write(t, "x.json", `{"model":"m","messages":[]}`)
+	var told []string
+	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		told = append(told, r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(stranger.Close)
+	for _, command := range []string{"config list providers", "key list", "key create --name n", "status", "usage", "audit", "quotas", "dashboard link", "check", "explain x.json"} {
+		_, errOut := c.run(t, exitFailed, append(strings.Fields(command), "--server", stranger.URL)...)
+		require.Contains(t, errOut, "the admin token in data is not for "+stranger.URL, command)
+	}
+	c.run(t, exitFailed, "doctor", "--server", stranger.URL)
+	t.Setenv("MODELGATE_SERVER", stranger.URL)
+	c.run(t, exitFailed, "key", "list")
+	require.Empty(t, told)
+	c.run(t, exitOK, "key", "list", "--server", f.url+"/") // where the folder's gateway is
+}
+
+func TestACheckDoesNotSendAKeyToAnotherGateway(t *testing.T) {
+	f, c := startFakeAdmin(t), &cli{}
+	c.write(t, "data/"+fileAdmin, "http://127.0.0.1:1\n")
+	c.write(t, "data/"+fileURL, f.url+"\n")
+	_, errOut := c.run(t, exitFailed, "check", "--server", f.url, "--token", adminToken)
+	require.Contains(t, errOut, "say where the gateway is with --url")
+	require.Empty(t, f.asked)
+}
+
+func TestCompletionAsksWhatTheCommandWouldAsk(t *testing.T) {
+	for _, name := range []string{"SERVER", "TOKEN", "TOKEN_FILE", "CA"} {
+		t.Setenv("MODELGATE_"+name, "of "+name)
+	}
+	require.Equal(t, adminFlags{Data: "data", Server: "of SERVER", Token: "of TOKEN", TokenFile: "of TOKEN_FILE", CA: "of CA"}, flagsOf(nil))
+	require.Equal(t, "there", flagsOf([]string{"key", "list", "--server", "there"}).Server)
+}
