@@ -18,6 +18,8 @@ const (
 	maxInputs = 100_000
 	// maxReferences is how many references ($ref) the schemas of a member may have.
 	maxReferences = 10_000
+	// maxSchemas bounds the bytes of a member with schemas: they are read several times for vendors that take a part of JSON Schema.
+	maxSchemas = 4 << 20
 )
 
 // checkMembers counts the members of all objects before anything is kept of them: the check of their names takes memory for each.
@@ -56,15 +58,19 @@ func tooLong(param string, most int) *Error {
 	return BadRequest(param, "array_above_max_length", "Invalid '%s': array too long. Expected an array with maximum length %d, but got a longer one instead.", param, most)
 }
 
-// checkReferences bounds the references of the schemas in members of these names. A name that hides "$ref" behind escapes is nobody's
-// but an attacker's; who follows references has bounds of his own.
-func (o *Object) checkReferences(names ...string) error {
+// checkSchemas bounds the members of these names, and the references of the schemas in them. A name that hides "$ref" behind escapes is
+// nobody's but an attacker's; who follows references has bounds of his own.
+func (o *Object) checkSchemas(names ...string) error {
 	mark := []byte(`"$ref"`)
 	if len(o.Body) <= len(mark)*maxReferences {
 		return nil
 	}
 	for _, name := range names {
-		if n := bytes.Count(o.Get(name), mark); n > maxReferences {
+		schemas := o.Get(name)
+		if len(schemas) > maxSchemas {
+			return BadRequest(name, "invalid_json_schema", "Invalid '%s': too long. Expected at most %d bytes, but got %d instead.", name, maxSchemas, len(schemas))
+		}
+		if n := bytes.Count(schemas, mark); n > maxReferences {
 			return BadRequest(name, "invalid_json_schema", "Invalid schema in '%s': too many references. Expected at most %d, but got %d instead.", name, maxReferences, n)
 		}
 	}

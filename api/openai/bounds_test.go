@@ -34,6 +34,10 @@ func TestTheBoundsOfARequest(t *testing.T) {
 		"native":     func(body string) error { _, err := openai.ParseNativeRequest([]byte(body)); return err },
 	}
 	deep := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
+	long := func(n int) string {
+		const before, after = `{"type":"text","a":"`, `"}`
+		return before + strings.Repeat("x", n-len(before+after)) + after
+	}
 	const message, call = `{"role":"user","content":""}`, `{"id":"c","function":{}}`
 	for name, c := range map[string]struct {
 		operation, within, beyond string
@@ -54,6 +58,7 @@ func TestTheBoundsOfARequest(t *testing.T) {
 		"texts":      {"embeddings", `{"model":"m","input":[` + many(100_000, `"a"`) + `]}`, `{"model":"m","input":[` + many(100_001, `"a"`) + `]}`, "input", "array_above_max_length"},
 		"prompts":    {"completion", `{"model":"m","prompt":[` + many(100_000, `"a"`) + `]}`, `{"model":"m","prompt":[` + many(100_001, `"a"`) + `]}`, "prompt", "array_above_max_length"},
 		"references": {"chat", chat(`"tools":[` + many(10_000, `{"$ref":"a"}`) + `]`), chat(`"tools":[{"a":[` + many(10_001, `{"$ref":"a"}`) + `]}]`), "tools", "invalid_json_schema"},
+		"schemas":    {"chat", chat(`"response_format":` + long(4<<20)), chat(`"response_format":` + long(4<<20+1)), "response_format", "invalid_json_schema"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, parse[c.operation](c.within))

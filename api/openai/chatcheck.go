@@ -44,7 +44,7 @@ func (r *ChatRequest) check() error {
 	if err := r.read(r.checkMember); err != nil {
 		return err
 	}
-	if err := r.checkReferences("response_format", "tools", "functions"); err != nil {
+	if err := r.checkSchemas("response_format", "tools", "functions"); err != nil {
 		return err
 	}
 	return r.checkWhole()
