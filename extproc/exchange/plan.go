@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,8 +68,8 @@ type Attempt struct {
 }
 
 // plan finds the targets of a request and the order in which they are tried, and returns the first attempt, and whether its
-// provider has a place for it, which is taken. An error is an *openai.Error.
-func (x *Exchange) plan(r asked) (a Attempt, free bool, err error) {
+// provider has a place for it, which is taken. An error is an *openai.Error. With ctx, which ends with the exchange, the work ends.
+func (x *Exchange) plan(ctx context.Context, r asked) (a Attempt, free bool, err error) {
 	if !x.config.mayUse(x.key, r.model) {
 		return a, false, openai.ModelNotFound(r.model)
 	}
@@ -89,7 +90,7 @@ func (x *Exchange) plan(r asked) (a Attempt, free bool, err error) {
 	}
 	x.traceTargets(p)
 	x.env.Cooldown.order(p.Targets, x.env.Now)
-	first, err := p.keepAble()
+	first, err := p.keepAble(ctx)
 	if err != nil {
 		return a, false, err
 	}
@@ -107,9 +108,12 @@ func (x *Exchange) plan(r asked) (a Attempt, free bool, err error) {
 
 // keepAble leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be
 // planned again. It returns the request for the first that is left. The error is the first target's, where none is.
-func (p *Plan) keepAble() (first encoded, err error) {
+func (p *Plan) keepAble(ctx context.Context) (first encoded, err error) {
 	kept := p.Targets[:0]
 	for _, t := range p.Targets {
+		if ctx.Err() != nil {
+			return first, clientGone()
+		}
 		e, cannot := p.encode(t)
 		if cannot != nil {
 			err = cmp.Or(err, cannot)

@@ -142,7 +142,7 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	}
 	x.wantsStream, x.includeUsage = r.stream, r.includeUsage
 	x.record.Stream = r.stream
-	first, free, err := x.plan(r)
+	first, free, err := x.plan(ctx, r)
 	if err != nil {
 		return x.mistake(ctx, clientError(err), "mg_no_plan")
 	}
@@ -174,6 +174,14 @@ func wrongMethod(method, path, want string) *openai.Error {
 	return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
 		Message: "Not allowed to " + telemetry.Clip(method) + " on " + telemetry.Clip(path) + " (HINT: Perhaps you meant to use " + want + "?)"}
 }
+
+// clientGone ends the work on a request. Nobody reads it.
+func clientGone() *openai.Error {
+	return &openai.Error{Status: statusClientGone, Type: openai.TypeInvalidRequest, Code: "client_gone", Message: "The client has gone."}
+}
+
+// statusClientGone is what servers log of a client that has left before it had an answer; net/http has no name for it.
+const statusClientGone = 499
 
 func notReady() *openai.Error {
 	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable",
