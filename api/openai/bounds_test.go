@@ -81,3 +81,19 @@ func TestTheMemoryOfManyMembers(t *testing.T) {
 	t.Logf("%d members of %d bytes: %d bytes in all", 249_900, len(taken), cost.Bytes)
 	runtime.KeepAlive(taken)
 }
+
+func TestASeedIsAnyIntegerOf64Bits(t *testing.T) {
+	for _, seed := range []string{"9223372036854775807", "-9223372036854775808", "9007199254740993"} {
+		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"seed":` + seed + `}`))
+		require.NoError(t, err)
+		require.Equal(t, seed, string(r.Get("seed")))
+		_, err = openai.ParseCompletionRequest([]byte(`{"model":"m","prompt":"x","seed":` + seed + `}`))
+		require.NoError(t, err)
+	}
+	for seed, code := range map[string]string{"9223372036854775808": "integer_above_max_value", "-9223372036854775809": "integer_below_min_value"} {
+		_, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"seed":` + seed + `}`))
+		var e *openai.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, [2]string{code, "seed"}, [2]string{e.Code, e.Param})
+	}
+}

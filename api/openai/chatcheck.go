@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -14,7 +15,7 @@ var chatChecks = map[string]check{
 	"max_completion_tokens": integer(1, maxInteger),
 	"n":                     integer(1, 128),
 	"top_logprobs":          integer(0, 20),
-	"seed":                  integer(-maxInteger, maxInteger),
+	"seed":                  integer(math.MinInt64, math.MaxInt64),
 	"temperature":           number(0, 2),
 	"top_p":                 number(0, 1),
 	"frequency_penalty":     number(-2, 2),

@@ -1,6 +1,10 @@
 package openai
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"math"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // A CompletionRequest is a legacy completion request that has been checked once. It is immutable and safe for concurrent
 // use.
@@ -48,7 +52,7 @@ var completionChecks = map[string]check{
 	"logprobs":          integer(0, 5),
 	"max_tokens":        integer(0, maxInteger),
 	"n":                 integer(1, 128),
-	"seed":              integer(-maxInteger, maxInteger),
+	"seed":              integer(math.MinInt64, math.MaxInt64),
 	"stop":              checkStop,
 	"stream":            boolean,
 	"stream_options":    kind("an object", '{'),

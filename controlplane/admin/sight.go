@@ -46,6 +46,7 @@ func looksOfHolders() map[string]look {
 		"Provider.headers":                {decides, "proxies of vendors send a request on to where a header says"},
 		"Provider.models":                 {unseen, "names in a list"},
 		"Provider.allow_unlisted_models":  {unseen, "which models clients may name"},
+		"Provider.full_names_only":        {unseen, "how clients may name models"},
 		"Provider.unsupported_parameters": {unseen, "how requests are translated"},
 		"Provider.disabled":               {unseen, "whether it is sent, not where to"},
 		"Provider.region":                 {decides, "a part of the vendor's host"},

@@ -81,6 +81,7 @@ func readProvider(f url.Values, p *configv1.Provider) error {
 	p.Vendor, p.Endpoint, p.Region, p.Project, p.ApiVersion = get("vendor"), get("endpoint"), get("region"), get("project"), get("api_version")
 	p.Models, p.Disabled, p.NativeBatches = listOf(f.Get("models")), f.Get("disabled") != "", f.Get("native_batches") != ""
 	p.AllowUnlistedModels = proto.Bool(f.Get("allow_unlisted_models") != "")
+	p.FullNamesOnly = f.Get("full_names_only") != ""
 	p.UnsupportedParameters = configv1.UnsupportedParameters(configv1.UnsupportedParameters_value[get("unsupported_parameters")])
 	switch value := get("credential"); get("credential_source") {
 	case "value":

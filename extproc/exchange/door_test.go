@@ -139,7 +139,7 @@ func TestMistakesCount(t *testing.T) {
 		statuses += reply.Immediate.Header.Get("X-Ratelimit-Remaining-Requests") + ":" + strings.ToLower(reply.Immediate.Details) + " "
 		x.Close()
 	}
-	require.Equal(t, "2:mg_no_plan 1:mg_no_plan 0:mg_no_plan 0:mg_no_plan 0:mg_limited 0:mg_limited ", statuses)
+	require.Equal(t, "2:mg_no_model 1:mg_no_model 0:mg_no_model 0:mg_no_model 0:mg_limited 0:mg_limited ", statuses)
 	require.Len(t, m.settled, 3)
 
 	free := newMeter(t, &configv1.Key{Name: "key_1"})

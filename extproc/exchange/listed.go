@@ -19,6 +19,8 @@ type index struct {
 	// listed are the models that GET /v1/models shows to those who may use them, sorted by name, each once.
 	listed []listed
 	size   int // of all of them, in bytes, with room for commas
+	// bare are the names of what providers list, "<provider>/<model>", by "<model>", sorted.
+	bare map[string][]string
 }
 
 // A listed model is one element of the answer to GET /v1/models.
@@ -39,7 +41,7 @@ func (c *Config) indexed() *index {
 }
 
 func (c *Config) newIndex() *index {
-	x := &index{tuned: map[string]*configv1.Model{}}
+	x := &index{tuned: map[string]*configv1.Model{}, bare: map[string][]string{}}
 	for _, m := range c.Models {
 		for _, t := range m.GetTargets() {
 			if m.GetFineTuned() != nil {
@@ -58,12 +60,14 @@ func (c *Config) newIndex() *index {
 			full := name + "/" + m.GetId()
 			if other, _ := c.unlisted(full); other != nil && !shown(full) {
 				x.add(full, m.GetCreated(), cmp.Or(m.GetOwnedBy(), name))
+				x.addBare(p, m.GetId(), full)
 			}
 		}
 		for _, m := range p.Config.GetModels() {
 			full := name + "/" + m
 			if other, _ := c.unlisted(full); other != nil && !shown(full) {
 				x.add(full, 0, name)
+				x.addBare(p, m, full)
 			}
 		}
 	}
@@ -75,6 +79,12 @@ func (c *Config) newIndex() *index {
 func (x *index) add(name string, created int64, owner string) {
 	text := appendModel(nil, name, created, owner)
 	x.listed, x.size = append(x.listed, listed{name, text}), x.size+len(text)+2
+}
+
+func (x *index) addBare(p *Provider, model, full string) {
+	if !p.Config.GetFullNamesOnly() && !slices.Contains(x.bare[model], full) {
+		x.bare[model] = append(x.bare[model], full)
+	}
 }
 
 // find returns the JSON of a listed model, or nil.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/modelgate/modelgate/api/openai"
 )
 
 // models answers GET /v1/models and, where id is not empty, GET /v1/models/{id}. Ids hold slashes, plain or as %2F.
@@ -19,8 +18,9 @@ func (x *Exchange) models(id string) Reply {
 		body = x.appendModels(append(body, `{"object":"list","data":[`...))
 		body = append(body, "]}"...)
 	} else {
-		if !x.knowsModel(id) {
-			e := openai.ModelNotFound(id)
+		var err error
+		if id, err = x.config.resolve(x.key, id); err != nil {
+			e := clientError(err)
 			e.Param = "model"
 			return x.reject(e, "mg_no_model")
 		}
@@ -48,16 +48,4 @@ func (x *Exchange) appendModels(dst []byte) []byte {
 		}
 	}
 	return dst
-}
-
-// knowsModel reports whether a request for the model would be planned.
-func (x *Exchange) knowsModel(name string) bool {
-	if !x.config.mayUse(x.key, name) {
-		return false
-	}
-	if x.config.Models[name] != nil {
-		return true
-	}
-	p, _ := x.config.unlisted(name)
-	return p != nil
 }

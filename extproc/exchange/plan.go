@@ -67,21 +67,17 @@ type Attempt struct {
 	Body   []byte
 }
 
-// plan finds the targets of a request and the order in which they are tried, and returns the first attempt, and whether its
+// plan finds the targets of a request, whose model is resolved, and the order in which they are tried, and returns the first attempt, and whether its
 // provider has a place for it, which is taken. An error is an *openai.Error. With ctx, which ends with the exchange, the work ends.
 func (x *Exchange) plan(ctx context.Context, r asked) (a Attempt, free bool, err error) {
-	if !x.config.mayUse(x.key, r.model) {
-		return a, false, openai.ModelNotFound(r.model)
-	}
 	p := &Plan{ID: x.record.ID, Kind: envoy.KindLLM, request: r.encoder, now: x.env.Now, catalog: x.config.Catalog, gates: &x.env.gates}
 	x.active = p
 	m := x.config.Models[r.model]
 	if m != nil {
 		p.Targets = x.config.targets(m, x.env.Random)
-	} else if prov, model := x.config.unlisted(r.model); prov != nil {
-		p.Targets = []Target{{Provider: prov, Model: model}}
 	} else {
-		return a, false, openai.ModelNotFound(r.model)
+		prov, model := x.config.unlisted(r.model)
+		p.Targets = []Target{{Provider: prov, Model: model}}
 	}
 	x.record.Model, x.record.Label = r.model, x.config.label(r.model)
 	if len(p.Targets) == 0 {

@@ -142,6 +142,9 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	}
 	x.wantsStream, x.includeUsage = r.stream, r.includeUsage
 	x.record.Stream = r.stream
+	if r.model, err = x.config.resolve(x.key, r.model); err != nil {
+		return x.mistake(ctx, clientError(err), "mg_no_model")
+	}
 	first, free, err := x.plan(ctx, r)
 	if err != nil {
 		return x.mistake(ctx, clientError(err), "mg_no_plan")

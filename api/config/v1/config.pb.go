@@ -337,7 +337,10 @@ type Provider struct {
 	Concurrency *Concurrency `protobuf:"bytes,17,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// Sends traceparent and tracestate (W3C Trace Context), so that the provider's own spans join the gateway's. It is for models
 	// that the operator serves: a vendor has no use for them.
-	TraceContext  bool `protobuf:"varint,18,opt,name=trace_context,json=traceContext,proto3" json:"trace_context,omitempty"`
+	TraceContext bool `protobuf:"varint,18,opt,name=trace_context,json=traceContext,proto3" json:"trace_context,omitempty"`
+	// Its models are found as "<provider>/<model>" alone. Otherwise a request that names a model without its provider goes to the only
+	// provider which lists it, of those that the key may use.
+	FullNamesOnly bool `protobuf:"varint,19,opt,name=full_names_only,json=fullNamesOnly,proto3" json:"full_names_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +497,13 @@ func (x *Provider) GetConcurrency() *Concurrency {
 func (x *Provider) GetTraceContext() bool {
 	if x != nil {
 		return x.TraceContext
+	}
+	return false
+}
+
+func (x *Provider) GetFullNamesOnly() bool {
+	if x != nil {
+		return x.FullNamesOnly
 	}
 	return false
 }
@@ -3556,7 +3566,7 @@ var File_api_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x06\n" +
+	"\x1aapi/config/v1/config.proto\x12\x13modelgate.config.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa6\a\n" +
 	"\bProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x1a\n" +
@@ -3579,7 +3589,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x11untouched_answers\x18\x0f \x01(\bR\x10untouchedAnswers\x12%\n" +
 	"\x0enative_batches\x18\x10 \x01(\bR\rnativeBatches\x12B\n" +
 	"\vconcurrency\x18\x11 \x01(\v2 .modelgate.config.v1.ConcurrencyR\vconcurrency\x12#\n" +
-	"\rtrace_context\x18\x12 \x01(\bR\ftraceContext\x1a:\n" +
+	"\rtrace_context\x18\x12 \x01(\bR\ftraceContext\x12&\n" +
+	"\x0ffull_names_only\x18\x13 \x01(\bR\rfullNamesOnly\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x18\n" +

@@ -1,0 +1,79 @@
+package exchange
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+const (
+	// maxSimilar is how many models the error for an unknown one names.
+	maxSimilar = 5
+	// leastSimilar is how long a name is at least, in bytes, so that others are like it.
+	leastSimilar = 3
+)
+
+// resolve returns the name of a model by which it is planned: the client's own, or "<provider>/<model>" where it names a model that
+// exactly one provider lists, of those that the key may use. An error is an *openai.Error, and names candidates. Models that the key may
+// not use are as if they were not there.
+func (c *Config) resolve(k *Client, name string) (string, error) {
+	if (c.Models[name] != nil || c.known(name)) && c.mayUse(k, name) {
+		return name, nil
+	}
+	listing := c.mine(k, c.indexed().bare[name])
+	switch len(listing) {
+	case 1:
+		return listing[0], nil
+	case 0:
+		return "", withCandidates(openai.ModelNotFound(name), " Models with a similar name: ", c.similar(k, name))
+	}
+	return "", withCandidates(openai.ModelNotFound(name), " Several providers list it, please name one of: ", listing)
+}
+
+// known reports whether a name is that of a provider's model, "<provider>/<model>".
+func (c *Config) known(name string) bool {
+	p, _ := c.unlisted(name)
+	return p != nil
+}
+
+// mine returns those names of models that a key may use.
+func (c *Config) mine(k *Client, names []string) []string {
+	if !slices.ContainsFunc(names, func(name string) bool { return !c.mayUse(k, name) }) {
+		return names
+	}
+	var mine []string
+	for _, name := range names {
+		if c.mayUse(k, name) {
+			mine = append(mine, name)
+		}
+	}
+	return mine
+}
+
+// similar returns a few of the listed models that a key may use, in whose names a name occurs, or which occur in it.
+func (c *Config) similar(k *Client, name string) []string {
+	if len(name) < leastSimilar {
+		return nil
+	}
+	name = strings.ToLower(name)
+	var found []string
+	for _, m := range c.indexed().listed {
+		own := strings.ToLower(m.name[strings.LastIndexByte(m.name, '/')+1:])
+		like := strings.Contains(own, name) || len(own) >= leastSimilar && strings.Contains(name, own)
+		if like && c.mayUse(k, m.name) {
+			if found = append(found, m.name); len(found) == maxSimilar {
+				break
+			}
+		}
+	}
+	return found
+}
+
+// withCandidates adds the names of models to an error.
+func withCandidates(e *openai.Error, what string, names []string) *openai.Error {
+	if len(names) > 0 {
+		e.Message += what + "`" + strings.Join(names[:min(len(names), maxSimilar)], "`, `") + "`."
+	}
+	return e
+}
