@@ -32,6 +32,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// NoRetry becomes x-should-retry: false, which keeps SDKs from repeating what cannot succeed.
 	NoRetry bool
+	// Allow names the methods that a path has, for a 405.
+	Allow string
 }
 
 // Error returns status, type and message, for logs.
@@ -70,6 +72,9 @@ func (e *Error) Header() http.Header {
 	}
 	if e.NoRetry {
 		h.Set("X-Should-Retry", "false")
+	}
+	if e.Allow != "" {
+		h.Set("Allow", e.Allow)
 	}
 	return h
 }

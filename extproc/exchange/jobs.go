@@ -68,7 +68,7 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 	wanted := limit.Amounts{limit.Concurrency: 1}
 	counted := []limit.Measure{limit.Concurrency}
-	if x.record.Method != http.MethodGet && x.record.Method != http.MethodHead {
+	if !reads(x.record.Method) {
 		counted, wanted[limit.Requests] = append(counted, limit.Requests), 1
 		if x.record.Method == http.MethodPost && !strings.HasSuffix(x.record.Path, "/cancel") {
 			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1

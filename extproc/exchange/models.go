@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
 )
 
 // models answers GET /v1/models and, where id is not empty, GET /v1/models/{id}. Ids hold slashes, plain or as %2F.

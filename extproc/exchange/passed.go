@@ -84,7 +84,7 @@ const maxPassed = 256 << 10
 
 // meters reports whether the usage of a Route's answer has to be known. What only reads tells again what was used, and was charged.
 func (x *Exchange) meters() bool {
-	return x.charging.rules != nil && x.charging.rules.metered && x.record.Method != http.MethodGet && x.record.Method != http.MethodHead
+	return x.charging.rules != nil && x.charging.rules.metered && !reads(x.record.Method)
 }
 
 // passRequest sends a request to the provider of a route as it is. Its body passes unseen, unless the provider wants a
@@ -97,7 +97,8 @@ func (x *Exchange) passRequest(ctx context.Context, r *route, h Headers, query s
 	}
 	// Its answer would be the request, with the credential in it, and be no error.
 	if x.record.Method == http.MethodTrace {
-		return x.reject(wrongMethod(x.record.Method, x.record.Path, http.MethodPost), "mg_method")
+		return x.reject(wrongMethod(x.record.Method, x.record.Path,
+			http.MethodPost, http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete), "mg_method")
 	}
 	// A key that is bound to models may use what takes any model only where it may use every one of them.
 	if !bound(x.key, r.provider+"/*") {

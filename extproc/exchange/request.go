@@ -59,16 +59,20 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	switch {
 	case strings.HasPrefix(path, reportsPath):
 		x.record.Operation = "reports"
-		if method != http.MethodGet {
-			return x.reject(wrongMethod(method, path, http.MethodGet), "mg_method")
+		if !reads(method) {
+			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 		}
 		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
 	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/"):
 		x.record.Operation = "models"
-		if method != http.MethodGet {
-			return x.reject(wrongMethod(method, path, http.MethodGet), "mg_method")
+		id := strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/")
+		switch {
+		case reads(method):
+			return x.models(id)
+		case id != "":
+			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead, http.MethodDelete), "mg_method")
 		}
-		return x.models(strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/"))
+		return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 	case route != nil:
 		x.record.Operation = "route"
 		return x.passRequest(ctx, route, h, query, end)
@@ -173,10 +177,14 @@ func unknownURL(method, path string) *openai.Error {
 		Message: "Invalid URL (" + telemetry.Clip(method) + " " + telemetry.Clip(path) + ")"}
 }
 
-func wrongMethod(method, path, want string) *openai.Error {
-	return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
-		Message: "Not allowed to " + telemetry.Clip(method) + " on " + telemetry.Clip(path) + " (HINT: Perhaps you meant to use " + want + "?)"}
+// wrongMethod is the error for a method that a path does not have, of which the first is what is meant most.
+func wrongMethod(method, path string, allowed ...string) *openai.Error {
+	return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported", Allow: strings.Join(allowed, ", "),
+		Message: "Not allowed to " + telemetry.Clip(method) + " on " + telemetry.Clip(path) + " (HINT: Perhaps you meant to use " + allowed[0] + "?)"}
 }
+
+// reads reports whether a method only reads.
+func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // clientGone ends the work on a request. Nobody reads it.
 func clientGone() *openai.Error {
