@@ -37,8 +37,8 @@ test: $(ENVOY) ## Run every test against the real Envoy
 	$(GO) vet ./...
 	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
 	$(GO) test -run InProportion ./extproc/exchange # it measures CPU and memory
-	$(GO) -C charts test ./...
-	$(GO) -C tools/image test ./...
+	$(GO) -C charts test -timeout 30m ./... # the first time it builds Helm
+	$(GO) -C tools/image test -timeout 30m ./... # the first time it builds for two architectures
 	test/sdk/setup.sh
 	test/browser/setup.sh
 	test/admin/setup.sh
