@@ -45,7 +45,8 @@ func TestUsage(t *testing.T) {
 	u := openai.Usage{PromptTokens: 10, CompletionTokens: 5, CachedTokens: 3, CacheWriteTokens: 2, PromptAudio: 1, ReasoningTokens: 4, CompletionAudio: 6}
 	require.Equal(t, `{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":3,"audio_tokens":1,"cache_write_tokens":2},`+
 		`"completion_tokens_details":{"reasoning_tokens":4,"audio_tokens":6,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`, string(u.AppendJSON(nil)))
-	u.TotalTokens = 20
+	u.TotalTokens, u.HourWriteTokens = 20, 1
+	require.Contains(t, string(u.AppendJSON(nil)), `"cache_write_tokens":2,"cache_write_hour_tokens":1}`)
 	require.Contains(t, string(u.AppendJSON(nil)), `"total_tokens":20`, "as the vendor counted")
 	require.True(t, openai.Usage{}.IsZero())
 	require.False(t, u.IsZero())

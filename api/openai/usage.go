@@ -11,9 +11,12 @@ type Usage struct {
 
 	CachedTokens     int64 // of PromptTokens, read from a cache
 	CacheWriteTokens int64 // of PromptTokens, written to a cache
+	HourWriteTokens  int64 // of CacheWriteTokens, to be kept for an hour
 	PromptAudio      int64
 	ReasoningTokens  int64 // of CompletionTokens
 	CompletionAudio  int64
+
+	WritesSplit bool // the vendor tells how long what was written is kept: HourWriteTokens is known
 }
 
 // MaxTokens is the most that a count of a provider is believed, so that sums cannot overflow.
@@ -39,6 +42,9 @@ func (u Usage) AppendJSON(dst []byte) []byte {
 	dst = appendInt(dst, `,"audio_tokens":`, u.PromptAudio)
 	if u.CacheWriteTokens > 0 {
 		dst = appendInt(dst, `,"cache_write_tokens":`, u.CacheWriteTokens)
+	}
+	if u.HourWriteTokens > 0 {
+		dst = appendInt(dst, `,"cache_write_hour_tokens":`, u.HourWriteTokens)
 	}
 	dst = appendInt(dst, `},"completion_tokens_details":{"reasoning_tokens":`, u.ReasoningTokens)
 	dst = appendInt(dst, `,"audio_tokens":`, u.CompletionAudio)

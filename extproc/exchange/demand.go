@@ -35,6 +35,7 @@ type demand struct {
 	// answers is how many it wants, and images how many of these are images.
 	answers, images int64
 	background      bool // the answer does not come with the request
+	hour            bool // a part of it may be written to a cache for an hour
 	*surcharges          // nil: none
 }
 
@@ -51,6 +52,7 @@ func demandOf(op *operation, r asked, body []byte) demand {
 			get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
 		}
 	}
+	d.hour = keepsHour(body)
 	d.user = userOf(get("user").Str)
 	d.surcharges = surchargesOf(get)
 	d.background = op.name == "responses" && get("background").Bool()
@@ -132,10 +134,10 @@ func (d *demand) amounts(in *derived, set *ruleSet, targets []Target) limit.Amou
 		if rates == nil {
 			continue
 		}
-		text, _ := rates.Estimate(d.input, output)
+		text, _ := rates.Estimate(d.input, output, d.hour)
 		images, _ := rates.Cost(usage.Used{Images: d.images})
 		if in, other := rates.In(d.asked()); other && in != rates { // the vendor may give less than was asked for
-			dear, _ := in.Estimate(d.input, output)
+			dear, _ := in.Estimate(d.input, output, d.hour)
 			pictures, _ := in.Cost(usage.Used{Images: d.images})
 			text, images = max(text, dear), max(images, pictures)
 		}

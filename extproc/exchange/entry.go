@@ -22,6 +22,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	c := &x.charging
 	begun := x.record
 	begun.Usage, begun.Estimated = openai.Usage{PromptTokens: c.demand.input}, true
+	c.demand.keep(&begun.Usage, true)
 	begun.charge(c.in.price(first.Provider.Vendor.Name, first.Model), c.demand.surcharges, "")
 	x.env.Spool.Begin(begun.Entry())
 	return reply

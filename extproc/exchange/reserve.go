@@ -148,7 +148,7 @@ func (x *Exchange) vendor() string {
 // when the client left, the prompt counts.
 func (x *Exchange) count() {
 	c, r := &x.charging, &x.record
-	complete := r.Outcome == OutcomeFinished
+	complete, told := r.Outcome == OutcomeFinished, r.Usage.PromptTokens > 0
 	failed := r.Outcome == OutcomeFailed || r.Outcome == OutcomeRejected
 	switch {
 	case failed && r.Usage.IsZero() && !x.spoke(): // an error with status 200 is a refusal too
@@ -157,6 +157,7 @@ func (x *Exchange) count() {
 	case c.begun || r.Outcome == OutcomeCut && !c.refused:
 		r.Usage, r.Estimated = c.text.usage(x.vendor(), r.Upstream, r.Usage, complete)
 	}
+	c.demand.keep(&r.Usage, !told)
 	if complete || c.billed || c.begun && r.Outcome == OutcomeCut {
 		r.Images = c.demand.images
 	}

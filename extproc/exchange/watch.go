@@ -167,6 +167,7 @@ func most(a, b openai.Usage) openai.Usage {
 		TotalTokens: max(a.TotalTokens, b.TotalTokens), CachedTokens: max(a.CachedTokens, b.CachedTokens),
 		CacheWriteTokens: max(a.CacheWriteTokens, b.CacheWriteTokens), PromptAudio: max(a.PromptAudio, b.PromptAudio),
 		ReasoningTokens: max(a.ReasoningTokens, b.ReasoningTokens), CompletionAudio: max(a.CompletionAudio, b.CompletionAudio),
+		HourWriteTokens: max(a.HourWriteTokens, b.HourWriteTokens), WritesSplit: a.WritesSplit || b.WritesSplit,
 	}
 }
 
@@ -196,9 +197,11 @@ func readUsage(text string) openai.Usage {
 	// Anthropic's and Bedrock's, which count apart what of the prompt has to do with a cache.
 	read, written := count("cache_read_input_tokens", "cacheReadInputTokens"), count("cache_creation_input_tokens", "cacheWriteInputTokens")
 	if read+written > 0 {
+		hour := count("cache_creation.ephemeral_1h_input_tokens", `cacheDetails.#(ttl=="1h").inputTokens`)
+		brief := count("cache_creation.ephemeral_5m_input_tokens", `cacheDetails.#(ttl=="5m").inputTokens`)
 		return openai.Usage{
 			PromptTokens: count("input_tokens", "inputTokens") + read + written, CompletionTokens: count("output_tokens", "outputTokens"),
-			CachedTokens: read, CacheWriteTokens: written,
+			CachedTokens: read, CacheWriteTokens: written, HourWriteTokens: hour, WritesSplit: hour+brief > 0,
 		}
 	}
 	return openai.Usage{

@@ -15,7 +15,7 @@ func Cost(p *configv1.Price, u Used) (cost Nano, priced bool) { return Compile(p
 
 // EstimateCost returns the most that so many tokens of text can cost, for reservations, and whether there is a price.
 func EstimateCost(p *configv1.Price, inputTokens, maxOutputTokens int64) (cost Nano, priced bool) {
-	return Compile(p).Estimate(inputTokens, maxOutputTokens)
+	return Compile(p).Estimate(inputTokens, maxOutputTokens, false)
 }
 
 // Rates are a price that is ready to be computed with. They are immutable; nil is no price.
@@ -33,6 +33,7 @@ type Rates struct {
 type tier struct {
 	above                         int64
 	input, cached, write, audioIn uint64
+	hour                          uint64 // what is written to be kept for an hour
 	output, reasoning, audioOut   uint64
 	dearestInput, dearestOutput   uint64
 }
@@ -57,16 +58,20 @@ func Compile(p *configv1.Price) *Rates {
 	r.batch = d.read(p.GetBatchFactor(), defaultBatch)
 	base.cached = d.read(p.GetCachedInput(), base.input)
 	base.write = d.read(p.GetCacheWrite(), base.input)
+	base.hour = d.hour(p.GetCacheWriteHour(), &base, p.GetCacheWrite() != "")
 	r.tiers = append(make([]tier, 0, 1+len(p.GetTiers())), d.withRest(base, p))
 	for _, t := range p.GetTiers() {
 		next := tier{above: t.GetAbovePromptTokens(), output: d.read(t.GetOutput(), base.output)}
-		next.input, next.cached, next.write = base.input, base.cached, base.write
+		next.input, next.cached, next.write, next.hour = base.input, base.cached, base.write, base.hour
 		if t.GetInput() != "" {
 			next.input = d.read(t.GetInput(), 0)
-			next.cached, next.write = next.input, next.input
+			next.cached, next.write, next.hour = next.input, next.input, next.input
 		}
 		next.cached = d.read(t.GetCachedInput(), next.cached)
 		next.write = d.read(t.GetCacheWrite(), next.write)
+		if t.GetInput()+t.GetCacheWrite()+t.GetCacheWriteHour() != "" {
+			next.hour = d.hour(t.GetCacheWriteHour(), &next, t.GetCacheWrite() != "")
+		}
 		r.tiers = append(r.tiers, d.withRest(next, p))
 	}
 	r.factor = million
@@ -81,10 +86,11 @@ func Compile(p *configv1.Price) *Rates {
 func (r *Rates) extras(d *decimals, p *configv1.Price) {
 	for _, s := range p.GetServiceTiers() {
 		in := r
-		if s.GetInput()+s.GetOutput()+s.GetCachedInput()+s.GetCacheWrite() != "" {
+		if s.GetInput()+s.GetOutput()+s.GetCachedInput()+s.GetCacheWrite()+s.GetCacheWriteHour() != "" {
 			own := &configv1.Price{Input: cmp.Or(s.GetInput(), p.GetInput()), Output: cmp.Or(s.GetOutput(), p.GetOutput()),
 				CachedInput: cmp.Or(s.GetCachedInput(), p.GetCachedInput()), CacheWrite: cmp.Or(s.GetCacheWrite(), p.GetCacheWrite()),
-				InputAudio: p.GetInputAudio(), OutputAudio: p.GetOutputAudio(), Reasoning: p.GetReasoning(), Image: p.GetImage(), BatchFactor: p.GetBatchFactor()}
+				CacheWriteHour: cmp.Or(s.GetCacheWriteHour(), p.GetCacheWriteHour()),
+				InputAudio:     p.GetInputAudio(), OutputAudio: p.GetOutputAudio(), Reasoning: p.GetReasoning(), Image: p.GetImage(), BatchFactor: p.GetBatchFactor()}
 			if in = Compile(own); in == nil {
 				d.bad = true
 				return
@@ -140,6 +146,16 @@ func (d *decimals) read(text string, empty uint64) uint64 {
 	return n
 }
 
+// hour reads what it costs to write to a cache what is kept for an hour: where that is empty, twice the input where other writes have
+// a price, as with all vendors that keep it so long, and otherwise the same as these.
+func (d *decimals) hour(text string, t *tier, writes bool) uint64 {
+	empty := t.write
+	if writes {
+		empty = max(empty, 2*t.input)
+	}
+	return d.read(text, empty)
+}
+
 // withRest adds what has one price for prompts of all lengths, and otherwise costs as the tier's own.
 func (d *decimals) withRest(t tier, p *configv1.Price) tier {
 	t.audioIn = d.read(p.GetInputAudio(), t.input)
@@ -160,7 +176,9 @@ func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	t := r.tier(prompt)
 	var s sum
 	prompt -= s.add(u.CachedTokens, prompt, t.cached)
-	prompt -= s.add(u.CacheWriteTokens, prompt, t.write)
+	hour := s.add(min(u.HourWriteTokens, u.CacheWriteTokens), prompt, t.hour)
+	prompt -= hour
+	prompt -= s.add(u.CacheWriteTokens-hour, prompt, t.write)
 	prompt -= s.add(u.PromptAudio, prompt, t.audioIn)
 	s.add(prompt, prompt, t.input)
 	answer -= s.add(u.ReasoningTokens, answer, t.reasoning)
@@ -174,15 +192,20 @@ func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	return s.nano(factor), true
 }
 
-// Estimate returns the most that so many tokens of text can cost, and whether there is a price.
-func (r *Rates) Estimate(inputTokens, maxOutputTokens int64) (cost Nano, priced bool) {
+// Estimate returns the most that so many tokens of text can cost, where hour says that they may be written to a cache for an hour, and
+// whether there is a price.
+func (r *Rates) Estimate(inputTokens, maxOutputTokens int64, hour bool) (cost Nano, priced bool) {
 	if r == nil {
 		return 0, false
 	}
 	inputTokens = openai.Count(inputTokens)
 	t := r.tier(inputTokens)
+	dearest := t.dearestInput
+	if hour {
+		dearest = max(dearest, t.hour)
+	}
 	var s sum
-	s.add(inputTokens, inputTokens, t.dearestInput)
+	s.add(inputTokens, inputTokens, dearest)
 	s.add(maxOutputTokens, openai.MaxTokens, t.dearestOutput)
 	return s.nano(r.factor), true
 }
@@ -196,7 +219,7 @@ func (r *Rates) tier(prompt int64) *tier {
 	return &r.tiers[at]
 }
 
-// A sum is in pico-dollars. Eight addends of 10^16 pico-dollars by 2^40 stay below 2^97.
+// A sum is in pico-dollars. Nine addends of 10^16 pico-dollars by 2^40 stay below 2^97.
 type sum struct{ high, low uint64 }
 
 // add adds n things, at most most, and returns how many it added.

@@ -46,8 +46,14 @@ func TestCost(t *testing.T) {
 		"pitfall 40: each class once": {claude, used(openai.Usage{PromptTokens: 1000, CachedTokens: 300, CacheWriteTokens: 600, CompletionTokens: 10}),
 			100*3000 + 300*300 + 600*3750 + 10*15000},
 		"pitfall 40: classes that are more than the prompt": {claude, used(openai.Usage{PromptTokens: 1000, CachedTokens: 900, CacheWriteTokens: 600}), 900*300 + 100*3750},
-		"an empty class costs as the next":                  {&configv1.Price{Input: "1", Output: "2"}, used(openai.Usage{PromptTokens: 90, CachedTokens: 20, CacheWriteTokens: 30, PromptAudio: 40, CompletionTokens: 60, ReasoningTokens: 20, CompletionAudio: 30}), 90*1000 + 60*2000},
-		"a class that is free":                              {&configv1.Price{Input: "1", CachedInput: "0"}, used(openai.Usage{PromptTokens: 9, CachedTokens: 8}), 1000},
+		"what is kept for an hour": {claude, used(openai.Usage{PromptTokens: 1000, CachedTokens: 300, CacheWriteTokens: 600, HourWriteTokens: 200}),
+			100*3000 + 300*300 + 400*3750 + 200*6000},
+		"and in a long prompt":             {claude, used(openai.Usage{PromptTokens: 200_001, CacheWriteTokens: 200_000, HourWriteTokens: 200_000}), 200_000*12_000 + 6000},
+		"at a price of its own":            {&configv1.Price{Input: "1", CacheWrite: "1.25", CacheWriteHour: "1.5"}, used(openai.Usage{PromptTokens: 2, CacheWriteTokens: 2, HourWriteTokens: 1}), 1250 + 1500},
+		"more for an hour than there is":   {claude, used(openai.Usage{PromptTokens: 100, CacheWriteTokens: 60, HourWriteTokens: 90}), 40*3000 + 60*6000},
+		"where writes have no price":       {mini, used(openai.Usage{PromptTokens: 10, CacheWriteTokens: 5, HourWriteTokens: 5}), 1500},
+		"an empty class costs as the next": {&configv1.Price{Input: "1", Output: "2"}, used(openai.Usage{PromptTokens: 90, CachedTokens: 20, CacheWriteTokens: 30, PromptAudio: 40, CompletionTokens: 60, ReasoningTokens: 20, CompletionAudio: 30}), 90*1000 + 60*2000},
+		"a class that is free":             {&configv1.Price{Input: "1", CachedInput: "0"}, used(openai.Usage{PromptTokens: 9, CachedTokens: 8}), 1000},
 
 		"pitfall 44: a prompt at the border":           {gemini, used(openai.Usage{PromptTokens: 200_000, CompletionTokens: 1}), 200_000*1250 + 10_000},
 		"pitfall 44: a longer one, whole":              {gemini, used(openai.Usage{PromptTokens: 200_001, CachedTokens: 1, CompletionTokens: 1}), 200_000*2500 + 250 + 15_000},
@@ -108,15 +114,16 @@ func random(r *rand.Rand) (*configv1.Price, usage.Used) {
 		}
 		return usage.Nano(r.Int64N(1e6) * 1000 * []int64{1, 100, 10_000}[r.IntN(3)]).String()
 	}
-	p := &configv1.Price{Input: "1", Output: money(), CachedInput: money(), CacheWrite: money(), InputAudio: money(), OutputAudio: money(), Reasoning: money(), Image: money()}
+	p := &configv1.Price{Input: "1", Output: money(), CachedInput: money(), CacheWrite: money(), CacheWriteHour: money(), InputAudio: money(), OutputAudio: money(), Reasoning: money(), Image: money()}
 	for above := int64(100); above < 400 && r.IntN(2) == 0; above += 100 {
-		p.Tiers = append(p.Tiers, &configv1.PriceTier{AbovePromptTokens: above, Input: money(), Output: money(), CachedInput: money(), CacheWrite: money()})
+		p.Tiers = append(p.Tiers, &configv1.PriceTier{AbovePromptTokens: above, Input: money(), Output: money(), CachedInput: money(), CacheWrite: money(), CacheWriteHour: money()})
 	}
 	part := func(of int64) int64 { return r.Int64N(of + 1) }
 	u := usage.Used{Images: part(3), Batch: r.IntN(2) == 0}
 	u.PromptTokens, u.CompletionTokens = r.Int64N(500), r.Int64N(1_000_000)
 	u.CachedTokens = part(u.PromptTokens)
 	u.CacheWriteTokens = part(u.PromptTokens - u.CachedTokens)
+	u.HourWriteTokens = part(u.CacheWriteTokens)
 	u.PromptAudio = part(u.PromptTokens - u.CachedTokens - u.CacheWriteTokens)
 	u.ReasoningTokens = part(u.CompletionTokens)
 	u.CompletionAudio = part(u.CompletionTokens - u.ReasoningTokens)
@@ -135,6 +142,15 @@ func fraction(p *configv1.Price, u usage.Used) *big.Rat {
 		return new(big.Rat)
 	}
 	input, cached, write := first(p.Input), first(p.CachedInput, p.Input), first(p.CacheWrite, p.Input)
+	forAnHour := func(own, write string, input, rate *big.Rat) *big.Rat {
+		if twice := new(big.Rat).Add(input, input); own == "" && write != "" && twice.Cmp(rate) > 0 {
+			return twice
+		} else if own == "" {
+			return rate
+		}
+		return first(own)
+	}
+	hour := forAnHour(p.CacheWriteHour, p.CacheWrite, input, write)
 	output := first(p.Output)
 	for _, tier := range p.Tiers {
 		if u.PromptTokens <= tier.AbovePromptTokens {
@@ -142,6 +158,9 @@ func fraction(p *configv1.Price, u usage.Used) *big.Rat {
 		}
 		output = first(tier.Output, p.Output)
 		input, cached, write = first(tier.Input, p.Input), first(tier.CachedInput, tier.Input, p.CachedInput, p.Input), first(tier.CacheWrite, tier.Input, p.CacheWrite, p.Input)
+		if hour = forAnHour(p.CacheWriteHour, p.CacheWrite, first(p.Input), first(p.CacheWrite, p.Input)); tier.Input+tier.CacheWrite+tier.CacheWriteHour != "" {
+			hour = forAnHour(tier.CacheWriteHour, tier.CacheWrite, input, write)
+		}
 	}
 	or := func(text string, rate *big.Rat) *big.Rat {
 		if text == "" {
@@ -152,7 +171,8 @@ func fraction(p *configv1.Price, u usage.Used) *big.Rat {
 	total := new(big.Rat)
 	add := func(n int64, rate *big.Rat) { total.Add(total, new(big.Rat).Mul(new(big.Rat).SetInt64(n), rate)) }
 	add(u.CachedTokens, cached)
-	add(u.CacheWriteTokens, write)
+	add(u.CacheWriteTokens-u.HourWriteTokens, write)
+	add(u.HourWriteTokens, hour)
 	add(u.PromptAudio, or(p.InputAudio, input))
 	add(u.PromptTokens-u.CachedTokens-u.CacheWriteTokens-u.PromptAudio, input)
 	add(u.ReasoningTokens, or(p.Reasoning, output))
@@ -187,6 +207,10 @@ func TestAnEstimateOfTextIsNeverTooLow(t *testing.T) {
 		p, u := random(r)
 		u.Images, u.PromptAudio, u.CompletionAudio, u.Batch = 0, 0, 0, false
 		cost, _ := usage.Cost(p, u)
+		dearest, _ := usage.Compile(p).Estimate(u.PromptTokens, u.CompletionTokens, true)
+		require.GreaterOrEqual(t, dearest, cost, "%v %v", p, u)
+		u.HourWriteTokens = 0
+		cost, _ = usage.Cost(p, u)
 		estimate, priced := usage.EstimateCost(p, u.PromptTokens, u.CompletionTokens)
 		require.True(t, priced)
 		require.GreaterOrEqual(t, estimate, cost, "%v %v", p, u)

@@ -122,6 +122,7 @@ func readUsage(value []byte) openai.Usage {
 	u := openai.Usage{
 		PromptTokens: count("prompt_tokens"), CompletionTokens: count("completion_tokens"), TotalTokens: count("total_tokens"),
 		CachedTokens: count("prompt_tokens_details.cached_tokens"), CacheWriteTokens: count("prompt_tokens_details.cache_write_tokens"),
+		HourWriteTokens: count("prompt_tokens_details.cache_write_hour_tokens"),
 		PromptAudio:     count("prompt_tokens_details.audio_tokens"),
 		ReasoningTokens: count("completion_tokens_details.reasoning_tokens"), CompletionAudio: count("completion_tokens_details.audio_tokens"),
 	}

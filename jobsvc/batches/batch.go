@@ -218,6 +218,7 @@ func plus(a, b openai.Usage) openai.Usage {
 	a.TotalTokens += b.TotalTokens
 	a.CachedTokens += b.CachedTokens
 	a.CacheWriteTokens += b.CacheWriteTokens
+	a.HourWriteTokens += b.HourWriteTokens
 	a.PromptAudio += b.PromptAudio
 	a.ReasoningTokens += b.ReasoningTokens
 	a.CompletionAudio += b.CompletionAudio

@@ -2866,9 +2866,11 @@ type Price struct {
 	// above, and others have no price.
 	ServiceTiers []*ServiceTierPrice `protobuf:"bytes,11,rep,name=service_tiers,json=serviceTiers,proto3" json:"service_tiers,omitempty"`
 	// Tools that the vendor runs by itself and bills by the call. What is not here has no price.
-	Tools         []*ToolPrice `protobuf:"bytes,12,rep,name=tools,proto3" json:"tools,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tools []*ToolPrice `protobuf:"bytes,12,rep,name=tools,proto3" json:"tools,omitempty"`
+	// What is written to a cache to be kept for an hour. Empty: twice the input where cache_write is given, and otherwise as other writes.
+	CacheWriteHour string `protobuf:"bytes,13,opt,name=cache_write_hour,json=cacheWriteHour,proto3" json:"cache_write_hour,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Price) Reset() {
@@ -2985,6 +2987,13 @@ func (x *Price) GetTools() []*ToolPrice {
 	return nil
 }
 
+func (x *Price) GetCacheWriteHour() string {
+	if x != nil {
+		return x.CacheWriteHour
+	}
+	return ""
+}
+
 type ServiceTierPrice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As service_tier of requests and answers calls it: priority, flex.
@@ -2992,12 +3001,13 @@ type ServiceTierPrice struct {
 	// What everything costs in it, as a part or a multiple of the price ("0.5"). Empty: 1.
 	Factor string `protobuf:"bytes,2,opt,name=factor,proto3" json:"factor,omitempty"`
 	// In place of those of the price, also of its tiers, before the factor.
-	Input         string `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
-	Output        string `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
-	CachedInput   string `protobuf:"bytes,5,opt,name=cached_input,json=cachedInput,proto3" json:"cached_input,omitempty"`
-	CacheWrite    string `protobuf:"bytes,6,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Input          string `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
+	Output         string `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
+	CachedInput    string `protobuf:"bytes,5,opt,name=cached_input,json=cachedInput,proto3" json:"cached_input,omitempty"`
+	CacheWrite     string `protobuf:"bytes,6,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
+	CacheWriteHour string `protobuf:"bytes,7,opt,name=cache_write_hour,json=cacheWriteHour,proto3" json:"cache_write_hour,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ServiceTierPrice) Reset() {
@@ -3072,6 +3082,13 @@ func (x *ServiceTierPrice) GetCacheWrite() string {
 	return ""
 }
 
+func (x *ServiceTierPrice) GetCacheWriteHour() string {
+	if x != nil {
+		return x.CacheWriteHour
+	}
+	return ""
+}
+
 type ToolPrice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// web_search, file_search or code_interpreter.
@@ -3134,6 +3151,7 @@ type PriceTier struct {
 	Output            string `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`
 	CachedInput       string `protobuf:"bytes,4,opt,name=cached_input,json=cachedInput,proto3" json:"cached_input,omitempty"`
 	CacheWrite        string `protobuf:"bytes,5,opt,name=cache_write,json=cacheWrite,proto3" json:"cache_write,omitempty"`
+	CacheWriteHour    string `protobuf:"bytes,6,opt,name=cache_write_hour,json=cacheWriteHour,proto3" json:"cache_write_hour,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -3199,6 +3217,13 @@ func (x *PriceTier) GetCachedInput() string {
 func (x *PriceTier) GetCacheWrite() string {
 	if x != nil {
 		return x.CacheWrite
+	}
+	return ""
+}
+
+func (x *PriceTier) GetCacheWriteHour() string {
+	if x != nil {
+		return x.CacheWriteHour
 	}
 	return ""
 }
@@ -3819,7 +3844,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x0e_inline_systemB\r\n" +
 	"\v_web_searchB\r\n" +
 	"\v_media_urlsB\x11\n" +
-	"\x0f_bound_thinking\"\xcc\x03\n" +
+	"\x0f_bound_thinking\"\xf6\x03\n" +
 	"\x05Price\x12\x14\n" +
 	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\tR\x06output\x12!\n" +
@@ -3835,7 +3860,8 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\fbatch_factor\x18\n" +
 	" \x01(\tR\vbatchFactor\x12J\n" +
 	"\rservice_tiers\x18\v \x03(\v2%.modelgate.config.v1.ServiceTierPriceR\fserviceTiers\x124\n" +
-	"\x05tools\x18\f \x03(\v2\x1e.modelgate.config.v1.ToolPriceR\x05tools\"\xb0\x01\n" +
+	"\x05tools\x18\f \x03(\v2\x1e.modelgate.config.v1.ToolPriceR\x05tools\x12(\n" +
+	"\x10cache_write_hour\x18\r \x01(\tR\x0ecacheWriteHour\"\xda\x01\n" +
 	"\x10ServiceTierPrice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06factor\x18\x02 \x01(\tR\x06factor\x12\x14\n" +
@@ -3843,17 +3869,19 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\x06output\x18\x04 \x01(\tR\x06output\x12!\n" +
 	"\fcached_input\x18\x05 \x01(\tR\vcachedInput\x12\x1f\n" +
 	"\vcache_write\x18\x06 \x01(\tR\n" +
-	"cacheWrite\"3\n" +
+	"cacheWrite\x12(\n" +
+	"\x10cache_write_hour\x18\a \x01(\tR\x0ecacheWriteHour\"3\n" +
 	"\tToolPrice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04call\x18\x02 \x01(\tR\x04call\"\xad\x01\n" +
+	"\x04call\x18\x02 \x01(\tR\x04call\"\xd7\x01\n" +
 	"\tPriceTier\x12.\n" +
 	"\x13above_prompt_tokens\x18\x01 \x01(\x03R\x11abovePromptTokens\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\tR\x05input\x12\x16\n" +
 	"\x06output\x18\x03 \x01(\tR\x06output\x12!\n" +
 	"\fcached_input\x18\x04 \x01(\tR\vcachedInput\x12\x1f\n" +
 	"\vcache_write\x18\x05 \x01(\tR\n" +
-	"cacheWrite\"\x84\x01\n" +
+	"cacheWrite\x12(\n" +
+	"\x10cache_write_hour\x18\x06 \x01(\tR\x0ecacheWriteHour\"\x84\x01\n" +
 	"\n" +
 	"JobService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +

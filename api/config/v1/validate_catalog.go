@@ -36,7 +36,7 @@ func (v *validator) capabilities(at string, c *Capabilities) {
 
 func (v *validator) price(at string, p *Price) {
 	for name, text := range map[string]string{
-		"input": p.GetInput(), "output": p.GetOutput(), "cached_input": p.GetCachedInput(), "cache_write": p.GetCacheWrite(),
+		"input": p.GetInput(), "output": p.GetOutput(), "cached_input": p.GetCachedInput(), "cache_write": p.GetCacheWrite(), "cache_write_hour": p.GetCacheWriteHour(),
 		"input_audio": p.GetInputAudio(), "output_audio": p.GetOutputAudio(), "reasoning": p.GetReasoning(), "image": p.GetImage(),
 	} {
 		v.money(at+"."+name, text)
@@ -51,7 +51,8 @@ func (v *validator) price(at string, p *Price) {
 		if t.GetName() == "" {
 			v.fail(tier+".name", "is required")
 		}
-		for name, text := range map[string]string{"factor": t.GetFactor(), "input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(), "cache_write": t.GetCacheWrite()} {
+		for name, text := range map[string]string{"factor": t.GetFactor(), "input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(),
+			"cache_write": t.GetCacheWrite(), "cache_write_hour": t.GetCacheWriteHour()} {
 			v.money(tier+"."+name, text)
 		}
 	}
@@ -70,7 +71,7 @@ func (v *validator) price(at string, p *Price) {
 		}
 		above = t.GetAbovePromptTokens()
 		for name, text := range map[string]string{
-			"input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(), "cache_write": t.GetCacheWrite(),
+			"input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(), "cache_write": t.GetCacheWrite(), "cache_write_hour": t.GetCacheWriteHour(),
 		} {
 			v.money(tier+"."+name, text)
 		}

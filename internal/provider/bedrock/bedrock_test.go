@@ -159,6 +159,9 @@ func TestTheUsageCountsCachedTokensOnce(t *testing.T) {
 	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 264, TotalTokens: 1303, CacheWriteTokens: 1028}, u.openai())
 	require.Equal(t, openai.Usage{PromptTokens: 7, CompletionTokens: 3, TotalTokens: 10, CachedTokens: 4}, usage{InputTokens: 3, OutputTokens: 3, CacheReadInputTokenCount: 4}.openai())
 	u = usage{}
+	require.NoError(t, json.Unmarshal([]byte(`{"inputTokens":11,"outputTokens":2,"cacheWriteInputTokens":1028,"cacheDetails":[{"ttl":"1h","inputTokens":1000},{"ttl":"5m","inputTokens":28}]}`), &u))
+	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 2, TotalTokens: 1041, CacheWriteTokens: 1028, HourWriteTokens: 1000, WritesSplit: true}, u.openai())
+	u = usage{}
 	require.NoError(t, json.Unmarshal([]byte(`{"inputTokens":-1,"outputTokens":"3","totalTokens":null,"cacheReadInputTokens":4.0}`), &u))
 	require.Equal(t, openai.Usage{PromptTokens: 4, CompletionTokens: 3, TotalTokens: 7, CachedTokens: 4}, u.openai())
 }

@@ -54,6 +54,10 @@ func TestPitfall39And40Usage(t *testing.T) {
 			require.Equal(t, c.want, u.openai())
 		})
 	}
+	split := start
+	split.merge(usage{CacheCreation: written{Brief: 5, Hour: 15}})
+	require.Equal(t, int64(15), split.openai().HourWriteTokens)
+	require.True(t, split.openai().WritesSplit)
 	var thought usage
 	thought.OutputTokensDetails.ThinkingTokens = 7
 	u := usage{OutputTokens: 9}

@@ -10,6 +10,7 @@ type usage struct {
 	InputTokens              provider.Count `json:"input_tokens"`
 	CacheCreationInputTokens provider.Count `json:"cache_creation_input_tokens"`
 	CacheReadInputTokens     provider.Count `json:"cache_read_input_tokens"`
+	CacheCreation            written        `json:"cache_creation"`
 	OutputTokens             provider.Count `json:"output_tokens"`
 	OutputTokensDetails      struct {
 		ThinkingTokens provider.Count `json:"thinking_tokens"`
@@ -17,11 +18,19 @@ type usage struct {
 	ServiceTier string `json:"service_tier"`
 }
 
+// written is how much of CacheCreationInputTokens is kept how long.
+type written struct {
+	Brief provider.Count `json:"ephemeral_5m_input_tokens"`
+	Hour  provider.Count `json:"ephemeral_1h_input_tokens"`
+}
+
 // merge takes in a later count. Every count is of the whole answer so far, and one that is 0 says nothing.
 func (u *usage) merge(later usage) {
 	for _, c := range []struct{ to, from *provider.Count }{
 		{&u.InputTokens, &later.InputTokens},
 		{&u.CacheCreationInputTokens, &later.CacheCreationInputTokens},
+		{&u.CacheCreation.Brief, &later.CacheCreation.Brief},
+		{&u.CacheCreation.Hour, &later.CacheCreation.Hour},
 		{&u.CacheReadInputTokens, &later.CacheReadInputTokens},
 		{&u.OutputTokens, &later.OutputTokens},
 		{&u.OutputTokensDetails.ThinkingTokens, &later.OutputTokensDetails.ThinkingTokens},
@@ -33,7 +42,8 @@ func (u *usage) merge(later usage) {
 }
 
 func (u usage) openai() openai.Usage {
-	written, read, out := int64(u.CacheCreationInputTokens), int64(u.CacheReadInputTokens), int64(u.OutputTokens)
+	brief, hour := int64(u.CacheCreation.Brief), int64(u.CacheCreation.Hour)
+	written, read, out := max(int64(u.CacheCreationInputTokens), brief+hour), int64(u.CacheReadInputTokens), int64(u.OutputTokens)
 	prompt := int64(u.InputTokens) + written + read
 	return openai.Usage{
 		PromptTokens:     prompt,
@@ -41,6 +51,8 @@ func (u usage) openai() openai.Usage {
 		TotalTokens:      prompt + out,
 		CachedTokens:     read,
 		CacheWriteTokens: written,
+		HourWriteTokens:  hour,
+		WritesSplit:      brief+hour > 0,
 		ReasoningTokens:  int64(u.OutputTokensDetails.ThinkingTokens),
 	}
 }

@@ -25,6 +25,8 @@ func readUsage(data []byte) openai.Usage {
 			cached = max(cached, tokens(value))
 		case "cache_creation_input_tokens":
 			u.CacheWriteTokens = max(u.CacheWriteTokens, tokens(value))
+		case "cache_creation":
+			readWritten(&u, value)
 		case "reasoning_tokens":
 			reasoning = tokens(value)
 		case "prompt_tokens_details":
@@ -56,8 +58,22 @@ func readPromptDetails(u *openai.Usage, details []byte) {
 			u.CachedTokens = tokens(value)
 		case "cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens":
 			u.CacheWriteTokens = max(u.CacheWriteTokens, tokens(value))
+		case "cache_creation_token_details":
+			readWritten(u, value)
 		case "audio_tokens":
 			u.PromptAudio = tokens(value)
+		}
+	})
+}
+
+// readWritten reads how long what was written to a cache is kept.
+func readWritten(u *openai.Usage, details []byte) {
+	eachMember(details, func(name, value []byte) {
+		switch n := tokens(value); string(name) {
+		case "ephemeral_1h_input_tokens":
+			u.HourWriteTokens, u.WritesSplit = n, u.WritesSplit || n > 0
+		case "ephemeral_5m_input_tokens":
+			u.WritesSplit = u.WritesSplit || n > 0
 		}
 	})
 }
