@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 )
@@ -22,6 +23,8 @@ func ParseNativeRequest(body []byte) (*NativeRequest, error) {
 	model := ""
 	err := o.read(func(c *cursor, name string) error {
 		switch k := c.peek(); {
+		case k != 'n' && (name == "n" || name == "max_tool_calls" || name == "max_output_tokens"):
+			return integer(1, maxInteger)(name, c)
 		case name != "model" || k == 'n':
 			c.value()
 		case k != '"':
@@ -57,7 +60,21 @@ func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 	if err := checkModelName(r.Model); err != nil {
 		return nil, err
 	}
-	return r, nil
+	return r, r.checkNumber()
+}
+
+// checkNumber returns an error where the form's n is anything but digits: of " 5", "+5" or "05" nobody knows how many answers a vendor
+// reads.
+func (r *NativeRequest) checkNumber() error {
+	start, end, err := findField(r.body, r.boundary, "n")
+	if err != nil {
+		return nil // there is none
+	}
+	v := r.body[start:end]
+	if len(v) == 0 || len(v) > len("9007199254740991") || v[0] == '0' || bytes.ContainsFunc(v, func(c rune) bool { return c < '0' || c > '9' }) {
+		return BadRequest("n", "invalid_type", "Invalid type for 'n': expected a positive integer, written with digits alone.")
+	}
+	return nil
 }
 
 // countedFields are those of forms, besides the model, by which a price is worked out.

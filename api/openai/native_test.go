@@ -14,7 +14,7 @@ import (
 )
 
 func TestNativeRequestKeepsEveryOtherByte(t *testing.T) {
-	body := `{ "prompt":"a \ud83d\ude00", "model" : "a/gpt-image-1" , "n":1.50, "x":{"model":"no"} }`
+	body := `{ "prompt":"a \ud83d\ude00", "model" : "a/gpt-image-1" , "x_n":1.50, "x":{"model":"no"} }`
 	r, err := openai.ParseNativeRequest([]byte(body))
 	require.NoError(t, err)
 	require.Equal(t, "a/gpt-image-1", r.Model)
@@ -24,19 +24,45 @@ func TestNativeRequestKeepsEveryOtherByte(t *testing.T) {
 
 func TestNativeRequestIsRefused(t *testing.T) {
 	for body, code := range map[string]string{
-		`{"model":"x"`:                   "invalid_json",
-		`[]`:                             "invalid_type",
-		`{"prompt":"x"}`:                 "missing_required_parameter",
-		`{"model":null}`:                 "missing_required_parameter",
-		`{"model":7}`:                    "invalid_type",
-		`{"model":""}`:                   "invalid_value",
-		`{"model":"a","model":"b"}`:      "duplicate_parameter",
-		`{"model":"a","mod\u0065l":"b"}`: "duplicate_parameter",
+		`{"model":"x"`:                           "invalid_json",
+		`[]`:                                     "invalid_type",
+		`{"prompt":"x"}`:                         "missing_required_parameter",
+		`{"model":null}`:                         "missing_required_parameter",
+		`{"model":7}`:                            "invalid_type",
+		`{"model":""}`:                           "invalid_value",
+		`{"model":"a","model":"b"}`:              "duplicate_parameter",
+		`{"model":"a","mod\u0065l":"b"}`:         "duplicate_parameter",
+		`{"model":"a","n":" 5"}`:                 "invalid_type",
+		`{"model":"a","n":"5"}`:                  "invalid_type",
+		`{"model":"a","n":5.5}`:                  "invalid_type",
+		`{"model":"a","n":true}`:                 "invalid_type",
+		`{"model":"a","n":0}`:                    "integer_below_min_value",
+		`{"model":"a","max_tool_calls":"9"}`:     "invalid_type",
+		`{"model":"a","max_output_tokens":[16]}`: "invalid_type",
 	} {
 		_, err := openai.ParseNativeRequest([]byte(body))
 		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, "%s: %v", body, err)
 		require.Equal(t, code, e.Code, body)
+	}
+}
+
+// TestTheNumberOfAFormIsDigits: what one vendor reads as 5 and another as 1 is neither.
+func TestTheNumberOfAFormIsDigits(t *testing.T) {
+	for n, good := range map[string]bool{
+		"1": true, "5": true, "10": true, "9007199254740991": true,
+		"": false, " 5": false, "5 ": false, "+5": false, "-5": false, "05": false, "0": false, "5.0": false, "5e0": false, "0x5": false, "5\r\n": false, "\uff15": false, "five": false,
+		"90071992547409910": false,
+	} {
+		_, err := openai.ParseFormRequest([]byte("--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"), "b")
+		if good {
+			require.NoError(t, err, n)
+			continue
+		}
+		e, ok := errors.AsType[*openai.Error](err)
+		require.True(t, ok, "%q: %v", n, err)
+		require.Equal(t, 400, e.Status)
+		require.Equal(t, "n", e.Param)
 	}
 }
 

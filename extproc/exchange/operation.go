@@ -52,7 +52,7 @@ var operations = func() map[string]*operation {
 		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions", "audio/translations",
 		"moderations", "responses",
 	} {
-		all = append(all, &operation{name: name, needs: "'model'", forms: true, parse: parseNative("/" + name),
+		all = append(all, &operation{name: name, needs: "'model'", forms: name != "responses", parse: parseNative("/" + name),
 			says: name == "responses", draws: strings.HasPrefix(name, "images/")})
 	}
 	m := make(map[string]*operation, len(all))

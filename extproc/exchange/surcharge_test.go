@@ -127,6 +127,35 @@ func TestAFormSaysWhatCountsOnce(t *testing.T) {
 	}
 }
 
+// TestAFormIsChargedForAsManyImagesAsItAsks, and one of which that is not certain is refused, under a budget or not.
+func TestAFormIsChargedForAsManyImagesAsItAsks(t *testing.T) {
+	for n, images := range map[string]int64{"5": 5, " 5": 0, "+5": 0, "05": 0} {
+		m := newMeter(t, fullKey())
+		m.config.Catalog = pricedImages()
+		m.configure()
+		x := exchange.New(m.env, m.config)
+		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/images/edits"},
+			{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
+		reply := x.RequestBody(t.Context(), []byte("--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m-1\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"))
+		if images == 0 {
+			require.NotNil(t, reply.Immediate, n)
+			require.Equal(t, 400, reply.Immediate.Status)
+			require.Contains(t, string(reply.Immediate.Body), `"param":"n"`)
+			continue
+		}
+		require.Nil(t, reply.Immediate)
+		require.Equal(t, images*10_000_000, m.reserved[0].Amounts[limit.Cost])
+		answer(x, "200", "application/json")
+		x.ResponseBody([]byte(`{"data":[]}`), true)
+		require.Equal(t, images*10_000_000, int64(x.Close().Cost))
+	}
+	m := newMeter(t, fullKey())
+	reply := exchange.New(m.env, m.config).RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/responses"},
+		{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
+	require.NotNil(t, reply.Immediate, "what a form asks of tools is not read")
+	require.Equal(t, 415, reply.Immediate.Status)
+}
+
 // TestServiceTiersCostWhatTheirPagesSay: in millionths of a dollar, for a thousand tokens that are read, a thousand that were cached and
 // a thousand of answer. Azure has prices of its own.
 func TestServiceTiersCostWhatTheirPagesSay(t *testing.T) {
