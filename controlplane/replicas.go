@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -119,6 +120,11 @@ func (s *Server) tellWhileLeased(ctx context.Context, look <-chan time.Time) err
 		return err
 	}
 	defer s.endLease(ctx, session)
+	var telling sync.WaitGroup
+	defer telling.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	telling.Go(func() { s.tellTaken(ctx, session.Lease()) })
 	var last []byte
 	for {
 		now, err := json.Marshal(told(s.clients()))

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -24,11 +25,22 @@ type Client struct {
 	base  string
 	token string
 	http  *http.Client
+
+	wait    string // query of changes, or empty
+	pending func(who string)
 }
 
 // NewClient returns a client of the API at base, the URL without /admin/v1.
 func NewClient(base, token string, client *http.Client) *Client {
 	return &Client{base: strings.TrimRight(base, "/"), token: token, http: client}
+}
+
+// Waiting returns a client whose changes return when the data plane has taken them, or after a time in whole seconds, of which 0
+// is not to wait. Pending is called with who has not taken a change by then.
+func (c *Client) Waiting(d time.Duration, pending func(who string)) *Client {
+	waiting := *c
+	waiting.wait, waiting.pending = "wait="+strconv.Itoa(int(d/time.Second)), pending
+	return &waiting
 }
 
 // listPage is how many objects List asks for at once.
@@ -128,6 +140,9 @@ func (c *Client) call(ctx context.Context, r request, answer any) error {
 	if err != nil {
 		return fmt.Errorf("call the admin API: %w", err)
 	}
+	if c.wait != "" && r.method != http.MethodGet {
+		req.URL.RawQuery = strings.TrimPrefix(req.URL.RawQuery+"&"+c.wait, "&")
+	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	if len(r.body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
@@ -146,6 +161,9 @@ func (c *Client) call(ctx context.Context, r request, answer any) error {
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		return errorOf(resp.StatusCode, body)
+	}
+	if who := resp.Header.Get(HeaderPending); who != "" && c.pending != nil {
+		c.pending(who)
 	}
 	if answer == nil {
 		return nil

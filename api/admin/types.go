@@ -91,7 +91,13 @@ type Change struct {
 	Action string `json:"action"`
 	// Diff is a unified diff of the object as YAML, credentials redacted. Empty where nothing changes.
 	Diff string `json:"diff,omitempty"`
+	// Error is why the object has no effect, or not as it was applied; empty where it has, and of a dry run.
+	Error string `json:"error,omitempty"`
 }
+
+// HeaderPending is the header of an answer to a change that was waited for: it names who has not taken it in time, and is not there
+// where everybody has.
+const HeaderPending = "X-Modelgate-Pending"
 
 // An ApplyAnswer lists the changes in the order of the documents.
 type ApplyAnswer struct {

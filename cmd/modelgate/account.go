@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -46,7 +47,7 @@ func (c accountCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	role := configv1.Role(configv1.Role_value[strings.ToUpper(c.Role)])
 	a := &configv1.Account{Name: c.Name, DisplayName: c.Label, Role: role, Password: password}
-	return createObject(ctx, stdout, c.adminFlags, c.itemFlags, a)
+	return createObject(ctx, stdout, c.adminFlags, waitFlags{Timeout: time.Second, NoWait: true}, c.itemFlags, a)
 }
 
 type accountListCmd struct {
@@ -72,7 +73,11 @@ func (c accountPasswordCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = change(ctx, c.adminFlags, c.Name, func(a *configv1.Account) { a.Password, a.PasswordHash = password, "" })
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	err = change(ctx, client, c.Name, func(a *configv1.Account) { a.Password, a.PasswordHash = password, "" })
 	if err != nil {
 		return err
 	}

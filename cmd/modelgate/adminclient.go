@@ -166,12 +166,8 @@ func listAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind, o
 }
 
 // change reads an object, has f change it and stores it again, unless somebody else has changed it in between.
-func change[T configv1.Object](ctx context.Context, f adminFlags, name string, edit func(T)) error {
+func change[T configv1.Object](ctx context.Context, client *adminapi.Client, name string, edit func(T)) error {
 	var none T
-	client, err := f.client()
-	if err != nil {
-		return err
-	}
 	item, err := client.Get(ctx, configv1.KindOf(none), name)
 	if err != nil {
 		return said(err)

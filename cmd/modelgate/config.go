@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -104,20 +105,35 @@ func (c configValidateCmd) Run(stdout io.Writer) error {
 
 type configApplyCmd struct {
 	adminFlags
+	waitFlags
 	outputFlags
 	fileFlags
 }
 
 // Help is shown below the flags' summary.
-func (configApplyCmd) Help() string { return "Example:\n  modelgate config apply -f gateway.yaml" }
+func (configApplyCmd) Help() string {
+	return `It returns when the data plane has taken the change, and exits with 3 where an object has no effect, or not everywhere by then.
+
+Example:
+  modelgate config apply -f gateway.yaml`
+}
 
 // Run applies the files and prints a line for each object.
 func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
-	answer, err := applyFiles(ctx, c.adminFlags, c.fileFlags, false)
+	docs, err := c.read(os.Stdin)
 	if err != nil {
 		return err
 	}
-	return c.show(stdout, answer, func(w io.Writer) error {
+	client, pending, err := c.waitFlags.client(c.adminFlags)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Apply(ctx, objectsOf(docs), false)
+	if err != nil {
+		return said(err)
+	}
+	var idle []string
+	err = c.show(stdout, answer, func(w io.Writer) error {
 		for _, change := range answer.Changes {
 			if _, err := fmt.Fprintln(w, change.Kind, change.Name, change.Action); err != nil {
 				return err
@@ -125,6 +141,15 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 		}
 		return nil
 	})
+	for _, change := range answer.Changes {
+		if change.Error != "" && !c.NoWait {
+			idle = append(idle, "\n  "+change.Kind+" "+change.Name+" has no effect: "+oneLine(change.Error))
+		}
+	}
+	if len(idle) > 0 {
+		err = errors.Join(err, fmt.Errorf("%w:%s", errNotInForce, strings.Join(idle, "")))
+	}
+	return errors.Join(err, pending.err())
 }
 
 type configDiffCmd struct {
@@ -135,9 +160,17 @@ type configDiffCmd struct {
 
 // Run prints a unified diff of what is stored and the files.
 func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
-	answer, err := applyFiles(ctx, c.adminFlags, c.fileFlags, true)
+	docs, err := c.read(os.Stdin)
 	if err != nil {
 		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	answer, err := client.Apply(ctx, objectsOf(docs), true)
+	if err != nil {
+		return said(err)
 	}
 	err = c.show(stdout, answer, func(w io.Writer) error {
 		for _, change := range answer.Changes {
@@ -152,19 +185,6 @@ func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return errDifferent
 	}
 	return err
-}
-
-func applyFiles(ctx context.Context, gateway adminFlags, files fileFlags, dryRun bool) (adminapi.ApplyAnswer, error) {
-	docs, err := files.read(os.Stdin)
-	if err != nil {
-		return adminapi.ApplyAnswer{}, err
-	}
-	client, err := gateway.client()
-	if err != nil {
-		return adminapi.ApplyAnswer{}, err
-	}
-	answer, err := client.Apply(ctx, objectsOf(docs), dryRun)
-	return answer, said(err)
 }
 
 type configGetCmd struct {
@@ -220,6 +240,7 @@ func parseKind(s string) (configv1.Kind, error) {
 
 type configDeleteCmd struct {
 	adminFlags
+	waitFlags
 	Kind string `arg:"" predictor:"kinds" help:"Kind of object, such as provider."`
 	Name string `arg:"" predictor:"objects" help:"Name of the object."`
 }
@@ -230,7 +251,7 @@ func (c configDeleteCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client()
+	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {
 		return err
 	}
@@ -238,5 +259,5 @@ func (c configDeleteCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return said(err)
 	}
 	_, err = fmt.Fprintln(stdout, kind.Name, c.Name, "deleted")
-	return err
+	return errors.Join(err, pending.err())
 }

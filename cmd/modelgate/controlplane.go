@@ -254,6 +254,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 		Vendors: knownVendor,
 		Allowed: o.allowed,
 		Plane:   server,
+		Await:   server.Await,
 		Audit:   audit,
 		Ledger:  o.ledger,
 		Jobs:    inspector,

@@ -31,6 +31,8 @@ type fakeAdmin struct {
 	notReady    bool
 	ledgerAway  bool
 	metrics     string
+	pending     string // who has not taken a change
+	applied     adminapi.ApplyAnswer
 
 	url   string
 	mu    sync.Mutex // held while a request is answered
@@ -63,6 +65,9 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			v, status := of(r)
 			w.Header().Set("Content-Type", "application/json")
+			if f.pending != "" && r.Method != http.MethodGet {
+				w.Header().Set(adminapi.HeaderPending, f.pending)
+			}
 			w.WriteHeader(status)
 			_ = json.NewEncoder(w).Encode(v)
 		})
@@ -77,6 +82,8 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 		return apiError(r.PathValue("kind") + " " + r.PathValue("name") + ": no such object"), 404
 	})
 	answer("PUT /admin/v1/{kind}/{name...}", func(r *http.Request) (any, int) { return f.put(t, r), 200 })
+	answer("DELETE /admin/v1/{kind}/{name...}", func(*http.Request) (any, int) { return struct{}{}, 200 })
+	answer("POST /admin/v1/apply", func(*http.Request) (any, int) { return f.applied, 200 })
 	answer("POST /admin/v1/keys", func(*http.Request) (any, int) { return adminapi.NewKey{ID: "key_new", Key: "sk-mg-new"}, 201 })
 	answer("POST /admin/v1/keys/{id}/rotate", func(r *http.Request) (any, int) {
 		return adminapi.NewKey{ID: r.PathValue("id"), Key: "sk-mg-rotated"}, 200

@@ -149,7 +149,7 @@ func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) erro
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	made, err := api.CreateKey(ctx, adminapi.KeyRequest{DisplayName: defaultName})
+	made, err := api.Waiting(0, nil).CreateKey(ctx, adminapi.KeyRequest{DisplayName: defaultName})
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ type keyCmd struct {
 
 type keyCreateCmd struct {
 	adminFlags
+	waitFlags
 	outputFlags
 	limitFlags
 	Name         string            `required:"" help:"What people call the key."`
@@ -52,7 +53,7 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client()
+	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return said(err)
 	}
-	return printNewKey(stdout, c.outputFlags, key)
+	return errors.Join(printNewKey(stdout, c.outputFlags, key), pending.err())
 }
 
 func printNewKey(stdout io.Writer, o outputFlags, key adminapi.NewKey) error {
@@ -132,6 +133,7 @@ func (c keyGetCmd) Run(ctx context.Context, stdout io.Writer) error {
 
 type keyRotateCmd struct {
 	adminFlags
+	waitFlags
 	outputFlags
 	Grace time.Duration `default:"0" help:"How long the old key stays good, such as 24h; at most 720h. Default: it stops working at once."`
 	ID    string        `arg:"" predictor:"keys" help:"Id of the key."`
@@ -142,7 +144,7 @@ func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Grace < 0 || c.Grace%time.Second != 0 {
 		return errors.New("--grace must be whole seconds, such as 24h or 90s")
 	}
-	client, err := c.client()
+	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {
 		return err
 	}
@@ -150,45 +152,52 @@ func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return said(err)
 	}
-	return printNewKey(stdout, c.outputFlags, key)
+	return errors.Join(printNewKey(stdout, c.outputFlags, key), pending.err())
 }
 
 type keyDisableCmd struct {
 	adminFlags
+	waitFlags
 	ID string `arg:"" predictor:"keys" help:"Id of the key."`
 }
 
 // Run disables a key.
 func (c keyDisableCmd) Run(ctx context.Context, stdout io.Writer) error {
-	return setDisabled(ctx, stdout, c.adminFlags, c.ID, true)
+	return setDisabled(ctx, stdout, c.adminFlags, c.waitFlags, c.ID, true)
 }
 
 type keyEnableCmd struct {
 	adminFlags
+	waitFlags
 	ID string `arg:"" predictor:"keys" help:"Id of the key."`
 }
 
 // Run enables a key.
 func (c keyEnableCmd) Run(ctx context.Context, stdout io.Writer) error {
-	return setDisabled(ctx, stdout, c.adminFlags, c.ID, false)
+	return setDisabled(ctx, stdout, c.adminFlags, c.waitFlags, c.ID, false)
 }
 
-func setDisabled(ctx context.Context, stdout io.Writer, f adminFlags, id string, disabled bool) error {
-	if err := change(ctx, f, id, func(k *configv1.Key) { k.Disabled = disabled }); err != nil {
+func setDisabled(ctx context.Context, stdout io.Writer, f adminFlags, w waitFlags, id string, disabled bool) error {
+	client, pending, err := w.client(f)
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(stdout, "Key", id, map[bool]string{true: "disabled", false: "enabled"}[disabled])
-	return err
+	if err := change(ctx, client, id, func(k *configv1.Key) { k.Disabled = disabled }); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, "Key", id, map[bool]string{true: "disabled", false: "enabled"}[disabled])
+	return errors.Join(err, pending.err())
 }
 
 type keyRevokeCmd struct {
 	adminFlags
+	waitFlags
 	ID string `arg:"" predictor:"keys" help:"Id of the key."`
 }
 
 // Run revokes a key.
 func (c keyRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.client()
+	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {
 		return err
 	}
@@ -196,7 +205,7 @@ func (c keyRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return said(err)
 	}
 	_, err = fmt.Fprintln(stdout, "Key", c.ID, "revoked")
-	return err
+	return errors.Join(err, pending.err())
 }
 
 type keyUsageCmd struct {

@@ -24,7 +24,7 @@ const (
 	exitOK      = 0
 	exitFailed  = 1
 	exitUsage   = 2
-	exitRefused = 3   // of a request that cannot be served
+	exitRefused = 3   // of a request that cannot be served, and of a change that is stored and not in force
 	exitSignal  = 130 // as a shell says of what Ctrl-C ended
 )
 
@@ -102,6 +102,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	case errors.Is(err, errRefused):
 		return exitRefused // stdout has the client's error
+	case errors.Is(err, errNotInForce):
+		return fail(stderr, err, exitRefused)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return fail(stderr, errors.New("interrupted"), exitSignal)
 	}

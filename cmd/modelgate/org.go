@@ -25,6 +25,7 @@ type projectCmd struct {
 
 type orgCreateCmd struct {
 	adminFlags
+	waitFlags
 	itemFlags
 	limitFlags
 	Label string `placeholder:"TEXT" help:"What people call it."`
@@ -46,11 +47,12 @@ func (c orgCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	o := &configv1.Organization{Name: c.Name, DisplayName: c.Label, Limits: limits, Budgets: c.storedBudgets()}
-	return createObject(ctx, stdout, c.adminFlags, c.itemFlags, o)
+	return createObject(ctx, stdout, c.adminFlags, c.waitFlags, c.itemFlags, o)
 }
 
 type projectCreateCmd struct {
 	adminFlags
+	waitFlags
 	itemFlags
 	limitFlags
 	Label string `placeholder:"TEXT" help:"What people call it."`
@@ -72,7 +74,7 @@ func (c projectCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	p := &configv1.Project{Name: c.Name, DisplayName: c.Label, Limits: limits, Budgets: c.storedBudgets()}
-	return createObject(ctx, stdout, c.adminFlags, c.itemFlags, p)
+	return createObject(ctx, stdout, c.adminFlags, c.waitFlags, c.itemFlags, p)
 }
 
 type orgListCmd struct {
@@ -100,8 +102,8 @@ func (c projectListCmd) Run(ctx context.Context, stdout io.Writer) error {
 }
 
 // createObject stores an object that must not be there yet, and prints it.
-func createObject(ctx context.Context, stdout io.Writer, f adminFlags, o itemFlags, object configv1.Object) error {
-	client, err := f.client()
+func createObject(ctx context.Context, stdout io.Writer, f adminFlags, w waitFlags, o itemFlags, object configv1.Object) error {
+	client, pending, err := w.client(f)
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func createObject(ctx context.Context, stdout io.Writer, f adminFlags, o itemFla
 	if err != nil {
 		return said(err)
 	}
-	return o.show(stdout, kind, []adminapi.Item{item})
+	return errors.Join(o.show(stdout, kind, []adminapi.Item{item}), pending.err())
 }
 
 // stored returns the limits as objects have them.

@@ -32,7 +32,7 @@ import (
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 1 << 20
 
-// Config is what the API works with. Every field is required.
+// Config is what the API works with. Every field is required that does not say otherwise.
 type Config struct {
 	Store *configstore.Store
 	// Sealer seals credentials before they are stored.
@@ -46,6 +46,9 @@ type Config struct {
 	// Allowed says which variables and files objects may name. Nil: none.
 	Allowed *allowed.List
 	Plane   Plane
+	// Await returns when the data plane has taken a revision of the configuration, or when ctx ends: then it says who has not. Nil:
+	// nothing is waited for.
+	Await func(ctx context.Context, revision int64) []string
 	// Audit takes an entry for every change.
 	Audit *AuditLog
 	// Ledger may be nil: what asks for it is then a 503.

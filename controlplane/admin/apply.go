@@ -39,6 +39,14 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.await(w, r, done); err != nil {
+		return err
+	}
+	if !dryRun {
+		for i, c := range done.changes {
+			done.changes[i].Error = s.config.Plane.ObjectError(c.Kind, c.Name)
+		}
+	}
 	return writeChanges(w, done)
 }
 
@@ -48,7 +56,7 @@ func (s *server) applyDocuments(ctx context.Context, docs []configv1.Document, d
 	for i, d := range docs {
 		refs[i] = ref{d.Kind, d.Object.GetName()}
 	}
-	return s.write(ctx, change{refs: refs, dryRun: dryRun}, func(p *plan) error {
+	return s.write(ctx, change{refs: refs, dryRun: dryRun, many: true}, func(p *plan) error {
 		var errs configv1.Errors
 		for _, d := range docs {
 			err := p.put(d.Object)

@@ -112,6 +112,9 @@ func (s *server) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	if dryRun {
 		return writeChanges(w, done)
 	}
+	if err := s.await(w, r, done); err != nil {
+		return err
+	}
 	w.Header().Set("ETag", etag(done.revision))
 	return httpapi.WriteJSON(w, http.StatusOK, adminapi.NewKey{ID: of.name, Key: key.Reveal()})
 }
@@ -150,6 +153,9 @@ func (s *server) make(w http.ResponseWriter, r *http.Request, o configv1.Object,
 	}
 	if dryRun {
 		return writeChanges(w, done)
+	}
+	if err := s.await(w, r, done); err != nil {
+		return err
 	}
 	w.Header().Set("Location", locationOf(ref{kind, o.GetName()}))
 	w.Header().Set("ETag", etag(done.revision))

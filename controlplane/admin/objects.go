@@ -119,6 +119,9 @@ func (s *server) store(w http.ResponseWriter, r *http.Request, c change, decide 
 	if c.dryRun {
 		return writeChanges(w, done)
 	}
+	if err := s.await(w, r, done); err != nil {
+		return err
+	}
 	of, status := c.refs[0], http.StatusOK
 	if done.changes[0].Action == adminapi.Created {
 		status = http.StatusCreated
@@ -152,6 +155,9 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	if dryRun {
 		return writeChanges(w, done)
+	}
+	if err := s.await(w, r, done); err != nil {
+		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

@@ -24,19 +24,20 @@ type route struct {
 	scope   Scope
 	handler httpapi.HandlerFunc
 	timeout time.Duration // 0: requestTimeout
+	writes  bool          // the change may be waited for, for maxWait longer
 }
 
 // routes is the one table of what is served and who may use it.
 func (s *server) routes() []route {
 	return []route{
 		{pattern: "GET /admin/v1/{kind}", handler: s.list},
-		{pattern: "POST /admin/v1/{kind}", handler: s.post},
+		{pattern: "POST /admin/v1/{kind}", handler: s.post, writes: true},
 		{pattern: "GET /admin/v1/{kind}/{name...}", handler: s.get},
-		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: s.put},
-		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: s.delete},
-		{pattern: "POST /admin/v1/apply", handler: s.apply, timeout: applyTimeout},
-		{pattern: "POST /admin/v1/keys", scope: KeysWrite, handler: s.createKey},
-		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: KeysWrite, handler: s.rotateKey},
+		{pattern: "PUT /admin/v1/{kind}/{name...}", handler: s.put, writes: true},
+		{pattern: "DELETE /admin/v1/{kind}/{name...}", handler: s.delete, writes: true},
+		{pattern: "POST /admin/v1/apply", handler: s.apply, timeout: applyTimeout, writes: true},
+		{pattern: "POST /admin/v1/keys", scope: KeysWrite, handler: s.createKey, writes: true},
+		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: KeysWrite, handler: s.rotateKey, writes: true},
 		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: KeysRead, handler: s.asked(s.keyConsumption)},
 		{pattern: "POST /admin/v1/providers/{name}/test", scope: ConfigWrite, handler: s.testProvider, timeout: 15 * time.Second},
 		{pattern: "GET /admin/v1/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage), timeout: exportTimeout},
@@ -60,9 +61,17 @@ func (s *server) guarded(r route) httpapi.HandlerFunc {
 	if r.timeout == 0 {
 		r.timeout = requestTimeout
 	}
+	if r.writes {
+		r.timeout += maxWait
+	}
 	return func(w http.ResponseWriter, req *http.Request) error {
 		if r.scope != "" {
 			if err := needs(req.Context(), r.scope); err != nil {
+				return err
+			}
+		}
+		if r.writes {
+			if _, _, err := waitOf(req); err != nil {
 				return err
 			}
 		}

@@ -31,6 +31,7 @@ type change struct {
 	refs   []ref // what it may write
 	dryRun bool
 	action string // for the audit log, where it is not create, update or delete
+	many   bool   // it may take applyTimeout, and not requestTimeout
 }
 
 // alone reports whether nothing needs to be known but the one object: a key, of which there may be very many.
@@ -39,6 +40,12 @@ func (c change) alone() bool { return len(c.refs) == 1 && c.refs[0].ofKey() }
 // write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns; where one of another
 // process came between, the plan is made anew after a pause by lot, which keeps two from meeting again and again.
 func (s *server) write(ctx context.Context, c change, decide func(*plan) error) (*plan, error) {
+	timeout := requestTimeout
+	if c.many {
+		timeout = applyTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()

@@ -218,6 +218,7 @@ func TestWhatMustNotBeRestoredIsRefusedAndChangesNothing(t *testing.T) {
 	t.Run("while control planes tell each other who is connected", func(t *testing.T) {
 		into, empty := etcdtest.Start(t), openLedger(t, sqlite(t))
 		put(t, into, configstore.Replicas+"a", "[]")
+		put(t, into, configstore.Taken+"a", "1")
 		_, _, err := Restore(t.Context(), path, Target{Etcd: into, Ledger: empty, Root: root})
 		require.NoError(t, err)
 	})

@@ -125,7 +125,7 @@ func (t Target) begin(ctx context.Context, h Header) error {
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
 	r, err := t.Etcd.Txn(ctx).
-		If(nothing(prefix, configstore.Replicas), nothing(clientv3.GetPrefixRangeEnd(configstore.Replicas), clientv3.GetPrefixRangeEnd(prefix))).
+		If(nothing(prefix, configstore.Taken), nothing(clientv3.GetPrefixRangeEnd(configstore.Replicas), clientv3.GetPrefixRangeEnd(prefix))).
 		Then(clientv3.OpPut(configstore.RestoringKey, mark)).
 		Else(clientv3.OpGet(configstore.RestoringKey)).Commit()
 	if err != nil {

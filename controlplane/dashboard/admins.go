@@ -50,7 +50,7 @@ func (v *visit) createAccount(w http.ResponseWriter, r *http.Request) error {
 	if message, ok := refused(err); ok {
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "account", "New account", data, message)
 	}
-	return done(w, r, err, "/accounts", "created")
+	return v.done(w, r, err, "/accounts", "created")
 }
 
 func (v *visit) showAccount(w http.ResponseWriter, r *http.Request) error {
@@ -71,7 +71,7 @@ func (v *visit) changeAccount(w http.ResponseWriter, r *http.Request) error {
 	if message, ok := refused(err); ok {
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "account", "Account "+person.GetName(), accountData{Person: person, Status: status}, message)
 	}
-	return done(w, r, err, "/accounts", "saved")
+	return v.done(w, r, err, "/accounts", "saved")
 }
 
 func (v *visit) tokens(w http.ResponseWriter, r *http.Request) error {

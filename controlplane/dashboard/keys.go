@@ -85,6 +85,7 @@ type keyData struct {
 	Projects      []adminapi.Item
 	New           *adminapi.NewKey // at the only time at which it is shown
 	Grace         int64
+	Pending       bool // the new one is not in force everywhere yet
 }
 
 // suggest adds what the fields of a form suggest. That there is nothing to suggest is no error.
@@ -145,7 +146,7 @@ func (v *visit) createKey(w http.ResponseWriter, r *http.Request) error {
 		var made adminapi.NewKey
 		if made, err = v.api.CreateKey(r.Context(), requestOf(data.Key)); err == nil {
 			data.Key.Name, data.New = made.ID, &made
-			return v.render(w, "key-shown", "Your new key", data)
+			return v.showNew(w, data)
 		}
 	}
 	if message, ok := refused(err); ok {
@@ -204,16 +205,16 @@ func (v *visit) changeKey(w http.ResponseWriter, r *http.Request) error {
 			data.Key = changed
 			return v.renderKey(w, r, http.StatusUnprocessableEntity, data, message)
 		}
-		return done(w, r, err, path, "saved")
+		return v.done(w, r, err, path, "saved")
 	case "disable", "enable":
 		data.Key.Disabled = action == "disable"
 		_, err = v.api.Put(r.Context(), data.Key, data.Revision)
-		return done(w, r, err, path, action+"d")
+		return v.done(w, r, err, path, action+"d")
 	case "rotate":
 		return v.rotateKey(w, r, data)
 	case "revoke":
 		err = v.api.Delete(r.Context(), keyKind(), data.Key.GetName())
-		return done(w, r, err, "/keys", "revoked")
+		return v.done(w, r, err, "/keys", "revoked")
 	}
 	return errNoPage
 }
@@ -231,6 +232,12 @@ func (v *visit) rotateKey(w http.ResponseWriter, r *http.Request, data keyData) 
 		return err
 	}
 	data.New, data.Grace = &made, grace
+	return v.showNew(w, data)
+}
+
+// showNew shows a key, at the only time at which it is.
+func (v *visit) showNew(w http.ResponseWriter, data keyData) error {
+	data.Pending = v.pending
 	return v.render(w, "key-shown", "Your new key", data)
 }
 
@@ -250,11 +257,11 @@ func (v *visit) askKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 // done leads on where there is no error.
-func done(w http.ResponseWriter, r *http.Request, err error, path, what string) error {
+func (v *visit) done(w http.ResponseWriter, r *http.Request, err error, path, what string) error {
 	if err != nil {
 		return err
 	}
-	return goTo(w, r, path, what)
+	return v.goTo(w, r, path, what)
 }
 
 // revisionOf returns the revision that an object must still have, which a form has kept.

@@ -152,7 +152,7 @@ func (v *visit) createModel(w http.ResponseWriter, r *http.Request) error {
 	if message, ok := refused(err); ok {
 		return v.modelPage(w, r, http.StatusUnprocessableEntity, data, message)
 	}
-	return done(w, r, err, pathTo("models", data.Model.GetName()), "created")
+	return v.done(w, r, err, pathTo("models", data.Model.GetName()), "created")
 }
 
 // readModel puts what a form says into a model. A row without a model of the provider's is none.
@@ -199,5 +199,5 @@ func (v *visit) changeModel(w http.ResponseWriter, r *http.Request) error {
 	if message, ok := refused(err); ok {
 		return v.modelPage(w, r, http.StatusUnprocessableEntity, modelData{Model: m, Status: status}, message)
 	}
-	return done(w, r, err, pathTo("models", m.GetName()), "saved")
+	return v.done(w, r, err, pathTo("models", m.GetName()), "saved")
 }

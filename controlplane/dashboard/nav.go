@@ -3,6 +3,7 @@ package dashboard
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelgate/modelgate/controlplane/admin"
 )
@@ -67,18 +68,27 @@ func sectionOf(path string) string {
 	return "/" + first
 }
 
+// patience is how long a change waits until the data plane has taken it.
+const patience = 10 * time.Second
+
+const notInForce = "It is stored, but not in force everywhere yet. The page Data plane shows who has not taken it."
+
 // notice returns what the page that follows something says of it.
-func notice(done string) string {
+func (v *visit) notice() string {
+	q := v.request.URL.Query()
+	if q.Get("pending") != "" {
+		return notInForce
+	}
 	return map[string]string{
-		"saved":      "Saved. It is in force within a second.",
-		"created":    "Created. It is in force within a second.",
+		"saved":      "Saved. The data plane has taken it.",
+		"created":    "Created. The data plane has taken it.",
 		"deleted":    "Deleted.",
 		"revoked":    "The key is revoked. It lets nobody in any more.",
 		"disabled":   "Disabled.",
 		"enabled":    "Enabled.",
 		"password":   "Your password is changed. All other sessions have ended.",
 		"signed_out": "You are signed out.",
-	}[done]
+	}[q.Get("done")]
 }
 
 // signedIn returns the pages for those who are signed in.

@@ -149,7 +149,7 @@ func (v *visit) writeObject(w http.ResponseWriter, r *http.Request) error {
 	object, err := oneObject(data.Text, kind, name)
 	if err == nil && r.PostForm.Get("action") == "save" {
 		if _, err = v.api.Put(r.Context(), object, data.Revision); err == nil {
-			return goTo(w, r, pathTo("objects/"+kind.Name, object.GetName()), "saved")
+			return v.goTo(w, r, pathTo("objects/"+kind.Name, object.GetName()), "saved")
 		}
 	} else if err == nil {
 		var answer adminapi.ApplyAnswer
@@ -210,7 +210,7 @@ func (v *visit) deleteObject(w http.ResponseWriter, r *http.Request) error {
 		data := deleteData{kind, r.PathValue("name"), homeOf(kind)}
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "delete", "Delete "+data.Name, data, message)
 	}
-	return done(w, r, err, homeOf(kind), "deleted")
+	return v.done(w, r, err, homeOf(kind), "deleted")
 }
 
 // create stores an object that must not be there yet.

@@ -63,7 +63,7 @@ func (v *visit) createProvider(w http.ResponseWriter, r *http.Request) error {
 	if message, ok := refused(err); ok {
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "provider", "New provider", data.masked(), message)
 	}
-	return done(w, r, err, pathTo("providers", data.Provider.GetName()), "created")
+	return v.done(w, r, err, pathTo("providers", data.Provider.GetName()), "created")
 }
 
 // masked takes a credential that was typed out of what a form shows again.
@@ -174,7 +174,7 @@ func (v *visit) changeProvider(w http.ResponseWriter, r *http.Request) error {
 	if message, ok := refused(err); ok {
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "provider", title, data.masked(), message)
 	}
-	return done(w, r, err, pathTo("providers", data.Provider.GetName()), "saved")
+	return v.done(w, r, err, pathTo("providers", data.Provider.GetName()), "saved")
 }
 
 // credentialText says where a credential is, never what it is.

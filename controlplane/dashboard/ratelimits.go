@@ -43,7 +43,7 @@ func (v *visit) createRateLimit(w http.ResponseWriter, r *http.Request) error {
 	if message, ok := refused(err); ok {
 		return v.renderStatus(w, http.StatusUnprocessableEntity, "rate-limit-new", "New rate limit", form, message)
 	}
-	return done(w, r, err, "/rate-limits", "created")
+	return v.done(w, r, err, "/rate-limits", "created")
 }
 
 func rateLimitFormOf(f url.Values) rateLimitForm {

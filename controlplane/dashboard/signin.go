@@ -27,7 +27,7 @@ type signInData struct{ Name, Next string }
 func (v *visit) signInForm(w http.ResponseWriter, r *http.Request) error {
 	next := ownPath(r.URL.Query().Get("next"))
 	if v.session != nil {
-		return goTo(w, r, next, "")
+		return v.goTo(w, r, next, "")
 	}
 	return v.render(w, "sign-in", "Sign in", signInData{Next: next})
 }
@@ -67,7 +67,7 @@ func (v *visit) enter(w http.ResponseWriter, r *http.Request, account *configv1.
 	setCookie(w, sessionCookie, session, sessionLife)
 	p := principalOf(account, v.principal.Address)
 	v.audit(r.Context(), p, "sign_in", p.Name)
-	return goTo(w, r, next, "")
+	return v.goTo(w, r, next, "")
 }
 
 // leave ends the session that the browser has, if any.
@@ -85,7 +85,7 @@ func (v *visit) signOut(w http.ResponseWriter, r *http.Request) error {
 	}
 	setCookie(w, sessionCookie, "", -time.Second)
 	v.audit(r.Context(), v.principal, "sign_out", v.principal.Name)
-	return goTo(w, r, "/sign-in", "signed_out")
+	return v.goTo(w, r, "/sign-in", "signed_out")
 }
 
 // throttled counts an attempt to sign in, and refuses it where there were too many.
@@ -257,5 +257,5 @@ func (v *visit) setTheme(w http.ResponseWriter, r *http.Request) error {
 		theme = "system"
 	}
 	setCookie(w, themeCookie, theme, 365*24*time.Hour)
-	return goTo(w, r, ownPath(r.PostForm.Get("next")), "")
+	return v.goTo(w, r, ownPath(r.PostForm.Get("next")), "")
 }

@@ -58,7 +58,7 @@ func tenants(path string) (list, form, create, show, change page) {
 		if message, ok := refused(err); ok {
 			return v.renderStatus(w, http.StatusUnprocessableEntity, "tenant", "New "+strings.ToLower(label), data, message)
 		}
-		return done(w, r, err, pathTo(path, data.Object.GetName()), "created")
+		return v.done(w, r, err, pathTo(path, data.Object.GetName()), "created")
 	}
 	show = func(v *visit, w http.ResponseWriter, r *http.Request) error {
 		data, err := v.aTenant(r, path, label)
@@ -78,7 +78,7 @@ func tenants(path string) (list, form, create, show, change page) {
 		if message, ok := refused(err); ok {
 			return v.renderStatus(w, http.StatusUnprocessableEntity, "tenant", label+" "+data.Object.GetName(), data, message)
 		}
-		return done(w, r, err, pathTo(path, data.Object.GetName()), "saved")
+		return v.done(w, r, err, pathTo(path, data.Object.GetName()), "saved")
 	}
 	return list, form, create, show, change
 }

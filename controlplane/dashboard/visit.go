@@ -32,6 +32,7 @@ type visit struct {
 	api       *adminapi.Client  // likewise
 	csrf      string            // what forms must hold
 	theme     string            // light, dark, or empty: as the system has it
+	pending   bool              // what was changed is not in force everywhere yet
 }
 
 // Errors that pages answer with.
@@ -76,7 +77,7 @@ func (v *visit) renderStatus(w http.ResponseWriter, status int, name, title stri
 	}
 	vw := view{
 		Title: title, Section: sectionOf(v.request.URL.Path), CSRF: v.csrf, Theme: v.theme, Path: v.request.URL.RequestURI(),
-		Account: v.account, Role: v.principal.Role, Notice: notice(v.request.URL.Query().Get("done")), Problem: problem, Data: data,
+		Account: v.account, Role: v.principal.Role, Notice: v.notice(), Problem: problem, Data: data,
 		principal: v.principal,
 	}
 	if v.session != nil {
@@ -136,9 +137,12 @@ func refused(err error) (string, bool) {
 }
 
 // goTo leads on after something was done. Done names a notice.
-func goTo(w http.ResponseWriter, r *http.Request, path, done string) error {
+func (v *visit) goTo(w http.ResponseWriter, r *http.Request, path, done string) error {
 	if done != "" {
 		path += "?done=" + done
+		if v.pending {
+			path += "&pending=true"
+		}
 	}
 	http.Redirect(w, r, path, http.StatusSeeOther)
 	return nil

@@ -21,17 +21,24 @@ type client struct {
 	subs map[string]*subscription // by type URL
 
 	standing standing
+	taken    int64 // a revision up to which it is known to have answered for everything
 }
 
 // A subscription is how far a client is with one type.
 type subscription struct {
 	settled map[string]string // hashes by name of what it has, or has refused for good
 	sent    map[string]sent   // responses that are not answered yet, by nonce
+
+	all      bool            // every resource of the type is asked for
+	names    map[string]bool // or those; nil before the first request
+	answered bool            // a response has been
+	revision int64           // of the newest that has been
 }
 
 // sent is a response.
 type sent struct {
-	versions map[string]string // hashes by name
+	revision int64
+	versions map[string]string // hashes by name; none of keys, of which there may be very many
 	removed  []string
 }
 
@@ -64,6 +71,7 @@ func (c *client) subscription(typeURL string) *subscription {
 
 // settle records that nothing more of a response will be sent to the client.
 func (s *subscription) settle(r sent) {
+	s.answered, s.revision = true, max(s.revision, r.revision)
 	maps.Copy(s.settled, r.versions)
 	for _, name := range r.removed {
 		delete(s.settled, name)

@@ -33,6 +33,7 @@ type keyCache struct {
 	mu       sync.Mutex // guards what follows
 	ready    bool       // after the first update
 	revision int64
+	changed  int64 // revision of the last change
 	keys     map[string]servedKey
 	changes  []change // the newest, in their order
 	last     int64    // number of the last change
@@ -81,7 +82,7 @@ func (c *keyCache) update(revision int64, changed map[string]*configv1.Key) erro
 	if len(changed) == 0 && c.ready {
 		return nil
 	}
-	c.ready = true
+	c.ready, c.changed = true, revision
 	for name := range changed {
 		if k, ok := next[name]; ok {
 			c.keys[name] = k

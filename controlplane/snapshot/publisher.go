@@ -56,9 +56,10 @@ type Publisher struct {
 	mu        sync.Mutex // guards everything below
 	state     *state
 	clients   map[int64]*client
-	next      *Update // the newest that is not applied yet
-	dirty     bool    // what is served has to be decided anew
-	published int64   // revision that every role has been given
+	next      *Update       // the newest that is not applied yet
+	dirty     bool          // what is served has to be decided anew
+	published int64         // revision that every role has been given
+	heard     chan struct{} // closed, and another made, when a client has said something or all have been given a revision
 }
 
 // New returns a Publisher that serves nothing until the first Publish. It fails where the metrics are registered
@@ -85,6 +86,7 @@ func New(o Options) (*Publisher, error) {
 		first:   make(chan struct{}),
 		state:   newState(o.Grace),
 		clients: map[int64]*client{},
+		heard:   make(chan struct{}),
 	}
 	if err := o.Registerer.Register(newStatusCollector(p)); err != nil {
 		return nil, fmt.Errorf("registering the metrics of xDS: %w", err)
@@ -229,6 +231,7 @@ func (p *Publisher) set(ctx context.Context, role string) {
 func (p *Publisher) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.hear()
 	if p.published != p.state.revision {
 		p.published = p.state.revision
 		p.log.Debug("configuration published", zap.Int64("revision", p.published), zap.Int("resources", len(p.state.served)))

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -75,6 +76,7 @@ func (c callbacks) OnDeltaStreamClosed(stream int64, _ *corev3.Node) {
 	}
 	c.p.metrics.clients.WithLabelValues(gone.role).Dec()
 	c.p.state.disconnect(gone.role)
+	c.p.hear()
 	c.p.dirty = true
 	c.p.signal()
 }
@@ -87,14 +89,16 @@ func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscov
 	if err := c.p.admit(from, r.GetNode()); err != nil {
 		return err
 	}
+	c.p.hear()
 	k := kind{from.role, r.GetTypeUrl()}
+	sub := from.subscription(k.typ)
+	sub.ask(r.GetResourceNamesSubscribe(), r.GetResourceNamesUnsubscribe())
 	if isKeys(k.role, k.typ) {
 		c.p.answeredKeys(from, k, r)
 		return nil
 	}
-	sub := from.subscription(k.typ)
 	if versions := r.GetInitialResourceVersions(); len(versions) > 0 {
-		sub.settle(sent{versions: versions})
+		maps.Copy(sub.settled, versions)
 		c.p.acknowledge(k, versions)
 	}
 	response, ok := sub.sent[r.GetResponseNonce()]
@@ -122,12 +126,12 @@ func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDisco
 	defer c.p.mu.Unlock()
 	to := c.p.clients[stream]
 	to.standing.sent(c.p.published)
-	if isKeys(to.role, r.GetTypeUrl()) {
-		return // their cache takes note by itself, and there may be very many
-	}
-	response := sent{versions: make(map[string]string, len(r.GetResources())), removed: r.GetRemovedResources()}
-	for _, i := range r.GetResources() {
-		response.versions[i.GetName()] = i.GetVersion()
+	response := sent{revision: revisionOf(r.GetSystemVersionInfo())}
+	if !isKeys(to.role, r.GetTypeUrl()) { // of keys, their cache takes note by itself
+		response.versions, response.removed = make(map[string]string, len(r.GetResources())), r.GetRemovedResources()
+		for _, i := range r.GetResources() {
+			response.versions[i.GetName()] = i.GetVersion()
+		}
 	}
 	to.subscription(r.GetTypeUrl()).sent[r.GetNonce()] = response
 }
@@ -137,6 +141,11 @@ func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDisco
 func (p *Publisher) answeredKeys(from *client, k kind, r *discoveryv3.DeltaDiscoveryRequest) {
 	if r.GetResponseNonce() == "" {
 		return
+	}
+	sub := from.subscription(k.typ)
+	if response, ok := sub.sent[r.GetResponseNonce()]; ok {
+		delete(sub.sent, r.GetResponseNonce())
+		sub.settle(response)
 	}
 	refused := r.GetErrorDetail().GetMessage()
 	from.standing.answered(k.typ, refused, p.published)

@@ -32,6 +32,8 @@ const (
 	RootKey = "/modelgate/root"
 	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is connected to them.
 	Replicas = "/modelgate/replicas/"
+	// Taken is what the keys begin with, likewise, by which they tell which revision all have taken that are connected to them.
+	Taken = "/modelgate/replicas.taken/"
 	// RestoringKey is there while a backup is being restored. Nothing is read or claimed before it is gone.
 	RestoringKey = prefix + "restoring"
 )

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	adminapi "github.com/modelgate/modelgate/api/admin"
+)
+
+// errNotInForce ends a command whose change is stored and has no effect, or not everywhere yet.
+var errNotInForce = errors.New("it is stored, but not in force everywhere")
+
+// maxTimeout is as long as the admin API lets anybody wait.
+const maxTimeout = 60 * time.Second
+
+// waitFlags say how long a change is waited for.
+type waitFlags struct {
+	Timeout time.Duration `default:"10s" help:"How long to wait until the data plane has taken the change (${default}; at most 60s). It exits with 3 where that is not all of it by then."`
+	NoWait  bool          `help:"Do not wait: return when the change is stored."`
+}
+
+// A pending is what of a change is not in force.
+type pending struct {
+	who     string
+	timeout time.Duration
+}
+
+// client returns a client whose changes are waited for, and what tells afterwards whether they are in force.
+func (w waitFlags) client(f adminFlags) (*adminapi.Client, *pending, error) {
+	if w.Timeout < time.Second || w.Timeout > maxTimeout {
+		return nil, nil, errors.New("--timeout must be between 1s and 60s; --no-wait does not wait")
+	}
+	conn, err := f.connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &pending{timeout: w.Timeout}
+	if w.NoWait {
+		p.timeout = 0
+	}
+	conn.http.Timeout += p.timeout
+	client := adminapi.NewClient(conn.server, conn.token, conn.http)
+	return client.Waiting(p.timeout, func(who string) { p.who = who }), p, nil
+}
+
+// err says who has not taken the changes, if anybody has not.
+func (p *pending) err() error {
+	if p.who == "" {
+		return nil
+	}
+	return fmt.Errorf("%w after %v: it waits for %s (modelgate status shows more)", errNotInForce, p.timeout, p.who)
+}

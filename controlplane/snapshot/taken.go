@@ -1,0 +1,154 @@
+package snapshot
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/modelgate/modelgate/envoy"
+)
+
+// heardPause gathers what clients answer before it is decided anew who has taken what.
+const heardPause = 5 * time.Millisecond
+
+// Await returns when a revision is published and each client that is connected has answered for all of it, or when ctx ends: then
+// it returns the clients that have not. Published is false where the revision was not even published.
+func (p *Publisher) Await(ctx context.Context, revision int64) (lacking []Client, published bool) {
+	for {
+		p.mu.Lock()
+		lacking, published = p.lacking(revision)
+		heard := p.heard
+		p.mu.Unlock()
+		if published && len(lacking) == 0 {
+			return nil, true
+		}
+		select {
+		case <-ctx.Done():
+			return lacking, published
+		case <-heard:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(heardPause):
+		}
+	}
+}
+
+// NextTaken returns the revision that is published once it is later than another and every client has taken it. The error is that
+// of ctx.
+func (p *Publisher) NextTaken(ctx context.Context, than int64) (int64, error) {
+	for {
+		p.mu.Lock()
+		revision, heard := p.published, p.heard
+		p.mu.Unlock()
+		if revision > than {
+			p.Await(ctx, revision)
+			return revision, ctx.Err()
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-heard:
+		}
+	}
+}
+
+// hear wakes those who wait for clients. The caller holds the lock.
+func (p *Publisher) hear() {
+	close(p.heard)
+	p.heard = make(chan struct{})
+}
+
+// lacking returns the clients that have not taken everything up to a revision. The caller holds the lock.
+func (p *Publisher) lacking(revision int64) (clients []Client, published bool) {
+	published = p.published >= revision && len(p.state.trials) == 0
+	for _, c := range p.clients {
+		if c.role != "" && (!published || !p.hasTaken(c, revision)) {
+			clients = append(clients, Client{Node: c.node, Role: c.role})
+		}
+	}
+	return clients, published
+}
+
+// hasTaken reports whether a client has answered for everything up to a revision that is published. What it has answered for is
+// remembered, since looking at all that is served takes long where that is much.
+func (p *Publisher) hasTaken(c *client, revision int64) bool {
+	if c.taken >= revision {
+		return true
+	}
+	if !p.hasKeys(c, revision) {
+		return false
+	}
+	for typ, sub := range c.subs {
+		if !isKeys(c.role, typ) && sub.revision < revision && (p.dirty || len(sub.sent) > 0 || !p.state.has(c.role, typ, sub)) {
+			return false
+		}
+	}
+	c.taken = revision
+	return true
+}
+
+// hasKeys reports whether a client has the keys as they were at a revision; keys go to ext_proc services alone.
+func (p *Publisher) hasKeys(c *client, revision int64) bool {
+	if c.role != envoy.RoleExtProc {
+		return true
+	}
+	sub := c.subs[keyType]
+	return sub != nil && sub.answered && (sub.revision >= revision || sub.revision >= p.cache.keys.lastChanged())
+}
+
+// has reports whether a client has all that it has asked for of one type, as it is served now, and nothing besides.
+func (s *state) has(role, typ string, sub *subscription) bool {
+	of := kind{role, typ}
+	for name := range sub.settled {
+		if _, ok := s.served[id{of, name}]; !ok && sub.wants(name) {
+			return false
+		}
+	}
+	for key, i := range s.served {
+		if key.kind == of && sub.wants(key.name) && sub.settled[key.name] != i.hash {
+			return false
+		}
+	}
+	return true
+}
+
+// ask records for what a client asks, as the library understands it: one whose first request has no names wants all.
+func (s *subscription) ask(names, not []string) {
+	if s.names == nil {
+		s.names, s.all = map[string]bool{}, len(names) == 0
+	}
+	for _, name := range names {
+		if name == "*" {
+			s.all = true
+			continue
+		}
+		s.names[name] = true
+	}
+	for _, name := range not {
+		if name == "*" {
+			s.all = false
+			continue
+		}
+		delete(s.names, name)
+	}
+}
+
+// wants reports whether a client has asked for a resource.
+func (s *subscription) wants(name string) bool { return s.all || s.names[name] }
+
+// revisionOf reads the version of a response.
+func revisionOf(version string) int64 {
+	n, err := strconv.ParseInt(version, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// lastChanged returns the revision at which a key was changed last.
+func (c *keyCache) lastChanged() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
+}
