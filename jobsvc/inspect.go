@@ -72,7 +72,7 @@ func (i *Inspector) FineTuningEvents(ctx context.Context, id string, o adminapi.
 	if err != nil {
 		return page, err
 	}
-	found, more, err := finetuning.Events(id).List(ctx, i.store, of.Tenant, store.Page{After: o.After, Limit: o.Limit}, nil)
+	found, more, err := finetuning.Events(ctx, i.store, of, store.Page{After: o.After, Limit: o.Limit})
 	if err != nil {
 		return page, cursor(err, o.After)
 	}

@@ -95,7 +95,7 @@ func TestInspectorFindsAFineTuningJobAndItsEvents(t *testing.T) {
 	tx := st.Begin()
 	finetuning.Kind.Create(tx, r)
 	for i := range 3 {
-		events := finetuning.Events(r.ID)
+		events := store.Kind[finetuning.Event]{Name: "ftevents", Prefix: "ftevent-"}.Under(r.ID)
 		events.Create(tx, &store.Record[finetuning.Event]{Tenant: tenant, ID: events.NewID(), Value: finetuning.Event{
 			Type: "metrics", Message: fmt.Sprint(i), Data: json.RawMessage(`{"step":1,"train_loss":0.5}`),
 		}})

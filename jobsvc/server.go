@@ -127,7 +127,7 @@ func New(o Options) (*Server, error) {
 	s.handler = httpapi.Recover(o.Log, httpapi.Mux(mux))
 
 	past, err := archive.New(archive.Options{
-		Store: st, Queue: work, Kinds: []archive.Kind{batches.Archived()}, Limits: o.Archive, Now: time.Now, Log: o.Log.Named("archive"), Registerer: o.Registerer,
+		Store: st, Queue: work, Kinds: []archive.Kind{batches.Archived(), finetuning.Archived()}, Limits: o.Archive, Now: time.Now, Log: o.Log.Named("archive"), Registerer: o.Registerer,
 	})
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
 				if err := s.files.Collect(ctx); err != nil { // where the store is another gateway's, nothing is
 					return err
 				}
-				return errors.Join(batch.Collect(ctx), batches.Kind.CollectArchive(ctx, s.store, time.Now()))
+				return errors.Join(batch.Collect(ctx), batches.Kind.CollectArchive(ctx, s.store, time.Now()), finetuning.Kind.CollectArchive(ctx, s.store, time.Now()))
 			})
 		},
 	}

@@ -44,7 +44,7 @@ type controlplaneCmd struct {
 
 	Ledger string `default:"sqlite:///var/lib/modelgate/ledger.db" env:"MODELGATE_LEDGER" placeholder:"URL" help:"Where what was used and what it cost is kept: sqlite:///path of one control plane, or postgres://... of several."`
 
-	Blobs string `placeholder:"URL" env:"MODELGATE_BLOBS" help:"The job service's blob store, of which the archive is read. Without it the admin API and the dashboard list the batches that are in etcd alone."`
+	Blobs string `placeholder:"URL" env:"MODELGATE_BLOBS" help:"The job service's blob store, of which the archive is read. Without it the admin API and the dashboard list the batches and fine-tuning jobs that are in etcd alone."`
 
 	Config []string `sep:"none" placeholder:"FILE" help:"YAML of objects that are applied at each start, in place of what is stored. One that is refused ends the process. May be given more than once."`
 
@@ -265,7 +265,7 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	return &controlPlane{Server: server, options: o, store: store, audit: audit, admin: handler}, nil
 }
 
-// plane returns the control plane, with the archive of batches.
+// plane returns the control plane, with the archive of jobs.
 func (c *controlplaneCmd) plane(ctx context.Context, p *parts, o controlPlaneOptions) (_ *controlPlane, err error) {
 	if o.blobs, err = openArchive(ctx, p, c.Blobs); err != nil {
 		return nil, errors.Join(err, o.xds.Close())
@@ -285,7 +285,7 @@ func (c *controlplaneCmd) listenXDS(secure credentials.TransportCredentials) (ne
 	return l, nil
 }
 
-// openArchive opens the blob store in which batches are archived, or returns nil where it is not said.
+// openArchive opens the blob store in which jobs are archived, or returns nil where it is not said.
 func openArchive(ctx context.Context, p *parts, address string) (*blob.Bucket, error) {
 	if address == "" {
 		return nil, nil

@@ -49,8 +49,8 @@ type jobFlags struct {
 	Blobs            string         `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Where files are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
 	BatchConcurrency int            `default:"64" help:"Lines of batches that this process asks of one model at once, at most. It asks fewer while that is slow or refused."`
 	BatchTokens      int            `placeholder:"N" help:"Tokens a minute that lines of batches may use of one model, by this process. Default: no limit."`
-	ArchiveAfter     time.Duration  `default:"24h" help:"How long a batch that is over stays in etcd before it is moved to the archive in the blob store."`
-	ArchiveKeep      time.Duration  `default:"2160h" help:"How long after its end a batch is kept, in etcd and the archive together. Then it is removed."`
+	ArchiveAfter     time.Duration  `default:"24h" help:"How long a batch or fine-tuning job that is over stays in etcd before it is moved to the archive in the blob store."`
+	ArchiveKeep      time.Duration  `default:"2160h" help:"How long after its end a batch or fine-tuning job is kept, in etcd and the archive together. Then it is removed."`
 	WebhookNetwork   []netip.Prefix `placeholder:"CIDR" help:"Private network in which webhooks may be, such as 10.1.0.0/16; http:// is allowed there too. May be given more than once."`
 }
 

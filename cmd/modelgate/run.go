@@ -210,7 +210,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	}
 	blobs, err := openArchive(ctx, g.parts, g.blobs())
 	if err != nil { // the job service will say so; the rest goes on
-		g.log.Warn("the archive of batches cannot be opened; only those in etcd are listed", zap.Error(err))
+		g.log.Warn("the archive of jobs cannot be opened; only those in etcd are listed", zap.Error(err))
 	}
 	g.controlPlane, err = newControlPlane(controlPlaneOptions{
 		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs, memory: g.memory,

@@ -258,7 +258,7 @@ func parts[T, R any](s *Service, r *http.Request, c rest.Caller, kind store.Kind
 	if err != nil {
 		return rest.List[T]{}, err
 	}
-	found, more, err := kind.Under(of.ID).List(r.Context(), s.Store, c.Tenant, page, nil)
+	found, more, err := store.ListParts(r.Context(), s.Store, Kind, of, kind, page)
 	if err != nil {
 		return rest.List[T]{}, rest.Cursor(err, page.After)
 	}

@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = bucket.Close() }) // a folder
 	w := &world{
-		t: t, server: server, etcd: client, store: store.New(client), objects: newObjects(client), bucket: bucket,
+		t: t, server: server, etcd: client, store: store.New(client).Archived(bucket), objects: newObjects(client), bucket: bucket,
 		trainer: newTrainer(), hidden: map[string]bool{}, looked: make(chan string, 1),
 	}
 	w.configure(func(*config.Config) {})

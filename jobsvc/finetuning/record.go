@@ -1,6 +1,7 @@
 package finetuning
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -11,7 +12,17 @@ import (
 )
 
 // Kind are fine-tuning jobs.
-var Kind = store.Kind[Job]{Name: "finetuning", Prefix: "ftjob-", Once: once, Counts: counts}
+var Kind = store.Kind[Job]{
+	Name: "finetuning", Prefix: "ftjob-", Once: once, Ended: endedAt, Parts: []store.Parts{eventKind, checkpointKind}, Counts: counts,
+}
+
+// endedAt returns when a job came to its end, or 0.
+func endedAt(j *Job) int64 {
+	if !j.Status.Over() {
+		return 0
+	}
+	return cmp.Or(j.FinishedAt, j.CreatedAt)
+}
 
 // once are the members that can be large and do not change. What the provider is yet to be given stays in the record until it
 // has it: a worker of the version before, which knows no other key, may be the one who gives it.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -30,7 +29,7 @@ func (k Kind[T]) withArchived(ctx context.Context, s *Store, t Tenant, got span[
 		return span[T]{records: got.records[:n], more: true, next: folder + got.segment.First}, nil
 	}
 	lines, err := s.archive.read(ctx, got.segment, k.header(t))
-	if errors.Is(err, ErrArchiveDamaged) {
+	if errors.Is(err, ErrArchiveDamaged) && got.segment.key != "" {
 		now, readErr := s.etcd.Get(ctx, got.segment.key)
 		if readErr == nil && (len(now.Kvs) == 0 || now.Kvs[0].ModRevision != got.segment.revision) {
 			err = errMoved
@@ -50,7 +49,7 @@ func (k Kind[T]) withArchived(ctx context.Context, s *Store, t Tenant, got span[
 	}
 	for _, l := range lines {
 		if key := folder + l.Key; key >= from && key < end {
-			r, err := k.decode(&mvccpb.KeyValue{Key: []byte(key), Value: l.Record, ModRevision: archivedRevision}, l.Once)
+			r, err := k.recordOf(t, l)
 			if err != nil {
 				return got, &ArchiveError{got.segment.Blob, fmt.Errorf("%w: %w", ErrArchiveDamaged, err)}
 			}

@@ -60,7 +60,7 @@ func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func
 func (k Kind[T]) rangeOf(t Tenant, p Page) (from, end string, err error) {
 	from = k.folder(t)
 	end = clientv3.GetPrefixRangeEnd(from)
-	if k.Ended != nil && p.Ascending {
+	if (k.Ended != nil || k.owner != nil) && p.Ascending {
 		return "", "", fmt.Errorf("list %s: the archive is read newest first", k.Name)
 	}
 	if p.After != "" {

@@ -6,16 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"gocloud.dev/blob"
 
-	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/id"
 )
 
@@ -58,7 +55,7 @@ func (k Kind[T]) Archive(ctx context.Context, s *Store, t Tenant, m Move) (done 
 			if err != nil {
 				return done, err
 			}
-			if ended := k.Ended(&one.Value); ended > 0 && ended <= m.Before && !m.Busy(one.ID) {
+			if ended := k.ended(&one.Value); ended > 0 && ended <= m.Before && !m.Busy(one.ID) {
 				due = append(due, kv)
 			}
 		}
@@ -93,8 +90,19 @@ func (k Kind[T]) move(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Key
 		n, _ := slices.BinarySearchFunc(due, k.folder(t)+into.Last, func(kv *mvccpb.KeyValue, last string) int { return cmp.Compare(string(kv.Key), last) })
 		due = due[:max(n, 1)]
 	}
+	n, err := k.portion(ctx, s, t, due)
+	if err != nil {
+		return 0, err
+	}
+	due = due[:n]
 	lines, err := k.lines(ctx, s, t, due)
 	if err != nil {
+		return 0, err
+	}
+	into, old, err := k.beside(ctx, s, t, into, lines)
+	if errors.Is(err, ErrArchiveDamaged) {
+		return len(due), err
+	} else if err != nil {
 		return 0, err
 	}
 	txn := s.Begin()
@@ -105,22 +113,11 @@ func (k Kind[T]) move(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Key
 		}
 		txn.recount(t, r.counted, counted{})
 	}
-	if into != nil {
-		old, err := s.archive.read(ctx, into, k.header(t))
-		outside := lines[0].Key > into.Last || lines[len(lines)-1].Key < into.First
-		switch {
-		case errors.Is(err, ErrArchiveDamaged) && outside:
-			into = nil // they have one of their own
-		case errors.Is(err, ErrArchiveDamaged):
-			return len(due), err
-		case err != nil:
-			return 0, err
-		}
-		if into != nil {
-			lines = append(lines, old...)
-			slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.Key, b.Key) })
-		}
+	if err := k.moveParts(ctx, s, txn, t, lines); err != nil {
+		return 0, err
 	}
+	lines = append(lines, old...)
+	slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.Key, b.Key) })
 	txn.Require(m.Held...)
 	if err := k.putSegments(ctx, s, txn, t, lines, into); err != nil {
 		return 0, err
@@ -132,11 +129,24 @@ func (k Kind[T]) move(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Key
 	return len(due), txn.Commit(ctx)
 }
 
+// beside returns the segment that lines are to join, and what is in it; or nil, where it is damaged and they can have one of their own.
+func (k Kind[T]) beside(ctx context.Context, s *Store, t Tenant, into *Segment, lines []line) (*Segment, []line, error) {
+	if into == nil {
+		return nil, nil, nil
+	}
+	old, err := s.archive.read(ctx, into, k.header(t))
+	outside := lines[0].Key > into.Last || lines[len(lines)-1].Key < into.First
+	if errors.Is(err, ErrArchiveDamaged) && outside {
+		return nil, nil, nil
+	}
+	return into, old, err
+}
+
 // putSegments writes segments of lines, and has a transaction put them in the place of one, where that is not nil.
 func (k Kind[T]) putSegments(ctx context.Context, s *Store, txn *Txn, t Tenant, lines []line, into *Segment) error {
 	replaced := map[string]bool{}
 	for _, some := range full(lines) {
-		segment, err := k.writeSegment(ctx, s, t, some)
+		segment, err := k.writeSegment(ctx, s, t, some, k.Name)
 		if err != nil {
 			return err
 		}
@@ -202,7 +212,7 @@ func (k Kind[T]) lines(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Ke
 			return nil, err
 		}
 		key := string(kv.Key)
-		lines = append(lines, line{Key: key[len(k.folder(t)):], Record: kv.Value, Once: once[onceKey(key)], Ended: k.Ended(&one.Value)})
+		lines = append(lines, line{Key: key[len(k.folder(t)):], Record: kv.Value, Once: once[onceKey(key)], Ended: k.ended(&one.Value)})
 	}
 	return lines, nil
 }
@@ -220,8 +230,9 @@ func full(lines []line) (parts [][]line) {
 	return append(parts, lines[:last])
 }
 
-func (k Kind[T]) writeSegment(ctx context.Context, s *Store, t Tenant, lines []line) (*Segment, error) {
-	segment := &Segment{Blob: archiveBlobs + k.Name + "/" + id.Bare(), Tenant: t, Records: len(lines), First: lines[0].Key, Last: lines[len(lines)-1].Key}
+// writeSegment writes lines into a folder of the archive.
+func (k Kind[T]) writeSegment(ctx context.Context, s *Store, t Tenant, lines []line, folder string) (*Segment, error) {
+	segment := &Segment{Blob: archiveBlobs + folder + "/" + id.Bare(), Tenant: t, Records: len(lines), First: lines[0].Key, Last: lines[len(lines)-1].Key}
 	segment.key = k.segmentAt(k.folder(t) + segment.Last)
 	for _, l := range lines {
 		segment.Ended = max(segment.Ended, l.Ended)
@@ -237,7 +248,19 @@ func (k Kind[T]) writeSegment(ctx context.Context, s *Store, t Tenant, lines []l
 
 // recordOf returns the record of a line of the tenant's.
 func (k Kind[T]) recordOf(t Tenant, l line) (*Record[T], error) {
-	return k.decode(&mvccpb.KeyValue{Key: []byte(k.folder(t) + l.Key), Value: l.Record, ModRevision: archivedRevision}, l.Once)
+	r, err := k.decode(&mvccpb.KeyValue{Key: []byte(k.folder(t) + l.Key), Value: l.Record, ModRevision: archivedRevision}, l.Once)
+	if err == nil {
+		r.parts = l.Parts
+	}
+	return r, err
+}
+
+// ended returns since when an object is over, or 0.
+func (k Kind[T]) ended(v *T) int64 {
+	if k.Ended == nil {
+		return 0
+	}
+	return k.Ended(v)
 }
 
 // archivedCounts is what an object counts for in the archive: it takes no room in etcd. Of keys without an organization, whose objects
@@ -275,21 +298,12 @@ func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clie
 	return objects, err
 }
 
-// CollectArchive removes the blobs of segments of the kind that nothing names: those that were replaced, and those that were
-// written by a process that was killed before it could name them.
+// CollectArchive removes the blobs of segments of the kind that nothing names: those that were replaced, those of parts of what was
+// retired, and those that were written by a process that was killed before it could name them.
 func (k Kind[T]) CollectArchive(ctx context.Context, s *Store, now time.Time) error {
-	var old []string
-	for all := s.archive.bucket.List(&blob.ListOptions{Prefix: archiveBlobs + k.Name + "/"}); ; {
-		o, err := all.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("list the archive: %w", err)
-		}
-		if o.ModTime.Before(now.Add(-orphaned)) {
-			old = append(old, o.Key)
-		}
+	old, err := s.archive.old(ctx, archiveBlobs+k.Name+"/", now)
+	if err != nil {
+		return err
 	}
 	named := map[string]bool{} // read after the list: what is old and not named then will not be
 	if err := k.Segments(ctx, s, func(of *Segment) error { named[of.Blob] = true; return nil }); err != nil {
@@ -299,9 +313,9 @@ func (k Kind[T]) CollectArchive(ctx context.Context, s *Store, now time.Time) er
 		if named[name] {
 			continue
 		}
-		if err := s.archive.bucket.Delete(ctx, name); err != nil && !blobstore.IsMissing(err) {
-			return fmt.Errorf("remove %s: %w", name, err)
+		if err := s.archive.remove(ctx, name); err != nil {
+			return err
 		}
 	}
-	return nil
+	return k.collectParts(ctx, s, now)
 }

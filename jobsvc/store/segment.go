@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"gocloud.dev/blob"
@@ -47,7 +48,7 @@ func (e *ArchiveError) Error() string { return "archive " + e.Segment + ": " + e
 func (e *ArchiveError) Unwrap() error { return e.Err }
 
 // A Segment is an immutable blob of up to some hundreds of records of one tenant, which sort between the first and the last. No
-// two of a tenant and kind overlap. This is what etcd has of it, under the key of its last record.
+// two of a tenant and kind overlap. This is what etcd has of it, under the key of its last record, or, of parts, their object's line.
 type Segment struct {
 	Blob    string `json:"blob"`
 	First   string `json:"first"` // the part of the key that is the record's own
@@ -69,9 +70,20 @@ type line struct {
 	Record json.RawMessage `json:"record"`
 	Once   json.RawMessage `json:"once,omitempty"`
 	Ended  int64           `json:"ended"`
+	// Parts are the segments of what belongs to it, by kind.
+	Parts map[string][]*Segment `json:"parts,omitempty"`
 }
 
-func (l line) size() int { return len(l.Key) + len(l.Record) + len(l.Once) }
+// segmentSize is about what the name of a segment takes.
+const segmentSize = 256
+
+func (l line) size() int {
+	n := len(l.Key) + len(l.Record) + len(l.Once)
+	for _, segments := range l.Parts {
+		n += len(segments) * segmentSize
+	}
+	return n
+}
 
 // An archive is the blobs of the segments.
 type archive struct {
@@ -160,4 +172,27 @@ func unpack(packed []byte, header string) ([]line, error) {
 		return nil, errors.New("it is empty")
 	}
 	return lines, nil
+}
+
+// old returns the blobs below a prefix that something names by now, or nothing ever will.
+func (a *archive) old(ctx context.Context, prefix string, now time.Time) (names []string, err error) {
+	for all := a.bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+		o, err := all.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return names, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the archive: %w", err)
+		}
+		if o.ModTime.Before(now.Add(-orphaned)) {
+			names = append(names, o.Key)
+		}
+	}
+}
+
+func (a *archive) remove(ctx context.Context, name string) error {
+	if err := a.bucket.Delete(ctx, name); err != nil && !blobstore.IsMissing(err) {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	return nil
 }

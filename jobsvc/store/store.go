@@ -83,8 +83,12 @@ type Kind[T any] struct {
 	// Ended, where it is not nil, returns since when an object is over and will not change any more, as Unix time in seconds, or 0.
 	// Such objects can be moved to the archive: see Archive.
 	Ended func(*T) int64
+	// Parts are what goes to the archive with an object: kinds that are used Under its id.
+	Parts []Parts
 	// Counts, where it is not nil, returns what an object counts for, and for which key; it may change as the object does.
 	Counts func(*T) (key string, a Amounts)
+
+	owner *owner // whose parts these are; nil where it does not matter
 }
 
 // A Record is an object as it was read, or as it is to be created.
@@ -93,8 +97,9 @@ type Record[T any] struct {
 	ID       string
 	Revision int64 // of etcd, when it was written; 0 where it is not yet
 	Value    T
-	once     []string // the names of the members that are written once, as they are there
-	counted  counted  // as it is in etcd
+	once     []string              // the names of the members that are written once, as they are there
+	counted  counted               // as it is in etcd
+	parts    map[string][]*Segment // where what belongs to it is in the archive, by kind
 }
 
 // counted is what an object counts for.
@@ -170,6 +175,9 @@ func (k Kind[T]) read(ctx context.Context, s *Store, t Tenant, from, end string,
 	if k.Ended != nil {
 		ops = append(ops, clientv3.OpGet(k.segmentAt(from), clientv3.WithRange(clientv3.GetPrefixRangeEnd(k.segmentAt(k.folder(t)))), clientv3.WithLimit(1)))
 	}
+	if k.owner != nil && k.owner.key != "" {
+		ops = append(ops, clientv3.OpGet(k.owner.key, clientv3.WithCountOnly()))
+	}
 	r, err := s.snapshot(ctx, ops...)
 	if err != nil {
 		return got, err
@@ -191,8 +199,13 @@ func (k Kind[T]) read(ctx context.Context, s *Store, t Tenant, from, end string,
 		}
 		got.records, got.next = append(got.records, one), string(kv.Key)+"\x00"
 	}
-	if k.Ended != nil && len(rest[0].GetResponseRange().GetKvs()) > 0 {
+	switch {
+	case k.Ended != nil && len(rest[0].GetResponseRange().GetKvs()) > 0:
 		got.segment, err = parseSegment(rest[0].GetResponseRange().GetKvs()[0])
+	case k.owner != nil && k.owner.key == "":
+		got.segment = k.owner.segmentFrom(k.folder(t), from)
+	case k.owner != nil && rest[0].GetResponseRange().GetCount() == 0:
+		err = errMoved
 	}
 	return got, err
 }
