@@ -101,6 +101,7 @@ func looksOfTraffic() map[string]look {
 		"Gateway.max_request_bytes": {unseen, "how much"},
 		"Gateway.plain_http_port":   {unseen, "it refuses; a client that writes its key there has told the network already"},
 		"AddressLimit.*":            {unseen, "how often"},
+		"Cors.*":                    {unseen, "which pages browsers let ask; a page has a key of its own"},
 		"Limit.*":                   {unseen, "how much"},
 		"Budget.*":                  {unseen, "how much"},
 		"Quotas.*":                  {unseen, "how much"},

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"slices"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -27,10 +28,10 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	m := connectionDefaults("edge", routesName(g), extProcFilter)
 	m.XffNumTrustedHops = g.GetTrustedHops()
 	m.NormalizePath, m.MergeSlashes = wrapperspb.Bool(true), true
-	// First of all, so that a flood costs as little as it can.
+	// Before what costs more, so that a flood costs as little as it can.
 	flood := discovered(addressLimitName(g), &ratelimitv3.LocalRateLimit{})
 	limit := httpFilter(sizeLimitFilter, &sizelimitv3.BodySizeLimit{MaxRequestBytes: wrapperspb.UInt64(g.RequestLimit())})
-	m.HttpFilters = append([]*hcmv3.HttpFilter{flood, limit}, m.HttpFilters...)
+	m.HttpFilters = slices.Concat([]*hcmv3.HttpFilter{ownRequestID(), flood}, cors(g), []*hcmv3.HttpFilter{limit}, m.HttpFilters)
 	return m
 }
 
@@ -54,6 +55,8 @@ func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionMana
 		SchemeHeaderTransformation: &corev3.SchemeHeaderTransformation{MatchUpstream: true},
 
 		MaxRequestHeadersKb: wrapperspb.UInt32(32),
+		// Health checks and old scripts speak HTTP/1.0: they get answers without chunks, and need not name a host.
+		HttpProtocolOptions: &corev3.Http1ProtocolOptions{AcceptHttp_10: true, DefaultHostForHttp_10: "modelgate"},
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
 			IdleTimeout:                  seconds(300),
 			MaxHeadersCount:              wrapperspb.UInt32(64),

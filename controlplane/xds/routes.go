@@ -17,7 +17,9 @@ import (
 // routes returns the routes of a gateway.
 func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
 	own := append([]*routev3.Route{jobsRoute()}, uploads()...)
-	return b.routeConfiguration(routesName(g), g.RequestLimit(), append(own, entry(prefix("/")))...)
+	all := b.routeConfiguration(routesName(g), g.RequestLimit(), append(own, entry(prefix("/")))...)
+	allowOrigins(all.GetVirtualHosts()[0], g.GetCors())
+	return all
 }
 
 // routeConfiguration returns the routes of a listener. A request matches an entry when it arrives, which leads nowhere, so

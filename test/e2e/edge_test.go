@@ -37,7 +37,7 @@ func TestEnvoysOwnErrors(t *testing.T) {
 		{"many headers", chat + strings.Repeat("X-B: b\r\n", 200) + "\r\n", 431, "headers_too_large"},
 		{"no host", "GET /v1/models HTTP/1.1\r\n\r\n", 400, "bad_request"},
 		{"not HTTP", "HELLO\r\n\r\n", 400, "bad_request"},
-		{"HTTP/1.0", "GET /v1/models HTTP/1.0\r\n\r\n", 426, "upgrade_required"},
+		{"HTTP/1.0", "GET /v1/models HTTP/1.0\r\n\r\n", 401, "invalid_api_key"},
 		{"a header with an underscore", "GET /v1/models HTTP/1.1\r\nHost: x\r\nX_Internal: 1\r\n\r\n", 400, "bad_request"},
 		{"a websocket", "GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 403, ""},
 		{"a path outside of /v1", "GET /etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", 404, "unknown_url"},
@@ -57,6 +57,32 @@ func TestEnvoysOwnErrors(t *testing.T) {
 			require.NotEmpty(t, header.Get("X-Request-Id"))
 		})
 	}
+}
+
+// TestHTTP10 holds that clients of HTTP/1.0, which know no chunks, get whole answers and streams, and that a HEAD has no body.
+func TestHTTP10(t *testing.T) {
+	g := startRun(t, t.TempDir())
+	ask := func(request, body string) (int, http.Header, string) {
+		return g.raw(t, fmt.Sprintf("%s HTTP/1.0\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			request, g.Key, len(body), body))
+	}
+	for body, want := range map[string]string{
+		`{"model":"echo/echo","messages":[{"role":"user","content":"Hello"}]}`:               `"content":"Hello"`,
+		`{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"Hello"}]}`: "data: [DONE]",
+	} {
+		status, header, answer := ask("POST /v1/chat/completions", body)
+		require.Equal(t, http.StatusOK, status, answer)
+		require.Contains(t, answer, want)
+		require.Empty(t, header.Values("Transfer-Encoding"))
+	}
+	head, err := http.NewRequestWithContext(t.Context(), http.MethodHead, g.URL+"/v1/models", nil)
+	require.NoError(t, err)
+	head.Header.Set("Authorization", "Bearer "+g.Key)
+	answer, err := g.Client.Do(head)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Positive(t, answer.ContentLength)
 }
 
 // raw sends bytes over TLS, as no client library would, and reads one answer.

@@ -2228,7 +2228,9 @@ type Gateway struct {
 	PlainHttpPort uint32 `protobuf:"varint,7,opt,name=plain_http_port,json=plainHttpPort,proto3" json:"plain_http_port,omitempty"`
 	// Requests that one address may send before anything is known of them, so that a flood costs little. It is a safety net, not
 	// a limit of keys. Of IPv6 a whole /64 is one address.
-	AddressLimit  *AddressLimit `protobuf:"bytes,8,opt,name=address_limit,json=addressLimit,proto3" json:"address_limit,omitempty"`
+	AddressLimit *AddressLimit `protobuf:"bytes,8,opt,name=address_limit,json=addressLimit,proto3" json:"address_limit,omitempty"`
+	// Which pages of other sites may ask the gateway from a browser. Default: none.
+	Cors          *Cors `protobuf:"bytes,9,opt,name=cors,proto3" json:"cors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2319,6 +2321,87 @@ func (x *Gateway) GetAddressLimit() *AddressLimit {
 	return nil
 }
 
+func (x *Gateway) GetCors() *Cors {
+	if x != nil {
+		return x.Cors
+	}
+	return nil
+}
+
+// A Cors says which pages browsers let ask the gateway (https://fetch.spec.whatwg.org/#http-cors-protocol). A page has the key
+// that it asks with, and so has everybody who opens it. The answers to questions before a request (preflights) need no key.
+type Cors struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Origins of the pages, such as "https://app.example.com". A "*" stands for any characters: "https://*.example.com", or "*".
+	Origins []string `protobuf:"bytes,1,rep,name=origins,proto3" json:"origins,omitempty"`
+	// Headers that pages may send. Default: authorization, and all others.
+	Headers []string `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
+	// Headers of answers that pages may read. Default: all.
+	ExposedHeaders []string `protobuf:"bytes,3,rep,name=exposed_headers,json=exposedHeaders,proto3" json:"exposed_headers,omitempty"`
+	// How long browsers keep the answer to a preflight. Default 600s.
+	MaxAge        *durationpb.Duration `protobuf:"bytes,4,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cors) Reset() {
+	*x = Cors{}
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cors) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cors) ProtoMessage() {}
+
+func (x *Cors) ProtoReflect() protoreflect.Message {
+	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cors.ProtoReflect.Descriptor instead.
+func (*Cors) Descriptor() ([]byte, []int) {
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Cors) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
+func (x *Cors) GetHeaders() []string {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *Cors) GetExposedHeaders() []string {
+	if x != nil {
+		return x.ExposedHeaders
+	}
+	return nil
+}
+
+func (x *Cors) GetMaxAge() *durationpb.Duration {
+	if x != nil {
+		return x.MaxAge
+	}
+	return nil
+}
+
 // An AddressLimit is a token bucket of each address, of each Envoy.
 type AddressLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2334,7 +2417,7 @@ type AddressLimit struct {
 
 func (x *AddressLimit) Reset() {
 	*x = AddressLimit{}
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2429,7 @@ func (x *AddressLimit) String() string {
 func (*AddressLimit) ProtoMessage() {}
 
 func (x *AddressLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[22]
+	mi := &file_api_config_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2442,7 @@ func (x *AddressLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressLimit.ProtoReflect.Descriptor instead.
 func (*AddressLimit) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AddressLimit) GetRequestsPerSecond() uint32 {
@@ -2400,7 +2483,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2495,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[23]
+	mi := &file_api_config_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2508,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Certificate) GetName() string {
@@ -2474,7 +2557,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2569,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[24]
+	mi := &file_api_config_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2582,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Route) GetName() string {
@@ -2544,7 +2627,7 @@ type Catalog struct {
 
 func (x *Catalog) Reset() {
 	*x = Catalog{}
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2639,7 @@ func (x *Catalog) String() string {
 func (*Catalog) ProtoMessage() {}
 
 func (x *Catalog) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[25]
+	mi := &file_api_config_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2652,7 @@ func (x *Catalog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalog.ProtoReflect.Descriptor instead.
 func (*Catalog) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Catalog) GetName() string {
@@ -2609,7 +2692,7 @@ type ModelFacts struct {
 
 func (x *ModelFacts) Reset() {
 	*x = ModelFacts{}
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2704,7 @@ func (x *ModelFacts) String() string {
 func (*ModelFacts) ProtoMessage() {}
 
 func (x *ModelFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[26]
+	mi := &file_api_config_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2717,7 @@ func (x *ModelFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelFacts.ProtoReflect.Descriptor instead.
 func (*ModelFacts) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ModelFacts) GetVendors() []string {
@@ -2704,7 +2787,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2799,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[27]
+	mi := &file_api_config_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2812,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Capabilities) GetMaxOutputTokens() int64 {
@@ -2875,7 +2958,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2970,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[28]
+	mi := &file_api_config_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +2983,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Price) GetInput() string {
@@ -3012,7 +3095,7 @@ type ServiceTierPrice struct {
 
 func (x *ServiceTierPrice) Reset() {
 	*x = ServiceTierPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +3107,7 @@ func (x *ServiceTierPrice) String() string {
 func (*ServiceTierPrice) ProtoMessage() {}
 
 func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[29]
+	mi := &file_api_config_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +3120,7 @@ func (x *ServiceTierPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServiceTierPrice.ProtoReflect.Descriptor instead.
 func (*ServiceTierPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ServiceTierPrice) GetName() string {
@@ -3101,7 +3184,7 @@ type ToolPrice struct {
 
 func (x *ToolPrice) Reset() {
 	*x = ToolPrice{}
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3196,7 @@ func (x *ToolPrice) String() string {
 func (*ToolPrice) ProtoMessage() {}
 
 func (x *ToolPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[30]
+	mi := &file_api_config_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3209,7 @@ func (x *ToolPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPrice.ProtoReflect.Descriptor instead.
 func (*ToolPrice) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{30}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ToolPrice) GetName() string {
@@ -3158,7 +3241,7 @@ type PriceTier struct {
 
 func (x *PriceTier) Reset() {
 	*x = PriceTier{}
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +3253,7 @@ func (x *PriceTier) String() string {
 func (*PriceTier) ProtoMessage() {}
 
 func (x *PriceTier) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[31]
+	mi := &file_api_config_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +3266,7 @@ func (x *PriceTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceTier.ProtoReflect.Descriptor instead.
 func (*PriceTier) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{31}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PriceTier) GetAbovePromptTokens() int64 {
@@ -3246,7 +3329,7 @@ type JobService struct {
 
 func (x *JobService) Reset() {
 	*x = JobService{}
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3341,7 @@ func (x *JobService) String() string {
 func (*JobService) ProtoMessage() {}
 
 func (x *JobService) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[32]
+	mi := &file_api_config_v1_config_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3354,7 @@ func (x *JobService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobService.ProtoReflect.Descriptor instead.
 func (*JobService) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{32}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobService) GetName() string {
@@ -3318,7 +3401,7 @@ type MutualTLS struct {
 
 func (x *MutualTLS) Reset() {
 	*x = MutualTLS{}
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3330,7 +3413,7 @@ func (x *MutualTLS) String() string {
 func (*MutualTLS) ProtoMessage() {}
 
 func (x *MutualTLS) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[33]
+	mi := &file_api_config_v1_config_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3343,7 +3426,7 @@ func (x *MutualTLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MutualTLS.ProtoReflect.Descriptor instead.
 func (*MutualTLS) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{33}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MutualTLS) GetCertificate() string {
@@ -3394,7 +3477,7 @@ type Webhook struct {
 
 func (x *Webhook) Reset() {
 	*x = Webhook{}
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3406,7 +3489,7 @@ func (x *Webhook) String() string {
 func (*Webhook) ProtoMessage() {}
 
 func (x *Webhook) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[34]
+	mi := &file_api_config_v1_config_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3419,7 +3502,7 @@ func (x *Webhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Webhook.ProtoReflect.Descriptor instead.
 func (*Webhook) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{34}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Webhook) GetName() string {
@@ -3483,7 +3566,7 @@ type Listing struct {
 
 func (x *Listing) Reset() {
 	*x = Listing{}
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3578,7 @@ func (x *Listing) String() string {
 func (*Listing) ProtoMessage() {}
 
 func (x *Listing) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[35]
+	mi := &file_api_config_v1_config_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3591,7 @@ func (x *Listing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Listing.ProtoReflect.Descriptor instead.
 func (*Listing) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{35}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Listing) GetName() string {
@@ -3538,7 +3621,7 @@ type ListedModel struct {
 
 func (x *ListedModel) Reset() {
 	*x = ListedModel{}
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3550,7 +3633,7 @@ func (x *ListedModel) String() string {
 func (*ListedModel) ProtoMessage() {}
 
 func (x *ListedModel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_config_v1_config_proto_msgTypes[36]
+	mi := &file_api_config_v1_config_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3563,7 +3646,7 @@ func (x *ListedModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedModel.ProtoReflect.Descriptor instead.
 func (*ListedModel) Descriptor() ([]byte, []int) {
-	return file_api_config_v1_config_proto_rawDescGZIP(), []int{36}
+	return file_api_config_v1_config_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListedModel) GetId() string {
@@ -3769,7 +3852,7 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xac\x02\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xdb\x02\n" +
 	"\aGateway\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -3778,7 +3861,13 @@ const file_api_config_v1_config_proto_rawDesc = "" +
 	"\ftrusted_hops\x18\x05 \x01(\rR\vtrustedHops\x12*\n" +
 	"\x11max_request_bytes\x18\x06 \x01(\x04R\x0fmaxRequestBytes\x12&\n" +
 	"\x0fplain_http_port\x18\a \x01(\rR\rplainHttpPort\x12F\n" +
-	"\raddress_limit\x18\b \x01(\v2!.modelgate.config.v1.AddressLimitR\faddressLimit\"p\n" +
+	"\raddress_limit\x18\b \x01(\v2!.modelgate.config.v1.AddressLimitR\faddressLimit\x12-\n" +
+	"\x04cors\x18\t \x01(\v2\x19.modelgate.config.v1.CorsR\x04cors\"\x97\x01\n" +
+	"\x04Cors\x12\x18\n" +
+	"\aorigins\x18\x01 \x03(\tR\aorigins\x12\x18\n" +
+	"\aheaders\x18\x02 \x03(\tR\aheaders\x12'\n" +
+	"\x0fexposed_headers\x18\x03 \x03(\tR\x0eexposedHeaders\x122\n" +
+	"\amax_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06maxAge\"p\n" +
 	"\fAddressLimit\x12.\n" +
 	"\x13requests_per_second\x18\x01 \x01(\rR\x11requestsPerSecond\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\rR\x05burst\x12\x1a\n" +
@@ -3957,7 +4046,7 @@ func file_api_config_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_api_config_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_api_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_api_config_v1_config_proto_goTypes = []any{
 	(UnsupportedParameters)(0),    // 0: modelgate.config.v1.UnsupportedParameters
 	(Unit)(0),                     // 1: modelgate.config.v1.Unit
@@ -3986,87 +4075,90 @@ var file_api_config_v1_config_proto_goTypes = []any{
 	(*Account)(nil),               // 24: modelgate.config.v1.Account
 	(*AdminToken)(nil),            // 25: modelgate.config.v1.AdminToken
 	(*Gateway)(nil),               // 26: modelgate.config.v1.Gateway
-	(*AddressLimit)(nil),          // 27: modelgate.config.v1.AddressLimit
-	(*Certificate)(nil),           // 28: modelgate.config.v1.Certificate
-	(*Route)(nil),                 // 29: modelgate.config.v1.Route
-	(*Catalog)(nil),               // 30: modelgate.config.v1.Catalog
-	(*ModelFacts)(nil),            // 31: modelgate.config.v1.ModelFacts
-	(*Capabilities)(nil),          // 32: modelgate.config.v1.Capabilities
-	(*Price)(nil),                 // 33: modelgate.config.v1.Price
-	(*ServiceTierPrice)(nil),      // 34: modelgate.config.v1.ServiceTierPrice
-	(*ToolPrice)(nil),             // 35: modelgate.config.v1.ToolPrice
-	(*PriceTier)(nil),             // 36: modelgate.config.v1.PriceTier
-	(*JobService)(nil),            // 37: modelgate.config.v1.JobService
-	(*MutualTLS)(nil),             // 38: modelgate.config.v1.MutualTLS
-	(*Webhook)(nil),               // 39: modelgate.config.v1.Webhook
-	(*Listing)(nil),               // 40: modelgate.config.v1.Listing
-	(*ListedModel)(nil),           // 41: modelgate.config.v1.ListedModel
-	nil,                           // 42: modelgate.config.v1.Provider.HeadersEntry
-	nil,                           // 43: modelgate.config.v1.Key.MetadataEntry
-	nil,                           // 44: modelgate.config.v1.Capabilities.BudgetsEntry
-	(*durationpb.Duration)(nil),   // 45: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 46: google.protobuf.Timestamp
+	(*Cors)(nil),                  // 27: modelgate.config.v1.Cors
+	(*AddressLimit)(nil),          // 28: modelgate.config.v1.AddressLimit
+	(*Certificate)(nil),           // 29: modelgate.config.v1.Certificate
+	(*Route)(nil),                 // 30: modelgate.config.v1.Route
+	(*Catalog)(nil),               // 31: modelgate.config.v1.Catalog
+	(*ModelFacts)(nil),            // 32: modelgate.config.v1.ModelFacts
+	(*Capabilities)(nil),          // 33: modelgate.config.v1.Capabilities
+	(*Price)(nil),                 // 34: modelgate.config.v1.Price
+	(*ServiceTierPrice)(nil),      // 35: modelgate.config.v1.ServiceTierPrice
+	(*ToolPrice)(nil),             // 36: modelgate.config.v1.ToolPrice
+	(*PriceTier)(nil),             // 37: modelgate.config.v1.PriceTier
+	(*JobService)(nil),            // 38: modelgate.config.v1.JobService
+	(*MutualTLS)(nil),             // 39: modelgate.config.v1.MutualTLS
+	(*Webhook)(nil),               // 40: modelgate.config.v1.Webhook
+	(*Listing)(nil),               // 41: modelgate.config.v1.Listing
+	(*ListedModel)(nil),           // 42: modelgate.config.v1.ListedModel
+	nil,                           // 43: modelgate.config.v1.Provider.HeadersEntry
+	nil,                           // 44: modelgate.config.v1.Key.MetadataEntry
+	nil,                           // 45: modelgate.config.v1.Capabilities.BudgetsEntry
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
 }
 var file_api_config_v1_config_proto_depIdxs = []int32{
 	7,  // 0: modelgate.config.v1.Provider.credential:type_name -> modelgate.config.v1.Credential
-	42, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
+	43, // 1: modelgate.config.v1.Provider.headers:type_name -> modelgate.config.v1.Provider.HeadersEntry
 	8,  // 2: modelgate.config.v1.Provider.timeouts:type_name -> modelgate.config.v1.Timeouts
 	9,  // 3: modelgate.config.v1.Provider.tls:type_name -> modelgate.config.v1.UpstreamTLS
 	0,  // 4: modelgate.config.v1.Provider.unsupported_parameters:type_name -> modelgate.config.v1.UnsupportedParameters
 	6,  // 5: modelgate.config.v1.Provider.concurrency:type_name -> modelgate.config.v1.Concurrency
-	45, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
-	45, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
-	45, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
-	45, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
+	46, // 6: modelgate.config.v1.Concurrency.max_wait:type_name -> google.protobuf.Duration
+	46, // 7: modelgate.config.v1.Timeouts.connect:type_name -> google.protobuf.Duration
+	46, // 8: modelgate.config.v1.Timeouts.first_byte:type_name -> google.protobuf.Duration
+	46, // 9: modelgate.config.v1.Timeouts.idle:type_name -> google.protobuf.Duration
 	12, // 10: modelgate.config.v1.Model.targets:type_name -> modelgate.config.v1.Target
 	13, // 11: modelgate.config.v1.Model.retry:type_name -> modelgate.config.v1.Retry
 	8,  // 12: modelgate.config.v1.Model.timeouts:type_name -> modelgate.config.v1.Timeouts
-	46, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	47, // 13: modelgate.config.v1.Model.created_at:type_name -> google.protobuf.Timestamp
 	11, // 14: modelgate.config.v1.Model.fine_tuned:type_name -> modelgate.config.v1.FineTuned
-	46, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
-	46, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
+	47, // 15: modelgate.config.v1.Key.expires_at:type_name -> google.protobuf.Timestamp
+	47, // 16: modelgate.config.v1.Key.created_at:type_name -> google.protobuf.Timestamp
 	16, // 17: modelgate.config.v1.Key.limits:type_name -> modelgate.config.v1.Limit
 	17, // 18: modelgate.config.v1.Key.budgets:type_name -> modelgate.config.v1.Budget
-	43, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
+	44, // 19: modelgate.config.v1.Key.metadata:type_name -> modelgate.config.v1.Key.MetadataEntry
 	15, // 20: modelgate.config.v1.Key.retired:type_name -> modelgate.config.v1.RetiredKey
-	46, // 21: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
+	47, // 21: modelgate.config.v1.RetiredKey.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 22: modelgate.config.v1.Limit.unit:type_name -> modelgate.config.v1.Unit
 	1,  // 23: modelgate.config.v1.Budget.unit:type_name -> modelgate.config.v1.Unit
 	16, // 24: modelgate.config.v1.Organization.limits:type_name -> modelgate.config.v1.Limit
 	17, // 25: modelgate.config.v1.Organization.budgets:type_name -> modelgate.config.v1.Budget
-	46, // 26: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
+	47, // 26: modelgate.config.v1.Organization.created_at:type_name -> google.protobuf.Timestamp
 	20, // 27: modelgate.config.v1.Organization.quotas:type_name -> modelgate.config.v1.Quotas
 	16, // 28: modelgate.config.v1.Project.limits:type_name -> modelgate.config.v1.Limit
 	17, // 29: modelgate.config.v1.Project.budgets:type_name -> modelgate.config.v1.Budget
-	46, // 30: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
+	47, // 30: modelgate.config.v1.Project.created_at:type_name -> google.protobuf.Timestamp
 	20, // 31: modelgate.config.v1.Project.quotas:type_name -> modelgate.config.v1.Quotas
 	22, // 32: modelgate.config.v1.RateLimit.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	23, // 33: modelgate.config.v1.RateLimitDescriptor.rate_limit:type_name -> modelgate.config.v1.RateLimitPolicy
 	22, // 34: modelgate.config.v1.RateLimitDescriptor.descriptors:type_name -> modelgate.config.v1.RateLimitDescriptor
 	1,  // 35: modelgate.config.v1.RateLimitPolicy.unit:type_name -> modelgate.config.v1.Unit
 	2,  // 36: modelgate.config.v1.Account.role:type_name -> modelgate.config.v1.Role
-	46, // 37: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	46, // 38: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
-	46, // 39: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
-	27, // 40: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
-	7,  // 41: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
-	31, // 42: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
-	32, // 43: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
-	33, // 44: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
-	3,  // 45: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
-	4,  // 46: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
-	44, // 47: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
-	36, // 48: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
-	34, // 49: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
-	35, // 50: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
-	38, // 51: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
-	7,  // 52: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
-	41, // 53: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	47, // 37: modelgate.config.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	47, // 38: modelgate.config.v1.AdminToken.expires_at:type_name -> google.protobuf.Timestamp
+	47, // 39: modelgate.config.v1.AdminToken.created_at:type_name -> google.protobuf.Timestamp
+	28, // 40: modelgate.config.v1.Gateway.address_limit:type_name -> modelgate.config.v1.AddressLimit
+	27, // 41: modelgate.config.v1.Gateway.cors:type_name -> modelgate.config.v1.Cors
+	46, // 42: modelgate.config.v1.Cors.max_age:type_name -> google.protobuf.Duration
+	7,  // 43: modelgate.config.v1.Certificate.private_key:type_name -> modelgate.config.v1.Credential
+	32, // 44: modelgate.config.v1.Catalog.models:type_name -> modelgate.config.v1.ModelFacts
+	33, // 45: modelgate.config.v1.ModelFacts.capabilities:type_name -> modelgate.config.v1.Capabilities
+	34, // 46: modelgate.config.v1.ModelFacts.price:type_name -> modelgate.config.v1.Price
+	3,  // 47: modelgate.config.v1.Capabilities.sampling:type_name -> modelgate.config.v1.Sampling
+	4,  // 48: modelgate.config.v1.Capabilities.thinking:type_name -> modelgate.config.v1.Thinking
+	45, // 49: modelgate.config.v1.Capabilities.budgets:type_name -> modelgate.config.v1.Capabilities.BudgetsEntry
+	37, // 50: modelgate.config.v1.Price.tiers:type_name -> modelgate.config.v1.PriceTier
+	35, // 51: modelgate.config.v1.Price.service_tiers:type_name -> modelgate.config.v1.ServiceTierPrice
+	36, // 52: modelgate.config.v1.Price.tools:type_name -> modelgate.config.v1.ToolPrice
+	39, // 53: modelgate.config.v1.JobService.tls:type_name -> modelgate.config.v1.MutualTLS
+	7,  // 54: modelgate.config.v1.Webhook.secret:type_name -> modelgate.config.v1.Credential
+	42, // 55: modelgate.config.v1.Listing.models:type_name -> modelgate.config.v1.ListedModel
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_api_config_v1_config_proto_init() }
@@ -4081,15 +4173,15 @@ func file_api_config_v1_config_proto_init() {
 		(*Credential_Value)(nil),
 		(*Credential_Sealed)(nil),
 	}
-	file_api_config_v1_config_proto_msgTypes[24].OneofWrappers = []any{}
-	file_api_config_v1_config_proto_msgTypes[27].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[25].OneofWrappers = []any{}
+	file_api_config_v1_config_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_config_v1_config_proto_rawDesc), len(file_api_config_v1_config_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

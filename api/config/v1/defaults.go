@@ -20,6 +20,7 @@ const (
 	defaultRequestBytes     = 32 << 20
 	defaultMaxWait          = 10 * time.Second
 	defaultAddressRate      = 10_000
+	defaultCorsAge          = 10 * time.Minute
 	maxAttempts             = 5
 )
 
@@ -109,6 +110,17 @@ func (x *AddressLimit) Rate() uint32 { return cmp.Or(x.GetRequestsPerSecond(), d
 
 // Bucket is how many requests an address may send at once.
 func (x *AddressLimit) Bucket() uint32 { return cmp.Or(x.GetBurst(), 2*x.Rate()) }
+
+// SentHeaders are the headers that pages may send. A "*" is any, but for authorization, which has to be named.
+func (x *Cors) SentHeaders() string {
+	return cmp.Or(strings.Join(x.GetHeaders(), ", "), "authorization, *")
+}
+
+// ReadHeaders are the headers of answers that pages may read.
+func (x *Cors) ReadHeaders() string { return cmp.Or(strings.Join(x.GetExposedHeaders(), ", "), "*") }
+
+// KeptFor is how long browsers keep the answer to a preflight.
+func (x *Cors) KeptFor() time.Duration { return orDefault(x.GetMaxAge(), defaultCorsAge) }
 
 // Rewrite is what takes the place of the prefix in a path. It and the prefix may end with a slash.
 func (x *Route) Rewrite() string {

@@ -266,6 +266,29 @@ func (v *validator) gateway(g *Gateway) {
 		v.fail("max_request_bytes", "must be less than 4 GiB")
 	}
 	v.addressLimit(g.GetAddressLimit())
+	if g.GetCors() != nil {
+		v.cors(g.GetCors())
+	}
+}
+
+func (v *validator) cors(c *Cors) {
+	if len(c.GetOrigins()) == 0 {
+		v.fail("cors.origins", "must not be empty: without origins there is no need of cors")
+	}
+	for _, o := range c.GetOrigins() {
+		u, err := url.Parse(strings.ReplaceAll(o, "*", "any"))
+		if o != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != strings.ReplaceAll(o, "*", "any")) {
+			v.fail("cors.origins", "must be origins such as https://app.example.com, https://*.example.com or *, without a path; %q is none", o)
+		}
+	}
+	for field, names := range map[string][]string{"cors.headers": c.GetHeaders(), "cors.exposed_headers": c.GetExposedHeaders()} {
+		for _, name := range names {
+			if name != "*" && !isToken(name) {
+				v.fail(field, "%q is no name of a header", name)
+			}
+		}
+	}
+	v.duration("cors.max_age", c.GetMaxAge())
 }
 
 func (v *validator) certificate(c *Certificate) {

@@ -191,6 +191,9 @@ func TestValidateGateway(t *testing.T) {
 		"hops":            {&configv1.Gateway{Name: "a", TrustedHops: 33}, "trusted_hops"},
 		"huge":            {&configv1.Gateway{Name: "a", MaxRequestBytes: 1 << 32}, "max_request_bytes"},
 		"address limit":   {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{RequestsPerSecond: 5, Burst: 5}}, ""},
+		"no origin":       {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{}}, "cors.origins"},
+		"a page":          {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"*", "https://*.a.test", "https://a.test/page"}}}, "cors.origins"},
+		"no header":       {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"*"}, Headers: []string{"a b"}}}, "cors.headers"},
 		"no burst":        {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{Burst: 999}}, "address_limit.burst"},
 		"torrent":         {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{RequestsPerSecond: 1_000_001}}, "address_limit.requests_per_second"},
 	} {
