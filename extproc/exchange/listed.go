@@ -100,11 +100,15 @@ func (x *index) at(name string) (int, bool) {
 	return slices.BinarySearchFunc(x.listed, name, func(l listed, name string) int { return strings.Compare(l.name, name) })
 }
 
+// createdUnknown is told as the time of models of which nobody says when they were made, in Unix seconds: 2020, before all of them. Some
+// clients take 0 for a model that is not there.
+const createdUnknown = 1577836800
+
 func appendModel(dst []byte, name string, created int64, owner string) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = openai.AppendString(dst, name)
 	dst = append(dst, `,"object":"model","created":`...)
-	dst = strconv.AppendInt(dst, created, 10)
+	dst = strconv.AppendInt(dst, cmp.Or(created, createdUnknown), 10)
 	dst = append(dst, `,"owned_by":`...)
 	dst = openai.AppendString(dst, owner)
 	return append(dst, '}')

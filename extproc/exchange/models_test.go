@@ -149,11 +149,11 @@ func TestModelsThatProvidersListAreShown(t *testing.T) {
 	for path, want := range map[string]string{
 		"p/listed":       `{"id":"p/listed","object":"model","created":1,"owned_by":"them"}`,
 		"p%2Fa%2Fb":      `{"id":"p/a/b","object":"model","created":2,"owned_by":"them"}`,
-		"p/anonymous":    `{"id":"p/anonymous","object":"model","created":0,"owned_by":"p"}`,
-		"p/never/listed": `{"id":"p/never/listed","object":"model","created":0,"owned_by":"p"}`,
+		"p/anonymous":    `{"id":"p/anonymous","object":"model","created":1577836800,"owned_by":"p"}`,
+		"p/never/listed": `{"id":"p/never/listed","object":"model","created":1577836800,"owned_by":"p"}`,
 		"p/configured":   `{"id":"p/configured","object":"model","created":9,"owned_by":"us"}`,
 		"strict/known":   `{"id":"strict/known","object":"model","created":1,"owned_by":"them"}`,
-		"strict/named":   `{"id":"strict/named","object":"model","created":0,"owned_by":"strict"}`,
+		"strict/named":   `{"id":"strict/named","object":"model","created":1577836800,"owned_by":"strict"}`,
 	} {
 		reply := New(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/v1/models/"+path, "all"), true)
 		require.Equal(t, want, string(reply.Immediate.Body))
