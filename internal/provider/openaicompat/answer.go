@@ -30,6 +30,7 @@ type answer struct {
 	shape      *shape
 	choices    int  // how many the client asked for
 	asReceived bool // nothing is corrected
+	mended     bool // but for what OpenAI's SDKs would fail on
 	renamed    bool // the client knows the model by another name than the provider does
 	forced     bool // the gateway asked for usage, not the client
 }
@@ -53,7 +54,7 @@ func (a *answer) Decode(body []byte, model string, created int64) ([]byte, opena
 	}
 	usage := readUsage(n.reported())
 	if a.asReceived {
-		return a.rename(body, object, n.model, model), usage, nil
+		return a.pass(body, object, &n.members, model), usage, nil
 	}
 	out, err := n.appendAnswer(make([]byte, 0, len(object)+len(object)/8+256), model, created)
 	return out, usage, err
@@ -66,6 +67,21 @@ func (a *answer) text(data []byte) []byte {
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
 	return data
+}
+
+// pass gives a body as it came, but for what has to be mended in it, and the name of the model.
+func (a *answer) pass(body, object []byte, m *members, model string) []byte {
+	p := patch{data: object}
+	if a.mended {
+		p.mend(m.choices, "message", noMessage)
+	}
+	if len(p.edits) == 0 {
+		return a.rename(body, object, m.model, model)
+	}
+	if a.renamed && m.model.found() {
+		p.set(m.model, 0, "", quote(model))
+	}
+	return p.appendTo(make([]byte, 0, len(object)+len(noMessage)+len(model)+16))
 }
 
 // rename gives a body as it came but for the name of the model, where the client knows it by another.

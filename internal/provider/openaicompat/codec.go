@@ -115,7 +115,7 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 func (d *Dialect) answer(s *shape, model string, t provider.Target, forced bool) *answer {
 	return &answer{
 		dialect: d, shape: s, choices: 1, forced: forced,
-		asReceived: d.AsReceived || t.Config.GetUntouchedAnswers(), renamed: model != t.Model,
+		asReceived: d.AsReceived || t.Config.GetUntouchedAnswers(), mended: s == &chatShape && !t.Config.GetUntouchedAnswers(), renamed: model != t.Model,
 	}
 }
 

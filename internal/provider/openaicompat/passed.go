@@ -104,6 +104,9 @@ func (s *stream) pass(raw []byte, w *openai.StreamWriter) {
 		return // a sign of life
 	}
 	p.patch.reset(r.data)
+	if s.mended {
+		s.mendChunk()
+	}
 	if s.renamed && r.model.found() {
 		if p.model == "" {
 			p.model = quote(w.Model())

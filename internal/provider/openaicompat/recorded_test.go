@@ -45,7 +45,8 @@ func TestRecordedStreamsPassByteForByte(t *testing.T) {
 						out = append(out, w.Take()...)
 					}
 					require.True(t, w.IsDone())
-					require.Equal(t, string(recorded), string(out))
+					// The events of Azure's filter, which are of no kind, are made chunks.
+					require.Equal(t, strings.ReplaceAll(string(recorded), `"object":""`, `"object":"chat.completion.chunk"`), string(out))
 				}
 			})
 		}

@@ -1,0 +1,46 @@
+package openaicompat
+
+// noMessage is the message of a choice that has none: Azure's filter takes the whole of it.
+const noMessage = `{"role":"assistant","content":null,"refusal":null}`
+
+// mend gives every choice a member that is an object, where it lacks one. OpenAI's SDKs read a choice's message, and a chunk's delta,
+// without asking whether they are there.
+func (p *patch) mend(choices span, member, value string) {
+	if kindOf(choices.value(p.data)) != '[' {
+		return
+	}
+	walkArray(p.data, choices.start, func(start int) (end int) {
+		if p.data[start] != '{' {
+			return skipValue(p.data, start)
+		}
+		var there span
+		comma := ""
+		end = walk(p.data, start, func(name, nameEnd, start int) int {
+			comma = ","
+			end := skipValue(p.data, start)
+			if string(p.data[name+1:nameEnd-1]) == member {
+				there = span{start: start, end: end}
+			}
+			return end
+		})
+		if kindOf(there.value(p.data)) != '{' {
+			p.set(there, end-1, comma+`"`+member+`":`, value)
+		}
+		return end
+	})
+}
+
+// mendChunk puts right what OpenAI's SDKs fail on in a chunk that passes as it came. The events in which Azure tells what its filter
+// has found have no delta, or are of no kind.
+func (s *stream) mendChunk() {
+	r, p := &s.read, &s.passed.patch
+	for i := range r.choices {
+		if r.choices[i].data != nil && r.choices[i].said.data == nil {
+			p.mend(r.members.choices, "delta", "{}")
+			break
+		}
+	}
+	if string(r.object.value(r.data)) == `""` {
+		p.set(r.object, 0, "", s.shape.chunk)
+	}
+}
