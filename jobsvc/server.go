@@ -92,7 +92,13 @@ func New(o Options) (*Server, error) {
 	}
 	work := queue.New(queue.Options{Etcd: o.Etcd, Node: o.Node, TTL: o.Lease, Log: o.Log.Named("queue"), Registerer: o.Registerer})
 	objects := configstore.New(o.Etcd, o.Validate, o.Log.Named("configstore"))
-	gate := quota.New(quota.Options{Objects: objects, Now: time.Now})
+	past, err := archive.New(archive.Options{
+		Store: st, Queue: work, Kinds: []archive.Kind{batches.Archived(), finetuning.Archived()}, Limits: o.Archive, Now: time.Now, Log: o.Log.Named("archive"), Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	gate := quota.New(quota.Options{Objects: objects, Now: time.Now, Leaves: past.Leaves})
 
 	hooks, err := webhooks.New(webhooks.Options{
 		Store: st, Queue: work, Config: s.config.Current, Now: time.Now, Limits: o.Webhooks,
@@ -126,12 +132,6 @@ func New(o Options) (*Server, error) {
 	model.Register(mux)
 	s.handler = httpapi.Recover(o.Log, httpapi.Mux(mux))
 
-	past, err := archive.New(archive.Options{
-		Store: st, Queue: work, Kinds: []archive.Kind{batches.Archived(), finetuning.Archived()}, Limits: o.Archive, Now: time.Now, Log: o.Log.Named("archive"), Registerer: o.Registerer,
-	})
-	if err != nil {
-		return nil, err
-	}
 	s.workers = append(s.cleaners(batch), s.config.Run, batch.Run, tuning.Run, model.Run, hooks.Run, past.Run)
 	return s, nil
 }

@@ -31,13 +31,14 @@ type Objects interface {
 	Tenants(ctx context.Context, s *store.Store) ([]store.Tenant, error)
 	Archive(ctx context.Context, s *store.Store, t store.Tenant, m store.Move) (store.Moved, error)
 	Retire(ctx context.Context, s *store.Store, before int64, held []clientv3.Cmp, release func(*store.Txn, *store.Segment)) (int, error)
-	Segments(ctx context.Context, s *store.Store, f func(*store.Segment) error) error
+	Segments(ctx context.Context, s *store.Store, of store.Account, f func(*store.Segment) error) error
 }
 
 // A Kind is what is archived.
 type Kind struct {
-	Name    string // in metrics
-	Queue   string // the queue's kind of those that still need their record
+	Name    string      // in metrics
+	Queue   string      // the queue's kind of those that still need their record
+	Quota   store.Quota // that all of them count for, wherever they are
 	Objects Objects
 	// Release adds to a transaction that the objects of a segment are gone for good. It may be nil.
 	Release func(*store.Txn, *store.Segment)
@@ -136,10 +137,30 @@ func (s *Service) pass(ctx context.Context, k Kind, held []clientv3.Cmp) error {
 	removed, err := k.Objects.Retire(ctx, s.Store, now.Add(-s.Limits.Keep).Unix(), held, k.Release)
 	failed = errors.Join(failed, err)
 	segments, records := 0, 0
-	err = k.Objects.Segments(ctx, s.Store, func(of *store.Segment) error { segments, records = segments+1, records+of.Records; return nil })
+	err = k.Objects.Segments(ctx, s.Store, store.Account{}, func(of *store.Segment) error { segments, records = segments+1, records+of.Records; return nil })
 	s.metrics.tell(k.Name, all.Kept, records, segments)
 	if all.Moved+removed > 0 {
 		s.Log.Info("archived", zap.String("kind", k.Name), zap.Int("moved", all.Moved), zap.Int("removed", removed), zap.Int("left", all.Kept))
 	}
 	return errors.Join(failed, err)
+}
+
+// Leaves says how long after its end what counts for a quota is not counted any more for an account, and when the next is not; zero:
+// nothing is archived that is. Keys without an organization have none in the archive.
+func (s *Service) Leaves(ctx context.Context, q store.Quota, of store.Account) (after time.Duration, next time.Time, err error) {
+	if of.Organization == "" {
+		return s.Limits.After, next, nil
+	}
+	for _, k := range s.Kinds {
+		if k.Quota != q {
+			continue
+		}
+		err = k.Objects.Segments(ctx, s.Store, of, func(one *store.Segment) error {
+			if at := time.Unix(one.Ended, 0).Add(s.Limits.Keep); next.IsZero() || at.Before(next) {
+				next = at
+			}
+			return nil
+		})
+	}
+	return s.Limits.Keep, next, err
 }

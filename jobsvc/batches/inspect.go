@@ -9,4 +9,6 @@ import (
 func Show(r *store.Record[Batch]) any { return show(r) }
 
 // Archived returns how batches are archived: those whose segments are yet to be removed stay.
-func Archived() archive.Kind { return archive.Kind{Name: Kind.Name, Queue: kindQueue, Objects: Kind} }
+func Archived() archive.Kind {
+	return archive.Kind{Name: Kind.Name, Queue: kindQueue, Quota: store.KeptBatches, Objects: Kind}
+}

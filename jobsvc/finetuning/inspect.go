@@ -19,4 +19,6 @@ func Events(ctx context.Context, s *store.Store, of *store.Record[Job], p store.
 }
 
 // Archived returns how jobs are archived, with their events and checkpoints.
-func Archived() archive.Kind { return archive.Kind{Name: Kind.Name, Queue: queueKind, Objects: Kind} }
+func Archived() archive.Kind {
+	return archive.Kind{Name: Kind.Name, Queue: queueKind, Quota: store.KeptFineTuningJobs, Objects: Kind}
+}

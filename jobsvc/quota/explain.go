@@ -1,8 +1,10 @@
 package quota
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -11,13 +13,55 @@ import (
 // codeQuota is the code of a quota that is used up.
 const codeQuota = "insufficient_quota"
 
+// A kept quota is of jobs that have ended too.
+type kept struct {
+	quota   store.Quota
+	account store.Account
+}
+
+// A leave is when jobs do not count any more, as it was read at a time.
+type leave struct {
+	after time.Duration
+	next  time.Time
+	at    time.Time
+}
+
+// remembered is for how long a leave is told as it was read: who is refused may ask again at once.
+const remembered = time.Minute
+
+const sometime = "Those that have ended go when their time of retention is over."
+
+// leave says when there is room again for jobs that are kept, which nobody can delete.
+func (g *Gate) leave(ctx context.Context, of kept) string {
+	if g.Leaves == nil {
+		return sometime
+	}
+	now := g.Now()
+	known, ok := g.leaves.Find(of)
+	if !ok || now.Sub(known.at) > remembered || now.Before(known.at) {
+		after, next, err := g.Leaves(ctx, of.quota, of.account)
+		if err != nil {
+			return sometime
+		}
+		known = g.leaves.Keep(of, leave{after, next, now})
+	}
+	text := fmt.Sprintf("Each stops counting %s after its end, and cannot be deleted before.", known.after)
+	switch {
+	case known.next.After(now):
+		text += fmt.Sprintf(" The next are due at %s.", known.next.UTC().Format(time.RFC3339))
+	case !known.next.IsZero():
+		text += " The next are due now."
+	}
+	return text
+}
+
 // room says how to have room again.
-func room(q store.Quota) string {
-	switch q {
+func (g *Gate) room(ctx context.Context, e *store.QuotaError) string {
+	switch q := e.Quota; q {
+	case store.KeptBatches, store.KeptFineTuningJobs:
+		return g.leave(ctx, kept{q, e.Account})
 	case store.OpenBatches:
 		return "Wait until batches end, or cancel some."
-	case store.KeptBatches, store.KeptFineTuningJobs:
-		return "Those that have ended go when their time of retention is over."
 	case store.Files, store.FileBytes:
 		return "Delete files that are not needed, cancel uploads, or give files an expiry. Uploads that are under way count too."
 	case store.OpenUploads:
@@ -33,8 +77,8 @@ func room(q store.Quota) string {
 }
 
 // explained is what the client is told of a quota that is used up.
-func explained(e *store.QuotaError) error {
+func (g *Gate) explained(ctx context.Context, e *store.QuotaError) error {
 	return &openai.Error{Status: http.StatusTooManyRequests, Type: codeQuota, Code: codeQuota, NoRetry: true,
 		Message: fmt.Sprintf("The quota '%s' of %s is used up: %d of %d are in use, and this request needs more than is left. %s Or ask your operator to raise quotas.%s.",
-			e.Quota, e.Account, e.Used, e.Limit, room(e.Quota), e.Quota)}
+			e.Quota, e.Account, e.Used, e.Limit, g.room(ctx, e), e.Quota)}
 }

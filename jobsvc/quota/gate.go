@@ -30,12 +30,15 @@ type Options struct {
 	// Objects has the organizations and projects.
 	Objects *configstore.Store
 	Now     func() time.Time
+	// Leaves says how long after its end a job does not count any more for an account, and when the next does not; zero: none is near.
+	Leaves func(ctx context.Context, q store.Quota, a store.Account) (after time.Duration, next time.Time, err error)
 }
 
 // A Gate is what all that tenants write passes. It is safe for concurrent use. A nil Gate lets everything pass.
 type Gate struct {
 	Options
 	quotas *memo.Memo[store.Account, read]
+	leaves *memo.Memo[kept, leave]
 	rates  rates
 }
 
@@ -47,7 +50,7 @@ type read struct {
 
 // New returns a gate.
 func New(o Options) *Gate {
-	return &Gate{Options: o, quotas: memo.New[store.Account, read](maxAccounts), rates: newRates()}
+	return &Gate{Options: o, quotas: memo.New[store.Account, read](maxAccounts), leaves: memo.New[kept, leave](maxAccounts), rates: newRates()}
 }
 
 // Create returns a handler of what creates something that is kept: it is called within the caller's rate,
@@ -82,7 +85,7 @@ func (g *Gate) handler(creates bool, f rest.HandlerFunc) rest.HandlerFunc {
 		}
 		err = f(w, r, c)
 		if over, ok := errors.AsType[*store.QuotaError](err); ok {
-			return explained(over)
+			return g.explained(r.Context(), over)
 		}
 		return err
 	}

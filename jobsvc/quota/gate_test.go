@@ -7,13 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
+	"github.com/modelgate/modelgate/jobsvc/archive"
+	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -109,4 +113,49 @@ func TestAQuotaThatIsUsedUpIsNamed(t *testing.T) {
 		require.Contains(t, e.Message, "quotas."+q.String())
 		require.NotZero(t, configv1.QuotasOf(&configv1.Project{}).Get(q.String()), "the configuration has it by this name")
 	}
+}
+
+type parcel struct{ Ended int64 }
+
+func TestWhatIsKeptSaysWhenThereIsRoomAgain(t *testing.T) {
+	w := newWorld(t)
+	etcd := etcdtest.Start(t)
+	bucket, err := blobstore.Open(t.Context(), "file://"+t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = bucket.Close() }) // a folder
+	parcels := store.Kind[parcel]{Name: "parcels", Prefix: "parcel_", Ended: func(p *parcel) int64 { return p.Ended }}
+	st := store.New(etcd).Archived(bucket)
+	past, err := archive.New(archive.Options{
+		Store: st, Queue: queue.New(queue.Options{Etcd: etcd, Node: "test", Log: zap.NewNop()}), Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
+		Kinds: []archive.Kind{{Name: "parcels", Queue: "parcel", Quota: store.KeptBatches, Objects: parcels}}, Now: func() time.Time { return w.now },
+	})
+	require.NoError(t, err)
+	w.gate = quota.New(quota.Options{Objects: w.objects, Now: func() time.Time { return w.now }, Leaves: past.Leaves})
+	says := func(a store.Account, contains string) string {
+		t.Helper()
+		w.answer = &store.QuotaError{Account: a, Quota: store.KeptBatches, Used: 13, Limit: 13}
+		return refused(t, w.ask(w.gate.Create, web), contains).Message
+	}
+	org := store.Account{Organization: "acme"}
+	require.NotContains(t, says(org, "Each stops counting 2160h0m0s after its end, and cannot be deleted before. Or ask your operator"), "due")
+	says(store.Account{Key: "key_2"}, "Each stops counting 24h0m0s after its end")
+
+	ended := w.now.Add(-30 * 24 * time.Hour)
+	for i, tenant := range []store.Tenant{{Organization: "acme", Project: "app"}, {Organization: "acme", Project: "web"}, {Organization: "other"}} {
+		txn := st.Begin()
+		parcels.Create(txn, &store.Record[parcel]{Tenant: tenant, ID: parcels.NewID(), Value: parcel{ended.Add(-time.Duration(i) * time.Hour).Unix()}})
+		require.NoError(t, txn.Commit(t.Context()))
+	}
+	require.NoError(t, past.Pass(t.Context()))
+	w.now = w.now.Add(2 * time.Minute) // what was told before is read again
+	due := func(hours int) string {
+		return "The next are due at " + ended.Add(90*24*time.Hour-time.Duration(hours)*time.Hour).UTC().Format(time.RFC3339)
+	}
+	says(org, due(1))
+	says(store.Account{Organization: "acme", Project: "app"}, due(0))
+	w.now = w.now.Add(61 * 24 * time.Hour)
+	says(org, "The next are due now.")
+	require.NoError(t, past.Pass(t.Context()))
+	w.now = w.now.Add(2 * time.Minute)
+	require.NotContains(t, says(org, "Each stops counting"), "due")
 }

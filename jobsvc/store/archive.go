@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -78,9 +79,16 @@ func (k Kind[T]) sortable(objectID string) string {
 	return key[strings.LastIndexByte(key, '/')+1:]
 }
 
-// Segments calls f for each segment of the kind, by tenant, newest first.
-func (k Kind[T]) Segments(ctx context.Context, s *Store, f func(*Segment) error) error {
+// Segments calls f for each segment of the kind that an organization or a project has, or all where the account is empty, by tenant,
+// newest first.
+func (k Kind[T]) Segments(ctx context.Context, s *Store, of Account, f func(*Segment) error) error {
 	from := segmentsRoot + k.Name + "/"
+	if of.Organization != "" {
+		from += url.QueryEscape(of.Organization) + "/"
+	}
+	if of.Project != "" {
+		from += url.QueryEscape(of.Project) + "/"
+	}
 	end := clientv3.GetPrefixRangeEnd(from)
 	for {
 		r, err := s.etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(chunk))

@@ -287,7 +287,7 @@ func TestADamagedSegmentIsNamedAndHoldsUpNothingElse(t *testing.T) {
 			w.fill(600, always)
 			w.archive(1599)
 			var newest *store.Segment
-			require.NoError(t, works.Segments(t.Context(), w.store, func(of *store.Segment) error {
+			require.NoError(t, works.Segments(t.Context(), w.store, store.Account{}, func(of *store.Segment) error {
 				if newest == nil {
 					newest = of
 				}
@@ -343,7 +343,7 @@ func TestOldSegmentsAreRemovedWhole(t *testing.T) {
 	w.fill(600, always)
 	w.archive(5000)
 	var segments []*store.Segment
-	require.NoError(t, works.Segments(t.Context(), w.store, func(of *store.Segment) error { segments = append(segments, of); return nil }))
+	require.NoError(t, works.Segments(t.Context(), w.store, store.Account{}, func(of *store.Segment) error { segments = append(segments, of); return nil }))
 	oldest := segments[len(segments)-1]
 	none, err := works.Retire(t.Context(), w.store, oldest.Ended-1, nil, nil)
 	require.NoError(t, err)

@@ -276,7 +276,7 @@ func archivedCounts(t Tenant, a Amounts) Amounts {
 // Retire removes the segments all of whose objects were over by a time, as Unix time in seconds, and returns how many objects
 // that were. Each transaction requires what is held, and is what release adds to it, which may be nil.
 func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clientv3.Cmp, release func(*Txn, *Segment)) (objects int, err error) {
-	err = k.Segments(ctx, s, func(of *Segment) error {
+	err = k.Segments(ctx, s, Account{}, func(of *Segment) error {
 		if of.Ended > before {
 			return nil
 		}
@@ -306,7 +306,7 @@ func (k Kind[T]) CollectArchive(ctx context.Context, s *Store, now time.Time) er
 		return err
 	}
 	named := map[string]bool{} // read after the list: what is old and not named then will not be
-	if err := k.Segments(ctx, s, func(of *Segment) error { named[of.Blob] = true; return nil }); err != nil {
+	if err := k.Segments(ctx, s, Account{}, func(of *Segment) error { named[of.Blob] = true; return nil }); err != nil {
 		return err
 	}
 	for _, name := range old {
