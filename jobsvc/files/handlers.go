@@ -160,10 +160,14 @@ func (f *fileForm) checkExpiry(purpose string) error {
 }
 
 func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	if _, err := rest.Idempotency(r, c); err != nil {
+	f := &store.Record[File]{Tenant: c.Tenant, ID: Kind.NewID(), Value: File{Key: c.Key, CreatedAt: s.Now().Unix()}}
+	err := s.admit(r, c, func(t *store.Txn, bytes int64) {
+		_, more := countsOfFile(&File{Bytes: bytes})
+		t.Count(c.Owner(), more)
+	})
+	if err != nil {
 		return err
 	}
-	f := &store.Record[File]{Tenant: c.Tenant, ID: Kind.NewID(), Value: File{Key: c.Key, CreatedAt: s.Now().Unix()}}
 	form := newFileForm(r)
 	held := &hold{s: s, c: c}
 	form.reserve = func(total int64) error { return held.reserve(r.Context(), total) }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/jobsvc/files"
@@ -33,6 +34,7 @@ import (
 
 // A world is a service over a real etcd and a folder.
 type world struct {
+	room    *etcdspace.Room // nil: etcd has room for everything
 	t       testing.TB
 	etcd    *etcdtest.Server
 	client  *clientv3.Client

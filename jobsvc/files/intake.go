@@ -18,6 +18,8 @@ import (
 	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/jobsvc/rest"
+	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
 const (
@@ -66,11 +68,25 @@ func (in *intake) idempotent(r *http.Request) {
 	}
 }
 
-// receive reads the body of a request, and writes its content to a blob, which is there only where all was right.
-func (s *Service) receive(r *http.Request, name string, in *intake) error {
-	if err := s.Store.TakesMore(); err != nil {
+// admit refuses a request whose body would come to nothing, before any of it is read: there is no room for what fill counts, which
+// has a content of so many bytes at least. One that comes again needs none where it was answered.
+func (s *Service) admit(r *http.Request, c rest.Caller, fill func(t *store.Txn, bytes int64)) error {
+	same, err := rest.Idempotency(r, c)
+	if err != nil {
 		return err
 	}
+	if known, err := s.Store.Known(r.Context(), same); known || err != nil {
+		return err
+	}
+	t := s.Store.BeginCreation()
+	t.Within(c.Bounds)
+	fill(t, max(0, r.ContentLength-around))
+	t.Remember(same, nil, s.Now())
+	return t.Fits(r.Context())
+}
+
+// receive reads the body of a request, and writes its content to a blob, which is there only where all was right.
+func (s *Service) receive(r *http.Request, name string, in *intake) error {
 	form, boundary, err := multipartOf(r)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func (w *world) bound(q *configv1.Quotas) {
 	objects := configstore.New(w.client, func(configv1.Object) error { return nil }, zap.NewNop())
 	_, err := objects.Put(w.t.Context(), &configv1.Organization{Name: "org", Quotas: q}, 0)
 	require.NoError(w.t, err)
-	w.store = store.New(w.client).Counting(files.Counted()...)
+	w.store = store.New(w.client).Counting(files.Counted()...).Reserving(w.room)
 	w.service = files.New(files.Options{Store: w.store, Bucket: w.bucket, Now: w.now, Log: zap.NewNop(),
 		Gate: quota.New(quota.Options{Objects: objects, Now: w.now})})
 	mux := http.NewServeMux()

@@ -228,14 +228,20 @@ type partObject struct {
 }
 
 func (s *Service) addPart(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	if _, err := rest.Idempotency(r, c); err != nil {
-		return err
-	}
 	u, err := s.findUpload(r, c)
 	if err != nil {
 		return err
 	}
 	if err := s.takesParts(u); err != nil {
+		return err
+	}
+	err = s.admit(r, c, func(t *store.Txn, bytes int64) {
+		changed := *u
+		changed.Value.Parts++
+		changed.Value.Receiving += bytes
+		uploads.Update(t, &changed)
+	})
+	if err != nil {
 		return err
 	}
 	p := &store.Record[part]{Tenant: c.Tenant, ID: parts.NewID(), Value: part{CreatedAt: s.Now().Unix()}}

@@ -97,6 +97,15 @@ func (t *Txn) Remember(i *Idempotency, body json.RawMessage, now time.Time) {
 	t.ExpireAt(Expiry{Kind: KindIdempotency, Tenant: i.Tenant, ID: i.name(), At: now.Add(remembered).Unix()})
 }
 
+// Known reports whether there is an answer to a request with the same key, the same or another.
+func (s *Store) Known(ctx context.Context, i *Idempotency) (bool, error) {
+	body, err := s.Recall(ctx, i)
+	if errors.Is(err, ErrOtherRequest) {
+		return true, nil
+	}
+	return body != nil, err
+}
+
 // Forget removes a remembered answer that has expired.
 func (s *Store) Forget(ctx context.Context, e Expiry) error {
 	key := idempotencyKey(e.Tenant, e.ID)

@@ -70,9 +70,6 @@ func (s *Store) Reserving(room *etcdspace.Room) *Store {
 	return &reserving
 }
 
-// TakesMore returns etcdspace.ErrReserved where nothing more can be created: before a body is read that would come to nothing.
-func (s *Store) TakesMore() error { return s.room.Admit(etcdspace.Creation, 0) }
-
 // A Kind is a kind of objects whose records are of type T, which JSON can hold.
 type Kind[T any] struct {
 	Name   string // its folder

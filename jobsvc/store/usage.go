@@ -113,9 +113,33 @@ func (t *Txn) over(a Account, before Amounts) error {
 	return nil
 }
 
+// Fits returns what Commit would, as far as quotas and etcd's room go, and changes nothing: before a body is read that would come to
+// nothing. What is committed has to fit again.
+func (t *Txn) Fits(ctx context.Context) error {
+	if err := t.store.room.Admit(t.use, 0); err != nil || len(t.counts) == 0 || t.bounds == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.store.timeout)
+	defer cancel()
+	for fresh := false; ; fresh = true {
+		before, all, err := t.store.usages(ctx, t.accounts(), fresh)
+		if err == nil {
+			err = t.within(t.accounts(), before)
+		}
+		if _, over := errors.AsType[*QuotaError](err); !over || all {
+			return err
+		}
+	}
+}
+
+// accounts returns those for which the transaction counts, in one order.
+func (t *Txn) accounts() []Account {
+	return slices.SortedFunc(maps.Keys(t.counts), func(a, b Account) int { return cmp.Compare(a.path(), b.path()) })
+}
+
 // commitCounted commits a transaction that counts.
 func (t *Txn) commitCounted(ctx context.Context) error {
-	accounts := slices.SortedFunc(maps.Keys(t.counts), func(a, b Account) int { return cmp.Compare(a.path(), b.path()) })
+	accounts := t.accounts()
 	done, err := t.store.begin(ctx, accounts)
 	if err != nil {
 		return fmt.Errorf("write: %w", err)
