@@ -16,6 +16,7 @@ type StreamWriter struct {
 	includeUsage bool
 	choices      []choiceState
 	usage        Usage
+	tier         string
 	done         bool
 }
 
@@ -54,6 +55,16 @@ func (w *StreamWriter) Usage() Usage { return w.usage }
 
 // SetUsage records the usage of the answer; Done writes it where the client asked for it.
 func (w *StreamWriter) SetUsage(u Usage) { w.usage = u }
+
+// Tier returns the service tier that the vendor says it has given, in OpenAI's words, or "".
+func (w *StreamWriter) Tier() string { return w.tier }
+
+// SetTier records the service tier. What is empty says nothing.
+func (w *StreamWriter) SetTier(tier string) {
+	if tier != "" {
+		w.tier = tier
+	}
+}
 
 // Begin sets the id of the answer. Only the first call has an effect.
 func (w *StreamWriter) Begin(id string) {

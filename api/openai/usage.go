@@ -17,6 +17,9 @@ type Usage struct {
 	CompletionAudio  int64
 
 	WritesSplit bool // the vendor tells how long what was written is kept: HourWriteTokens is known
+
+	Searches     int64 // of the web, that the vendor ran
+	SearchesTold bool  // the vendor tells how many: also 0 is known
 }
 
 // MaxTokens is the most that a count of a provider is believed, so that sums cannot overflow.

@@ -23,7 +23,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	begun := x.record
 	begun.Usage, begun.Estimated = openai.Usage{PromptTokens: c.demand.input}, true
 	c.demand.keep(&begun.Usage, true)
-	begun.charge(c.in.price(first.Provider.Vendor.Name, first.Model), c.demand.surcharges, "")
+	begun.charge(c.in.price(first.Provider.Vendor.Name, first.Model), c.demand.surcharges, "", &tally{})
 	x.env.Spool.Begin(begun.Entry())
 	return reply
 }
@@ -37,7 +37,7 @@ func (x *Exchange) note() {
 
 // charge sets what the usage costs, in the service tier that was given, or where the answer does not say, that was asked for. A tier
 // without a price costs as none; the version of the price tells either.
-func (r *Record) charge(p price, s *surcharges, given string) {
+func (r *Record) charge(p price, s *surcharges, given string, t *tally) {
 	tier := cmp.Or(given, s.asked())
 	rates, known := p.rates.In(tier)
 	r.Cost, r.Priced = rates.Cost(usage.Used{Usage: r.Usage, Images: r.Images})
@@ -51,7 +51,7 @@ func (r *Record) charge(p price, s *surcharges, given string) {
 		r.PriceVersion += "/" + tier
 	}
 	if !r.Usage.IsZero() {
-		r.Cost = r.Cost.Plus(s.cost(p.rates))
+		r.Cost = r.Cost.Plus(s.fees(p.rates, r, t))
 	}
 }
 

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -146,10 +147,10 @@ func (x *Exchange) finish() {
 		x.record.Usage = x.writer.Usage()
 	}
 	if x.watch != nil {
-		var model string
-		if x.record.Usage, model = x.watch.usage(); x.record.Upstream == "" {
-			x.record.Upstream = model
-		}
+		said := x.watch.told()
+		x.record.Usage, x.record.Upstream = said.used, cmp.Or(x.record.Upstream, said.model)
+		x.charging.tier, x.charging.tally = said.tier, said.tally
+		x.charging.tally.whole = x.record.Outcome == OutcomeFinished
 	}
 	if x.active != nil {
 		x.active.release()

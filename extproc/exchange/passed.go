@@ -41,8 +41,7 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	x.chunks(x.watch.chunks())
 	x.charging.events += x.watch.chunks()
 	if x.operation.isCounted() && x.record.Stream {
-		u, _ := x.watch.usage()
-		x.charging.text.answer(out, u)
+		x.charging.text.answer(out, x.watch.told().used)
 	}
 	if !end {
 		return Reply{ReplaceBody: changed, Body: out}

@@ -27,6 +27,7 @@ type charging struct {
 	opaque  bool              // or cannot be read, of a Route
 	tells   bool              // the client wants to know the cost
 	tier    string            // that the answer says it was given
+	tally   tally             // of tools that the vendor has run
 	came    int64             // bytes of the answer, as far as it is shown
 	events  int               // of an answer that passes
 	text    text
@@ -126,7 +127,7 @@ func (x *Exchange) settle() {
 		x.record.Upstream = x.active.Targets[0].Model
 	}
 	u := &x.record.Usage
-	x.record.charge(c.in.price(x.vendor(), x.record.Upstream), c.demand.surcharges, c.tier)
+	x.record.charge(c.in.price(x.vendor(), x.record.Upstream), c.demand.surcharges, c.tier, &c.tally)
 	if c.held != nil {
 		c.held.Settle(limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,

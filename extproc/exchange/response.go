@@ -284,9 +284,7 @@ func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
 	} else {
 		x.chunks(n)
 	}
-	if x.charging.tier == "" && x.charging.came == int64(len(piece)) { // the first, before anything is said at length
-		x.charging.tier = tierIn(piece)
-	}
+	x.charging.tier = x.writer.Tier()
 	x.charging.text.answer(events, x.writer.Usage())
 	out := x.gate.Pass(events)
 	switch {

@@ -25,7 +25,7 @@ func (x *Exchange) spoke() bool {
 func (x *Exchange) salvage(body []byte) {
 	w := documentWatch{}
 	w.feed(body)
-	if x.record.Usage, _ = w.usage(); x.record.Usage.CompletionTokens == 0 {
+	if x.record.Usage = w.told().used; x.record.Usage.CompletionTokens == 0 {
 		x.charging.text.salvage(body)
 	}
 }

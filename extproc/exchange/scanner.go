@@ -1,6 +1,9 @@
 package exchange
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // A member is one that a scanner looks for: a string or an object.
 type member uint8
@@ -12,13 +15,15 @@ const (
 	memberResponseUsage               // "usage" of "response"
 	memberMessageUsage                // "usage" of "message", of Anthropic's
 	memberUsageMetadata               // "usageMetadata", of Gemini's
+	memberTier                        // "service_tier", also of "response"
+	memberItem                        // "type" of "item" or of an element of "output"
 	memberModel                       // "model", or "model" of "response" or "message", or "modelVersion"
 	members
 )
 
 const (
 	maxMember = 4 << 10 // a value that is longer is not kept
-	maxLevel  = 2       // members are looked for down to here
+	maxLevel  = 3       // members are looked for down to here
 )
 
 // A scanner finds members of a JSON object that comes in pieces, however large the others are, and keeps nothing else. It
@@ -28,6 +33,7 @@ type scanner struct {
 	list  bool // of objects, as Gemini streams them: each is read as if it were alone; not ended
 	depth int  // objects and arrays that are open
 	found [members]string
+	tally tally
 
 	text, escaped, naming bool
 	level                 [maxLevel + 1]struct{ object, value bool } // value: past the colon of a member
@@ -123,32 +129,41 @@ func (s *scanner) opened(c byte) {
 	if s.keeping || s.depth == 0 || s.depth > maxLevel || !s.level[s.depth].object {
 		return
 	}
-	name := string(s.name[s.depth])
-	switch {
-	case s.depth == 1 && name == "type":
-		s.keepFor = memberType
-	case s.depth == 1 && name == "error":
-		s.keepFor = memberError
-	case s.depth == 1 && name == "usage":
-		s.keepFor = memberUsage
-	case s.depth == 1 && name == "usageMetadata":
-		s.keepFor = memberUsageMetadata
-	case s.depth == 1 && (name == "model" || name == "modelVersion"):
-		s.keepFor = memberModel
-	case s.depth == 2 && s.level[1].object && string(s.name[1]) == "response" && (name == "usage" || name == "model"):
-		s.keepFor = memberResponseUsage
-		if name == "model" {
-			s.keepFor = memberModel
-		}
-	case s.depth == 2 && s.level[1].object && string(s.name[1]) == "message" && (name == "usage" || name == "model"):
-		s.keepFor = memberMessageUsage
-		if name == "model" {
-			s.keepFor = memberModel
-		}
-	default:
+	sought := s.sought(string(s.name[s.depth]))
+	if sought == members {
 		return
 	}
+	s.keepFor = sought
 	s.keeping, s.keepAt, s.keep = true, s.depth, append(s.keep[:0], c)
+}
+
+// sought returns which of the members that are looked for begins, by its name and where it is, or members.
+func (s *scanner) sought(name string) member {
+	within := ""
+	if s.depth > 1 && s.level[1].object {
+		within = string(s.name[1])
+	}
+	switch {
+	case s.depth == 1 && name == "type":
+		return memberType
+	case s.depth == 1 && name == "error":
+		return memberError
+	case s.depth == 1 && name == "usage":
+		return memberUsage
+	case s.depth == 1 && name == "usageMetadata":
+		return memberUsageMetadata
+	case s.depth == 1 && (name == "model" || name == "modelVersion"), s.depth == 2 && (within == "response" || within == "message") && name == "model":
+		return memberModel
+	case s.depth == 1 && name == "service_tier", s.depth == 2 && within == "response" && name == "service_tier":
+		return memberTier
+	case s.depth == 2 && within == "response" && name == "usage":
+		return memberResponseUsage
+	case s.depth == 2 && within == "message" && name == "usage":
+		return memberMessageUsage
+	case name == "type" && (s.depth == 2 && within == "item" || s.depth == 3 && within == "output" && !s.level[2].object):
+		return memberItem
+	}
+	return members
 }
 
 func (s *scanner) hold(c byte) {
@@ -164,5 +179,8 @@ func (s *scanner) hold(c byte) {
 func (s *scanner) closed() {
 	if s.keeping && s.depth == s.keepAt {
 		s.keeping, s.found[s.keepFor] = false, string(s.keep)
+		if s.keepFor == memberItem {
+			s.tally.item(strings.Trim(string(s.keep), `"`))
+		}
 	}
 }

@@ -113,17 +113,11 @@ func (x *Exchange) unpriced(s *surcharges) *openai.Error {
 	return nil
 }
 
-// tierIn returns the service tier that an answer in OpenAI's dialect says it was given, or "". Text of the model's has its quotes
-// escaped, and is not taken for it.
+// tierIn returns the service tier that an answer in OpenAI's dialect says it was given, or "". Only its own member says so: what lies
+// deeper may be what the client had the model repeat.
 func tierIn(answer []byte) string {
-	_, rest, found := bytes.Cut(answer, []byte(`"service_tier":`))
-	if !found {
+	if !bytes.Contains(answer, []byte(`"service_tier"`)) {
 		return ""
 	}
-	rest, quoted := bytes.CutPrefix(bytes.TrimLeft(rest, " "), []byte(`"`))
-	end := bytes.IndexByte(rest, '"')
-	if !quoted || end < 0 || end > 32 {
-		return ""
-	}
-	return string(rest[:end])
+	return gjson.GetBytes(answer, "service_tier").Str
 }

@@ -187,7 +187,7 @@ func TestManyCallsOfToolsAreNotFree(t *testing.T) {
 		m := newMeter(t, fullKey())
 		m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"}, Price: price}}})
 		m.configure()
-		_, reply := m.ask("/v1/responses", `{"model":"a/m-1","input":"hi","max_tool_calls":9223372036854775807,"tools":[`+tools+`{"type":"function"}]}`)
+		_, reply := m.ask("/v1/responses", `{"model":"a/m-1","input":"hi","max_tool_calls":9007199254740991,"tools":[`+tools+`{"type":"function"}]}`)
 		require.NotNil(t, reply.Immediate)
 		require.Contains(t, string(reply.Immediate.Body), "insufficient_quota")
 	}

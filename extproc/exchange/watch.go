@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -20,8 +21,16 @@ type observer interface {
 	end() (rest []byte, complete, failed bool)
 	// chunks returns how many events with data the last piece has ended.
 	chunks() int
-	// usage returns what the answer says was used, and the provider's name of the model, or "".
-	usage() (openai.Usage, string)
+	// told returns what the answer says of itself.
+	told() told
+}
+
+// told is what an answer says of what it costs, as far as it does.
+type told struct {
+	used  openai.Usage
+	model string // the provider's name
+	tier  string // of service, that was given
+	tally tally
 }
 
 // A documentWatch reads an answer that is one JSON object.
@@ -38,7 +47,9 @@ func (w *documentWatch) end() (rest []byte, complete, failed bool) {
 	return nil, w.scan.begun && w.scan.depth == 0 && !w.scan.list, w.scan.found[memberError] != ""
 }
 
-func (w *documentWatch) usage() (openai.Usage, string) { return w.scan.usage(), w.scan.model() }
+func (w *documentWatch) told() told {
+	return told{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally}
+}
 
 // A silentWatch reads an event stream that passes as it is, whatever becomes of it.
 type silentWatch struct{ eventWatch }
@@ -60,8 +71,7 @@ type eventWatch struct {
 	known  bool   // the stream is of those that have an end mark
 	ended  bool
 	failed bool
-	used   openai.Usage // of each count the most that an event has said
-	model  string
+	said   told   // of each count the most that an event has said
 	half   []byte // of an event that has not ended
 	ripe   int    // events with data that the last piece has ended
 }
@@ -134,9 +144,11 @@ func (w *eventWatch) event() {
 	}
 	w.ended = w.ended || ends[typ]
 	w.failed = w.failed || typ == "error" || typ == "response.failed" || w.scan.found[memberError] != ""
-	w.used = most(w.used, w.scan.usage())
-	if model := w.scan.model(); model != "" {
-		w.model = model
+	w.said.used = most(w.said.used, w.scan.usage())
+	w.said.model = cmp.Or(w.scan.model(), w.said.model)
+	w.said.tier = cmp.Or(w.scan.tier(), w.said.tier)
+	if typ == "response.output_item.done" {
+		w.said.tally.add(&w.scan.tally)
 	}
 	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
 }
@@ -146,7 +158,7 @@ func (w *eventWatch) end() (rest []byte, complete, failed bool) {
 	return w.half, w.ended || !w.known, w.failed
 }
 
-func (w *eventWatch) usage() (openai.Usage, string) { return w.used, w.model }
+func (w *eventWatch) told() told { return w.said }
 
 // usage returns what the members that were found say of it.
 func (s *scanner) usage() (u openai.Usage) {
@@ -160,6 +172,8 @@ func (s *scanner) usage() (u openai.Usage) {
 
 func (s *scanner) model() string { return strings.Trim(s.found[memberModel], `"`) }
 
+func (s *scanner) tier() string { return strings.Trim(s.found[memberTier], `"`) }
+
 // most returns of each count the greater: events tell either part of a usage, or again what is known.
 func most(a, b openai.Usage) openai.Usage {
 	return openai.Usage{
@@ -168,6 +182,7 @@ func most(a, b openai.Usage) openai.Usage {
 		CacheWriteTokens: max(a.CacheWriteTokens, b.CacheWriteTokens), PromptAudio: max(a.PromptAudio, b.PromptAudio),
 		ReasoningTokens: max(a.ReasoningTokens, b.ReasoningTokens), CompletionAudio: max(a.CompletionAudio, b.CompletionAudio),
 		HourWriteTokens: max(a.HourWriteTokens, b.HourWriteTokens), WritesSplit: a.WritesSplit || b.WritesSplit,
+		Searches: max(a.Searches, b.Searches), SearchesTold: a.SearchesTold || b.SearchesTold,
 	}
 }
 
@@ -194,6 +209,7 @@ func readUsage(text string) openai.Usage {
 			ReasoningTokens:  count("thoughtsTokenCount"),
 		}
 	}
+	searches := count("server_tool_use.web_search_requests")
 	// Anthropic's and Bedrock's, which count apart what of the prompt has to do with a cache.
 	read, written := count("cache_read_input_tokens", "cacheReadInputTokens"), count("cache_creation_input_tokens", "cacheWriteInputTokens")
 	if read+written > 0 {
@@ -202,6 +218,7 @@ func readUsage(text string) openai.Usage {
 		return openai.Usage{
 			PromptTokens: count("input_tokens", "inputTokens") + read + written, CompletionTokens: count("output_tokens", "outputTokens"),
 			CachedTokens: read, CacheWriteTokens: written, HourWriteTokens: hour, WritesSplit: hour+brief > 0,
+			Searches: searches, SearchesTold: searches > 0,
 		}
 	}
 	return openai.Usage{
@@ -212,5 +229,6 @@ func readUsage(text string) openai.Usage {
 		PromptAudio:      count("input_token_details.audio_tokens", "input_tokens_details.audio_tokens"),
 		ReasoningTokens:  count("output_tokens_details.reasoning_tokens", "completion_tokens_details.reasoning_tokens"),
 		CompletionAudio:  count("output_tokens_details.audio_tokens"),
+		Searches:         searches, SearchesTold: searches > 0,
 	}
 }

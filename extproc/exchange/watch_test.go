@@ -64,8 +64,7 @@ func TestWatches(t *testing.T) {
 				require.Equal(t, c.body, string(append(got, rest...)), "nothing is lost")
 				require.Equal(t, c.complete, complete, "complete")
 				require.Equal(t, c.failed, failed, "failed")
-				used, _ := w.usage()
-				require.Equal(t, c.usage, used)
+				require.Equal(t, c.usage, w.told().used)
 			}
 		})
 	}
@@ -82,10 +81,7 @@ func FuzzWatch(f *testing.F) {
 			_, c0, f0 := pair[0].end()
 			_, c1, f1 := pair[1].end()
 			require.Equal(t, []bool{c0, f0}, []bool{c1, f1})
-			u0, m0 := pair[0].usage()
-			u1, m1 := pair[1].usage()
-			require.Equal(t, u0, u1)
-			require.Equal(t, m0, m1)
+			require.Equal(t, pair[0].told(), pair[1].told())
 		}
 	})
 }

@@ -43,11 +43,13 @@ type completion struct {
 			Content []contentBlock `json:"content"`
 		} `json:"message"`
 	} `json:"output"`
-	StopReason  string `json:"stopReason"`
-	Usage       usage  `json:"usage"`
-	ServiceTier struct {
-		Type string `json:"type"`
-	} `json:"serviceTier"`
+	StopReason  string      `json:"stopReason"`
+	Usage       usage       `json:"usage"`
+	ServiceTier serviceTier `json:"serviceTier"`
+}
+
+type serviceTier struct {
+	Type string `json:"type"`
 }
 
 // A contentBlock is one block of an answer. Blocks of other kinds than these, such as the results of tools that the vendor

@@ -23,6 +23,8 @@ type event struct {
 	Delta      delta  `json:"delta"`
 	StopReason string `json:"stopReason"`
 	Usage      usage  `json:"usage"`
+
+	ServiceTier serviceTier `json:"serviceTier"`
 }
 
 type delta struct {
@@ -142,6 +144,7 @@ func (s *stream) frame(f eventstream.Frame, w *openai.StreamWriter) error {
 			s.counted = true
 			w.SetUsage(u)
 		}
+		w.SetTier(clientTier(e.ServiceTier.Type))
 		if s.stopped && s.counted {
 			s.done(w)
 		}

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -13,7 +14,8 @@ import (
 
 // groundingMetadata says which parts of the text rest on which sources.
 type groundingMetadata struct {
-	Chunks []struct {
+	Queries []string `json:"webSearchQueries"`
+	Chunks  []struct {
 		Web              source `json:"web"`
 		Maps             source `json:"maps"`
 		RetrievedContext source `json:"retrievedContext"`
@@ -70,6 +72,9 @@ func (ch *choice) ground(metadata jsontext.Value) {
 	if json.Unmarshal(metadata, &m, lenient) != nil {
 		return
 	}
+	slices.Sort(m.Queries) // the vendor bills each once, and none that is empty
+	queries := slices.DeleteFunc(slices.Compact(m.Queries), func(q string) bool { return q == "" })
+	ch.searches = max(ch.searches, int64(len(queries)))
 	sources := make([]source, len(m.Chunks))
 	for i, chunk := range m.Chunks {
 		for _, s := range []source{chunk.Web, chunk.Maps, chunk.RetrievedContext} {

@@ -41,6 +41,7 @@ type choice struct {
 	searched int             // what was gone through for its annotations, in bytes
 	open     *openCall       // the one whose arguments come in pieces
 	media    bool            // it has an image or speech
+	searches int64           // of the web, that it rests on
 	refusal  string
 	finish   enum
 	message  string // the vendor's explanation of finish
@@ -89,7 +90,23 @@ func (c *collector) take(data []byte) error {
 		}
 		c.candidate(index, candidate)
 	}
+	c.countSearches()
 	return nil
+}
+
+// countSearches adds to the usage how often the web was searched, as far as the vendor tells: it does not always.
+func (c *collector) countSearches() {
+	n := int64(0)
+	for i := range c.choices {
+		n += c.choices[i].searches
+	}
+	if n == 0 || c.usage.IsZero() {
+		return
+	}
+	c.usage.Searches, c.usage.SearchesTold = n, true
+	if c.w != nil {
+		c.w.SetUsage(c.usage)
+	}
 }
 
 // begin gives the answer its id: the vendor's, or else one that follows from its first piece.
@@ -114,6 +131,9 @@ func digest(parts ...string) string {
 // count takes in a count, which is of everything so far. One without numbers says nothing.
 func (c *collector) count(u *usage) {
 	c.tier = cmp.Or(u.tier(), c.tier)
+	if c.w != nil {
+		c.w.SetTier(c.tier)
+	}
 	if counted := u.openai(); !counted.IsZero() {
 		c.usage = counted
 		if c.w != nil {

@@ -69,6 +69,7 @@ func (s *stream) to(w *openai.StreamWriter) *openai.StreamWriter {
 // forward writes what the codec has written, and returns err, with which it ended.
 func (s *stream) forward(w *openai.StreamWriter, err error) error {
 	w.SetUsage(s.chunks.Usage())
+	w.SetTier(s.chunks.Tier())
 	s.events.Feed(s.chunks.Take())
 	for {
 		e, ok, wrong := s.events.Next()

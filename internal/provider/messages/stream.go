@@ -214,6 +214,7 @@ func (s *Stream) given(blocks []jsontext.Value, w *openai.StreamWriter) error {
 func (s *Stream) count(u usage, w *openai.StreamWriter) {
 	s.usage.merge(u)
 	w.SetUsage(s.usage.openai())
+	w.SetTier(serviceTiers[u.ServiceTier])
 }
 
 // startBlock begins a block, in place of one that is open under its index.

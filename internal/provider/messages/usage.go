@@ -15,7 +15,13 @@ type usage struct {
 	OutputTokensDetails      struct {
 		ThinkingTokens provider.Count `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
-	ServiceTier string `json:"service_tier"`
+	ServerToolUse *serverToolUse `json:"server_tool_use"`
+	ServiceTier   string         `json:"service_tier"`
+}
+
+// serverToolUse is how often the vendor ran tools of its own.
+type serverToolUse struct {
+	WebSearches provider.Count `json:"web_search_requests"`
 }
 
 // written is how much of CacheCreationInputTokens is kept how long.
@@ -39,12 +45,19 @@ func (u *usage) merge(later usage) {
 			*c.to = *c.from
 		}
 	}
+	if later.ServerToolUse != nil {
+		u.ServerToolUse = later.ServerToolUse
+	}
 }
 
 func (u usage) openai() openai.Usage {
 	brief, hour := int64(u.CacheCreation.Brief), int64(u.CacheCreation.Hour)
 	written, read, out := max(int64(u.CacheCreationInputTokens), brief+hour), int64(u.CacheReadInputTokens), int64(u.OutputTokens)
 	prompt := int64(u.InputTokens) + written + read
+	searches := int64(0)
+	if u.ServerToolUse != nil {
+		searches = int64(u.ServerToolUse.WebSearches)
+	}
 	return openai.Usage{
 		PromptTokens:     prompt,
 		CompletionTokens: out,
@@ -53,6 +66,8 @@ func (u usage) openai() openai.Usage {
 		CacheWriteTokens: written,
 		HourWriteTokens:  hour,
 		WritesSplit:      brief+hour > 0,
+		Searches:         searches,
+		SearchesTold:     u.ServerToolUse != nil && prompt+out > 0,
 		ReasoningTokens:  int64(u.OutputTokensDetails.ThinkingTokens),
 	}
 }

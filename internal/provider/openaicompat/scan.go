@@ -26,6 +26,7 @@ func (s span) value(data []byte) []byte { return data[s.start:s.end] }
 type members struct {
 	id, object, created, model, choices, usage, fault span
 	groq                                              span // x_groq, where Groq reports usage too
+	tier                                              span // service_tier
 	citations, results                                span // citations and search_results: what a search has found
 	data                                              span // of embeddings
 	includeUsage                                      span // of stream_options
@@ -197,6 +198,8 @@ func (m *members) find(name []byte) *span {
 		return &m.usage
 	case "error":
 		return &m.fault
+	case "service_tier":
+		return &m.tier
 	case "x_groq":
 		return &m.groq
 	case "citations":

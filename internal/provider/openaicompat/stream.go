@@ -107,6 +107,9 @@ func (s *stream) event(e sse.Event, w *openai.StreamWriter) error {
 	if u := s.read.reported(); u != nil {
 		s.report(u, data, w)
 	}
+	if t := s.read.tier.value(data); kindOf(t) == '"' && string(t[1:len(t)-1]) != w.Tier() {
+		w.SetTier(string(t[1 : len(t)-1]))
+	}
 	switch {
 	case ok && s.isError(data, &s.read.members), e.Name == "error", !ok && s.dialect.readError(data).message != "":
 		return s.dialect.inBand(data)

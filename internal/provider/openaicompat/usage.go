@@ -29,6 +29,12 @@ func readUsage(data []byte) openai.Usage {
 			readWritten(&u, value)
 		case "reasoning_tokens":
 			reasoning = tokens(value)
+		case "server_tool_use": // OpenRouter's
+			eachMember(value, func(name, value []byte) {
+				if string(name) == "web_search_requests" {
+					u.Searches, u.SearchesTold = tokens(value), tokens(value) > 0
+				}
+			})
 		case "prompt_tokens_details":
 			readPromptDetails(&u, value)
 		case "completion_tokens_details":
