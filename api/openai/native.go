@@ -67,10 +67,10 @@ func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 // reads.
 func (r *NativeRequest) checkNumber() error {
 	start, end, err := findField(r.body, r.boundary, "n")
-	if err != nil {
-		return nil // there is none
+	v, given := r.body[start:end], err == nil
+	if !given {
+		return nil
 	}
-	v := r.body[start:end]
 	if len(v) == 0 || len(v) > len("9007199254740991") || v[0] == '0' || bytes.ContainsFunc(v, func(c rune) bool { return c < '0' || c > '9' }) {
 		return BadRequest("n", "invalid_type", "Invalid type for 'n': expected a positive integer, written with digits alone.")
 	}

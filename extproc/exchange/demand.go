@@ -31,11 +31,13 @@ const (
 type demand struct {
 	user   string // at most maxUser bytes
 	input  int64  // tokens, guessed
+	unread int64  // tokens, the most that what is not looked at can be
 	output int64  // tokens, the most that the request lets the answers have; -1 where it does not say
 	// answers is how many it wants, and images how many of these are images.
 	answers, images int64
 	background      bool // the answer does not come with the request
-	hour            bool // a part of it may be written to a cache for an hour
+	hour            bool // it asks that a part is written to a cache for an hour
+	passes          bool // its body passes unseen, and may ask so
 	*surcharges          // nil: none
 }
 
@@ -112,13 +114,21 @@ func isASCII(b []byte) bool {
 // amounts returns what is reserved for a request that goes to one of targets, under rules. A length of the answer that the
 // request does not say is a guess, and never what makes the request too large for a limit.
 func (d *demand) amounts(in *derived, set *ruleSet, targets []Target) limit.Amounts {
-	output := d.output
+	input, output := d.input, d.output
+	if d.unread > 0 { // the whole of a limit, where it is more
+		input += d.unread
+		for _, r := range set.rules {
+			if r.Measure == limit.Tokens || r.Measure == limit.InputTokens {
+				input = max(d.input, min(input, r.Limit))
+			}
+		}
+	}
 	if guessed := output < 0; guessed {
 		output = defaultOutput
 		for _, r := range set.rules {
 			switch r.Measure {
 			case limit.Tokens:
-				output = min(output, max(0, r.Limit-d.input))
+				output = min(output, max(0, r.Limit-input))
 			case limit.OutputTokens:
 				output = min(output, r.Limit)
 			}
@@ -127,17 +137,17 @@ func (d *demand) amounts(in *derived, set *ruleSet, targets []Target) limit.Amou
 	if most := mostOutput(in, targets); most > 0 {
 		output = min(output, most*d.answers)
 	}
-	a := limit.Amounts{limit.Requests: 1, limit.Concurrency: 1, limit.InputTokens: d.input, limit.OutputTokens: output, limit.Tokens: d.input + output,
+	a := limit.Amounts{limit.Requests: 1, limit.Concurrency: 1, limit.InputTokens: input, limit.OutputTokens: output, limit.Tokens: input + output,
 		limit.Cost: 1} // also what seems to cost nothing does not pass a budget that is used up
 	for _, t := range targets {
 		rates := in.price(t.Provider.Vendor.Name, t.Model).rates
 		if rates == nil {
 			continue
 		}
-		text, _ := rates.Estimate(d.input, output, d.hour)
+		text, _ := rates.Estimate(input, output, d.hour || d.passes)
 		images, _ := rates.Cost(usage.Used{Images: d.images})
 		if in, other := rates.In(d.asked()); other && in != rates { // the vendor may give less than was asked for
-			dear, _ := in.Estimate(d.input, output, d.hour)
+			dear, _ := in.Estimate(input, output, d.hour || d.passes)
 			pictures, _ := in.Cost(usage.Used{Images: d.images})
 			text, images = max(text, dear), max(images, pictures)
 		}

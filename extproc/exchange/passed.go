@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
@@ -75,7 +76,9 @@ type passing struct {
 	method   string
 	request  provider.Request
 	remove   []string
-	size     int // of the body, in bytes, where it is JSON and announced
+	size     int    // of the body, in bytes
+	media    string // type of the body
+	packed   bool   // the body is compressed
 }
 
 // maxPassed bounds the body of a Route's request that is taken for text.
@@ -84,6 +87,27 @@ const maxPassed = 256 << 10
 // meters reports whether the usage of a Route's answer has to be known. What only reads tells again what was used, and was charged.
 func (x *Exchange) meters() bool {
 	return x.charging.rules != nil && x.charging.rules.metered && !reads(x.record.Method)
+}
+
+// willMeter is meters for a request to a provider that nothing is reserved for yet.
+func (x *Exchange) willMeter(p *Provider) bool {
+	return x.key != nil && !reads(x.record.Method) && x.env.derived(x.config).rules(x.key, "", "", p.Config.GetName()).metered
+}
+
+// demand returns what the request is expected to use. What is no text, or compressed, may be as many tokens as a text of its length, but
+// is not charged as such.
+func (next *passing) demand() demand {
+	d := demand{output: -1, answers: 1, hour: keepsHour(next.request.Body), passes: next.request.Body == nil && next.size > 0}
+	kind, _, _ := strings.Cut(next.media, "/")
+	switch {
+	case next.packed && next.size > 0:
+		d.unread = tokens.Estimate(maxPassed)
+	case kind == "multipart", kind == "audio", kind == "image", kind == "video", next.media == "application/octet-stream":
+		d.unread = tokens.Estimate(min(next.size, maxPassed))
+	default:
+		d.input = tokens.Estimate(min(next.size, maxPassed))
+	}
+	return d
 }
 
 // passRequest sends a request to the provider of a route as it is. Its body passes unseen, unless the provider wants a
@@ -129,15 +153,14 @@ func (x *Exchange) pass(ctx context.Context, p *Provider, path string, h Headers
 		}
 	}
 	x.record.ID = x.env.NewID()
-	if p.Vendor.SignsBody && !end {
+	next.media, next.packed = mediaType(h.Get("content-type")), h.Get("content-encoding") != ""
+	size, err := strconv.Atoi(h.Get("content-length"))
+	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.willMeter(p)) { // what it may use follows from its length
 		if e := x.announced(h); e != nil {
 			return x.reject(e, "mg_no_room")
 		}
 		x.state, x.pending = awaitBody, next
 		return Reply{ResponseBody: None, ID: x.record.ID}
-	}
-	if mediaType(h.Get("content-type")) == contentTypeJSON {
-		next.size, _ = strconv.Atoi(h.Get("content-length"))
 	}
 	reply := x.send(ctx, next)
 	if reply.Immediate == nil {
@@ -170,7 +193,7 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 		if x.active.gates = &x.env.gates; !x.active.seize() { // it cannot wait: its body is on its way
 			return x.reject(overloaded(), "mg_overloaded")
 		}
-		if e := x.reserve(ctx, demand{input: tokens.Estimate(min(next.size, maxPassed)), output: -1, answers: 1}); e != nil {
+		if e := x.reserve(ctx, next.demand()); e != nil {
 			return x.reject(e, "mg_limited")
 		}
 		reply = x.sendOut(reply)

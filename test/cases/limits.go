@@ -34,6 +34,7 @@ func tenants() []configv1.Object {
 func limits(t *testing.T, g *Gateway) {
 	t.Run("pitfall 99: what a client is told", func(t *testing.T) { limitHeaders(t, g) })
 	t.Run("pitfall 98: every operation counts", func(t *testing.T) { limitOperations(t, g) })
+	t.Run("a body that is not announced is reserved", func(t *testing.T) { limitChunked(t, g) })
 	t.Run("pitfall 95: calls at the same time do not overspend", func(t *testing.T) { limitBudget(t, g) })
 	t.Run("pitfall 97: without a budget nothing is exceeded", func(t *testing.T) {
 		g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
@@ -146,6 +147,27 @@ func limitOperations(t *testing.T, g *Gateway) {
 			require.Equal(t, strconv.Itoa(10_000-2*c.tokens), a.Header.Get("X-Ratelimit-Remaining-Tokens"), "what the provider says was used, twice")
 			require.Equal(t, 200, key.Do(t, "GET", "/v1/models", "").Status, "what asks no provider is not limited")
 		})
+	}
+}
+
+// limitChunked has a Route reserve a body as well that is not announced, and send it on.
+func limitChunked(t *testing.T, g *Gateway) {
+	key := g.with(g.NewKey(t, &configv1.Key{Limits: []*configv1.Limit{perHour("tokens", 10_000)}}))
+	for words, want := range map[int]int{10: 200, 10_000: 429} {
+		body := `{"model":"x","query":"` + strings.Repeat("word ", words) + `"}`
+		g.A.Answers(status(200, `{"results":[]}`))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/rerank", io.MultiReader(strings.NewReader(body)))
+		require.NoError(t, err)
+		r.Header = http.Header{"Authorization": {"Bearer " + key.Key}, "Content-Type": {"application/json"}}
+		response, err := g.Client.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, want, response.StatusCode)
+		if want == 200 {
+			require.Len(t, g.A.Requests(), 1)
+			require.Equal(t, body, string(g.A.Requests()[0].Body))
+			require.EqualValues(t, len(body), g.A.Requests()[0].Length, "which is known now")
+		}
 	}
 }
 
