@@ -82,6 +82,16 @@ type explainedTarget struct {
 	Request json.RawMessage `json:"request,omitempty"` // as modelgate translate prints it
 	Price   json.RawMessage `json:"price,omitempty"`   // US dollars for a million tokens
 	CostUSD string          `json:"estimated_cost_usd,omitempty"`
+	// Tiers are the service tiers that have a price, and the one that is asked for; none where there is no price.
+	Tiers []explainedTier `json:"service_tiers,omitempty"`
+}
+
+// An explainedTier is what the text of the request would cost in a service tier.
+type explainedTier struct {
+	Name  string `json:"name"`
+	Asked bool   `json:"asked,omitempty"`
+	// CostUSD is empty for a tier without a price: under a budget it is refused, and otherwise charged as the tier "default".
+	CostUSD string `json:"estimated_cost_usd,omitempty"`
 }
 
 // An explainedLimit is a limit or a budget that holds for the request. Amounts of money are in US dollars.
@@ -195,7 +205,24 @@ func (t *explainedTarget) write(b *strings.Builder) {
 	if price == "" {
 		price = "unknown, so that it costs 0"
 	}
-	fmt.Fprintf(b, "    price: %s\n    estimated cost: $%s\n    request: %s\n", price, t.CostUSD, t.Request)
+	fmt.Fprintf(b, "    price: %s\n    estimated cost: $%s\n", price, t.CostUSD)
+	for i, tier := range t.Tiers {
+		label, note, cost := "                   ", "", "no price: refused under a budget, and otherwise charged as default"
+		if i == 0 {
+			label = "    service tiers: "
+		}
+		if tier.CostUSD != "" {
+			cost = "$" + tier.CostUSD
+		}
+		if tier.Asked {
+			note = " (asked for)"
+		}
+		fmt.Fprintf(b, "%s%s %s%s\n", label, oneLine(tier.Name), cost, note)
+	}
+	if len(t.Tiers) > 0 {
+		fmt.Fprintln(b, "                   any other has no price: refused under a budget, and otherwise charged as default")
+	}
+	fmt.Fprintf(b, "    request: %s\n", t.Request)
 }
 
 func orDash(s string) string {

@@ -226,9 +226,37 @@ func (e *explainer) target(ctx context.Context, config *exchange.Config, out *ex
 	out.Request = request.AppendJSON(nil)
 	out.CostUSD = expectedCost(asked.demand.Amounts)
 	if price := config.Catalog.Facts(out.Vendor, out.Model).GetPrice(); price != nil {
+		out.Tiers = explainedTiers(price, asked.demand.Amounts, gjson.GetBytes(body, "service_tier").Str)
 		out.Price, err = protojson.MarshalOptions{UseProtoNames: true}.Marshal(price)
 	}
 	return err
+}
+
+// explainedTiers returns what the text of a request costs by service tier.
+func explainedTiers(price *configv1.Price, a limit.Amounts, asked string) []explainedTier {
+	rates := usage.Compile(price)
+	if rates == nil {
+		return nil
+	}
+	names := []string{"default"}
+	for _, s := range price.GetServiceTiers() {
+		names = append(names, s.GetName())
+	}
+	if in, known := rates.In(asked); known && in == rates {
+		asked = "default"
+	} else if !known {
+		names = append(names, asked)
+	}
+	tiers := make([]explainedTier, 0, len(names))
+	for _, name := range names {
+		tier := explainedTier{Name: name, Asked: name == asked}
+		if in, known := rates.In(name); known {
+			cost, _ := in.Estimate(a[limit.InputTokens], a[limit.OutputTokens], false)
+			tier.CostUSD = cost.String()
+		}
+		tiers = append(tiers, tier)
+	}
+	return tiers
 }
 
 // vendorRequest returns an attempt with credentials masked.

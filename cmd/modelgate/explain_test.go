@@ -142,6 +142,27 @@ func TestExplainOnBehalfOfAKey(t *testing.T) {
 	require.Equal(t, "invalid_api_key", x.Get("refused.body.error.code").Str)
 }
 
+// TestExplainShowsWhatServiceTiersCost, and that one without a price is refused under a budget.
+func TestExplainShowsWhatServiceTiersCost(t *testing.T) {
+	_, c := explainable(t)
+	x := explained(t, c, exitOK, "smart")
+	tiers := x.Get("targets.0.service_tiers")
+	require.Equal(t, "default", tiers.Get("0.name").Str)
+	require.True(t, tiers.Get("0.asked").Bool())
+	require.Equal(t, x.Get("targets.0.estimated_cost_usd").Str, tiers.Get("0.estimated_cost_usd").Str)
+	priority := tiers.Get(`#(name=="priority").estimated_cost_usd`).Float()
+	require.InDelta(t, 1.75*tiers.Get("0.estimated_cost_usd").Float(), priority, 1e-6, "gpt-4.1 costs 1.75 times as much in it")
+
+	for tier, want := range map[string]string{"priority": "priority \\$[0-9.]+ \\(asked for\\)", "scale": "scale no price: refused under a budget, and otherwise charged as default \\(asked for\\)"} {
+		c.stdin(t, `{"model":"openai/gpt-4.1","service_tier":"`+tier+`","messages":[{"role":"user","content":"hi"}]}`)
+		out, _ := c.run(t, exitOK, "explain", "input")
+		require.Regexp(t, want, out)
+	}
+	c.stdin(t, `{"model":"smart","service_tier":"scale","messages":[{"role":"user","content":"hi"}]}`)
+	out, _ := c.run(t, exitRefused, "explain", "input", "--key-id", "key_a")
+	require.Regexp(t, "REFUSED with status 400:\n.*The service tier has no price", out)
+}
+
 func TestExplainSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	_, c := explainable(t)
 	c.stdin(t, `{}`)
