@@ -198,3 +198,18 @@ func TestErrorsOfAnyDepth(t *testing.T) {
 	e := decodeError(500, nil, bytes.Repeat([]byte(`{"error":[`), 4<<20))
 	require.Equal(t, "The provider answered with status 500.", e.Message)
 }
+
+// Some models announce a block of text with an empty start; blocks of other kinds are not the client's.
+func TestABlockThatBeginsWithAnEmptyStart(t *testing.T) {
+	_, a := encode(t, claude, `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`)
+	for start, want := range map[string]string{`{}`: "kept", `{"image":{"format":"png"}}`: "", `{"toolResult":{"toolUseId":"t"}}`: ""} {
+		s, w := a.Stream().(*stream), openai.NewStreamWriter("m", 1, false)
+		w.Begin("id")
+		var began, said event
+		require.NoError(t, json.Unmarshal([]byte(`{"contentBlockIndex":0,"start":`+start+`}`), &began, lenient))
+		s.startBlock(&began, w)
+		require.NoError(t, json.Unmarshal([]byte(`{"contentBlockIndex":0,"delta":{"text":"kept"}}`), &said, lenient))
+		s.delta(&said, w)
+		require.Equal(t, want != "", strings.Contains(string(w.Take()), `"content":"kept"`), start)
+	}
+}

@@ -18,7 +18,8 @@ import (
 type event struct {
 	ContentBlockIndex int `json:"contentBlockIndex"`
 	Start             struct {
-		ToolUse *toolUse `json:"toolUse"`
+		ToolUse *toolUse       `json:"toolUse"`
+		Others  jsontext.Value `json:",embed"`
 	} `json:"start"`
 	Delta      delta  `json:"delta"`
 	StopReason string `json:"stopReason"`
@@ -178,6 +179,9 @@ func (s *stream) exception(f eventstream.Frame) error {
 
 func (s *stream) startBlock(e *event, w *openai.StreamWriter) {
 	t := e.Start.ToolUse
+	if t == nil && len(e.Start.Others) == 0 { // of text and reasoning some models announce the block, and say nothing of it
+		return
+	}
 	if t == nil || !t.isClients() {
 		s.ignored = append(s.ignored, e.ContentBlockIndex)
 		return
