@@ -196,13 +196,13 @@ func documentsPass(t *testing.T, g *Gateway) {
 		"/v1/moderations":        `{"id":"modr-1","model":"omni-moderation-latest","results":[{"flagged":false}]}`,
 	} {
 		g.A.Answers(status(200, answer))
-		a := g.Do(t, "POST", path, `{"prompt":"a cat", "input":"x", "model":"a/some-model"}`, "X-Request-Id", path[4:])
+		a := g.Do(t, "POST", path, `{"prompt":"a cat", "input":"x", "model":"a/some-model"}`, "X-Request-Id", strings.ReplaceAll(path[4:], "/", "-"))
 		require.Equal(t, 200, a.Status, "%s", a.Body)
 		require.Equal(t, answer, string(a.Body), "as it came")
 		require.Equal(t, path, g.A.Requests()[0].Path)
 		require.Equal(t, `{"prompt":"a cat", "input":"x", "model":"some-model"}`, string(g.A.Requests()[0].Body))
 	}
-	require.EqualValues(t, 4160, g.Logged(t, "images/generations")["completion_tokens"])
+	require.EqualValues(t, 4160, g.Logged(t, "images-generations")["completion_tokens"])
 	require.Equal(t, "finished", g.Logged(t, "moderations")["outcome"])
 }
 

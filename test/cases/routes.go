@@ -210,7 +210,7 @@ func outcomes(t *testing.T, g *Gateway) {
 					<-r.Context().Done()
 				}
 			})
-			id := "outcome-" + strings.ReplaceAll(c.name, " ", "-")
+			id := "outcome-" + strings.NewReplacer(" ", "-", ",", "").Replace(c.name)
 			body := openPath(t, g, c.path, c.body+`,"stream":true}`, "X-Request-Id", id)
 			if c.complete {
 				all, err := io.ReadAll(body)
