@@ -183,7 +183,7 @@ func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, secure *tls.
 		return nil, errors.Join(errAdminNeedsTLS, l.Close())
 	}
 	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
-	mux := healthHandler(allReady(e.Ready, plane.Ready, base.Ready), plane.options.telemetry, noteOf(plane.options.room), noteOfLedger(plane.options.ledger))
+	mux := healthHandler(allReady(e.Ready, plane.Ready, base.Ready), plane.options.telemetry, noteOf(plane.options.room), noteOfLedger(plane.options.ledger), noteOfMemory(plane.options.memory))
 	mux.Handle("/", pages)
 	serveHTTP(p, l, secure, e.handler(mux), log)
 	return l.Addr(), nil

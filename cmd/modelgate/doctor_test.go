@@ -102,6 +102,8 @@ func TestDoctorFinds(t *testing.T) {
 		{"etcd fills", func(p *patient) { p.says = []string{saysWarning + "etcd fills: 7 of 10"} }, "besides", severeWarning, "etcd fills: 7 of 10", "quota"},
 		{"jobs are away", func(p *patient) { p.says = []string{saysError + saysNoJobs + "blobs is a file"} }, "besides", severeError, "no job service: blobs is a file", "start the gateway again"},
 		{"the ledger is away", func(p *patient) { p.says = []string{saysError + saysNoLedger + "ledger.db is damaged"} }, "besides", severeError, "no ledger: ledger.db", "Mend what it names"},
+		{"memory is short", func(p *patient) { p.says = []string{saysError + saysShort + "more than 80 %"} }, "besides", severeError, "memory: more than 80 %", "Give the process more memory"},
+		{"bodies found no room", func(p *patient) { p.says = []string{saysWarning + saysBodies + "a body found no room"} }, "besides", severeWarning, "a body found no room", "--body-bytes"},
 		{"etcd is full", func(p *patient) { p.says = []string{saysError + "etcd is full: 10 of 10"} }, "besides", severeError, "etcd is full", "Delete"},
 		{"the ledger away", func(p *patient) { p.ledger = errors.New("no such table") }, "ledger", severeError, "no such table", "database"},
 		{"a quota that is almost used up", func(p *patient) {

@@ -71,6 +71,12 @@ func checkSays(p *patient) []finding {
 			f.Why, f.Mend = "Files, batches and fine-tuning are 503. The rest is served.", "Mend what it names, and start the gateway again."
 		case strings.HasPrefix(f.What, saysNoLedger):
 			f.Why, f.Mend = "Usage and cost wait in the spools until it can be used, and budgets go by what was known.", "Mend what it names: docs/operate.md says how."
+		case strings.HasPrefix(f.What, saysShort):
+			f.Why, f.Mend = "Requests are answered with 503 (server_is_overloaded) until memory is free again.",
+				"Give the process more memory, or more replicas less to do: docs/operate.md, ModelgateSheds. modelgate_shed_total counts what was refused."
+		case strings.HasPrefix(f.What, saysBodies):
+			f.Why, f.Mend = "Large requests are answered with 503 (server_is_overloaded), and large answers are lost, while others hold all the room.",
+				"Raise --body-bytes where memory allows it, or add replicas: docs/operate.md, ModelgateSheds. modelgate_body_bytes shows what is held."
 		}
 		found = append(found, f)
 	}

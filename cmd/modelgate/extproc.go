@@ -12,6 +12,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc"
+	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/all"
@@ -69,9 +70,11 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}
+	memory := startMemory(p, aloneShare, measured, log)
+	bytes := c.Bodies.bound(memory)
 	server, err := startExtProc(p, extProcOptions{
 		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, spoolBytes: c.SpoolBytes,
-		memory: startMemory(p, aloneShare, measured, log), bodies: c.Bodies, log: log, telemetry: measured,
+		memory: memory, bytes: bytes, log: log, telemetry: measured,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -80,7 +83,7 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured, noteOfMemory(memory), noteOfBodies(bytes)), log)
 	log.Info("ext_proc service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }
@@ -94,7 +97,7 @@ type extProcOptions struct {
 	spool      string
 	spoolBytes int64 // 0: the default
 	memory     *memlimit.Watch
-	bodies     bodyFlags
+	bytes      *inflight.Bytes
 	log        *zap.Logger
 	telemetry  *telemetry.Telemetry
 }
@@ -121,7 +124,7 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 		Limits:     limits,
 		Spool:      spool,
 		Ledger:     ledgerv1.NewLedgerClient(o.xds),
-		Bytes:      o.bodies.bound(o.memory),
+		Bytes:      o.bytes,
 		Shedding:   o.memory.Shedding,
 	})
 	p.serve("ext_proc service", func(ctx context.Context) error { return server.Run(ctx, o.listener, o.grace) })

@@ -110,9 +110,10 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Log
 		return errors.Join(err, l.Close())
 	}
 	followRoom(p, room, nil)
+	memory := startMemory(p, aloneShare, measured, log)
 	server, err := startJobs(ctx, p, jobsOptions{
 		jobFlags: c.Jobs, listener: l, gateway: c.Gateway, tls: toEnvoy, etcd: etcd, xds: xds, node: c.Node, lease: c.Lease,
-		memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, ending: e, room: room,
+		memory: memory, log: log, telemetry: measured, ending: e, room: room,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -122,7 +123,7 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Log
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured, noteOf(room)), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured, noteOf(room), noteOfMemory(memory)), log)
 	log.Info("job service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }

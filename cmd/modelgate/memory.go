@@ -55,6 +55,30 @@ func (f bodyFlags) bound(memory *memlimit.Watch) *inflight.Bytes {
 	return inflight.New(total, total/2)
 }
 
+// How notes begin that a process refuses work.
+const (
+	saysShort  = "memory: "
+	saysBodies = "bodies: "
+)
+
+// noteOfMemory is that the process refuses work for want of memory, or did so a short time ago.
+func noteOfMemory(w *memlimit.Watch) note { return prefixed(saysShort, w.Warning) }
+
+// noteOfBodies is that there was no room for a body a short time ago.
+func noteOfBodies(b *inflight.Bytes) note {
+	return prefixed(saysBodies, func() (string, bool) { return b.Warning(), false })
+}
+
+func prefixed(prefix string, n note) note {
+	return func() (string, bool) {
+		what, severe := n()
+		if what != "" {
+			what = prefix + what
+		}
+		return what, severe
+	}
+}
+
 // isNewWork reports whether a request to the job service makes or adds something, which takes memory.
 func isNewWork(r *http.Request) bool {
 	return r.Method == http.MethodPost && !strings.HasSuffix(r.URL.Path, "/cancel")

@@ -34,6 +34,7 @@ import (
 	"github.com/modelgate/modelgate/internal/atomicfile"
 	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/etcdspace"
+	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/secret"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -110,6 +111,7 @@ type gateway struct {
 	parts     *parts
 	telemetry *telemetry.Telemetry
 	memory    *memlimit.Watch
+	bytes     *inflight.Bytes // of bodies
 
 	etcdLevel    zap.AtomicLevel
 	objects      []configv1.Object // of --config
@@ -140,6 +142,7 @@ func (g *gateway) start(ctx context.Context) error {
 		return err
 	}
 	g.memory = startMemory(g.parts, goBesideEnvoy, g.telemetry, g.log)
+	g.bytes = g.Bodies.bound(g.memory)
 	binary, err := process.Find(ctx, g.Envoy)
 	if err != nil {
 		return err
@@ -237,7 +240,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	g.adminURL = "https://" + reachable(at)
 	pages, board := g.controlPlane.withDashboard(g.adminURL, func() (string, http.RoundTripper) { return g.baseURL(), client.Transport })
 	g.dashboard = board
-	mux := healthHandler(g.ready, g.telemetry, noteOf(g.room), g.jobsNote, noteOfLedger(g.controlPlane.options.ledger))
+	mux := healthHandler(g.ready, g.telemetry, noteOf(g.room), g.jobsNote, noteOfLedger(g.controlPlane.options.ledger), noteOfMemory(g.memory), noteOfBodies(g.bytes))
 	mux.Handle("/", pages)
 	serveHTTP(g.parts, admin, server, mux, g.log)
 	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.write(fileAdmin, g.adminURL)
@@ -257,7 +260,7 @@ func (g *gateway) startExtProc() error {
 	}
 	g.extProc, err = startExtProc(g.parts, extProcOptions{
 		listener: l, xds: g.xds, node: "run", grace: extProcGrace, limits: g.Limits, spool: g.data.file(dirSpool),
-		memory: g.memory, bodies: g.Bodies, log: g.log, telemetry: g.telemetry,
+		memory: g.memory, bytes: g.bytes, log: g.log, telemetry: g.telemetry,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())

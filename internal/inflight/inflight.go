@@ -8,7 +8,9 @@ package inflight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 )
 
 // Small is the size in bytes up to which a body is not counted: most are smaller, and cost nothing here.
@@ -27,6 +29,7 @@ type Bytes struct {
 	mu    sync.Mutex // guards what follows
 	held  int64
 	byKey map[string]int64
+	short time.Time     // when somebody found no room in the total the last time
 	given chan struct{} // closed when something is given back; nil while nobody waits
 }
 
@@ -43,6 +46,22 @@ func (b *Bytes) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.held
+}
+
+// recently is for how long after the fact it is said that there was no room.
+const recently = 10 * time.Minute
+
+// Warning says that a body found no room beside those of others a short time ago; or "".
+func (b *Bytes) Warning() string {
+	if b == nil {
+		return ""
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ago := time.Since(b.short); ago < recently {
+		return fmt.Sprintf("a body found no room %s ago: the process holds at most %d MB of them", ago.Round(time.Second), b.total>>20)
+	}
+	return ""
 }
 
 // A Hold is what one exchange has of Bytes. Its zero value holds nothing. It is used by one goroutine at a time.
@@ -69,6 +88,7 @@ func (h *Hold) grow(of *Bytes, key string, bytes int64) error {
 	case own > h.held && own+more > of.each:
 		return ErrKey
 	case of.held > h.held && of.held+more > of.total:
+		of.short = time.Now()
 		return ErrTotal
 	}
 	h.of, h.key, h.held = of, key, bytes

@@ -53,10 +53,24 @@ func TestShedding(t *testing.T) {
 	require.Zero(t, collections, "nothing is collected while there is room")
 	require.False(t, state(950, 100, true), "garbage does not count")
 	require.False(t, state(950, 950, false), "and is not collected again and again")
+	require.Empty(t, warning(w))
 	require.True(t, state(950, 901, true))
+	require.Equal(t, "now: more than 80 % of the memory limit of 0 MB is in use, and nothing new is begun", warning(w))
 	require.True(t, state(900, 850, true), "it does not flap")
 	require.True(t, state(900, 100, false))
 	require.False(t, state(900, 100, true))
+	require.Contains(t, warning(w), "nothing new was begun 0s ago")
+	w.shed.Add(-int64(Recently))
+	require.Empty(t, warning(w), "it is long ago")
+	require.Empty(t, warning(nil))
 	require.Positive(t, used())
 	require.False(t, (*Watch)(nil).Shedding())
+}
+
+func warning(w *Watch) string {
+	text, now := w.Warning()
+	if now {
+		return "now: " + text
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package memlimit
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"runtime/metrics"
 	"sync/atomic"
@@ -26,7 +27,11 @@ type Watch struct {
 	used     func() int64
 	collect  func()
 	shedding atomic.Bool
+	shed     atomic.Int64 // when nothing new was begun the last time, in Unix nanoseconds; 0: never
 }
+
+// Recently is for how long after the fact a process says that it has refused work.
+const Recently = 10 * time.Minute
 
 // New returns a Watch of a limit, as Set returns it. It looks while Run runs.
 func New(limit int64) *Watch { return &Watch{limit: limit, used: used, collect: runtime.GC} }
@@ -72,9 +77,27 @@ func (w *Watch) look(may bool) (collected bool) {
 	case may:
 		w.collect()
 		w.shedding.Store(over())
+		if w.shedding.Load() {
+			w.shed.Store(time.Now().UnixNano())
+		}
 		return true
 	}
 	return false
+}
+
+// Warning says that work is refused for want of memory, or that it was a short time ago, and whether it is now; or "".
+func (w *Watch) Warning() (text string, now bool) {
+	if w == nil {
+		return "", false
+	}
+	at := time.Unix(0, w.shed.Load())
+	switch ago := time.Since(at); {
+	case w.Shedding():
+		return fmt.Sprintf("more than %d %% of the memory limit of %d MB is in use, and nothing new is begun", int(100*openAt), w.limit>>20), true
+	case ago < Recently:
+		return fmt.Sprintf("nothing new was begun %s ago: more than %d %% of the memory limit of %d MB was in use", ago.Round(time.Second), int(100*shedAt), w.limit>>20), false
+	}
+	return "", false
 }
 
 // used returns how many bytes are in use, of what the limit of Go's runtime bounds.
