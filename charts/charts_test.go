@@ -85,6 +85,11 @@ extproc: {standalone: {enabled: true, autoscaling: {enabled: true}}}
 redis: {url: "redis://redis.stores:6379", passwordSecret: {name: redis}}
 networkPolicy: {mesh: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: mesh}}}]}
 `,
+	"an archive in a bucket": `
+controlplane: {readArchive: true, providerSecrets: [openai]}
+jobsvc: {archive: {after: 1h, keep: 720h}, blobs: {url: "s3://jobs?region=eu-central-1", credentialsSecret: bucket}}
+networkPolicy: {blobs: {ports: [9000], peers: [{podSelector: {matchLabels: {app: minio}}}]}}
+`,
 	"what may be left out, left out": `
 jobsvc: {enabled: false}
 echo: {enabled: false}

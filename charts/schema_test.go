@@ -57,6 +57,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"two PostgreSQL", "postgresql.bundled.enabled=true,postgresql.url=postgres://db/modelgate", "url"},
 		{"a ledger that is none", "postgresql.url=mysql://db/modelgate", "url"},
 		{"a bucket that is none", "jobsvc.blobs.url=ftp://blobs", "url"},
+		{"a time to archive that is none", "jobsvc.archive.after=soon", "after"},
+		{"an archive in a folder of another's", "controlplane.readArchive=true", "url"},
 		{"a network that is none", "jobsvc.webhookNetworks[0]=everywhere", "webhookNetworks"},
 		{"peers that are none", "networkPolicy.clients[0].pod=x", "clients"},
 		{"a port of providers that is none", "networkPolicy.providers.ports[0]=0", "ports"},
