@@ -42,6 +42,7 @@ test: $(ENVOY) ## Run every test against the real Envoy
 	test/sdk/setup.sh
 	test/browser/setup.sh
 	test/admin/setup.sh
+	test/reports/setup.sh
 	$(TOOL) gotestsum --format testname -- -timeout 45m -count=1 -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
 
 test-ha: $(ENVOY) ## Replace, lose and restore every part under load, and run two versions at once

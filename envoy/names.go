@@ -67,12 +67,17 @@ const (
 // PlacesHeader is gRPC metadata on an ext_proc stream of an Envoy whose providers have clusters by place.
 const PlacesHeader = "x-places"
 
+// DrainsHeader is gRPC metadata on an ext_proc stream of a listener that holds a request from its way on while the body of it comes.
+const DrainsHeader = "x-drains"
+
 // Headers between the job service and the ext_proc service. To the job service they say who asks: the ext_proc service sets
 // them, and what a client sends under these names never passes. From the job service, on its own listener, they say on
 // whose behalf it asks.
 const (
 	// HeaderKey is the name of a Key object. From the job service: the request is authenticated as that key's.
 	HeaderKey = "x-modelgate-key"
+	// HeaderLength is the content-length that the client has announced. The body itself goes on in chunks: its end is the client's then.
+	HeaderLength = "x-modelgate-length"
 	// HeaderOrganization and HeaderProject are those of the key, percent-encoded as url.QueryEscape does.
 	HeaderOrganization = "x-modelgate-organization"
 	HeaderProject      = "x-modelgate-project"

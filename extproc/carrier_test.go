@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -49,7 +50,9 @@ func (e *toEnvoy) SendMsg(m any) error {
 	return proto.Unmarshal(b.Materialize(), told)
 }
 
-func (e *toEnvoy) Context() context.Context { return context.Background() }
+func (e *toEnvoy) Context() context.Context {
+	return metadata.NewIncomingContext(context.Background(), metadata.Pairs(envoy.DrainsHeader, "1"))
+}
 
 func carried(t *testing.T, c *carrier, in *message) {
 	t.Helper()
@@ -129,5 +132,42 @@ func TestNothingIsSentOnceEnvoyHasLeft(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Len(t, e.told(), 2)
+	})
+}
+
+// TestAnAnswerWaitsForABodyNoLongerThanItMay plays a stranger who sends a byte a second, and trailers in the place of an end.
+func TestAnAnswerWaitsForABodyNoLongerThanItMay(t *testing.T) {
+	refused := func() *message {
+		return &message{phase: phaseRequestHeaders, headers: exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}}
+	}
+	start := func() (*carrier, *toEnvoy) {
+		s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-")}
+		e := &toEnvoy{}
+		return &carrier{server: s, stream: e, exchange: exchange.New(&s.env, &exchange.Config{})}, e
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c, e := start()
+		carried(t, c, refused())
+		for range 4 {
+			time.Sleep(time.Second)
+			carried(t, c, &message{phase: phaseRequestBody, body: []byte("x")})
+		}
+		require.Len(t, e.told(), 5)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, e.told(), 6)
+		require.EqualValues(t, 401, e.told()[5].GetImmediateResponse().GetStatus().GetCode())
+		c.close()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c, e := start()
+		carried(t, c, refused())
+		carried(t, c, &message{phase: phaseRequestBody, body: []byte("x")})
+		carried(t, c, &message{phase: phaseRequestTrailers})
+		require.EqualValues(t, 401, e.told()[2].GetImmediateResponse().GetStatus().GetCode())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, e.told(), 3, "it went out once")
+		c.close()
 	})
 }

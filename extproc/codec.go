@@ -26,6 +26,7 @@ const (
 	phaseResponseHeaders
 	phaseResponseBody
 	phaseResponseTrailers
+	phaseRequestTrailers
 )
 
 // A message is what Envoy says, as far as it is acted on.

@@ -45,6 +45,7 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		"trailers":                           {phase: phaseResponseTrailers, reply: &exchange.Reply{Piece: true, Remove: []string{"x-t"}}},
 		"nothing":                            {phase: phaseResponseBody, reply: &exchange.Reply{}},
 		"a body larger than a pool's buffer": {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true, Body: make([]byte, 3<<20)}},
+		"an answer that waits":               {phase: phaseRequestHeaders, reply: &exchange.Reply{Drain: true, ID: "p-1", Patience: time.Second}},
 		"an immediate answer":                {phase: phaseRequestHeaders, reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
 		"an attempt":                         {attempt: &exchange.Attempt{Header: set, Body: []byte("body")}},
 	} {
@@ -101,7 +102,7 @@ func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {
 			message{phase: phaseResponseBody, body: []byte("x")}},
 		"response trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseTrailers{ResponseTrailers: &extprocv3.HttpTrailers{Trailers: headersOf("x-t", "1").GetHeaders()}}},
 			message{phase: phaseResponseTrailers, headers: exchange.Headers{{Name: "x-t", Value: "1"}}}},
-		"trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}}, message{}},
+		"request trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}}, message{phase: phaseRequestTrailers}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := proto.Marshal(c.in)
@@ -145,6 +146,12 @@ func encodeStandard(p phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
 		common.BodyMutation = bodyMutation(r.Body)
 	}
 	out := &extprocv3.ProcessingResponse{ModeOverride: modes[r.ResponseBody], DynamicMetadata: facts(r)}
+	if r.Drain {
+		out.ModeOverride = &filterv3.ProcessingMode{
+			ResponseHeaderMode: filterv3.ProcessingMode_SKIP, RequestBodyMode: filterv3.ProcessingMode_STREAMED,
+			RequestTrailerMode: filterv3.ProcessingMode_SEND, ResponseTrailerMode: filterv3.ProcessingMode_SKIP,
+		}
+	}
 	if r.PassRequest {
 		out.ModeOverride = proto.CloneOf(out.ModeOverride)
 		out.ModeOverride.RequestBodyMode = filterv3.ProcessingMode_NONE

@@ -62,6 +62,8 @@ func (m *message) decode(b []byte) error {
 		case 5:
 			m.phase = phaseResponseBody
 			return m.decodeBody(field)
+		case 6:
+			m.phase = phaseRequestTrailers
 		case 7:
 			m.phase = phaseResponseTrailers
 			return m.decodeHeaders(field) // HttpTrailers has its map where HttpHeaders has it

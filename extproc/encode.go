@@ -56,6 +56,9 @@ func (r *response) append(b []byte) []byte {
 		b = appendBool(b, 5) // clear_route_cache
 	}
 	b = end(end(b, common), answer)
+	if r.reply.Drain {
+		b = appendDrain(b)
+	}
 	b = appendMode(b, r.reply.ResponseBody, r.reply.PassRequest)
 	return appendFacts(b, r.reply)
 }
@@ -203,6 +206,17 @@ func appendMode(b []byte, body exchange.BodyMode, passRequest bool) []byte {
 	} else {
 		b = appendVarint(b, 6, modeSkip)
 	}
+	return end(b, mode)
+}
+
+// appendDrain writes the mode_override for a request whose body goes nowhere. Its trailers end it too.
+func appendDrain(b []byte) []byte {
+	b, mode := begin(b, 9)
+	b = appendVarint(b, 2, modeSkip)     // response_header_mode
+	b = appendVarint(b, 3, modeStreamed) // request_body_mode
+	b = appendVarint(b, 4, modeNone)     // response_body_mode
+	b = appendVarint(b, 5, modeSend)     // request_trailer_mode
+	b = appendVarint(b, 6, modeSkip)     // response_trailer_mode
 	return end(b, mode)
 }
 

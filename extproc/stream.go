@@ -118,6 +118,9 @@ func (c *carrier) take(in *message) (queued bool, err error) {
 		c.exchange.Room(c.stream.Context(), len(in.body))
 	}
 	reply, ok := step(c.stream.Context(), c.exchange, in)
+	if reply.Immediate != nil && in.phase == phaseRequestHeaders && !in.end && c.drains() {
+		reply = c.exchange.Drain(reply.Immediate, in.headers)
+	}
 	switch {
 	case !ok:
 		return false, status.Error(codes.InvalidArgument, "unexpected message")
@@ -125,6 +128,11 @@ func (c *carrier) take(in *message) (queued bool, err error) {
 		return true, nil
 	}
 	return false, c.reply(in.phase, &reply)
+}
+
+// drains reports whether the listener holds a request from its way on while the body of it comes.
+func (c *carrier) drains() bool {
+	return len(metadata.ValueFromIncomingContext(c.stream.Context(), envoy.DrainsHeader)) > 0
 }
 
 // reply gives Envoy the reply to a message of a phase.
@@ -202,7 +210,14 @@ func step(ctx context.Context, x *exchange.Exchange, in *message) (exchange.Repl
 	case phaseRequestHeaders:
 		return x.RequestHeaders(ctx, in.headers, in.end), true
 	case phaseRequestBody:
+		if x.Draining() {
+			return x.DrainPiece(len(in.body), in.end), true
+		}
 		return x.RequestBody(ctx, in.body), true
+	case phaseRequestTrailers:
+		if x.Draining() {
+			return x.DrainPiece(0, true), true
+		}
 	case phaseResponseHeaders:
 		return x.ResponseHeaders(in.headers, in.facts, in.end), true
 	case phaseResponseBody:

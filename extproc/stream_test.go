@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -68,13 +69,28 @@ func TestEnvoysOwnAnswerMayComeFirst(t *testing.T) {
 
 func TestWithoutConfigurationNothingPasses(t *testing.T) {
 	client := extprocv3.NewExternalProcessorClient(startServer(t, nil))
-	stream, err := client.Process(metadata.AppendToOutgoingContext(t.Context(), envoy.RoleHeader, envoy.RoleDownstream))
+	stream, err := client.Process(metadata.AppendToOutgoingContext(t.Context(), envoy.RoleHeader, envoy.RoleDownstream, envoy.DrainsHeader, "1"))
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(requestHeaders(":method", "POST", ":path", "/v1/chat/completions", "authorization", "Bearer x")))
 	reply, err := stream.Recv()
 	require.NoError(t, err)
+	require.Equal(t, filterv3.ProcessingMode_STREAMED, reply.GetModeOverride().GetRequestBodyMode(), "the answer waits for the body")
+	for _, end := range []bool{false, true} {
+		require.NoError(t, stream.Send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte("x"), EndOfStream: end}}}))
+		require.Equal(t, end, reply.GetRequestBody() != nil)
+		reply, err = stream.Recv()
+		require.NoError(t, err)
+		require.Equal(t, !end, reply.GetRequestBody().GetResponse().GetBodyMutation().GetClearBody())
+	}
 	require.EqualValues(t, 503, reply.GetImmediateResponse().GetStatus().GetCode())
 	require.Equal(t, "mg_not_ready", reply.GetImmediateResponse().GetDetails())
+
+	stream, err = client.Process(metadata.AppendToOutgoingContext(t.Context(), envoy.RoleHeader, envoy.RoleDownstream))
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(requestHeaders(":method", "POST", ":path", "/v1/chat/completions", "authorization", "Bearer x")))
+	reply, err = stream.Recv()
+	require.NoError(t, err)
+	require.EqualValues(t, 503, reply.GetImmediateResponse().GetStatus().GetCode(), "a listener that does not drain has the answer at once")
 }
 
 // TestAPanicEndsOneExchange sends a request that only a configuration without a hasher cannot bear.

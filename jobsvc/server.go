@@ -35,6 +35,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/models"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/quota"
+	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 	"github.com/modelgate/modelgate/jobsvc/webhooks"
 )
@@ -130,7 +131,7 @@ func New(o Options) (*Server, error) {
 	batch.Register(mux)
 	tuning.Register(mux)
 	model.Register(mux)
-	s.handler = httpapi.Recover(o.Log, httpapi.Mux(mux))
+	s.handler = rest.Announced(httpapi.Recover(o.Log, httpapi.Mux(mux)))
 
 	s.workers = append(s.cleaners(batch), s.config.Run, batch.Run, tuning.Run, model.Run, hooks.Run, past.Run)
 	return s, nil

@@ -283,7 +283,7 @@ func (l *ledger) before(api http.Handler) http.Handler {
 			return
 		}
 		if l.away {
-			httpapi.WriteError(w, &openai.Error{Status: http.StatusServiceUnavailable, Message: "The ledger is away."})
+			httpapi.WriteError(w, r, &openai.Error{Status: http.StatusServiceUnavailable, Message: "The ledger is away."})
 			return
 		}
 		_ = httpapi.WriteJSON(w, http.StatusOK, answer)

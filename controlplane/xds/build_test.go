@@ -193,7 +193,7 @@ func TestBuildErrorsDoNotQuoteSecrets(t *testing.T) {
 func TestBuildRefusesTextThatIsNotUTF8(t *testing.T) {
 	in := Input{Gateways: []*configv1.Gateway{{Name: "default", Certificate: "\xff"}}}
 	rs, errs := Build(in, testOptions())
-	require.Len(t, rs, 1, "only the filter that every configuration has")
+	require.Len(t, rs, 2, "only the filters that every configuration has")
 	require.NotEmpty(t, errs)
 	require.ErrorContains(t, errs[0], "UTF-8")
 }

@@ -8,11 +8,13 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	grpclogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"
 	sizelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/body_size_limit/v3"
+	bufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/buffer/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/local_ratelimit/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -23,6 +25,13 @@ import (
 // sizeLimitFilter is the filter of a gateway's listener that bounds bodies, which routes can turn off.
 const sizeLimitFilter = "mg.body_size_limit"
 
+// holdFilter is the filter of a gateway's listener that holds what is not planned, and maxHeld how many bytes of it. The ext_proc service
+// leaves none.
+const (
+	holdFilter = "mg.hold"
+	maxHeld    = 1 << 20
+)
+
 // connections returns how a gateway's listener handles HTTP.
 func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	m := connectionDefaults("edge", routesName(g), extProcFilter)
@@ -31,7 +40,10 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	// Before what costs more, so that a flood costs as little as it can.
 	flood := discovered(addressLimitName(g), &ratelimitv3.LocalRateLimit{})
 	limit := httpFilter(sizeLimitFilter, &sizelimitv3.BodySizeLimit{MaxRequestBytes: wrapperspb.UInt64(g.RequestLimit())})
-	m.HttpFilters = slices.Concat([]*hcmv3.HttpFilter{ownRequestID(), flood}, cors(g), []*hcmv3.HttpFilter{limit}, m.HttpFilters)
+	extProc, router := m.GetHttpFilters()[0], m.GetHttpFilters()[1]
+	// A control plane of the version before does not have it: requests go on where an Envoy comes to one.
+	extProc.GetConfigDiscovery().DefaultConfig = pack(drainingExtProc())
+	m.HttpFilters = slices.Concat([]*hcmv3.HttpFilter{ownRequestID(), flood}, cors(g), []*hcmv3.HttpFilter{limit, extProc, hold(), router})
 	return m
 }
 
@@ -122,6 +134,25 @@ func logTo(name string, flush time.Duration) *grpclogv3.CommonGrpcAccessLogConfi
 			EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: envoy.ClusterExtProc},
 		}},
 	}
+}
+
+// hold keeps requests from the router until they are there whole, where the route says so, as the entries do: of one that is refused the
+// ext_proc service takes the body piece by piece, which goes no further, and answers then.
+func hold() *hcmv3.HttpFilter {
+	filter := httpFilter(holdFilter, held())
+	filter.Disabled = true
+	return filter
+}
+
+func held() *bufferv3.Buffer { return &bufferv3.Buffer{MaxRequestBytes: wrapperspb.UInt32(maxHeld)} }
+
+// holding is how the route of a request that arrives turns the filter on, and passing how the one that it goes on by turns it off.
+func holding() map[string]*anypb.Any {
+	return map[string]*anypb.Any{holdFilter: pack(&bufferv3.BufferPerRoute{Override: &bufferv3.BufferPerRoute_Buffer{Buffer: held()}})}
+}
+
+func passing() map[string]*anypb.Any {
+	return map[string]*anypb.Any{holdFilter: pack(&bufferv3.BufferPerRoute{Override: &bufferv3.BufferPerRoute_Disabled{Disabled: true}})}
 }
 
 func router(attempts ...*accesslogv3.AccessLog) *hcmv3.HttpFilter {

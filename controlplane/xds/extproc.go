@@ -14,9 +14,11 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// Names of the ext_proc filters: of every gateway's listener, of the job service's, and of every retry cluster.
+// Names of the ext_proc filters: of every gateway's listener, of the listeners of other versions, which lack the filter that holds
+// requests, of the job service's, and of every retry cluster.
 const (
-	extProcFilter         = "mg.ext_proc"
+	extProcFilter         = "mg.ext_proc.drains"
+	earlierExtProcFilter  = "mg.ext_proc"
 	internalExtProcFilter = "mg.ext_proc.internal"
 	retryExtProcFilter    = "mg.up"
 )
@@ -26,10 +28,16 @@ const (
 const messageTimeout = 10 * time.Second
 
 // extProc returns the filter that every gateway's listener has, as an extension configuration: its options change without
-// draining a listener.
+// draining a listener. Listeners of versions before, and of Envoys that others run, know it by another name.
 func (b *builder) extProc() ([]Resource, error) {
-	config := &corev3.TypedExtensionConfig{Name: extProcFilter, TypedConfig: pack(downstreamExtProc(envoy.RoleDownstream))}
-	return []Resource{{Role: envoy.RoleEnvoy, Name: extProcFilter, Message: config}}, nil
+	return []Resource{
+		extProcResource(extProcFilter, drainingExtProc()),
+		extProcResource(earlierExtProcFilter, downstreamExtProc(envoy.RoleDownstream)),
+	}, nil
+}
+
+func extProcResource(name string, filter *extprocv3.ExternalProcessor) Resource {
+	return Resource{Role: envoy.RoleEnvoy, Name: name, Message: &corev3.TypedExtensionConfig{Name: name, TypedConfig: pack(filter)}}
 }
 
 // downstreamExtProc sees each request once. The response phase is off until the ext_proc service asks for it, so that a
@@ -114,6 +122,21 @@ func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode, requ
 		ResponseBodyMode:    responseBody,
 		ResponseTrailerMode: trailers,
 	}
+}
+
+// drainingExtProc is the filter of a listener that holds requests.
+func drainingExtProc() *extprocv3.ExternalProcessor {
+	filter := downstreamExtProc(envoy.RoleDownstream)
+	filter.GrpcService.InitialMetadata = append(filter.GrpcService.InitialMetadata, &corev3.HeaderValue{Key: envoy.DrainsHeader, Value: "1"})
+	filter.AllowedOverrideModes = append(filter.AllowedOverrideModes, drainingMode())
+	return filter
+}
+
+// drainingMode is of a request that has its answer, which waits for the end of the body. Trailers end it too.
+func drainingMode() *extprocv3.ProcessingMode {
+	m := processingMode(extprocv3.ProcessingMode_SEND, extprocv3.ProcessingMode_STREAMED, extprocv3.ProcessingMode_SKIP, extprocv3.ProcessingMode_NONE)
+	m.RequestTrailerMode = extprocv3.ProcessingMode_SEND
+	return m
 }
 
 // extProcService is the ext_proc service beside Envoy. The role travels as gRPC metadata, which no client can forge.

@@ -11,7 +11,6 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
-	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -68,12 +67,11 @@ func (b *builder) jobService(s *configv1.JobService) ([]Resource, error) {
 			}},
 		}
 	}
-	extProc := &corev3.TypedExtensionConfig{Name: internalExtProcFilter, TypedConfig: pack(downstreamExtProc(envoy.RoleInternal))}
 	return []Resource{
 		{Role: envoy.RoleEnvoy, Name: envoy.ClusterJobs, Message: jobsCluster(address, s.GetTls(), validation)},
 		{Role: envoy.RoleEnvoy, Name: internalListenerName, Message: internalListener(listen, s.GetTls(), validation)},
 		{Role: envoy.RoleEnvoy, Name: internalRoutesName, Message: b.internalRoutes()},
-		{Role: envoy.RoleEnvoy, Name: internalExtProcFilter, Message: extProc},
+		extProcResource(internalExtProcFilter, downstreamExtProc(envoy.RoleInternal)),
 	}, nil
 }
 
@@ -141,6 +139,8 @@ func jobsRoute() *routev3.Route {
 	return &routev3.Route{
 		Name:  envoy.RouteJobs,
 		Match: ofKind(envoy.KindJobs),
+
+		TypedPerFilterConfig: passing(),
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: envoy.ClusterJobs},
 			Timeout:          seconds(0),
@@ -156,7 +156,7 @@ func uploads() []*routev3.Route {
 	var routes []*routev3.Route
 	for _, path := range []string{"/v1/files", "/v1/uploads"} {
 		r := entry(&routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: path}})
-		r.TypedPerFilterConfig = map[string]*anypb.Any{sizeLimitFilter: unlimited}
+		r.TypedPerFilterConfig[sizeLimitFilter] = unlimited
 		routes = append(routes, r)
 	}
 	return routes

@@ -49,8 +49,9 @@ func (b *builder) routeConfiguration(name string, limit uint64, others ...*route
 // one whose body is buffered that is as long as it takes to arrive, and for one that streams no longer than its headers.
 func entry(match *routev3.RouteMatch) *routev3.Route {
 	return &routev3.Route{
-		Name:  envoy.RouteEntry,
-		Match: match,
+		Name:                 envoy.RouteEntry,
+		Match:                match,
+		TypedPerFilterConfig: holding(),
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier:  &routev3.RouteAction_Cluster{Cluster: envoy.ClusterDeadEnd},
 			Timeout:           seconds(0),
@@ -77,6 +78,7 @@ func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration)
 	return &routev3.Route{
 		Name:                   name,
 		Match:                  ofKind(kind),
+		TypedPerFilterConfig:   passing(),
 		RequestHeadersToRemove: []string{"x-request-id", "x-forwarded-proto", "x-forwarded-for", "x-envoy-external-address"},
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier:     planSpecifier(),

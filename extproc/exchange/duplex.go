@@ -107,8 +107,11 @@ func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 }
 
 // Release lets the headers of a stream go that have waited as long as they may, and reports whether there are any. What is
-// wrong with the answer is told within it from now on.
+// wrong with the answer is told within it from now on. Of a request that drains it is the whole answer that goes.
 func (x *Exchange) Release() (Reply, bool) {
+	if x.drained != nil && x.drained.answer != nil {
+		return x.endDrain(), true
+	}
 	if x.duplex.head == nil || x.state != inStream {
 		return Reply{}, false
 	}

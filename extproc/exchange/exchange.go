@@ -36,9 +36,10 @@ type Env struct {
 	// Strangers bounds the answers to an address that has no good key; nil: nothing does.
 	Strangers *Strangers
 
-	gates Gates
-	door  door
-	last  atomic.Pointer[derived]
+	gates  Gates
+	door   door
+	drains drains
+	last   atomic.Pointer[derived]
 }
 
 // An Exchange is one HTTP request and its answer. It is used by one goroutine at a time. Its methods are called in the order
@@ -64,6 +65,7 @@ type Exchange struct {
 	unread       bool     // the request's body passes
 	charging     charging
 	room         inflight.Hold // for the request's body, and then for the answer's
+	drained      *drained      // nil: no answer waits for the rest of the request
 
 	// The answer.
 	answer answer
@@ -124,6 +126,9 @@ func (x *Exchange) Plan() *Plan { return x.active }
 // not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which, and whether an
 // answer that it did not show was.
 func (x *Exchange) Close() Record {
+	if x.drained != nil && x.drained.answer != nil { // nobody got it
+		x.endDrain()
+	}
 	switch x.state {
 	case ended:
 		return x.record

@@ -55,6 +55,11 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 		reply.Set = append(reply.Set, Header{envoy.HeaderProject, url.QueryEscape(project)})
 	}
 	reply.Set = append(reply.Set, x.traceContext()...)
+	// The job service must not answer before Envoy has seen the end of the request, which may come after its last byte.
+	if length := h.Get("content-length"); length != "" && length != "0" {
+		reply.Set = append(reply.Set, Header{envoy.HeaderLength, length})
+		reply.Remove = append(reply.Remove, "content-length")
+	}
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && !kept[name] && !jobsKept[name] {
 			reply.Remove = append(reply.Remove, name)

@@ -76,7 +76,7 @@ func (e *tenancy) request(method, path, key string, more ...Header) Headers {
 // forged are the headers that only the job service is believed.
 func forged(key string) []Header {
 	return []Header{{envoy.HeaderKey, key}, {envoy.HeaderKey, key}, {envoy.HeaderOrganization, "victim"}, {envoy.HeaderProject, "victim"},
-		{envoy.HeaderProvider, "p"}, {envoy.HeaderCharge, "batch_1/1"}, {"x-modelgate-other", "x"}}
+		{envoy.HeaderProvider, "p"}, {envoy.HeaderLength, "1"}, {envoy.HeaderCharge, "batch_1/1"}, {"x-modelgate-other", "x"}}
 }
 
 func twoTenants(t *testing.T) *tenancy {
@@ -127,6 +127,7 @@ func TestAClientIsNeverBelievedWhoItSaysItIs(t *testing.T) {
 	require.Equal(t, Headers{{envoy.HeaderKey, "key_none"}}, reply.Set)
 	require.Contains(t, reply.Remove, envoy.HeaderOrganization, "a key without an organization has none")
 	require.Contains(t, reply.Remove, envoy.HeaderProject)
+	require.Contains(t, reply.Remove, envoy.HeaderLength)
 }
 
 func TestWhatGoesToTheJobService(t *testing.T) {
@@ -148,8 +149,8 @@ func TestWhatGoesToTheJobService(t *testing.T) {
 		require.True(t, reply.PassRequest)
 		require.Equal(t, None, reply.ResponseBody)
 		require.Equal(t, &Plan{ID: "id", Kind: envoy.KindJobs}, reply.Plan)
-		require.Equal(t, Headers{{envoy.HeaderKey, "key_a"}, {envoy.HeaderOrganization, "a+b%2Fc"}, {envoy.HeaderProject, "pa"}}, reply.Set)
-		require.Equal(t, []string{"authorization", "cookie", "user-agent", "x-api-key"}, reply.Remove)
+		require.Equal(t, Headers{{envoy.HeaderKey, "key_a"}, {envoy.HeaderOrganization, "a+b%2Fc"}, {envoy.HeaderProject, "pa"}, {envoy.HeaderLength, "7"}}, reply.Set)
+		require.Equal(t, []string{"content-length", "authorization", "cookie", "user-agent", "x-api-key"}, reply.Remove)
 
 		answer := x.ResponseHeaders(Headers{{":status", "200"}}, Facts{Cluster: envoy.ClusterJobs, Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 		require.Equal(t, Reply{Set: Headers{{"x-request-id", "req"}}, Log: true}, answer, "the body passes unseen")

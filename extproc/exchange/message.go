@@ -69,7 +69,7 @@ type Reply struct {
 	// ResponseBody is how the rest of the answer is to be sent.
 	ResponseBody BodyMode
 	// Wait is no reply yet: the headers of an answer wait for what its Duplex body says. Patience, where it is not 0, is how
-	// long they may; then Release is called.
+	// long they may, or how long an answer may wait for a body that drains; then Release is called.
 	Wait     bool
 	Patience time.Duration
 	// Piece makes Body the next that the client gets of a Duplex body, where it is not empty, and End says that it is the last.
@@ -82,6 +82,8 @@ type Reply struct {
 	// PassRequest, in the reply to request headers, has the request's body pass without being shown. In a later reply it says
 	// that this is so.
 	PassRequest bool
+	// Drain, in the reply to request headers, has the request's body come piece by piece, and go nowhere.
+	Drain bool
 	// Log has Envoy's access log tell of the exchange in any case: its end will not be shown.
 	Log bool
 	// ID, in the reply to request headers, is what the exchange is known by from now on, to Envoy's access log too.

@@ -30,7 +30,7 @@ func (r *Record) Open() bool {
 
 // A Record is what is kept of an exchange: enough for a log line and for metrics, and nothing of what was said.
 type Record struct {
-	ID         string // unique; empty where the request was refused at its headers
+	ID         string // unique; empty where the request was refused at its headers, and had no body
 	RequestID  string // what the client sees as x-request-id
 	Start      time.Time
 	FirstByte  time.Time // of the answer's body; zero where none came

@@ -34,7 +34,7 @@ func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 		if apiErr.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
 			log.Error("request failed", zap.String("method", telemetry.Clip(r.Method)), zap.String("path", telemetry.Clip(r.URL.Path)), zap.Error(err))
 		}
-		WriteError(w, apiErr)
+		WriteError(w, r, apiErr)
 	})
 }
 
@@ -61,8 +61,9 @@ func asError(err error) *openai.Error {
 		Message: "The server had an error while it processed your request. Its log says more."}
 }
 
-// WriteError answers with the error: its status, its headers and its body.
-func WriteError(w http.ResponseWriter, e *openai.Error) {
+// WriteError answers a request with the error: its status, its headers and its body. It takes the rest of the request first, within bounds.
+func WriteError(w http.ResponseWriter, r *http.Request, e *openai.Error) {
+	drain(w, r)
 	for name, values := range e.Header() {
 		w.Header()[name] = values
 	}
@@ -100,7 +101,7 @@ func Recover(log *zap.Logger, next http.Handler) http.Handler {
 				panic(p) // asks net/http to cut the connection
 			}
 			log.Error("handler panicked", zap.String("path", telemetry.Clip(r.URL.Path)), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			WriteError(w, asError(nil))
+			WriteError(w, r, asError(nil))
 		}()
 		next.ServeHTTP(w, r)
 	})

@@ -20,11 +20,11 @@ func Mux(mux *http.ServeMux) http.Handler {
 		h.ServeHTTP(refusal, r)
 		if refusal.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", refusal.header.Get("Allow"))
-			WriteError(w, &openai.Error{Status: refusal.status, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
+			WriteError(w, r, &openai.Error{Status: refusal.status, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
 				Message: fmt.Sprintf("Not allowed to %s on %s. Allowed: %s.", r.Method, r.URL.Path, refusal.header.Get("Allow"))})
 			return
 		}
-		WriteError(w, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
+		WriteError(w, r, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
 			Message: fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.URL.Path)})
 	})
 }

@@ -40,6 +40,16 @@ type Caller struct {
 // Owner is whose what the caller makes is.
 func (c Caller) Owner() store.Owner { return store.Owner{Tenant: c.Tenant, Key: c.Key} }
 
+// Announced returns a handler that gives next the length of a request's body as the client has announced it: Envoy sends it in chunks.
+func Announced(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n, err := strconv.ParseInt(r.Header.Get(envoy.HeaderLength), 10, 64); err == nil && n >= 0 && r.ContentLength < 0 {
+			r.ContentLength = n
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // A HandlerFunc answers a caller, or returns an error before it has written anything.
 type HandlerFunc func(w http.ResponseWriter, r *http.Request, c Caller) error
 

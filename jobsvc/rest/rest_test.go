@@ -63,6 +63,20 @@ func TestTheCallerIsWhoTheHeadersSay(t *testing.T) {
 	}
 }
 
+func TestTheLengthIsWhatTheClientHasAnnounced(t *testing.T) {
+	for announced, want := range map[string]int64{"": -1, "0": 0, "300000": 300_000, "-2": -1, "x": -1} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.ContentLength = -1
+		r.Header.Set(envoy.HeaderLength, announced)
+		var got int64
+		rest.Announced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.ContentLength })).ServeHTTP(nil, r)
+		require.Equal(t, want, got, announced)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
+	r.Header.Set(envoy.HeaderLength, "1")
+	rest.Announced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { require.EqualValues(t, 4, r.ContentLength) })).ServeHTTP(nil, r)
+}
+
 func TestACompressedBodyIsRefused(t *testing.T) {
 	for encoding, want := range map[string]int{"gzip": 415, "GZIP": 415, "zstd": 415, "identity": 200, "Identity": 200, "": 200} {
 		w, _ := ask(func(http.ResponseWriter, *http.Request, rest.Caller) error { return nil }, "/", "Content-Encoding", encoding, "X-Request-Id", "req_1")

@@ -1,0 +1,32 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// What a client may send on when its answer is an error already, and how long that may take. See drain of extproc/exchange, which has the
+// same bounds for what the job service never sees.
+const (
+	maxDrained = 1 << 20
+	drainTime  = 5 * time.Second
+)
+
+// drain throws away what still comes of a request that gets an error: over HTTP/2 clients lose an answer that comes before they have sent
+// all. What says that it is larger, and who waits to be invited, has its answer at once.
+func drain(w http.ResponseWriter, r *http.Request) {
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength > maxDrained || r.Header.Get("Expect") != "" {
+		return
+	}
+	c := http.NewResponseController(w)
+	if c.SetReadDeadline(time.Now().Add(drainTime)) != nil {
+		return
+	}
+	var next time.Time
+	if _, err := io.CopyN(io.Discard, r.Body, maxDrained); !errors.Is(err, io.EOF) {
+		next = time.Now() // net/http would wait for more of it, however long that takes
+	}
+	_ = c.SetReadDeadline(next)
+}
