@@ -116,7 +116,11 @@ func (c *Client) CreateKey(ctx context.Context, r KeyRequest) (NewKey, error) {
 	if err != nil {
 		return key, err
 	}
-	err = c.call(ctx, request{method: http.MethodPost, path: "keys", body: body}, &key)
+	path := "keys"
+	if r.CreateMissing {
+		path += "?create_missing=true"
+	}
+	err = c.call(ctx, request{method: http.MethodPost, path: path, body: body}, &key)
 	return key, err
 }
 

@@ -120,6 +120,8 @@ type KeyRequest struct {
 	// Limits and Budgets are as in a Key's document.
 	Limits  []Limit  `json:"limits,omitempty"`
 	Budgets []Budget `json:"budgets,omitempty"`
+	// CreateMissing has the organization and the project made where there are none.
+	CreateMissing bool `json:"-"`
 }
 
 // A Limit is a configv1.Limit as JSON has it.

@@ -165,6 +165,31 @@ func listAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind, o
 	}
 }
 
+// idOf returns the id of a key or a token that is given by its id or by its name, which only one may have.
+func idOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, given string) (string, error) {
+	if strings.HasPrefix(given, "key_") || strings.HasPrefix(given, "adm_") {
+		return given, nil
+	}
+	items, err := listAll(ctx, client, kind, adminapi.ListOptions{Query: given})
+	if err != nil {
+		return "", said(err)
+	}
+	var ids []string
+	for _, i := range items {
+		if o, ok := i.Object.(interface{ GetDisplayName() string }); ok && o.GetDisplayName() == given {
+			ids = append(ids, i.Name)
+		}
+	}
+	what := map[string]string{keyKind().Name: "key", tokenKind().Name: "token"}[kind.Name]
+	switch len(ids) {
+	case 1:
+		return ids[0], nil
+	case 0:
+		return "", fmt.Errorf("there is no %s %q", what, given)
+	}
+	return "", fmt.Errorf("several %ss are named %q: %s; give the id of one", what, given, some(ids))
+}
+
 // change reads an object, has f change it and stores it again, unless somebody else has changed it in between.
 func change[T configv1.Object](ctx context.Context, client *adminapi.Client, name string, edit func(T)) error {
 	var none T

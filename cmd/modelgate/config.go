@@ -29,6 +29,14 @@ type configCmd struct {
 type fileFlags struct {
 	Filename []string `short:"f" sep:"none" placeholder:"FILE" help:"YAML or JSON file, - for the standard input. May be given more than once."`
 	File     []string `arg:"" optional:"" help:"More files."`
+
+	wanted bool // a file without objects is an error
+}
+
+// readSome is read of files of which each must hold an object.
+func (f fileFlags) readSome(stdin io.Reader) ([]configv1.Document, error) {
+	f.wanted = true
+	return f.read(stdin)
 }
 
 // read returns the documents of all files. What is wrong in any of them is reported at once.
@@ -52,6 +60,9 @@ func (f fileFlags) read(stdin io.Reader) ([]configv1.Document, error) {
 		errs = append(errs, wrong...)
 		for _, d := range found {
 			errs = append(errs, d.Validate(knownVendor)...)
+		}
+		if err == nil && len(found) == 0 && f.wanted {
+			return nil, fmt.Errorf("%s holds no object", name)
 		}
 		docs = append(docs, found...)
 	}
@@ -81,21 +92,17 @@ func objectsOf(docs []configv1.Document) []configv1.Object {
 // knownVendor finds a vendor for the validation of providers.
 func knownVendor(name string) (configv1.Vendor, bool) {
 	v, ok := vendors()[name]
-	known := configv1.Vendor{Exchanges: v.Exchange != nil}
-	if v.BaseURL != nil {
-		known.Endpoint = func(p *configv1.Provider) error {
-			_, err := v.Endpoint(p)
-			return err
-		}
-	}
-	return known, ok
+	return configv1.Vendor{Exchanges: v.Exchange != nil, Endpoint: func(p *configv1.Provider) error {
+		_, err := v.Endpoint(p)
+		return err
+	}}, ok
 }
 
 type configValidateCmd struct{ fileFlags }
 
 // Run checks the files and says how many objects they hold.
 func (c configValidateCmd) Run(stdout io.Writer) error {
-	docs, err := c.read(os.Stdin)
+	docs, err := c.readSome(os.Stdin)
 	if err != nil {
 		return err
 	}
@@ -120,7 +127,7 @@ Example:
 
 // Run applies the files and prints a line for each object.
 func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
-	docs, err := c.read(os.Stdin)
+	docs, err := c.readSome(os.Stdin)
 	if err != nil {
 		return err
 	}
@@ -160,7 +167,7 @@ type configDiffCmd struct {
 
 // Run prints a unified diff of what is stored and the files.
 func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
-	docs, err := c.read(os.Stdin)
+	docs, err := c.readSome(os.Stdin)
 	if err != nil {
 		return err
 	}
@@ -189,7 +196,7 @@ func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
 
 type configGetCmd struct {
 	adminFlags
-	Output string `short:"o" enum:"table,text,json,yaml,name" default:"yaml" help:"yaml, json (one object a line), table or name."`
+	Output string `short:"o" enum:"table,text,json,yaml,name" default:"yaml" help:"yaml, json, table or name."`
 	Kind   string `arg:"" predictor:"kinds" help:"Kind of object, such as providers."`
 	Name   string `arg:"" optional:"" predictor:"objects" help:"Name of one object. Without: all of the kind."`
 }
@@ -211,7 +218,7 @@ func (c configGetCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return said(err)
 	}
-	return itemFlags{c.Output}.show(stdout, kind, []adminapi.Item{item})
+	return itemFlags{c.Output}.showOne(stdout, kind, item)
 }
 
 type configListCmd struct {

@@ -91,7 +91,7 @@ func (c *cli) run(t *testing.T, exit int, args ...string) (stdout, stderr string
 
 const files = `kind: Provider
 name: mine
-vendor: echo
+vendor: openai
 models:
 - a
 ---
@@ -123,7 +123,7 @@ func TestConfigOfAGateway(t *testing.T) {
 	require.Equal(t, "Provider mine updated\nModel team/best unchanged\n", out)
 
 	out, _ = c.run(t, exitOK, "config", "get", "providers")
-	require.Equal(t, "kind: Provider\nname: mine\nvendor: echo\nmodels:\n- b\n", out)
+	require.Equal(t, "kind: Provider\nname: mine\nvendor: openai\nmodels:\n- b\n", out)
 	out, _ = c.run(t, exitOK, "config", "get", "model", "team/best", "-o", "json")
 	require.Contains(t, out, `{"kind":"Model","name":"team/best",`)
 	require.Equal(t, 1, strings.Count(out, "\n"))
@@ -138,6 +138,74 @@ func TestConfigOfAGateway(t *testing.T) {
 	require.Equal(t, "modelgate: Model team/best: no such object\n", errOut)
 	out, _ = c.run(t, exitOK, "config", "get", "gateways")
 	require.Empty(t, out)
+}
+
+func TestValidateKnowsWhoHasNoEndpoint(t *testing.T) {
+	c := newCLI(t)
+	for _, vendor := range []string{"compatible", "azure", "echo"} {
+		c.write(t, "gw.yaml", "kind: Provider\nname: a\nvendor: "+vendor+"\n")
+		for _, verb := range []string{"validate", "apply"} {
+			_, errOut := c.run(t, exitFailed, "config", verb, "-f", "gw.yaml")
+			require.Contains(t, errOut, "Provider a: endpoint: is required, "+vendor+" has none of its own")
+		}
+	}
+}
+
+func TestAFileWithoutObjectsIsNotValid(t *testing.T) {
+	c := newCLI(t)
+	for _, text := range []string{"", "\n---\n", "# nothing\n"} {
+		c.write(t, "gw.yaml", text)
+		for _, verb := range []string{"validate", "apply", "diff"} {
+			_, errOut := c.run(t, exitFailed, "config", verb, "-f", "gw.yaml")
+			require.Contains(t, errOut, "gw.yaml holds no object")
+		}
+	}
+}
+
+func TestListsAreOneJSONDocument(t *testing.T) {
+	c := newCLI(t)
+	c.write(t, "gw.yaml", files+"---\nkind: Provider\nname: other\nvendor: openai\n")
+	c.run(t, exitOK, "config", "apply", "-f", "gw.yaml")
+	out, _ := c.run(t, exitOK, "config", "list", "providers", "-o", "json")
+	var list []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Len(t, list, 2)
+	c.write(t, "list.json", out)
+	said, _ := c.run(t, exitOK, "config", "apply", "-f", "list.json")
+	require.Equal(t, "Provider mine unchanged\nProvider other unchanged\n", said, "apply takes it back")
+	out, _ = c.run(t, exitOK, "key", "list", "-o", "json")
+	require.Equal(t, "[]\n", out)
+	out, _ = c.run(t, exitOK, "config", "get", "provider", "mine", "-o", "json")
+	require.NoError(t, json.Unmarshal([]byte(out), &map[string]any{}))
+}
+
+func TestAKeyIsFoundByItsName(t *testing.T) {
+	c := newCLI(t)
+	for _, name := range []string{"ci", "ci two", "twice", "twice"} {
+		c.run(t, exitOK, "key", "create", "--name", name)
+	}
+	c.run(t, exitOK, "key", "disable", "ci")
+	out, _ := c.run(t, exitOK, "key", "get", "ci")
+	require.Contains(t, out, "disabled: true")
+	c.run(t, exitOK, "key", "enable", "ci")
+	c.run(t, exitOK, "key", "rotate", "ci")
+	c.run(t, exitOK, "key", "revoke", "ci")
+	_, errOut := c.run(t, exitFailed, "key", "get", "ci")
+	require.Contains(t, errOut, `there is no key "ci"`)
+	_, errOut = c.run(t, exitFailed, "key", "revoke", "twice")
+	require.Contains(t, errOut, `several keys are named "twice": key_`)
+	c.run(t, exitOK, "token", "create", "--name", "metrics", "--scopes", "usage:read")
+	c.run(t, exitOK, "token", "revoke", "metrics")
+	out, _ = c.run(t, exitOK, "token", "list", "-o", "name")
+	require.Empty(t, out)
+}
+
+func TestModelgateAlonePrintsItsHelp(t *testing.T) {
+	c := &cli{}
+	alone, _ := c.run(t, exitOK)
+	help, _ := c.run(t, exitOK, "--help")
+	require.Equal(t, help, alone)
+	require.Contains(t, alone, "config")
 }
 
 func TestWhatGetPrintsCanBeAppliedAgain(t *testing.T) {
@@ -206,7 +274,7 @@ func TestFindingTheGateway(t *testing.T) {
 
 func TestKeyLivesFromCreateToRevoke(t *testing.T) {
 	c := newCLI(t)
-	out, _ := c.run(t, exitOK, "key", "create", "--data", "data", "--name", "CI", "--organization", "org", "--model", "openai/*", "--model", "echo/echo", "--expires", "720h", "-o", "json")
+	out, _ := c.run(t, exitOK, "key", "create", "--data", "data", "--name", "CI", "--organization", "org", "--create-missing", "--model", "openai/*", "--model", "echo/echo", "--expires", "720h", "-o", "json")
 	require.Equal(t, 1, strings.Count(out, "\n"), "one line")
 	var made map[string]string
 	require.NoError(t, json.Unmarshal([]byte(out), &made))

@@ -247,20 +247,21 @@ func newControlPlane(o controlPlaneOptions) (*controlPlane, error) {
 	}
 	inspector := jobsvc.NewInspector(o.etcd, o.blobs)
 	handler := admin.New(admin.Config{
-		Store:   store,
-		Sealer:  o.root.Sealer(),
-		Hasher:  auth.NewHasher(o.root.KeyPepper()),
-		Token:   o.adminToken,
-		Vendors: knownVendor,
-		Allowed: o.allowed,
-		Plane:   server,
-		Await:   server.Await,
-		Audit:   audit,
-		Ledger:  o.ledger,
-		Jobs:    inspector,
-		Quotas:  inspector,
-		Version: version(),
-		Log:     o.log.Named("admin"),
+		Store:    store,
+		Sealer:   o.root.Sealer(),
+		Hasher:   auth.NewHasher(o.root.KeyPepper()),
+		Token:    o.adminToken,
+		Vendors:  knownVendor,
+		Allowed:  o.allowed,
+		Plane:    server,
+		Variable: os.LookupEnv,
+		Await:    server.Await,
+		Audit:    audit,
+		Ledger:   o.ledger,
+		Jobs:     inspector,
+		Quotas:   inspector,
+		Version:  version(),
+		Log:      o.log.Named("admin"),
 	})
 	return &controlPlane{Server: server, options: o, store: store, audit: audit, admin: handler}, nil
 }

@@ -91,9 +91,11 @@ func checkProviderTests(p *patient) []finding {
 }
 
 func checkModels(p *patient) []finding {
-	enabled := map[string]bool{}
-	for _, o := range objects[*configv1.Provider](p) {
-		enabled[o.GetName()] = !o.GetDisabled()
+	enabled, broken := map[string]bool{}, map[string]bool{}
+	for _, i := range p.items["Provider"] {
+		if o, ok := i.Object.(*configv1.Provider); ok {
+			enabled[i.Name], broken[i.Name] = !o.GetDisabled(), i.Status.Error != ""
+		}
 	}
 	var found []finding
 	for _, m := range objects[*configv1.Model](p) {
@@ -103,6 +105,8 @@ func checkModels(p *patient) []finding {
 				dead = append(dead, t.GetProvider()+" (there is no such provider)")
 			} else if !on {
 				dead = append(dead, t.GetProvider()+" (disabled)")
+			} else if broken[t.GetProvider()] {
+				dead = append(dead, t.GetProvider()+" (it has an error)")
 			}
 		}
 		f := finding{Severity: severeWarning, What: fmt.Sprintf("Model %s has targets that take no requests: %s.", m.GetName(), some(dead)),

@@ -96,6 +96,7 @@ func TestDoctorFinds(t *testing.T) {
 		{"a gateway that does not answer", func(p *patient) { p.connect = errors.New("connection refused") }, "gateway", severeError, "connection refused", "modelgate run"},
 		{"an unknown authority", func(p *patient) { p.connect = &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}} }, "gateway", severeError, "unknown authority", "--ca FILE"},
 		{"a remote gateway that does not answer", func(p *patient) { p.data, p.connect = "", errors.New("timeout") }, "gateway", severeError, "timeout", "--server"},
+		{"a target without its credential", func(p *patient) { p.refuse("Provider", "credential: missing") }, "models", severeError, "(it has an error)", "config apply"},
 		{"not ready", func(p *patient) { p.ready = "not ready: envoy" }, "ready", severeError, "not ready: envoy", "modelgate status"},
 		{"etcd away", func(p *patient) { p.store = storeAway }, "store", severeError, "store cannot be reached", "etcdctl"},
 		{"a wrong token", func(p *patient) { p.store = &openai.Error{Status: 401, Message: "Send an admin token."} }, "store", severeError, "admin token", "--token"},

@@ -44,7 +44,7 @@ func newExplainer(ctx context.Context, client *adminapi.Client, keyID, address s
 }
 
 func (e *explainer) read(ctx context.Context, client *adminapi.Client) error {
-	providers, err := allOf[*configv1.Provider](ctx, client)
+	providers, err := e.readProviders(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -87,6 +87,24 @@ func (e *explainer) read(ctx context.Context, client *adminapi.Client) error {
 		}
 	}
 	return nil
+}
+
+// readProviders returns the providers that have effect, and notes why others have none.
+func (e *explainer) readProviders(ctx context.Context, client *adminapi.Client) (map[string]*configv1.Provider, error) {
+	items, err := listAll(ctx, client, configv1.KindOf((*configv1.Provider)(nil)), adminapi.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	usable := map[string]*configv1.Provider{}
+	e.broken = map[string]string{}
+	for _, i := range items {
+		if i.Status.Error != "" {
+			e.broken[i.Name] = i.Status.Error
+		} else if p, ok := i.Object.(*configv1.Provider); ok {
+			usable[i.Name] = p
+		}
+	}
+	return usable, nil
 }
 
 // allOf returns the objects of a type by their names.

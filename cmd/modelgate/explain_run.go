@@ -33,9 +33,10 @@ const headerAddress = "x-envoy-external-address"
 type explainer struct {
 	config  exchange.Config // without a keyring
 	hasher  *auth.Hasher
-	key     *configv1.Key // as it is stored; nil: there is none
-	keyErr  string        // why the stored one has no effect
-	open    *configv1.Key // a key of the same tenant that may do everything
+	key     *configv1.Key     // as it is stored; nil: there is none
+	keyErr  string            // why the stored one has no effect
+	broken  map[string]string // why providers have none, by name
+	open    *configv1.Key     // a key of the same tenant that may do everything
 	used    map[string]int64
 	unknown string // why what is used is not known
 	address string
@@ -200,6 +201,9 @@ func (e *explainer) target(ctx context.Context, config *exchange.Config, out *ex
 	p := config.Providers[out.Provider]
 	if p == nil {
 		out.LeftOut = "There is no such provider, or its configuration is refused."
+		if why := e.broken[out.Provider]; why != "" {
+			out.LeftOut = "The provider has no effect, or goes on as it last was: " + why
+		}
 		return nil
 	}
 	out.Vendor = p.Vendor.Name

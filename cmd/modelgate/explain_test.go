@@ -44,6 +44,18 @@ func explainable(t *testing.T) (*fakeAdmin, *cli) {
 	return f, &cli{}
 }
 
+func TestExplainLeavesOutWhatHasNoCredential(t *testing.T) {
+	f, c := explainable(t)
+	f.errors["Provider openai"] = "credential: the control plane has no environment variable K, or it is empty"
+	x := explained(t, c, exitOK, "smart")
+	require.Equal(t, `[0,1,0,0,1]`, x.Get("targets.#.chance").Raw, "the others work")
+	require.Contains(t, x.Get("targets.0.left_out").Str, "no environment variable K")
+	for _, name := range []string{"claude", "aws"} {
+		f.errors["Provider "+name] = "credential: broken"
+	}
+	require.True(t, explained(t, c, exitRefused, "smart").Get("refused").Exists(), "none is left")
+}
+
 func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 	_, c := explainable(t)
 	x := explained(t, c, exitOK, "smart")

@@ -27,14 +27,15 @@ type keyCreateCmd struct {
 	waitFlags
 	outputFlags
 	limitFlags
-	Name         string            `required:"" help:"What people call the key."`
-	Organization string            `placeholder:"NAME" help:"Organization that the key belongs to."`
-	Project      string            `placeholder:"NAME" help:"Project that the key belongs to."`
-	Models       []string          `aliases:"model" placeholder:"NAME" predictor:"models" help:"Models that the key may use, as names or patterns with *, separated by commas. Default: all."`
-	Endpoints    []string          `placeholder:"PATH" help:"Operations that the key may use, as paths under /v1/ or patterns, such as chat/completions. Default: all."`
-	Addresses    []string          `placeholder:"CIDR" help:"Addresses or ranges that the key may be used from. Default: all."`
-	Metadata     map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note on the key. May be given more than once."`
-	Expires      string            `placeholder:"WHEN" help:"When the key expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
+	Name          string            `required:"" help:"What people call the key."`
+	Organization  string            `placeholder:"NAME" help:"Organization that the key belongs to."`
+	Project       string            `placeholder:"NAME" help:"Project that the key belongs to."`
+	CreateMissing bool              `help:"Make the organization and the project, without limits, where there are none. Otherwise such a key is refused."`
+	Models        []string          `aliases:"model" placeholder:"NAME" predictor:"models" help:"Models that the key may use, as names or patterns with *, separated by commas. Default: all."`
+	Endpoints     []string          `placeholder:"PATH" help:"Operations that the key may use, as paths under /v1/ or patterns, such as chat/completions. Default: all."`
+	Addresses     []string          `placeholder:"CIDR" help:"Addresses or ranges that the key may be used from. Default: all."`
+	Metadata      map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note on the key. May be given more than once."`
+	Expires       string            `placeholder:"WHEN" help:"When the key expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
 }
 
 // Help is shown below the flags' summary.
@@ -60,7 +61,7 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	key, err := client.CreateKey(ctx, adminapi.KeyRequest{
 		DisplayName: c.Name, Organization: c.Organization, Project: c.Project, ExpiresAt: expires,
 		Models: c.Models, Endpoints: c.Endpoints, Addresses: c.Addresses, Metadata: c.Metadata,
-		Limits: limits, Budgets: c.budgets(),
+		Limits: limits, Budgets: c.budgets(), CreateMissing: c.CreateMissing,
 	})
 	if err != nil {
 		return said(err)
@@ -123,11 +124,18 @@ func listObjects(ctx context.Context, stdout io.Writer, f adminFlags, o itemFlag
 type keyGetCmd struct {
 	adminFlags
 	Output string `short:"o" enum:"table,text,json,yaml,name" default:"yaml" help:"yaml, json, table or name."`
-	ID     string `arg:"" predictor:"keys" help:"Id of the key."`
+	ID     string `arg:"" predictor:"keys" help:"Id or name of the key."`
 }
 
 // Run prints a key's document.
 func (c keyGetCmd) Run(ctx context.Context, stdout io.Writer) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if c.ID, err = idOf(ctx, client, keyKind(), c.ID); err != nil {
+		return err
+	}
 	return configGetCmd{adminFlags: c.adminFlags, Output: c.Output, Kind: keyKind().Name, Name: c.ID}.Run(ctx, stdout)
 }
 
@@ -136,7 +144,7 @@ type keyRotateCmd struct {
 	waitFlags
 	outputFlags
 	Grace time.Duration `default:"0" help:"How long the old key stays good, such as 24h; at most 720h. Default: it stops working at once."`
-	ID    string        `arg:"" predictor:"keys" help:"Id of the key."`
+	ID    string        `arg:"" predictor:"keys" help:"Id or name of the key."`
 }
 
 // Run replaces a key and prints the new one.
@@ -146,6 +154,9 @@ func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {
+		return err
+	}
+	if c.ID, err = idOf(ctx, client, keyKind(), c.ID); err != nil {
 		return err
 	}
 	key, err := client.RotateKey(ctx, c.ID, adminapi.RotateRequest{Grace: int64(c.Grace / time.Second)})
@@ -158,7 +169,7 @@ func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
 type keyDisableCmd struct {
 	adminFlags
 	waitFlags
-	ID string `arg:"" predictor:"keys" help:"Id of the key."`
+	ID string `arg:"" predictor:"keys" help:"Id or name of the key."`
 }
 
 // Run disables a key.
@@ -169,7 +180,7 @@ func (c keyDisableCmd) Run(ctx context.Context, stdout io.Writer) error {
 type keyEnableCmd struct {
 	adminFlags
 	waitFlags
-	ID string `arg:"" predictor:"keys" help:"Id of the key."`
+	ID string `arg:"" predictor:"keys" help:"Id or name of the key."`
 }
 
 // Run enables a key.
@@ -182,6 +193,9 @@ func setDisabled(ctx context.Context, stdout io.Writer, f adminFlags, w waitFlag
 	if err != nil {
 		return err
 	}
+	if id, err = idOf(ctx, client, keyKind(), id); err != nil {
+		return err
+	}
 	if err := change(ctx, client, id, func(k *configv1.Key) { k.Disabled = disabled }); err != nil {
 		return err
 	}
@@ -192,13 +206,16 @@ func setDisabled(ctx context.Context, stdout io.Writer, f adminFlags, w waitFlag
 type keyRevokeCmd struct {
 	adminFlags
 	waitFlags
-	ID string `arg:"" predictor:"keys" help:"Id of the key."`
+	ID string `arg:"" predictor:"keys" help:"Id or name of the key."`
 }
 
 // Run revokes a key.
 func (c keyRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
 	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {
+		return err
+	}
+	if c.ID, err = idOf(ctx, client, keyKind(), c.ID); err != nil {
 		return err
 	}
 	if err := client.Delete(ctx, keyKind(), c.ID); err != nil {
@@ -211,13 +228,16 @@ func (c keyRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
 type keyUsageCmd struct {
 	adminFlags
 	outputFlags
-	ID string `arg:"" predictor:"keys" help:"Id of the key."`
+	ID string `arg:"" predictor:"keys" help:"Id or name of the key."`
 }
 
 // Run prints what of the limits and budgets that hold for a key is used.
 func (c keyUsageCmd) Run(ctx context.Context, stdout io.Writer) error {
 	client, err := c.client()
 	if err != nil {
+		return err
+	}
+	if c.ID, err = idOf(ctx, client, keyKind(), c.ID); err != nil {
 		return err
 	}
 	used, err := client.KeyConsumption(ctx, c.ID)

@@ -89,6 +89,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if completed(ctx, parser) {
 		return exitOK
 	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
 	command, err := parser.Parse(args)
 	if exit >= 0 { // --help
 		return exit

@@ -25,7 +25,7 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 	}{
 		"help":                   {[]string{"--help"}, exitOK, "controlplane", ""},
 		"version":                {[]string{"version"}, exitOK, "modelgate ", ""},
-		"no command":             {nil, exitUsage, "", "try --help"},
+		"no command":             {nil, exitOK, "controlplane", ""},
 		"an unknown flag":        {[]string{"run", "--nonsense"}, exitUsage, "", "unknown flag --nonsense"},
 		"a wrong log level":      {[]string{"version", "--log-level", "loud"}, exitUsage, "", "--log-level"},
 		"a bootstrap":            {[]string{"envoy", "bootstrap", "--node", "edge-7"}, exitOK, "id: edge-7", ""},

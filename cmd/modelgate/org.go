@@ -119,7 +119,7 @@ func createObject(ctx context.Context, stdout io.Writer, f adminFlags, w waitFla
 	if err != nil {
 		return said(err)
 	}
-	return errors.Join(o.show(stdout, kind, []adminapi.Item{item}), pending.err())
+	return errors.Join(o.showOne(stdout, kind, item), pending.err())
 }
 
 // stored returns the limits as objects have them.

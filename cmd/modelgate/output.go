@@ -52,14 +52,29 @@ func (f outputFlags) show(w io.Writer, v any, table func(io.Writer) error) error
 
 // itemFlags choose the form of objects of the configuration.
 type itemFlags struct {
-	Output string `short:"o" enum:"table,text,json,yaml,name" default:"table" help:"table, json (one object a line), yaml or name."`
+	Output string `short:"o" enum:"table,text,json,yaml,name" default:"table" help:"table, json, yaml or name."`
 }
 
-// show writes objects as JSON, one a line, as YAML that apply takes back, as names, or as a table with the columns of the
-// kind.
+// showOne is show of one object, which is no list of one.
+func (f itemFlags) showOne(w io.Writer, kind configv1.Kind, item adminapi.Item) error {
+	if f.Output != formJSON {
+		return f.show(w, kind, []adminapi.Item{item})
+	}
+	text, err := item.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, string(text))
+	return err
+}
+
+// show writes objects as an array of JSON, as YAML, both of which apply takes back, as names, or as a table with the columns of
+// the kind.
 func (f itemFlags) show(w io.Writer, kind configv1.Kind, items []adminapi.Item) error {
 	switch f.Output {
-	case formJSON, formYAML, formName:
+	case formJSON:
+		return outputFlags{formJSON}.show(w, append([]adminapi.Item{}, items...), nil) // never null
+	case formYAML, formName:
 		return printItems(w, f.Output, items)
 	}
 	header, row := columns(kind)
@@ -101,11 +116,8 @@ func printItems(w io.Writer, format string, items []adminapi.Item) error {
 	for i, item := range items {
 		text := []byte(item.Name)
 		var err error
-		switch format {
-		case formYAML:
+		if format == formYAML {
 			text, err = yamlOf(item, i > 0)
-		case formJSON:
-			text, err = item.MarshalJSON()
 		}
 		if err != nil {
 			return err

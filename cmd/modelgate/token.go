@@ -62,13 +62,16 @@ func tokenKind() configv1.Kind { return configv1.KindOf((*configv1.AdminToken)(n
 
 type tokenRevokeCmd struct {
 	adminFlags
-	ID string `arg:"" help:"Id of the token."`
+	ID string `arg:"" help:"Id or name of the token."`
 }
 
 // Run revokes a token.
 func (c tokenRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
 	client, err := c.client()
 	if err != nil {
+		return err
+	}
+	if c.ID, err = idOf(ctx, client, tokenKind(), c.ID); err != nil {
 		return err
 	}
 	if err := client.Delete(ctx, tokenKind(), c.ID); err != nil {

@@ -318,7 +318,7 @@ func TestListIsPagedSearchedAndFiltered(t *testing.T) {
 	b := newBench(t)
 	var ids []string
 	for i := range 7 {
-		made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: fmt.Sprintf("Key number-%d", i), Organization: []string{"a", "b"}[i%2]})
+		made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: fmt.Sprintf("Key number-%d", i), Organization: []string{"a", "b"}[i%2], CreateMissing: true})
 		require.NoError(t, err)
 		ids = append(ids, made.ID)
 	}

@@ -45,7 +45,9 @@ type Config struct {
 	Vendors configv1.Vendors
 	// Allowed says which variables and files objects may name. Nil: none.
 	Allowed *allowed.List
-	Plane   Plane
+	// Variable returns one of the control plane's environment. Nil: it is not looked whether variables that objects name are set.
+	Variable func(name string) (string, bool)
+	Plane    Plane
 	// Await returns when the data plane has taken a revision of the configuration, or when ctx ends: then it says who has not. Nil:
 	// nothing is waited for.
 	Await func(ctx context.Context, revision int64) []string

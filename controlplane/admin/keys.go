@@ -35,7 +35,18 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	asked.Name = id.New("key")
 	key := auth.Generate()
 	s.setKey(asked, key)
-	return s.make(w, r, asked, adminapi.NewKey{ID: asked.Name, Key: key.Reveal()})
+	missing, err := boolOf(r, "create_missing")
+	if err != nil {
+		return err
+	}
+	c := change{refs: []ref{{keyKind(), asked.Name}}, reads: tenantsOf(asked)}
+	if missing {
+		if err := needs(r.Context(), ConfigWrite); err != nil {
+			return err
+		}
+		c.refs = append(c.refs, c.reads...)
+	}
+	return s.make(w, r, c, asked, adminapi.NewKey{ID: asked.Name, Key: key.Reveal()})
 }
 
 func (s *server) setKey(o *configv1.Key, key secret.Value) {
@@ -132,26 +143,30 @@ func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 // make stores what the gateway has named and given a secret, and answers with that.
-func (s *server) make(w http.ResponseWriter, r *http.Request, o configv1.Object, made any) error {
+func (s *server) make(w http.ResponseWriter, r *http.Request, c change, o configv1.Object, made any) (err error) {
 	kind := configv1.KindOf(o)
 	inheritTime(o, nil)
-	dryRun, err := boolOf(r, "dry_run")
-	if err != nil {
+	if c.dryRun, err = boolOf(r, "dry_run"); err != nil {
 		return err
 	}
-	done, err := s.write(r.Context(), change{refs: []ref{{kind, o.GetName()}}, dryRun: dryRun}, func(p *plan) error {
+	done, err := s.write(r.Context(), c, func(p *plan) error {
 		if errs := configv1.Validate(o, s.config.Vendors); len(errs) > 0 {
 			return errs
 		}
 		if err := p.mayWrite(o); err != nil {
 			return err
 		}
+		if k, ok := o.(*configv1.Key); ok && len(c.refs) > 1 { // they are to be made where they are missing
+			if err := p.createTenants(k); err != nil {
+				return err
+			}
+		}
 		return p.store(kind, o, nil, redacted(o))
 	})
 	if err != nil {
 		return err
 	}
-	if dryRun {
+	if c.dryRun {
 		return writeChanges(w, done)
 	}
 	if err := s.await(w, r, done); err != nil {

@@ -91,7 +91,11 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) error {
 	if object.GetName() != of.name {
 		return openai.BadRequest("name", "invalid_object", "The object's name must be that of the path, %q.", of.name)
 	}
-	return s.store(w, r, change{refs: []ref{of}}, func(p *plan) error {
+	c := change{refs: []ref{of}}
+	if k, ok := object.(*configv1.Key); ok {
+		c.reads = tenantsOf(k)
+	}
+	return s.store(w, r, c, func(p *plan) error {
 		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {
 			return err
 		}

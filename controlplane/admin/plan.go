@@ -47,6 +47,9 @@ func (p *plan) put(written configv1.Object) error {
 	if err := p.server.config.Allowed.Check(object); err != nil {
 		return err
 	}
+	if err := p.server.checkVariables(object, stored); err != nil {
+		return err
+	}
 	p.server.reuse(object, stored)
 	usePassword(object, stored)
 	shown := redacted(object)
@@ -134,6 +137,7 @@ func (p *plan) check() error {
 			errs = append(errs, e)
 		}
 	}
+	errs = append(errs, p.checkTenants()...)
 	if len(errs) == 0 {
 		return p.checkOwners()
 	}

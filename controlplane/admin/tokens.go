@@ -27,5 +27,5 @@ func (s *server) createToken(w http.ResponseWriter, r *http.Request) error {
 	token := newTokenSecret(asked.Name)
 	hash := s.config.Hasher.Hash(token.Reveal())
 	asked.Hash, asked.Hint = hash[:], auth.Hint(token)
-	return s.make(w, r, asked, adminapi.NewToken{ID: asked.Name, Token: token.Reveal()})
+	return s.make(w, r, change{refs: []ref{{configv1.KindOf(asked), asked.Name}}}, asked, adminapi.NewToken{ID: asked.Name, Token: token.Reveal()})
 }

@@ -32,6 +32,7 @@ type change struct {
 	dryRun bool
 	action string // for the audit log, where it is not create, update or delete
 	many   bool   // it may take applyTimeout, and not requestTimeout
+	reads  []ref  // what else has to be known of a change of one key alone
 }
 
 // alone reports whether nothing needs to be known but the one object: a key, of which there may be very many.
@@ -121,18 +122,29 @@ func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, e
 			return nil, err
 		}
 	}
+	var keys []ref
 	for _, r := range c.refs {
-		if !r.ofKey() {
-			continue
-		}
-		entry, err := s.config.Store.Get(ctx, r.kind, r.name)
-		if err == nil {
-			snapshot.Entries = append(snapshot.Entries, entry)
-		} else if !errors.Is(err, configstore.ErrNotFound) {
-			return nil, err
+		if r.ofKey() {
+			keys = append(keys, r)
 		}
 	}
-	return snapshot, nil
+	if c.alone() {
+		keys = append(keys, c.reads...)
+	}
+	return snapshot, s.readEach(ctx, snapshot, keys)
+}
+
+// readEach adds to a snapshot those of some objects that there are.
+func (s *server) readEach(ctx context.Context, into *configstore.Snapshot, refs []ref) error {
+	for _, r := range refs {
+		entry, err := s.config.Store.Get(ctx, r.kind, r.name)
+		if err == nil {
+			into.Entries = append(into.Entries, entry)
+		} else if !errors.Is(err, configstore.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeChanges answers with what was done, or would be.

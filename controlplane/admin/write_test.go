@@ -110,7 +110,7 @@ func TestTheSecretOfAWebhookIsSealedAndNeverShown(t *testing.T) {
 
 func TestKeyIsShownOnceAndStoredAsAHash(t *testing.T) {
 	b := newBench(t)
-	created := b.do(t, "POST", "/admin/v1/keys", `{"display_name":"CI","organization":"org","project":"p","models":["openai/*"],"expires_at":"2090-01-01T00:00:00Z"}`)
+	created := b.do(t, "POST", "/admin/v1/keys?create_missing=true", `{"display_name":"CI","organization":"org","project":"p","models":["openai/*"],"expires_at":"2090-01-01T00:00:00Z"}`)
 	require.Equal(t, 201, created.status, created.body)
 	var made adminapi.NewKey
 	require.NoError(t, json.Unmarshal([]byte(created.body), &made))

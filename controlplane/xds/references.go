@@ -47,13 +47,18 @@ func references(in Input) []ObjectError {
 	return errs
 }
 
+// targets reports a model of which no target can be asked. One that has another target works: what is wrong with a provider is an
+// error of the provider.
 func targets(m *configv1.Model, providers map[string]bool) error {
-	for i, t := range m.GetTargets() {
-		if !providers[t.GetProvider()] {
-			return fmt.Errorf("targets[%d].provider: %q does not exist or has an error", i, t.GetProvider())
+	for _, t := range m.GetTargets() {
+		if providers[t.GetProvider()] {
+			return nil
 		}
 	}
-	return nil
+	if len(m.GetTargets()) == 0 {
+		return nil
+	}
+	return fmt.Errorf("targets[0].provider: %q does not exist or has an error, and no other target works", m.GetTargets()[0].GetProvider())
 }
 
 // effects reports a descriptor that nothing can match: pitfall 94. What it names may come to be, so it is served all the same.

@@ -41,7 +41,7 @@ func govern(ctx context.Context, o options, dir string) (key string, err error) 
 	if err != nil {
 		return "", err
 	}
-	said, err := command(ctx, o, nil, "key", "create", "--data", dir, "--name", "bench", "--organization", "bench", "--project", "bench",
+	said, err := command(ctx, o, nil, "key", "create", "--create-missing", "--data", dir, "--name", "bench", "--organization", "bench", "--project", "bench",
 		"--rpm", "1000000000", "--tpm", "1000000000000", "--concurrency", "100000", "--budget-usd-month", "1000000", "-o", "json")
 	if err != nil {
 		return "", err

@@ -33,7 +33,7 @@ func (g *gateway) forCases() *cases.Gateway {
 
 // newKey makes a key with what k says of it.
 func (g *gateway) newKey(t testing.TB, k *configv1.Key) string {
-	args := []string{"key", "create", "--data", g.Dir, "--name", "case", "-o", "json"}
+	args := []string{"key", "create", "--create-missing", "--data", g.Dir, "--name", "case", "-o", "json"}
 	add := func(flag, value string) {
 		if value != "" {
 			args = append(args, flag, value)

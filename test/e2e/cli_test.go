@@ -17,7 +17,7 @@ func TestCommandLine(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	line := func(args ...string) string { return harness.Must(t, "", append(args, "--data", g.Dir)...) }
 
-	made := line("key", "create", "--name", "N", "--organization", "O", "--project", "P", "--models", "echo/*", "--rpm", "5", "--tpm", "1000",
+	made := line("key", "create", "--create-missing", "--name", "N", "--organization", "O", "--project", "P", "--models", "echo/*", "--rpm", "5", "--tpm", "1000",
 		"--budget-usd-month", "10", "-o", "json")
 	id, key := gjson.Get(made, "id").Str, gjson.Get(made, "key").Str
 	harness.Eventually(t, "the key works", func() error { return g.accepts(key) })

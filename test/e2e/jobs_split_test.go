@@ -63,7 +63,7 @@ func (s *jobSplit) as(key string) harness.Client { return s.Gateway.As(key) }
 // createKey creates a key of an organization and waits until it works.
 func (s *jobSplit) createKey(t testing.TB, organization string) (id, key string) {
 	t.Helper()
-	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--name", "test", "--organization", organization, "-o", "json"}, s.at(0)...)...))
+	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--create-missing", "--name", "test", "--organization", organization, "-o", "json"}, s.at(0)...)...))
 	id, key = made["id"].(string), made["key"].(string)
 	harness.Eventually(t, "the key works", func() error { return s.accepts(key) })
 	return id, key

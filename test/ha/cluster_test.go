@@ -239,7 +239,7 @@ func (c *cluster) server(i int) []string {
 
 func (c *cluster) createKey(t testing.TB, plane int, name string, flags ...string) (id, key string) {
 	t.Helper()
-	made := harness.Decode(t, harness.Must(t, "", append(append([]string{"key", "create", "--name", name, "-o", "json"}, flags...), c.server(plane)...)...))
+	made := harness.Decode(t, harness.Must(t, "", append(append([]string{"key", "create", "--create-missing", "--name", name, "-o", "json"}, flags...), c.server(plane)...)...))
 	return made["id"].(string), made["key"].(string)
 }
 

@@ -134,7 +134,7 @@ func (s *system) apply(objects ...configv1.Object) {
 
 func (s *system) createKey(flags ...string) string {
 	s.t.Helper()
-	made := harness.Must(s.t, "", append(append([]string{"key", "create", "--name", "test", "-o", "json"}, flags...), s.at()...)...)
+	made := harness.Must(s.t, "", append(append([]string{"key", "create", "--create-missing", "--name", "test", "-o", "json"}, flags...), s.at()...)...)
 	return harness.Decode(s.t, made)["key"].(string)
 }
 

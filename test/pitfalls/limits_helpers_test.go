@@ -59,7 +59,7 @@ func overOne(root *testing.T) onGateway {
 // key makes a key with limits and waits until it works.
 func (g limitGateway) key(t *testing.T, flags ...string) (id, key string) {
 	t.Helper()
-	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--data", g.Dir, "--name", "limited", "-o", "json"}, flags...)...))
+	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--create-missing", "--data", g.Dir, "--name", "limited", "-o", "json"}, flags...)...))
 	id, key = made["id"].(string), made["key"].(string)
 	harness.Eventually(t, "the key works", func() error {
 		var any struct{}

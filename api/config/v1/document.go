@@ -33,20 +33,21 @@ func ParseYAML(filename string, data []byte) ([]Document, error) {
 	var errs Errors
 	for _, part := range splitYAML(data) {
 		source := filename + ":" + strconv.Itoa(part.line)
-		doc, partErrs := parsePart(part)
+		found, partErrs := parsePart(part)
 		for _, e := range partErrs {
 			e.Source = source
 			errs = append(errs, e)
 		}
-		if doc != nil {
+		for _, doc := range found {
 			doc.Source = source
-			docs = append(docs, *doc)
+			docs = append(docs, doc)
 		}
 	}
 	return docs, errs.Err()
 }
 
-func parsePart(part yamlPart) (*Document, Errors) {
+// parsePart reads one document, or a list of them, as those print that print JSON.
+func parsePart(part yamlPart) ([]Document, Errors) {
 	data, err := yaml.YAMLToJSONStrict(part.text)
 	if err != nil {
 		return nil, Errors{{Message: absoluteLines(err.Error(), part.line)}}
@@ -58,7 +59,23 @@ func parsePart(part yamlPart) (*Document, Errors) {
 	if err != nil {
 		return nil, Errors{{Message: err.Error()}}
 	}
-	return parseTree(tree, Kind{})
+	return parseTrees(tree)
+}
+
+// parseTrees reads one document or a list of them.
+func parseTrees(tree any) (docs []Document, errs Errors) {
+	list, ok := tree.([]any)
+	if !ok {
+		list = []any{tree}
+	}
+	for _, element := range list {
+		doc, more := parseTree(element, Kind{})
+		errs = append(errs, more...)
+		if doc != nil {
+			docs = append(docs, *doc)
+		}
+	}
+	return docs, errs
 }
 
 // ParseJSON reads one document, or an array of them, as [ParseYAML] does. The documents have no Source.
@@ -67,19 +84,7 @@ func ParseJSON(data []byte) ([]Document, error) {
 	if err != nil {
 		return nil, Errors{{Message: err.Error()}}
 	}
-	list, ok := tree.([]any)
-	if !ok {
-		list = []any{tree}
-	}
-	var docs []Document
-	var errs Errors
-	for _, element := range list {
-		doc, more := parseTree(element, Kind{})
-		errs = append(errs, more...)
-		if doc != nil {
-			docs = append(docs, *doc)
-		}
-	}
+	docs, errs := parseTrees(tree)
 	return docs, errs.Err()
 }
 

@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// checkVariables refuses an object that names a variable which this control plane does not have: it would have no effect before the
+// process is started anew. What is stored already stays, and so does what is disabled.
+func (s *server) checkVariables(o, stored configv1.Object) error {
+	if d, ok := o.(interface{ GetDisabled() bool }); s.config.Variable == nil || ok && d.GetDisabled() {
+		return nil
+	}
+	kept := credentialsOf(stored)
+	var errs configv1.Errors
+	for _, c := range configv1.Credentials(o) {
+		name := c.Credential.GetEnv()
+		if name == "" || proto.Equal(c.Credential, kept[c.Field]) {
+			continue
+		}
+		if value, _ := s.config.Variable(name); strings.TrimSpace(value) == "" {
+			errs = append(errs, configv1.FieldError{Object: configv1.Label(o), Field: c.Field + ".env",
+				Message: fmt.Sprintf("the control plane has no environment variable %s, or it is empty: set it and start the control plane again, or give the credential as value or file", name)})
+		}
+	}
+	return errs.Err()
+}
+
+// tenantsOf returns the objects that carry the limits and budgets of a key's tenant. A project without an organization has none.
+func tenantsOf(k *configv1.Key) []ref {
+	if k.GetOrganization() == "" {
+		return nil
+	}
+	refs := []ref{{configv1.KindOf((*configv1.Organization)(nil)), k.GetOrganization()}}
+	if k.GetProject() != "" {
+		refs = append(refs, ref{configv1.KindOf((*configv1.Project)(nil)), k.GetOrganization() + "/" + k.GetProject()})
+	}
+	return refs
+}
+
+// checkTenants returns which keys of the plan would be of organizations or projects that there are not: no budget would hold for
+// one that is spelled wrong. A key that is of one already may stay.
+func (p *plan) checkTenants() (errs configv1.Errors) {
+	for _, c := range p.writes {
+		k, ok := c.Object.(*configv1.Key)
+		if !ok {
+			continue
+		}
+		was, _ := p.stored(c.Kind, c.Name).(*configv1.Key)
+		if was != nil && was.GetOrganization() == k.GetOrganization() && was.GetProject() == k.GetProject() {
+			continue
+		}
+		for _, t := range tenantsOf(k) {
+			if p.entry(t.kind, t.name) == nil {
+				errs = append(errs, configv1.FieldError{Object: configv1.Label(k), Field: strings.ToLower(t.kind.Name),
+					Message: fmt.Sprintf("there is no %s %s, so none of its limits and budgets would hold: make it first, or have it made with the key (create_missing=true, --create-missing)", t.kind.Name, t.name)})
+			}
+		}
+	}
+	return errs
+}
+
+// createTenants plans to make the organization and the project of a key where they are missing, without limits.
+func (p *plan) createTenants(k *configv1.Key) error {
+	for _, t := range tenantsOf(k) {
+		if p.entry(t.kind, t.name) != nil {
+			continue
+		}
+		var o configv1.Object = &configv1.Organization{Name: t.name}
+		if strings.Contains(t.name, "/") {
+			o = &configv1.Project{Name: t.name}
+		}
+		if err := p.put(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
