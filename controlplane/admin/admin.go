@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -117,8 +118,17 @@ func clientError(err error) error {
 	if !fromStore(err) {
 		return err
 	}
+	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok && refuses(e.Code()) {
+		return httpapi.WithCause(&openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "store_refused",
+			Message: "The configuration store is there, and refuses this: " + e.Error() + "."}, err)
+	}
 	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "store_unavailable",
 		Message: "The configuration store cannot be reached. Traffic goes on with the last configuration."}, err)
+}
+
+// refuses reports whether a code of etcd's says that it was reached and would not.
+func refuses(c codes.Code) bool {
+	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.ResourceExhausted, codes.OutOfRange}, c)
 }
 
 // fromStore reports whether etcd, or a database, did not answer.

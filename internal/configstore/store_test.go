@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -211,12 +212,38 @@ func TestApplySeesEveryWayInWhichTheConfigurationChanged(t *testing.T) {
 func TestApplyTakesMoreObjectsThanOneTransactionOfEtcd(t *testing.T) {
 	store := newStore(t, etcdtest.Start(t))
 	var changes []configstore.Change
-	for i := range 1000 {
+	for i := range 8000 {
 		changes = append(changes, change(provider(fmt.Sprintf("p%d", i))))
 	}
 	_, err := store.Apply(t.Context(), 1, changes)
 	require.NoError(t, err)
-	require.Len(t, mustSnapshot(t, store).Entries, 1000)
+	require.Len(t, mustSnapshot(t, store).Entries, 8000)
+}
+
+func TestApplyTakesManyKeys(t *testing.T) {
+	store := newStore(t, etcdtest.Start(t))
+	var changes []configstore.Change
+	for i := range 500 {
+		changes = append(changes, change(&configv1.Key{Name: fmt.Sprintf("key_%d", i), DisplayName: "n", Hash: make([]byte, 32)}))
+	}
+	base := mustSnapshot(t, store).Revision
+	_, err := store.Apply(t.Context(), base, changes)
+	require.NoError(t, err)
+	_, err = store.Apply(t.Context(), base, changes)
+	require.ErrorIs(t, err, configstore.ErrConflict, "they have changed since")
+}
+
+func TestApplySaysHowManyObjectsAreTooMany(t *testing.T) {
+	store := newStore(t, etcdtest.Start(t))
+	var changes []configstore.Change
+	for i := range 5500 {
+		changes = append(changes, change(provider(fmt.Sprintf("p%d", i))))
+	}
+	entries := clientv3.OpPut("/audit", strings.Repeat("x", 1_300_000))
+	_, err := store.Apply(t.Context(), 1, changes, entries)
+	require.ErrorIs(t, err, configstore.ErrTooLarge)
+	require.ErrorContains(t, err, "5500 changes with their entries of the audit log are")
+	require.ErrorContains(t, err, "such objects at once")
 }
 
 func TestWhatIsTooLargeIsRefusedClearly(t *testing.T) {

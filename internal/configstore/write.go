@@ -10,9 +10,15 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// groupSize is how many changes go into one nested transaction: etcd counts 128 operations along each path from the outer
-// transaction inward (its --max-txn-ops).
-const groupSize = 64
+// groupSize is how many operations one transaction of a nest has: etcd counts 128 along each path from the outermost inward (its
+// --max-txn-ops), which is enough for three, and so for 64,000 changes. Their size is what bounds them.
+const groupSize = 40
+
+// maxRequest is what etcd takes at once, less what is around operations.
+const maxRequest = 1_560_000
+
+// comparedAlone is how many keys are compared each for itself. Of more, all there are must be as they were.
+const comparedAlone = 32
 
 // overhead is more than the size of an operation in a request besides its key and value.
 const overhead = 64
@@ -70,14 +76,23 @@ func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ..
 		total += size
 		ops = append(ops, op)
 	}
-	if total > MaxBytes {
-		return 0, fmt.Errorf("%d changes of %d bytes in all: %w", len(changes), total, ErrTooLarge)
+	whole := total
+	for _, op := range also {
+		whole += len(op.ValueBytes())
 	}
-	groups := slices.Clone(also)
-	for group := range slices.Chunk(ops, groupSize) {
-		groups = append(groups, clientv3.OpTxn(nil, group, nil))
+	if total > MaxBytes || whole > maxRequest {
+		return 0, fmt.Errorf("%d changes with their entries of the audit log are %d bytes in all, which is %w: change some %d such objects at once, and the others after them",
+			len(changes), whole, ErrTooLarge, MaxBytes/(whole/len(changes)))
 	}
-	return s.commit(ctx, fmt.Sprintf("apply %d changes", len(changes)), since(base, changes), append(groups, versions(changes...)...)...)
+	for len(ops) > groupSize {
+		var groups []clientv3.Op
+		for group := range slices.Chunk(ops, groupSize) {
+			groups = append(groups, clientv3.OpTxn(nil, group, nil))
+		}
+		ops = groups
+	}
+	ops = slices.Concat(also, ops, versions(changes...))
+	return s.commit(ctx, fmt.Sprintf("apply %d changes", len(changes)), since(base, changes), ops...)
 }
 
 // Swap makes one change where the revision of its object is still the expected one, as Put and Delete do, and also in the same
@@ -117,11 +132,16 @@ func since(base int64, changes []Change) []clientv3.Cmp {
 	for _, r := range without(keyKind()) {
 		later(r.from, r.to)
 	}
+	ofKeys := func(c Change) bool { return c.Kind.Name == keyKind().Name }
+	if len(slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !ofKeys(c) })) > comparedAlone {
+		later(keyVersionKey, clientv3.GetPrefixRangeEnd(directory(keyKind())))
+		return compare
+	}
 	for i, c := range changes {
-		if c.Kind.Name != keyKind().Name {
+		if !ofKeys(c) {
 			continue
 		}
-		if !slices.ContainsFunc(changes[:i], func(c Change) bool { return c.Kind.Name == keyKind().Name }) {
+		if !slices.ContainsFunc(changes[:i], ofKeys) {
 			later(keyVersionKey, keyVersionKey+"\x00") // so that a key which was deleted in the meantime does not come back
 		}
 		key := keyOf(c.Kind, c.Name)
