@@ -133,8 +133,10 @@ func limitWithoutEffect(t *testing.T, g limitGateway) {
 		require.Error(t, err, what)
 		require.Contains(t, out, "bad", "it says of which object")
 	}
-	harness.Must(t, "kind: RateLimit\nname: dangling\ndomain: requests\ndescriptors: [{key: provider, value: gone, rate_limit: {unit: MINUTE, requests_per_unit: 1}}]\n",
+	out, err := harness.Command(t, "kind: RateLimit\nname: dangling\ndomain: requests\ndescriptors: [{key: provider, value: gone, rate_limit: {unit: MINUTE, requests_per_unit: 1}}]\n",
 		"config", "apply", "--data", g.Dir, "-f", "-")
+	require.Error(t, err)
+	require.Contains(t, out, "RateLimit dangling has no effect", "it is stored, and says so")
 	t.Cleanup(func() { harness.Must(t, "", "config", "delete", "--data", g.Dir, "ratelimits", "dangling") })
 	harness.Eventually(t, "a limit on nothing is reported", func() error {
 		out, _ := harness.Command(t, "", "config", "get", "--data", g.Dir, "ratelimits", "dangling", "-o", "json")
