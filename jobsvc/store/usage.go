@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -60,6 +62,8 @@ const (
 type tally struct {
 	kinds []Counted
 	known *memo.Memo[Account, known]
+	// keys is what keys without an organization had, at some time.
+	keys atomic.Pointer[keysCounted]
 
 	mu    sync.Mutex // guards what follows
 	locks map[string]*turn
@@ -253,13 +257,38 @@ func (s *Store) usages(ctx context.Context, accounts []Account, fresh bool) (fou
 			found[a], _ = s.tally.known.Find(a)
 			continue
 		}
-		counted, err := s.recount(ctx, a.Organization, r.Header.Revision)
+		counted, err := s.uncounted(ctx, a.Organization, r.Header.Revision)
 		if err != nil {
 			return nil, false, err
 		}
 		found[a] = known{Usage: Usage{Counted: counted[a]}}
 	}
 	return found, all, nil
+}
+
+// keysCounted is what all keys without an organization had when they were counted.
+type keysCounted struct {
+	amounts map[Account]Amounts
+	at      time.Time
+}
+
+// keysHold is for how long that holds.
+const keysHold = time.Hour
+
+// uncounted returns what accounts of an organization have that are not counted in etcd. Keys without one share a folder, which is read
+// once for all of them: a key that is still not counted has what it had then, since every change would have counted it.
+func (s *Store) uncounted(ctx context.Context, organization string, revision int64) (map[Account]Amounts, error) {
+	if organization != "" {
+		return s.recount(ctx, organization, revision)
+	}
+	if k := s.tally.keys.Load(); k != nil && time.Since(k.at) < keysHold {
+		return k.amounts, nil
+	}
+	counted, err := s.recount(ctx, organization, revision)
+	if err == nil {
+		s.tally.keys.Store(&keysCounted{counted, time.Now()})
+	}
+	return counted, err
 }
 
 // begin waits until nobody else in this process changes what the accounts use.
