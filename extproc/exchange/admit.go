@@ -27,13 +27,10 @@ func (x *Exchange) admit(h Headers, path string) *openai.Error {
 	case x.internal:
 		x.key = x.config.Keyring.ByName(h.Get(envoy.HeaderKey))
 		why = "The API key on whose behalf this is asked is gone, disabled or expired."
+	case !auth.IsBearer(header):
+		why = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
 	default:
-		key, ok := auth.FromHeader(header)
-		if !ok {
-			why = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
-			break
-		}
-		if auth.CheckFormat(key) {
+		if key, ok := auth.FromHeader(header); ok && auth.CheckFormat(key) {
 			x.key = x.config.Keyring.ByHash(x.config.Hasher.Hash(key), x.record.Start)
 		}
 		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."

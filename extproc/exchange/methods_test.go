@@ -36,12 +36,13 @@ func TestTheMethodsOfEachPath(t *testing.T) {
 func TestAForeignSchemeIsNoKey(t *testing.T) {
 	e := newTenancy(t, &configv1.Key{Name: "k"})
 	for header, says := range map[string]string{
-		"":                      "You didn't provide an API key.",
-		"Basic dTpw":            "You didn't provide an API key.",
-		e.keys["k"]:             "You didn't provide an API key.",
-		"Bearer":                "You didn't provide an API key.",
-		"Bearer sk-no":          "The API key provided is invalid.",
-		"Bearer " + e.keys["k"]: "",
+		"":                             "You didn't provide an API key.",
+		"Basic dTpw":                   "You didn't provide an API key.",
+		e.keys["k"]:                    "You didn't provide an API key.",
+		"Bearer":                       "You didn't provide an API key.",
+		"Bearer " + e.keys["k"] + " x": "The API key provided is invalid.",
+		"Bearer sk-no":                 "The API key provided is invalid.",
+		"Bearer " + e.keys["k"]:        "",
 	} {
 		h := Headers{{":method", "GET"}, {":path", "/v1/models"}, {"x-request-id", "req"}}
 		if header != "" {

@@ -22,3 +22,9 @@ func FromHeader(authorization string) (key string, ok bool) {
 	}
 	return key, true
 }
+
+// IsBearer reports whether an Authorization header has the scheme Bearer and something after it, be that a key or not.
+func IsBearer(authorization string) bool {
+	s := strings.Trim(authorization, " \t")
+	return len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) && strings.IndexByte(" \t", s[len(scheme)]) >= 0
+}

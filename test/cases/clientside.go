@@ -45,7 +45,11 @@ func keys(t *testing.T, g *Gateway) {
 			f := a.Failure(t)
 			require.Equal(t, "invalid_request_error", f.Type)
 			require.Equal(t, "invalid_api_key", f.Code)
-			require.Contains(t, f.Message, "API key provided is invalid")
+			says := "API key provided is invalid"
+			if !strings.HasPrefix(strings.TrimSpace(header), "Bearer ") {
+				says = "You didn't provide an API key"
+			}
+			require.Contains(t, f.Message, says)
 			require.NotContains(t, string(a.Body), g.Key[:20])
 		})
 	}

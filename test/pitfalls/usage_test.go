@@ -49,8 +49,8 @@ func usageIsAsked(t *testing.T) {
 		g := overPlayer(t)
 		for model, d := range models {
 			g.vendor.sends(d.stream(counted)...)
-			g.Do(t, "POST", "/v1/chat/completions", ask(model), "X-Request-Id", model)
-			line := g.Logged(t, model)
+			g.Do(t, "POST", "/v1/chat/completions", ask(model), "X-Request-Id", idOf(model))
+			line := g.Logged(t, idOf(model))
 			require.EqualValues(t, 20, line["prompt_tokens"], model)
 			require.EqualValues(t, 7, line["completion_tokens"], model)
 		}
@@ -90,8 +90,8 @@ func usageRefused(t *testing.T) {
 	for model, d := range models {
 		g.vendor.sends(d.stream(counted)...)
 		request := strings.Replace(ask(model), `"stream":true`, `"stream":true,"stream_options":{"include_usage":false}`, 1)
-		require.NotContains(t, string(g.Do(t, "POST", "/v1/chat/completions", request, "X-Request-Id", model).Body), "usage")
-		require.EqualValues(t, 7, g.Logged(t, model)["completion_tokens"], model)
+		require.NotContains(t, string(g.Do(t, "POST", "/v1/chat/completions", request, "X-Request-Id", idOf(model)).Body), "usage")
+		require.EqualValues(t, 7, g.Logged(t, idOf(model))["completion_tokens"], model)
 	}
 }
 
@@ -299,3 +299,6 @@ func mistypedPrices(t *testing.T) {
 	_, err := configv1.ParseYAML("prices.yaml", []byte(strings.Replace(fmt.Sprintf(sheet, `"1"`, "1", `"1"`), "output", "outptu", 1)))
 	require.ErrorContains(t, err, "outptu")
 }
+
+// idOf is a request id that names a model.
+func idOf(model string) string { return strings.ReplaceAll(model, "/", ":") }
