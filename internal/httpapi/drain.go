@@ -12,6 +12,7 @@ import (
 const (
 	maxDrained = 1 << 20
 	drainTime  = 5 * time.Second
+	lastRead   = 500 * time.Millisecond
 )
 
 // drain throws away what still comes of a request that gets an error: over HTTP/2 clients lose an answer that comes before they have sent
@@ -26,7 +27,9 @@ func drain(w http.ResponseWriter, r *http.Request) {
 	}
 	var next time.Time
 	if _, err := io.CopyN(io.Discard, r.Body, maxDrained); !errors.Is(err, io.EOF) {
-		next = time.Now() // net/http would wait for more of it, however long that takes
+		// net/http reads a little more before it writes the answer, and only then lingers on a connection that it closes with something
+		// unread: closed at once, it would be reset, and the answer lost.
+		next = time.Now().Add(lastRead)
 	}
 	_ = c.SetReadDeadline(next)
 }
