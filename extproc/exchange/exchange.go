@@ -149,7 +149,7 @@ func (x *Exchange) finish() {
 	x.state = ended
 	x.record.End = x.env.Now()
 	if x.writer != nil {
-		x.record.Usage = x.writer.Usage()
+		x.record.Usage, x.charging.tier = x.writer.Usage(), x.writer.Tier()
 	}
 	if x.watch != nil {
 		said := x.watch.told()

@@ -284,7 +284,6 @@ func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
 	} else {
 		x.chunks(n)
 	}
-	x.charging.tier = x.writer.Tier()
 	x.charging.text.answer(events, x.writer.Usage())
 	out := x.gate.Pass(events)
 	switch {
