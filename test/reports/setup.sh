@@ -6,15 +6,6 @@ set -u
 cd "$(dirname "$0")"
 venv=$(cd ../.. && pwd)/.cache/reports-python
 
-if cmp -s "$venv/requirements.txt" requirements.txt; then exit 0; fi
-rm -rf "$venv"
-mkdir -p "$(dirname "$venv")"
-if command -v python3 >/dev/null && python3 -m venv "$venv" &&
-	"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary=:all: \
-		--require-hashes --requirement requirements.txt; then
-	cp requirements.txt "$venv/requirements.txt"
-	exit 0
-fi
-rm -rf "$venv"
+if ../python.sh "$venv" requirements.txt; then exit 0; fi
 echo "test/reports: httpx was not installed: it needs python3 of 3.10 or later, venv and pip; its cases skip" >&2
 [ -z "${CI:-}" ]

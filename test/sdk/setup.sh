@@ -16,18 +16,7 @@ lacking() {
 unchanged() { cmp -s "$1" "$2"; }
 
 python_sdk() {
-	venv=$cache/sdk-python
-	if unchanged "$venv/requirements.txt" python/requirements.txt; then return; fi
-	command -v python3 >/dev/null || { lacking Python "there is no python3"; return; }
-	rm -rf "$venv"
-	if python3 -m venv "$venv" &&
-		"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary=:all: \
-			--require-hashes --requirement python/requirements.txt; then
-		cp python/requirements.txt "$venv/requirements.txt"
-	else
-		rm -rf "$venv"
-		lacking Python "venv or pip failed (Debian: apt install python3-venv)"
-	fi
+	../python.sh "$cache/sdk-python" python/requirements.txt || lacking Python "there is no python3, or venv or pip failed (Debian: apt install python3-venv)"
 }
 
 node_sdk() {
