@@ -99,6 +99,9 @@ type Change struct {
 // where everybody has.
 const HeaderPending = "X-Modelgate-Pending"
 
+// MaxWait is how long a change may be waited for at most.
+const MaxWait = 60 * time.Second
+
 // An ApplyAnswer lists the changes in the order of the documents.
 type ApplyAnswer struct {
 	// Revision is that of the configuration after the change; 0 for a dry run and where nothing changed.

@@ -11,9 +11,6 @@ import (
 // errNotInForce ends a command whose change is stored and has no effect, or not everywhere yet.
 var errNotInForce = errors.New("it is stored, but not in force everywhere")
 
-// maxTimeout is as long as the admin API lets anybody wait.
-const maxTimeout = 60 * time.Second
-
 // waitFlags say how long a change is waited for.
 type waitFlags struct {
 	Timeout time.Duration `default:"10s" help:"How long to wait until the data plane has taken the change (${default}; at most 60s). It exits with 3 where that is not all of it by then."`
@@ -28,7 +25,7 @@ type pending struct {
 
 // client returns a client whose changes are waited for, and what tells afterwards whether they are in force.
 func (w waitFlags) client(f adminFlags) (*adminapi.Client, *pending, error) {
-	if w.Timeout < time.Second || w.Timeout > maxTimeout {
+	if w.Timeout < time.Second || w.Timeout > adminapi.MaxWait {
 		return nil, nil, errors.New("--timeout must be between 1s and 60s; --no-wait does not wait")
 	}
 	conn, err := f.connect()

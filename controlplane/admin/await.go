@@ -14,12 +14,8 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-const (
-	// maxWait is how long a change may be waited for at most.
-	maxWait = 60 * time.Second
-	// keyWait is how long one of keys is, where the request does not say: whoever has made a key uses it next.
-	keyWait = 10 * time.Second
-)
+// keyWait is how long a change of keys is waited for, where the request does not say: whoever has made a key uses it next.
+const keyWait = 10 * time.Second
 
 // waitOf reads how long a request is to wait until the data plane has taken its change. It is false where it does not say.
 func waitOf(r *http.Request) (wait time.Duration, said bool, err error) {
@@ -28,8 +24,8 @@ func waitOf(r *http.Request) (wait time.Duration, said bool, err error) {
 		return 0, false, nil
 	}
 	n, err := strconv.Atoi(values[0])
-	if err != nil || len(values) > 1 || n < 0 || n > int(maxWait/time.Second) {
-		return 0, true, openai.BadRequest("wait", "invalid_value", "The parameter wait must be a number of seconds between 0 and %d, given once.", int(maxWait/time.Second))
+	if err != nil || len(values) > 1 || n < 0 || n > int(adminapi.MaxWait/time.Second) {
+		return 0, true, openai.BadRequest("wait", "invalid_value", "The parameter wait must be a number of seconds between 0 and %d, given once.", int(adminapi.MaxWait/time.Second))
 	}
 	return time.Duration(n) * time.Second, true, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -24,7 +25,7 @@ type route struct {
 	scope   Scope
 	handler httpapi.HandlerFunc
 	timeout time.Duration // 0: requestTimeout
-	writes  bool          // the change may be waited for, for maxWait longer
+	writes  bool          // the change may be waited for, for adminapi.MaxWait longer
 }
 
 // routes is the one table of what is served and who may use it.
@@ -62,7 +63,7 @@ func (s *server) guarded(r route) httpapi.HandlerFunc {
 		r.timeout = requestTimeout
 	}
 	if r.writes {
-		r.timeout += maxWait
+		r.timeout += adminapi.MaxWait
 	}
 	return func(w http.ResponseWriter, req *http.Request) error {
 		if r.scope != "" {
