@@ -56,6 +56,10 @@ func TestChart(t *testing.T) {
 		}
 		t.Logf("%5.1fs %s", time.Since(begun).Seconds(), step.name)
 	}
+	// Once more at the end, where a log of this length is read.
+	for _, harm := range r.harm {
+		t.Log(harm)
+	}
 }
 
 // A release is the one that all steps are about.
@@ -64,7 +68,8 @@ type release struct {
 	provider *provider
 	admin    *client // the admin API
 	gateway  *client
-	key      string // of a client, with a limit that it never reaches
+	key      string   // of a client, with a limit that it never reaches
+	harm     []string // exchanges that failed where none should have
 }
 
 // values are the files that every installation of the test begins with.

@@ -19,6 +19,7 @@ import (
 // A load asks the gateway without a pause that matters, as clients of several kinds do, and checks every answer to its last byte. None of
 // its clients tries anything twice.
 type load struct {
+	release *release
 	c       *client
 	address string // of one data plane, in place of the Service
 	key     string
@@ -60,7 +61,7 @@ func (r *release) underLoad(t *testing.T, address string) *load {
 func (r *release) newLoad(t *testing.T, address string) (*load, context.Context) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
-	l := &load{c: r.gateway, address: address, key: r.key, end: end}
+	l := &load{release: r, c: r.gateway, address: address, key: r.key, end: end}
 	t.Cleanup(func() { end(); l.workers.Wait() })
 	return l, ctx
 }
@@ -116,6 +117,9 @@ func (l *load) stop(t *testing.T) []failure {
 func (l *load) unharmed(t *testing.T) {
 	t.Helper()
 	failures := l.stop(t)
+	for _, f := range failures[:min(len(failures), 20)] {
+		l.release.harm = append(l.release.harm, t.Name()+": "+f.String())
+	}
 	require.Empty(t, failures[:min(len(failures), 20)], "%d failures", len(failures))
 }
 
