@@ -16,6 +16,7 @@ type choiceState struct {
 	calls        callStates // that it made
 	functionCall bool       // it made one of the older kind
 	carried      *carrier   // what its first call must bring back; nil where that is nothing
+	lists        heldLists  // of its deltas
 	held         []byte     // the chunk that ends it, up to its finish reason, where the vendor gave one
 	rest         []byte     // what comes after that
 }
@@ -104,7 +105,7 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 		}
 	}
 	s.annotated = s.annotated || said.annotated
-	dst = said.appendOthers(dst)
+	dst = said.appendOthers(dst, &state.lists)
 	if len(dst) > open { // the comma before the first member
 		dst = append(dst[:open], dst[open+1:]...)
 	}

@@ -98,7 +98,7 @@ func (n *normaliser) appendMessage(dst []byte, s *said, choice int) (_ []byte, c
 		n.annotated += len(found)
 		dst = append(append(dst, `,"annotations":`...), found...)
 	}
-	return append(s.appendOthers(dst), '}'), calls
+	return append(s.appendOthers(dst, nil), '}'), calls
 }
 
 // appendCalls appends the calls of a message that name what they call, if there are any.

@@ -19,7 +19,8 @@ type passed struct {
 	apart int // in raw, up to where no blank line was found
 	begun bool
 	patch patch
-	model string // JSON: the client's name of the model
+	model string            // JSON: the client's name of the model
+	lists map[int]heldLists // by choice, until it ends
 }
 
 // maxKept bounds what a stream that is silent holds on to.
@@ -106,6 +107,7 @@ func (s *stream) pass(raw []byte, w *openai.StreamWriter) {
 	p.patch.reset(r.data)
 	if s.mended {
 		s.mendChunk()
+		s.holdLists(w)
 	}
 	if s.renamed && r.model.found() {
 		if p.model == "" {

@@ -18,6 +18,7 @@ type said struct {
 	calls, functionCall []byte // an array that is not empty, an object
 	annotated           bool
 	substance           bool // it says something
+	listed              bool // it has lists that are given whole: see heldList
 	others              bool // it has members that are not written apart
 }
 
@@ -70,6 +71,7 @@ func (s *said) take(name, value []byte) {
 	case "reasoning_details":
 		s.details = value
 		s.others = true
+		s.listed = s.listed || isHeld(value)
 	case "tool_calls":
 		if says = says && k == '['; says {
 			s.calls = value
@@ -81,9 +83,13 @@ func (s *said) take(name, value []byte) {
 		s.others = s.others || k != 'n'
 	case "annotations":
 		s.annotated = says && k == '['
-		s.others = true
+		fallthrough
 	default:
 		s.others = true
+		if isHeld(value) {
+			s.listed = true
+			return
+		}
 	}
 	s.substance = s.substance || says
 }
@@ -146,8 +152,8 @@ func textOf(details []byte) []byte {
 	return openai.AppendString(nil, text.String())
 }
 
-// appendOthers appends the members that are not written apart.
-func (s *said) appendOthers(dst []byte) []byte {
+// appendOthers appends the members that are not written apart. Lists to be given whole go to lists, where that is not nil.
+func (s *said) appendOthers(dst []byte, lists *heldLists) []byte {
 	if !s.others {
 		return dst
 	}
@@ -163,6 +169,10 @@ func (s *said) appendOthers(dst []byte) []byte {
 			if kindOf(value) == 'n' {
 				return
 			}
+		}
+		if lists != nil && s.listed && isHeld(value) {
+			lists.add(name, value)
+			return
 		}
 		dst = appendMember(dst, name, value)
 	})

@@ -194,6 +194,7 @@ func (s *stream) choice(c *choice, position int, w *openai.StreamWriter) error {
 		return provider.ErrTooManyOpen
 	}
 	switch {
+	case c.said.listed && !substance && reason == "": // nothing is left of it until the end
 	case substance, reason == "" && !state.finished():
 		state.held = state.held[:0]
 		body = append(body, "null"...)
@@ -254,6 +255,7 @@ func (s *stream) endChoice(index int, state *choiceState, w *openai.StreamWriter
 	if missing := state.calls.appendMissing(nil); len(missing) > 0 && reason != "length" {
 		s.delta(index, "tool_calls", append(append([]byte{'['}, missing...), ']'), nil, w)
 	}
+	state.lists.each(func(name string, list []byte) { s.delta(index, name, list, nil, w) })
 	if m, ok := scan(s.found); ok && !s.annotated && !s.shape.legacy {
 		if found := annotations(m.citations.value(s.found), m.results.value(s.found)); found != nil {
 			s.delta(index, "annotations", found, s.found, w)

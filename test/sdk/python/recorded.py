@@ -54,6 +54,8 @@ def check(r, done):
     equal([{"name": c.function.name, "arguments": json.loads(c.function.arguments)} for c in message.tool_calls or []], r.get("calls", []))
     equal([c.function.parsed_arguments for c in message.tool_calls or []], [c["arguments"] for c in r.get("calls", [])])
     equal(len({c.id for c in message.tool_calls or []}), len(r.get("calls", [])))
+    if "annotations" in r:
+        equal(len(message.annotations), r["annotations"])
     check_usage(done.usage, r["usage"])
 
 
