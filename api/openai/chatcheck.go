@@ -56,7 +56,7 @@ func (r *ChatRequest) checkMember(c *cursor, name string) (err error) {
 	case k == 'n':
 		c.value()
 	case name == "messages" && k != '[':
-		return wrongType(name, "an array of objects", k)
+		return WrongType(name, "an array of objects", k)
 	case name == "messages":
 		r.messages, err = checkMessages(c)
 	case name == "model" && k == '"':
@@ -107,7 +107,7 @@ func checkToolChoice(param string, c *cursor) error {
 		}
 		return nil
 	default:
-		return wrongType(param, "one of 'none', 'auto' and 'required', or an object", k)
+		return WrongType(param, "one of 'none', 'auto' and 'required', or an object", k)
 	}
 }
 
@@ -121,7 +121,7 @@ func checkStop(param string, c *cursor) error {
 
 func checkResponseFormat(param string, c *cursor) error {
 	if k := c.peek(); k != '{' {
-		return wrongType(param, "an object", k)
+		return WrongType(param, "an object", k)
 	}
 	var typ string
 	var schema jsontext.Value
@@ -129,7 +129,7 @@ func checkResponseFormat(param string, c *cursor) error {
 		switch string(c.str()) {
 		case "type":
 			if k := c.peek(); k != '"' {
-				return wrongType(param+".type", "a string", k)
+				return WrongType(param+".type", "a string", k)
 			}
 			typ = string(c.str())
 		case "json_schema":
@@ -156,7 +156,7 @@ func checkSchema(param string, schema jsontext.Value) error {
 	}
 	c := cursor{data: schema}
 	if k := c.peek(); k != '{' {
-		return wrongType(param, "an object", k)
+		return WrongType(param, "an object", k)
 	}
 	named := false
 	for c.enter(); c.more(); {

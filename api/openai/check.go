@@ -17,7 +17,7 @@ const maxInteger = 1<<53 - 1
 func integer(low, high int64) check {
 	return func(param string, c *cursor) error {
 		if k := c.peek(); k != '0' {
-			return wrongType(param, "an integer", k)
+			return WrongType(param, "an integer", k)
 		}
 		v := c.value()
 		n, err := strconv.ParseInt(string(v), 10, 64)
@@ -36,7 +36,7 @@ func integer(low, high int64) check {
 func number(low, high float64) check {
 	return func(param string, c *cursor) error {
 		if k := c.peek(); k != '0' {
-			return wrongType(param, "a decimal", k)
+			return WrongType(param, "a decimal", k)
 		}
 		v := c.value()
 		f, err := strconv.ParseFloat(string(v), 64)
@@ -52,7 +52,7 @@ func number(low, high float64) check {
 
 func boolean(param string, c *cursor) error {
 	if k := c.peek(); k != 't' && k != 'f' {
-		return wrongType(param, "a boolean", k)
+		return WrongType(param, "a boolean", k)
 	}
 	c.value()
 	return nil
@@ -61,7 +61,7 @@ func boolean(param string, c *cursor) error {
 func kind(what string, want jsontext.Kind) check {
 	return func(param string, c *cursor) error {
 		if k := c.peek(); k != want {
-			return wrongType(param, what, k)
+			return WrongType(param, what, k)
 		}
 		c.value()
 		return nil
@@ -71,12 +71,12 @@ func kind(what string, want jsontext.Kind) check {
 func arrayOf(what string, want jsontext.Kind) check {
 	return func(param string, c *cursor) error {
 		if k := c.peek(); k != '[' {
-			return wrongType(param, "an array", k)
+			return WrongType(param, "an array", k)
 		}
 		i := 0
 		for c.enter(); c.more(); i++ {
 			if k := c.peek(); k != want {
-				return wrongType(param+"["+strconv.Itoa(i)+"]", what, k)
+				return WrongType(param+"["+strconv.Itoa(i)+"]", what, k)
 			}
 			if i == maxElements {
 				return tooLong(param, maxElements)
@@ -95,7 +95,8 @@ func emptyArray(param string) *Error {
 	return BadRequest(param, "empty_array", "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
 }
 
-func wrongType(param, want string, got jsontext.Kind) *Error {
+// WrongType is the 400 for a member of another type than it should have.
+func WrongType(param, want string, got jsontext.Kind) *Error {
 	return BadRequest(param, "invalid_type", "Invalid type for '%s': expected %s, but got %s instead.", param, want, kindName(got))
 }
 

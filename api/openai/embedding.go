@@ -91,7 +91,7 @@ func readInputs(param string, c *cursor) ([]Input, error) {
 		return []Input{{Text: string(c.str())}}, nil
 	case '[':
 	default:
-		return nil, wrongType(param, "a string, an array of strings, or an array of tokens", k)
+		return nil, WrongType(param, "a string, an array of strings, or an array of tokens", k)
 	}
 	list := *c
 	c.enter()
@@ -111,7 +111,7 @@ func readInputs(param string, c *cursor) ([]Input, error) {
 		case len(inputs) == maxInputs:
 			return nil, tooLong(param, maxInputs)
 		case k != first:
-			return nil, wrongType(at(), "the same type as the items before", k)
+			return nil, WrongType(at(), "the same type as the items before", k)
 		case k == '"':
 			inputs = append(inputs, Input{Text: string(c.str())})
 		case k == '[':
@@ -121,7 +121,7 @@ func readInputs(param string, c *cursor) ([]Input, error) {
 			}
 			inputs = append(inputs, Input{Tokens: tokens})
 		default:
-			return nil, wrongType(at(), "a string or an array of tokens", k)
+			return nil, WrongType(at(), "a string or an array of tokens", k)
 		}
 	}
 	return inputs, nil
@@ -131,7 +131,7 @@ func readTokens(param string, c *cursor) ([]int64, error) {
 	var tokens []int64
 	for c.enter(); c.more(); {
 		if k := c.peek(); k != '0' {
-			return nil, wrongType(param+"["+strconv.Itoa(len(tokens))+"]", "a token, which is an integer", k)
+			return nil, WrongType(param+"["+strconv.Itoa(len(tokens))+"]", "a token, which is an integer", k)
 		}
 		n, err := strconv.ParseInt(string(c.value()), 10, 64)
 		if err != nil {

@@ -17,7 +17,7 @@ const maxFormLine = 4 << 10
 // a provider that reads it otherwise would take another model than the one that the key was checked for.
 func findField(body []byte, boundary, name string) (start, end int, err error) {
 	if boundary == "" || len(boundary) > maxBoundary {
-		return 0, 0, badForm("its content-type has no boundary of 1 to 70 characters")
+		return 0, 0, InvalidForm("its content-type has no boundary of 1 to 70 characters")
 	}
 	mark := []byte("--" + boundary)
 	d, err := nextDelimiter(body, mark, 0)
@@ -34,19 +34,19 @@ func findField(body []byte, boundary, name string) (start, end int, err error) {
 		h, value, ok := partHeader(part)
 		switch {
 		case !ok:
-			return 0, 0, badForm("a part has no content-disposition that can be read")
+			return 0, 0, InvalidForm("a part has no content-disposition that can be read")
 		case h.name != name:
 		case found || h.file:
 			return 0, 0, BadRequest(name, "duplicate_parameter", "Send '%s' once, as a field and not as a file.", name)
 		case h.encoded:
-			return 0, 0, badForm("its '" + name + "' has a content-transfer-encoding that changes it; send it as it is")
+			return 0, 0, InvalidForm("its '" + name + "' has a content-transfer-encoding that changes it; send it as it is")
 		default:
 			start, end, found = d.after+value, next.before, true
 		}
 		d = next
 	}
 	if again, err := nextDelimiter(body, mark, d.after); again != nil || err != nil {
-		return 0, 0, badForm("it goes on after its last boundary")
+		return 0, 0, InvalidForm("it goes on after its last boundary")
 	}
 	if !found {
 		return 0, 0, missing(name)
@@ -78,7 +78,7 @@ func nextDelimiter(body, mark []byte, from int) (*delimiter, error) {
 		rest = bytes.TrimLeft(rest, " \t")
 		end := lineBreak(rest)
 		if end == 0 && (!last || len(rest) > 0) {
-			return nil, badForm("a line begins as its boundary does, and goes on")
+			return nil, InvalidForm("a line begins as its boundary does, and goes on")
 		}
 		return &delimiter{before: lineEnd(body, begin), after: len(body) - len(rest) + end, last: last}, nil
 	}
@@ -165,9 +165,5 @@ func orBadForm(err error, why string) error {
 	if err != nil {
 		return err
 	}
-	return badForm(why)
-}
-
-func badForm(why string) *Error {
-	return BadRequest("", "invalid_form", "We could not read the form of your request: %s.", why)
+	return InvalidForm(why)
 }

@@ -11,7 +11,7 @@ func checkMessages(c *cursor) (int, error) {
 	n := 0
 	for c.enter(); c.more(); n++ {
 		if k := c.peek(); k != '{' {
-			return 0, wrongType(fmt.Sprintf("messages[%d]", n), "an object", k)
+			return 0, WrongType(fmt.Sprintf("messages[%d]", n), "an object", k)
 		}
 		if n == maxMessages {
 			return 0, tooLong("messages", maxMessages)
@@ -54,13 +54,13 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 	switch string(name) {
 	case "role":
 		if k != '"' {
-			return wrongType(fmt.Sprintf("messages[%d].role", n), "a string", k)
+			return WrongType(fmt.Sprintf("messages[%d].role", n), "a string", k)
 		}
 		f.role = intern(c.str())
 		return nil
 	case "content":
 		if k != '"' && k != '[' {
-			return wrongType(fmt.Sprintf("messages[%d].content", n), "a string or an array of objects", k)
+			return WrongType(fmt.Sprintf("messages[%d].content", n), "a string or an array of objects", k)
 		}
 		if f.hasContent = true; k == '[' {
 			return checkParts(c, n)
@@ -72,7 +72,7 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 		f.calls = true
 	case "tool_call_id", "name":
 		if k != '"' {
-			return wrongType(fmt.Sprintf("messages[%d].%s", n, name), "a string", k)
+			return WrongType(fmt.Sprintf("messages[%d].%s", n, name), "a string", k)
 		}
 		f.toolCallID = f.toolCallID || string(name) == "tool_call_id"
 	}
@@ -82,12 +82,12 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 
 func checkCalls(c *cursor, n int) error {
 	if k := c.peek(); k != '[' {
-		return wrongType(fmt.Sprintf("messages[%d].tool_calls", n), "an array", k)
+		return WrongType(fmt.Sprintf("messages[%d].tool_calls", n), "an array", k)
 	}
 	i := 0
 	for c.enter(); c.more(); i++ {
 		if k := c.peek(); k != '{' {
-			return wrongType(fmt.Sprintf("messages[%d].tool_calls[%d]", n, i), "an object", k)
+			return WrongType(fmt.Sprintf("messages[%d].tool_calls[%d]", n, i), "an object", k)
 		}
 		if i == maxElements {
 			return tooLong(fmt.Sprintf("messages[%d].tool_calls", n), maxElements)
@@ -125,7 +125,7 @@ func checkParts(c *cursor, n int) error {
 	i := 0
 	for c.enter(); c.more(); i++ {
 		if k := c.peek(); k != '{' {
-			return wrongType(fmt.Sprintf("messages[%d].content[%d]", n, i), "an object", k)
+			return WrongType(fmt.Sprintf("messages[%d].content[%d]", n, i), "an object", k)
 		}
 		if err := checkPart(c, n, i); err != nil {
 			return err
@@ -174,7 +174,7 @@ func checkPart(c *cursor, n, i int) error {
 		if kinds[t] == 0 {
 			return missing(param)
 		}
-		return wrongType(param, want.what, kinds[t])
+		return WrongType(param, want.what, kinds[t])
 	}
 	return nil
 }

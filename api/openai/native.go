@@ -28,7 +28,7 @@ func ParseNativeRequest(body []byte) (*NativeRequest, error) {
 		case name != "model" || k == 'n':
 			c.value()
 		case k != '"':
-			return wrongType(name, "a string", k)
+			return WrongType(name, "a string", k)
 		default:
 			model = string(c.str())
 		}

@@ -124,6 +124,16 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 	return nil
 }
 
+// CheckObject returns what is wrong with a body as such, an *Error with status 400: it is to be one JSON object, within the bounds of a
+// request, in which no name occurs twice.
+func CheckObject(body []byte) error {
+	o := Object{Body: body}
+	return o.read(func(c *cursor, _ string) error {
+		c.value()
+		return nil
+	})
+}
+
 // invalid says what is wrong with a body that is not valid JSON, or not nothing but an object.
 func invalid(body []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body))

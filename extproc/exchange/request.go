@@ -63,7 +63,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 		}
 		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
-	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/"):
+	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/") && path != "/v1/models/":
 		x.record.Operation = "models"
 		id := strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/")
 		switch {
@@ -85,23 +85,21 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *operation, h Headers, e
 	x.operation, x.contentType = op, h.Get("content-type")
 	media := mediaType(x.contentType)
 	if media != "" && media != contentTypeJSON && (!op.forms || media != contentTypeForm) {
-		accepted := "'" + contentTypeJSON + "'"
+		accepted := []string{contentTypeJSON}
 		if op.forms {
-			accepted += " and '" + contentTypeForm + "'"
+			accepted = append(accepted, contentTypeForm)
 		}
-		return x.reject(&openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
-			Message: "Unsupported content type: '" + telemetry.Clip(x.contentType) + "'. This API method only accepts " + accepted + " requests, but you specified the header 'Content-Type: " + telemetry.Clip(x.contentType) + "'."}, "mg_content_type")
+		return x.reject(openai.UnsupportedContentType(telemetry.Clip(x.contentType), accepted...), "mg_content_type")
 	}
 	switch e := h.Get("content-encoding"); strings.ToLower(e) {
 	case "", "identity":
 	case "gzip":
 		x.gzip = true
 	default:
-		return x.reject(&openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_encoding",
-			Message: "Unsupported content encoding: '" + telemetry.Clip(e) + "'. Send the body as it is, or with gzip."}, "mg_content_encoding")
+		return x.reject(openai.UnsupportedContentEncoding(telemetry.Clip(e), "as it is, or with gzip"), "mg_content_encoding")
 	}
 	if end {
-		return x.reject(openai.BadRequest("", "invalid_json", "The request has no body. Send a JSON object with %s.", op.needs), "mg_no_body")
+		return x.reject(openai.NoBody(" with "+op.needs), "mg_no_body")
 	}
 	x.record.ID = x.env.NewID()
 	if e := x.enter(ctx, x.known()); e != nil {
@@ -173,14 +171,11 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 }
 
 func unknownURL(method, path string) *openai.Error {
-	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
-		Message: "Invalid URL (" + telemetry.Clip(method) + " " + telemetry.Clip(path) + ")"}
+	return openai.UnknownURL(telemetry.Clip(method), telemetry.Clip(path))
 }
 
-// wrongMethod is the error for a method that a path does not have, of which the first is what is meant most.
 func wrongMethod(method, path string, allowed ...string) *openai.Error {
-	return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported", Allow: strings.Join(allowed, ", "),
-		Message: "Not allowed to " + telemetry.Clip(method) + " on " + telemetry.Clip(path) + " (HINT: Perhaps you meant to use " + allowed[0] + "?)"}
+	return openai.WrongMethod(telemetry.Clip(method), telemetry.Clip(path), allowed...)
 }
 
 // reads reports whether a method only reads.

@@ -1,10 +1,11 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // Mux returns a handler that serves mux, and answers as JSON where mux itself would answer in plain text: 404 for a path
@@ -19,13 +20,11 @@ func Mux(mux *http.ServeMux) http.Handler {
 		refusal := &refusalWriter{header: http.Header{}}
 		h.ServeHTTP(refusal, r)
 		if refusal.status == http.StatusMethodNotAllowed {
-			w.Header().Set("Allow", refusal.header.Get("Allow"))
-			WriteError(w, r, &openai.Error{Status: refusal.status, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
-				Message: fmt.Sprintf("Not allowed to %s on %s. Allowed: %s.", r.Method, r.URL.Path, refusal.header.Get("Allow"))})
+			allowed := strings.Split(refusal.header.Get("Allow"), ", ")
+			WriteError(w, r, openai.WrongMethod(telemetry.Clip(r.Method), telemetry.Clip(r.URL.Path), allowed...))
 			return
 		}
-		WriteError(w, r, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "unknown_url",
-			Message: fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.URL.Path)})
+		WriteError(w, r, openai.UnknownURL(telemetry.Clip(r.Method), telemetry.Clip(r.URL.Path)))
 	})
 }
 

@@ -65,8 +65,8 @@ func TestWhatIsNotCreated(t *testing.T) {
 		param  string
 		says   string
 	}{
-		"no JSON":                {"{", 400, "", "We could not parse the JSON body of your request."},
-		"no object":              {"[]", 400, "", "We could not parse the JSON body of your request."},
+		"no JSON":                {"{", 400, "", "We could not parse the JSON body of your request: unexpected EOF"},
+		"no object":              {"[]", 400, "", "The JSON body of your request must be an object."},
 		"no file":                {set("input_file_id", ""), 400, "input_file_id", "Missing required parameter: 'input_file_id'."},
 		"no endpoint":            {set("endpoint", ""), 400, "endpoint", "Missing required parameter: 'endpoint'."},
 		"no window":              {set("completion_window", ""), 400, "completion_window", "Missing required parameter: 'completion_window'."},
@@ -76,15 +76,15 @@ func TestWhatIsNotCreated(t *testing.T) {
 		"an unknown file":        {set("input_file_id", `"file-abc123"`), 404, "id", "No such File object: file-abc123"},
 		"another purpose":        {set("input_file_id", fmt.Sprintf("%q", other)), 400, "input_file_id", "is 'fine-tune'"},
 		"a large file":           {set("input_file_id", fmt.Sprintf("%q", large)), 400, "input_file_id", "split it"},
-		"much metadata":          {set("metadata", pairs(17)), 400, "metadata", "Expected at most 16"},
-		"a long key":             {set("metadata", `{"`+strings.Repeat("k", 65)+`":"v"}`), 400, "metadata", "at most 64"},
-		"a long value":           {set("metadata", `{"k":"`+strings.Repeat("v", 513)+`"}`), 400, "metadata.k", "at most 512"},
+		"much metadata":          {set("metadata", pairs(17)), 400, "metadata", "at most 16 properties"},
+		"a long key":             {set("metadata", `{"`+strings.Repeat("k", 65)+`":"v"}`), 400, "metadata", "maximum length 64"},
+		"a long value":           {set("metadata", `{"k":"`+strings.Repeat("v", 513)+`"}`), 400, "metadata.k", "maximum length 512"},
 		"a number in metadata":   {set("metadata", `{"k":1}`), 400, "metadata.k", "expected a string"},
 		"null in metadata":       {set("metadata", `{"k":null}`), 400, "metadata.k", "expected a string"},
 		"metadata that is none":  {set("metadata", `"x"`), 400, "metadata", "Invalid type for 'metadata'"},
 		"another anchor":         {set("output_expires_after", `{"anchor":"now","seconds":3600}`), 400, "output_expires_after.anchor", "created_at"},
-		"an early expiry":        {set("output_expires_after", `{"anchor":"created_at","seconds":3599}`), 400, "output_expires_after.seconds", "from 3600 to 2592000"},
-		"a late expiry":          {set("output_expires_after", `{"anchor":"created_at","seconds":2592001}`), 400, "output_expires_after.seconds", "from 3600 to 2592000"},
+		"an early expiry":        {set("output_expires_after", `{"anchor":"created_at","seconds":3599}`), 400, "output_expires_after.seconds", "a value >= 3600"},
+		"a late expiry":          {set("output_expires_after", `{"anchor":"created_at","seconds":2592001}`), 400, "output_expires_after.seconds", "a value <= 2592000"},
 		"seconds of a type":      {set("output_expires_after", `{"anchor":"created_at","seconds":"3600"}`), 400, "output_expires_after.seconds", "Invalid type"},
 		"a large body":           {set("metadata", `{"k":"`+strings.Repeat("v", 70_000)+`"}`), 413, "", "larger than"},
 	} {

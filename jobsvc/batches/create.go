@@ -2,16 +2,13 @@ package batches
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/queue"
@@ -23,27 +20,15 @@ const (
 	maxRequest = 64 << 10  // of the body of a creation, in bytes
 	maxInput   = 200 << 20 // of an input file
 
-	maxPairs, maxPairKey, maxPairValue = 16, 64, 512 // of metadata; the latter two in characters
+	maxName = 256 // of an id or an endpoint
 
 	minLife, maxLife = 3600, 30 * 24 * 3600 // of output files, in seconds
 )
 
 var endpoints = []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings"}
 
-// A creation is the body of POST /v1/batches.
-type creation struct {
-	InputFileID        string                     `json:"input_file_id"`
-	Endpoint           string                     `json:"endpoint"`
-	CompletionWindow   string                     `json:"completion_window"`
-	Metadata           map[string]json.RawMessage `json:"metadata"`
-	OutputExpiresAfter *struct {
-		Anchor  string `json:"anchor"`
-		Seconds int64  `json:"seconds"`
-	} `json:"output_expires_after"`
-}
-
 func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	body, err := httpapi.ReadBody(w, r, maxRequest)
+	o, body, err := rest.ReadObject(w, r, maxRequest)
 	if err != nil {
 		return err
 	}
@@ -53,7 +38,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	}
 	now := s.Now()
 	_, err = rest.Create(w, r, c, s.Store, again, now, func(t *store.Txn) (any, error) {
-		b, err := parseCreation(body)
+		b, err := parseCreation(o)
 		if err != nil {
 			return nil, err
 		}
@@ -95,77 +80,20 @@ func (s *Service) input(ctx context.Context, c rest.Caller, id string) (*store.R
 	return f, nil
 }
 
-func parseCreation(body []byte) (Batch, error) {
-	var c creation
-	if err := json.Unmarshal(body, &c); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return Batch{}, openai.BadRequest(wrong.Field, "invalid_type", "Invalid type for '%s': got %s instead of what is expected there.", wrong.Field, article(wrong.Value))
-		}
-		return Batch{}, openai.BadRequest("", "", "We could not parse the JSON body of your request. It must be one JSON object.")
+func parseCreation(o *rest.Object) (Batch, error) {
+	b := Batch{InputFile: o.Required("input_file_id", maxName), Endpoint: o.Required("endpoint", maxName), CompletionWindow: o.Required("completion_window", maxName)}
+	if !slices.Contains(endpoints, b.Endpoint) {
+		o.Fail("endpoint", "invalid_value", "Invalid value: '%s'. Supported endpoints of batches are: '%s'.", shortened(b.Endpoint), strings.Join(endpoints, "', '"))
 	}
-	for _, member := range []struct{ name, value string }{
-		{"input_file_id", c.InputFileID}, {"endpoint", c.Endpoint}, {"completion_window", c.CompletionWindow},
-	} {
-		if member.value == "" {
-			return Batch{}, openai.BadRequest(member.name, "missing_required_parameter", "Missing required parameter: '%s'.", member.name)
-		}
+	if b.CompletionWindow != "24h" {
+		o.Fail("completion_window", "invalid_value", "Invalid value: '%s'. Supported values are: '24h'.", shortened(b.CompletionWindow))
 	}
-	if !slices.Contains(endpoints, c.Endpoint) {
-		return Batch{}, openai.BadRequest("endpoint", "invalid_value", "Invalid value: '%s'. Supported endpoints of batches are: '%s'.",
-			c.Endpoint, strings.Join(endpoints, "', '"))
+	b.Metadata = o.Metadata()
+	if e := o.Object("output_expires_after"); e != nil {
+		e.OneOf("anchor", "created_at")
+		b.OutputLife = int64(e.RequiredNumber("seconds", rest.Span{Low: minLife, High: maxLife, Whole: true}))
 	}
-	if c.CompletionWindow != "24h" {
-		return Batch{}, openai.BadRequest("completion_window", "invalid_value", "Invalid value: '%s'. Supported values are: '24h'.", c.CompletionWindow)
-	}
-	metadata, err := parseMetadata(c.Metadata)
-	if err != nil {
-		return Batch{}, err
-	}
-	b := Batch{Endpoint: c.Endpoint, InputFile: c.InputFileID, CompletionWindow: c.CompletionWindow, Metadata: metadata}
-	if e := c.OutputExpiresAfter; e != nil {
-		if e.Anchor != "created_at" {
-			return Batch{}, openai.BadRequest("output_expires_after.anchor", "invalid_value", "Invalid value: '%s'. Supported values are: 'created_at'.", e.Anchor)
-		}
-		if e.Seconds < minLife || e.Seconds > maxLife {
-			return Batch{}, openai.BadRequest("output_expires_after.seconds", "invalid_value",
-				"Invalid value: %d. Expected a number of seconds from %d to %d.", e.Seconds, minLife, maxLife)
-		}
-		b.OutputLife = e.Seconds
-	}
-	return b, nil
-}
-
-// article puts the article before the name of a JSON type, as encoding/json has it, such as "number" or "number 1.5".
-func article(kind string) string {
-	if strings.HasPrefix(kind, "a") || strings.HasPrefix(kind, "o") {
-		return "an " + kind
-	}
-	return "a " + kind
-}
-
-func parseMetadata(raw map[string]json.RawMessage) (map[string]string, error) {
-	if raw == nil {
-		return nil, nil
-	}
-	if len(raw) > maxPairs {
-		return nil, openai.BadRequest("metadata", "object_above_max_properties", "Invalid 'metadata': too many pairs. Expected at most %d, but got %d instead.", maxPairs, len(raw))
-	}
-	metadata := make(map[string]string, len(raw))
-	for key, value := range raw {
-		param := "metadata." + shortened(key)
-		if n := utf8.RuneCountInString(key); n > maxPairKey {
-			return nil, openai.BadRequest("metadata", "string_above_max_length", "Invalid key of 'metadata': string too long. Expected at most %d characters, but got %d instead.", maxPairKey, n)
-		}
-		var text string
-		if value[0] != '"' || json.Unmarshal(value, &text) != nil {
-			return nil, openai.BadRequest(param, "invalid_type", "Invalid type for '%s': expected a string.", param)
-		}
-		if n := utf8.RuneCountInString(text); n > maxPairValue {
-			return nil, openai.BadRequest(param, "string_above_max_length", "Invalid '%s': string too long. Expected at most %d characters, but got %d instead.", param, maxPairValue, n)
-		}
-		metadata[key] = text
-	}
-	return metadata, nil
+	return b, o.Err()
 }
 
 // shortened returns s, or its beginning where it is long, for messages.

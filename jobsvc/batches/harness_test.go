@@ -2,6 +2,7 @@ package batches_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -295,6 +297,7 @@ func requests(n int) string {
 type asked struct {
 	answer func(ctx context.Context, a gateway.Ask, times int) (*http.Response, error)
 	may    func(model string) (bool, error)
+	bare   map[string]string // names of models by shorter ones
 	client *provider.Client
 
 	mu      sync.Mutex
@@ -334,11 +337,13 @@ func (a *asked) Ask(ctx context.Context, q gateway.Ask) (*http.Response, error) 
 	return a.answer(ctx, q, n)
 }
 
-func (a *asked) MayUse(_ context.Context, _, model string) (bool, error) {
+func (a *asked) Find(_ context.Context, _, model string) (string, error) {
 	if a.may != nil {
-		return a.may(model)
+		if ok, err := a.may(model); !ok || err != nil {
+			return "", cmp.Or(err, error(openai.ModelNotFound(model)))
+		}
 	}
-	return true, nil
+	return cmp.Or(a.bare[model], model), nil
 }
 
 func (a *asked) Provider(*config.Provider) *provider.Client { return a.client }

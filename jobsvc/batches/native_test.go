@@ -137,6 +137,20 @@ func nativeWorld(t *testing.T) (*world, *vendor) {
 	return w, v
 }
 
+// Report 7.
+func TestABatchOfABareModelNameRunsAtItsProvider(t *testing.T) {
+	t.Parallel()
+	w, v := nativeWorld(t)
+	w.config.Models, w.asked.bare = nil, map[string]string{"m": "acme-ai/m"}
+	v.report = provider.BatchReport{Over: true, Completed: 2}
+	w.run(nil)
+	b := w.over(w.create(requests(2)))
+	require.Equal(t, "completed", b.status())
+	require.Equal(t, "acme-ai/m", b.Get("model").String())
+	require.Len(t, v.submitted, 1)
+	require.Equal(t, "m", v.submitted[0].Target.Model)
+}
+
 func TestABatchRunsAtItsProvider(t *testing.T) {
 	t.Parallel()
 	w, v := nativeWorld(t)

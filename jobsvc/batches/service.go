@@ -38,7 +38,7 @@ import (
 // A Gateway is what batches need of gateway.Gateway.
 type Gateway interface {
 	Ask(ctx context.Context, a gateway.Ask) (*http.Response, error)
-	MayUse(ctx context.Context, key, model string) (bool, error)
+	Find(ctx context.Context, key, model string) (string, error)
 	Provider(p *config.Provider) *provider.Client
 }
 

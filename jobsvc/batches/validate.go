@@ -139,17 +139,19 @@ func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
 	v.models[r.model] = line
 }
 
-// checkModels asks for each model whether the key may use it.
+// checkModels asks for each model whether the key may use it, and by which name it is planned.
 func (w *work) checkModels(ctx context.Context, v *survey) error {
+	planned := map[string]int{}
 	for model, line := range v.models {
-		ok, err := w.s.Gateway.MayUse(ctx, w.rec.Value.Key, model)
-		if err != nil {
+		name, err := w.s.Gateway.Find(ctx, w.rec.Value.Key, model)
+		if unknown, ok := errors.AsType[*openai.Error](err); ok {
+			v.blame(Problem{Code: codeModel, Param: "body.model", Message: unknown.Message}, line)
+		} else if err != nil {
 			return err
 		}
-		if !ok {
-			v.blame(Problem{Code: codeModel, Param: "body.model", Message: openai.ModelNotFound(model).Message}, line)
-		}
+		planned[name] = line
 	}
+	v.models = planned
 	slices.SortFunc(v.problems, func(a, b Problem) int { return a.Line - b.Line })
 	w.log.Debug("input read", zap.Int("lines", v.lines), zap.Int("models", len(v.models)))
 	return nil

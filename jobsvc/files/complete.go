@@ -20,10 +20,10 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A completion is the body that completes an upload.
+// A completion is what completes an upload.
 type completion struct {
-	PartIDs []string `json:"part_ids"`
-	MD5     string   `json:"md5"` // in hexadecimal; empty: not to be checked
+	PartIDs []string
+	MD5     string // in hexadecimal; empty: not to be checked
 }
 
 // hashParts tells one list of parts from another.
@@ -32,31 +32,40 @@ func hashParts(ids []string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (q *completion) check() error {
+// parseCompletion reads the body that completes an upload.
+func parseCompletion(o *rest.Object) (*completion, error) {
+	q := &completion{MD5: o.Text("md5", maxField)}
+	for i, id := range o.Array("part_ids", maxParts) {
+		q.PartIDs = append(q.PartIDs, o.TextOf(fmt.Sprintf("part_ids[%d]", i), id, 1, maxField))
+	}
 	if len(q.PartIDs) == 0 {
-		return missing("part_ids")
+		o.Missing("part_ids")
+	}
+	if err := o.Err(); err != nil {
+		return nil, err
 	}
 	if _, err := hex.DecodeString(q.MD5); q.MD5 != "" && (err != nil || len(q.MD5) != 2*md5.Size) {
-		return openai.BadRequest("md5", "invalid_value", "Invalid 'md5': expected %d hexadecimal digits.", 2*md5.Size)
+		return nil, openai.BadRequest("md5", "invalid_value", "Invalid 'md5': expected %d hexadecimal digits.", 2*md5.Size)
 	}
 	seen := map[string]bool{}
 	for _, id := range q.PartIDs {
 		if seen[id] {
-			return openai.BadRequest("part_ids", "invalid_value", "The part '%s' is named more than once.", shortened(id))
+			return nil, openai.BadRequest("part_ids", "invalid_value", "The part '%s' is named more than once.", shortened(id))
 		}
 		seen[id] = true
 	}
-	return nil
+	return q, nil
 }
 
 // complete makes a file of an upload's parts. Each request that comes copies them into a blob of its own; the transaction
 // decides which one becomes the file, and the others answer with that one.
 func (s *Service) complete(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	var q completion
-	if _, err := decode(w, r, &q); err != nil {
+	o, _, err := rest.ReadObject(w, r, maxJSON)
+	if err != nil {
 		return err
 	}
-	if err := q.check(); err != nil {
+	q, err := parseCompletion(o)
+	if err != nil {
 		return err
 	}
 	u, err := s.findUpload(r, c)
@@ -76,8 +85,8 @@ func (s *Service) complete(w http.ResponseWriter, r *http.Request, c rest.Caller
 		if err := s.pending(u, "complete"); err != nil {
 			return err
 		}
-		if err = s.join(r.Context(), u, &q, BlobOf(f.ID)); err == nil {
-			u, err = s.adopt(r, c, u, &q, f)
+		if err = s.join(r.Context(), u, q, BlobOf(f.ID)); err == nil {
+			u, err = s.adopt(r, c, u, q, f)
 		} else {
 			u, err = s.overtaken(r, c, err)
 		}

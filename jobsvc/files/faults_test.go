@@ -116,7 +116,7 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 	up := c.createUpload(5, "user_data")
 	keys := w.keys()
 	for _, at := range []int{10, 200, len(whole) / 2, len(whole) - 60, len(whole) - 10} {
-		c.do("POST", "/v1/files", contentType, strings.NewReader(whole[:at])).refused(400, "", "incomplete_body", "Nothing was kept")
+		c.do("POST", "/v1/files", contentType, strings.NewReader(whole[:at])).refused(400, "", "invalid_form", "last boundary")
 		require.Empty(t, w.blobs(), "the form ends after %d bytes", at)
 	}
 	for path, name := range map[string]string{"/v1/files": "file", "/v1/uploads/" + up + "/parts": "data"} {

@@ -118,8 +118,8 @@ func TestAFormThatIsNotRightIsRefusedAndLeavesNothing(t *testing.T) {
 		})
 	}
 	c.do("POST", "/v1/files", "application/json", strings.NewReader("{}")).refused(415, "", "unsupported_content_type", "multipart/form-data")
-	c.do("POST", "/v1/files", "multipart/form-data", strings.NewReader("{}")).refused(415, "", "unsupported_content_type", "boundary")
-	c.do("POST", "/v1/files", "multipart/form-data; boundary=x", strings.NewReader("no form")).refused(400, "", "incomplete_body", "complete")
+	c.do("POST", "/v1/files", "multipart/form-data", strings.NewReader("{}")).refused(400, "", "invalid_form", "boundary")
+	c.do("POST", "/v1/files", "multipart/form-data; boundary=x", strings.NewReader("no form")).refused(400, "", "invalid_form", "last boundary")
 	c.with("Idempotency-Key", "no spaces").form("/v1/files", purpose, file).refused(400, "", "invalid_idempotency_key", "visible ASCII")
 	c.with("X-Modelgate-Key", "").form("/v1/files", purpose, file).refused(401, "", "invalid_api_key", "gateway")
 	require.Empty(t, w.blobs())

@@ -18,6 +18,7 @@ import (
 	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -149,11 +150,16 @@ func aroundPart(part *multipart.Part, boundary string) int64 {
 	return int64(n)
 }
 
+const typeForm = "multipart/form-data"
+
 func multipartOf(r *http.Request) (form *multipart.Reader, boundary string, err error) {
-	t, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || t != "multipart/form-data" || params["boundary"] == "" {
-		return nil, "", &openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_type",
-			Message: "Unsupported content type. This API method only accepts 'multipart/form-data' requests, with a boundary."}
+	contentType := r.Header.Get("Content-Type")
+	t, params, err := mime.ParseMediaType(contentType)
+	switch {
+	case err != nil && strings.HasPrefix(strings.ToLower(contentType), typeForm), err == nil && t == typeForm && params["boundary"] == "":
+		return nil, "", openai.InvalidForm("its content-type has no boundary of 1 to 70 characters")
+	case t != typeForm:
+		return nil, "", openai.UnsupportedContentType(telemetry.Clip(contentType), typeForm)
 	}
 	return multipart.NewReader(bufio.NewReaderSize(r.Body, buffer), params["boundary"]), params["boundary"], nil
 }
@@ -276,7 +282,7 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 func incomplete() error {
-	return openai.BadRequest("", "incomplete_body", "The body of your request is no complete multipart form. Nothing was kept of it.")
+	return openai.InvalidForm("it ends before its last boundary")
 }
 
 func tooLarge(param string, limit int64) error {

@@ -2,7 +2,6 @@ package files
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -13,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -99,78 +97,48 @@ func showUpload(u *store.Record[upload]) uploadObject {
 	return o
 }
 
-// uploadRequest is the body that creates an upload.
-type uploadRequest struct {
-	Bytes        *int64 `json:"bytes"`
-	Filename     string `json:"filename"`
-	MimeType     string `json:"mime_type"`
-	Purpose      string `json:"purpose"`
-	ExpiresAfter *struct {
-		Anchor  string `json:"anchor"`
-		Seconds int64  `json:"seconds"`
-	} `json:"expires_after"`
-}
+const maxJSON = 1 << 20 // of a body, in bytes
 
-func (q *uploadRequest) check() (expiresIn int64, err error) {
-	switch {
-	case q.Bytes == nil:
-		return 0, missing("bytes")
-	case *q.Bytes < 1:
-		return 0, openai.BadRequest("bytes", "integer_below_min_value", "Invalid 'bytes': integer below minimum value. Expected a value >= 1, but got %d instead.", *q.Bytes)
-	case q.Filename == "":
-		return 0, missing("filename")
-	case len(q.Filename) > maxField:
-		return 0, openai.BadRequest("filename", "string_above_max_length", "Invalid 'filename': it must not be longer than %d bytes.", maxField)
-	case q.MimeType == "":
-		return 0, missing("mime_type")
-	case q.Purpose == "":
-		return 0, missing("purpose")
+// parseUpload reads the body that creates an upload.
+func parseUpload(o *rest.Object) (upload, error) {
+	u := upload{
+		Bytes:    int64(o.RequiredNumber("bytes", rest.Span{Low: 1, High: maxUpload, Whole: true})),
+		Filename: o.Required("filename", maxField), Purpose: o.Required("purpose", maxField), Status: uploadPending,
 	}
-	if _, _, err := mime.ParseMediaType(q.MimeType); err != nil {
-		return 0, openai.BadRequest("mime_type", "invalid_value", "Invalid value: '%s'. Expected a MIME type, such as 'text/jsonl'.", shortened(q.MimeType))
+	mimeType := o.Required("mime_type", maxField)
+	var anchor string
+	var seconds int64
+	if e := o.Object("expires_after"); e != nil {
+		if anchor = e.Text("anchor", maxField); anchor == "" && e.Err() == nil {
+			return u, missing("expires_after[anchor]")
+		}
+		if v, ok := e.Take("seconds"); ok {
+			seconds = int64(e.Number(e.Path+"seconds", v, rest.Span{Low: 1, High: 1 << 53, Whole: true}))
+		}
 	}
-	if err := checkPurpose(q.Purpose, q.Filename); err != nil {
-		return 0, err
+	if err := o.Err(); err != nil {
+		return u, err
 	}
-	most := int64(maxUpload)
-	if q.Purpose == PurposeBatch {
-		most = maxBatchFile
+	if _, _, err := mime.ParseMediaType(mimeType); err != nil {
+		return u, openai.BadRequest("mime_type", "invalid_value", "Invalid value: '%s'. Expected a MIME type, such as 'text/jsonl'.", shortened(mimeType))
 	}
-	if *q.Bytes > most {
-		return 0, openai.BadRequest("bytes", "integer_above_max_value", "Invalid 'bytes': integer above maximum value. Expected a value <= %d, but got %d instead.", most, *q.Bytes)
+	if err := checkPurpose(u.Purpose, u.Filename); err != nil {
+		return u, err
 	}
-	if q.ExpiresAfter == nil {
-		return checkExpiry(q.Purpose, "", 0)
+	if u.Purpose == PurposeBatch && u.Bytes > maxBatchFile {
+		return u, openai.BadRequest("bytes", "integer_above_max_value", "Invalid 'bytes': integer above maximum value. Expected a value <= %d, but got %d instead.", maxBatchFile, u.Bytes)
 	}
-	if q.ExpiresAfter.Anchor == "" {
-		return 0, missing("expires_after[anchor]")
-	}
-	return checkExpiry(q.Purpose, q.ExpiresAfter.Anchor, q.ExpiresAfter.Seconds)
-}
-
-// decode reads a small JSON body.
-func decode(w http.ResponseWriter, r *http.Request, v any) ([]byte, error) {
-	body, err := httpapi.ReadBody(w, r, 1<<20)
-	if err != nil {
-		return nil, err
-	}
-	err = json.Unmarshal(body, v)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return nil, openai.BadRequest(wrong.Field, "invalid_type", "Invalid type for '%s': it cannot be a JSON %s.", wrong.Field, wrong.Value)
-	}
-	if err != nil {
-		return nil, openai.BadRequest("", "", "We could not parse the JSON body of your request. Send one JSON object.")
-	}
-	return body, nil
+	var err error
+	u.FileExpiresIn, err = checkExpiry(u.Purpose, anchor, seconds)
+	return u, err
 }
 
 func (s *Service) createUpload(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	var q uploadRequest
-	body, err := decode(w, r, &q)
+	o, body, err := rest.ReadObject(w, r, maxJSON)
 	if err != nil {
 		return err
 	}
-	expiresIn, err := q.check()
+	asked, err := parseUpload(o)
 	if err != nil {
 		return err
 	}
@@ -179,11 +147,8 @@ func (s *Service) createUpload(w http.ResponseWriter, r *http.Request, c rest.Ca
 		return err
 	}
 	now := s.Now()
-	u := &store.Record[upload]{Tenant: c.Tenant, ID: uploads.NewID(), Value: upload{
-		Key:      c.Key,
-		Filename: q.Filename, Purpose: q.Purpose, Bytes: *q.Bytes, CreatedAt: now.Unix(), ExpiresAt: now.Add(uploadLives).Unix(),
-		FileExpiresIn: expiresIn, Status: uploadPending,
-	}}
+	asked.Key, asked.CreatedAt, asked.ExpiresAt = c.Key, now.Unix(), now.Add(uploadLives).Unix()
+	u := &store.Record[upload]{Tenant: c.Tenant, ID: uploads.NewID(), Value: asked}
 	_, err = rest.Create(w, r, c, s.Store, same, now, func(t *store.Txn) (any, error) {
 		uploads.Create(t, u)
 		t.ExpireAt(uploadExpiry(u))

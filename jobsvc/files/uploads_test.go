@@ -95,7 +95,7 @@ func TestAnUploadThatIsNotRightIsRefused(t *testing.T) {
 		`{"bytes":1,"filename":"a","mime_type":"a/b","purpose":"vision","expires_after":{"seconds":3600}}`:                     {"expires_after[anchor]", "missing_required_parameter", "anchor"},
 		`{"bytes":1,"filename":"a","mime_type":"a/b","purpose":"vision","expires_after":{"anchor":"created_at","seconds":1}}`:  {"expires_after[seconds]", "invalid_value", "3600"},
 		`{"bytes":1,"filename":"a","mime_type":"a/b","purpose":"vision","expires_after":{"anchor":"created_at","seconds":""}}`: {"expires_after.seconds", "invalid_type", "string"},
-		`[]`: {"", "", "JSON"}, `{`: {"", "", "JSON"}, ``: {"", "", "JSON"}, `{}}`: {"", "", "JSON"},
+		`[]`: {"", "invalid_type", "JSON"}, `{`: {"", "invalid_json", "JSON"}, ``: {"", "invalid_json", "JSON"}, `{}}`: {"", "invalid_json", "JSON"},
 	} {
 		c.post("/v1/uploads", "%s", body).refused(400, want[0], want[1], want[2])
 	}

@@ -65,9 +65,10 @@ func (s *Service) cancel(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	})
 }
 
+// pause has a job paused as soon as its provider has validated it: who has just created one need not wait for that.
 func (s *Service) pause(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	return s.change(w, r, c, func(_ *store.Txn, found *store.Record[Job]) (bool, error) {
-		return s.ask(found, askPause, job.TuningQueued, job.TuningRunning)
+		return s.ask(found, askPause, job.TuningValidating, job.TuningQueued, job.TuningRunning)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/config"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/finetuning"
+	"github.com/modelgate/modelgate/jobsvc/job"
 )
 
 // echoWorld has the built-in provider besides.
@@ -83,6 +84,19 @@ func TestTheBuiltInProviderRefusesAFileThatIsTooShort(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "remote")
 	require.Equal(t, 1, strings.Count(strings.Join(w.messages(id), "\n"), "must have at least"), "the reason is told once")
+}
+
+// Report 7.
+func TestAJobThatHasJustBeenCreatedIsPaused(t *testing.T) {
+	t.Parallel()
+	w := echoWorld(t)
+	id := w.train(12, "")
+	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs/"+id+"/pause", "")
+	require.Equal(t, 200, status, body)
+	w.run()
+	w.await(id, func(j *finetuning.Job) bool { return j.Status == job.TuningPaused })
+	require.Equal(t, 200, first(w.ask(acme, "POST", "/v1/fine_tuning/jobs/"+id+"/resume", "")))
+	w.await(id, func(j *finetuning.Job) bool { return j.Status == job.TuningSucceeded })
 }
 
 func TestTheBuiltInProviderPausesResumesAndCancels(t *testing.T) {

@@ -38,7 +38,7 @@ type item struct {
 }
 
 func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	body, err := httpapi.ReadBody(w, r, maxBody)
+	o, body, err := rest.ReadObject(w, r, maxBody)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		return err
 	}
 	_, err = rest.Create(w, r, c, s.Store, again, s.Now(), func(t *store.Txn) (any, error) {
-		asked, err := parse(body, s.MaxSuffix)
+		asked, err := parse(o, s.MaxSuffix)
 		if err != nil {
 			return nil, err
 		}
@@ -69,16 +69,20 @@ func (s *Service) plan(ctx context.Context, c rest.Caller, r *request) (*store.R
 	if current == nil {
 		return nil, notReady()
 	}
-	p, upstream, ok := current.Target(r.model)
-	if ok {
-		var err error
-		if ok, err = s.Gateway.MayUse(ctx, c.Key, r.model); err != nil {
-			return nil, httpapi.WithCause(notReady(), err)
-		}
+	name, err := s.Gateway.Find(ctx, c.Key, r.model)
+	unknown, missing := errors.AsType[*openai.Error](err)
+	if err != nil && !missing {
+		return nil, httpapi.WithCause(notReady(), err)
 	}
+	p, upstream, ok := current.Target(name)
 	if !ok {
-		return nil, openai.BadRequest("model", "model_not_available", "Model %s is not available for fine-tuning or does not exist.", r.model)
+		candidates := ""
+		if missing {
+			candidates = strings.TrimPrefix(unknown.Message, openai.ModelNotFound(r.model).Message)
+		}
+		return nil, openai.BadRequest("model", "model_not_available", "Model %s is not available for fine-tuning or does not exist.%s", r.model, candidates)
 	}
+	r.model = name
 	if p.Vendor.FineTuning == nil {
 		return nil, openai.BadRequest("model", "model_not_available",
 			"Model %s is not available for fine-tuning: its provider '%s' does not train models. %s", r.model, p.Config.GetName(), trainers(current))

@@ -90,6 +90,16 @@ func TestOneFileMayBeTrainedAndValidatedWith(t *testing.T) {
 	require.Zero(t, w.keys(store.Root+"uses/"))
 }
 
+// Report 7.
+func TestABareModelNameIsResolvedAsOfChat(t *testing.T) {
+	w := newWorld(t)
+	w.bare = map[string]string{"small-1": "trains/small-1"}
+	file := w.upload(acme, files.PurposeFineTune, "{}\n")
+	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", `{"model":"small-1","training_file":"`+file+`"}`)
+	require.Equal(t, 200, status, body)
+	require.Contains(t, body, `"model":"trains/small-1"`)
+}
+
 func TestAFaultyJobIsRefused(t *testing.T) {
 	w := newWorld(t)
 	good, wrong, foreign := w.upload(acme, files.PurposeFineTune, "{}"), w.upload(acme, files.PurposeBatch, "{}"), w.upload(other, files.PurposeFineTune, "{}")
@@ -101,7 +111,7 @@ func TestAFaultyJobIsRefused(t *testing.T) {
 	wandb := `{"type":"wandb","wandb":{"project":"p"}}`
 	for name, tc := range map[string]struct{ members, param, code string }{
 		"no JSON":                     {`"model"`, "", "invalid_json"},
-		"a name twice":                {`"training_file":"T","training_file":"T"`, "", "invalid_json"},
+		"a name twice":                {`"training_file":"T","training_file":"T"`, "training_file", "duplicate_parameter"},
 		"no model":                    {`"training_file":"T","model":null`, "model", "missing_required_parameter"},
 		"a model of another type":     {`"training_file":"T","model":7`, "model", "invalid_type"},
 		"an empty model":              {`"training_file":"T","model":""`, "model", "empty_string"},

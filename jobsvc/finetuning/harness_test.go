@@ -1,6 +1,7 @@
 package finetuning_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,8 +58,9 @@ type world struct {
 
 	mu     sync.Mutex // guards what follows
 	config *config.Config
-	hidden map[string]bool // models that no key may use
-	looked chan string     // gets the name of each hidden model that is looked for, where it has room
+	hidden map[string]bool   // models that no key may use
+	bare   map[string]string // names of models by shorter ones
+	looked chan string       // gets the name of each hidden model that is looked for, where it has room
 }
 
 func newWorld(t *testing.T) *world {
@@ -115,7 +117,15 @@ func (w *world) configure(change func(*config.Config)) {
 	w.config = c
 }
 
-// MayUse and Provider make a world a Gateway.
+// Find, MayUse and Provider make a world a Gateway.
+func (w *world) Find(ctx context.Context, key, model string) (string, error) {
+	ok, err := w.MayUse(ctx, key, model)
+	if err == nil && !ok {
+		return "", openai.ModelNotFound(model)
+	}
+	return cmp.Or(w.bare[model], model), err
+}
+
 func (w *world) MayUse(_ context.Context, key, model string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

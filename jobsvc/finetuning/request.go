@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/jobsvc/rest"
 )
 
 // maxBody bounds a request to create a job, in bytes. The largest is a grader's source; with every character escaped it is
@@ -38,26 +40,22 @@ type request struct {
 }
 
 // parse reads a request.
-func parse(body []byte, maxSuffix int) (*request, error) {
-	o, err := readObject(body)
-	if err != nil {
-		return nil, err
-	}
-	r := &request{model: o.required("model", maxID), training: o.required("training_file", maxID), validation: o.text("validation_file", maxID)}
-	r.suffix = o.text("suffix", maxSuffix)
+func parse(o *rest.Object, maxSuffix int) (*request, error) {
+	r := &request{model: o.Required("model", maxID), training: o.Required("training_file", maxID), validation: o.Text("validation_file", maxID)}
+	r.suffix = o.Text("suffix", maxSuffix)
 	// A colon or a slash would make another part of the model's name.
 	if !suffixes.MatchString(r.suffix) {
-		o.fail("suffix", "invalid_value", "Invalid 'suffix': '%s' becomes a part of the model's name. Use letters, digits and ._-@+ only.", r.suffix)
+		o.Fail("suffix", "invalid_value", "Invalid 'suffix': '%s' becomes a part of the model's name. Use letters, digits and ._-@+ only.", r.suffix)
 	}
-	if v, ok := o.take("seed"); ok {
-		seed := int64(o.number("seed", v, span{low: 0, high: maxSeed, whole: true}))
+	if v, ok := o.Take("seed"); ok {
+		seed := int64(o.Number("seed", v, rest.Span{Low: 0, High: maxSeed, Whole: true}))
 		r.seed = &seed
 	}
 	r.method = readMethod(o)
 	r.integrations = readIntegrations(o)
-	r.metadata = o.metadata()
-	o.done()
-	return r, o.err
+	r.metadata = o.Metadata()
+	o.Done()
+	return r, o.Err()
 }
 
 const (
@@ -67,25 +65,25 @@ const (
 )
 
 // readMethod takes method, or what it was before there were several: hyperparameters.
-func readMethod(o *object) Method {
-	older := o.object("hyperparameters")
-	m := o.object("method")
+func readMethod(o *rest.Object) Method {
+	older := o.Object("hyperparameters")
+	m := o.Object("method")
 	if m == nil {
 		return Method{Type: supervised, Hyperparameters: readHyperparameters(older, supervised)}
 	}
-	method := Method{Type: m.oneOf("type", supervised, dpo, reinforcement)}
+	method := Method{Type: m.OneOf("type", supervised, dpo, reinforcement)}
 	for _, name := range []string{supervised, dpo, reinforcement} {
-		if name != method.Type && m.has(name) {
-			o.fail("method."+name, "invalid_value", "'method.%s' is only allowed when 'method.type' is '%s'.", name, name)
+		if name != method.Type && m.Has(name) {
+			o.Fail("method."+name, "invalid_value", "'method.%s' is only allowed when 'method.type' is '%s'.", name, name)
 		}
 	}
-	settings := m.object(method.Type)
-	inner := settings.object("hyperparameters")
+	settings := m.Object(method.Type)
+	inner := settings.Object("hyperparameters")
 	if inner != nil && older != nil {
-		o.fail("hyperparameters", "invalid_value", "'hyperparameters' is the older form of '%shyperparameters'. Send only one of the two.", settings.path)
+		o.Fail("hyperparameters", "invalid_value", "'hyperparameters' is the older form of '%shyperparameters'. Send only one of the two.", settings.Path)
 	}
 	if inner == nil && older != nil && method.Type != supervised {
-		o.fail("hyperparameters", "invalid_value", "'hyperparameters' is of supervised fine-tuning. Use 'method.%s.hyperparameters'.", method.Type)
+		o.Fail("hyperparameters", "invalid_value", "'hyperparameters' is of supervised fine-tuning. Use 'method.%s.hyperparameters'.", method.Type)
 	}
 	if inner == nil {
 		inner = older
@@ -94,31 +92,31 @@ func readMethod(o *object) Method {
 	if method.Type == reinforcement {
 		method.Grader = readGrader(m, settings)
 	}
-	settings.done()
-	m.done()
+	settings.Done()
+	m.Done()
 	return method
 }
 
 // readGrader takes the grader, of which the provider knows more than its type.
-func readGrader(method, settings *object) json.RawMessage {
-	if !settings.has("grader") {
-		method.missing(reinforcement + ".grader")
+func readGrader(method, settings *rest.Object) json.RawMessage {
+	if !settings.Has("grader") {
+		method.Missing(reinforcement + ".grader")
 		return nil
 	}
-	text, _ := settings.take("grader")
-	settings.objectOf(settings.path+"grader", text).oneOf("type", "string_check", "text_similarity", "python", "score_model", "label_model", "multi")
+	text, _ := settings.Take("grader")
+	settings.ObjectOf(settings.Path+"grader", text).OneOf("type", "string_check", "text_similarity", "python", "score_model", "label_model", "multi")
 	return json.RawMessage(text)
 }
 
 // readHyperparameters takes numbers and "auto".
-func readHyperparameters(o *object, method string) provider.Hyperparameters {
+func readHyperparameters(o *rest.Object, method string) provider.Hyperparameters {
 	if o == nil {
 		return nil
 	}
 	h := provider.Hyperparameters{}
 	spans := spansOf(method)
 	for _, name := range slices.Sorted(maps.Keys(spans)) {
-		v, ok := o.take(name)
+		v, ok := o.Take(name)
 		if !ok {
 			continue
 		}
@@ -126,38 +124,37 @@ func readHyperparameters(o *object, method string) provider.Hyperparameters {
 		switch {
 		case string(v) == `"auto"`:
 		case v.Kind() != '0':
-			o.wrongType(o.path+name, "'auto' or a number", v)
+			o.WrongType(o.Path+name, "'auto' or a number", v)
 		default:
-			o.number(o.path+name, v, spans[name])
+			o.Number(o.Path+name, v, spans[name])
 		}
 	}
-	if method == reinforcement && o.has("reasoning_effort") {
-		h["reasoning_effort"] = json.RawMessage(o.members["reasoning_effort"])
-		o.oneOf("reasoning_effort", "default", "low", "medium", "high")
+	if method == reinforcement && o.Has("reasoning_effort") {
+		h["reasoning_effort"] = openai.AppendString(nil, o.OneOf("reasoning_effort", "default", "low", "medium", "high"))
 	}
-	o.done()
+	o.Done()
 	return h
 }
 
 // spansOf are the hyperparameters of a method. OpenAI itself has no learning_rate and no training_steps: other providers have
 // them in place of a multiplier and of epochs, and a provider that lacks one refuses the job.
-func spansOf(method string) map[string]span {
-	spans := map[string]span{
-		"batch_size":               {low: 1, high: 256, whole: true},
-		"learning_rate_multiplier": {low: 0, high: math.MaxFloat64, above: true},
-		"n_epochs":                 {low: 1, high: 50, whole: true},
+func spansOf(method string) map[string]rest.Span {
+	spans := map[string]rest.Span{
+		"batch_size":               {Low: 1, High: 256, Whole: true},
+		"learning_rate_multiplier": {Low: 0, High: math.MaxFloat64, Above: true},
+		"n_epochs":                 {Low: 1, High: 50, Whole: true},
 	}
 	switch method {
 	case dpo:
-		spans["beta"] = span{low: 0, high: 2, above: true}
+		spans["beta"] = rest.Span{Low: 0, High: 2, Above: true}
 	case reinforcement:
-		spans["compute_multiplier"] = span{low: 0.00001, high: 10}
-		spans["eval_interval"] = span{low: 1, high: math.MaxInt32, whole: true}
-		spans["eval_samples"] = span{low: 1, high: math.MaxInt32, whole: true}
+		spans["compute_multiplier"] = rest.Span{Low: 0.00001, High: 10}
+		spans["eval_interval"] = rest.Span{Low: 1, High: math.MaxInt32, Whole: true}
+		spans["eval_samples"] = rest.Span{Low: 1, High: math.MaxInt32, Whole: true}
 	}
 	if method != reinforcement {
-		spans["learning_rate"] = span{low: 0, high: 1, above: true}
-		spans["training_steps"] = span{low: 1, high: math.MaxInt32, whole: true}
+		spans["learning_rate"] = rest.Span{Low: 0, High: 1, Above: true}
+		spans["training_steps"] = rest.Span{Low: 1, High: math.MaxInt32, Whole: true}
 	}
 	return spans
 }
@@ -176,38 +173,35 @@ type integration struct {
 }
 
 // readIntegrations takes the integrations and returns them as OpenAI's array, or nil where there are none.
-func readIntegrations(o *object) json.RawMessage {
+func readIntegrations(o *rest.Object) json.RawMessage {
 	var all []integration
-	for i, v := range o.array("integrations", maxIntegrations) {
+	for i, v := range o.Array("integrations", maxIntegrations) {
 		at := fmt.Sprintf("integrations[%d]", i)
-		one := o.objectOf(at, v)
-		if one.required("type", maxID) != "wandb" {
-			o.fail(at+".type", "invalid_value", "Invalid value for '%s.type'. The supported value is 'wandb'.", at)
+		one := o.ObjectOf(at, v)
+		if one.Required("type", maxID) != "wandb" {
+			o.Fail(at+".type", "invalid_value", "Invalid value for '%s.type'. The supported value is 'wandb'.", at)
 		}
-		if !one.has("wandb") {
-			one.missing("wandb")
+		if !one.Has("wandb") {
+			one.Missing("wandb")
 		}
-		all = append(all, integration{"wandb", readWandb(one.object("wandb"))})
-		one.done()
+		all = append(all, integration{"wandb", readWandb(one.Object("wandb"))})
+		one.Done()
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	text, err := json.Marshal(all)
-	if err != nil && o.err == nil {
-		o.err = err
-	}
+	text, _ := json.Marshal(all) // they are texts
 	return text
 }
 
-func readWandb(o *object) wandb {
+func readWandb(o *rest.Object) wandb {
 	if o == nil {
 		return wandb{}
 	}
-	w := wandb{Project: o.required("project", maxLabel), Name: optional(o.text("name", maxLabel)), Entity: optional(o.text("entity", maxLabel))}
-	for i, tag := range o.array("tags", maxTags) {
-		w.Tags = append(w.Tags, o.textOf(fmt.Sprintf("%stags[%d]", o.path, i), tag, 1, maxTag))
+	w := wandb{Project: o.Required("project", maxLabel), Name: optional(o.Text("name", maxLabel)), Entity: optional(o.Text("entity", maxLabel))}
+	for i, tag := range o.Array("tags", maxTags) {
+		w.Tags = append(w.Tags, o.TextOf(fmt.Sprintf("%stags[%d]", o.Path, i), tag, 1, maxTag))
 	}
-	o.done()
+	o.Done()
 	return w
 }

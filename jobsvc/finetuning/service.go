@@ -33,6 +33,7 @@ const (
 
 // A Gateway asks Envoy's internal listener.
 type Gateway interface {
+	Find(ctx context.Context, key, model string) (string, error)
 	MayUse(ctx context.Context, key, model string) (bool, error)
 	Provider(p *config.Provider) *provider.Client
 }

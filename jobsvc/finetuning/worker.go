@@ -292,14 +292,14 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 		return 0, w.upload(ctx, tuner, client, *j.Validation, "validation_file", func(r *Remote, id string) { r.Validation = id })
 	case j.Remote.Job == "":
 		return 0, w.createThere(ctx, tuner, client)
-	case j.Ask != "":
+	case j.Ask != "" && (j.Ask == askCancel || j.Status != job.TuningValidating):
 		return 0, w.askThere(ctx, tuner, client, j.Ask)
 	}
 	before := j.Status
 	if err := w.poll(ctx, tuner, client); err != nil {
 		return 0, err
 	}
-	if w.job.Value.Outcome != nil {
+	if now := &w.job.Value; now.Outcome != nil || now.Ask != "" && now.Status != job.TuningValidating {
 		return 0, nil
 	}
 	if w.job.Value.Status != before {

@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/jobsvc/config"
@@ -88,22 +89,42 @@ func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	return g.http.Do(r)
 }
 
-// MayUse reports whether there is a model that a key may use.
-func (g *Gateway) MayUse(ctx context.Context, key, model string) (bool, error) {
+// Find returns the name by which a model is planned that a key has named: its own, or "<provider>/<model>" of one that exactly one provider
+// lists. Where there is none that the key may use, the error is the 404 that a request for it would get.
+func (g *Gateway) Find(ctx context.Context, key, model string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	answer, err := g.Ask(ctx, Ask{Key: key, Method: http.MethodGet, Path: "/v1/models/" + url.PathEscape(model)})
 	if err != nil {
-		return false, fmt.Errorf("look up model: %w", err)
+		return "", fmt.Errorf("look up model: %w", err)
 	}
-	defer func() { _ = answer.Body.Close() }() // only the status matters
-	switch answer.StatusCode {
+	defer func() { _ = answer.Body.Close() }() // what was not read is of no use
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxError))
+	if err != nil {
+		return "", fmt.Errorf("look up model: %w", err)
+	}
+	switch said := gjson.ParseBytes(text); answer.StatusCode {
 	case http.StatusOK:
-		return true, nil
+		if id := said.Get("id").String(); id != "" {
+			return id, nil
+		}
 	case http.StatusNotFound, http.StatusUnauthorized:
+		e := openai.ModelNotFound(model)
+		if said.Get("error.code").String() == e.Code {
+			e.Message = said.Get("error.message").String() // it names candidates
+		}
+		return "", e
+	}
+	return "", fmt.Errorf("look up model: status %d", answer.StatusCode)
+}
+
+// MayUse reports whether there is a model that a key may use.
+func (g *Gateway) MayUse(ctx context.Context, key, model string) (bool, error) {
+	_, err := g.Find(ctx, key, model)
+	if _, unknown := errors.AsType[*openai.Error](err); unknown {
 		return false, nil
 	}
-	return false, fmt.Errorf("look up model: status %d", answer.StatusCode)
+	return err == nil, err
 }
 
 // Provider returns a client of a provider's own API.

@@ -53,6 +53,12 @@ func TestWhetherAKeyMayUseAModelIsTheGatewaysAnswer(t *testing.T) {
 	g := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch id := strings.TrimPrefix(r.URL.EscapedPath(), "/v1/models/"); id {
 		case "a%2Fb":
+			_, _ = io.WriteString(w, `{"id":"a/b","object":"model"}`)
+		case "b":
+			_, _ = io.WriteString(w, `{"id":"a/b","object":"model"}`)
+		case "many":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":{"code":"model_not_found","message":"Please name one of: a/many, b/many."}}`)
 		case "failing":
 			w.WriteHeader(http.StatusServiceUnavailable)
 		default:
@@ -64,7 +70,12 @@ func TestWhetherAKeyMayUseAModelIsTheGatewaysAnswer(t *testing.T) {
 		require.NoError(t, err, model)
 		require.Equal(t, want, may, model)
 	}
-	_, err := g.MayUse(t.Context(), "key_a", "failing")
+	found, err := g.Find(t.Context(), "key_a", "b")
+	require.NoError(t, err)
+	require.Equal(t, "a/b", found)
+	_, err = g.Find(t.Context(), "key_a", "many")
+	require.ErrorContains(t, err, "a/many, b/many")
+	_, err = g.MayUse(t.Context(), "key_a", "failing")
 	require.Error(t, err, "that the gateway is away is no answer")
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -76,8 +77,7 @@ func plain(r *http.Request) error {
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
 		return nil
 	}
-	return &openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.TypeInvalidRequest, Code: "unsupported_content_encoding",
-		Message: fmt.Sprintf("Unsupported content encoding: '%s'. Send the body as it is.", encoding)}
+	return openai.UnsupportedContentEncoding(telemetry.Clip(encoding), "as it is")
 }
 
 func callerOf(r *http.Request) (Caller, error) {

@@ -7,6 +7,7 @@
 //     do not exist.
 //     "leave a connection of HTTP1 good": the same cases leave one that serves the next request.
 //     "wait for no more than the bounds": more than 1 MiB, announced or not, is answered at once.
+//   - [TestTheJobServiceAgreesWithTheChatPath], report 7: the same fault has the same error on the chat path and at the job service.
 //
 // What a newcomer gets wrong: every case is bounded in count and the suite takes under 40 seconds. setup.sh installs httpx; curl and a
 // JDK are the system's. The cases of a client that is missing skip.

@@ -1,0 +1,271 @@
+package rest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+// A reader takes members out of JSON objects and keeps the first thing that is wrong with them.
+type reader struct {
+	err    error
+	absent bool // that a member is not there; then one of a wrong type is told instead, as of chat
+}
+
+// Fail refuses the request for what is wrong with a member, unless something else was wrong before.
+func (r *reader) Fail(param, code, format string, args ...any) {
+	if r.err == nil {
+		r.err = openai.BadRequest(param, code, format, args...)
+	}
+}
+
+// WrongType is Fail for a value of another type than what is wanted, such as "a string".
+func (r *reader) WrongType(param, want string, v jsontext.Value) {
+	if r.err == nil || r.absent {
+		r.err, r.absent = openai.WrongType(param, want, v.Kind()), false
+	}
+}
+
+// An Object is what has not been taken yet of a JSON object. Nil has no members.
+type Object struct {
+	*reader
+	Path    string // with a dot at the end, or empty
+	members map[string]jsontext.Value
+}
+
+// ReadObject begins to read the body of a request, which it returns too. It judges body and content type as the ext_proc service does
+// those of chat.
+func ReadObject(w http.ResponseWriter, r *http.Request, most int64) (*Object, []byte, error) {
+	contentType := r.Header.Get("Content-Type")
+	if media, _, _ := strings.Cut(contentType, ";"); contentType != "" && !strings.EqualFold(strings.TrimSpace(media), typeJSON) {
+		return nil, nil, openai.UnsupportedContentType(telemetry.Clip(contentType), typeJSON)
+	}
+	body, err := httpapi.ReadBody(w, r, most)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(body) == 0 {
+		return nil, nil, openai.NoBody("")
+	}
+	o, err := ParseObject(body)
+	return o, body, err
+}
+
+const typeJSON = "application/json"
+
+// ParseObject begins to read a body.
+func ParseObject(body []byte) (*Object, error) {
+	if err := openai.CheckObject(body); err != nil {
+		return nil, err
+	}
+	o := &Object{reader: &reader{}}
+	return o, jsonv2.Unmarshal(body, &o.members)
+}
+
+// Err returns the first thing that is wrong, an *openai.Error, or nil.
+func (r *reader) Err() error { return r.err }
+
+// Take returns a member, unless it is absent or null.
+func (o *Object) Take(name string) (jsontext.Value, bool) {
+	if o == nil {
+		return nil, false
+	}
+	v, ok := o.members[name]
+	delete(o.members, name)
+	return v, ok && v.Kind() != 'n'
+}
+
+// Has reports whether a member is there and not null, and leaves it.
+func (o *Object) Has(name string) bool {
+	return o != nil && o.members[name] != nil && o.members[name].Kind() != 'n'
+}
+
+// Missing is Fail for a member that is not there.
+func (o *Object) Missing(name string) {
+	o.absent = o.absent || o.err == nil
+	o.Fail(o.Path+name, "missing_required_parameter", "Missing required parameter: '%s'.", o.Path+name)
+}
+
+// Text takes a string of 1 to most characters, or returns "".
+func (o *Object) Text(name string, most int) string {
+	v, ok := o.Take(name)
+	if !ok {
+		return ""
+	}
+	return o.TextOf(o.Path+name, v, 1, most)
+}
+
+// Required is Text of a member that has to be there.
+func (o *Object) Required(name string, most int) string {
+	if !o.Has(name) {
+		o.Missing(name)
+	}
+	return o.Text(name, most)
+}
+
+// TextOf returns a value that is to be a string of least to most characters.
+func (r *reader) TextOf(param string, v jsontext.Value, least, most int) string {
+	if v.Kind() != '"' {
+		r.WrongType(param, "a string", v)
+		return ""
+	}
+	var s string
+	if err := json.Unmarshal(v, &s); err != nil {
+		r.WrongType(param, "a string", v)
+	}
+	switch n := utf8.RuneCountInString(s); {
+	case n < least:
+		r.Fail(param, "empty_string", "Invalid '%s': empty string. Expected a string with minimum length %d, but got an empty string instead.", param, least)
+	case n > most:
+		r.Fail(param, "string_above_max_length", "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, n)
+	}
+	return s
+}
+
+// OneOf takes a string that is one of several.
+func (o *Object) OneOf(name string, values ...string) string {
+	s := o.Required(name, 64)
+	if !slices.Contains(values, s) {
+		o.unsupported(o.Path+name, s, values)
+	}
+	return s
+}
+
+func (r *reader) unsupported(param, got string, values []string) {
+	list := "'" + strings.Join(values, "', '") + "'"
+	if last := strings.LastIndex(list, ", "); last > 0 {
+		list = list[:last] + " and" + list[last+1:]
+	}
+	r.Fail(param, "invalid_value", "Invalid value: '%s'. Supported values are: %s.", telemetry.Clip(got), list)
+}
+
+// Object takes an object, or returns nil.
+func (o *Object) Object(name string) *Object {
+	v, ok := o.Take(name)
+	if !ok {
+		return nil
+	}
+	return o.ObjectOf(o.Path+name, v)
+}
+
+// ObjectOf returns a value that is to be an object.
+func (r *reader) ObjectOf(param string, v jsontext.Value) *Object {
+	inner := &Object{reader: r, Path: param + "."}
+	if v.Kind() != '{' {
+		r.WrongType(param, "an object", v)
+		return inner
+	}
+	if err := jsonv2.Unmarshal(v, &inner.members); err != nil {
+		r.WrongType(param, "an object", v)
+	}
+	return inner
+}
+
+// Array takes an array of at most so many elements.
+func (o *Object) Array(name string, most int) []jsontext.Value {
+	v, ok := o.Take(name)
+	if !ok {
+		return nil
+	}
+	var all []jsontext.Value
+	if v.Kind() != '[' || jsonv2.Unmarshal(v, &all) != nil {
+		o.WrongType(o.Path+name, "an array", v)
+	}
+	if len(all) > most {
+		o.Fail(o.Path+name, "array_above_max_length", "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
+			o.Path+name, most, len(all))
+		return nil
+	}
+	return all
+}
+
+// Done refuses the members that were not taken.
+func (o *Object) Done() {
+	if o == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.members)) {
+		o.Fail(o.Path+name, "unknown_parameter", "Unknown parameter: '%s'.", o.Path+name)
+	}
+}
+
+// A Span is what numbers are allowed.
+type Span struct {
+	Low, High float64
+	Whole     bool
+	Above     bool // Low itself is not allowed
+}
+
+// Number checks a number and returns it.
+func (r *reader) Number(param string, v jsontext.Value, s Span) float64 {
+	what, kind := "a decimal", "decimal"
+	if s.Whole {
+		what, kind = "an integer", "integer"
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	switch _, notWhole := strconv.ParseInt(string(v), 10, 64); {
+	case v.Kind() != '0':
+		r.WrongType(param, what, v)
+	case s.Whole && notWhole != nil && strings.ContainsAny(string(v), ".eE"):
+		r.Fail(param, "invalid_type", "Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
+	case err == nil && (f < s.Low || s.Above && f == s.Low):
+		sign := ">="
+		if s.Above {
+			sign = ">"
+		}
+		r.Fail(param, kind+"_below_min_value", "Invalid '%s': %s below minimum value. Expected a value %s %s, but got %s instead.", param, kind, sign, digits(s.Low), v)
+	case err != nil || f > s.High:
+		r.Fail(param, kind+"_above_max_value", "Invalid '%s': %s above maximum value. Expected a value <= %s, but got %s instead.", param, kind, digits(s.High), v)
+	}
+	return f
+}
+
+// RequiredNumber takes a number that has to be there.
+func (o *Object) RequiredNumber(name string, s Span) float64 {
+	v, ok := o.Take(name)
+	if !ok {
+		o.Missing(name)
+		return 0
+	}
+	return o.Number(o.Path+name, v, s)
+}
+
+func digits(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// Bounds of metadata.
+const (
+	maxMetadata      = 16
+	maxMetadataKey   = 64
+	maxMetadataValue = 512
+)
+
+// Metadata takes OpenAI's metadata, or returns nil.
+func (o *Object) Metadata() map[string]string {
+	m := o.Object("metadata")
+	if m == nil {
+		return nil
+	}
+	if n := len(m.members); n > maxMetadata {
+		o.Fail("metadata", "object_above_max_properties", "Invalid 'metadata': too many properties. Expected an object with at most %d properties, but got an object with %d properties instead.", maxMetadata, n)
+	}
+	pairs := make(map[string]string, len(m.members))
+	for _, key := range slices.Sorted(maps.Keys(m.members)) {
+		if n := utf8.RuneCountInString(key); n > maxMetadataKey {
+			o.Fail("metadata", "property_name_above_max_length", "Invalid property name in 'metadata': too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxMetadataKey, n)
+		}
+		pairs[key] = o.TextOf(fmt.Sprintf("metadata.%s", key), m.members[key], 0, maxMetadataValue)
+	}
+	return pairs
+}
