@@ -30,9 +30,18 @@ type Client struct {
 	pending func(who string)
 }
 
-// NewClient returns a client of the API at base, the URL without /admin/v1.
+// NewClient returns a client of the API at base, the URL without /admin/v1. It follows no redirect, whatever client would: see
+// [Redirected].
 func NewClient(base, token string, client *http.Client) *Client {
-	return &Client{base: strings.TrimRight(base, "/"), token: token, http: client}
+	own := *client
+	own.CheckRedirect = Redirected
+	return &Client{base: strings.TrimRight(base, "/"), token: token, http: &own}
+}
+
+// Redirected is the CheckRedirect of an [http.Client] that calls the admin API. A change that is redirected would be sent as a GET, which
+// changes nothing and succeeds, and the token would go to another port of the host, or go in clear.
+func Redirected(r *http.Request, _ []*http.Request) error {
+	return fmt.Errorf("it answers with a redirect to %s://%s, which is not followed: give the address of the admin API itself", r.URL.Scheme, r.URL.Host)
 }
 
 // Waiting returns a client whose changes return when the data plane has taken them, or after a time in whole seconds, of which 0

@@ -68,6 +68,22 @@ func TestClientErrors(t *testing.T) {
 	require.ErrorContains(t, err, "newer than this program")
 }
 
+func TestClientFollowsNoRedirect(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var asked []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.Method)
+			if r.URL.Path != "/there" {
+				http.Redirect(w, r, "/there", status)
+			}
+		}))
+		err := admin.NewClient(server.URL, "token", server.Client()).Delete(t.Context(), configv1.KindOf((*configv1.Key)(nil)), "key_a")
+		server.Close()
+		require.ErrorContains(t, err, "a redirect to "+server.URL+", which is not followed")
+		require.Equal(t, []string{"DELETE"}, asked)
+	}
+}
+
 func TestItemSurvivesJSON(t *testing.T) {
 	key := configv1.KindOf((*configv1.Key)(nil))
 	for name, item := range map[string]admin.Item{

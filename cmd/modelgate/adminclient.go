@@ -71,7 +71,7 @@ func (f adminFlags) connect() (adminConn, error) {
 			return adminConn{}, err
 		}
 	}
-	return adminConn{strings.TrimRight(server, "/"), token, &http.Client{Timeout: adminTimeout, Transport: transport}}, nil
+	return adminConn{strings.TrimRight(server, "/"), token, &http.Client{Timeout: adminTimeout, Transport: transport, CheckRedirect: adminapi.Redirected}}, nil
 }
 
 // tls trusts the system's authorities and --ca, or that of the data folder where the address is from there too.

@@ -28,6 +28,19 @@ func TestATokenOfTheDataFolderGoesNowhereElse(t *testing.T) {
 	c.run(t, exitOK, "key", "list", "--server", f.url+"/") // where the folder's gateway is
 }
 
+func TestNoCommandFollowsARedirect(t *testing.T) {
+	f, c := startFakeAdmin(t), &cli{}
+	redirects := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, f.url+r.URL.Path, http.StatusMovedPermanently)
+	}))
+	t.Cleanup(redirects.Close)
+	for _, command := range []string{"key revoke key_a", "key disable key_a", "token revoke adm_a", "dashboard link", "status"} {
+		_, errOut := c.run(t, exitFailed, append(strings.Fields(command), "--server", redirects.URL, "--token", adminToken)...)
+		require.Contains(t, errOut, "it answers with a redirect to "+f.url+", which is not followed", command)
+	}
+	require.Empty(t, f.asked)
+}
+
 func TestACheckDoesNotSendAKeyToAnotherGateway(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	c.write(t, "data/"+fileAdmin, "http://127.0.0.1:1\n")

@@ -39,13 +39,14 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if dryRun {
+		return writeChanges(w, done)
+	}
 	if err := s.await(w, r, done); err != nil {
 		return err
 	}
-	if !dryRun {
-		for i, c := range done.changes {
-			done.changes[i].Error = s.config.Plane.ObjectError(c.Kind, c.Name)
-		}
+	for i, c := range done.changes {
+		done.changes[i].Error = s.config.Plane.ObjectError(c.Kind, c.Name)
 	}
 	return writeChanges(w, done)
 }

@@ -37,25 +37,41 @@ func (s *server) await(w http.ResponseWriter, r *http.Request, done *plan) error
 	if err != nil {
 		return err
 	}
-	if !said && slices.ContainsFunc(done.writes, func(c configstore.Change) bool { return c.Kind.Name == keyKind().Name }) {
+	if !said && slices.ContainsFunc(done.changes, func(c adminapi.Change) bool { return c.Kind == keyKind().Name }) {
 		wait = keyWait
 	}
-	if wait == 0 || s.config.Await == nil || done.revision == 0 || !slices.ContainsFunc(done.writes, travels) {
+	revision := done.newest()
+	if wait == 0 || s.config.Await == nil || revision == 0 || !slices.ContainsFunc(done.changes, travels) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	if missing := s.config.Await(ctx, done.revision); len(missing) > 0 {
+	if missing := s.config.Await(ctx, revision); len(missing) > 0 {
 		w.Header().Set(adminapi.HeaderPending, strings.Join(missing, ", "))
 	}
 	return nil
 }
 
-// travels reports whether a change concerns the data plane.
-func travels(c configstore.Change) bool {
-	switch c.Kind.New().(type) {
-	case *configv1.Account, *configv1.AdminToken:
-		return false
+// newest returns the revision at which what the plan is about was changed last. Where it changes nothing, that is what is stored already,
+// which need not be in force either: whoever asks again wants to know.
+func (p *plan) newest() int64 {
+	if p.revision != 0 {
+		return p.revision
 	}
-	return true
+	about := map[configstore.Ref]bool{}
+	for _, c := range p.changes {
+		about[configstore.Ref{Kind: c.Kind, Name: c.Name}] = true
+	}
+	var newest int64
+	for i := range p.before.Entries {
+		if e := &p.before.Entries[i]; about[configstore.Ref{Kind: e.Kind.Name, Name: e.Name}] {
+			newest = max(newest, e.Revision)
+		}
+	}
+	return newest
+}
+
+// travels reports whether a change concerns the data plane.
+func travels(c adminapi.Change) bool {
+	return c.Kind != configv1.KindOf((*configv1.Account)(nil)).Name && c.Kind != configv1.KindOf((*configv1.AdminToken)(nil)).Name
 }

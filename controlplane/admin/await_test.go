@@ -66,8 +66,12 @@ func TestOtherChangesAreWaitedForWhereTheRequestSays(t *testing.T) {
 	a := b.do(t, "POST", "/admin/v1/providers?wait=1", `{"name":"waited","vendor":"echo"}`)
 	require.Equal(t, 201, a.status, a.body)
 	require.Equal(t, "extproc a", a.header.Get("X-Modelgate-Pending"))
-	b.do(t, "PUT", "/admin/v1/providers/waited?wait=1", `{"name":"waited","vendor":"echo"}`)
-	require.Len(t, plane.revisions, 1, "nothing was changed")
+	again := b.do(t, "PUT", "/admin/v1/providers/waited?wait=1", `{"name":"waited","vendor":"echo"}`)
+	require.Equal(t, "extproc a", again.header.Get("X-Modelgate-Pending"), "it is stored already, and still not in force")
+	b.do(t, "POST", "/admin/v1/apply?wait=1", `{"kind":"Provider","name":"waited","vendor":"echo"}`)
+	require.Len(t, plane.revisions, 3)
+	require.Equal(t, plane.revisions[0], plane.revisions[1], "nothing was changed")
+	require.Equal(t, plane.revisions[0], plane.revisions[2], "nothing was changed")
 	for _, wrong := range []string{"x", "-1", "61", "1&wait=2"} {
 		requireError(t, b.do(t, "POST", "/admin/v1/providers?wait="+wrong, `{"name":"wrong","vendor":"echo"}`), 400, "invalid_value", "between 0 and 60")
 	}

@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 // checkVariables refuses an object that names a variable which this control plane does not have: it would have no effect before the
@@ -62,6 +66,24 @@ func (p *plan) checkTenants() (errs configv1.Errors) {
 		}
 	}
 	return errs
+}
+
+// checkEmpty refuses to delete an organization or a project that has keys: they would go on without its limits and budgets, and also where
+// it is disabled.
+func (s *server) checkEmpty(ctx context.Context, of ref) error {
+	switch of.kind.New().(type) {
+	case *configv1.Organization, *configv1.Project:
+	default:
+		return nil
+	}
+	organization, project, _ := strings.Cut(of.name, "/")
+	asked := adminapi.ListOptions{Limit: 1, Filters: map[string]string{"organization": organization, "project": project}}
+	keys, _, err := s.search(ctx, keyKind(), asked, wantedOf(keyKind(), asked))
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "in_use",
+		Message: fmt.Sprintf("%s %s has keys, such as %s, for which none of its limits and budgets would hold any more: revoke them or give them to another one first.", of.kind.Name, of.name, keys[0].Name)}
 }
 
 // createTenants plans to make the organization and the project of a key where they are missing, without limits.

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/configstore"
 )
 
 func TestAKeyIsOfATenantThatThereIs(t *testing.T) {
@@ -35,10 +37,17 @@ func TestAKeyIsOfATenantThatThereIs(t *testing.T) {
 	requireError(t, post("/admin/v1/apply", typo), 400, "invalid_object", "there is no Organization nwe")
 	require.Equal(t, 200, post("/admin/v1/apply", `[`+typo+`,{"kind":"Project","name":"nwe/too"},{"kind":"Organization","name":"nwe"}]`).status, "they may come with it")
 
-	// A key stays usable whose organization is deleted afterwards.
-	require.Equal(t, 204, b.do(t, "DELETE", "/admin/v1/organizations/nwe", "").status)
+	for _, path := range []string{"organizations/nwe", "projects/nwe/too", "organizations/nwe?dry_run=true"} {
+		requireError(t, b.do(t, "DELETE", "/admin/v1/"+path, ""), 409, "in_use", "has keys, such as "+made.ID)
+	}
+	// A key stays usable whose organization is not there all the same.
+	_, err = b.store.Delete(t.Context(), configv1.KindOf((*configv1.Organization)(nil)), "nwe", configstore.AnyRevision)
+	require.NoError(t, err)
 	require.Equal(t, 200, b.do(t, "PUT", path, strings.Replace(typo, `"display_name":"n"`, `"display_name":"other"`, 1)).status)
 	require.Equal(t, 200, post(path+"/rotate", "").status)
+
+	require.Equal(t, 204, b.do(t, "DELETE", path, "").status)
+	require.Equal(t, 204, b.do(t, "DELETE", "/admin/v1/projects/nwe/too", "").status, "it has no key any more")
 
 	limited, err := b.client.CreateToken(t.Context(), adminapi.TokenRequest{DisplayName: "n", Scopes: []string{"keys:write"}})
 	require.NoError(t, err)

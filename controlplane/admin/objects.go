@@ -152,7 +152,10 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
 		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {
 			return err
 		}
-		return p.remove(of)
+		if err := p.remove(of); err != nil {
+			return err
+		}
+		return s.checkEmpty(r.Context(), of)
 	})
 	if err != nil {
 		return err

@@ -276,9 +276,14 @@ func (v *validator) cors(c *Cors) {
 		v.fail("cors.origins", "must not be empty: without origins there is no need of cors")
 	}
 	for _, o := range c.GetOrigins() {
-		u, err := url.Parse(strings.ReplaceAll(o, "*", "any"))
-		if o != "*" && (err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != strings.ReplaceAll(o, "*", "any")) {
+		plain := strings.ReplaceAll(strings.ToLower(o), "*", "any")
+		u, err := url.Parse(plain)
+		switch {
+		case o == "*":
+		case err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != plain:
 			v.fail("cors.origins", "must be origins such as https://app.example.com, https://*.example.com or *, without a path; %q is none", o)
+		case o != strings.ToLower(o), u.Scheme == "https" && u.Port() == "443", u.Scheme == "http" && u.Port() == "80":
+			v.fail("cors.origins", "must be as browsers write them, in lower case and without the scheme's own port, or they never match; %q is not", o)
 		}
 	}
 	for field, names := range map[string][]string{"cors.headers": c.GetHeaders(), "cors.exposed_headers": c.GetExposedHeaders()} {
