@@ -92,6 +92,9 @@ type Part struct {
 	InputAudio   *InputAudio
 	File         *File
 	CacheControl jsontext.Value
+	// Thought is all of a part that holds thinking as Claude gives it: one of the type redacted_thinking, or of the type
+	// thinking with a text.
+	Thought jsontext.Value
 }
 
 // An ImageURL is an image by http(s) URL or data URI.

@@ -69,6 +69,10 @@ func TestChatHasEveryKindOfMessage(t *testing.T) {
 				{Type: "input_audio", InputAudio: &openai.InputAudio{Data: "d", Format: "wav"}}, {Type: "file", File: &openai.File{FileID: "i", Filename: "n", FileData: "d"}},
 				{Type: "refusal", Refusal: "r"}, {Type: "own"},
 			}}},
+		"thoughts": {`{"role":"assistant","content":[ {"signature":"s","type":"thinking","thinking":"t"},{"type":"redacted_thinking","data":"d"},{"type":"thinking","thinking":[]}]}`,
+			openai.Message{Role: "assistant", Content: openai.Content{
+				{Type: "thinking", Thought: value(`{"signature":"s","type":"thinking","thinking":"t"}`)}, {Type: "redacted_thinking", Thought: value(`{"type":"redacted_thinking","data":"d"}`)}, {Type: "thinking"},
+			}}},
 		"calls": {`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"},"extra_content":{"google":{}}},{"id":"2"}]}`,
 			openai.Message{Role: "assistant", ToolCalls: []openai.ToolCall{
 				{ID: "1", Type: "function", Function: openai.FunctionCall{Name: "f", Arguments: `{"a":1}`}, ExtraContent: value(`{"google":{}}`)}, {ID: "2"},

@@ -99,6 +99,8 @@ func (d *decoder) content(c *Content) {
 }
 
 func (d *decoder) part(p *Part) {
+	d.peek()
+	start, thinks := d.at, false
 	for name := range d.members {
 		switch string(name) {
 		case "type":
@@ -115,9 +117,15 @@ func (d *decoder) part(p *Part) {
 			optional(d, &p.File, d.file)
 		case "cache_control":
 			d.raw(&p.CacheControl)
+		case "thinking":
+			thinks = d.peek() == '"'
+			d.value()
 		default:
 			d.value()
 		}
+	}
+	if p.Type == "redacted_thinking" || thinks && p.Type == "thinking" {
+		p.Thought = d.data[start:d.at]
 	}
 }
 

@@ -34,7 +34,16 @@ var searches = [...]surcharge{
 const maxSurcharges = 64
 
 // free are the types of tools that cost tokens alone: the client runs them, or is billed for what they read.
-var free = map[string]bool{"": true, "function": true, "custom": true, "local_shell": true, "apply_patch": true, "mcp": true, "computer_use_preview": true, "computer": true}
+var free = map[string]bool{
+	"": true, "function": true, "custom": true, "local_shell": true, "apply_patch": true, "mcp": true, "computer_use_preview": true, "computer": true,
+	"url_context": true, "urlContext": true, "code_execution": true, "codeExecution": true, // Gemini's
+}
+
+// googleSearches are Gemini's tools that search the web.
+var googleSearches = map[string]bool{
+	"google_search": true, "googleSearch": true, "google_search_retrieval": true, "googleSearchRetrieval": true, "enterprise_web_search": true,
+	"enterpriseWebSearch": true,
+}
 
 // asked returns the service tier that is asked for, or "".
 func (s *surcharges) asked() string {
@@ -78,7 +87,15 @@ func surchargesOf(get func(string) gjson.Result) *surcharges {
 func billed(tools gjson.Result, asked []surcharge) []surcharge {
 	tools.ForEach(func(_, tool gjson.Result) bool {
 		typ := tool.Get("type").Str
-		if strings.HasPrefix(typ, "web_search") {
+		if typ == "" { // Gemini's own form: {"googleSearch":{}}
+			tool.ForEach(func(name, _ gjson.Result) bool {
+				if googleSearches[name.Str] {
+					typ = name.Str
+				}
+				return typ == ""
+			})
+		}
+		if strings.HasPrefix(typ, "web_search") || googleSearches[typ] {
 			typ = "web_search"
 		}
 		if of := (surcharge{typ, "tools"}); !free[typ] && !slices.Contains(asked, of) && len(asked) < maxSurcharges {

@@ -37,6 +37,11 @@ func TestServiceTiersHaveTheirPrices(t *testing.T) {
 		{asked: `,"service_tier":"scale"`, cost: 13_000, ends: "/unpriced:scale", withoutABudget: true},
 		{asked: `,"web_search_options":{}`, cost: 10_013_000, dearer: true},
 		{asked: `,"web_search_options":null`, cost: 13_000},
+		{asked: `,"tools":[{"type":"web_search_20250305","name":"web_search"}]`, cost: 10_013_000, dearer: true},
+		{asked: `,"tools":[{"type":"google_search"}]`, cost: 10_013_000, dearer: true},         // report 8
+		{asked: `,"tools":[{"googleSearch":{}}]`, cost: 10_013_000, dearer: true},              // report 8
+		{asked: `,"tools":[{"type":"enterprise_web_search"}]`, cost: 10_013_000, dearer: true}, // report 8
+		{asked: `,"tools":[{"type":"url_context"},{"code_execution":{}}]`, cost: 13_000},       // report 8
 	} {
 		for _, stream := range []bool{false, true} {
 			key := fullKey()

@@ -16,7 +16,7 @@ import (
 
 // Provider returns the provider. It is safe for concurrent use.
 func Provider() provider.Provider {
-	d := openaicompat.Dialect{Vendor: "azure", AsReceived: true, Locate: locate}
+	d := openaicompat.Dialect{Vendor: "azure", AsReceived: true, Locate: locate, SearchTool: true, Hints: []string{"cache_control"}}
 	return provider.Provider{
 		Name:              "azure",
 		CredentialEnv:     "AZURE_OPENAI_API_KEY",

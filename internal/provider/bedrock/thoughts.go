@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelgate/modelgate/internal/provider/messages"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // thoughts are the signed reasoning of an answer, which the vendor wants back. Clients get it in Anthropic's form, so that a
@@ -40,15 +41,17 @@ func appendRedacted(dst []byte, text string) []byte {
 	return raw
 }
 
-// reasoningBlocks returns thoughts as the vendor takes them back.
-func reasoningBlocks(ts []messages.Thought) []block {
-	var blocks []block
-	for _, t := range ts {
+// thought appends thoughts as the vendor takes them back.
+func (e *encoder) thought(dst []block, thoughts []messages.Thought) []block {
+	for _, t := range thoughts {
+		if t.Marked {
+			e.drops(turns.UnsaidCache)
+		}
 		r := &reasoningContent{RedactedContent: []byte(t.Redacted)}
 		if t.Redacted == "" {
 			r = &reasoningContent{ReasoningText: &reasoningText{t.Text, t.Signature}}
 		}
-		blocks = append(blocks, block{ReasoningContent: r})
+		dst = append(dst, block{ReasoningContent: r})
 	}
-	return blocks
+	return dst
 }

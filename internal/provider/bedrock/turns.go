@@ -24,12 +24,12 @@ const (
 
 // conversation builds the turns and the system blocks.
 func (e *encoder) conversation() error {
-	c, err := turns.Build(e.chat.Messages, turns.Options{ID: e.callID, Name: e.names.Use})
+	c, err := turns.Build(e.chat.Messages, turns.Options{ID: e.callID, Name: e.names.Use, Thoughts: e.remembers()})
 	if err != nil {
 		return err
 	}
 	for _, member := range turns.Unsaid(e.chat) {
-		if member != turns.UnsaidCache {
+		if member != turns.UnsaidCache && (member != turns.UnsaidThought || !e.remembers()) {
 			e.drops(member)
 		}
 	}
@@ -150,20 +150,30 @@ func (e *encoder) assistantTurn(t *turns.Turn, thoughts *messages.ThoughtReader)
 			before = thoughts.Of(said)
 		}
 		if len(before) > 0 {
-			content = append(content, reasoningBlocks(before[0])...)
+			content = e.thought(content, before[0])
 		}
 		for j := range said.Parts {
 			p := &said.Parts[j]
+			if p.Thought != nil {
+				of, signed := thoughts.Part(p)
+				if content = e.thought(content, of); !signed {
+					e.drops(turns.UnsaidThought)
+				}
+				continue
+			}
 			content = e.cached(append(content, block{Text: p.Text}), p.CacheControl)
 		}
 		for j := range said.Calls {
 			c := &said.Calls[j]
 			if j > 0 && j < len(before) {
-				content = append(content, reasoningBlocks(before[j])...)
+				content = e.thought(content, before[j])
 			}
 			content = append(content, block{ToolUse: &toolUseBlock{c.ID, c.Name, c.Arguments}})
 		}
 		content = e.cached(content, said.Message.CacheControl)
+	}
+	for n := len(content); n > 0 && content[n-1].ReasoningContent != nil; n-- { // Claude refuses one at the end
+		content = content[:n-1]
 	}
 	e.say(turns.Assistant, content)
 }

@@ -13,7 +13,7 @@ const name = "compatible"
 
 // Provider returns the vendor.
 func Provider() provider.Provider {
-	dialect := openaicompat.Dialect{Vendor: name, AllTools: true}
+	dialect := openaicompat.Dialect{Vendor: name, AllTools: true, Thoughts: true}
 	return provider.Provider{
 		Name:              name,
 		CredentialHeaders: []string{"authorization", "api-key", "x-api-key"},

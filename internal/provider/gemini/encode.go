@@ -22,6 +22,8 @@ type Service struct {
 	Labels bool
 	// Storage says that files in Cloud Storage (gs://) can be named.
 	Storage bool
+	// Enterprise says that the web can be searched by the rules of an enterprise.
+	Enterprise bool
 }
 
 // An encoder builds one request.

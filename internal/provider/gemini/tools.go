@@ -43,8 +43,10 @@ func (e *encoder) tools() error {
 			strict = strict || t.Function.Strict != nil && *t.Function.Strict
 			continue
 		}
-		if members := schema.Members(raw[i]); len(members) == 1 && slices.Contains(ownTools, camelCase(members[0].Name)) {
-			own = append(own, raw[i])
+		if tool := e.ownTool(t.Type, i, raw[i]); tool != nil {
+			if !slices.ContainsFunc(own, func(v jsontext.Value) bool { return string(v) == string(tool) }) {
+				own = append(own, tool)
+			}
 			continue
 		}
 		if err := e.toolType(t.Type, i); err != nil {
@@ -52,12 +54,7 @@ func (e *encoder) tools() error {
 		}
 	}
 	if w := e.chat.WebSearchOptions; w != nil && w.Kind() != 'n' { // {} asks for a search
-		own = append(own, jsontext.Value(`{"googleSearch":{}}`))
-		for _, m := range schema.Members(w) {
-			if turns.Asked(m.Value) && string(m.Value) != `"medium"` {
-				e.dropped("web_search_options." + headerName(m.Name))
-			}
-		}
+		own = e.search(own, w, "web_search_options.")
 	}
 	functions, err := e.choice(functions, strict)
 	if err != nil {
@@ -73,6 +70,46 @@ func (e *encoder) tools() error {
 	e.out.Tools = append(e.out.Tools, own...)
 	return nil
 }
+
+// ownTool returns one of the vendor's own tools as the vendor has it, or nil where it is none. Clients write {"googleSearch":{}},
+// {"type":"google_search"} with what else it says beside the type or in a member of that name, or as others do that search the web.
+func (e *encoder) ownTool(typ string, i int, raw jsontext.Value) jsontext.Value {
+	members := schema.Members(raw)
+	name := camelCase(typ)
+	var config jsontext.Value
+	switch {
+	case turns.IsSearch(typ):
+		return e.search(nil, raw, fmt.Sprintf("tools[%d].", i))[0]
+	case typ == "" && len(members) == 1:
+		name, config = camelCase(members[0].Name), members[0].Value
+	case schema.Find(members, typ) != nil:
+		config = schema.Find(members, typ)
+	case schema.Find(members, name) != nil:
+		config = schema.Find(members, name)
+	default:
+		config = schema.AppendObject(nil, slices.DeleteFunc(members, func(m schema.Member) bool { return m.Name == "type" || m.Name == "cache_control" }))
+	}
+	if !slices.Contains(ownTools, name) || name == "enterpriseWebSearch" && !e.service.Enterprise {
+		return nil
+	}
+	return schema.AppendObject(nil, []schema.Member{{Name: name, Value: config}})
+}
+
+// search appends the vendor's search to its own tools, once. What else the client says of the search has no place.
+func (e *encoder) search(own []jsontext.Value, options jsontext.Value, param string) []jsontext.Value {
+	for _, m := range schema.Members(options) {
+		if m.Name != "type" && m.Name != "name" && turns.Asked(m.Value) && string(m.Value) != `"medium"` {
+			e.dropped(param + headerName(m.Name))
+		}
+	}
+	if slices.ContainsFunc(own, func(v jsontext.Value) bool { return string(v) == googleSearch }) {
+		return own
+	}
+	return append(own, jsontext.Value(googleSearch))
+}
+
+// googleSearch is the vendor's search.
+const googleSearch = `{"googleSearch":{}}`
 
 // toolType refuses a tool that is not a function, or notes that it was dropped.
 func (e *encoder) toolType(typ string, i int) error {

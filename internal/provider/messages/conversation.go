@@ -12,11 +12,11 @@ import (
 // conversation builds the turns and the system blocks.
 func (e *encoder) conversation() error {
 	for _, member := range turns.Unsaid(e.chat) {
-		if member != turns.UnsaidCache {
+		if member != turns.UnsaidCache && (member != turns.UnsaidThought || !e.remembers()) {
 			e.dropped(member)
 		}
 	}
-	c, err := turns.Build(e.chat.Messages, turns.Options{InlineSystem: e.can.GetInlineSystem(), ID: turns.ID, Name: e.names.Use})
+	c, err := turns.Build(e.chat.Messages, turns.Options{InlineSystem: e.can.GetInlineSystem(), ID: turns.ID, Name: e.names.Use, Thoughts: e.remembers()})
 	if err != nil {
 		return err
 	}
@@ -32,6 +32,9 @@ func (e *encoder) conversation() error {
 		case turns.Assistant:
 			for j := range t.Said {
 				out.content = e.said(out.content, &t.Said[j], &thoughts)
+			}
+			for n := len(out.content); n > 0 && isThought(out.content[n-1]); n-- { // the vendor refuses one at the end
+				out.content = out.content[:n-1]
 			}
 		default:
 			if out.content, err = e.heard(t); err != nil {
@@ -50,13 +53,21 @@ func (e *encoder) said(dst []block, s *turns.Said, thoughts *ThoughtReader) []bl
 	thought := thoughts.Of(s)
 	think := func(i int) {
 		if i < len(thought) && e.remembers() {
-			for _, t := range thought[i] {
-				dst = append(dst, block{signed: t.AppendJSON(nil)})
-			}
+			dst = e.thought(dst, thought[i])
 		}
 	}
 	think(0)
-	dst = append(dst, texts(s.Parts)...)
+	for i := range s.Parts {
+		p := &s.Parts[i]
+		if p.Thought == nil {
+			dst = append(dst, block{kind: "text", text: p.Text, cacheControl: p.CacheControl})
+			continue
+		}
+		of, signed := thoughts.Part(p)
+		if dst = e.thought(dst, of); !signed {
+			e.dropped(turns.UnsaidThought)
+		}
+	}
 	for i, c := range s.Calls {
 		if i > 0 {
 			think(i)
@@ -65,6 +76,17 @@ func (e *encoder) said(dst []block, s *turns.Said, thoughts *ThoughtReader) []bl
 	}
 	if last := len(dst) - 1; last >= begun && turns.Asked(s.Message.CacheControl) {
 		dst[last].cacheControl = s.Message.CacheControl
+	}
+	return dst
+}
+
+// thought appends thoughts as they came.
+func (e *encoder) thought(dst []block, thoughts []Thought) []block {
+	for i := range thoughts {
+		dst = append(dst, block{signed: thoughts[i].AppendJSON(nil)})
+		if thoughts[i].Marked {
+			e.dropped(turns.UnsaidCache)
+		}
 	}
 	return dst
 }

@@ -9,6 +9,9 @@ package messages
 import (
 	"cmp"
 	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -27,6 +30,8 @@ type encoder struct {
 	names  turns.Names
 	wish   reasoning.Wish // how much the model is to think
 	out    Request
+
+	search jsontext.Value // OpenAI's web_search_options, or a tool that stands for them
 
 	// answerTool is the tool that emulates structured output, or empty.
 	answerTool string
@@ -69,7 +74,7 @@ func (e *encoder) unsupported(param string) error {
 
 // dropped notes that a parameter was left out. A request can have thousands of them; the first tell enough.
 func (e *encoder) dropped(param string) {
-	if len(e.out.Dropped) < maxDropped {
+	if len(e.out.Dropped) < maxDropped && !slices.Contains(e.out.Dropped, param) {
 		e.out.Dropped = append(e.out.Dropped, param)
 	}
 }

@@ -39,7 +39,7 @@ func (e *encoder) parameters() error {
 	for _, s := range c.Stop {
 		if strings.TrimSpace(s) != "" {
 			e.out.StopSequences = append(e.out.StopSequences, s)
-		} else if s != "" && !slices.Contains(e.out.Dropped, "stop") {
+		} else if s != "" {
 			e.dropped("stop") // the vendor refuses stop sequences of white space
 		}
 	}

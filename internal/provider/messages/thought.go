@@ -18,6 +18,9 @@ type Thought struct {
 	Text, Signature string
 	Redacted        string // the whole block, encrypted; then there is no text and no signature
 
+	// Marked says that the client marked it for the cache, which the vendor takes of no thought.
+	Marked bool
+
 	raw jsontext.Value // as it came, where it came as JSON
 }
 
@@ -90,17 +93,25 @@ func readThought(raw jsontext.Value) (Thought, bool) {
 		Thinking  string `json:"thinking"`
 		Signature string `json:"signature"`
 		Data      string `json:"data"`
+
+		CacheControl jsontext.Value `json:"cache_control"`
 	}
 	if json.Unmarshal(raw, &b) != nil {
 		return Thought{}, false
 	}
+	t := Thought{Marked: turns.Asked(b.CacheControl)}
+	if b.CacheControl == nil {
+		t.raw = raw
+	}
 	switch {
 	case b.Type == "thinking" && b.Signature != "":
-		return Thought{Text: b.Thinking, Signature: b.Signature, raw: raw}, true
+		t.Text, t.Signature = b.Thinking, b.Signature
 	case b.Type == "redacted_thinking" && b.Data != "":
-		return Thought{Redacted: b.Data, raw: raw}, true
+		t.Redacted = b.Data
+	default:
+		return Thought{}, false
 	}
-	return Thought{}, false
+	return t, true
 }
 
 // A ThoughtReader finds the thoughts in the messages of one conversation, each once. The zero value is ready to use.
@@ -127,6 +138,16 @@ func (r *ThoughtReader) Of(s *turns.Said) [][]Thought {
 		out[i] = slices.DeleteFunc(out[i], r.again)
 	}
 	return out
+}
+
+// Part reads a part of a message's content that holds a thought. Nothing comes of one that was seen before, and of one that is not
+// signed, of which it reports false.
+func (r *ThoughtReader) Part(p *turns.Part) (thoughts []Thought, signed bool) {
+	t, signed := readThought(p.Thought)
+	if !signed || r.again(t) {
+		return nil, signed
+	}
+	return []Thought{t}, true
 }
 
 // again reports whether a thought was seen before, and notes it.

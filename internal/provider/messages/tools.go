@@ -36,6 +36,10 @@ func (e *encoder) tools() error {
 		if raw == nil {
 			raw = schema.Elements(e.body.Get("tools"))
 		}
+		if turns.IsSearch(t.Type) && !isDated(t.Type) && e.can.GetWebSearch() {
+			e.searchTool(i, raw[i])
+			continue
+		}
 		if err := e.otherTool(t.Type, i, raw[i]); err != nil {
 			return err
 		}
@@ -47,10 +51,13 @@ func (e *encoder) tools() error {
 		}
 	}
 	if e.searches() && e.can.GetWebSearch() {
+		e.search = searchTool(e.chat.WebSearchOptions, nil)
+	}
+	if e.search != nil {
 		if e.hasTool(searchName) {
 			return badValue("web_search_options", "The provider '%s' searches the web with a tool of the name '%s'. Give your own tool another name.", e.vendor, searchName)
 		}
-		e.out.Tools = append(e.out.Tools, tool{name: searchName, own: searchTool(e.chat.WebSearchOptions)})
+		e.out.Tools = append(e.out.Tools, tool{name: searchName, own: e.search})
 		none = false
 	}
 	if none {
@@ -63,8 +70,8 @@ func (e *encoder) tools() error {
 // function, or notes that it was dropped.
 func (e *encoder) otherTool(typ string, i int, raw jsontext.Value) error {
 	param := fmt.Sprintf("tools[%d]", i)
-	switch at := strings.LastIndexByte(typ, '_'); {
-	case typ == "mcp_toolset", at > 0 && len(typ)-at == len("_20250305") && strings.Trim(typ[at+1:], "0123456789") == "":
+	switch {
+	case typ == "mcp_toolset", isDated(typ):
 		e.out.Tools = append(e.out.Tools, tool{name: gjson.GetBytes(raw, "name").Str, own: raw})
 		return nil
 	case e.drop:
@@ -74,15 +81,42 @@ func (e *encoder) otherTool(typ string, i int, raw jsontext.Value) error {
 	return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.vendor)
 }
 
+// isDated reports whether a type of tools is one of the vendor's.
+func isDated(typ string) bool {
+	at := strings.LastIndexByte(typ, '_')
+	return at > 0 && len(typ)-at == len("_20250305") && strings.Trim(typ[at+1:], "0123456789") == ""
+}
+
+// searchTool takes in a tool for searching the web that is written as OpenAI's responses have it.
+func (e *encoder) searchTool(i int, raw jsontext.Value) {
+	options, others := turns.SearchOptions(raw)
+	var own []schema.Member
+	for _, m := range others {
+		inner := []schema.Member{m}
+		if m.Name == "filters" {
+			inner = schema.Members(m.Value)
+		}
+		for _, m := range inner {
+			switch m.Name {
+			case "max_uses", "allowed_domains", "blocked_domains", "cache_control":
+				own = append(own, m)
+			default:
+				e.dropped(fmt.Sprintf("tools[%d].%s", i, turns.Identifier(m.Name)))
+			}
+		}
+	}
+	e.search = searchTool(options, own)
+}
+
 // searchName is the only name that the vendor's tool for searching may have.
 const searchName = "web_search"
 
 // searchTool returns the vendor's tool for OpenAI's web_search_options. How much of the web is read is said by the number of
-// searches.
-func searchTool(options jsontext.Value) jsontext.Value {
+// searches, unless the client says it itself.
+func searchTool(options jsontext.Value, own []schema.Member) jsontext.Value {
 	ms := []schema.Member{{Name: "type", Value: jsontext.Value(`"web_search_20250305"`)}, {Name: "name", Value: jsontext.Value(`"` + searchName + `"`)}}
 	uses := map[string]string{"low": "1", "medium": "5", "high": "10"}
-	if n := uses[gjson.GetBytes(options, "search_context_size").Str]; n != "" {
+	if n := uses[gjson.GetBytes(options, "search_context_size").Str]; n != "" && schema.Find(own, "max_uses") == nil {
 		ms = append(ms, schema.Member{Name: "max_uses", Value: jsontext.Value(n)})
 	}
 	if place := schema.Members(jsontext.Value(gjson.GetBytes(options, "user_location.approximate").Raw)); len(place) > 0 {
@@ -90,7 +124,7 @@ func searchTool(options jsontext.Value) jsontext.Value {
 		place = append([]schema.Member{{Name: "type", Value: jsontext.Value(`"approximate"`)}}, place...)
 		ms = append(ms, schema.Member{Name: "user_location", Value: schema.AppendObject(nil, place)})
 	}
-	return schema.AppendObject(nil, ms)
+	return schema.AppendObject(nil, append(ms, own...))
 }
 
 func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {

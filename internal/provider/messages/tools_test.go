@@ -72,7 +72,7 @@ func TestPitfall63OtherToolTypes(t *testing.T) {
 		{name: "and alone", members: `"tools":[{"type":"mcp_toolset","mcp_server_name":"x"}],"mcp_servers":[{"type":"url","name":"x","url":"https://e.example/"}]`, path: "tools", want: `[{"type":"mcp_toolset","mcp_server_name":"x"}]`},
 		{name: "with the members that belong to them", members: `"tools":[{"type":"mcp_toolset","mcp_server_name":"x"}],"mcp_servers":[{"type":"url","name":"x","url":"https://e.example/"}]`, path: "mcp_servers.0.name", want: `"x"`},
 	})
-	for _, typ := range []string{"custom", "web_search", "file_search", "web_search_2025", "20250305", "_20250305"} {
+	for _, typ := range []string{"custom", "file_search", "web_searches", "google_search", "20250305", "_20250305"} {
 		_, _, _, err := encode(t, middle, `"tools":[`+toolA+`,{"type":"`+typ+`","custom":{"name":"c"}}]`, false)
 		e, ok := errors.AsType[*openai.Error](err)
 		require.True(t, ok, typ)
@@ -92,7 +92,16 @@ func TestWebSearch(t *testing.T) {
 		{name: "beside the client's tools", members: `"web_search_options":{},"tools":[` + toolA + `],"tool_choice":"auto"`, path: "tools.#.name", want: `["a","web_search"]`},
 		{name: "in a conversation with calls", members: `"web_search_options":{},"messages":[{"role":"assistant","tool_calls":[` + callA1 + `]}]`, path: "tools.#.name", want: `["a","web_search"]`},
 	})
-	_, _, _, err := encode(t, middle, `"web_search_options":{},"tools":[{"type":"function","function":{"name":"web_search"}}]`, true)
+	testRules(t, []rule{
+		{name: "report 8: OpenAI's tool", members: `"tools":[{"type":"web_search"}]`, path: "tools", want: `[{"type":"web_search_20250305","name":"web_search"}]`},
+		{name: "report 8: OpenAI's tool of a date", members: `"tools":[{"type":"web_search_2025_08_26"}]`, path: "tools.0.type", want: `"web_search_20250305"`},
+		{name: "report 8: what it says", members: `"tools":[` + toolA + `,{"type":"web_search_preview","search_context_size":"high","user_location":{"type":"approximate","country":"GB"},"filters":{"allowed_domains":["a.example"]},"external_web_access":true}]`, path: "tools.1",
+			want: `{"type":"web_search_20250305","name":"web_search","max_uses":10,"user_location":{"type":"approximate","country":"GB"},"allowed_domains":["a.example"]}`, dropped: []string{"tools[1].external_web_access"}},
+		{name: "report 8: both ways at once are one search", members: `"tools":[{"type":"web_search"}],"web_search_options":{"search_context_size":"low"}`, path: "tools.#.max_uses", want: `[1]`},
+	})
+	_, _, _, err := encode(t, oldest, `"tools":[{"type":"web_search"}]`, false)
+	require.ErrorContains(t, err, "Tools of type 'web_search' are not supported", "a model that does not search")
+	_, _, _, err = encode(t, middle, `"web_search_options":{},"tools":[{"type":"function","function":{"name":"web_search"}}]`, true)
 	require.ErrorContains(t, err, "Give your own tool another name")
 }
 

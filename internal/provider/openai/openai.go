@@ -12,7 +12,7 @@ import (
 
 // Provider returns the provider. It is safe for concurrent use.
 func Provider() provider.Provider {
-	d := openaicompat.Dialect{Vendor: "openai", AsReceived: true}
+	d := openaicompat.Dialect{Vendor: "openai", AsReceived: true, SearchTool: true, Hints: []string{"cache_control"}}
 	return provider.Provider{
 		Name:              "openai",
 		DefaultEndpoint:   "https://api.openai.com/v1",

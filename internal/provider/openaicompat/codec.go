@@ -48,6 +48,10 @@ type Dialect struct {
 	AllTools bool
 	// OnePrompt says that a legacy completion is of one text.
 	OnePrompt bool
+	// Thoughts says that Claude's thinking, as parts of messages or thinking_blocks, passes as it came. Elsewhere it is taken out and named.
+	Thoughts bool
+	// SearchTool says that a tool for searching the web is web_search_options here, as in OpenAI's own chat completions.
+	SearchTool bool
 	// Reasoning is the member of a request's messages that holds the reasoning, where it is not reasoning_content. In
 	// answers it is found under any name.
 	Reasoning string
@@ -91,6 +95,9 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 		return provider.Request{}, nil, err
 	}
 	changes.outputLimit()
+	if err := changes.withoutThoughts(); err != nil {
+		return provider.Request{}, nil, err
+	}
 	if err := changes.messages(r); err != nil {
 		return provider.Request{}, nil, err
 	}

@@ -25,7 +25,7 @@ func (c *Changes) messages(r *openai.ChatRequest) error {
 		return err
 	}
 	has := func(wanted bool, member string) bool { return wanted && bytes.Contains(body, []byte(member)) }
-	list := c.object.Get("messages")
+	list := c.Get("messages")
 	if list.Kind() != '[' || d.MessageMembers == nil && !d.JoinText && carried == nil && !has(d.SystemRole, `"developer"`) &&
 		!has(d.Reasoning != "", `"reasoning_content"`) && !has(len(d.Hints) > 0, `"cache_control"`) {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // ForcesTool reports whether the client wants the model to call a tool in any case.
@@ -19,7 +20,18 @@ func ForcesTool(r *openai.ChatRequest) bool {
 
 // tools gives tools and the choice among them as the vendor takes them.
 func (c *Changes) tools() error {
-	d, list := c.dialect, c.Get("tools")
+	d := c.dialect
+	if err := c.searchTool(); err != nil {
+		return err
+	}
+	list := c.Get("tools")
+	if slices.Contains(d.Hints, "cache_control") && bytes.Contains(list, []byte(`"cache_control"`)) {
+		var p patch
+		p.reset(list)
+		walkArray(list, 0, func(start int) int { return c.dropCacheControl(&p, start) })
+		list = p.appendTo(nil)
+		c.Set("tools", list)
+	}
 	if d.AsReceived {
 		return nil
 	}
@@ -33,12 +45,6 @@ func (c *Changes) tools() error {
 			c.Remove("tool_choice")
 		}
 	}
-	if slices.Contains(d.Hints, "cache_control") && bytes.Contains(list, []byte(`"cache_control"`)) {
-		var p patch
-		p.reset(list)
-		walkArray(list, 0, func(start int) int { return c.dropCacheControl(&p, start) })
-		c.Set("tools", p.appendTo(nil))
-	}
 	if d.AllTools {
 		return nil
 	}
@@ -46,6 +52,36 @@ func (c *Changes) tools() error {
 		return err
 	}
 	return c.toolChoice()
+}
+
+// searchTool makes web_search_options of a tool that searches the web.
+func (c *Changes) searchTool() error {
+	list := c.Get("tools")
+	if !c.dialect.SearchTool || !bytes.Contains(list, []byte(`"web_search`)) {
+		return nil
+	}
+	var options []byte
+	var failed error
+	kept := c.filterTools(func(i int, tool gjson.Result) bool {
+		if !turns.IsSearch(tool.Get("type").Str) {
+			return true
+		}
+		said, others := turns.SearchOptions([]byte(tool.Raw))
+		for _, m := range others {
+			failed = cmp.Or(failed, c.drop(fmt.Sprintf("tools[%d].%s", i, turns.Identifier(m.Name))))
+		}
+		options = said
+		return false
+	})
+	if options != nil && c.Get("web_search_options") == nil {
+		c.Set("web_search_options", options)
+	}
+	if options != nil && kept == 0 {
+		for _, name := range []string{"tools", "tool_choice", "parallel_tool_calls"} { // which are nothing without tools
+			c.Remove(name)
+		}
+	}
+	return failed
 }
 
 // customTools are those that take text. Only OpenAI has them.

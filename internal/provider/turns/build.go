@@ -75,7 +75,7 @@ func (b *builder) assistant(m *openai.Message, param string) error {
 	if strings.TrimSpace(m.Refusal) != "" {
 		said.Parts = append(said.Parts, Part{openai.Part{Type: "text", Text: m.Refusal}, param + ".refusal"})
 	}
-	if len(m.ToolCalls) == 0 && m.FunctionCall == nil && len(said.Parts) == 0 {
+	if len(m.ToolCalls) == 0 && m.FunctionCall == nil && !slices.ContainsFunc(said.Parts, Part.speaks) {
 		return nil
 	}
 	if b.open {
@@ -176,6 +176,11 @@ func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 		switch {
 		case p.Type == "refusal" && m.Role == "assistant":
 			p.Type, p.Text, p.Refusal = "text", p.Refusal, ""
+		case p.Thought != nil && m.Role == "assistant":
+			if b.options.Thoughts {
+				kept = append(kept, p)
+			}
+			continue
 		case slices.Contains(b.options.Own, p.Type):
 			kept = append(kept, p)
 			continue
@@ -188,6 +193,9 @@ func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 	}
 	return kept, nil
 }
+
+// speaks reports whether a part is more than a thought.
+func (p Part) speaks() bool { return p.Thought == nil }
 
 // cacheLast moves a message's own cache_control to its last part, which has the same meaning.
 func cacheLast(parts []Part, cache jsontext.Value) []Part {

@@ -40,6 +40,8 @@ type Options struct {
 	Name func(name string) string
 	// Own are types of parts of the vendor's own, which may stand in messages of any role.
 	Own []string
+	// Thoughts leaves parts that hold Claude's thinking in Said; elsewhere they are left out.
+	Thoughts bool
 }
 
 // A Conversation is what the messages say.
@@ -57,7 +59,7 @@ type Turn struct {
 }
 
 // A Part is one part of a message's content. Text is never blank; in System and Said there is nothing else but parts of
-// Options.Own, and a refusal has become text.
+// Options.Own and thoughts, and a refusal has become text.
 type Part struct {
 	openai.Part
 	Param string // where it stands: messages[2].content[0]

@@ -8,16 +8,17 @@ import (
 
 // What messages have beyond what is in turns, by the names under which a codec without a place for it says so.
 const (
-	UnsaidName   = "messages.name"                     // of a participant
-	UnsaidAudio  = "messages.audio"                    // that the assistant spoke
-	UnsaidDetail = "messages.content.image_url.detail" // in which an image is to be seen
-	UnsaidCache  = "cache_control"                     // of a message, a part or a tool
-	UnsaidReason = "messages.reasoning_content"        // that nobody signed
+	UnsaidName    = "messages.name"                     // of a participant
+	UnsaidAudio   = "messages.audio"                    // that the assistant spoke
+	UnsaidDetail  = "messages.content.image_url.detail" // in which an image is to be seen
+	UnsaidCache   = "cache_control"                     // of a message, a part or a tool
+	UnsaidReason  = "messages.reasoning_content"        // that nobody signed
+	UnsaidThought = "messages.content.thinking"         // Claude's, as a part
 )
 
 // Unsaid returns which of these a request has, each once.
 func Unsaid(c *openai.Chat) []string {
-	var name, audio, detail, cache, reason bool
+	var name, audio, detail, cache, reason, thought bool
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		name = name || m.Name != "" && m.Role != "function" && m.Role != "tool"
@@ -28,6 +29,7 @@ func Unsaid(c *openai.Chat) []string {
 			p := &m.Content[j]
 			detail = detail || p.ImageURL != nil && p.ImageURL.Detail != "" && p.ImageURL.Detail != "auto"
 			cache = cache || Asked(p.CacheControl)
+			thought = thought || p.Thought != nil && m.Role == "assistant"
 		}
 	}
 	for i := range c.Tools {
@@ -37,7 +39,7 @@ func Unsaid(c *openai.Chat) []string {
 	for _, u := range []struct {
 		has  bool
 		name string
-	}{{name, UnsaidName}, {audio, UnsaidAudio}, {detail, UnsaidDetail}, {cache, UnsaidCache}, {reason, UnsaidReason}} {
+	}{{name, UnsaidName}, {audio, UnsaidAudio}, {detail, UnsaidDetail}, {cache, UnsaidCache}, {reason, UnsaidReason}, {thought, UnsaidThought}} {
 		if u.has {
 			found = append(found, u.name)
 		}
@@ -47,7 +49,7 @@ func Unsaid(c *openai.Chat) []string {
 
 // signed reports whether a message has its reasoning also in a form that its vendor signed.
 func signed(m *openai.Message) bool {
-	return Asked(m.ThinkingBlocks) || slices.ContainsFunc(m.ToolCalls, func(t openai.ToolCall) bool {
+	return Asked(m.ThinkingBlocks) || slices.ContainsFunc(m.Content, func(p openai.Part) bool { return p.Thought != nil }) || slices.ContainsFunc(m.ToolCalls, func(t openai.ToolCall) bool {
 		return len(t.Carried) > 0 || Asked(t.ExtraContent)
 	})
 }

@@ -129,7 +129,7 @@ func (c codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Reques
 const sharedType = "X-Vertex-Ai-Llm-Shared-Request-Type"
 
 func encodeGemini(model string, r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	m, answer, err := gemini.Encode(gemini.Service{Vendor: name, Labels: true, Storage: true}, r, t)
+	m, answer, err := gemini.Encode(gemini.Service{Vendor: name, Labels: true, Storage: true, Enterprise: true}, r, t)
 	if err != nil {
 		return provider.Request{}, nil, err
 	}

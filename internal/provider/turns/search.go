@@ -1,0 +1,51 @@
+package turns
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/internal/provider/schema"
+)
+
+// IsSearch reports whether tools of a type search the web, by the names that OpenAI's responses and Anthropic have for them:
+// web_search, web_search_preview, web_search_2025_08_26, web_search_20250305.
+func IsSearch(typ string) bool {
+	rest, ok := strings.CutPrefix(typ, "web_search")
+	return ok && (rest == "" || rest == "_preview" || rest[0] == '_' && strings.Trim(strings.TrimPrefix(rest, "_preview"), "_0123456789") == "")
+}
+
+// SearchOptions returns what a tool that searches the web says as web_search_options of chat completions, where only the place of the
+// user has another form, and its other members.
+func SearchOptions(tool jsontext.Value) (options jsontext.Value, others []schema.Member) {
+	var ms []schema.Member
+	for _, m := range schema.Members(tool) {
+		switch m.Name {
+		case "type", "name":
+		case "search_context_size":
+			ms = append(ms, m)
+		case "user_location":
+			ms = append(ms, schema.Member{Name: m.Name, Value: place(m.Value)})
+		default:
+			others = append(others, m)
+		}
+	}
+	return schema.AppendObject(nil, ms), others
+}
+
+// place returns where the user is with what is known of it in a member of its own.
+func place(v jsontext.Value) jsontext.Value {
+	ms := schema.Members(v)
+	if v.Kind() != '{' || schema.Find(ms, "approximate") != nil {
+		return v
+	}
+	var known []schema.Member
+	for _, m := range ms {
+		if m.Name != "type" {
+			known = append(known, m)
+		}
+	}
+	return schema.AppendObject(nil, []schema.Member{
+		{Name: "type", Value: jsontext.Value(`"approximate"`)}, {Name: "approximate", Value: schema.AppendObject(nil, known)},
+	})
+}
