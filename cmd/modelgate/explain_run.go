@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -50,6 +51,7 @@ func (e *explainer) explain(ctx context.Context, operation string, body []byte) 
 	if e.key != nil {
 		asked, x.Key = e.key, e.explainedKey()
 	}
+	x.Model, body = e.resolved(asked, x.Model, body)
 	reply, probe := e.ask(ctx, &e.config, asked, operation, body, e.used)
 	if i := reply.Immediate; i != nil {
 		x.Refused = &refusedRequest{Status: i.Status, Body: i.Body}
@@ -72,6 +74,20 @@ func (e *explainer) explain(ctx context.Context, operation string, body []byte) 
 		}
 	}
 	return x, nil
+}
+
+// resolved puts the name of a model by which it is planned for a key, or for one that may do everything, in the place of what the request
+// calls it.
+func (e *explainer) resolved(key *configv1.Key, model string, body []byte) (name string, with []byte) {
+	name, err := e.config.Resolve(key, model)
+	if err != nil {
+		name, err = e.config.Resolve(e.open, model)
+	}
+	if err != nil || name == model {
+		return model, body
+	}
+	at := gjson.GetBytes(body, "model")
+	return name, slices.Concat(body[:at.Index], openai.AppendString(nil, name), body[at.Index+len(at.Raw):])
 }
 
 // ask has a request decided for a key, with counters that have counted what is used already.

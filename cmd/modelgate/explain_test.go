@@ -56,6 +56,22 @@ func TestExplainLeavesOutWhatHasNoCredential(t *testing.T) {
 	require.True(t, explained(t, c, exitRefused, "smart").Get("refused").Exists(), "none is left")
 }
 
+func TestExplainFindsAModelWithoutItsProvider(t *testing.T) {
+	f, c := explainable(t)
+	f.objects = append(f.objects, &configv1.Provider{Name: "one", Vendor: "echo", Endpoint: "http://e.test", Models: []string{"bare"}}, &configv1.Key{Name: "key_one", Models: []string{"one/*"}})
+	for range 2 {
+		x := explained(t, c, exitOK, "bare", "--key-id", "key_one")
+		require.Equal(t, `["one/bare","one/bare"]`, x.Get("plan.order").Raw)
+		require.Equal(t, `["one"]`, x.Get("targets.#.provider").Raw, "as it is planned")
+		require.Equal(t, "one/bare", x.Get("model").Str)
+		// Another lists it, too: who may use that as well has to say which is meant.
+		f.objects = append(f.objects, &configv1.Provider{Name: "two", Vendor: "echo", Endpoint: "http://e.test", Models: []string{"bare"}})
+	}
+	x := explained(t, c, exitRefused, "bare")
+	require.Contains(t, x.Get("refused.body.error.message").Str, "Several providers list it")
+	require.Empty(t, x.Get("targets").Array())
+}
+
 func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 	_, c := explainable(t)
 	x := explained(t, c, exitOK, "smart")

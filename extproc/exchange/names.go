@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 )
 
@@ -29,6 +30,11 @@ func (c *Config) resolve(k *Client, name string) (string, error) {
 		return "", withCandidates(openai.ModelNotFound(name), " Models with a similar name: ", c.similar(k, name))
 	}
 	return "", withCandidates(openai.ModelNotFound(name), " Several providers list it, please name one of: ", listing)
+}
+
+// Resolve returns the name of a model by which it is planned for a key, and an error where that may use none of the name.
+func (c *Config) Resolve(key *configv1.Key, name string) (string, error) {
+	return c.resolve(&Client{Organization: key.GetOrganization(), Project: key.GetProject(), Models: key.GetModels()}, name)
 }
 
 // known reports whether a name is that of a provider's model, "<provider>/<model>".
