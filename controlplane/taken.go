@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// takenPause is how often it is looked what other replicas have told of revisions, and how often one tells.
-	takenPause = 50 * time.Millisecond
+	// takenPause is how often one tells of revisions, and how often it is looked at first what other replicas have told. It is looked more
+	// and more seldom, up to takenPauses: many may wait for one that hangs.
+	takenPause  = 50 * time.Millisecond
+	takenPauses = time.Second
 	// deadAfter is longer than one that lives takes to tell who is connected to it.
 	deadAfter = 2 * replicaInterval
 )
@@ -43,9 +45,7 @@ func (s *Server) awaitReplicas(ctx context.Context, revision int64) []string {
 		return nil
 	}
 	began := time.Now()
-	again := time.NewTicker(takenPause)
-	defer again.Stop()
-	for {
+	for pause := takenPause; ; pause = min(2*pause, takenPauses) {
 		behind, err := s.replicasBehind(ctx, revision, time.Since(began) > deadAfter)
 		if err != nil {
 			s.config.Logger.Warn("what other control planes have published is not known", zap.Error(err))
@@ -57,7 +57,7 @@ func (s *Server) awaitReplicas(ctx context.Context, revision int64) []string {
 		select {
 		case <-ctx.Done():
 			return []string{fmt.Sprintf("what is connected to %d other control planes", behind)}
-		case <-again.C:
+		case <-time.After(pause):
 		}
 	}
 }

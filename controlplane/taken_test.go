@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
@@ -43,4 +45,30 @@ func TestAChangeIsAwaitedAtEveryControlPlane(t *testing.T) {
 
 	p.etcd.Stop()
 	require.Equal(t, []string{"other control planes, of which etcd tells nothing"}, lacking(at, 100*time.Millisecond))
+}
+
+// A countedKV counts transactions.
+type countedKV struct {
+	clientv3.KV
+	txns int
+}
+
+// Txn counts one.
+func (c *countedKV) Txn(ctx context.Context) clientv3.Txn {
+	c.txns++
+	return c.KV.Txn(ctx)
+}
+
+func TestWhoWaitsForAReplicaThatHangsAsksEtcdSeldom(t *testing.T) {
+	p := startPlane(t)
+	_, err := p.client.Put(t.Context(), configstore.Replicas+"hangs", `[{"node":"far","role":"extproc"}]`)
+	require.NoError(t, err)
+	kv, client := &countedKV{KV: p.client.KV}, clientv3.NewCtxClient(t.Context())
+	client.KV = kv
+	s := &Server{config: Config{Etcd: client, Logger: zap.NewNop()}, publisher: p.publisher, replica: p.Server.replica}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	require.NotEmpty(t, s.awaitReplicas(ctx, 1))
+	require.Positive(t, kv.txns)
+	require.Less(t, kv.txns, 10)
 }
