@@ -44,6 +44,12 @@ func TestKeyCreateAsksForWhatTheFlagsSay(t *testing.T) {
 	}
 }
 
+func TestALimitOfZeroIsNotLeftOut(t *testing.T) {
+	f, c := startFakeAdmin(t), &cli{}
+	c.run(t, exitOK, "key", "create", "--name", "n", "--rpm", "0", "--concurrency", "0")
+	require.JSONEq(t, `{"display_name":"n","limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":0},{"domain":"concurrency","requests_per_unit":0}]}`, string(f.body))
+}
+
 func TestKeyListReadsEveryPageAndSendsItsFilters(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	for _, name := range []string{"key_a", "key_b", "key_c", "key_d", "key_e"} {

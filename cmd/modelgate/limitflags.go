@@ -8,16 +8,16 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 )
 
-// limitFlags are what a key, a project or an organization may use and spend.
+// limitFlags are what a key, a project or an organization may use and spend. A limit of 0 admits nothing; nil is no limit.
 type limitFlags struct {
-	RPM            uint64   `name:"rpm" placeholder:"N" group:"Limits" help:"Requests a minute."`
-	RPH            uint64   `name:"rph" placeholder:"N" group:"Limits" help:"Requests an hour."`
-	RPD            uint64   `name:"rpd" placeholder:"N" group:"Limits" help:"Requests a day."`
-	TPM            uint64   `name:"tpm" placeholder:"N" group:"Limits" help:"Tokens a minute, of input and output."`
-	TPD            uint64   `name:"tpd" placeholder:"N" group:"Limits" help:"Tokens a day, of input and output."`
-	InputTPM       uint64   `name:"input-tpm" placeholder:"N" group:"Limits" help:"Input tokens a minute."`
-	OutputTPM      uint64   `name:"output-tpm" placeholder:"N" group:"Limits" help:"Output tokens a minute."`
-	Concurrency    uint64   `placeholder:"N" group:"Limits" help:"Requests at the same time."`
+	RPM            *uint64  `name:"rpm" placeholder:"N" group:"Limits" help:"Requests a minute."`
+	RPH            *uint64  `name:"rph" placeholder:"N" group:"Limits" help:"Requests an hour."`
+	RPD            *uint64  `name:"rpd" placeholder:"N" group:"Limits" help:"Requests a day."`
+	TPM            *uint64  `name:"tpm" placeholder:"N" group:"Limits" help:"Tokens a minute, of input and output."`
+	TPD            *uint64  `name:"tpd" placeholder:"N" group:"Limits" help:"Tokens a day, of input and output."`
+	InputTPM       *uint64  `name:"input-tpm" placeholder:"N" group:"Limits" help:"Input tokens a minute."`
+	OutputTPM      *uint64  `name:"output-tpm" placeholder:"N" group:"Limits" help:"Output tokens a minute."`
+	Concurrency    *uint64  `placeholder:"N" group:"Limits" help:"Requests at the same time."`
 	Limit          []string `sep:"none" placeholder:"DOMAIN:UNIT:N[:MODEL]" group:"Limits" help:"Any other limit, such as tokens:hour:100000:openai/* or concurrency::4:openai/*. Domains are requests, tokens, input_tokens, output_tokens and concurrency. May be given more than once."`
 	BudgetUSDDay   string   `name:"budget-usd-day" placeholder:"USD" group:"Limits" help:"US dollars a day (UTC)."`
 	BudgetUSDMonth string   `name:"budget-usd-month" placeholder:"USD" group:"Limits" help:"US dollars a month (UTC)."`
@@ -27,7 +27,7 @@ type limitFlags struct {
 func (f limitFlags) limits() ([]adminapi.Limit, error) {
 	var all []adminapi.Limit
 	for _, flag := range []struct {
-		n            uint64
+		n            *uint64
 		domain, unit string
 	}{
 		{f.RPM, "requests", "MINUTE"}, {f.RPH, "requests", "HOUR"}, {f.RPD, "requests", "DAY"},
@@ -35,8 +35,8 @@ func (f limitFlags) limits() ([]adminapi.Limit, error) {
 		{f.InputTPM, "input_tokens", "MINUTE"}, {f.OutputTPM, "output_tokens", "MINUTE"},
 		{f.Concurrency, "concurrency", ""},
 	} {
-		if flag.n > 0 {
-			all = append(all, adminapi.Limit{Domain: flag.domain, Unit: flag.unit, RequestsPerUnit: flag.n})
+		if flag.n != nil {
+			all = append(all, adminapi.Limit{Domain: flag.domain, Unit: flag.unit, RequestsPerUnit: *flag.n})
 		}
 	}
 	for _, text := range f.Limit {
