@@ -50,6 +50,29 @@ func TestALimitOfZeroIsNotLeftOut(t *testing.T) {
 	require.JSONEq(t, `{"display_name":"n","limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":0},{"domain":"concurrency","requests_per_unit":0}]}`, string(f.body))
 }
 
+func TestWhatIsGivenEmptyIsNotTakenForEverything(t *testing.T) {
+	f, c := startFakeAdmin(t), &cli{}
+	for command, want := range map[string]string{
+		"key create --name n --organization=":                "--organization is given and empty",
+		"key create --name n --models=":                      "--models is given and empty",
+		"key create --name n --models=a --addresses=":        "--addresses is given and empty",
+		"key create --name n --expires=":                     "--expires is given and empty",
+		"org create acme --budget-usd-day=":                  "--budget-usd-day is given and empty",
+		"key list --project=":                                "--project is given and empty",
+		"key revoke key_a --server=":                         "--server is given and empty",
+		"token create --name n --scopes=usage:read --token=": "--token is given and empty",
+	} {
+		_, errOut := c.run(t, exitUsage, strings.Fields(command)...)
+		require.Contains(t, errOut, want, command)
+	}
+	for _, args := range [][]string{{"key", "revoke", ""}, {"key", "disable", " "}, {"config", "delete", "key", ""}} {
+		_, errOut := c.run(t, exitUsage, args...)
+		require.Contains(t, errOut, "is given and empty", args)
+	}
+	require.Empty(t, f.asked)
+	c.run(t, exitOK, "key", "create", "--name", "n", "--metadata", "note=")
+}
+
 func TestKeyListReadsEveryPageAndSendsItsFilters(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	for _, name := range []string{"key_a", "key_b", "key_c", "key_d", "key_e"} {

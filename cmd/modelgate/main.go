@@ -96,6 +96,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if exit >= 0 { // --help
 		return exit
 	}
+	if err == nil {
+		err = givenEmpty(command)
+	}
 	if err != nil {
 		return fail(stderr, fmt.Errorf("%w (try --help)", err), exitUsage)
 	}
