@@ -165,9 +165,10 @@ func listAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind, o
 	}
 }
 
-// idOf returns the id of a key or a token that is given by its id or by its name, which only one may have.
+// idOf returns the id of a key or a token that is given by its id or by its name, which only one may have. Of another kind it is the name.
 func idOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, given string) (string, error) {
-	if strings.HasPrefix(given, "key_") || strings.HasPrefix(given, "adm_") {
+	what := map[string]string{keyKind().Name: "key", tokenKind().Name: "token"}[kind.Name]
+	if what == "" || given == "" || strings.HasPrefix(given, "key_") || strings.HasPrefix(given, "adm_") {
 		return given, nil
 	}
 	items, err := listAll(ctx, client, kind, adminapi.ListOptions{Query: given})
@@ -180,7 +181,6 @@ func idOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, give
 			ids = append(ids, i.Name)
 		}
 	}
-	what := map[string]string{keyKind().Name: "key", tokenKind().Name: "token"}[kind.Name]
 	switch len(ids) {
 	case 1:
 		return ids[0], nil

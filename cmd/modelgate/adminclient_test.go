@@ -45,7 +45,7 @@ func TestACheckDoesNotSendAKeyToAnotherGateway(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	c.write(t, "data/"+fileAdmin, "http://127.0.0.1:1\n")
 	c.write(t, "data/"+fileURL, f.url+"\n")
-	_, errOut := c.run(t, exitFailed, "check", "--server", f.url, "--token", adminToken)
+	_, errOut := c.run(t, exitUsage, "check", "--server", f.url, "--token", adminToken)
 	require.Contains(t, errOut, "say where the gateway is with --url")
 	require.Empty(t, f.asked)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,12 +13,12 @@ import (
 )
 
 // errAdminNeedsTLS refuses to send tokens and keys in clear to other machines.
-var errAdminNeedsTLS = errors.New("--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
+var errAdminNeedsTLS = misused("--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
 
 // adminTLS returns the TLS of the admin address, or nil where there is none.
 func (c *controlplaneCmd) adminTLS(log *zap.Logger) (*tls.Config, error) {
 	if c.AdminCert != "" != (c.AdminKey != "") {
-		return nil, errors.New("--admin-cert and --admin-key go together: give both or none")
+		return nil, misused("--admin-cert and --admin-key go together: give both or none")
 	}
 	if c.AdminCert == "" {
 		return nil, nil

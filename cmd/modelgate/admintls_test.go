@@ -42,16 +42,16 @@ func TestCertificateOfTheAdminAddressIsReadAgain(t *testing.T) {
 func TestTheAdminAddressNeedsTLSWhereOthersReachIt(t *testing.T) {
 	etcd := etcdtest.New(t)
 	dir := t.TempDir()
-	run := func(args ...string) string {
+	run := func(exit int, args ...string) string {
 		var stderr bytes.Buffer
 		base := []string{"controlplane", "--etcd-endpoints", etcd.Endpoint(), "--listen", "unix://" + filepath.Join(t.TempDir(), "x"), "--ledger", "sqlite://" + filepath.Join(t.TempDir(), "l.db"),
 			"--pepper", filepath.Join(dir, "pepper"), "--admin-token", filepath.Join(dir, "token")}
-		require.Equal(t, exitFailed, execute(t.Context(), append(base, args...), io.Discard, &stderr))
+		require.Equal(t, exit, execute(t.Context(), append(base, args...), io.Discard, &stderr))
 		return stderr.String()
 	}
-	require.Contains(t, run("--admin", "0.0.0.0:0"), "--admin-cert")
-	require.Contains(t, run("--admin", "127.0.0.1:0", "--admin-cert", "x"), "--admin-cert and --admin-key go together")
-	require.Contains(t, run("--admin", "127.0.0.1:0", "--admin-cert", "x", "--admin-key", "y"), "reading a certificate")
+	require.Contains(t, run(exitUsage, "--admin", "0.0.0.0:0"), "--admin-cert")
+	require.Contains(t, run(exitUsage, "--admin", "127.0.0.1:0", "--admin-cert", "x"), "--admin-cert and --admin-key go together")
+	require.Contains(t, run(exitFailed, "--admin", "127.0.0.1:0", "--admin-cert", "x", "--admin-key", "y"), "reading a certificate")
 }
 
 func TestTheURLOfTheAdminAddress(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 type auditCmd struct {
@@ -16,7 +17,7 @@ type auditCmd struct {
 	Since  string `default:"7d" placeholder:"WHEN" help:"From when on: a time such as 2026-11-01T00:00:00Z, or how long ago, such as 24h or 7d (${default})."`
 	Actor  string `placeholder:"NAME" help:"Only what this account or token did."`
 	Kind   string `placeholder:"KIND" predictor:"kinds" help:"Only what was done to objects of this kind."`
-	Object string `name:"name" placeholder:"NAME" help:"Only what was done to the object of this name."`
+	Object string `name:"name" placeholder:"NAME" help:"Only what was done to the object of this name; with --kind key or admin_token also of this id, or of one that is there by its name."`
 	Action string `placeholder:"ACTION" help:"Only this action, such as create, update, delete or sign_in_failed."`
 	Limit  int    `default:"100" help:"Most entries (${default})."`
 	Diff   bool   `help:"Show what was changed too."`
@@ -43,6 +44,11 @@ func (c auditCmd) Run(ctx context.Context, stdout io.Writer) error {
 	client, err := c.client()
 	if err != nil {
 		return err
+	}
+	if kind, ok := configv1.FindKind(c.Kind); ok && c.Kind != "" {
+		if id, err := idOf(ctx, client, kind, c.Object); err == nil {
+			c.Object = id // else it is of one that was removed
+		}
 	}
 	entries, err := auditEntries(ctx, client, c.Limit, adminapi.ListOptions{Filters: map[string]string{
 		"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object, "action": c.Action,
@@ -108,7 +114,7 @@ func parseSince(flag, s string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s is neither a time such as 2026-11-01T00:00:00Z or 2026-11-01 nor a duration such as 24h or 7d", flag)
+	return time.Time{}, misused("%s is neither a time such as 2026-11-01T00:00:00Z or 2026-11-01 nor a duration such as 24h or 7d", flag)
 }
 
 // daysOf reads such as 7d.

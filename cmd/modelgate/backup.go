@@ -6,16 +6,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/controlplane/backup"
 	"github.com/modelgate/modelgate/controlplane/ledger"
+	"github.com/modelgate/modelgate/envoy/process"
 )
 
 type backupCmd struct {
 	Output        string `short:"o" required:"" placeholder:"FILE" help:"File that the backup is written to, which only you can read. One that is there is replaced, when the new one is whole. -: the standard output."`
+	Data          string `placeholder:"DIR" help:"Data folder of modelgate run, in the place of --etcd-endpoints and --ledger. The gateway may run or not."`
 	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"The ledger, as the control plane has it: sqlite:///path or postgres://..."`
 	WithoutLedger bool   `help:"Leave the ledger out: its database has a backup of its own."`
 
@@ -27,20 +31,29 @@ func (backupCmd) Help() string {
 	return `Everything may go on while it is made. The file holds configuration, keys' hashes, sealed credentials, accounts, jobs and the ledger. It holds neither
 the root secret (--pepper of the control plane), without which it is of no use, nor the bytes of files, which are in the blob store.
 
-Example:
+Examples:
+  modelgate backup --data data -o modelgate-backup.gz
   modelgate backup --etcd-endpoints https://etcd:2379 --ledger postgres://modelgate@db/modelgate -o modelgate-backup.gz`
 }
 
 // Run makes a backup.
 func (c backupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
-	if c.Ledger == "" && !c.WithoutLedger {
-		return errors.New("give --ledger or --without-ledger")
+	if c.Data == "" && c.Ledger == "" && !c.WithoutLedger {
+		return misused("give --data, --ledger or --without-ledger")
 	}
-	etcd, err := c.Etcd.client(log)
+	if c.Data != "" {
+		if c.Data, err = filepath.Abs(c.Data); err != nil {
+			return err
+		}
+	}
+	etcd, leave, err := c.open(ctx, log)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = etcd.Close() }() // it reports the end of its own context
+	defer func() { err = errors.Join(err, leave()) }()
+	if c.Data != "" && c.Ledger == "" {
+		c.Ledger = folderLedger(c.Data)
+	}
 	s := backup.Source{Etcd: etcd, By: version()}
 	if !c.WithoutLedger {
 		// Opening it would make one.
@@ -67,4 +80,41 @@ func (c backupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (
 	}
 	_, err = fmt.Fprintf(stdout, "saved %d keys of revision %d and %d rows of the ledger in %s\n", counts.Keys, h.Revision, counts.Rows, c.Output)
 	return err
+}
+
+// open connects to etcd, or to that of the data folder, which it starts where no gateway runs there.
+func (c backupCmd) open(ctx context.Context, log *zap.Logger) (etcd *clientv3.Client, leave func() error, err error) {
+	if c.Data == "" {
+		etcd, err = c.Etcd.client(log)
+		return etcd, func() error { _ = etcd.Close(); return nil }, err // it reports the end of its own context
+	}
+	if _, err := os.Stat(filepath.Join(c.Data, dirEtcd)); err != nil {
+		return nil, nil, fmt.Errorf("%s is not the data folder of a gateway: %w", c.Data, err)
+	}
+	data, err := openDataDir(c.Data)
+	if err != nil && !errors.Is(err, errRuns) {
+		return nil, nil, err
+	}
+	running := err != nil
+	sockets, remove, err := process.SocketDir(c.Data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if running {
+		etcd, err = etcdFlags{Endpoints: []string{"unix://" + filepath.Join(sockets, "etcd.sock")}}.client(log)
+		return etcd, func() error { _ = etcd.Close(); return nil }, err
+	}
+	p := newParts(log)
+	leave = func() error {
+		return errors.Join(p.stop(context.WithoutCancel(ctx)), remove(), data.close())
+	}
+	if etcd, err = startEtcd(ctx, p, data.file(dirEtcd), sockets, 0, log.Named("etcd").WithOptions(zap.IncreaseLevel(etcdQuiet))); err != nil {
+		return nil, nil, errors.Join(err, leave())
+	}
+	return etcd, leave, nil
+}
+
+// folderLedger is the ledger of a data folder.
+func folderLedger(dir string) string {
+	return "sqlite://" + filepath.Join(dir, fileLedger)
 }

@@ -7,11 +7,49 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 	"github.com/modelgate/modelgate/internal/secret"
 )
+
+// Report 15.
+func TestADataFolderIsSavedWhetherItsGatewayRunsOrNot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "my data")
+	file := filepath.Join(t.TempDir(), "backup")
+	save := func(want int) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		require.Equal(t, want, execute(t.Context(), []string{"backup", "--data", dir, "-o", file, "--log-level", "error"}, &out, &errs), errs.String())
+		return out.String() + errs.String()
+	}
+	require.Contains(t, save(exitFailed), "is not the data folder of a gateway")
+	require.NoDirExists(t, dir)
+
+	data, err := openDataDir(dir)
+	require.NoError(t, err)
+	sockets, remove, err := process.SocketDir(data.path)
+	require.NoError(t, err)
+	p := newParts(zap.NewNop())
+	etcd, err := startEtcd(t.Context(), p, data.file(dirEtcd), sockets, 0, zap.NewNop())
+	require.NoError(t, err)
+	_, err = etcd.Put(t.Context(), configstore.RootKey, "fingerprint")
+	require.NoError(t, err)
+	_, err = openLedger(t.Context(), p, folderLedger(data.path), zap.NewNop())
+	require.NoError(t, err)
+	require.Contains(t, save(exitOK), "saved 1 keys", "while it runs")
+	require.NoError(t, os.Remove(file))
+
+	require.NoError(t, p.stop(t.Context()))
+	require.NoError(t, remove())
+	require.NoError(t, data.close())
+	require.Contains(t, save(exitOK), "saved 1 keys", "while it does not")
+	again, err := openDataDir(dir)
+	require.NoError(t, err, "the folder is free again")
+	require.NoError(t, again.close())
+}
 
 func TestBackupAndRestoreAreCommands(t *testing.T) {
 	dir := t.TempDir()
@@ -31,16 +69,17 @@ func TestBackupAndRestoreAreCommands(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		args []string
+		exit int
 		want string
 	}{
-		"a backup that does not say what of the ledger":  {save, "--without-ledger"},
-		"a backup of a ledger that is not there":         {append(save, "--ledger", "sqlite://"+filepath.Join(dir, "none")), "opening the ledger"},
-		"a restore that does not say what of the ledger": {append(restore, "--pepper", pepper), "--without-ledger"},
-		"a restore without the root secret":              {append(restore, "--pepper", filepath.Join(dir, "other"), "--without-ledger"), "no root secret"},
+		"a backup that does not say what of the ledger":  {save, exitUsage, "--without-ledger"},
+		"a backup of a ledger that is not there":         {append(save, "--ledger", "sqlite://"+filepath.Join(dir, "none")), exitFailed, "opening the ledger"},
+		"a restore that does not say what of the ledger": {append(restore, "--pepper", pepper), exitUsage, "--without-ledger"},
+		"a restore without the root secret":              {append(restore, "--pepper", filepath.Join(dir, "other"), "--without-ledger"), exitFailed, "no root secret"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, _, stderr := run(tc.args...)
-			require.Equal(t, exitFailed, code)
+			require.Equal(t, tc.exit, code)
 			require.Contains(t, stderr, tc.want)
 		})
 	}

@@ -51,7 +51,7 @@ func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if c.URL == "" && !c.ofFolder() {
-		return fmt.Errorf("the gateway of %s is not that of %s, for which the key would be: say where the gateway is with --url", c.Data, c.Server)
+		return misused("the gateway of %s is not that of %s, for which the key would be: say where the gateway is with --url", c.Data, c.Server)
 	}
 	base, err := c.orFile(c.URL, fileURL, "say where the gateway is with --url")
 	if err != nil {

@@ -43,7 +43,7 @@ func (f fileFlags) readSome(stdin io.Reader) ([]configv1.Document, error) {
 func (f fileFlags) read(stdin io.Reader) ([]configv1.Document, error) {
 	names := append(append([]string(nil), f.Filename...), f.File...)
 	if len(names) == 0 {
-		return nil, errors.New("give at least one file with -f, or - for the standard input")
+		return nil, misused("give at least one file with -f, or - for the standard input")
 	}
 	var docs []configv1.Document
 	var errs configv1.Errors
@@ -198,7 +198,7 @@ type configGetCmd struct {
 	adminFlags
 	Output string `short:"o" enum:"table,text,json,yaml,name" default:"yaml" help:"yaml, json, table or name."`
 	Kind   string `arg:"" predictor:"kinds" help:"Kind of object, such as providers."`
-	Name   string `arg:"" optional:"" predictor:"objects" help:"Name of one object. Without: all of the kind."`
+	Name   string `arg:"" optional:"" predictor:"objects" help:"Name of one object; of a key or a token its id or its name. Without: all of the kind."`
 }
 
 // Run prints objects such that apply takes them back.
@@ -212,6 +212,9 @@ func (c configGetCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	client, err := c.client()
 	if err != nil {
+		return err
+	}
+	if c.Name, err = idOf(ctx, client, kind, c.Name); err != nil {
 		return err
 	}
 	item, err := client.Get(ctx, kind, c.Name)
@@ -240,7 +243,7 @@ func (c configListCmd) Run(ctx context.Context, stdout io.Writer) error {
 func parseKind(s string) (configv1.Kind, error) {
 	kind, ok := configv1.FindKind(s)
 	if !ok {
-		return kind, fmt.Errorf("there is no kind %q; there are %s", s, configv1.KindNames())
+		return kind, misused("there is no kind %q; there are %s", s, configv1.KindNames())
 	}
 	return kind, nil
 }
@@ -249,7 +252,7 @@ type configDeleteCmd struct {
 	adminFlags
 	waitFlags
 	Kind string `arg:"" predictor:"kinds" help:"Kind of object, such as provider."`
-	Name string `arg:"" predictor:"objects" help:"Name of the object."`
+	Name string `arg:"" predictor:"objects" help:"Name of the object; of a key or a token its id or its name."`
 }
 
 // Run deletes one object.
@@ -260,6 +263,9 @@ func (c configDeleteCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {
+		return err
+	}
+	if c.Name, err = idOf(ctx, client, kind, c.Name); err != nil {
 		return err
 	}
 	if err := client.Delete(ctx, kind, c.Name); err != nil {

@@ -179,6 +179,7 @@ func TestListsAreOneJSONDocument(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &map[string]any{}))
 }
 
+// Report 15: names are taken wherever ids are.
 func TestAKeyIsFoundByItsName(t *testing.T) {
 	c := newCLI(t)
 	for _, name := range []string{"ci", "ci two", "twice", "twice"} {
@@ -192,6 +193,11 @@ func TestAKeyIsFoundByItsName(t *testing.T) {
 	c.run(t, exitOK, "key", "revoke", "ci")
 	_, errOut := c.run(t, exitFailed, "key", "get", "ci")
 	require.Contains(t, errOut, `there is no key "ci"`)
+	out, _ = c.run(t, exitOK, "config", "get", "key", "ci two", "-o", "name")
+	require.Regexp(t, "^key_", out)
+	c.run(t, exitOK, "config", "delete", "key", "ci two")
+	_, errOut = c.run(t, exitFailed, "config", "get", "key", "ci two")
+	require.Contains(t, errOut, `there is no key "ci two"`)
 	_, errOut = c.run(t, exitFailed, "key", "revoke", "twice")
 	require.Contains(t, errOut, `several keys are named "twice": key_`)
 	c.run(t, exitOK, "token", "create", "--name", "metrics", "--scopes", "usage:read")
@@ -233,7 +239,7 @@ func TestConfigValidateReportsEverythingAtOnceWithoutAGateway(t *testing.T) {
 	} {
 		require.Contains(t, errOut, want)
 	}
-	_, errOut = c.run(t, exitFailed, "config", "validate")
+	_, errOut = c.run(t, exitUsage, "config", "validate")
 	require.Contains(t, errOut, "at least one file")
 	_, errOut = c.run(t, exitFailed, "config", "validate", "missing.yaml")
 	require.Contains(t, errOut, "missing.yaml")
@@ -268,7 +274,7 @@ func TestFindingTheGateway(t *testing.T) {
 	})
 	t.Setenv("MODELGATE_TOKEN", adminToken)
 	c.run(t, exitOK, "config", "get", "keys", "--server", c.url+"/")
-	_, errOut = c.run(t, exitFailed, "config", "get", "things", "--server", c.url)
+	_, errOut = c.run(t, exitUsage, "config", "get", "things", "--server", c.url)
 	require.Contains(t, errOut, `there is no kind "things"`)
 }
 
@@ -302,7 +308,7 @@ func TestKeyLivesFromCreateToRevoke(t *testing.T) {
 
 	out, _ = c.run(t, exitOK, "key", "create", "--name", "for people")
 	require.Contains(t, out, "Keep the key now")
-	_, errOut = c.run(t, exitFailed, "key", "create", "--name", "x", "--expires", "soon")
+	_, errOut = c.run(t, exitUsage, "key", "create", "--name", "x", "--expires", "soon")
 	require.Contains(t, errOut, "--expires")
 	_, errOut = c.run(t, exitFailed, "key", "create", "--name", "x", "--expires", "2001-01-01T00:00:00Z")
 	require.Contains(t, errOut, "future")

@@ -9,5 +9,9 @@ type credentialFlags struct {
 }
 
 func (f credentialFlags) allowed() (*allowed.List, error) {
-	return allowed.New(vendors(), f.CredentialEnv, f.CredentialFile)
+	list, err := allowed.New(vendors(), f.CredentialEnv, f.CredentialFile)
+	if err != nil {
+		return nil, misuse{err}
+	}
+	return list, nil
 }

@@ -31,6 +31,9 @@ type dataDir struct {
 	lock *os.File
 }
 
+// errRuns means that another process has a data folder.
+var errRuns = errors.New("another modelgate runs")
+
 // openDataDir makes the folder where it is missing and locks it until close. The lock ends with the process, however
 // that ends.
 func openDataDir(path string) (*dataDir, error) {
@@ -48,7 +51,7 @@ func openDataDir(path string) (*dataDir, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another modelgate runs in %s%s", path, holder(path))
+			return nil, fmt.Errorf("%w in %s%s", errRuns, path, holder(path))
 		}
 		return nil, fmt.Errorf("locking the data folder: %w", err)
 	}

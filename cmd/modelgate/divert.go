@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/modelgate/modelgate/envoy/bootstrap"
 	"github.com/modelgate/modelgate/envoy/process"
 )
 
@@ -30,7 +29,7 @@ type extProcWatch struct {
 }
 
 func (c *envoyRunCmd) watchExtProc(log *zap.Logger, files *mutualTLS) (*extProcWatch, error) {
-	address, err := bootstrap.ParseAddress(c.Extproc)
+	address, err := parseAddress(c.Extproc)
 	if err != nil {
 		return nil, err
 	}

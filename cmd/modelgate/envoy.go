@@ -46,10 +46,10 @@ func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, e
 	o = bootstrap.Options{
 		NodeID: f.Node, AdminSocket: adminSocket, MaxHeapBytes: f.MaxHeap, MaxConnections: f.MaxConnections, SecretsDir: secrets,
 	}
-	if o.ExtProc, err = bootstrap.ParseAddress(f.Extproc); err != nil {
+	if o.ExtProc, err = parseAddress(f.Extproc); err != nil {
 		return o, err
 	}
-	if o.XDS, err = bootstrap.ParseAddress(f.XDS.Address); err != nil {
+	if o.XDS, err = parseAddress(f.XDS.Address); err != nil {
 		return o, err
 	}
 	t := f.ExtprocTLS

@@ -13,7 +13,7 @@ import (
 type explainCmd struct {
 	adminFlags
 	outputFlags
-	KeyID     string `aliases:"key" placeholder:"ID" predictor:"keys" help:"Id of the key on whose behalf the request is. Default: one without limits."`
+	KeyID     string `aliases:"key" placeholder:"ID" predictor:"keys" help:"Id or name of the key on whose behalf the request is. Default: one without limits."`
 	Operation string `default:"chat/completions" placeholder:"PATH" help:"Operation, as its path under /v1/ (${default})."`
 	Address   string `placeholder:"IP" help:"Address that the request comes from. Default: one that the key may be used from."`
 	Request   string `arg:"" help:"File with the JSON of the request, - for the standard input."`
@@ -114,7 +114,7 @@ type reservedAmounts struct {
 // Run prints what the gateway would do with a request.
 func (c explainCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if strings.HasPrefix(c.KeyID, "sk-") {
-		return fmt.Errorf("--key-id is the id of a key, such as key_01JD...; modelgate key list shows it. Keys themselves do not belong on a command line")
+		return misused("--key-id is the id of a key, such as key_01JD...; modelgate key list shows it. Keys themselves do not belong on a command line")
 	}
 	body, err := readFile(c.Request, os.Stdin)
 	if err != nil {
@@ -122,6 +122,9 @@ func (c explainCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	client, err := c.client()
 	if err != nil {
+		return err
+	}
+	if c.KeyID, err = idOf(ctx, client, keyKind(), c.KeyID); err != nil {
 		return err
 	}
 	e, err := newExplainer(ctx, client, c.KeyID, c.Address)

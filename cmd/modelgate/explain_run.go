@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -59,7 +58,7 @@ func (e *explainer) explain(ctx context.Context, operation string, body []byte) 
 	// Where the key may not, or a limit is reached, it is of use all the same to know what else would be.
 	free, amounts := e.ask(ctx, &e.config, e.open, operation, body, nil)
 	if free.Immediate == nil && (free.Plan == nil || free.Plan.Kind != envoy.KindLLM) {
-		return nil, fmt.Errorf("the operation %q is not planned: its requests pass to the job service or to the provider of a Route", operation)
+		return nil, misused("the operation %q is not planned: its requests pass to the job service or to the provider of a Route", operation)
 	}
 	if p := free.Plan; p != nil {
 		x.Plan = explainedPlanOf(p)

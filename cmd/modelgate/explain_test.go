@@ -194,7 +194,7 @@ func TestExplainShowsWhatServiceTiersCost(t *testing.T) {
 func TestExplainSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	_, c := explainable(t)
 	c.stdin(t, `{}`)
-	_, errOut := c.run(t, exitFailed, "explain", "-", "--key-id", "sk-mg-123")
+	_, errOut := c.run(t, exitUsage, "explain", "-", "--key-id", "sk-mg-123")
 	require.Contains(t, errOut, "the id of a key")
 	require.NotContains(t, errOut, "sk-mg-123")
 	_, errOut = c.run(t, exitFailed, "explain", "input", "--key-id", "key_x")
@@ -203,6 +203,6 @@ func TestExplainSaysWhatIsWrongWithTheCommandLine(t *testing.T) {
 	require.Contains(t, errOut, "absent")
 	out, _ := c.run(t, exitRefused, "explain", "input", "-o", "json")
 	require.Equal(t, "model", gjson.Get(out, "refused.body.error.param").Str)
-	_, errOut = c.run(t, exitFailed, "explain", "input", "--operation", "batches")
+	_, errOut = c.run(t, exitUsage, "explain", "input", "--operation", "batches")
 	require.Contains(t, errOut, "not planned")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"errors"
 
 	"go.uber.org/zap"
 )
@@ -23,11 +22,11 @@ func (f extprocServerFlags) config(listen string, log *zap.Logger) (*tls.Config,
 	case err != nil:
 		return nil, err
 	case files == nil && f.Name != "":
-		return nil, errors.New("--tls-name is of a certificate, and goes with --tls-cert, --tls-key and --tls-ca")
+		return nil, misused("--tls-name is of a certificate, and goes with --tls-cert, --tls-key and --tls-ca")
 	case files == nil:
 		return nil, nil
 	case onSocket(listen):
-		return nil, errors.New("--listen is a Unix socket, on which there is no TLS")
+		return nil, misused("--listen is a Unix socket, on which there is no TLS")
 	case f.Name == "":
 		return files.server(), nil
 	}

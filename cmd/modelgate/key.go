@@ -86,7 +86,7 @@ func parseExpires(s string) (*time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return nil, errors.New("--expires is neither a time such as 2030-01-31T00:00:00Z nor a duration such as 720h")
+		return nil, misused("--expires is neither a time such as 2030-01-31T00:00:00Z nor a duration such as 720h")
 	}
 	return &at, nil
 }
@@ -129,13 +129,6 @@ type keyGetCmd struct {
 
 // Run prints a key's document.
 func (c keyGetCmd) Run(ctx context.Context, stdout io.Writer) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	if c.ID, err = idOf(ctx, client, keyKind(), c.ID); err != nil {
-		return err
-	}
 	return configGetCmd{adminFlags: c.adminFlags, Output: c.Output, Kind: keyKind().Name, Name: c.ID}.Run(ctx, stdout)
 }
 
@@ -150,7 +143,7 @@ type keyRotateCmd struct {
 // Run replaces a key and prints the new one.
 func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Grace < 0 || c.Grace%time.Second != 0 {
-		return errors.New("--grace must be whole seconds, such as 24h or 90s")
+		return misused("--grace must be whole seconds, such as 24h or 90s")
 	}
 	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestKeyCreateAsksForWhatTheFlagsSay(t *testing.T) {
 	require.Equal(t, []adminapi.Budget{{Unit: "DAY", USD: "0.5"}}, asked.Budgets)
 
 	for want, limit := range map[string]string{"write DOMAIN:UNIT:N": "tokens:5", "no whole number": "tokens:minute:many"} {
-		_, errOut := c.run(t, exitFailed, "key", "create", "--name", "x", "--limit", limit)
+		_, errOut := c.run(t, exitUsage, "key", "create", "--name", "x", "--limit", limit)
 		require.Contains(t, errOut, want)
 	}
 }
@@ -108,7 +108,7 @@ func TestKeyVerbs(t *testing.T) {
 	out, _ = c.run(t, exitOK, "key", "rotate", "key_a", "--grace", "24h", "-o", "yaml")
 	require.Equal(t, "id: key_a\nkey: sk-mg-rotated\n", out)
 	require.JSONEq(t, `{"grace_seconds":86400}`, string(f.body))
-	_, errOut := c.run(t, exitFailed, "key", "rotate", "key_a", "--grace", "1500ms")
+	_, errOut := c.run(t, exitUsage, "key", "rotate", "key_a", "--grace", "1500ms")
 	require.Contains(t, errOut, "whole seconds")
 	_, errOut = c.run(t, exitFailed, "key", "disable", "key_x")
 	require.Equal(t, "modelgate: keys key_x: no such object\n", errOut)
@@ -137,9 +137,9 @@ func TestOrganizationsProjectsAccountsAndTokens(t *testing.T) {
 	require.Contains(t, errOut, "there already")
 	c.run(t, exitOK, "org", "create", "acme", "--rpm", "9", "--budget-usd-day", "2")
 	require.JSONEq(t, `{"kind":"Organization","name":"acme","limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":"9"}],"budgets":[{"unit":"DAY","usd":"2"}]}`, string(f.body))
-	_, errOut = c.run(t, exitFailed, "org", "create", "acme", "--limit", "tokens:week:1")
+	_, errOut = c.run(t, exitUsage, "org", "create", "acme", "--limit", "tokens:week:1")
 	require.Contains(t, errOut, `no unit "week"`)
-	_, errOut = c.run(t, exitFailed, "project", "create", "web")
+	_, errOut = c.run(t, exitUsage, "project", "create", "web")
 	require.Contains(t, errOut, "ORGANIZATION/PROJECT")
 	c.run(t, exitOK, "project", "create", "acme/web")
 	require.Contains(t, f.asked[len(f.asked)-1], "/projects/acme/web")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -44,7 +43,7 @@ func openNamedLedger(ctx context.Context, p *parts, dsn string, log *zap.Logger)
 		return nil, err
 	}
 	if mistake, ok := errors.AsType[*fs.PathError](l.Ready()); ok {
-		return nil, fmt.Errorf("--ledger: %w", mistake)
+		return nil, misused("--ledger: %w", mistake)
 	}
 	return l, nil
 }
@@ -94,7 +93,7 @@ func (c *controlplaneCmd) playground(log *zap.Logger) (playground, error) {
 	if c.GatewayCA != "" {
 		gateway, err := url.Parse(c.GatewayURL)
 		if err != nil {
-			return nil, fmt.Errorf("--gateway-url: %w", err)
+			return nil, misused("--gateway-url: %w", err)
 		}
 		authorities, err := followAuthorities(log, c.GatewayCA)
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/modelgate/modelgate/envoy/bootstrap"
 )
 
 // listen listens on unix:///path or host:port. A socket that an earlier process left, or still uses, is replaced: what
@@ -20,7 +19,7 @@ func listen(address string) (net.Listener, error) {
 	if host, port, err := net.SplitHostPort(address); err == nil && port == "0" {
 		return listenOn("tcp", net.JoinHostPort(host, port))
 	}
-	a, err := bootstrap.ParseAddress(address)
+	a, err := parseAddress(address)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func listenOn(network, address string) (net.Listener, error) {
 func gatewayAddress(listen string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("--listen %q: must be address:port", listen)
+		return netip.AddrPort{}, misused("--listen %q: must be address:port", listen)
 	}
 	switch host {
 	case "":
@@ -85,11 +84,11 @@ func gatewayAddress(listen string) (netip.AddrPort, error) {
 	}
 	at, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("--listen %q: must be an IP address and a port", listen)
+		return netip.AddrPort{}, misused("--listen %q: must be an IP address and a port", listen)
 	}
 	l, err := net.Listen("tcp", at.String())
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("--listen %q: %w", listen, err)
+		return netip.AddrPort{}, misused("--listen %q: %w", listen, err)
 	}
 	return at, l.Close()
 }

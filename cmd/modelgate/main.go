@@ -113,6 +113,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return fail(stderr, errors.New("interrupted"), exitSignal)
 	}
+	if _, ok := errors.AsType[misuse](err); ok {
+		return fail(stderr, fmt.Errorf("%w (try --help)", err), exitUsage)
+	}
 	return fail(stderr, ofAnother(err), exitFailed)
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -36,7 +35,7 @@ type limitStoreFlags struct {
 func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) {
 	for name, part := range map[string]float64{"share": f.Share, "part": f.Part} {
 		if part <= 0 || part > 1 {
-			return nil, fmt.Errorf("--limits-%s: must be above 0 and at most 1", name)
+			return nil, misused("--limits-%s: must be above 0 and at most 1", name)
 		}
 	}
 	if f.Store == "memory" {
@@ -49,7 +48,7 @@ func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) 
 	redis.SetLogger(redisLog{log.Named("redis")}) // before there is a client: it is one for all
 	client, err := limit.OpenRedis(address)
 	if err != nil {
-		return nil, fmt.Errorf("--limits: %w", err)
+		return nil, misused("--limits: %w", err)
 	}
 	p.add("connections to redis", func(context.Context) error { return client.Close() })
 	limits := limit.NewRedis(client, limit.RedisOptions{
@@ -82,7 +81,7 @@ func (f limitStoreFlags) address() (string, error) {
 	}
 	u, err := url.Parse(f.Store)
 	if err != nil {
-		return "", errors.New("must be memory or a URL of Redis") // the reason would tell a password that is in it
+		return "", misused("must be memory or a URL of Redis") // the reason would tell a password that is in it
 	}
 	u.User = url.UserPassword(u.User.Username(), password)
 	return u.String(), nil

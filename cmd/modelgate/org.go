@@ -67,7 +67,7 @@ func (projectCreateCmd) Help() string {
 // Run creates a project.
 func (c projectCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if !strings.Contains(c.Name, "/") {
-		return fmt.Errorf("a project is named ORGANIZATION/PROJECT, such as acme/%s", c.Name)
+		return misused("a project is named ORGANIZATION/PROJECT, such as acme/%s", c.Name)
 	}
 	limits, err := c.stored()
 	if err != nil {
@@ -132,7 +132,7 @@ func (f limitFlags) stored() ([]*configv1.Limit, error) {
 	for _, l := range limits {
 		unit, ok := configv1.Unit_value[l.Unit]
 		if !ok && l.Unit != "" {
-			return nil, fmt.Errorf("--limit: there is no unit %q; there are minute, hour and day", strings.ToLower(l.Unit))
+			return nil, misused("--limit: there is no unit %q; there are minute, hour and day", strings.ToLower(l.Unit))
 		}
 		all = append(all, &configv1.Limit{Domain: l.Domain, Unit: configv1.Unit(unit), RequestsPerUnit: l.RequestsPerUnit, Model: l.Model})
 	}

@@ -119,7 +119,7 @@ func allOrNone(prefix, certificate, key, ca string) (bool, error) {
 	case certificate != "" && key != "" && ca != "":
 		return true, nil
 	case certificate != "" || key != "" || ca != "":
-		return false, fmt.Errorf("%[1]scert, %[1]skey and %[1]sca go together: give all three or none", prefix)
+		return false, misused("%[1]scert, %[1]skey and %[1]sca go together: give all three or none", prefix)
 	}
 	return false, nil
 }

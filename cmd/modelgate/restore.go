@@ -36,7 +36,7 @@ Example:
 // Run restores a backup.
 func (c restoreCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
 	if c.Ledger == "" && !c.WithoutLedger {
-		return errors.New("give --ledger or --without-ledger")
+		return misused("give --ledger or --without-ledger")
 	}
 	root, err := existingRoot(c.Pepper)
 	if err != nil {

@@ -207,7 +207,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	if err != nil {
 		return nil, err
 	}
-	book, err := openLedger(ctx, g.parts, (&url.URL{Scheme: "sqlite", Path: filepath.ToSlash(g.data.file(fileLedger))}).String(), g.log)
+	book, err := openLedger(ctx, g.parts, folderLedger(g.data.path), g.log)
 	if err != nil {
 		return nil, errors.Join(err, xds.Close())
 	}

@@ -84,18 +84,30 @@ func TestUsage(t *testing.T) {
 	f.usage["costs "] = `{"data":[{"results":[{"api_key_id":"k2","amount":{"value":0.0000015,"currency":"usd"}}]}]}`
 	out, _ = c.run(t, exitOK, "usage", "--by", "key", "-o", "json")
 	require.JSONEq(t, `[{"name":"k2","requests":4,"input_tokens":7,"output_tokens":0,"cost_usd":"0.0000015"},{"name":"k1","requests":2,"input_tokens":10,"output_tokens":2,"cost_usd":"0"}]`, out)
+	f.objects = []configv1.Object{&configv1.Key{Name: "key_1", DisplayName: "ci"}}
+	f.asked = nil
+	c.run(t, exitOK, "usage", "--key", "ci")
+	require.Contains(t, f.asked[len(f.asked)-1], "key=key_1", "report 15: by its name")
+	f.usage["completions "] = `{"data":[{"results":[{"organization_id":"acme","project_id":"web","num_model_requests":1},{"organization_id":"other","project_id":"web","num_model_requests":2},{"num_model_requests":4}]}]}`
+	f.usage["embeddings "], f.usage["costs "] = "", `{"data":[{"results":[{"organization_id":"acme","project_id":"web","amount":{"value":0.5}}]}]}`
+	f.asked = nil
+	out, _ = c.run(t, exitOK, "usage", "--by", "project", "-o", "csv")
+	require.Equal(t, "project,requests,input_tokens,output_tokens,cost_usd\nacme/web,1,0,0,0.5\n,4,0,0,0\nother/web,2,0,0,0\n", out, "report 15")
+	require.Contains(t, f.asked[0], "group_by=organization_id&group_by=project_id")
+	out, _ = c.run(t, exitOK, "usage", "--by", "organization", "--organization", "acme", "-o", "csv")
+	require.Equal(t, "organization,requests,input_tokens,output_tokens,cost_usd\nacme,1,0,0,0.5\n", out, "report 15")
 	f.usage["costs "] = `{"data":[{"results":[{"line_item":"m","amount":{"value":0.25,"currency":"usd"}}]}]}`
 	f.usage["completions "] = `{"data":[{"results":[{"model":"m","num_model_requests":1,"user_id":"u"}]}]}`
 	out, _ = c.run(t, exitOK, "usage", "--by", "model", "-o", "csv")
 	require.Contains(t, out, "\nm,1,0,0,0.25\n")
 	out, _ = c.run(t, exitOK, "usage", "--by", "user", "-o", "csv")
 	require.Contains(t, out, "\nu,1,0,0,\n", "what users cost is not known")
-	_, errOut := c.run(t, exitFailed, "usage", "--by", "key", "--model", "m")
+	_, errOut := c.run(t, exitUsage, "usage", "--by", "key", "--model", "m")
 	require.Contains(t, errOut, "--by day")
 	f.asked = nil
 	c.run(t, exitOK, "usage", "--since", "40d")
 	require.Len(t, f.asked, 2, "at most 31 days at once")
-	_, errOut = c.run(t, exitFailed, "usage", "--since", "yesterday")
+	_, errOut = c.run(t, exitUsage, "usage", "--since", "yesterday")
 	require.Contains(t, errOut, "--since is neither")
 	f.ledgerAway = true
 	_, errOut = c.run(t, exitFailed, "usage")

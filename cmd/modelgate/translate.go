@@ -46,7 +46,7 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 	f.Provider = cmp.Or(kinds[f.Provider], f.Provider)
 	p, ok := vendors()[f.Provider]
 	if !ok {
-		return p, provider.Target{}, fmt.Errorf("there is no provider %q; there are %s", f.Provider, strings.Join(vendorNames(), ", "))
+		return p, provider.Target{}, misused("there is no provider %q; there are %s", f.Provider, strings.Join(vendorNames(), ", "))
 	}
 	config := &configv1.Provider{}
 	if f.Config != "" {
@@ -217,7 +217,7 @@ func (c translateResponseCmd) headers() (http.Header, error) {
 	for _, line := range c.Header {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, fmt.Errorf("a header is NAME:VALUE, not %q", line)
+			return nil, misused("a header is NAME:VALUE, not %q", line)
 		}
 		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}

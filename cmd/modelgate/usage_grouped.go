@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -28,6 +27,7 @@ type usageResult struct {
 	Output   int64  `json:"output_tokens"`
 	Key      string `json:"api_key_id"`
 	Project  string `json:"project_id"`
+	Owner    string `json:"organization_id"`
 	User     string `json:"user_id"`
 	Model    string `json:"model"`
 	Item     string `json:"line_item"` // of costs: the model
@@ -37,7 +37,11 @@ type usageResult struct {
 }
 
 func (r usageResult) name(by string) string {
-	return map[string]string{"key": r.Key, "project": r.Project, "user": r.User, "model": cmp.Or(r.Model, r.Item)}[by]
+	project := r.Project
+	if project != "" && r.Owner != "" {
+		project = r.Owner + "/" + project
+	}
+	return map[string]string{"key": r.Key, "organization": r.Owner, "project": project, "user": r.User, "model": cmp.Or(r.Model, r.Item)}[by]
 }
 
 // resources are those of OpenAI's usage endpoints; what each counts is in no other.
@@ -45,15 +49,21 @@ func resources() []string {
 	return []string{"completions", "embeddings", "moderations", "images", "audio_speeches", "audio_transcriptions"}
 }
 
-// grouped returns the rows by model, key, project or user.
+// groupFields are the fields of OpenAI's endpoints, and the gateway's own of organizations, that a sum is split by.
+func groupFields(by string) []string {
+	return map[string][]string{"model": {"model"}, "key": {"api_key_id"}, "organization": {"organization_id"}, "project": {"organization_id", "project_id"}, "user": {"user_id"}}[by]
+}
+
+// grouped returns the rows by model, key, project, organization or user.
 func (c usageCmd) grouped(ctx context.Context, client *adminapi.Client, start, end time.Time) ([]usageRow, error) {
-	if c.Organization != "" || c.Model != "" {
-		return nil, errors.New("--organization and --model go with --by day and --by provider only")
+	owned := c.By == "organization" || c.By == "project"
+	if c.Model != "" || c.Organization != "" && !owned {
+		return nil, misused("--model goes with --by day and --by provider only, and --organization with these, --by organization and --by project")
 	}
 	query := url.Values{
 		"start_time": {strconv.FormatInt(start.Unix(), 10)}, "end_time": {strconv.FormatInt(end.Unix(), 10)},
 		"bucket_width": {"1d"}, "limit": {"31"},
-		"group_by": {map[string]string{"model": "model", "key": "api_key_id", "project": "project_id", "user": "user_id"}[c.By]},
+		"group_by": groupFields(c.By),
 	}
 	for name, value := range map[string]string{"api_key_ids": c.Key, "project_ids": c.Project} {
 		if value != "" {
@@ -95,6 +105,9 @@ func (c usageCmd) results(ctx context.Context, client *adminapi.Client, resource
 		}
 		for _, bucket := range answer.Data {
 			for _, r := range bucket.Results {
+				if c.Organization != "" && r.Owner != c.Organization {
+					continue
+				}
 				row := rowOf(r.name(c.By), adminapi.Totals{Requests: r.Requests, InputTokens: r.Input, OutputTokens: r.Output, CostUSD: r.Amount.Value.String()})
 				rows = append(rows, row)
 			}

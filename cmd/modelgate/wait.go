@@ -26,7 +26,7 @@ type pending struct {
 // client returns a client whose changes are waited for, and what tells afterwards whether they are in force.
 func (w waitFlags) client(f adminFlags) (*adminapi.Client, *pending, error) {
 	if w.Timeout < time.Second || w.Timeout > adminapi.MaxWait {
-		return nil, nil, errors.New("--timeout must be between 1s and 60s; --no-wait does not wait")
+		return nil, nil, misused("--timeout must be between 1s and 60s; --no-wait does not wait")
 	}
 	conn, err := f.connect()
 	if err != nil {

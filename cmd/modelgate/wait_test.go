@@ -35,7 +35,7 @@ func TestAChangeThatIsNotInForceSaysSo(t *testing.T) {
 	f.pending = "extproc far"
 	out, _ := c.run(t, exitRefused, "key", "create", "--name", "n", "-o", "json")
 	require.JSONEq(t, `{"id":"key_new","key":"sk-mg-new"}`, out, "the key is printed all the same")
-	_, errOut := c.run(t, exitFailed, "key", "revoke", "key_a", "--timeout", "2m")
+	_, errOut := c.run(t, exitUsage, "key", "revoke", "key_a", "--timeout", "2m")
 	require.Contains(t, errOut, "between 1s and 60s")
 }
 

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/modelgate/modelgate/envoy/bootstrap"
 )
 
 // xdsFlags say where a client of the control plane finds it. With mutual TLS the client shows that it may have what it
@@ -33,7 +32,7 @@ func (f xdsFlags) serverName(host string) string {
 
 // dial returns a connection to the control plane. It is made when it is first used, and again after it breaks.
 func (f xdsFlags) dial(log *zap.Logger) (*grpc.ClientConn, error) {
-	address, err := bootstrap.ParseAddress(f.Address)
+	address, err := parseAddress(f.Address)
 	if err != nil {
 		return nil, err
 	}

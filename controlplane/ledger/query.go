@@ -19,15 +19,15 @@ type pageQuery struct {
 	end time.Time // of the last page
 }
 
-// Fields that results can be grouped by, as OpenAI has them.
+// Fields that results can be grouped by, as OpenAI has them, and organization_id, of which OpenAI knows one alone.
 func groupFields(resource string) []string {
 	switch resource {
 	case "completions":
-		return []string{"project_id", "user_id", "api_key_id", "model", "batch"}
+		return []string{"project_id", "user_id", "api_key_id", "model", "batch", "organization_id"}
 	case "embeddings", "moderations", "images", "audio_speeches", "audio_transcriptions":
-		return []string{"project_id", "user_id", "api_key_id", "model"}
+		return []string{"project_id", "user_id", "api_key_id", "model", "organization_id"}
 	case "costs":
-		return []string{"project_id", "line_item", "api_key_id"}
+		return []string{"project_id", "line_item", "api_key_id", "organization_id"}
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ type grouped struct {
 	APIKeyID  *string `json:"api_key_id"`
 	Model     *string `json:"model"`
 	Batch     *bool   `json:"batch"`
+	Owner     *string `json:"organization_id,omitempty"`
 }
 
 type costsResult struct {
@@ -74,6 +75,7 @@ type costsResult struct {
 	ProjectID *string `json:"project_id"`
 	APIKeyID  *string `json:"api_key_id"`
 	Quantity  *int64  `json:"quantity"`
+	Owner     *string `json:"organization_id,omitempty"`
 }
 
 type amount struct {
@@ -105,10 +107,10 @@ func (p *pageQuery) result(r Row) any {
 		value[field] = &r.Group[i]
 	}
 	if p.Resource == "costs" {
-		return costsResult{"organization.costs.result", amount{json.Number(r.Cost.String()), "usd"}, value["line_item"], value["project_id"], value["api_key_id"], nil}
+		return costsResult{"organization.costs.result", amount{json.Number(r.Cost.String()), "usd"}, value["line_item"], value["project_id"], value["api_key_id"], nil, value["organization_id"]}
 	}
 	u := usageResult{Object: "organization.usage." + p.Resource + ".result", NumModelRequests: r.Requests,
-		grouped: grouped{value["project_id"], value["user_id"], value["api_key_id"], value["model"], nil}}
+		grouped: grouped{value["project_id"], value["user_id"], value["api_key_id"], value["model"], nil, value["organization_id"]}}
 	if batch := value["batch"]; batch != nil {
 		is := *batch == "1"
 		u.Batch = &is

@@ -75,6 +75,10 @@ func TestUsageHasTheShapeOfOpenAIs(t *testing.T) {
 				{"object":"organization.costs.result","amount":{"value":0.000003,"currency":"usd"},"line_item":"gpt","project_id":"web","api_key_id":null,"quantity":null}]}]}`,
 			day, day+86400), ask(t, l, "costs", fmt.Sprintf("start_time=%d&group_by=project_id&group_by=line_item", day), acme))
 
+		for _, resource := range []string{"completions", "embeddings", "costs"} {
+			require.Contains(t, ask(t, l, resource, fmt.Sprintf("start_time=%d&group_by=organization_id", day), acme), `"organization_id":"acme"`, resource)
+		}
+
 		for resource, want := range map[string]string{
 			"embeddings": `"input_tokens":100,"num_model_requests":1`, "images": `"images":3,"num_model_requests":1`,
 		} {
