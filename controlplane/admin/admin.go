@@ -86,7 +86,7 @@ func New(c Config) http.Handler {
 	open := http.NewServeMux()
 	open.Handle("GET /admin/v1/openapi.json", httpapi.Handler(c.Log, describe))
 	open.Handle("/", s.authenticated(httpapi.Mux(mux)))
-	return httpapi.Recover(c.Log, limited(open))
+	return httpapi.Recover(c.Log, limited(unredirected(open)))
 }
 
 // CodeStoreFull is the code of the error that etcd has no room for a change.

@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // Bounds of how slowly a client may send a request and take its answer.
@@ -31,6 +33,18 @@ func limited(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unredirected has no path that [http.ServeMux] would redirect to another one: a client that follows makes a GET of a change, which changes
+// nothing and succeeds.
+func unredirected(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
+			httpapi.WriteError(w, r, openai.UnknownURL(telemetry.Clip(r.Method), telemetry.Clip(r.URL.Path)))
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -184,6 +184,16 @@ func TestWhatIsInUseIsNotDeleted(t *testing.T) {
 	require.Equal(t, 204, b.do(t, "DELETE", "/admin/v1/providers/p", "").status)
 }
 
+func TestAChangeIsNotRedirected(t *testing.T) {
+	b := newBench(t)
+	for _, path := range []string{"providers//echo", "projects//", "providers/./echo", "../v1/providers/echo"} {
+		for _, method := range []string{"GET", "PUT", "DELETE"} {
+			requireError(t, b.do(t, method, "/admin/v1/"+path, ""), 404, "unknown_url", "Invalid URL ("+method+" /admin/v1/"+path+")")
+		}
+	}
+	requireError(t, b.do(t, "DELETE", "/admin/v1/providers/", ""), 404, "unknown_url", "must end with the name")
+}
+
 func TestWhatOthersBrokeDoesNotKeepAnyoneFromWorking(t *testing.T) {
 	b := newBench(t)
 	_, err := b.etcd.Put(t.Context(), "/modelgate/v1/models/m", `{"name":"m","targets":[{"provider":"gone","model":"x"}]}`)

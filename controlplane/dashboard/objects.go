@@ -148,7 +148,12 @@ func (v *visit) writeObject(w http.ResponseWriter, r *http.Request) error {
 	title := kind.Name + " " + name
 	object, err := oneObject(data.Text, kind, name)
 	if err == nil && r.PostForm.Get("action") == "save" {
-		if _, err = v.api.Put(r.Context(), object, data.Revision); err == nil {
+		if name == "" {
+			err = v.create(r, object)
+		} else {
+			_, err = v.api.Put(r.Context(), object, data.Revision)
+		}
+		if err == nil {
 			return v.goTo(w, r, pathTo("objects/"+kind.Name, object.GetName()), "saved")
 		}
 	} else if err == nil {
@@ -216,7 +221,7 @@ func (v *visit) deleteObject(w http.ResponseWriter, r *http.Request) error {
 // create stores an object that must not be there yet.
 func (v *visit) create(r *http.Request, o configv1.Object) error {
 	kind := configv1.KindOf(o)
-	if o.GetName() == "" {
+	if strings.Trim(o.GetName(), "/") != o.GetName() || o.GetName() == "" {
 		return openai.BadRequest("name", "missing", "Give it a name.")
 	}
 	if _, err := v.api.Get(r.Context(), kind, o.GetName()); err == nil {

@@ -156,6 +156,10 @@ func TestTheEditorShowsTheDifferenceBeforeItSaves(t *testing.T) {
 	}
 	require.Equal(t, 303, w.post("/objects/Provider/echo", "action", "save", "text", edited).status)
 	require.Contains(t, w.get("/objects/Provider/echo").body, "disabled: true")
+	p = w.post("/objects/Provider", "action", "save", "text", "kind: Provider\nname: echo\nvendor: openai\n")
+	require.Equal(t, 422, p.status, "a new one does not take the place of another")
+	require.Contains(t, text(p.body), "There is a Provider named echo already")
+	require.Equal(t, 303, w.post("/objects/Provider", "action", "save", "text", "kind: Provider\nname: new\nvendor: openai\n").status)
 	p = w.post("/delete/Provider/echo")
 	require.Equal(t, 422, p.status, "a model needs it")
 	require.Contains(t, text(p.body), "team/fast")
