@@ -66,7 +66,14 @@ func (f fileFlags) read(stdin io.Reader) ([]configv1.Document, error) {
 		}
 		docs = append(docs, found...)
 	}
-	errs = append(errs, configv1.ValidateConflicts(objectsOf(docs))...)
+	for _, e := range configv1.ValidateConflicts(objectsOf(docs)) {
+		for _, d := range docs { // the last of several that are the same is meant
+			if configv1.Label(d.Object) == e.Object {
+				e.Source = d.Place(e.Field)
+			}
+		}
+		errs = append(errs, e)
+	}
 	return docs, errs.Err()
 }
 

@@ -235,7 +235,7 @@ func TestConfigValidateReportsEverythingAtOnceWithoutAGateway(t *testing.T) {
 	c := &cli{}
 	_, errOut := c.run(t, exitFailed, "config", "validate", "a.yaml", "b.yaml")
 	for _, want := range []string{
-		"a.yaml:1: Provider a: vendor:", "a.yaml:1: Provider a: endpoint:", "a.yaml:6: kind:", "Gateway h: port: port 1 is already taken",
+		"a.yaml:3:1: Provider a: vendor:", "a.yaml:4:1: Provider a: endpoint:", "a.yaml:6:1: kind:", "b.yaml:7:1: Gateway h: port: port 1 is already taken",
 	} {
 		require.Contains(t, errOut, want)
 	}

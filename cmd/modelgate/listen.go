@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
 )
 
 // listen listens on unix:///path or host:port. A socket that an earlier process left, or still uses, is replaced: what

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-
 )
 
 // xdsFlags say where a client of the control plane finds it. With mutual TLS the client shows that it may have what it

@@ -103,7 +103,7 @@ func TestBadConfigFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("kind: Model\nname: m\n---\nkind: Provider\nname: p\nvendor: nobody\nurl: x\n"), 0o600))
 	out, err := harness.Command(t, "", "run", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--envoy", testenv.Envoy(t), "--config", file)
 	require.Error(t, err)
-	require.Contains(t, out, "bad.yaml:1: Model m: targets:")
-	require.Contains(t, out, "bad.yaml:4: Provider p: url: unknown field")
+	require.Contains(t, out, "bad.yaml:1:1: Model m: targets:")
+	require.Contains(t, out, "bad.yaml:7:1: Provider p: url: unknown field")
 	require.NoDirExists(t, filepath.Join(dir, "data", "etcd"))
 }

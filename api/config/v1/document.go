@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
 
@@ -13,8 +14,7 @@ import (
 type Document struct {
 	Kind   Kind
 	Object Object
-	// Source is "file:line" of where the object begins, or empty where it did not come from a file.
-	Source string
+	at     *place // nil where it did not come from a file
 }
 
 // Members of a document that are not fields of the object. Status is what the admin API says about an object; it is
@@ -32,59 +32,60 @@ func ParseYAML(filename string, data []byte) ([]Document, error) {
 	var docs []Document
 	var errs Errors
 	for _, part := range splitYAML(data) {
-		source := filename + ":" + strconv.Itoa(part.line)
-		found, partErrs := parsePart(part)
-		for _, e := range partErrs {
-			e.Source = source
-			errs = append(errs, e)
-		}
-		for _, doc := range found {
-			doc.Source = source
-			docs = append(docs, doc)
-		}
+		found, partErrs := parsePart(filename, &part)
+		errs, docs = append(errs, partErrs...), append(docs, found...)
 	}
 	return docs, errs.Err()
 }
 
 // parsePart reads one document, or a list of them, as those print that print JSON.
-func parsePart(part yamlPart) ([]Document, Errors) {
+func parsePart(filename string, part *yamlPart) ([]Document, Errors) {
+	at := &place{file: filename, part: part, element: -1}
 	data, err := yaml.YAMLToJSONStrict(part.text)
 	if err != nil {
-		return nil, Errors{{Message: absoluteLines(err.Error(), part.line)}}
+		return nil, Errors{{Source: at.ofMessage(err.Error()), Message: absoluteLines(err.Error(), part.line)}}
 	}
 	if string(data) == "null" {
 		return nil, nil
 	}
 	tree, err := readTree(data)
 	if err != nil {
-		return nil, Errors{{Message: err.Error()}}
+		return nil, Errors{{Source: at.of(""), Message: err.Error()}}
 	}
-	return parseTrees(tree)
+	return parseTrees(tree, at)
 }
 
-// parseTrees reads one document or a list of them.
-func parseTrees(tree any) (docs []Document, errs Errors) {
-	list, ok := tree.([]any)
-	if !ok {
+// parseTrees reads one document or a list of them. At is nil where they are not from a file.
+func parseTrees(tree any, at *place) (docs []Document, errs Errors) {
+	list, many := tree.([]any)
+	if !many {
 		list = []any{tree}
 	}
-	for _, element := range list {
+	for i, element := range list {
+		own := at
+		if at != nil && many {
+			own = &place{file: at.file, part: at.part, element: i}
+		}
 		doc, more := parseTree(element, Kind{})
-		errs = append(errs, more...)
+		for _, e := range more {
+			e.Source = own.of(e.Field)
+			errs = append(errs, e)
+		}
 		if doc != nil {
+			doc.at = own
 			docs = append(docs, *doc)
 		}
 	}
 	return docs, errs
 }
 
-// ParseJSON reads one document, or an array of them, as [ParseYAML] does. The documents have no Source.
+// ParseJSON reads one document, or an array of them, as [ParseYAML] does. The documents have no place.
 func ParseJSON(data []byte) ([]Document, error) {
 	tree, err := readTree(data)
 	if err != nil {
 		return nil, Errors{{Message: err.Error()}}
 	}
-	docs, errs := parseTrees(tree)
+	docs, errs := parseTrees(tree, nil)
 	return docs, errs.Err()
 }
 
@@ -146,8 +147,13 @@ func kindOfTree(members map[string]any, want Kind) (Kind, error) {
 
 // A yamlPart is one document of a YAML stream and the line of the stream on which it begins, counted from 1.
 type yamlPart struct {
-	text []byte
-	line int
+	text  []byte
+	line  int
+	shift int // columns that the first line had before: those of a marker
+
+	// What follows is read where somebody asks: see root.
+	first *yamlv3.Node
+	name  map[*yamlv3.Node]*yamlv3.Node // of a value
 }
 
 // splitYAML cuts a stream at its document markers. A marker stands at the beginning of a line, where YAML allows nothing
@@ -156,10 +162,13 @@ func splitYAML(data []byte) []yamlPart {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var parts []yamlPart
 	var text []byte
-	start, line := 1, 0
+	start, line, shift := 1, 0, 0
 	flush := func() {
 		if content, skipped := trimBlank(text); len(content) > 0 {
-			parts = append(parts, yamlPart{text: content, line: start + skipped})
+			if skipped > 0 {
+				shift = 0
+			}
+			parts = append(parts, yamlPart{text: content, line: start + skipped, shift: shift})
 		}
 	}
 	for l := range bytes.Lines(data) {
@@ -170,7 +179,7 @@ func splitYAML(data []byte) []yamlPart {
 		}
 		flush()
 		// What follows on the marker's own line belongs to the document.
-		text, start = append([]byte(nil), l[len("---"):]...), line
+		text, start, shift = append([]byte(nil), l[len("---"):]...), line, len("---")
 	}
 	flush()
 	return parts

@@ -7,7 +7,7 @@ import (
 
 // A FieldError is one thing that is wrong with one object. It never holds a field's value where that could be a secret.
 type FieldError struct {
-	// Source is the file and line where the object begins, or empty where it did not come from a file.
+	// Source is the file, line and column of the field, or of what is written around it; empty where it did not come from a file.
 	Source string
 	// Object is the object's kind and name, or empty where the document could not be read that far.
 	Object string
@@ -17,7 +17,7 @@ type FieldError struct {
 	Message string
 }
 
-// Error returns "file:line: Kind name: field: message", without the parts that are empty.
+// Error returns "file:line:column: Kind name: field: message", without the parts that are empty.
 func (e FieldError) Error() string {
 	var parts []string
 	for _, p := range []string{e.Source, e.Object, e.Field, e.Message} {

@@ -61,7 +61,7 @@ func Validate(o Object, vendors Vendors) Errors {
 func (d Document) Validate(vendors Vendors) Errors {
 	errs := Validate(d.Object, vendors)
 	for i := range errs {
-		errs[i].Source = d.Source
+		errs[i].Source = d.Place(errs[i].Field)
 	}
 	return errs
 }

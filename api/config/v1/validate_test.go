@@ -311,7 +311,7 @@ func TestRewrite(t *testing.T) {
 func TestDocumentErrorsSayWhere(t *testing.T) {
 	docs, err := configv1.ParseYAML("gw.yaml", []byte("\nkind: Provider\nname: a\nvendor: openai\nendpoint: ftp://x\n"))
 	require.NoError(t, err)
-	require.EqualError(t, docs[0].Validate(knownVendor), "gw.yaml:2: Provider a: endpoint: must begin with https://, http:// or unix://")
+	require.EqualError(t, docs[0].Validate(knownVendor), "gw.yaml:5:1: Provider a: endpoint: must begin with https://, http:// or unix://")
 }
 
 func TestValidateSet(t *testing.T) {
