@@ -40,8 +40,9 @@ func NewClient(base, token string, client *http.Client) *Client {
 
 // Redirected is the CheckRedirect of an [http.Client] that calls the admin API. A change that is redirected would be sent as a GET, which
 // changes nothing and succeeds, and the token would go to another port of the host, or go in clear.
-func Redirected(r *http.Request, _ []*http.Request) error {
-	return fmt.Errorf("it answers with a redirect to %s://%s, which is not followed: give the address of the admin API itself", r.URL.Scheme, r.URL.Host)
+func Redirected(r *http.Request, via []*http.Request) error {
+	from := via[len(via)-1].URL
+	return fmt.Errorf("%s://%s answers with a redirect to %s://%s, which is not followed: give the address of the admin API itself", from.Scheme, from.Host, r.URL.Scheme, r.URL.Host)
 }
 
 // Waiting returns a client whose changes return when the data plane has taken them, or after a time in whole seconds, of which 0

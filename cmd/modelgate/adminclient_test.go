@@ -36,7 +36,7 @@ func TestNoCommandFollowsARedirect(t *testing.T) {
 	t.Cleanup(redirects.Close)
 	for _, command := range []string{"key revoke key_a", "key disable key_a", "token revoke adm_a", "dashboard link", "status"} {
 		_, errOut := c.run(t, exitFailed, append(strings.Fields(command), "--server", redirects.URL, "--token", adminToken)...)
-		require.Contains(t, errOut, "it answers with a redirect to "+f.url+", which is not followed", command)
+		require.Contains(t, errOut, redirects.URL+" answers with a redirect to "+f.url+", which is not followed", command)
 	}
 	require.Empty(t, f.asked)
 }
