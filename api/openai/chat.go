@@ -103,7 +103,7 @@ type ImageURL struct {
 	Detail string
 }
 
-// InputAudio is audio in base64.
+// InputAudio is audio in base64. Format is empty where there is only a string: see Object.Judge.
 type InputAudio struct {
 	Data   string
 	Format string

@@ -29,24 +29,24 @@ func value(s string) jsontext.Value { return jsontext.Value(s) }
 
 func TestChatHasEveryMember(t *testing.T) {
 	got := chat(t, ` { "model":"m", "max_tokens" : 1, "max_completion_tokens":2,"temperature":0.5,"top_p":1e-1,"frequency_penalty":-2,"presence_penalty":1.5,`+
-		`"n":3,"stop":["a","\n"],"seed":-7,"logit_bias":{"1": 2},"logprobs":true,"top_logprobs":4,"modalities":["text"],"audio":{"voice":"x"},`+
+		`"n":3,"stop":["a","\n"],"seed":-7,"logit_bias":{"1": 2},"logprobs":true,"top_logprobs":4,"modalities":["text"],"audio":{"voice":"x","format":"wav"},`+
 		`"response_format":{"type":"json_schema","json_schema":{"name":"s","description":"d","strict":true,"schema":{"type": "object"}}},`+
 		`"tools":[{"type":"function","function":{"name":"f","description":"says \"f\"","parameters":{"type":"object"},"strict":false},"cache_control":{"type":"ephemeral"}},{"type":"custom","custom":{"name":"g"}}],`+
 		`"tool_choice":"required","parallel_tool_calls":false,"reasoning_effort":"low","verbosity":"high","user":"u","safety_identifier":"i","service_tier":"flex",`+
-		`"prediction":{"type":"content"},"metadata":{"a":"b"},"store":false,"web_search_options":{},"functions":[{"name":"h"}],"function_call":"auto","thinking":{"type":"enabled"},"top_k":40,`+
+		`"prediction":{"type":"content","content":"x"},"metadata":{"a":"b"},"store":false,"web_search_options":{},"functions":[{"name":"h"}],"function_call":"auto","thinking":{"type":"enabled"},"top_k":40,`+
 		`"unknown":[{"model":"x"}],"messages":[{"role":"user","content":"hi"}]}`)
 	require.Empty(t, cmp.Diff(&openai.Chat{
 		Messages:  []openai.Message{{Role: "user", Content: openai.Content{{Type: "text", Text: "hi"}}}},
 		MaxTokens: new(int64(1)), MaxCompletionTokens: new(int64(2)), Temperature: new(0.5), TopP: new(0.1), FrequencyPenalty: new(-2.0), PresencePenalty: new(1.5),
 		N: new(int64(3)), Stop: openai.Strings{"a", "\n"}, Seed: new(int64(-7)), LogitBias: value(`{"1": 2}`), Logprobs: new(true), TopLogprobs: new(int64(4)),
-		Modalities: []string{"text"}, Audio: value(`{"voice":"x"}`),
+		Modalities: []string{"text"}, Audio: value(`{"voice":"x","format":"wav"}`),
 		ResponseFormat: &openai.ResponseFormat{Type: "json_schema", JSONSchema: &openai.JSONSchema{Name: "s", Description: "d", Strict: new(true), Schema: value(`{"type": "object"}`)}},
 		Tools: []openai.Tool{
 			{Type: "function", Function: openai.Function{Name: "f", Description: `says "f"`, Parameters: value(`{"type":"object"}`), Strict: new(false)}, CacheControl: value(`{"type":"ephemeral"}`)},
 			{Type: "custom"},
 		},
 		ToolChoice: &openai.ToolChoice{Mode: "required"}, ParallelToolCalls: new(false), ReasoningEffort: "low", Verbosity: "high", User: "u", SafetyIdentifier: "i",
-		ServiceTier: "flex", Prediction: value(`{"type":"content"}`), Metadata: value(`{"a":"b"}`), Store: new(false), WebSearchOptions: value(`{}`),
+		ServiceTier: "flex", Prediction: value(`{"type":"content","content":"x"}`), Metadata: value(`{"a":"b"}`), Store: new(false), WebSearchOptions: value(`{}`),
 		Functions: value(`[{"name":"h"}]`), FunctionCall: value(`"auto"`), Thinking: value(`{"type":"enabled"}`), TopK: new(int64(40)),
 	}, got))
 }
@@ -93,8 +93,6 @@ func TestToolChoice(t *testing.T) {
 		`{"type":"function","function":{"name":"f","x":1}}`: {Mode: "function", Name: "f"},
 		`{"type":"custom","custom":{"name":"f"}}`:           {Mode: "custom", Name: "f"},
 		`{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"f"}},null,{"type":"x"}]}}`: {Mode: "auto", Allowed: []string{"f", "", ""}},
-		`{"type":"allowed_tools"}`: {},
-		`{}`:                       {},
 	} {
 		require.Empty(t, cmp.Diff(want, chat(t, with(`"tool_choice":`+choice)).ToolChoice), choice)
 	}
@@ -108,17 +106,11 @@ func TestStopMayBeOneString(t *testing.T) {
 
 func TestChatSaysWhichMemberHasTheWrongType(t *testing.T) {
 	for _, c := range []struct{ body, param, message string }{
-		{with(`"tools":[{"type":"function","function":{"name":1}}]`), "tools[0].function.name", "a number"},
-		{with(`"tools":[{"function":{"name":"f"}},{"function":{"strict":{"x":1}}},{"type":2}]`), "tools[1].function.strict", "an object"},
-		{with(`"tools":[{"function":[1]}]`), "tools[0].function", "an array"},
 		{with(`"top_k":1.5`), "top_k", "a number"},
 		{with(`"top_k":99999999999999999999`), "top_k", "a number"},
-		{with(`"verbosity":true`), "verbosity", "a boolean"},
-		{with(`"tool_choice":{"type":"function","function":{"n\u0061me":[]}}`), "tool_choice.function.name", "an array"},
-		{with(`"response_format":{"type":"json_schema","json_schema":{"name":"s","strict":"yes"}}`), "response_format.json_schema.strict", "a string"},
-		{message(`{"role":"user","content":[{"type":"image_url","image_url":{"url":{}}}]}`), "messages[0].content[0].image_url.url", "an object"},
 		{message(`{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"1","function":{"arguments":{"a":1}}}]}`), "messages[1].tool_calls[0].function.arguments", "an object"},
-		{message(`{"role":"assistant","function_call":"f"}`), "messages[0].function_call", "a string"},
+		{message(`{"role":"assistant","function_call":{"n\u0061me":[]}}`), "messages[0].function_call.name", "an array"},
+		{message(`{"role":"assistant","content":"","reasoning_content":{}}`), "messages[0].reasoning_content", "an object"},
 	} {
 		r, err := openai.ParseChatRequest([]byte(c.body))
 		require.NoError(t, err, "only codecs that translate look this deep")

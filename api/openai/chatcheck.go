@@ -9,35 +9,41 @@ import (
 
 // chatChecks are the members of a chat completion request whose type or range is known, messages apart. Null means
 // absent for all but the required ones. Everything else passes: providers have members of their own. Bounds are those of
-// the interface document and of OpenAI's API description.
+// the interface document and of OpenAI's API description; what other vendors may take in their place is a departure.
 var chatChecks = map[string]check{
-	"max_tokens":            integer(1, maxInteger),
-	"max_completion_tokens": integer(1, maxInteger),
+	"max_tokens":            rangedInteger(1, maxInteger),
+	"max_completion_tokens": rangedInteger(1, maxInteger),
 	"n":                     integer(1, 128),
-	"top_logprobs":          integer(0, 20),
+	"top_logprobs":          rangedInteger(0, 20),
 	"seed":                  integer(math.MinInt64, math.MaxInt64),
-	"temperature":           number(0, 2),
-	"top_p":                 number(0, 1),
-	"frequency_penalty":     number(-2, 2),
-	"presence_penalty":      number(-2, 2),
+	"temperature":           rangedNumber(0, 2),
+	"top_p":                 rangedNumber(0, 1),
+	"frequency_penalty":     rangedNumber(-2, 2),
+	"presence_penalty":      rangedNumber(-2, 2),
 	"model":                 kind("a string", '"'),
 	"stream":                boolean,
 	"stream_options":        kind("an object", '{'),
-	"logprobs":              boolean,
+	"logprobs":              checkLogprobs,
 	"store":                 boolean,
 	"parallel_tool_calls":   boolean,
 	"user":                  kind("a string", '"'),
-	"service_tier":          kind("a string", '"'),
-	"reasoning_effort":      kind("a string", '"'),
-	"logit_bias":            kind("an object", '{'),
+	"safety_identifier":     kind("a string", '"'),
+	"prompt_cache_key":      kind("a string", '"'),
+	"service_tier":          oneOf("auto", "default", "flex", "scale", "priority"),
+	"reasoning_effort":      oneOf("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+	"verbosity":             oneOf("low", "medium", "high"),
+	"logit_bias":            checkBias,
 	"metadata":              kind("an object", '{'),
-	"audio":                 kind("an object", '{'),
-	"prediction":            kind("an object", '{'),
-	"tools":                 arrayOf("an object", '{'),
+	"web_search_options":    kind("an object", '{'),
+	"audio":                 objectOf(checkAudio),
+	"prediction":            objectOf(checkPrediction),
+	"tools":                 objectsOf(checkTool),
+	"functions":             objectsOf(checkFunction),
 	"tool_choice":           checkToolChoice,
-	"modalities":            arrayOf("a string", '"'),
+	"function_call":         checkFunctionCall,
+	"modalities":            checkModalities,
 	"stop":                  checkStop,
-	"response_format":       checkResponseFormat,
+	"response_format":       objectOf(checkFormat),
 }
 
 // check checks the syntax of the body and the members it knows, and records where each member stands.
@@ -79,15 +85,22 @@ func (r *ChatRequest) checkWhole() error {
 	if err := r.checkModel(r.Model); err != nil {
 		return err
 	}
-	switch {
-	case r.present("messages") == nil:
+	if r.present("messages") == nil {
 		return missing("messages")
-	case !r.Stream && r.present("stream_options") != nil:
-		return errStreamOptions()
-	case r.present("top_logprobs") != nil && r.present("logprobs").Kind() != 't':
-		return BadRequest("top_logprobs", "invalid_value", "The 'top_logprobs' parameter is only allowed when 'logprobs' is true.")
-	case r.present("audio") == nil && wantsAudio(r.present("modalities")):
-		return missing("audio")
+	}
+	if err := r.unstreamed(r.Stream); err != nil {
+		return err
+	}
+	logprobs := r.present("logprobs").Kind()
+	if r.present("top_logprobs") != nil && logprobs != 't' && logprobs != '0' {
+		if err := r.departs("top_logprobs", func() *Error {
+			return BadRequest("top_logprobs", "invalid_value", "The 'top_logprobs' parameter is only allowed when 'logprobs' is true.")
+		}); err != nil {
+			return err
+		}
+	}
+	if r.present("audio") == nil && wantsAudio(r.present("modalities")) {
+		return r.departs("audio", func() *Error { return missing("audio") })
 	}
 	return nil
 }
@@ -96,18 +109,24 @@ func wantsAudio(modalities jsontext.Value) bool {
 	return modalities != nil && bytes.Contains(modalities, []byte(`"audio"`))
 }
 
-func checkToolChoice(param string, c *cursor) error {
-	switch k := c.peek(); k {
-	case '{':
+// checkLogprobs checks logprobs, which are a number at Together and Fireworks, as in legacy completions.
+func checkLogprobs(param string, c *cursor) error {
+	if k := c.peek(); k == '0' {
 		c.value()
-		return nil
-	case '"':
-		if s := c.str(); string(s) != "none" && string(s) != "auto" && string(s) != "required" {
-			return BadRequest(param, "invalid_value", "Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required', or an object.", s)
+		return c.departs(param, func() *Error { return WrongType(param, "a boolean", k) })
+	}
+	return boolean(param, c)
+}
+
+// oneOf checks a word of a list to which OpenAI adds.
+func oneOf(known ...string) check {
+	return func(param string, c *cursor) error {
+		if k := c.peek(); k != '"' {
+			return WrongType(param, "a string", k)
 		}
+		word := c.value()
+		c.word(func() string { return param }, word, known...)
 		return nil
-	default:
-		return WrongType(param, "one of 'none', 'auto' and 'required', or an object", k)
 	}
 }
 
@@ -117,56 +136,4 @@ func checkStop(param string, c *cursor) error {
 		return nil
 	}
 	return arrayOf("a string", '"')(param, c)
-}
-
-func checkResponseFormat(param string, c *cursor) error {
-	if k := c.peek(); k != '{' {
-		return WrongType(param, "an object", k)
-	}
-	var typ string
-	var schema jsontext.Value
-	for c.enter(); c.more(); {
-		switch string(c.str()) {
-		case "type":
-			if k := c.peek(); k != '"' {
-				return WrongType(param+".type", "a string", k)
-			}
-			typ = string(c.str())
-		case "json_schema":
-			schema = c.value()
-		default:
-			c.value()
-		}
-	}
-	switch {
-	case typ == "":
-		return missing(param + ".type")
-	case typ == "json_schema":
-		return checkSchema(param+".json_schema", schema)
-	case typ != "text" && typ != "json_object":
-		return BadRequest(param+".type", "invalid_value", "Invalid value: '%s'. Supported values are: 'text', 'json_object', and 'json_schema'.", typ)
-	}
-	return nil
-}
-
-// checkSchema checks the member json_schema of a response format, which may be absent.
-func checkSchema(param string, schema jsontext.Value) error {
-	if schema == nil {
-		return missing(param)
-	}
-	c := cursor{data: schema}
-	if k := c.peek(); k != '{' {
-		return WrongType(param, "an object", k)
-	}
-	named := false
-	for c.enter(); c.more(); {
-		isName := string(c.str()) == "name"
-		if v := c.value(); isName {
-			named = v.Kind() == '"' && len(v) > len(`""`)
-		}
-	}
-	if !named {
-		return missing(param + ".name")
-	}
-	return nil
 }

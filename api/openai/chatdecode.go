@@ -110,9 +110,9 @@ func (d *decoder) part(p *Part) {
 		case "refusal":
 			d.string(&p.Refusal)
 		case "image_url":
-			optional(d, &p.ImageURL, d.imageURL)
+			optionalOrText(d, &p.ImageURL, d.imageURL, func(u *ImageURL) *string { return &u.URL })
 		case "input_audio":
-			optional(d, &p.InputAudio, d.inputAudio)
+			optionalOrText(d, &p.InputAudio, d.inputAudio, func(a *InputAudio) *string { return &a.Data })
 		case "file":
 			optional(d, &p.File, d.file)
 		case "cache_control":

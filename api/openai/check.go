@@ -2,6 +2,8 @@ package openai
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"strconv"
 	"strings"
 
@@ -39,15 +41,48 @@ func number(low, high float64) check {
 			return WrongType(param, "a decimal", k)
 		}
 		v := c.value()
-		f, err := strconv.ParseFloat(string(v), 64)
-		switch {
-		case err == nil && f < low:
-			return BadRequest(param, "decimal_below_min_value", "Invalid '%s': decimal below minimum value. Expected a value >= %v, but got %s instead.", param, low, v)
-		case err != nil, f > high:
-			return BadRequest(param, "decimal_above_max_value", "Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %s instead.", param, high, v)
+		if f, err := strconv.ParseFloat(string(v), 64); err != nil || f < low || f > high {
+			return numberError(param, v, low, high)
 		}
 		return nil
 	}
+}
+
+// numberError says why a value is no number in the range.
+func numberError(param string, v jsontext.Value, low, high float64) *Error {
+	switch f, err := strconv.ParseFloat(string(v), 64); {
+	case v.Kind() != '0':
+		return WrongType(param, "a decimal", v.Kind())
+	case err == nil && f < low:
+		return BadRequest(param, "decimal_below_min_value", "Invalid '%s': decimal below minimum value. Expected a value >= %v, but got %s instead.", param, low, v)
+	default:
+		return BadRequest(param, "decimal_above_max_value", "Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %s instead.", param, high, v)
+	}
+}
+
+// ranged is a check of a number whose range is OpenAI's: what is beyond it, but for what any can read as one, departs.
+func ranged(any, openai check) check {
+	return func(param string, c *cursor) error {
+		start := *c
+		err := openai(param, c)
+		if err == nil || c.at == start.at {
+			return err
+		}
+		again := start
+		if err := any(param, &again); err != nil {
+			return err
+		}
+		refusal, _ := errors.AsType[*Error](err)
+		return c.departs(param, func() *Error { return refusal })
+	}
+}
+
+func rangedInteger(low, high int64) check {
+	return ranged(integer(-maxInteger, maxInteger), integer(low, high))
+}
+
+func rangedNumber(low, high float64) check {
+	return ranged(number(-math.MaxFloat64, math.MaxFloat64), number(low, high))
 }
 
 func boolean(param string, c *cursor) error {

@@ -46,19 +46,19 @@ var completionChecks = map[string]check{
 	"model":             kind("a string", '"'),
 	"best_of":           integer(0, 20),
 	"echo":              boolean,
-	"frequency_penalty": number(-2, 2),
-	"presence_penalty":  number(-2, 2),
-	"logit_bias":        kind("an object", '{'),
-	"logprobs":          integer(0, 5),
-	"max_tokens":        integer(0, maxInteger),
+	"frequency_penalty": rangedNumber(-2, 2),
+	"presence_penalty":  rangedNumber(-2, 2),
+	"logit_bias":        checkBias,
+	"logprobs":          rangedInteger(0, 5),
+	"max_tokens":        rangedInteger(0, maxInteger),
 	"n":                 integer(1, 128),
 	"seed":              integer(math.MinInt64, math.MaxInt64),
 	"stop":              checkStop,
 	"stream":            boolean,
 	"stream_options":    kind("an object", '{'),
 	"suffix":            kind("a string", '"'),
-	"temperature":       number(0, 2),
-	"top_p":             number(0, 1),
+	"temperature":       rangedNumber(0, 2),
+	"top_p":             rangedNumber(0, 1),
 	"user":              kind("a string", '"'),
 }
 
@@ -72,11 +72,11 @@ func ParseCompletionRequest(body []byte) (*CompletionRequest, error) {
 	if err := r.checkModel(r.Model); err != nil {
 		return nil, err
 	}
-	switch {
-	case r.present("prompt") == nil:
+	if r.present("prompt") == nil {
 		return nil, missing("prompt")
-	case !r.Stream && r.present("stream_options") != nil:
-		return nil, errStreamOptions()
+	}
+	if err := r.unstreamed(r.Stream); err != nil {
+		return nil, err
 	}
 	d := &decoder{cursor: cursor{data: body}}
 	for name := range d.members {

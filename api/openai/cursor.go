@@ -21,6 +21,9 @@ type cursor struct {
 	data    []byte
 	at      int
 	deepest int // how many objects and arrays were within one another in what value has stepped over
+
+	way []step // to the object at hand: see in
+	departures
 }
 
 // peek goes to what comes next, past white space, commas and colons, and returns its kind.

@@ -86,6 +86,16 @@ func optional[T any](d *decoder, to **T, read func(*T)) {
 	}
 }
 
+// optionalOrText reads an object, or a string in its place that is one of its members.
+func optionalOrText[T any](d *decoder, to **T, read func(*T), text func(*T) *string) {
+	if d.peek() != '"' {
+		optional(d, to, read)
+		return
+	}
+	*to = new(T)
+	d.string(text(*to))
+}
+
 func (d *decoder) string(s *string) {
 	if !d.is('"') {
 		return

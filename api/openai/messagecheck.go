@@ -41,7 +41,7 @@ func checkMessage(c *cursor, n int) error {
 			return err
 		}
 	}
-	return f.check(n)
+	return f.check(c, n)
 }
 
 // member steps over the value of a member of the n-th message. Null is as if absent.
@@ -68,9 +68,12 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 	case "tool_calls":
 		f.calls = true
 		return checkCalls(c, n)
-	case "function_call", "refusal", "audio":
-		f.calls = true
-	case "tool_call_id", "name":
+	case "function_call", "audio":
+		if f.calls = true; k != '{' {
+			return WrongType(fmt.Sprintf("messages[%d].%s", n, name), "an object", k)
+		}
+	case "tool_call_id", "name", "refusal":
+		f.calls = f.calls || string(name) == "refusal"
 		if k != '"' {
 			return WrongType(fmt.Sprintf("messages[%d].%s", n, name), "a string", k)
 		}
@@ -80,24 +83,41 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 	return nil
 }
 
+var (
+	callFields = []field{
+		{name: "id", kind: '"'}, {name: "type", kind: '"'}, {name: "function", kind: '{', inner: checkCalled}, {name: "custom", kind: '{'},
+	}
+	calledFields = []field{{name: "name", kind: '"'}}
+)
+
+// checkCalled checks the function of a call. Its arguments may be an object: some vendors give and take that.
+func checkCalled(c *cursor) error {
+	var got [1]jsontext.Value
+	return c.object(calledFields, got[:])
+}
+
 func checkCalls(c *cursor, n int) error {
 	if k := c.peek(); k != '[' {
 		return WrongType(fmt.Sprintf("messages[%d].tool_calls", n), "an array", k)
 	}
+	c.in("messages", n)
+	defer c.out()
+	var got [4]jsontext.Value
 	i := 0
 	for c.enter(); c.more(); i++ {
-		if k := c.peek(); k != '{' {
-			return WrongType(fmt.Sprintf("messages[%d].tool_calls[%d]", n, i), "an object", k)
-		}
 		if i == maxElements {
 			return tooLong(fmt.Sprintf("messages[%d].tool_calls", n), maxElements)
 		}
-		c.value()
+		c.in("tool_calls", i)
+		if err := c.object(callFields, got[:]); err != nil {
+			return err
+		}
+		c.out()
 	}
 	return nil
 }
 
-func (f *messageFacts) check(n int) error {
+func (f *messageFacts) check(c *cursor, n int) error {
 	switch f.role {
 	case "":
 		return missing(fmt.Sprintf("messages[%d].role", n))
@@ -115,66 +135,89 @@ func (f *messageFacts) check(n int) error {
 			return missing(fmt.Sprintf("messages[%d].content", n))
 		}
 	default:
-		return BadRequest(fmt.Sprintf("messages[%d].role", n), "invalid_value",
-			"Invalid value: '%s'. Supported values are: 'system', 'developer', 'user', 'assistant', 'tool', and 'function'.", f.role)
+		return c.departs("messages.role:"+f.role, func() *Error {
+			return unknownWord(fmt.Sprintf("messages[%d].role", n), f.role, []string{"system", "developer", "user", "assistant", "tool", "function"})
+		})
 	}
 	return nil
 }
 
 func checkParts(c *cursor, n int) error {
+	c.in("messages", n)
+	defer c.out()
 	i := 0
 	for c.enter(); c.more(); i++ {
-		if k := c.peek(); k != '{' {
-			return WrongType(fmt.Sprintf("messages[%d].content[%d]", n, i), "an object", k)
-		}
-		if err := checkPart(c, n, i); err != nil {
+		c.in("content", i)
+		if err := checkPart(c); err != nil {
 			return err
 		}
+		c.out()
 	}
 	return nil
 }
 
-// partTypes are the types of parts that OpenAI knows. Each must have the member of its own name.
-var partTypes = [...]struct {
-	name string
-	kind jsontext.Kind
-	what string
-}{
-	{"text", '"', "a string"},
-	{"image_url", '{', "an object"},
-	{"input_audio", '{', "an object"},
-	{"file", '{', "an object"},
-	{"refusal", '"', "a string"},
+// partFields are the members of parts: the type, and for each type that OpenAI knows the one of its name.
+var partFields = []field{
+	{name: "type", required: true}, {name: "text"}, {name: "image_url", inner: checkImage}, {name: "input_audio", inner: checkSound}, {name: "file", inner: checkFile},
+	{name: "refusal"},
 }
 
-func checkPart(c *cursor, n, i int) error {
-	typ := ""
-	var kinds [len(partTypes)]jsontext.Kind // of the members of these names; 0 where there is none
-	for c.enter(); c.more(); {
-		name, k := c.str(), c.peek()
-		if string(name) == "type" && k == '"' {
-			typ = intern(c.str())
+// partKinds are the kinds of partFields in parts of their type, and in the place of an object a text that some vendors take.
+var partKinds = [...]jsontext.Kind{0, '"', '{', '{', '{', '"'}
+
+func checkPart(c *cursor) error {
+	var got [len(partKinds)]jsontext.Value
+	if err := c.object(partFields, got[:]); err != nil {
+		return err
+	}
+	typ := got[0]
+	if k := typ.Kind(); k != '"' {
+		return WrongType(c.where("type"), "a string", k)
+	}
+	for i := 1; i < len(partFields); i++ {
+		name := partFields[i].name
+		if string(typ[1:len(typ)-1]) != name {
 			continue
 		}
-		for t := range partTypes {
-			if string(name) == partTypes[t].name {
-				kinds[t] = k
-			}
+		switch k := got[i].Kind(); {
+		case got[i] == nil:
+			return missing(c.where(name))
+		case k == '"' && (name == "image_url" || name == "input_audio"): // Mistral's
+			return c.departs(name, func() *Error { return WrongType(c.where(name), "an object", k) })
+		case k != partKinds[i]:
+			return WrongType(c.where(name), kindName(partKinds[i]), k)
 		}
-		c.value()
+		return nil
 	}
-	if typ == "" {
-		return missing(fmt.Sprintf("messages[%d].content[%d].type", n, i))
-	}
-	for t, want := range partTypes { // other types are a provider's own
-		if typ != want.name || kinds[t] == want.kind {
-			continue
-		}
-		param := fmt.Sprintf("messages[%d].content[%d].%s", n, i, typ)
-		if kinds[t] == 0 {
-			return missing(param)
-		}
-		return WrongType(param, want.what, kinds[t])
-	}
+	c.word(func() string { return c.where("type") }, typ, "text", "image_url", "input_audio", "file", "refusal")
 	return nil
+}
+
+var (
+	imageFields = []field{{name: "url", kind: '"', required: true}, {name: "detail", kind: '"'}}
+	soundFields = []field{{name: "data", kind: '"', required: true}, {name: "format", kind: '"', required: true}}
+	fileFields  = []field{{name: "file_id", kind: '"'}, {name: "filename", kind: '"'}, {name: "file_data", kind: '"'}}
+)
+
+func checkImage(c *cursor) error {
+	var got [2]jsontext.Value
+	if err := c.object(imageFields, got[:]); err != nil {
+		return err
+	}
+	c.word(func() string { return c.where("detail") }, got[1], "auto", "low", "high", "original")
+	return nil
+}
+
+func checkSound(c *cursor) error {
+	var got [2]jsontext.Value
+	if err := c.object(soundFields, got[:]); err != nil {
+		return err
+	}
+	c.word(func() string { return c.where("format") }, got[1], "wav", "mp3")
+	return nil
+}
+
+func checkFile(c *cursor) error {
+	var got [3]jsontext.Value
+	return c.object(fileFields, got[:])
 }

@@ -13,6 +13,7 @@ import (
 type Object struct {
 	Body    []byte
 	members []memberSpan
+	departures
 }
 
 // A memberSpan is one top-level member: Body[start:end] is its value, nameStart where its name begins.
@@ -121,6 +122,7 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 		}
 		o.members = append(o.members, m)
 	}
+	o.departures = c.departures
 	return nil
 }
 
@@ -195,6 +197,12 @@ func readStreamOptions(c *cursor, includeUsage *bool) error {
 	return nil
 }
 
-func errStreamOptions() *Error {
-	return BadRequest("stream_options", "invalid_value", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+// unstreamed notes options of a stream where there is none.
+func (o *Object) unstreamed(stream bool) error {
+	if stream || o.present("stream_options") == nil {
+		return nil
+	}
+	return o.departs("stream_options", func() *Error {
+		return BadRequest("stream_options", "invalid_value", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+	})
 }

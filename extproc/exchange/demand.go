@@ -65,7 +65,7 @@ func demandOf(op *operation, r asked, body []byte) demand {
 		d.output = 0
 	}
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
-		if v := get(name); op.says && v.Type == gjson.Number {
+		if v := get(name); op.says && v.Type == gjson.Number && v.Num >= 0 { // below it is no limit
 			d.output = max(d.output, count(v)*d.answers)
 		}
 	}

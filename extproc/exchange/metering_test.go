@@ -17,6 +17,7 @@ import (
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/provider/compatible"
 	"github.com/modelgate/modelgate/internal/provider/openai"
 )
 
@@ -125,6 +126,17 @@ func (m *meter) ask(path, body string, more ...exchange.Header) (*exchange.Excha
 		return x, reply
 	}
 	return x, x.RequestBody(m.t.Context(), []byte(body))
+}
+
+// takeAll puts servers that take what OpenAI refuses in the place of the providers.
+func (m *meter) takeAll(t *testing.T) {
+	for name := range m.config.Providers {
+		config := &configv1.Provider{Name: name, Vendor: "compatible", Endpoint: "https://a.test"}
+		p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"}, compatible.Provider())
+		require.NoError(t, err)
+		m.config.Providers[name] = p
+	}
+	m.configure()
 }
 
 func (m *meter) chat(body string) (*exchange.Exchange, exchange.Reply) {

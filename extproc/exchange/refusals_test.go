@@ -86,10 +86,12 @@ func TestWhatIsReserved(t *testing.T) {
 		"of several":          {`{"max_completion_tokens":8,"n":3}`, 24},
 		"no more than it can": {`{"max_tokens":1000000}`, 4000},
 		"nothing":             {`{"temperature":1}`, 256},
+		"no limit":            {`{"max_tokens":-1}`, 256},
 		"data are not text":   {`{"x":"data:image/png;base64,` + data + `","max_tokens":1}`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMeter(t, &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY, RequestsPerUnit: 1 << 40}}})
+			m.takeAll(t)
 			m.chat(`{"model":"a/m-1","messages":[{"role":"user","content":"hi"}],` + c.body[1:])
 			require.NotEmpty(t, m.reserved)
 			require.Equal(t, c.output, m.reserved[0].Amounts[limit.OutputTokens])

@@ -122,6 +122,9 @@ func (s *server) serveChat(w http.ResponseWriter, r *http.Request) *openai.Error
 	if err != nil {
 		return asError(err)
 	}
+	if err := request.JudgeAll(); err != nil {
+		return asError(err)
+	}
 	chat, err := request.Chat()
 	if err != nil {
 		return asError(err)

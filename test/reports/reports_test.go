@@ -9,6 +9,13 @@
 //     "wait for no more than the bounds": more than 1 MiB, announced or not, is answered at once.
 //   - [TestTheJobServiceAgreesWithTheChatPath], report 7: the same fault has the same error on the chat path and at the job service.
 //
+// Reports whose defect is in one package have their cases there:
+//
+//   - report 4, checks of known members whatever the vendor: api/openai (departure_test.go); new words, schemas without a name:
+//     internal/provider/all (own_test.go).
+//   - report 9, words of a vendor's own that OpenAI refuses: api/openai (departure_test.go), internal/provider/all (own_test.go); lists of
+//     deltas that are given whole: internal/provider/openaicompat (lists_test.go), and test/sdk with OpenAI's Python SDK.
+//
 // What a newcomer gets wrong: every case is bounded in count and the suite takes under 40 seconds. setup.sh installs httpx; curl and a
 // JDK are the system's. The cases of a client that is missing skip.
 package reports

@@ -27,6 +27,11 @@ A provider's ` + "`vendor`" + ` is one of these. Completions that are not the ve
 batches can be run with any vendor; those with "yes" have a batch API of their own, which ` + "`native_batches`" + ` chooses. What a vendor
 does otherwise than OpenAI, and what cannot be had of it, is on its page.
 
+A member of a request that OpenAI knows must have its type, and the members that it needs, whatever the vendor: ` + "`tools[].function.name`" + `, say.
+What only OpenAI refuses (` + "`top_p: -1`" + `, ` + "`tool_choice: \"any\"`" + `, a ` + "`response_format`" + ` of the type ` + "`grammar`" + `, a JSON schema without a name, roles that it
+does not know) reaches the vendors whose page says so, and is a 400 at all others; with several targets, at each by itself. Words of lists to which OpenAI adds, such as
+efforts, service tiers, types of tools and modalities, reach every vendor of OpenAI's dialect but ` + "`echo`" + `; vendors of other dialects judge them themselves.
+
 | vendor | endpoint | key in | chat | completions | embeddings | fine-tuning | batches | list of models | OpenAI's other operations |
 |---|---|---|---|---|---|---|---|---|---|
 `

@@ -37,6 +37,9 @@ type encoder struct {
 
 // Encode builds a request of Converse or ConverseStream.
 func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	if err := r.Judge(openai.Unnamed, "tool_choice:any"); err != nil {
+		return provider.Request{}, nil, err
+	}
 	chat, err := r.Chat()
 	if err != nil {
 		return provider.Request{}, nil, err

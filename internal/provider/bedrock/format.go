@@ -1,6 +1,8 @@
 package bedrock
 
 import (
+	"cmp"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
@@ -35,7 +37,7 @@ func (e *encoder) structured(f *openai.JSONSchema) {
 	}
 	if closed, ok := schema.Closed(f.Schema); ok && e.can.GetStructuredOutput() {
 		e.out.OutputConfig = &outputConfig{TextFormat: textFormat{Type: "json_schema"}}
-		e.out.OutputConfig.TextFormat.Structure.JSONSchema = jsonSchema{Schema: string(closed), Name: turns.Identifier(f.Name), Description: f.Description}
+		e.out.OutputConfig.TextFormat.Structure.JSONSchema = jsonSchema{Schema: string(closed), Name: turns.Identifier(cmp.Or(f.Name, "response")), Description: f.Description}
 		return
 	}
 	object, also := schema.Object(f.Schema)

@@ -113,7 +113,7 @@ func (e *encoder) choice(c *openai.ToolChoice) error {
 		e.noTools()
 		return nil
 	case "", "auto":
-	case "required":
+	case "required", "any":
 		e.force = "any"
 	case "function":
 		e.force, e.forced = "tool", e.names.Sent(c.Name)

@@ -17,6 +17,9 @@ type chatCodec struct{}
 
 // Encode implements provider.ChatCodec.
 func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	if err := r.Judge(openai.Unnamed); err != nil {
+		return provider.Request{}, nil, err
+	}
 	chat, err := r.Chat()
 	if err != nil {
 		return provider.Request{}, nil, err

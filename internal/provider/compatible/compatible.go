@@ -5,6 +5,7 @@
 package compatible
 
 import (
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 )
@@ -13,7 +14,7 @@ const name = "compatible"
 
 // Provider returns the vendor.
 func Provider() provider.Provider {
-	dialect := openaicompat.Dialect{Vendor: name, AllTools: true, Thoughts: true}
+	dialect := openaicompat.Dialect{Vendor: name, AllTools: true, Thoughts: true, Own: []string{"*", openai.Unnamed}}
 	return provider.Provider{
 		Name:              name,
 		CredentialHeaders: []string{"authorization", "api-key", "x-api-key"},

@@ -12,7 +12,7 @@ import (
 
 // Provider returns the provider. It is safe for concurrent use.
 func Provider() provider.Provider {
-	d := openaicompat.Dialect{Vendor: "echo", AsReceived: true}
+	d := openaicompat.Dialect{Vendor: "echo", AsReceived: true, Today: true}
 	return provider.Provider{
 		Name:        "echo",
 		Sign:        func(*provider.Request, provider.Signing) error { return nil }, // there is nobody to sign for

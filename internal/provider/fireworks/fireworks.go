@@ -14,6 +14,7 @@ import (
 func Provider() provider.Provider {
 	d := openaicompat.Dialect{
 		Vendor:      "fireworks",
+		Own:         []string{"response_format:grammar", "logprobs", "top_logprobs"},
 		Unsupported: []string{"modalities", "audio", "verbosity", "web_search_options"},
 		// What follows fails the request otherwise: "Extra inputs are not permitted".
 		Hints:          []string{"prompt_cache_retention", "prompt_cache_options", "cache_control", "safety_identifier", "store"},

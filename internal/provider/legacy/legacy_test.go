@@ -69,13 +69,9 @@ func TestWhatIDsCarryStaysInTheRequest(t *testing.T) {
 func TestErrorsAreAboutFunctions(t *testing.T) {
 	codec := legacy.Functions(typed{})
 	for _, c := range [][3]string{
-		{`"functions":[{"name":1}]`, "functions[0].name", "Invalid type for 'functions[0].name': got a number instead."},
-		{`"functions":[{"name":"f"},"g"]`, "functions[1]", "Invalid type for 'functions[1]': got a string instead."},
-		{`"functions":{}`, "functions", "Invalid type for 'functions': expected an array of objects."},
-		{`"functions":[{}],"function_call":{"name":[]}`, "function_call.name", "Invalid type for 'function_call.name': got an array instead."},
-		{`"functions":[{}],"function_call":"f"`, "function_call", "Invalid value: 'f'. Supported values are: 'none', 'auto', and 'required', or an object."},
-		{`"functions":[{}],"function_call":1`, "function_call", "Invalid type for 'function_call': expected one of 'none' and 'auto', or an object."},
-		{`"functions":[{}],"tools":[{}]`, "functions", "Send 'tools' or 'functions', not both."},
+		{`"functions":[{"name":"f"}],"function_call":"f"`, "function_call", "Invalid value: 'f'. Supported values are: 'none', 'auto', and 'required', or an object."},
+		{`"functions":[{"name":"f"}],"tools":[{"type":"function","function":{"name":"g"}}]`, "functions", "Send 'tools' or 'functions', not both."},
+		{`"functions":[{"name":"f","cache_control":1}]`, "functions[0].cache_control", "Unsupported parameter: 'functions[0].cache_control' is not supported by the provider 'acme'. Remove it or choose another model."},
 	} {
 		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + c[0] + `}`))
 		require.NoError(t, err)
@@ -91,7 +87,13 @@ func TestErrorsAreAboutFunctions(t *testing.T) {
 type typed struct{}
 
 func (typed) Encode(r *openai.ChatRequest, _ provider.Target) (provider.Request, provider.Answer, error) {
-	_, err := r.Chat()
+	if err := r.Judge(); err != nil {
+		return provider.Request{}, nil, err
+	}
+	chat, err := r.Chat()
+	if err == nil && chat.Tools[0].CacheControl != nil {
+		err = openai.Unsupported("tools[0].function.cache_control", "acme")
+	}
 	return provider.Request{}, nil, err
 }
 

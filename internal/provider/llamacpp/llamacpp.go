@@ -5,6 +5,7 @@
 package llamacpp
 
 import (
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 	"github.com/modelgate/modelgate/internal/provider/openaicompat"
@@ -23,6 +24,7 @@ func Provider() provider.Provider {
 		DecodeError:       openaicompat.DecodeError,
 		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
 			Vendor: name,
+			Own:    []string{"*", openai.Unnamed},
 			Unsupported: []string{
 				"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions", "function_call",
 			},

@@ -181,7 +181,7 @@ func (e *encoder) choice() error {
 		out.kind = "none"
 	case "", "auto":
 		out.kind = "auto"
-	case "required":
+	case "required", "any":
 		out.kind = "any"
 	case "function":
 		out.kind, out.name = "tool", e.names.Sent(c.Name)

@@ -18,6 +18,9 @@ type chatCodec struct{}
 
 // Encode implements provider.ChatCodec.
 func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	if err := r.Judge(openai.Unnamed, "tool_choice:any", "image_url", "input_audio"); err != nil {
+		return provider.Request{}, nil, err
+	}
 	chat, err := r.Chat()
 	if err != nil {
 		return provider.Request{}, nil, err
@@ -130,7 +133,11 @@ func (e *encoder) parameters() error {
 		e.out = append(e.member("random_seed"), v...)
 	}
 	if f := c.ResponseFormat; f != nil && f.Type != "text" {
-		e.out = append(e.member("response_format"), e.native("response_format")...)
+		format := e.native("response_format")
+		if e.body.Departs(openai.Unnamed) {
+			format = openai.NameSchema(format)
+		}
+		e.out = append(e.member("response_format"), format...)
 	}
 	return e.prediction()
 }

@@ -196,6 +196,8 @@ func (e *encoder) part(p *turns.Part) error {
 			e.out = openai.AppendString(append(e.out, `,"detail":`...), p.ImageURL.Detail)
 		}
 		e.out = append(e.out, "}}"...)
+	case p.Type == "input_audio" && p.InputAudio != nil && p.InputAudio.Format == "": // the vendor's own form
+		e.out = append(openai.AppendString(append(e.out, `{"type":"input_audio","input_audio":`...), p.InputAudio.Data), '}')
 	case p.Type == "input_audio" && p.InputAudio != nil:
 		e.out = openai.AppendString(append(e.out, `{"type":"input_audio","input_audio":{"data":`...), p.InputAudio.Data)
 		e.out = openai.AppendString(append(e.out, `,"format":`...), p.InputAudio.Format)

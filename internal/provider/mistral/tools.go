@@ -104,10 +104,10 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 	case c == nil:
 	case !some && len(e.chat.Tools) > 0 && c.Allowed != nil, c.Mode == "function" && some && !slices.Contains(functions, e.names.Sent(c.Name)):
 		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
-	case !some && (c.Mode == "required" || c.Mode == "function"):
+	case !some && (c.Mode == "required" || c.Mode == "any" || c.Mode == "function"):
 		return openai.BadRequest("tool_choice", "invalid_value", "Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
 	case !some:
-	case c.Mode == "required":
+	case c.Mode == "required", c.Mode == "any":
 		e.out = append(e.member("tool_choice"), `"any"`...)
 	case c.Mode == "auto", c.Mode == "none":
 		e.out = openai.AppendString(e.member("tool_choice"), c.Mode)

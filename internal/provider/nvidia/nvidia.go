@@ -23,6 +23,7 @@ func Provider() provider.Provider {
 		DecodeError:       openaicompat.DecodeError,
 		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
 			Vendor: name,
+			Own:    []string{"*"},
 			Unsupported: []string{
 				"n", "logit_bias", "modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions",
 				"function_call",

@@ -24,6 +24,7 @@ func Provider() provider.Provider {
 		DecodeError:       openaicompat.DecodeError,
 		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
 			Vendor: name,
+			Own:    []string{"max_tokens", "max_completion_tokens", "messages.role"},
 			Unsupported: []string{
 				"n", "logit_bias", "parallel_tool_calls", "modalities", "audio", "prediction", "service_tier", "verbosity",
 				"web_search_options", "functions", "function_call",

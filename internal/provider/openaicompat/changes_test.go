@@ -39,7 +39,7 @@ func TestValuesThatAskForNothingAreLeftOut(t *testing.T) {
 	for in, param := range map[string]string{
 		`,"n":2`: "n", `,"presence_penalty":0.01`: "presence_penalty", `,"logprobs":true`: "logprobs", `,"logit_bias":{"1":1}`: "logit_bias",
 		`,"parallel_tool_calls":false`: "parallel_tool_calls", `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none"`: "tools",
-		`,"modalities":["text","audio"],"audio":{}`: "modalities", `,"response_format":{"type":"json_object"}`: "response_format",
+		`,"modalities":["text","audio"],"audio":{"voice":"a","format":"wav"}`: "modalities", `,"response_format":{"type":"json_object"}`: "response_format",
 		`,"web_search_options":{}`: "web_search_options", `,"stop":"x"`: "stop", `,"temperature":0`: "temperature", `,"service_tier":"flex"`: "service_tier",
 	} {
 		r := parse(t, head+in+`}`)

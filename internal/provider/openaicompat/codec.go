@@ -24,6 +24,11 @@ type Dialect struct {
 	// endpoint's.
 	Locate func(path string, t provider.Target) string
 
+	// Own are the vendor's own values, words and forms, which OpenAI would refuse: see openai.Object.Judge. A schema without a name gets
+	// one, but where openai.Unnamed is among them.
+	Own []string
+	// Today says that words of lists to which OpenAI adds, such as efforts, are refused where they are not there today.
+	Today bool
 	// Unsupported are parameters that the vendor refuses, or ignores in silence. Asked for with a value that is not the
 	// default, they are an error, or dropped where the operator says so; their defaults are left out.
 	Unsupported []string
@@ -89,6 +94,9 @@ type chatCodec struct{ dialect Dialect }
 func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	d := &c.dialect
 	changes := newChanges(&r.Object, d, t)
+	if err := changes.judge(); err != nil {
+		return provider.Request{}, nil, err
+	}
 	changes.model(r.Model)
 	forced := changes.streamOptions(r.Stream, r.IncludeUsage)
 	if err := changes.parameters(); err != nil {

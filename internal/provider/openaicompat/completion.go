@@ -18,6 +18,9 @@ func (c *completionCodec) Encode(r *openai.CompletionRequest, t provider.Target)
 			"Invalid 'prompt': the provider '%s' takes one text. Send each prompt in a request of its own.", c.dialect.Vendor)
 	}
 	changes := newChanges(&r.Object, &c.dialect, t)
+	if err := changes.judge(); err != nil {
+		return provider.Request{}, nil, err
+	}
 	changes.model(r.Model)
 	forced := changes.streamOptions(r.Stream, r.IncludeUsage)
 	if err := changes.parameters(); err != nil {

@@ -15,6 +15,7 @@ import (
 func Provider() provider.Provider {
 	d := openaicompat.Dialect{
 		Vendor:      "openrouter",
+		Own:         []string{"*"},
 		Unsupported: []string{"n", "functions", "function_call"}, // which it ignores in silence
 		Reasoning:   "reasoning",
 		Carry:       "reasoning_details",

@@ -21,6 +21,7 @@ func Provider() provider.Provider {
 		DecodeError:       openaicompat.DecodeError,
 		Chat: openaicompat.New(openaicompat.Dialect{
 			Vendor: "perplexity",
+			Own:    []string{"response_format:regex"},
 			Unsupported: []string{
 				"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "n", "seed", "logprobs", "top_logprobs",
 				"logit_bias", "modalities", "audio", "prediction", "service_tier", "verbosity",

@@ -17,6 +17,7 @@ import (
 func Provider() provider.Provider {
 	d := openaicompat.Dialect{
 		Vendor:      "together",
+		Own:         []string{"response_format:regex", "response_format.json_schema", "logprobs"},
 		Unsupported: []string{"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options"},
 		Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
 		Hints:       []string{"store"},

@@ -171,7 +171,7 @@ func TestWhereThingsStand(t *testing.T) {
 func TestContentWithoutAPlaceIsRefused(t *testing.T) {
 	for param, list := range map[string]string{
 		"messages[0].content[1].type":    `{"role":"system","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"u"}}]}`,
-		"messages[0].content[0].type":    `{"role":"assistant","content":[{"type":"input_audio","input_audio":{}}]}`,
+		"messages[0].content[0].type":    `{"role":"assistant","content":[{"type":"input_audio","input_audio":{"data":"","format":"wav"}}]}`,
 		"messages[0].tool_calls[0].type": `{"role":"assistant","tool_calls":[{"id":"1","type":"custom","custom":{"name":"c"}}]}`,
 	} {
 		_, err := Build(messages(t, list), Options{})

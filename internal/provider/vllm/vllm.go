@@ -16,6 +16,7 @@ const name = "vllm"
 func Provider() provider.Provider {
 	dialect := openaicompat.Dialect{
 		Vendor: name,
+		Own:    []string{"*"},
 		Unsupported: []string{
 			"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions", "function_call",
 		},

@@ -1,0 +1,137 @@
+package openai
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A field is a member of an object within a request whose type is known. Null is as if absent.
+type field struct {
+	name     string
+	kind     jsontext.Kind // 't' is a boolean of either value, 0 anything
+	required bool
+	inner    func(c *cursor) error // steps over the value, and checks what is in it
+}
+
+// A step is one of the way to the object at hand: into a member, and, where index is not negative, into an element of it.
+type step struct {
+	name  string
+	index int
+}
+
+// in steps into a member's element, or into the member itself where index is negative.
+func (c *cursor) in(name string, index int) { c.way = append(c.way, step{name, index}) }
+
+func (c *cursor) out() { c.way = c.way[:len(c.way)-1] }
+
+// where returns the path of a member of the object at hand, or of the object itself where name is empty.
+func (c *cursor) where(name string) string {
+	path := ""
+	for _, s := range append(c.way[:len(c.way):len(c.way)], step{name, -1}) {
+		if path != "" && s.name != "" {
+			path += "."
+		}
+		if path += s.name; s.index >= 0 {
+			path += "[" + strconv.Itoa(s.index) + "]"
+		}
+	}
+	return path
+}
+
+// object steps over the object at hand, checks the fields, and sets got to their values. A field that is not there has none.
+func (c *cursor) object(fields []field, got []jsontext.Value) error {
+	if k := c.peek(); k != '{' {
+		return WrongType(c.where(""), "an object", k)
+	}
+	before := c.deepest
+	c.deepest = 0
+	for c.enter(); c.more(); {
+		i := indexOf(fields, c.str())
+		k := c.peek()
+		if i < 0 || k == 'n' {
+			c.value()
+			continue
+		}
+		f := &fields[i]
+		if f.kind != 0 && k != f.kind && (f.kind != 't' || k != 'f') {
+			return WrongType(c.where(f.name), wanted(f.kind), k)
+		}
+		start := c.at
+		if f.inner == nil || k != '{' {
+			c.value()
+		} else {
+			c.in(f.name, -1)
+			if err := f.inner(c); err != nil {
+				return err
+			}
+			c.out()
+		}
+		got[i] = c.data[start:c.at:c.at]
+	}
+	c.deepest = max(before, c.deepest+1)
+	for i := range fields {
+		if fields[i].required && got[i] == nil {
+			return missing(c.where(fields[i].name))
+		}
+	}
+	return nil
+}
+
+func indexOf(fields []field, name []byte) int {
+	for i := range fields {
+		if fields[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+func wanted(kind jsontext.Kind) string {
+	switch kind {
+	case '0':
+		return "a decimal"
+	case 't':
+		return "a boolean"
+	}
+	return kindName(kind)
+}
+
+// objectOf checks a member of the request that is an object.
+func objectOf(check func(c *cursor) error) check {
+	return func(param string, c *cursor) error {
+		c.in(param, -1)
+		defer c.out()
+		return check(c)
+	}
+}
+
+// objectsOf checks a member of the request that is an array of objects.
+func objectsOf(check func(c *cursor) error) check {
+	return func(param string, c *cursor) error {
+		if k := c.peek(); k != '[' {
+			return WrongType(param, "an array", k)
+		}
+		i := 0
+		for c.enter(); c.more(); i++ {
+			if i == maxElements {
+				return tooLong(param, maxElements)
+			}
+			c.in(param, i)
+			if err := check(c); err != nil {
+				return err
+			}
+			c.out()
+		}
+		return nil
+	}
+}
+
+// notEmpty returns the error for a required string that is empty.
+func (c *cursor) notEmpty(name string, value []byte) error {
+	if string(value) != `""` {
+		return nil
+	}
+	param := c.where(name)
+	return BadRequest(param, "empty_string", "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
+}

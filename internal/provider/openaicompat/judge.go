@@ -1,0 +1,20 @@
+package openaicompat
+
+import (
+	"slices"
+
+	"github.com/modelgate/modelgate/api/openai"
+)
+
+// judge returns the client's error for what the vendor does not take, and names a schema that has no name.
+func (c *Changes) judge() error {
+	d := c.dialect
+	if d.Today {
+		return c.object.JudgeAll()
+	}
+	if d.AsReceived || slices.Contains(d.Own, openai.Unnamed) || !c.object.Departs(openai.Unnamed) {
+		return c.object.Judge(d.Own...)
+	}
+	c.Set("response_format", openai.NameSchema(c.object.Get("response_format")))
+	return c.object.Judge(append(slices.Clone(d.Own), openai.Unnamed)...)
+}
