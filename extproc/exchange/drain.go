@@ -36,12 +36,8 @@ func (d *drains) begin() bool {
 }
 
 // Drain has the answer that RequestHeaders gave wait until the client has sent the request's body, of which there is some. It goes out at
-// once where the body is announced as larger than what is taken, and where too many requests drain already; and to strangers who have had
-// their share, so that one address does not leave the others none.
+// once where the body is announced as larger than what is taken, and where too many requests drain already.
 func (x *Exchange) Drain(answer *Immediate, h Headers) Reply {
-	if answer.Details == strangersLimited {
-		return Reply{Immediate: answer}
-	}
 	if n, err := strconv.ParseInt(h.Get("content-length"), 10, 64); err == nil && n > maxDrained || !x.env.drains.begin() {
 		return Reply{Immediate: answer}
 	}

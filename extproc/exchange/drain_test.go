@@ -72,20 +72,6 @@ func TestAnAnswerWaitsForTheRestOfTheRequest(t *testing.T) {
 	})
 }
 
-// TestAStrangerLeavesOthersRoomToDrain holds that an address which is refused too often waits no more: it would take all the places.
-func TestAStrangerLeavesOthersRoomToDrain(t *testing.T) {
-	m := newMeter(t, &configv1.Key{Name: "key_1"})
-	m.env.Strangers = exchange.NewStrangers(0, 2)
-	for _, address := range []string{"192.0.2.1", "192.0.2.2"} {
-		for n, waits := range []bool{true, true, false, false} {
-			h := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/embeddings"}, {Name: "x-envoy-external-address", Value: address}}
-			x := exchange.New(m.env, m.config)
-			answer := x.RequestHeaders(t.Context(), h, false).Immediate
-			require.Equal(t, waits, x.Drain(answer, h).Drain, "%s %d", address, n)
-		}
-	}
-}
-
 // TestRequestsThatDrainAreBounded holds that those who make many wait find that they do not any more, and that all have an answer.
 func TestRequestsThatDrainAreBounded(t *testing.T) {
 	m := newMeter(t, &configv1.Key{Name: "key_1"})

@@ -14,9 +14,6 @@ import (
 // maxStrangers bounds the addresses that are remembered.
 const maxStrangers = 100_000
 
-// strangersLimited is the reason of a refusal to an address that has had its share.
-const strangersLimited = "mg_strangers_limited"
-
 // Strangers bounds how many requests without a good key each address gets a full answer to. A request with a good key is never
 // held up by it. It is safe for concurrent use.
 type Strangers struct {
@@ -61,7 +58,7 @@ func networkOf(address string) netip.Prefix {
 // refuse is reject for a request whose key is not known to be good.
 func (x *Exchange) refuse(h Headers, e *openai.Error, details string) Reply {
 	if x.key == nil && !x.internal && !x.env.Strangers.allow(h.Get(headerAddress), x.record.Start) {
-		e, details = tooManyRefusals(), strangersLimited
+		e, details = tooManyRefusals(), "mg_strangers_limited"
 	}
 	return x.reject(e, details)
 }

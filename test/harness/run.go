@@ -50,7 +50,14 @@ func (g *Gateway) Apply(t testing.TB, objects ...configv1.Object) {
 // CreateKey creates a key of an organization and project, and returns its id and what a client sends.
 func (g *Gateway) CreateKey(t testing.TB, organization, project string) (id, key string) {
 	t.Helper()
-	made := Decode(t, Must(t, "", "key", "create", "--create-missing", "--data", g.Dir, "--name", "test", "--organization", organization, "--project", project, "-o", "json"))
+	args := []string{"key", "create", "--create-missing", "--data", g.Dir, "--name", "test", "-o", "json"}
+	if organization != "" {
+		args = append(args, "--organization", organization)
+	}
+	if project != "" {
+		args = append(args, "--project", project)
+	}
+	made := Decode(t, Must(t, "", args...))
 	return made["id"].(string), made["key"].(string)
 }
 
