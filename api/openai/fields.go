@@ -21,7 +21,12 @@ type step struct {
 }
 
 // in steps into a member's element, or into the member itself where index is negative.
-func (c *cursor) in(name string, index int) { c.way = append(c.way, step{name, index}) }
+func (c *cursor) in(name string, index int) {
+	if c.way == nil {
+		c.way = make([]step, 0, 4)
+	}
+	c.way = append(c.way, step{name, index})
+}
 
 func (c *cursor) out() { c.way = c.way[:len(c.way)-1] }
 

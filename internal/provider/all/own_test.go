@@ -11,6 +11,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/overchat"
 )
 
 // What OpenAI refuses reaches the vendors that have documented it, and the servers that decide for themselves. All others refuse it.
@@ -42,6 +43,24 @@ func TestWordsOfAVendorsOwn(t *testing.T) {
 					require.ErrorContains(t, err, "400 invalid_request_error: ")
 				}
 			})
+		}
+	}
+}
+
+// So it is with legacy completions.
+func TestCompletionsOfAVendorsOwn(t *testing.T) {
+	r, err := openai.ParseCompletionRequest([]byte(`{"model":"m","prompt":"x","max_tokens":-1}`))
+	require.NoError(t, err)
+	for name, p := range Providers() {
+		codec := p.Completion
+		if codec == nil {
+			codec = overchat.Completion(p.Chat, name)
+		}
+		_, _, err := codec.Encode(r, provider.Target{Model: "m", Config: &configv1.Provider{Name: name}})
+		if slices.Contains([]string{"compatible", "llamacpp", "nvidia", "ollama", "openrouter", "vllm"}, name) {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, "Invalid 'max_tokens': integer below minimum value.", name)
 		}
 	}
 }

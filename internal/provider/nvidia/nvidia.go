@@ -32,7 +32,7 @@ func Provider() provider.Provider {
 			SystemRole: true,
 			Hints:      openaicompat.AllHints,
 		})),
-		Completion: openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name}),
+		Completion: openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name, Own: []string{"*"}}),
 		Embedding:  openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Models:     openaicompat.Models,
 	}

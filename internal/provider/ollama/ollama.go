@@ -38,6 +38,7 @@ func Provider() provider.Provider {
 		})),
 		Completion: openaicompat.NewCompletion(openaicompat.Dialect{
 			Vendor:      name,
+			Own:         []string{"max_tokens"},
 			Unsupported: []string{"n", "best_of", "echo", "logit_bias", "logprobs"},
 			OnePrompt:   true,
 		}),

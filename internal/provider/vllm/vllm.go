@@ -30,7 +30,7 @@ func Provider() provider.Provider {
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
 		Chat:              legacy.Functions(openaicompat.New(dialect)),
-		Completion:        openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name}),
+		Completion:        openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name, Own: []string{"*"}}),
 		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
 		Native:            []string{"/responses", "/audio/transcriptions", "/audio/translations"},
 		Models:            openaicompat.Models,
