@@ -83,6 +83,7 @@ type keyData struct {
 	NoConsumption bool
 	Organizations []adminapi.Item
 	Projects      []adminapi.Item
+	CreateMissing bool // of a new key: its organization and project too, where there are none
 	New           *adminapi.NewKey // at the only time at which it is shown
 	Grace         int64
 	Pending       bool // the new one is not in force everywhere yet
@@ -140,11 +141,13 @@ func requestOf(k *configv1.Key) adminapi.KeyRequest {
 }
 
 func (v *visit) createKey(w http.ResponseWriter, r *http.Request) error {
-	data := keyData{Key: &configv1.Key{}}
+	data := keyData{Key: &configv1.Key{}, CreateMissing: r.PostForm.Has("create_missing")}
 	err := readKey(r.PostForm, data.Key)
 	if err == nil {
+		asked := requestOf(data.Key)
+		asked.CreateMissing = data.CreateMissing
 		var made adminapi.NewKey
-		if made, err = v.api.CreateKey(r.Context(), requestOf(data.Key)); err == nil {
+		if made, err = v.api.CreateKey(r.Context(), asked); err == nil {
 			data.Key.Name, data.New = made.ID, &made
 			return v.showNew(w, data)
 		}

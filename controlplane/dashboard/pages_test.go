@@ -107,6 +107,21 @@ func TestEveryPageWhereThereIsNothingAndWhereTheLedgerIsAway(t *testing.T) {
 	}
 }
 
+// Report 12.
+func TestAKeyHasItsTenantMadeWhereTheFormSaysSo(t *testing.T) {
+	b := newBench(t)
+	w := b.owner(t)
+	form := []string{"display_name", "n", "organization", "newcomers", "project", "web"}
+	p := w.post("/keys", form...)
+	require.Equal(t, 422, p.status)
+	require.Contains(t, text(p.body), "there is no Organization newcomers")
+	require.Contains(t, p.body, `<input type="checkbox" name="create_missing">`)
+	p = w.post("/keys", append(form, "create_missing", "on")...)
+	require.Regexp(t, `sk-mg-[0-9a-zA-Z]+`, p.body)
+	require.Equal(t, 200, w.get("/organizations/newcomers").status)
+	require.Equal(t, 200, w.get("/projects/newcomers/web").status)
+}
+
 func TestAKeyThroughItsLife(t *testing.T) {
 	b := newBench(t)
 	w := b.owner(t)

@@ -268,6 +268,19 @@ await test("without JavaScript a key is made and found", async () => {
   await visitor.context().close();
 });
 
+await test("report 12: a key of an organization that is not there has it made where the box says so", async () => {
+  await page.goto(base + "/new/key");
+  await page.getByLabel("Name What people").fill("of nobody");
+  await page.getByLabel("Organization Whose").fill("newcomers");
+  await page.getByRole("button", { name: "Create the key" }).click();
+  await page.getByText("there is no Organization newcomers").waitFor();
+  await page.getByLabel("Make the organization").check();
+  await page.getByRole("button", { name: "Create the key" }).click();
+  await page.locator("#the-key").waitFor();
+  await page.goto(base + "/organizations/newcomers");
+  await page.getByRole("heading", { name: "newcomers" }).waitFor();
+});
+
 await test("the key is revoked", async () => {
   await page.goto(keyPage);
   await page.getByRole("link", { name: "Revoke…" }).click();
