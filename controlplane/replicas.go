@@ -137,6 +137,9 @@ func (s *Server) tellWhileLeased(ctx context.Context, look <-chan time.Time) err
 			}
 			last = now
 		}
+		if err := s.tellRefused(ctx, session.Lease()); err != nil {
+			return err
+		}
 		select {
 		case <-look:
 		case <-session.Done():

@@ -71,6 +71,7 @@ type Server struct {
 	keys      keyBook                           // of build
 	last      atomic.Pointer[configstore.State] // that was read
 	probes    probes
+	refusals  refusals
 	replica   string                            // key of this one in etcd
 	chains    atomic.Pointer[map[string][]byte] // of the certificates that are served, by name
 }
@@ -150,9 +151,6 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// ObjectError returns why an object, or its last change, has no effect, and "" where it has.
-func (s *Server) ObjectError(kind, name string) string { return s.publisher.ObjectError(kind, name) }
-
 // Status returns what is published.
 func (s *Server) Status() snapshot.Status { return s.publisher.Status() }
 
@@ -216,6 +214,10 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.config.Etcd != nil {
 		g.Go(func() error {
 			s.tellReplicas(running)
+			return running.Err()
+		})
+		g.Go(func() error {
+			s.followRefused(running)
 			return running.Err()
 		})
 	}

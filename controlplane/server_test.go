@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -130,6 +131,8 @@ type subscriber[M proto.Message] struct {
 	t      *testing.T
 	stream grpc.BidiStreamingClient[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]
 	has    map[string]M
+	// refuses, where it is not nil, returns why a response is refused, or "".
+	refuses func(*discoveryv3.DeltaDiscoveryResponse) string
 	// version is that of the last response.
 	version string
 }
@@ -157,6 +160,13 @@ func (s *subscriber[M]) await(ok func() bool) {
 	for !ok() {
 		r, err := s.stream.Recv()
 		require.NoError(s.t, err, "it has %v", s.has)
+		if s.refuses != nil {
+			if why := s.refuses(r); why != "" {
+				require.NoError(s.t, s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{
+					TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce(), ErrorDetail: &rpcstatus.Status{Message: why}}))
+				continue
+			}
+		}
 		for _, i := range r.GetResources() {
 			m, err := i.GetResource().UnmarshalNew()
 			require.NoError(s.t, err)

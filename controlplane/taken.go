@@ -73,9 +73,13 @@ func (s *Server) replicasBehind(ctx context.Context, revision int64, movedOn boo
 	defer cancel()
 	found, err := s.config.Etcd.Txn(ctx).Then(
 		clientv3.OpGet(configstore.Replicas, clientv3.WithPrefix()), clientv3.OpGet(configstore.Taken, clientv3.WithPrefix()),
+		clientv3.OpGet(configstore.Untaken, clientv3.WithPrefix()),
 	).Commit()
 	if err != nil {
 		return 0, fmt.Errorf("reading what the replicas have told: %w", err)
+	}
+	if err := s.learnRefused(found.Responses[2].GetResponseRange().GetKvs()); err != nil {
+		return 0, err
 	}
 	taken := map[string]bool{strings.TrimPrefix(s.replica, configstore.Replicas): true}
 	for _, kv := range found.Responses[1].GetResponseRange().GetKvs() {
@@ -121,7 +125,11 @@ func (s *Server) tellTaken(ctx context.Context, lease clientv3.LeaseID) {
 		if err != nil {
 			return
 		}
-		if _, err := s.config.Etcd.Put(ctx, key, strconv.FormatInt(next, 10), clientv3.WithLease(lease)); err == nil {
+		err = s.tellRefused(ctx, lease) // before: who hears that it is taken knows what of it is not
+		if err == nil {
+			_, err = s.config.Etcd.Put(ctx, key, strconv.FormatInt(next, 10), clientv3.WithLease(lease))
+		}
+		if err == nil {
 			told = next
 		} else {
 			s.config.Logger.Debug("other control planes cannot be told which revision is taken", zap.Error(err))

@@ -219,6 +219,7 @@ func TestWhatMustNotBeRestoredIsRefusedAndChangesNothing(t *testing.T) {
 		into, empty := etcdtest.Start(t), openLedger(t, sqlite(t))
 		put(t, into, configstore.Replicas+"a", "[]")
 		put(t, into, configstore.Taken+"a", "1")
+		put(t, into, configstore.Untaken+"a", "[]")
 		_, _, err := Restore(t.Context(), path, Target{Etcd: into, Ledger: empty, Root: root})
 		require.NoError(t, err)
 	})

@@ -83,7 +83,7 @@ type keyData struct {
 	NoConsumption bool
 	Organizations []adminapi.Item
 	Projects      []adminapi.Item
-	CreateMissing bool // of a new key: its organization and project too, where there are none
+	CreateMissing bool             // of a new key: its organization and project too, where there are none
 	New           *adminapi.NewKey // at the only time at which it is shown
 	Grace         int64
 	Pending       bool // the new one is not in force everywhere yet

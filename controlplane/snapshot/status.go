@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 
 	"github.com/modelgate/modelgate/controlplane/xds"
 )
@@ -39,6 +41,30 @@ func (p *Publisher) Status() Status {
 		}
 	}
 	return s
+}
+
+// maxRefusals bounds what is told of refusals.
+const maxRefusals = 100
+
+// A Refusal is that a client has refused an object.
+type Refusal struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name"`
+	Error string `json:"error"`
+}
+
+// Refused returns what clients have refused, sorted.
+func (p *Publisher) Refused() []Refusal {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []Refusal
+	for o := range p.state.refused {
+		if e := p.state.objectError(o); e != "" && p.state.desired[o] != nil {
+			all = append(all, Refusal{o.Kind, o.Name, e})
+		}
+	}
+	slices.SortFunc(all, func(a, b Refusal) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return all[:min(len(all), maxRefusals)]
 }
 
 // ObjectError returns what is wrong with an object, or "".

@@ -34,6 +34,8 @@ const (
 	Replicas = "/modelgate/replicas/"
 	// Taken is what the keys begin with, likewise, by which they tell which revision all have taken that are connected to them.
 	Taken = "/modelgate/replicas.taken/"
+	// Untaken is what the keys begin with, likewise, by which they tell what of it is refused.
+	Untaken = "/modelgate/replicas.untaken/"
 	// RestoringKey is there while a backup is being restored. Nothing is read or claimed before it is gone.
 	RestoringKey = prefix + "restoring"
 )
