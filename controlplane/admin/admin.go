@@ -111,6 +111,12 @@ func clientError(err error) error {
 			Message: "The configuration was changed by others at the same time, several times over. Try again."}
 	case errors.Is(err, configstore.ErrTooLarge), errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "object_too_large", Message: err.Error()}
+	case errors.Is(err, configstore.ErrUnfinished):
+		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "apply_unfinished", RetryAfter: 10 * time.Second,
+			Message: "The changes are decided, and etcd has not taken all of them yet: the control planes write the rest as soon as it does, and nobody sees a part of them before."}, err)
+	case errors.Is(err, configstore.ErrRestoring):
+		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "store_restoring", RetryAfter: 10 * time.Second,
+			Message: "A backup is being restored: nothing can be changed before that is done."}
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: CodeStoreFull, RetryAfter: 10 * time.Second,
 			Message: "etcd is full: nothing can be stored, but deleting goes on. The control plane makes room where it can; modelgate doctor says what else to do."}, err)

@@ -3,23 +3,35 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
+)
+
+// maxApplied bounds the body of an apply, in bytes: some ten times what 20,000 objects take. maxObjects bounds how many there are.
+const (
+	maxApplied = 32 << 20
+	maxObjects = 50_000
 )
 
 func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if err := needsAny(r.Context(), ConfigWrite, KeysWrite, AdminsWrite); err != nil {
 		return err
 	}
-	body, err := httpapi.ReadBody(w, r, maxBody)
+	body, err := httpapi.ReadBody(w, r, maxApplied)
 	if err != nil {
 		return err
 	}
 	docs, err := configv1.ParseJSON(body)
 	if err != nil {
 		return err
+	}
+	if len(docs) > maxObjects {
+		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "object_too_large",
+			Message: fmt.Sprintf("An apply takes at most %d objects, and this has %d.", maxObjects, len(docs))}
 	}
 	if len(docs) == 0 {
 		if err := needs(r.Context(), ConfigWrite); err != nil {

@@ -23,12 +23,14 @@ import (
 )
 
 const (
-	// outbox holds what is not in the ledger yet: under each key the entries of one transaction, as a JSON array.
+	// outbox holds what is not in the ledger yet: under each key entries of one transaction, at most entriesAtOnce, as a JSON array.
 	outbox = "/modelgate/audit/"
 	// Bounds of an entry, and of the differences of all entries of one transaction, in bytes: etcd takes 1.5 MiB at once.
 	maxText  = 512
 	maxDiff  = 16 << 10
 	maxDiffs = 256 << 10
+
+	entriesAtOnce = 200
 
 	shipEvery   = time.Second
 	shipAtOnce  = 20 // keys of the outbox
@@ -79,13 +81,13 @@ func (a *AuditLog) Register(r prometheus.Registerer) error {
 // its time where it has none.
 func (a *AuditLog) Audit(ctx context.Context, e adminapi.AuditEntry) error {
 	entries := []adminapi.AuditEntry{e}
-	op, err := a.op(entries)
+	ops, err := a.ops(entries)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if _, err := a.etcd.Do(ctx, op); errors.Is(err, rpctypes.ErrNoSpace) {
+	if _, err := a.etcd.Do(ctx, ops[0]); errors.Is(err, rpctypes.ErrNoSpace) {
 		a.direct(ctx, entries)
 		return nil
 	} else if err != nil {
@@ -112,8 +114,8 @@ func (a *AuditLog) direct(ctx context.Context, entries []adminapi.AuditEntry) {
 	}
 }
 
-// op returns what puts entries, which are at least one, into the outbox.
-func (a *AuditLog) op(entries []adminapi.AuditEntry) (clientv3.Op, error) {
+// ops returns what puts entries, which are at least one, into the outbox: one operation for each entriesAtOnce.
+func (a *AuditLog) ops(entries []adminapi.AuditEntry) ([]clientv3.Op, error) {
 	a.mu.Lock() // those of two transactions are not in each other's midst
 	defer a.mu.Unlock()
 	now := ulid.Now()
@@ -122,7 +124,7 @@ func (a *AuditLog) op(entries []adminapi.AuditEntry) (clientv3.Op, error) {
 		e := &entries[i]
 		made, err := ulid.New(now, a.ids)
 		if err != nil {
-			return clientv3.Op{}, fmt.Errorf("write the audit log: %w", err)
+			return nil, fmt.Errorf("write the audit log: %w", err)
 		}
 		e.ID = made.String()
 		if e.At.IsZero() {
@@ -134,11 +136,15 @@ func (a *AuditLog) op(entries []adminapi.AuditEntry) (clientv3.Op, error) {
 		e.Diff = clean(e.Diff, min(maxDiff, room))
 		room -= len(e.Diff)
 	}
-	value, err := json.Marshal(entries)
-	if err != nil {
-		return clientv3.Op{}, fmt.Errorf("write the audit log: %w", err)
+	var ops []clientv3.Op
+	for some := range slices.Chunk(entries, entriesAtOnce) {
+		value, err := json.Marshal(some)
+		if err != nil {
+			return nil, fmt.Errorf("write the audit log: %w", err)
+		}
+		ops = append(ops, clientv3.OpPut(outbox+some[0].ID, string(value)))
 	}
-	return clientv3.OpPut(outbox+entries[0].ID, string(value)), nil
+	return ops, nil
 }
 
 // clean returns text that every database takes and every page shows: what people send as a name may be anything.

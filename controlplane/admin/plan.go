@@ -22,9 +22,11 @@ type plan struct {
 	caller Principal
 	before *configstore.Snapshot // of keys, only those that the plan is about
 
-	changes  []adminapi.Change    // what the caller asked for, each with its outcome
-	writes   []configstore.Change // what is to be stored
-	revision int64                // of the configuration after it, once it is carried out
+	changes  []adminapi.Change        // what the caller asked for, each with its outcome
+	writes   []configstore.Change     // what is to be stored
+	given    map[configstore.Ref]bool // what changes are of
+	written  map[configstore.Ref]int  // where in writes
+	revision int64                    // of the configuration after it, once it is carried out
 }
 
 // put plans to store an object as an operator wrote it.
@@ -75,9 +77,9 @@ func (p *plan) store(kind configv1.Kind, object, stored, shown configv1.Object) 
 			return err
 		}
 		change.Diff = diff
-		p.writes = append(p.writes, configstore.Change{Kind: kind, Name: object.GetName(), Object: object})
+		p.write(configstore.Change{Kind: kind, Name: object.GetName(), Object: object})
 	}
-	p.changes = append(p.changes, change)
+	p.change(change)
 	return nil
 }
 
@@ -98,8 +100,8 @@ func (p *plan) remove(of ref) error {
 		}
 		removed.Diff = diff
 	}
-	p.changes = append(p.changes, removed)
-	p.writes = append(p.writes, configstore.Change{Kind: of.kind, Name: of.name})
+	p.change(removed)
+	p.write(configstore.Change{Kind: of.kind, Name: of.name})
 	return nil
 }
 
@@ -116,7 +118,23 @@ func (p *plan) existing(of ref) (configv1.Object, error) {
 }
 
 func (p *plan) planned(kind configv1.Kind, name string) bool {
-	return slices.ContainsFunc(p.changes, func(c adminapi.Change) bool { return c.Kind == kind.Name && c.Name == name })
+	return p.given[configstore.Ref{Kind: kind.Name, Name: name}]
+}
+
+func (p *plan) change(c adminapi.Change) {
+	if p.given == nil {
+		p.given = map[configstore.Ref]bool{}
+	}
+	p.given[configstore.Ref{Kind: c.Kind, Name: c.Name}] = true
+	p.changes = append(p.changes, c)
+}
+
+func (p *plan) write(c configstore.Change) {
+	if p.written == nil {
+		p.written = map[configstore.Ref]int{}
+	}
+	p.written[configstore.Ref{Kind: c.Kind.Name, Name: c.Name}] = len(p.writes)
+	p.writes = append(p.writes, c)
 }
 
 // stored returns the object as it is stored, or nil where there is none or it cannot be read.
@@ -170,10 +188,8 @@ func (p *plan) objects(writes []configstore.Change) []configv1.Object {
 
 // entry returns an object of the plan as it is stored once the plan is carried out.
 func (p *plan) entry(kind configv1.Kind, name string) *configstore.Entry {
-	for _, c := range p.writes {
-		if c.Kind.Name == kind.Name && c.Name == name {
-			return &configstore.Entry{Kind: kind, Name: name, Object: c.Object, Revision: p.revision}
-		}
+	if i, ok := p.written[configstore.Ref{Kind: kind.Name, Name: name}]; ok {
+		return &configstore.Entry{Kind: kind, Name: name, Object: p.writes[i].Object, Revision: p.revision}
 	}
 	return p.before.Find(kind, name)
 }

@@ -87,7 +87,7 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 		return p, nil
 	}
 	entries := p.entries(ctx, c.action)
-	audit, err := s.config.Audit.op(entries)
+	audit, err := s.config.Audit.ops(entries)
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,9 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 		if stored := before.Find(c.refs[0].kind, c.refs[0].name); stored != nil {
 			expected = stored.Revision
 		}
-		p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, audit)
+		p.revision, err = s.config.Store.Swap(ctx, p.writes[0], expected, audit...)
 	} else {
-		p.revision, err = s.config.Store.Apply(ctx, before.Revision, p.writes, audit)
+		p.revision, err = s.config.Store.Apply(ctx, before.Revision, p.writes, audit...)
 	}
 	if errors.Is(err, rpctypes.ErrNoSpace) && p.onlyDeletes() {
 		// A key that was stolen has to be revoked in an etcd that takes no entry of it.
@@ -122,16 +122,21 @@ func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, e
 			return nil, err
 		}
 	}
-	var keys []ref
+	var keys []string
 	for _, r := range c.refs {
 		if r.ofKey() {
-			keys = append(keys, r)
+			keys = append(keys, r.name)
 		}
 	}
-	if c.alone() {
-		keys = append(keys, c.reads...)
+	entries, err := s.config.Store.Named(ctx, keyKind(), keys)
+	if err != nil {
+		return nil, err
 	}
-	return snapshot, s.readEach(ctx, snapshot, keys)
+	snapshot.Entries = append(snapshot.Entries, entries...)
+	if c.alone() {
+		return snapshot, s.readEach(ctx, snapshot, c.reads)
+	}
+	return snapshot, nil
 }
 
 // readEach adds to a snapshot those of some objects that there are.

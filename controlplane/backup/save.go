@@ -81,16 +81,18 @@ func Write(ctx context.Context, to io.Writer, s Source) (Header, Counts, error) 
 	return h, w.counts, w.finish()
 }
 
-// root returns the fingerprint of the root secret and the present revision.
+// root returns the fingerprint of the root secret and the present revision, at which no staged changes are half made.
 func (s Source) root(ctx context.Context) (fingerprint string, revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
-	r, err := s.Etcd.Txn(ctx).Then(clientv3.OpGet(configstore.RootKey), clientv3.OpGet(configstore.RestoringKey)).Commit()
-	if err != nil {
-		return "", 0, fmt.Errorf("reading etcd: %w", err)
-	}
-	if len(r.Responses[1].GetResponseRange().Kvs) > 0 {
-		return "", 0, configstore.ErrRestoring
+	var r *clientv3.TxnResponse
+	for marked := true; marked; marked = len(r.Responses[1].GetResponseRange().Kvs) > 0 {
+		if err := configstore.Settle(ctx, s.Etcd); err != nil {
+			return "", 0, err
+		}
+		if r, err = s.Etcd.Txn(ctx).Then(clientv3.OpGet(configstore.RootKey), clientv3.OpGet(configstore.RestoringKey)).Commit(); err != nil {
+			return "", 0, fmt.Errorf("reading etcd: %w", err)
+		}
 	}
 	kvs := r.Responses[0].GetResponseRange().Kvs
 	if len(kvs) == 0 {

@@ -14,11 +14,11 @@ import (
 
 // List returns every object of a kind, sorted by name.
 func (s *Store) List(ctx context.Context, kind configv1.Kind) ([]Entry, error) {
-	r, err := s.etcd.Get(ctx, directory(kind), clientv3.WithPrefix())
+	r, err := s.read(ctx, clientv3.OpGet(directory(kind), clientv3.WithPrefix()))
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", kind.Plural, err)
 	}
-	return s.entries(r.Kvs), nil
+	return s.entries(r.Responses[0].GetResponseRange().GetKvs()), nil
 }
 
 // ListPage returns up to limit objects of a kind whose names come after a given one, in the order of List, and whether there
@@ -28,35 +28,42 @@ func (s *Store) ListPage(ctx context.Context, kind configv1.Kind, after string, 
 	if after != "" {
 		from = keyOf(kind, after) + "\x00"
 	}
-	r, err := s.etcd.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(directory(kind))), clientv3.WithLimit(int64(limit)))
+	r, err := s.read(ctx, clientv3.OpGet(from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(directory(kind))), clientv3.WithLimit(int64(limit))))
 	if err != nil {
 		return nil, false, fmt.Errorf("list %s: %w", kind.Plural, err)
 	}
-	return s.entries(r.Kvs), r.More, nil
+	page := r.Responses[0].GetResponseRange()
+	return s.entries(page.GetKvs()), page.GetMore(), nil
 }
 
 // Count returns how many objects of a kind there are.
 func (s *Store) Count(ctx context.Context, kind configv1.Kind) (int64, error) {
-	r, err := s.etcd.Get(ctx, directory(kind), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	r, err := s.read(ctx, clientv3.OpGet(directory(kind), clientv3.WithPrefix(), clientv3.WithCountOnly()))
 	if err != nil {
 		return 0, fmt.Errorf("count %s: %w", kind.Plural, err)
 	}
-	return r.Count, nil
+	return r.Responses[0].GetResponseRange().GetCount(), nil
 }
 
 // A Snapshot is what is stored at one revision of etcd.
 type Snapshot struct {
 	Revision int64
-	// Entries are sorted by kind's path and name.
+	// Entries are sorted by kind's path and name. They may be added to.
 	Entries []Entry
+
+	index map[Ref]int // of the entries that Find has seen
 }
 
-// Find returns the entry of an object, or nil.
+// Find returns the entry of an object, or nil. It is not safe for concurrent use.
 func (s *Snapshot) Find(kind configv1.Kind, name string) *Entry {
-	for i := range s.Entries {
-		if e := &s.Entries[i]; e.Name == name && e.Kind.Name == kind.Name {
-			return e
-		}
+	if s.index == nil {
+		s.index = make(map[Ref]int, len(s.Entries))
+	}
+	for i := len(s.index); i < len(s.Entries); i++ {
+		s.index[Ref{Kind: s.Entries[i].Kind.Name, Name: s.Entries[i].Name}] = i
+	}
+	if i, ok := s.index[Ref{Kind: kind.Name, Name: name}]; ok {
+		return &s.Entries[i]
 	}
 	return nil
 }
@@ -67,7 +74,7 @@ func (s *Store) Snapshot(ctx context.Context, except ...configv1.Kind) (*Snapsho
 	for _, r := range without(except...) {
 		gets = append(gets, clientv3.OpGet(r.from, clientv3.WithRange(r.to)))
 	}
-	r, err := s.etcd.Txn(ctx).Then(gets...).Commit()
+	r, err := s.read(ctx, gets...)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}

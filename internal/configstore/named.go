@@ -22,7 +22,7 @@ func (s *Store) Named(ctx context.Context, kind configv1.Kind, names []string) (
 		for i, name := range some {
 			gets[i] = clientv3.OpGet(keyOf(kind, name))
 		}
-		r, err := s.etcd.Txn(ctx).Then(gets...).Commit()
+		r, err := s.read(ctx, gets...)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", kind.Plural, err)
 		}

@@ -31,9 +31,9 @@ func TestAnEtcdThatWasReplacedIsFollowed(t *testing.T) {
 	connect.set(false)
 	connect.to(after)
 	empty := after.Client(t)
+	put(t, configstore.New(empty, good, zap.NewNop()), provider("early"))
 	_, err := empty.Put(t.Context(), configstore.RestoringKey, "x")
 	require.NoError(t, err)
-	put(t, configstore.New(empty, good, zap.NewNop()), provider("early"))
 	connect.set(true)
 	// The follower has seen the etcd that is being restored when it has read from it.
 	_, err = client.Get(t.Context(), "x")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ var (
 	errForgotBefore = errors.New("etcd has forgotten the versions before")
 	errEmptied      = errors.New("etcd has lost the configuration: a backup has to be restored")
 	errReplaced     = errors.New("etcd is another than it was")
+	errStaged       = errors.New("staged changes are being made")
 )
 
 // Run delivers the configuration as it is and then, until ctx ends, after every change; changes that come within 20 ms
@@ -49,8 +51,11 @@ func (s *Store) Run(ctx context.Context, deliver func(State)) {
 			s.following.Store(true)
 			deliver(v.state())
 			err = s.follow(ctx, v, revision+1, deliver)
-			s.following.Store(false)
+			if errors.Is(err, errStaged) { // load waits for them
+				continue
+			}
 		}
+		s.following.Store(false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -68,7 +73,7 @@ func (s *Store) Run(ctx context.Context, deliver func(State)) {
 func (s *Store) load(ctx context.Context, last *view) (*view, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	r, err := s.etcd.Txn(ctx).Then(clientv3.OpGet(prefix, clientv3.WithPrefix()), clientv3.OpGet(RootKey)).Commit()
+	r, err := s.read(ctx, clientv3.OpGet(prefix, clientv3.WithPrefix()), clientv3.OpGet(RootKey))
 	if err != nil {
 		return nil, 0, fmt.Errorf("read configuration: %w", err)
 	}
@@ -215,6 +220,9 @@ func (s *Store) fold(ctx context.Context, v *view, events clientv3.WatchChan, de
 			}
 			for _, event := range r.Events {
 				if string(event.Kv.Key) == RestoringKey {
+					if strings.HasPrefix(string(event.Kv.Value), applying) {
+						return errStaged
+					}
 					return ErrRestoring // is, or was: what came before it may have been missed
 				}
 				s.apply(v, kinds, event)

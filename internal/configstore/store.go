@@ -36,11 +36,12 @@ const (
 	Taken = "/modelgate/replicas.taken/"
 	// Untaken is what the keys begin with, likewise, by which they tell what of it is refused.
 	Untaken = "/modelgate/replicas.untaken/"
-	// RestoringKey is there while a backup is being restored. Nothing is read or claimed before it is gone.
+	// RestoringKey is there while a backup is being restored, and while staged changes are made. Nothing is read before it is gone, or
+	// claimed.
 	RestoringKey = prefix + "restoring"
 )
 
-// MaxBytes is the size of the largest object, and of all objects of one transaction: etcd takes requests of 1.5 MiB
+// MaxBytes is the size of the largest object, and of all objects of one transaction, beyond which they are staged: etcd takes requests of 1.5 MiB
 // (its --max-request-bytes), of which some is the envelope.
 const MaxBytes = 1_500_000
 
@@ -82,7 +83,8 @@ func (s *Store) Claim(ctx context.Context, fingerprint string) error {
 	if err != nil {
 		return fmt.Errorf("check the root secret: %w", err)
 	}
-	if root, restoring := there.Responses[0].GetResponseRange().GetKvs(), there.Responses[1].GetResponseRange().GetKvs(); len(root) == 1 && len(restoring) == 0 {
+	_, _, restoring := marked(there.Responses[1].GetResponseRange().GetKvs())
+	if root := there.Responses[0].GetResponseRange().GetKvs(); len(root) == 1 && restoring == nil {
 		return s.claim(string(root[0].Value) == fingerprint)
 	}
 	r, err := s.etcd.Txn(ctx).
@@ -134,14 +136,15 @@ type Entry struct {
 
 // Get returns one object, or ErrNotFound. That it is not good is in Entry.Err.
 func (s *Store) Get(ctx context.Context, kind configv1.Kind, name string) (Entry, error) {
-	r, err := s.etcd.Get(ctx, keyOf(kind, name))
+	r, err := s.read(ctx, clientv3.OpGet(keyOf(kind, name)))
 	if err != nil {
 		return Entry{}, fmt.Errorf("read %s %s: %w", kind.Name, name, err)
 	}
-	if len(r.Kvs) == 0 {
+	kvs := r.Responses[0].GetResponseRange().GetKvs()
+	if len(kvs) == 0 {
 		return Entry{}, fmt.Errorf("%s %s: %w", kind.Name, name, ErrNotFound)
 	}
-	kv := r.Kvs[0]
+	kv := kvs[0]
 	object, err := s.decode(kind, name, kv.Value)
 	return Entry{Kind: kind, Name: name, Object: object, Revision: kv.ModRevision, Err: err}, nil
 }

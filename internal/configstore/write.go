@@ -11,7 +11,7 @@ import (
 )
 
 // groupSize is how many operations one transaction of a nest has: etcd counts 128 along each path from the outermost inward (its
-// --max-txn-ops), which is enough for three, and so for 64,000 changes. Their size is what bounds them.
+// --max-txn-ops), which is enough for three, and so for 64,000 changes.
 const groupSize = 40
 
 // maxRequest is what etcd takes at once, less what is around operations.
@@ -61,10 +61,11 @@ func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, exp
 	return revision, err
 }
 
-// Apply makes all changes in one transaction or none, and returns its revision. Base is the [Snapshot] revision on which
+// Apply makes all changes at once or none, and returns a revision: whoever follows and has one that is not earlier has them all. They are
+// one transaction where they fit one, and staged where they do not. Base is the [Snapshot] revision on which
 // the changes were decided: where anything of the configuration was changed since, the error is ErrConflict, also for changes
-// of what the Snapshot was read without. Every object must be changed at most once. Also is done in the same transaction; its
-// keys are not of the configuration, and its size comes on top of MaxBytes.
+// of what the Snapshot was read without. Every object must be changed at most once. Also is done with them;
+// its keys are not of the configuration, and its size comes on top of MaxBytes. The error may be ErrUnfinished.
 func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ...clientv3.Op) (int64, error) {
 	var ops []clientv3.Op
 	total := 0
@@ -80,10 +81,19 @@ func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ..
 	for _, op := range also {
 		whole += len(op.ValueBytes())
 	}
-	if total > MaxBytes || whole > maxRequest {
-		return 0, fmt.Errorf("%d changes with their entries of the audit log are %d bytes in all, which is %w: change some %d such objects at once, and the others after them",
-			len(changes), whole, ErrTooLarge, MaxBytes/(whole/len(changes)))
+	doing := fmt.Sprintf("apply %d changes", len(changes))
+	if total <= MaxBytes && whole <= maxRequest {
+		return s.commit(ctx, doing, since(base, changes), slices.Concat(also, nest(ops), versions(changes...))...)
 	}
+	revision, err := s.stage(ctx, since(base, changes), append(ops, also...))
+	if err != nil {
+		return revision, fmt.Errorf("%s: %w", doing, err)
+	}
+	return revision, nil
+}
+
+// nest groups operations where there are more than a transaction has.
+func nest(ops []clientv3.Op) []clientv3.Op {
 	for len(ops) > groupSize {
 		var groups []clientv3.Op
 		for group := range slices.Chunk(ops, groupSize) {
@@ -91,8 +101,7 @@ func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ..
 		}
 		ops = groups
 	}
-	ops = slices.Concat(also, ops, versions(changes...))
-	return s.commit(ctx, fmt.Sprintf("apply %d changes", len(changes)), since(base, changes), ops...)
+	return ops
 }
 
 // Swap makes one change where the revision of its object is still the expected one, as Put and Delete do, and also in the same
@@ -189,13 +198,25 @@ func unchanged(key string, expected int64) []clientv3.Cmp {
 	return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", expected)}
 }
 
+// commit makes a transaction while no staged changes are being made.
 func (s *Store) commit(ctx context.Context, doing string, compare []clientv3.Cmp, ops ...clientv3.Op) (int64, error) {
-	r, err := s.etcd.Txn(ctx).If(compare...).Then(ops...).Commit()
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", doing, err)
+	compare = append(compare, clientv3.Compare(clientv3.CreateRevision(RestoringKey), "=", 0))
+	for {
+		r, err := s.etcd.Txn(ctx).If(compare...).Then(ops...).Else(clientv3.OpGet(RestoringKey)).Commit()
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", doing, err)
+		}
+		if r.Succeeded {
+			return r.Header.Revision, nil
+		}
+		_, is, err := marked(r.Responses[0].GetResponseRange().GetKvs())
+		if is {
+			err = Settle(ctx, s.etcd)
+		} else if err == nil {
+			err = ErrConflict
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", doing, err)
+		}
 	}
-	if !r.Succeeded {
-		return 0, fmt.Errorf("%s: %w", doing, ErrConflict)
-	}
-	return r.Header.Revision, nil
 }
