@@ -89,7 +89,7 @@ func imagesByURL(t *testing.T) {
 }
 
 func foreignTools(t *testing.T) {
-	for _, tool := range []string{`{"type":"web_search_preview"}`, `{"type":"code_interpreter","container":{"type":"auto"}}`, `{"type":"custom","custom":{"name":"grep"}}`} {
+	for _, tool := range []string{`{"type":"local_shell"}`, `{"type":"code_interpreter","container":{"type":"auto"}}`, `{"type":"custom","custom":{"name":"grep"}}`} {
 		for _, s := range others() {
 			if s.vendor == "mistral" && strings.Contains(tool, "code_interpreter") {
 				continue // a tool of its own
