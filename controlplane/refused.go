@@ -105,7 +105,7 @@ func (s *Server) followRefused(ctx context.Context) {
 func (s *Server) followRefusedOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for next := int64(0); ; {
+	for {
 		found, err := s.config.Etcd.Get(ctx, configstore.Untaken, clientv3.WithPrefix())
 		if err != nil {
 			return err
@@ -113,7 +113,7 @@ func (s *Server) followRefusedOnce(ctx context.Context) error {
 		if err := s.learnRefused(found.Kvs); err != nil {
 			return err
 		}
-		if next = found.Header.Revision + 1; !s.changedSince(ctx, next) {
+		if !s.changedSince(ctx, found.Header.Revision+1) {
 			return ctx.Err()
 		}
 	}
