@@ -99,17 +99,16 @@ func (e *exchanger) exchange(v provider.Provider, p *configv1.Provider, credenti
 }
 
 // last returns the token of a provider whose credential cannot be had, which is renewed from the last one that could. It goes
-// where it went, or nowhere.
-func (e *exchanger) last(p *configv1.Provider) secret.Value {
+// where it went, or nowhere. The error says what became of it.
+func (e *exchanger) last(p *configv1.Provider) (secret.Value, error) {
 	place, err := placeOf(p)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.tokens[p.GetName()]
 	if err != nil || t == nil || t.place != place {
-		return secret.Value{}
+		return secret.Value{}, err
 	}
-	v, _ := t.now(e.now())
-	return v
+	return t.now(e.now())
 }
 
 // now returns the token as long as it is valid, and what is wrong with it or its renewal.

@@ -288,3 +288,43 @@ func TestATokenDoesNotFollowAnotherCredentialElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// Report 9: a provider without a token is not gone, so that its models are 503 and not 404.
+func TestAProviderWaitsForItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &tokenVendor{life: time.Hour}
+		v.set(errors.New("no network"), nil)
+		e := newExchanger(time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		go e.run(ctx)
+		synctest.Wait()
+		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true }, map[string]provider.Provider{"cloud": v.provider()}, anywhere(t, nil, "A"), e)
+		resolve := func() *configv1.ResolvedProvider {
+			synctest.Wait()
+			in, _ := r.resolve(configstore.State{Objects: map[string]map[string]configv1.Object{"Provider": {"a": cloud("A")}}})
+			require.Len(t, in.Providers, 1)
+			return in.Providers[0]
+		}
+		require.True(t, resolve().GetWaiting(), "from the start")
+		require.True(t, resolve().GetWaiting(), "after an exchange that failed")
+		before := len(v.exchanged())
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		require.Greater(t, len(v.exchanged()), before, "it is tried again within two seconds")
+		v.set(nil, nil)
+		<-time.After(5 * time.Second)
+		good := resolve()
+		require.False(t, good.GetWaiting())
+		require.NotEmpty(t, good.GetCredential())
+
+		v.set(errors.New("no network"), nil)
+		<-time.After(50 * time.Minute)
+		require.False(t, resolve().GetWaiting(), "while the last token is valid")
+		<-time.After(15 * time.Minute)
+		expired := resolve()
+		require.True(t, expired.GetWaiting(), "after it has expired")
+		require.Empty(t, expired.GetCredential())
+		stop()
+		e.workers.Wait()
+	})
+}

@@ -33,6 +33,7 @@ type resolver struct {
 	certificates map[string]*configv1.Certificate      // last good ones
 	jobServices  map[string]*configv1.JobService       // last good ones
 	webhooks     map[string]*configv1.Webhook          // last good ones
+	ready        map[string]bool                       // providers whose last token may still be served
 	files        map[string]stamp                      // files that were read for the last configuration
 }
 
@@ -53,6 +54,7 @@ func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), v
 		certificates: map[string]*configv1.Certificate{},
 		jobServices:  map[string]*configv1.JobService{},
 		webhooks:     map[string]*configv1.Webhook{},
+		ready:        map[string]bool{},
 		files:        map[string]stamp{},
 	}
 }
@@ -91,6 +93,7 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 		}
 	}
 	r.exchanger.keep(exchanged)
+	maps.DeleteFunc(r.ready, func(name string, _ bool) bool { return !exchanged[name] })
 	var more []xds.ObjectError
 	in.Certificates, more = resolveAll(r.certificates, configstore.All[*configv1.Certificate](state), r.certificate)
 	errs = append(errs, more...)
@@ -135,7 +138,10 @@ func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, e
 	v, err := r.secret(xds.KindProvider, p.GetName(), "credential", p.GetCredential())
 	switch {
 	case err != nil && r.exchanges(p):
-		v = r.exchanger.last(p)
+		var lost error
+		if v, lost = r.exchanger.last(p); errors.Is(lost, errExpired) {
+			err = errors.Join(err, errExpired)
+		}
 	case err != nil:
 		return r.providers[p.GetName()], err
 	case r.exchanges(p):
@@ -144,10 +150,21 @@ func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, e
 		}
 	}
 	if v.IsZero() {
-		return nil, err
+		return r.waiting(resolved, err), err
 	}
+	r.ready[p.GetName()] = r.exchanges(p)
 	resolved.Credential = v.Reveal()
 	return resolved, err
+}
+
+// waiting returns a provider without a token as it is served until there is one, or nil where it stays as it last was.
+func (r *resolver) waiting(resolved *configv1.ResolvedProvider, err error) *configv1.ResolvedProvider {
+	if r.ready[resolved.GetName()] && !errors.Is(err, errExpired) {
+		return nil
+	}
+	delete(r.ready, resolved.GetName())
+	resolved.Waiting = true
+	return resolved
 }
 
 // exchanges reports whether the provider's credential is exchanged for another.

@@ -269,9 +269,10 @@ func TestACredentialThatIsExchangedReachesTheDataPlaneAsAToken(t *testing.T) {
 	}
 	p := startPlane(t, at("good", "CONTROLPLANE_TEST_KEY"), at("bad", "CONTROLPLANE_TEST_BAD"), openai("other", nil))
 	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
-	s.await(func() bool { return s.has["good"] != nil && s.has["other"] != nil })
+	s.await(func() bool { return s.has["good"].GetCredential() != "" && s.has["bad"] != nil && s.has["other"] != nil })
 	require.Equal(t, "token for account", s.has["good"].GetCredential())
-	require.NotContains(t, s.has, "bad")
+	require.True(t, s.has["bad"].GetWaiting())
+	require.Empty(t, s.has["bad"].GetCredential())
 	require.Eventually(t, func() bool { return p.ObjectError("Provider", "bad") == "credential: the account is locked" }, 10*time.Second, 10*time.Millisecond)
 	require.Empty(t, p.ObjectError("Provider", "good"))
 }

@@ -161,7 +161,7 @@ func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
 }
 
 // provider builds the clusters of a provider and what the ext_proc service and the job service are told about it; nothing
-// for a disabled one.
+// for a disabled one. Only the ext_proc service is told about one that waits for its credential.
 func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
 	if p.GetProvider().GetDisabled() {
 		return nil, nil
@@ -172,6 +172,10 @@ func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
 	}
 	resolved := resolvedProvider(p)
 	resolved.Place = target.place
+	if p.GetWaiting() {
+		resolved.Provider.Disabled = true
+		return []Resource{{Role: envoy.RoleExtProc, Name: p.GetName(), Message: resolved}}, nil
+	}
 	return append(b.clusters(target),
 		Resource{Role: envoy.RoleExtProc, Name: p.GetName(), Message: resolved},
 		Resource{Role: envoy.RoleJobs, Name: p.GetName(), Message: resolved.GetProvider()},

@@ -255,3 +255,25 @@ func TestClustersOfAProviderAreNamedByWhereTheyLead(t *testing.T) {
 	same, _ := build(func(p *configv1.Provider) { p.Headers = map[string]string{"x-team": "blue"} })
 	require.Equal(t, place, same, "what does not lead elsewhere keeps its connections")
 }
+
+// Report 9: what does not know that a provider waits for its credential takes it for disabled, and nothing is sent to it.
+func TestAProviderThatWaitsForItsCredential(t *testing.T) {
+	p := &configv1.ResolvedProvider{Name: "a", Waiting: true, Provider: &configv1.Provider{Name: "a", Vendor: "openai"}}
+	m := &configv1.Model{Name: "m", Targets: []*configv1.Target{{Provider: "a", Model: "m"}}}
+	rs, errs := Build(Input{Providers: []*configv1.ResolvedProvider{p}, Models: []*configv1.Model{m}}, testOptions())
+	require.Len(t, errs, 1, "no target of the model works")
+	require.Equal(t, Object{KindModel, "m"}, errs[0].Object)
+	require.False(t, p.GetProvider().GetDisabled(), "the input is as it was")
+	var told []Resource
+	for _, r := range rs {
+		if r.Owner == (Object{KindProvider, "a"}) {
+			told = append(told, r)
+		}
+	}
+	require.Len(t, told, 1, "no clusters")
+	require.Equal(t, envoy.RoleExtProc, told[0].Role)
+	got := told[0].Message.(*configv1.ResolvedProvider)
+	require.True(t, got.GetWaiting())
+	require.True(t, got.GetProvider().GetDisabled())
+	require.Empty(t, got.GetCredential())
+}

@@ -11,7 +11,7 @@ import (
 func references(in Input) []ObjectError {
 	providers := make(map[string]bool, len(in.Providers))
 	for _, p := range in.Providers {
-		providers[p.GetName()] = true
+		providers[p.GetName()] = !p.GetWaiting()
 	}
 	certificates := make(map[string]bool, len(in.Certificates))
 	for _, c := range in.Certificates {

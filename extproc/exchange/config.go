@@ -44,6 +44,7 @@ type Provider struct {
 	credential secret.Value
 	secrets    []secret.Value // the credential, and the parts of it that mean something by themselves
 	quota      quota
+	waiting    bool // for its credential; Config is disabled
 }
 
 // NewProvider resolves a provider as it came from the control plane.
@@ -52,7 +53,7 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	p := &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential())}
+	p := &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential()), waiting: r.GetWaiting()}
 	p.nameClusters(r.GetPlace())
 	p.secrets = secretsOf(strings.TrimSpace(r.GetCredential()))
 	p.quota = quotaOf(p)
@@ -156,14 +157,15 @@ func matches(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// unlisted returns the target of a model named <provider>/<model> that has no Model of its own.
+// unlisted returns the target of a model named <provider>/<model> that has no Model of its own, also while its
+// provider waits for a credential.
 func (c *Config) unlisted(name string) (*Provider, string) {
 	head, model, ok := strings.Cut(name, "/")
 	if !ok || model == "" || climbs(model) { // of some vendors it is a part of the path
 		return nil, ""
 	}
 	p := c.Providers[head]
-	if p == nil || p.Config.GetDisabled() {
+	if p == nil || p.Config.GetDisabled() && !p.waiting {
 		return nil, ""
 	}
 	if !p.Config.AllowsUnlisted() && !slices.Contains(p.Config.GetModels(), model) {

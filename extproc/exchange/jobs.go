@@ -116,6 +116,9 @@ func (x *Exchange) passJobs(status int, end bool) Reply {
 func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, query string, end bool) Reply {
 	x.record.Operation = "provider"
 	p := x.config.Providers[name]
+	if p.isWaiting() {
+		return x.reject(waits(), "mg_no_provider")
+	}
 	if p == nil || p.Config.GetDisabled() {
 		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "provider_not_found",
 			Message: "There is no provider '" + name + "', or it is disabled."}, "mg_no_provider")

@@ -114,6 +114,9 @@ func (next *passing) demand() demand {
 // signature of it.
 func (x *Exchange) passRequest(ctx context.Context, r *route, h Headers, query string, end bool) Reply {
 	p := x.config.Providers[r.provider]
+	if p.isWaiting() {
+		return x.reject(waits(), "mg_no_plan")
+	}
 	if p == nil || p.Config.GetDisabled() {
 		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
 			Message: "The provider of this path is not enabled."}, "mg_no_plan")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -75,14 +74,12 @@ func (x *Exchange) plan(ctx context.Context, r asked) (a Attempt, free bool, err
 	m := x.config.Models[r.model]
 	if m != nil {
 		p.Targets = x.config.targets(m, x.env.Random)
-	} else {
-		prov, model := x.config.unlisted(r.model)
+	} else if prov, model := x.config.unlisted(r.model); !prov.waiting {
 		p.Targets = []Target{{Provider: prov, Model: model}}
 	}
 	x.record.Model, x.record.Label = r.model, x.config.label(r.model)
 	if len(p.Targets) == 0 {
-		return a, false, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
-			Message: fmt.Sprintf("No provider of the model `%s` is enabled.", r.model)}
+		return a, false, x.config.noProvider(r.model)
 	}
 	x.traceTargets(p)
 	x.env.Cooldown.order(p.Targets, x.env.Now)

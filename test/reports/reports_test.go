@@ -15,6 +15,8 @@
 //     internal/provider/all (own_test.go).
 //   - report 9, words of a vendor's own that OpenAI refuses: api/openai (departure_test.go), internal/provider/all (own_test.go); lists of
 //     deltas that are given whole: internal/provider/openaicompat (lists_test.go), and test/sdk with OpenAI's Python SDK.
+//   - report 9, models of a provider whose credential cannot be renewed: extproc/exchange (waiting_test.go), controlplane
+//     (exchanger_test.go) and controlplane/xds (build_test.go).
 //
 // What a newcomer gets wrong: every case is bounded in count and the suite takes under 40 seconds. setup.sh installs httpx; curl and a
 // JDK are the system's. The cases of a client that is missing skip.

@@ -32,7 +32,10 @@ type ResolvedProvider struct {
 	Provider   *Provider `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	Credential string    `protobuf:"bytes,3,opt,name=credential,proto3" json:"credential,omitempty"`
 	// Where it leads: a hash of host, port, socket and TLS settings, that the names of its clusters end with. Empty: they do not.
-	Place         string `protobuf:"bytes,4,opt,name=place,proto3" json:"place,omitempty"`
+	Place string `protobuf:"bytes,4,opt,name=place,proto3" json:"place,omitempty"`
+	// Its credential cannot be had at the moment: requests for it are to be tried again later. The provider is then disabled, for ext_proc
+	// services that do not know this field, and there is no credential.
+	Waiting       bool `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,6 +98,13 @@ func (x *ResolvedProvider) GetPlace() string {
 	return ""
 }
 
+func (x *ResolvedProvider) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
 // Settings are what the data plane needs once.
 type Settings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -154,14 +164,15 @@ var File_api_config_v1_dataplane_proto protoreflect.FileDescriptor
 
 const file_api_config_v1_dataplane_proto_rawDesc = "" +
 	"\n" +
-	"\x1dapi/config/v1/dataplane.proto\x12\x13modelgate.config.v1\x1a\x1aapi/config/v1/config.proto\"\x97\x01\n" +
+	"\x1dapi/config/v1/dataplane.proto\x12\x13modelgate.config.v1\x1a\x1aapi/config/v1/config.proto\"\xb1\x01\n" +
 	"\x10ResolvedProvider\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\bprovider\x18\x02 \x01(\v2\x1d.modelgate.config.v1.ProviderR\bprovider\x12\x1e\n" +
 	"\n" +
 	"credential\x18\x03 \x01(\tR\n" +
 	"credential\x12\x14\n" +
-	"\x05place\x18\x04 \x01(\tR\x05place\"=\n" +
+	"\x05place\x18\x04 \x01(\tR\x05place\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"=\n" +
 	"\bSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
