@@ -269,7 +269,9 @@ func TestACredentialThatIsExchangedReachesTheDataPlaneAsAToken(t *testing.T) {
 	}
 	p := startPlane(t, at("good", "CONTROLPLANE_TEST_KEY"), at("bad", "CONTROLPLANE_TEST_BAD"), openai("other", nil))
 	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
-	s.await(func() bool { return s.has["good"].GetCredential() != "" && s.has["bad"] != nil && s.has["other"] != nil })
+	s.await(func() bool {
+		return s.has["good"].GetCredential() != "" && s.has["bad"] != nil && s.has["other"] != nil
+	})
 	require.Equal(t, "token for account", s.has["good"].GetCredential())
 	require.True(t, s.has["bad"].GetWaiting())
 	require.Empty(t, s.has["bad"].GetCredential())
