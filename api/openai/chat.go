@@ -52,6 +52,14 @@ func (c *Chat) OutputLimit() int64 {
 	return 0
 }
 
+// LimitParam is the member that OutputLimit is from.
+func (c *Chat) LimitParam() string {
+	if c.MaxCompletionTokens != nil {
+		return "max_completion_tokens"
+	}
+	return "max_tokens"
+}
+
 // A Message is one message of a conversation.
 type Message struct {
 	Role         string

@@ -241,7 +241,7 @@ func (e *explainer) target(ctx context.Context, config *exchange.Config, out *ex
 	if err != nil {
 		return err
 	}
-	request.Dropped = e.dropped(p, out.Model, operation, body)
+	request.Dropped, request.Adjusted = e.changed(p, out.Model, operation, body)
 	out.Request = request.AppendJSON(nil)
 	out.CostUSD = expectedCost(asked.demand.Amounts)
 	if price := config.Catalog.Facts(out.Vendor, out.Model).GetPrice(); price != nil {
@@ -294,23 +294,23 @@ func vendorRequest(p *exchange.Provider, a exchange.Attempt) (translate.VendorRe
 	return r, nil
 }
 
-// dropped returns the parameters that the vendor cannot honour and the operator has dropped.
-func (e *explainer) dropped(p *exchange.Provider, model, operation string, body []byte) []string {
+// changed returns the parameters that the vendor cannot honour and the operator has dropped, and those whose values it does not take.
+func (e *explainer) changed(p *exchange.Provider, model, operation string, body []byte) (dropped, adjusted []string) {
 	endpoint, ok := map[string]translate.Endpoint{
 		"chat/completions": translate.Chat, "completions": translate.Completions, "embeddings": translate.Embeddings,
 	}[operation]
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	r, err := translate.Parse(p.Vendor, endpoint, body)
 	if err != nil {
-		return nil // it has been encoded: there is nothing wrong with it
+		return nil, nil // it has been encoded: there is nothing wrong with it
 	}
 	encoded, _, err := r.Encode(provider.Target{Config: p.Config, Model: model, Facts: e.config.Catalog.Facts(p.Vendor.Name, model)})
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return encoded.Dropped
+	return encoded.Dropped, encoded.Adjusted
 }
 
 func (e *explainer) explainedKey() *explainedKey {

@@ -195,7 +195,7 @@ func (c translateResponseCmd) Run(stdout io.Writer) error {
 		return err
 	}
 	from := translate.Response{Status: c.Status, Header: header, Body: body}
-	x := translate.Exchange{Provider: p, Request: r, Answer: answer, Dropped: encoded.Dropped, Created: time.Now().Unix()}
+	x := translate.Exchange{Provider: p, Request: r, Answer: answer, Dropped: encoded.Dropped, Adjusted: encoded.Adjusted, Created: time.Now().Unix()}
 	reply := x.Respond(from, body)
 	if c.AllCuts {
 		if err := x.Cuts(from, reply); err != nil {

@@ -54,9 +54,10 @@ type Target struct {
 
 // An answer is how what an attempt leads to is read.
 type answer struct {
-	made    bool            // the attempt's request was built
-	reader  provider.Answer // nil: it passes as it comes
-	dropped []string
+	made   bool            // the attempt's request was built
+	reader provider.Answer // nil: it passes as it comes
+	// Names of parameters: see provider.Request.
+	dropped, adjusted []string
 }
 
 // An Attempt is the request of one attempt, ready to be sent.
@@ -207,7 +208,7 @@ func (p *Plan) Encode(n int) (Attempt, error) {
 // begin keeps how the answer to the n-th attempt is read, and returns the attempt.
 func (p *Plan) begin(n int, e encoded) (Attempt, error) {
 	p.mu.Lock()
-	p.answers[n-1] = answer{made: true, reader: e.answer, dropped: e.request.Dropped}
+	p.answers[n-1] = answer{made: true, reader: e.answer, dropped: e.request.Dropped, adjusted: e.request.Adjusted}
 	var err error
 	target := p.Targets[n-1]
 	if n > 1 {

@@ -18,6 +18,7 @@ const (
 	headerProvider  = "x-modelgate-provider"  // who answered
 	headerAttempts  = "x-modelgate-attempts"  // how many attempts it took, where more than one
 	headerDropped   = "x-modelgate-dropped"   // parameters that the provider could not honour
+	headerAdjusted  = "x-modelgate-adjusted"  // parameters whose values the provider does not take, and has others near to them
 	headerUpstream  = "x-upstream-request-id" // the provider's own id of the request
 	headerCost      = "x-modelgate-cost-usd"  // what the request cost, where it was asked for
 	headerTellCost  = "x-modelgate-include-cost"
@@ -125,10 +126,15 @@ func (x *Exchange) ownHeaders(h Headers) Headers {
 	if x.record.Attempts > 1 {
 		own = append(own, Header{headerAttempts, strconv.Itoa(x.record.Attempts)})
 	}
-	if dropped := strings.Join(x.answer.dropped, ","); dropped != "" {
-		own = append(own, Header{headerDropped, dropped[:min(len(dropped), maxHeader)]})
+	return appendNames(appendNames(own, headerDropped, x.answer.dropped), headerAdjusted, x.answer.adjusted)
+}
+
+// appendNames appends a header with names, if there are any.
+func appendNames(h Headers, name string, names []string) Headers {
+	if joined := strings.Join(names, ","); joined != "" {
+		h = append(h, Header{name, joined[:min(len(joined), maxHeader)]})
 	}
-	return own
+	return h
 }
 
 // maxHeader bounds what goes into a header: proxies on the way take 8 KB for all of them.

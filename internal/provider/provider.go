@@ -112,6 +112,9 @@ type Request struct {
 	// Dropped names the parameters that were left out because the vendor cannot honour them and the operator said to
 	// drop such.
 	Dropped []string
+	// Adjusted names the parameters whose values are not as the client sent them: the vendor takes no such, and the nearest that it
+	// takes went in their place.
+	Adjusted []string
 }
 
 // A ChatCodec translates chat completions between OpenAI's API and a vendor's. It holds no state.

@@ -34,8 +34,9 @@ type Exchange struct {
 	Provider provider.Provider
 	Request  *Request
 	Answer   provider.Answer
-	Dropped  []string
-	Created  int64 // in Unix seconds, where the vendor does not say
+	// Names of parameters: see provider.Request.
+	Dropped, Adjusted []string
+	Created           int64 // in Unix seconds, where the vendor does not say
 }
 
 // Respond returns what the client gets for a vendor's response, whose body comes in the pieces. A response without a content
@@ -45,6 +46,9 @@ func (x *Exchange) Respond(from Response, pieces ...[]byte) Response {
 	to.Header.Set("X-Modelgate-Provider", x.Provider.Name)
 	if len(x.Dropped) > 0 {
 		to.Header.Set("X-Modelgate-Dropped", strings.Join(x.Dropped, ","))
+	}
+	if len(x.Adjusted) > 0 {
+		to.Header.Set("X-Modelgate-Adjusted", strings.Join(x.Adjusted, ","))
 	}
 	return to
 }

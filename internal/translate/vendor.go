@@ -54,11 +54,12 @@ func Complete(p provider.Provider, c *configv1.Provider) *configv1.Provider {
 
 // A VendorRequest is what goes to a vendor, with credentials masked.
 type VendorRequest struct {
-	Method  string
-	URL     string
-	Header  map[string]string // names in lower case
-	Body    []byte
-	Dropped []string
+	Method string
+	URL    string
+	Header map[string]string // names in lower case
+	Body   []byte
+	// Names of parameters: see provider.Request.
+	Dropped, Adjusted []string
 }
 
 // Placeholder returns a credential that stands for the operator's, in the form that the vendor takes.
@@ -77,7 +78,7 @@ func Sign(p provider.Provider, c *configv1.Provider, r provider.Request, now tim
 	if err != nil {
 		return VendorRequest{}, err
 	}
-	out := VendorRequest{Method: http.MethodPost, URL: Address(endpoint) + r.Path, Header: map[string]string{}, Body: r.Body, Dropped: r.Dropped}
+	out := VendorRequest{Method: http.MethodPost, URL: Address(endpoint) + r.Path, Header: map[string]string{}, Body: r.Body, Dropped: r.Dropped, Adjusted: r.Adjusted}
 	for name, values := range r.Header {
 		out.SetHeader(name, values[0])
 	}
@@ -116,6 +117,22 @@ func Address(e provider.Endpoint) string {
 	return scheme + "://" + e.Authority() + e.Path
 }
 
+// appendNames appends an array of names, if there are any, behind what begins it.
+func appendNames(dst []byte, begin string, names []string) []byte {
+	for i, name := range names {
+		if i == 0 {
+			dst = append(dst, begin...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = openai.AppendString(dst, name)
+	}
+	if len(names) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
+}
+
 // AppendJSON appends the request as JSON to dst: the body as it is where it is JSON, and else as body_base64.
 func (r VendorRequest) AppendJSON(dst []byte) []byte {
 	dst = openai.AppendString(append(dst, `{"method":`...), r.Method)
@@ -128,17 +145,8 @@ func (r VendorRequest) AppendJSON(dst []byte) []byte {
 		dst = openai.AppendString(append(openai.AppendString(dst, name), ':'), r.Header[name])
 	}
 	dst = append(dst, '}')
-	for i, name := range r.Dropped {
-		if i == 0 {
-			dst = append(dst, `,"dropped":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = openai.AppendString(dst, name)
-	}
-	if len(r.Dropped) > 0 {
-		dst = append(dst, ']')
-	}
+	dst = appendNames(dst, `,"dropped":[`, r.Dropped)
+	dst = appendNames(dst, `,"adjusted":[`, r.Adjusted)
 	if gjson.ValidBytes(r.Body) {
 		return append(append(append(dst, `,"body":`...), bytes.TrimSpace(r.Body)...), '}')
 	}

@@ -98,6 +98,13 @@ func otherDialect(t *testing.T, g *Gateway) {
 		require.NotEmpty(t, a.Header.Get("X-Modelgate-Dropped"))
 		require.LessOrEqual(t, len(a.Header.Get("X-Modelgate-Dropped")), 1024)
 	})
+	t.Run("report 5: what was adjusted is told", func(t *testing.T) {
+		g.B.Answers(status(200, string(Recording(t, "anthropic-text.json"))))
+		a := g.Chat(t, askB+`,"temperature":1.7}`)
+		require.Equal(t, 200, a.Status, "%s", a.Body)
+		require.Equal(t, "temperature", a.Header.Get("X-Modelgate-Adjusted"))
+		require.Empty(t, a.Header.Get("X-Modelgate-Dropped"))
+	})
 	t.Run("what the provider cannot do is refused before it is asked", func(t *testing.T) { otherDialectUnsupported(t, g) })
 }
 

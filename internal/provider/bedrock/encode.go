@@ -33,6 +33,7 @@ type encoder struct {
 	serial      bool           // one call at a time
 	answerTool  string         // the tool that emulates structured output, or empty
 	dropped     []string
+	adjusted    []string
 }
 
 // Encode builds a request of Converse or ConverseStream.
@@ -61,7 +62,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, jsonError(err)
 	}
-	out := provider.Request{Path: operationPath(t.Model, "converse"), Header: headers("application/json"), Body: body, Dropped: e.dropped}
+	out := provider.Request{Path: operationPath(t.Model, "converse"), Header: headers("application/json"), Body: body, Dropped: e.dropped, Adjusted: e.adjusted}
 	if r.Stream {
 		out.Path, out.Header = operationPath(t.Model, "converse-stream"), headers(eventStream)
 	}
@@ -91,6 +92,9 @@ func (e *encoder) drops(param string) {
 		e.dropped = append(e.dropped, param)
 	}
 }
+
+// adjust notes that a parameter's value is not as the client sent it.
+func (e *encoder) adjust(param string) { e.adjusted = turns.Note(e.adjusted, param) }
 
 // inference returns what Converse itself says of sampling.
 func (e *encoder) inference() *inferenceConfig {

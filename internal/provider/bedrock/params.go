@@ -159,6 +159,7 @@ func (e *encoder) sampling() error {
 	temperature, topP := e.temperature, e.topP
 	if temperature != nil && *temperature > 1 {
 		temperature = new(1.0) // OpenAI's range ends at 2
+		e.adjust("temperature")
 	}
 	isDefault := func(p *float64) bool { return p == nil || *p == 1 }
 	neither := e.can.GetSampling() == configv1.Sampling_NEITHER || e.thinks()

@@ -76,6 +76,7 @@ func (e *encoder) thinking() error {
 // sayEffort writes a level in the form of the family, which has one.
 func (e *encoder) sayEffort(level string) {
 	param := e.wish.Param
+	e.levelled(level)
 	switch e.family.effort {
 	case effortFlat:
 		e.addField(param, "reasoning_effort", level)
@@ -111,6 +112,13 @@ func (e *encoder) withoutLimits() {
 			e.drops(p.name)
 		}
 		*p.value = nil
+	}
+}
+
+// levelled notes that the effort is not the one that the client named.
+func (e *encoder) levelled(level string) {
+	if w := &e.wish; w.Effort != "" && !w.Off() && level != w.Effort {
+		e.adjust(w.Param)
 	}
 }
 
@@ -221,6 +229,7 @@ func (e *encoder) adaptive(config []schema.Member, asSent bool) []schema.Member 
 		}
 		return config
 	}
+	e.levelled(level)
 	return append(config, schema.Member{Name: "effort", Value: openai.AppendString(nil, level)})
 }
 
@@ -243,7 +252,13 @@ func (e *encoder) budget(budget int64) {
 			e.drops(param)
 			return
 		}
+		if limit != e.chat.OutputLimit() {
+			e.adjust(e.chat.LimitParam())
+		}
 		e.inference().MaxTokens = limit
+	}
+	if e.wish.Budget > 0 && t.BudgetTokens != e.wish.Budget {
+		e.adjust(param)
 	}
 	if param == "thinking" && t.BudgetTokens == e.wish.Budget {
 		e.addField(param, "thinking", e.chat.Thinking)

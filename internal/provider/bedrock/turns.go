@@ -103,6 +103,7 @@ func (e *encoder) userTurn(t *turns.Turn) error {
 		e.say(turns.Assistant, []block{{Text: filler}}) // between two turns of one side, which the vendor would join again
 		e.say(turns.User, rest)
 	case len(results)+len(rest) == 0:
+		e.adjust("messages")
 		e.say(turns.User, []block{{Text: filler}})
 	case len(results) == 0:
 		e.say(turns.User, rest)
@@ -231,6 +232,7 @@ func newCachePoint(mark jsontext.Value) *cachePoint {
 // ends makes the conversation begin and end as the model demands.
 func (e *encoder) ends() {
 	if len(e.out.Messages) == 0 {
+		e.adjust("messages")
 		e.say(turns.User, []block{{Text: filler}})
 	}
 	if e.out.Messages[0].Role != string(turns.User) && !e.family.assistantFirst {

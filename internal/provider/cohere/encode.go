@@ -34,7 +34,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	}
 	e.Ignored(e.body.Body, knownInChat)
 	req, err := request("/chat", &e.out)
-	req.Dropped = e.Names
+	req.Dropped, req.Adjusted = e.Names, e.Adjusted
 	return req, answer{&e.names}, err
 }
 
@@ -119,7 +119,9 @@ func (e *encoder) sampling() error {
 	c := e.chat
 	if c.Temperature != nil {
 		limited := min(*c.Temperature, 1)
-		e.out.Temperature = &limited
+		if e.out.Temperature = &limited; limited != *c.Temperature {
+			e.Adjust("temperature")
+		}
 	}
 	for _, p := range []struct {
 		name string
@@ -133,12 +135,17 @@ func (e *encoder) sampling() error {
 				return err
 			}
 		default:
-			*p.to = min(*p.from, 1)
+			if *p.to = min(*p.from, 1); *p.to != *p.from {
+				e.Adjust(p.name)
+			}
 		}
 	}
 	e.out.P, e.out.K = e.native("p"), e.native("k")
 	if c.TopP != nil && *c.TopP < 1 { // 1 is OpenAI's default; the vendor takes 0.01 to 0.99
-		e.out.P, _ = json.Marshal(min(max(*c.TopP, 0.01), 0.99))
+		limited := min(max(*c.TopP, 0.01), 0.99)
+		if e.out.P, _ = json.Marshal(limited); limited != *c.TopP {
+			e.Adjust("top_p")
+		}
 	}
 	if v := e.native("top_k"); v != nil {
 		e.out.K = v

@@ -76,6 +76,7 @@ func (e *encoder) heard(t *turns.Turn) error {
 	parts, err := e.parts(t.Parts, true)
 	if len(parts) == 0 {
 		parts = content{{Type: "text", Text: filler}}
+		e.Adjust("messages")
 	}
 	e.out.Messages = append(e.out.Messages, message{Role: string(t.Role), Content: parts})
 	return err

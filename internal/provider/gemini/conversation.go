@@ -133,6 +133,7 @@ func (e *encoder) heard(t *turns.Turn) ([]part, error) {
 	}
 	if len(parts) == 0 {
 		parts = []part{{Text: filler}}
+		e.adjusted("messages")
 	}
 	return parts, nil
 }

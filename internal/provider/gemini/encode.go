@@ -97,6 +97,9 @@ func (e *encoder) dropped(param string) {
 	}
 }
 
+// adjusted notes that a parameter's value is not as the client sent it.
+func (e *encoder) adjusted(param string) { e.out.Adjusted = turns.Note(e.out.Adjusted, param) }
+
 // badValue is the 400 for a value that this dialect has no place for.
 func badValue(param, format string, args ...any) error {
 	return openai.BadRequest(param, "unsupported_value", format, args...)

@@ -52,10 +52,11 @@ func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 		return provider.Request{}, nil, err
 	}
 	return provider.Request{
-		Path:    resource(t.Model) + Method(r.Stream),
-		Header:  http.Header{"Content-Type": {"application/json"}},
-		Body:    body,
-		Dropped: m.Dropped,
+		Path:     resource(t.Model) + Method(r.Stream),
+		Header:   http.Header{"Content-Type": {"application/json"}},
+		Body:     body,
+		Dropped:  m.Dropped,
+		Adjusted: m.Adjusted,
 	}, answer, nil
 }
 

@@ -73,7 +73,10 @@ func (e *encoder) sampling() error {
 		e.setInt("candidateCount", *c.N)
 	}
 	if c.Seed != nil && !e.lacks("seed") {
-		e.setInt("seed", int64(int32(*c.Seed))) // the vendor's is of 32 bits
+		short := int64(int32(*c.Seed)) // the vendor's is of 32 bits
+		if e.setInt("seed", short); short != *c.Seed {
+			e.adjusted("seed")
+		}
 	}
 	if c.Logprobs != nil && *c.Logprobs && !e.lacks("logprobs") {
 		e.set("responseLogprobs", jsontext.Value("true"))

@@ -78,8 +78,11 @@ func (e *encoder) level() {
 			level = best[i]
 		}
 	}
-	if e.wish.Off() {
+	switch {
+	case e.wish.Off():
 		e.dropped(e.wish.Param)
+	case level != e.wish.Effort:
+		e.adjusted(e.wish.Param)
 	}
 	e.setThinking("thinkingLevel", openai.AppendString(nil, strings.ToUpper(level)))
 }

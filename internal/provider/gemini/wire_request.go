@@ -25,6 +25,8 @@ type Request struct {
 
 	// Dropped names the members of the client's request that are not in it.
 	Dropped []string `json:"-"`
+	// Adjusted names those that are in it in another form.
+	Adjusted []string `json:"-"`
 }
 
 // JSON returns the body. What the client sent as JSON keeps the order of its members. An error is an *openai.Error, and only

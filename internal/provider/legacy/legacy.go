@@ -36,8 +36,10 @@ func (c codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Reques
 		return provider.Request{}, nil, asFunctions(err)
 	}
 	req.Dropped = slices.DeleteFunc(slices.Clone(req.Dropped), func(name string) bool { return name == "parallel_tool_calls" })
-	for i, name := range req.Dropped {
-		req.Dropped[i] = paramName(name)
+	for _, names := range [][]string{req.Dropped, req.Adjusted} {
+		for i, name := range names {
+			names[i] = paramName(name)
+		}
 	}
 	return req, &answer{a}, nil
 }

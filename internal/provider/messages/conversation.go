@@ -118,6 +118,7 @@ func (e *encoder) heard(t *turns.Turn) ([]block, error) {
 	}
 	if len(blocks) == 0 {
 		blocks = append(blocks, filler) // a turn must not be empty
+		e.adjusted("messages")
 	}
 	return blocks, nil
 }
@@ -187,6 +188,7 @@ func (e *encoder) ending() {
 	n := len(e.out.Messages)
 	if n == 0 {
 		e.out.Messages = []turn{{role: "user", content: []block{filler}}}
+		e.adjusted("messages")
 		return
 	}
 	last := &e.out.Messages[n-1]

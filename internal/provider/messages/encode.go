@@ -82,5 +82,8 @@ func (e *encoder) dropped(param string) {
 	}
 }
 
+// adjusted notes that a parameter's value is not as the client sent it.
+func (e *encoder) adjusted(param string) { e.out.Adjusted = turns.Note(e.out.Adjusted, param) }
+
 // able returns a capability that models have unless the catalog says otherwise.
 func able(stated *bool) bool { return stated == nil || *stated }

@@ -131,6 +131,7 @@ func (e *encoder) sampling() error {
 	temperature, topP := e.chat.Temperature, e.chat.TopP
 	if temperature != nil && *temperature > 1 {
 		temperature = ptr(1.0) // OpenAI's range ends at 2
+		e.adjusted("temperature")
 	}
 	isDefault := func(p *float64) bool { return p == nil || *p == 1 }
 	if e.can.GetSampling() == configv1.Sampling_NEITHER || e.thinks() {

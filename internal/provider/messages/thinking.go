@@ -222,7 +222,9 @@ func (e *encoder) adaptive() {
 	w := &e.wish
 	if w.Effort != "" || w.Budget > 0 {
 		if out := e.output(); !out.has("effort") {
-			out.effort = e.level(w.Level())
+			if out.effort = e.level(w.Level()); w.Effort != "" && out.effort != w.Effort {
+				e.adjusted(w.Param)
+			}
 		} else if w.Param != "thinking" { // with which the effort goes
 			e.dropped(w.Param)
 		}
@@ -258,7 +260,13 @@ func (e *encoder) budget(t thinking) {
 		return
 	}
 	if budget != t.BudgetTokens {
+		if e.wish.Budget > 0 {
+			e.adjusted(e.wish.Param)
+		}
 		t.BudgetTokens, t.asSent = budget, nil
+	}
+	if limit != e.out.MaxTokens && e.chat.OutputLimit() > 0 {
+		e.adjusted(e.chat.LimitParam())
 	}
 	e.out.MaxTokens, e.out.Thinking = limit, &t
 }

@@ -35,6 +35,8 @@ type Request struct {
 
 	// Dropped names the members of the client's request that are not in it.
 	Dropped []string
+	// Adjusted names those that are in it in another form.
+	Adjusted []string
 }
 
 // A turn is one message: the user's and the assistant's alternate.

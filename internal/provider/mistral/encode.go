@@ -35,7 +35,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	}
 	e.Ignored(e.body.Body, knownInChat)
 	return provider.Request{
-		Path: "/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.Names,
+		Path: "/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.Names, Adjusted: e.Adjusted,
 	}, &answer{own: e.own, names: &e.names}, nil
 }
 

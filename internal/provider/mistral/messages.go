@@ -99,6 +99,7 @@ func (e *encoder) user(t *turns.Turn) error {
 		return nil
 	case len(parts) == 0:
 		parts = []turns.Part{{Part: openai.Part{Type: "text", Text: filler}}}
+		e.Adjust("messages")
 	case len(t.Results) > 0:
 		e.out = append(e.out, `,{"role":"assistant","content":"`+between+`"}`...)
 	}

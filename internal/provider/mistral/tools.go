@@ -157,7 +157,12 @@ func (e *encoder) reasoning() error {
 		if effort == "" && w.Budget == 0 {
 			effort = "high" // thinking is switched on
 		}
-		e.out = openai.AppendString(e.member("reasoning_effort"), nearest(cmp.Or(effort, w.Level()), can.GetEfforts()))
+		wanted := cmp.Or(effort, w.Level())
+		level := nearest(wanted, can.GetEfforts())
+		if level != wanted && w.Effort != "" {
+			e.Adjust(w.Param)
+		}
+		e.out = openai.AppendString(e.member("reasoning_effort"), level)
 	}
 	return nil
 }

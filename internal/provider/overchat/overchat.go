@@ -49,6 +49,9 @@ func (c codec) Encode(r *openai.CompletionRequest, t provider.Target) (provider.
 		}
 	}
 	req.Dropped = dropped
+	for i, name := range req.Adjusted {
+		req.Adjusted[i] = paramName(name)
+	}
 	a := &answer{inner: inner}
 	if r.Echo != nil && *r.Echo {
 		a.echo = r.Prompts[0]

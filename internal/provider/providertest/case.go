@@ -39,7 +39,7 @@ func inputSections() []string {
 
 // goldenSections are those that -update writes, in the order of the file, after the inputs.
 func goldenSections() []string {
-	return []string{"provider-request", "dropped", "client-response", "usage", "error"}
+	return []string{"provider-request", "dropped", "adjusted", "client-response", "usage", "error"}
 }
 
 // A testCase is one txtar archive.

@@ -29,6 +29,7 @@
 //	provider-request   what the vendor must get: method and path (relative to the endpoint's), the signed headers, a blank line,
 //	                   the body
 //	dropped            the parameters left out, one a line; absent where there are none
+//	adjusted           the parameters whose values are not as the client sent them, likewise
 //	client-response    what the client must get: a line with the status, an error's headers, a blank line, the body
 //	usage              what was counted, as OpenAI's usage object; absent where nothing was
 //	error              what the codec returned; absent where it succeeded

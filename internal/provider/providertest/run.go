@@ -45,7 +45,7 @@ func runCase(t *testing.T, p provider.Provider, c *testCase) {
 		render(got, o)
 	}
 	require.Equal(t, string(original), string(c.request), "the client's request was modified")
-	for _, section := range []string{"client-response", "error", "dropped"} {
+	for _, section := range []string{"client-response", "error", "dropped", "adjusted"} {
 		require.NotContains(t, string(got[section]), Credential, "the credential is in %s", section)
 	}
 	if golden.Update() {
@@ -87,6 +87,9 @@ func encode(t *testing.T, p provider.Provider, c *testCase, r *translate.Request
 	got["provider-request"] = appendMessage("POST "+req.Path, req.Header, req.Body)
 	if len(req.Dropped) > 0 {
 		got["dropped"] = []byte(strings.Join(req.Dropped, "\n") + "\n")
+	}
+	if len(req.Adjusted) > 0 {
+		got["adjusted"] = []byte(strings.Join(req.Adjusted, "\n") + "\n")
 	}
 	return answer
 }

@@ -17,16 +17,25 @@ type Omitted struct {
 	Vendor string
 	Drops  bool // what the vendor cannot honour is left out instead of refused
 	Names  []string
+	// Adjusted are the names of what went in another form: see provider.Request.
+	Adjusted []string
 	// Read is a member that the codec has read though it is not among the known ones, or empty.
 	Read string
 }
 
-// Drop notes that a parameter was left out.
-func (o *Omitted) Drop(param string) {
-	if len(o.Names) < maxOmitted && !slices.Contains(o.Names, param) {
-		o.Names = append(o.Names, param)
+// Note adds a parameter's name to some, each of which is there once.
+func Note(names []string, param string) []string {
+	if len(names) < maxOmitted && !slices.Contains(names, param) {
+		return append(names, param)
 	}
+	return names
 }
+
+// Drop notes that a parameter was left out.
+func (o *Omitted) Drop(param string) { o.Names = Note(o.Names, param) }
+
+// Adjust notes that a parameter's value is not as the client sent it.
+func (o *Omitted) Adjust(param string) { o.Adjusted = Note(o.Adjusted, param) }
 
 // Unsupported refuses a parameter that the vendor cannot honour, or notes that it was left out.
 func (o *Omitted) Unsupported(param string) error {

@@ -143,7 +143,7 @@ func encodeGemini(model string, r *openai.ChatRequest, t provider.Target) (provi
 		return provider.Request{}, nil, err
 	}
 	path := resource("google", model) + gemini.Method(r.Stream)
-	return provider.Request{Path: path, Header: header, Body: body, Dropped: m.Dropped}, answer, nil
+	return provider.Request{Path: path, Header: header, Body: body, Dropped: m.Dropped, Adjusted: m.Adjusted}, answer, nil
 }
 
 // claudeVersion is what takes the place of Anthropic's version header.
@@ -164,10 +164,11 @@ func encodeClaude(model string, r *openai.ChatRequest, t provider.Target) (provi
 		method = ":streamRawPredict"
 	}
 	return provider.Request{
-		Path:    resource("anthropic", model) + method,
-		Header:  http.Header{"Content-Type": {"application/json"}},
-		Body:    body,
-		Dropped: m.Dropped,
+		Path:     resource("anthropic", model) + method,
+		Header:   http.Header{"Content-Type": {"application/json"}},
+		Body:     body,
+		Dropped:  m.Dropped,
+		Adjusted: m.Adjusted,
 	}, answer, nil
 }
 
