@@ -37,6 +37,8 @@ const (
 	finishTimeout = time.Minute
 	// tidyTimeout bounds what is done behind a request.
 	tidyTimeout = 5 * time.Second
+	// statusTimeout is how long a member of etcd may take to say how full it is.
+	statusTimeout = time.Second
 )
 
 // ErrUnfinished is of changes that are decided, and that etcd did not take all of yet. Nobody sees a part of them.
@@ -150,7 +152,9 @@ func operations(piece []byte) ([]clientv3.Op, error) {
 // not be changed any more.
 func roomFor(ctx context.Context, etcd *clientv3.Client, bytes int) error {
 	for _, endpoint := range etcd.Endpoints() {
-		status, err := etcd.Status(ctx, endpoint)
+		asking, cancel := context.WithTimeout(ctx, statusTimeout)
+		status, err := etcd.Status(asking, endpoint)
+		cancel()
 		if err != nil {
 			continue // of those that are away another tells, or the first write
 		}

@@ -3,10 +3,12 @@ package configstore_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -212,4 +214,19 @@ func TestStagedChangesNeedRoom(t *testing.T) {
 	require.NoError(t, err, "etcd is not full")
 	require.Len(t, mustSnapshot(t, store).Entries, 1)
 	requireNothingStaged(t, etcd)
+}
+
+// A member of etcd that takes connections and says nothing is not waited for.
+func TestStagedChangesDoNotWaitForAMemberThatHangs(t *testing.T) {
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { hangs.Close() })
+	server := etcdtest.New(t)
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + hangs.Addr().String(), server.Endpoint()}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = etcd.Close() })
+	ctx, end := context.WithTimeout(t.Context(), 20*time.Second)
+	defer end()
+	_, err = newStore(t, etcd).Apply(ctx, 1, generation(some, "a"))
+	require.NoError(t, err)
 }

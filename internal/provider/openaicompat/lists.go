@@ -65,15 +65,16 @@ func (s *stream) holdLists(w *openai.StreamWriter) {
 	if slices.ContainsFunc(r.choices, func(c choice) bool { return c.said.listed }) {
 		p.takeLists(r)
 	}
-	if len(p.lists) == 0 {
-		return
-	}
 	for position := range r.choices {
 		c := &r.choices[position]
+		if !isText(c.reason) {
+			continue
+		}
 		index := c.indexOr(position)
-		if isText(c.reason) {
-			p.lists[index].each(func(name string, list []byte) { s.passList(index, name, list, w) })
-			delete(p.lists, index)
+		p.lists[index].each(func(name string, list []byte) { s.passList(index, name, list, w) })
+		delete(p.lists, index)
+		if uint(index) < 64 {
+			p.ended |= 1 << index
 		}
 	}
 }
@@ -86,7 +87,9 @@ func (p *passed) takeLists(r *reading) {
 		if p.patch.data[start] != '{' || position >= len(r.choices) || !r.choices[position].said.listed {
 			return skipValue(p.patch.data, start)
 		}
-		index = r.choices[position].indexOr(position)
+		if index = r.choices[position].indexOr(position); uint(index) < 64 && p.ended&(1<<index) != 0 {
+			return skipValue(p.patch.data, start) // nothing comes after it that it could be given before
+		}
 		return walk(p.patch.data, start, func(name, nameEnd, start int) int {
 			if string(p.patch.data[name+1:nameEnd-1]) == "delta" && p.patch.data[start] == '{' {
 				p.takeFromDelta(start, index)

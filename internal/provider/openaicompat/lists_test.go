@@ -57,6 +57,12 @@ func TestListsOfDeltasAreGivenWhole(t *testing.T) {
 	require.Contains(t, mended, "data: "+list("1", `{"c":3}`)+"\n\n")
 }
 
+// What comes after the end of its choice cannot be given before that, and passes as it comes.
+func TestListsAfterTheEndPass(t *testing.T) {
+	in := eventsOf(chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`), chunk(`{"index":0,"delta":{"annotations":[{"a":1}]},"finish_reason":null}`))
+	require.Equal(t, in, decodePieces(t, Dialect{AsReceived: true}, "m", in))
+}
+
 // Lists whose elements have an index can be added to, and those of anything but objects too: they pass as they come.
 func TestOtherListsOfDeltasPass(t *testing.T) {
 	in := eventsOf(chunk(`{"index":0,"delta":{"images":[{"index":0}],"citations":["a"],"empty":[]},"finish_reason":null}`),

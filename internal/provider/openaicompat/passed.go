@@ -21,6 +21,7 @@ type passed struct {
 	patch patch
 	model string            // JSON: the client's name of the model
 	lists map[int]heldLists // by choice, until it ends
+	ended uint64            // a bit for each choice that has, of the first 64
 }
 
 // maxKept bounds what a stream that is silent holds on to.
