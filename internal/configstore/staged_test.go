@@ -230,3 +230,28 @@ func TestStagedChangesDoNotWaitForAMemberThatHangs(t *testing.T) {
 	_, err = newStore(t, etcd).Apply(ctx, 1, generation(some, "a"))
 	require.NoError(t, err)
 }
+
+// Of two who stage at once on the same revision one is late, and nothing of theirs is there.
+func TestOfTwoWhoStageOneIsLate(t *testing.T) {
+	etcd := etcdtest.Start(t)
+	errs := map[string]error{}
+	var mu sync.Mutex
+	var both sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		both.Go(func() {
+			_, err := newStore(t, etcd).Apply(t.Context(), 1, generation(some, name))
+			mu.Lock()
+			defer mu.Unlock()
+			errs[name] = err
+		})
+	}
+	both.Wait()
+	won, lost := "a", "b"
+	if errs[won] != nil {
+		won, lost = lost, won
+	}
+	require.NoError(t, errs[won])
+	require.ErrorIs(t, errs[lost], configstore.ErrConflict)
+	require.Equal(t, map[string]int{won: some}, mustList(t, newStore(t, etcd)))
+	requireNothingStaged(t, etcd)
+}
