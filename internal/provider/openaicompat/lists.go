@@ -83,11 +83,11 @@ func (p *passed) takeLists(r *reading) {
 	position := -1
 	walkArray(p.patch.data, r.members.choices.start, func(start int) int {
 		position++
-		index := position
 		if p.patch.data[start] != '{' || position >= len(r.choices) || !r.choices[position].said.listed {
 			return skipValue(p.patch.data, start)
 		}
-		if index = r.choices[position].indexOr(position); uint(index) < 64 && p.ended&(1<<index) != 0 {
+		index := r.choices[position].indexOr(position)
+		if uint(index) < 64 && p.ended&(1<<index) != 0 {
 			return skipValue(p.patch.data, start) // nothing comes after it that it could be given before
 		}
 		return walk(p.patch.data, start, func(name, nameEnd, start int) int {
