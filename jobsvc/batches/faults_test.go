@@ -38,9 +38,10 @@ func TestAnswersAreKeptWhileTheBlobStoreIsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const lines = 300
-	restore := w.breakFolder("batches", func() bool { n, _ := w.asked.total(); return n > 100 })
+	broken, restore := w.breakAt(100, "batches")
 	w.run(nil)
 	id := w.create(requests(lines))
+	<-broken
 	// What is in memory is bounded: no more lines are begun.
 	w.eventually(func() bool {
 		asked, _ := w.asked.total()
@@ -312,7 +313,7 @@ func TestCancel(t *testing.T) {
 	})
 	t.Run("while the files are written", func(t *testing.T) {
 		w := newWorld(t)
-		restore := w.breakFolder("files", func() bool { n, _ := w.asked.total(); return n == 5 })
+		_, restore := w.breakAt(5, "files")
 		id := w.create(requests(5))
 		w.run(nil)
 		w.until(id, func(b wire) bool { return b.status() == "finalizing" })

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -402,35 +403,38 @@ func (w *world) announced() []string {
 	return keys
 }
 
-// breakFolder has every access to a folder of blobs fail, from the moment when what is so, until what it returns is called.
-// The folder becomes a link that is turned to a file and back: each turn is one rename, so a writer sees it whole or broken.
-func (w *world) breakFolder(name string, when func() bool) (restore func()) {
+// breakFolder returns what makes every access to a folder of blobs fail, and what ends that. The folder becomes a link that is turned
+// to a file and back: each turn is one rename, so a writer sees it whole or broken.
+func (w *world) breakFolder(name string) (breaks, restore func()) {
 	w.t.Helper()
 	folder := filepath.Join(w.folder, name)
 	whole, file := folder+".whole", folder+".file"
-	turn := func(to string) error {
-		if err := os.Symlink(to, folder+".next"); err != nil {
-			return err
+	turn := func(to string) func() {
+		return func() {
+			if err := cmp.Or(os.Symlink(to, folder+".next"), os.Rename(folder+".next", folder)); err != nil {
+				w.t.Error(err)
+			}
 		}
-		return os.Rename(folder+".next", folder)
 	}
 	require.NoError(w.t, os.MkdirAll(folder, 0o700))
 	require.NoError(w.t, os.Rename(folder, whole))
 	require.NoError(w.t, os.WriteFile(file, nil, 0o600)) // nothing can be made below a file
-	require.NoError(w.t, turn(whole))
-	broken := make(chan error, 1)
-	go func() {
-		for !when() {
-			select {
-			case <-w.t.Context().Done():
-				return
-			case <-time.After(time.Millisecond):
-			}
+	turn(whole)()
+	return turn(file), turn(whole)
+}
+
+// breakAt breaks a folder of blobs before the n-th answer is given.
+func (w *world) breakAt(n int, name string) (broken <-chan struct{}, restore func()) {
+	w.t.Helper()
+	breaks, restore := w.breakFolder(name)
+	var asked atomic.Int64
+	done := make(chan struct{})
+	w.asked.answer = func(ctx context.Context, a gateway.Ask, times int) (*http.Response, error) {
+		if asked.Add(1) == int64(n) {
+			breaks()
+			close(done)
 		}
-		broken <- turn(file)
-	}()
-	return func() {
-		require.NoError(w.t, <-broken)
-		require.NoError(w.t, turn(whole))
+		return fine(ctx, a, times)
 	}
+	return done, restore
 }

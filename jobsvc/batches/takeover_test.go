@@ -164,7 +164,7 @@ func TestTheFilesAreWrittenAgainWhereTheirWriterDied(t *testing.T) {
 	w := newWorld(t)
 	id := w.create(requests(50))
 	// The store of files is away when the batch is drained: what is recorded by then is all that the next worker has.
-	restore := w.breakFolder("files", func() bool { n, _ := w.asked.total(); return n == 50 })
+	_, restore := w.breakAt(50, "files")
 	kill := w.mortal()
 	b := w.until(id, func(b wire) bool { return b.status() == "finalizing" })
 	require.Equal(t, "null", b.Get("output_file_id").Raw)
