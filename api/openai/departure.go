@@ -19,7 +19,25 @@ const maxDepartures = 16
 type departures struct {
 	all     []departure
 	newWord *Error // the first word that OpenAI does not know yet, in a list to which it adds
+	marks   Mark
 }
+
+// A Mark says that something stands in the messages or the tools of a request which some vendors take in another form, or not at all. The
+// check notes it, so that no codec searches the text of a request for it.
+type Mark uint8
+
+// The marks of a request.
+const (
+	MarkDeveloper    Mark = 1 << iota // a message of the role developer
+	MarkReasoning                     // a message with reasoning_content
+	MarkThoughts                      // Claude's thinking, as a part or as thinking_blocks
+	MarkCacheControl                  // cache_control
+	MarkCustomTool                    // a tool of the type custom
+	MarkOtherTool                     // a tool of a type that chat completions do not have
+)
+
+// Marked reports whether the request has one of the marks.
+func (o *Object) Marked(m Mark) bool { return o.marks&m != 0 }
 
 // departs keeps a departure, with the error that OpenAI has for it, or returns the error where there are too many.
 func (d *departures) departs(key string, refusal func() *Error) error {

@@ -52,7 +52,11 @@ func (c *cursor) object(fields []field, got []jsontext.Value) error {
 	before := c.deepest
 	c.deepest = 0
 	for c.enter(); c.more(); {
-		i := indexOf(fields, c.str())
+		name := c.str()
+		i := indexOf(fields, name)
+		if i < 0 && string(name) == "cache_control" {
+			c.marks |= MarkCacheControl
+		}
 		k := c.peek()
 		if i < 0 || k == 'n' {
 			c.value()

@@ -47,6 +47,14 @@ func checkMessage(c *cursor, n int) error {
 // member steps over the value of a member of the n-th message. Null is as if absent.
 func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 	k := c.peek()
+	switch string(name) {
+	case "reasoning_content":
+		c.marks |= MarkReasoning
+	case "thinking_blocks":
+		c.marks |= MarkThoughts
+	case "cache_control":
+		c.marks |= MarkCacheControl
+	}
 	if k == 'n' {
 		c.value()
 		return nil
@@ -118,6 +126,9 @@ func checkCalls(c *cursor, n int) error {
 }
 
 func (f *messageFacts) check(c *cursor, n int) error {
+	if f.role == "developer" {
+		c.marks |= MarkDeveloper
+	}
 	switch f.role {
 	case "":
 		return missing(fmt.Sprintf("messages[%d].role", n))
@@ -188,6 +199,9 @@ func checkPart(c *cursor) error {
 			return WrongType(c.where(name), kindName(partKinds[i]), k)
 		}
 		return nil
+	}
+	if s := string(typ); s == `"thinking"` || s == `"redacted_thinking"` {
+		c.marks |= MarkThoughts
 	}
 	c.word(func() string { return c.where("type") }, typ, "text", "image_url", "input_audio", "file", "refusal")
 	return nil

@@ -43,6 +43,13 @@ func checkTool(c *cursor) error {
 		}
 		return c.departs("tools.type", refusal)
 	}
+	switch string(got[0]) {
+	case `"function"`:
+	case `"custom"`:
+		c.marks |= MarkCustomTool
+	default:
+		c.marks |= MarkOtherTool
+	}
 	return c.ofType(got[0], "function", got[1], "custom", got[2])
 }
 

@@ -3,6 +3,7 @@ package exchange_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,10 +23,13 @@ import (
 
 // BenchmarkChat is all that is decided about a chat completion of 200 bytes that is not streamed: for a key without limits and
 // without a ledger, and with limits of requests, tokens and concurrency, budgets of the key and its organization, and a record
-// on disk.
+// on disk; and without them about one of 20 KB.
 func BenchmarkChat(b *testing.B) {
 	b.Run("nothing", func(b *testing.B) {
-		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil)
+		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
+	})
+	b.Run("20KB", func(b *testing.B) {
+		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 180)
 	})
 	b.Run("everything", func(b *testing.B) {
 		spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: b.TempDir(), Log: zap.NewNop()})
@@ -37,11 +41,11 @@ func BenchmarkChat(b *testing.B) {
 			{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 40}, {Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 40},
 			{Domain: "concurrency", RequestsPerUnit: 1 << 20},
 		}}
-		benchmarkChat(b, env, key, map[string]*configv1.Organization{"o": {Budgets: budget}})
+		benchmarkChat(b, env, key, map[string]*configv1.Organization{"o": {Budgets: budget}}, 1)
 	})
 }
 
-func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization) {
+func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization, times int) {
 	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, openai.Provider())
 	require.NoError(b, err)
 	key := auth.Generate().Reveal()
@@ -56,7 +60,8 @@ func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizatio
 		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + key},
 		{Name: "content-type", Value: "application/json"}, {Name: "user-agent", Value: "x"}, {Name: "x-request-id", Value: "r"},
 	}
-	body := []byte(`{"model":"a/gpt-4.1","messages":[{"role":"user","content":"Why is the sky blue, and why is it red in the evening? Please answer in two sentences that a child understands."}],"max_tokens":100,"temperature":0.5}`)
+	body := []byte(`{"model":"a/gpt-4.1","messages":[{"role":"user","content":"` +
+		strings.Repeat("Why is the sky blue, and why is it red in the evening? Please answer in two sentences that a child understands.", times) + `"}],"max_tokens":100,"temperature":0.5}`)
 	status := exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"}, {Name: "server", Value: "x"}}
 	answer := []byte(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4.1-2025-04-14","choices":[{"index":0,"message":{"role":"assistant","content":"Because.","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
 	b.ReportAllocs()

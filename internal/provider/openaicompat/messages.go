@@ -1,7 +1,6 @@
 package openaicompat
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -19,15 +18,15 @@ var extensions = []string{"reasoning_content", "reasoning", "reasoning_details",
 
 // messages changes what the vendor does not take of the messages. All else in them stays byte for byte.
 func (c *Changes) messages(r *openai.ChatRequest) error {
-	d, body := c.dialect, c.object.Body
+	d := c.dialect
 	carried, err := d.carriedBy(r)
 	if err != nil {
 		return err
 	}
-	has := func(wanted bool, member string) bool { return wanted && bytes.Contains(body, []byte(member)) }
+	has := func(wanted bool, m openai.Mark) bool { return wanted && c.object.Marked(m) }
 	list := c.Get("messages")
-	if list.Kind() != '[' || d.MessageMembers == nil && !d.JoinText && carried == nil && !has(d.SystemRole, `"developer"`) &&
-		!has(d.Reasoning != "", `"reasoning_content"`) && !has(len(d.Hints) > 0, `"cache_control"`) {
+	if list.Kind() != '[' || d.MessageMembers == nil && !d.JoinText && carried == nil && !has(d.SystemRole, openai.MarkDeveloper) &&
+		!has(d.Reasoning != "", openai.MarkReasoning) && !has(len(d.Hints) > 0, openai.MarkCacheControl) {
 		return nil
 	}
 	var p patch
@@ -169,7 +168,7 @@ func (c *Changes) content(p *patch, s span) {
 		if text, ok := joinText(parts); ok {
 			p.add(edit{from: s.start, to: s.end, value: quote(text)})
 		}
-	case slices.Contains(c.dialect.Hints, "cache_control") && bytes.Contains(parts, []byte(`"cache_control"`)):
+	case c.object.Marked(openai.MarkCacheControl) && slices.Contains(c.dialect.Hints, "cache_control"):
 		walkArray(p.data, s.start, func(start int) int { return c.dropCacheControl(p, start) })
 	}
 }

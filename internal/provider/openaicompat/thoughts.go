@@ -1,17 +1,18 @@
 package openaicompat
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 // withoutThoughts takes Claude's thinking out of what the assistant said, as clients of other gateways send it back: parts of the types
 // thinking and redacted_thinking, and LiteLLM's thinking_blocks. OpenAI refuses what it does not know in messages, and so do most others.
 func (c *Changes) withoutThoughts() error {
-	if body := c.object.Body; c.dialect.Thoughts || !bytes.Contains(body, []byte(`"thinking`)) && !bytes.Contains(body, []byte(`"redacted_thinking"`)) {
+	if c.dialect.Thoughts || !c.object.Marked(openai.MarkThoughts) {
 		return nil
 	}
 	return c.EachMessage(func(i int, message jsontext.Value) ([]byte, error) {

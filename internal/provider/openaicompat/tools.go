@@ -1,7 +1,6 @@
 package openaicompat
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -25,12 +24,14 @@ func (c *Changes) tools() error {
 		return err
 	}
 	list := c.Get("tools")
-	if slices.Contains(d.Hints, "cache_control") && bytes.Contains(list, []byte(`"cache_control"`)) {
+	if list.Kind() == '[' && c.object.Marked(openai.MarkCacheControl) && slices.Contains(d.Hints, "cache_control") {
 		var p patch
 		p.reset(list)
 		walkArray(list, 0, func(start int) int { return c.dropCacheControl(&p, start) })
-		list = p.appendTo(nil)
-		c.Set("tools", list)
+		if len(p.edits) > 0 {
+			list = p.appendTo(nil)
+			c.Set("tools", list)
+		}
 	}
 	if d.AsReceived {
 		return nil
@@ -56,8 +57,7 @@ func (c *Changes) tools() error {
 
 // searchTool makes web_search_options of a tool that searches the web.
 func (c *Changes) searchTool() error {
-	list := c.Get("tools")
-	if !c.dialect.SearchTool || !bytes.Contains(list, []byte(`"web_search`)) {
+	if !c.dialect.SearchTool || !c.object.Marked(openai.MarkOtherTool) {
 		return nil
 	}
 	var options []byte
@@ -87,7 +87,7 @@ func (c *Changes) searchTool() error {
 // customTools are those that take text. Only OpenAI has them.
 func (c *Changes) customTools() error {
 	var failed error
-	if list := c.Get("tools"); bytes.Contains(list, []byte(`"custom"`)) {
+	if c.object.Marked(openai.MarkCustomTool) {
 		kept := c.filterTools(func(i int, tool gjson.Result) bool {
 			if tool.Get("type").Str != "custom" {
 				return true
