@@ -5,12 +5,6 @@ TOOL := $(GO) tool -modfile=tools/go.mod
 ARGS ?=
 FUZZTIME ?= 30s
 
-# The race detector needs a C compiler.
-RACE ?= $(if $(shell command -v $(shell $(GO) env CC) 2>/dev/null),-race)
-# Whole-system cases measure time and memory, which the race detector would change, and run a binary that Go's test cache
-# knows nothing of.
-WHOLE_SYSTEM := /test/
-
 # Whoever names an Envoy needs no other.
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
@@ -33,25 +27,13 @@ run: build $(ENVOY) ## Run the gateway in ./data (ARGS="--listen 127.0.0.1:0")
 	bin/modelgate run $(ARGS)
 
 test: $(ENVOY) ## Run every test against the real Envoy
-	tools/services/install.sh
-	$(GO) vet ./...
-	$(TOOL) gotestsum --format pkgname -- -timeout 30m $(RACE) $$($(GO) list ./... | grep -v $(WHOLE_SYSTEM))
-	$(GO) test -run InProportion ./extproc/exchange # it measures CPU and memory
-	$(GO) -C charts test -timeout 30m ./... # the first time it builds Helm
-	$(GO) -C tools/image test -timeout 30m ./... # the first time it builds for two architectures
-	test/sdk/setup.sh
-	test/browser/setup.sh
-	test/admin/setup.sh
-	test/reports/setup.sh
-	$(TOOL) gotestsum --format testname -- -timeout 45m -count=1 -p 1 $$($(GO) list ./... | grep $(WHOLE_SYSTEM))
+	tools/test.sh services vet unit proportion modules clients system
 
 test-ha: $(ENVOY) ## Replace, lose and restore every part under load, and run two versions at once
-	tools/services/install.sh
-	MODELGATE_HA=1 $(GO) test -count=1 -v -parallel 2 -timeout 10m ./test/ha
+	tools/test.sh services ha
 
 test-chart: $(ENVOY) ## Install the chart into a real Kubernetes, and prove it (as root; the first time builds Kubernetes, ten minutes)
-	tools/services/install.sh
-	test/kubernetes/run.sh $(ARGS)
+	ARGS="$(ARGS)" tools/test.sh services chart
 
 fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 	@for package in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u); do \

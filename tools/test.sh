@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Runs the tests, step by step up to the first that fails, and ends with where the time went, what was skipped and what failed.
+# What go test has said is kept in .cache/tests.
+#
+#   test.sh STEP...    steps are the functions below
+#
+# ARGS are further arguments of the chart's test.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+results=$root/.cache/tests
+module=$(go list -m)
+
+# events NAME ARGUMENT...: gotestsum, in the module of the working directory, with the results kept under the name.
+events() { go tool -modfile="$root/tools/go.mod" gotestsum --jsonfile "$results/$1.json" "${@:2}"; }
+
+# Whole-system cases measure time and memory, which the race detector would change, and run a binary that Go's test cache knows nothing of.
+whole_system() { go list ./... | grep /test/; }
+others() { go list ./... | grep -v /test/; }
+
+# The race detector needs a C compiler.
+race() { if command -v "$(go env CC)" >/dev/null; then echo -race; fi; }
+
+services() { tools/services/install.sh; }
+vet() { go vet ./...; }
+unit() { events unit --format pkgname -- -timeout 30m $(race) $(others); }
+# They measure CPU and memory.
+proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange; }
+# The first time Helm is built, and what two architectures need.
+modules() {
+	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 30m ./...); done
+}
+clients() { for suite in sdk browser admin reports; do test/$suite/setup.sh; done; }
+system() { events system --format testname --hide-summary=output -- -timeout 45m -count=1 -p 1 $(whole_system); }
+ha() { MODELGATE_HA=1 events ha --format standard-verbose --hide-summary=output -- -count=1 -parallel 2 -timeout 10m ./test/ha; }
+# It prints text, not events.
+chart() {
+	# shellcheck disable=SC2086 # one word an argument
+	events chart --format standard-verbose --hide-summary=output --raw-command -- go tool test2json -t -p "$module/test/kubernetes" test/kubernetes/run.sh ${ARGS:-}
+}
+
+finish() {
+	local status=$?
+	[ -z "$step" ] || echo "$step $((SECONDS - since)) $status" >>"$results/steps"
+	go -C tools run ./testreport "$results" || true
+	exit $status
+}
+
+rm -rf "$results"
+mkdir -p "$results"
+step=""
+trap finish EXIT
+for step; do
+	since=$SECONDS
+	"$step"
+	echo "$step $((SECONDS - since)) 0" >>"$results/steps"
+done
+step=""
