@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/testenv"
 )
 
 const startTimeout = 30 * time.Second
@@ -87,13 +89,15 @@ func (s *Server) Stop() {
 }
 
 // Pause makes the server hang, with its connections open, until Resume.
-func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
-
-// Resume ends a Pause.
-func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
-
-func (s *Server) signal(t testing.TB, what syscall.Signal) {
+func (s *Server) Pause(t testing.TB) {
 	t.Helper()
 	require.NotNil(t, s.process, "the server is stopped")
-	require.NoError(t, s.process.Process.Signal(what))
+	testenv.Pause(t, s.process.Process.Pid)
+}
+
+// Resume ends a Pause.
+func (s *Server) Resume(t testing.TB) {
+	t.Helper()
+	require.NotNil(t, s.process, "the server is stopped")
+	require.NoError(t, s.process.Process.Signal(syscall.SIGCONT))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -113,7 +114,7 @@ func (c *cluster) etcdAway(t *testing.T) {
 		m := l.mark()
 		for _, e := range c.etcd {
 			if hang {
-				require.NoError(t, syscall.Kill(e.PID(), syscall.SIGSTOP))
+				testenv.Pause(t, e.PID())
 			} else {
 				e.Kill()
 			}

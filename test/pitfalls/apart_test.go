@@ -188,7 +188,7 @@ func slowService(t *testing.T, g *apartGateway) {
 			}
 			answerLine(w, r, a)
 		})
-		require.NoError(t, syscall.Kill(g.extproc.PID(), syscall.SIGSTOP))
+		testenv.Pause(t, g.extproc.PID())
 		time.AfterFunc(time.Second, func() { _ = syscall.Kill(g.extproc.PID(), syscall.SIGCONT) })
 		began := time.Now()
 		r := g.ask(t, g.Key, chatPath, chatOf("openai/m", 2, more))
