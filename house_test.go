@@ -54,9 +54,19 @@ var table = []rule{
 	{"internal/provider/providertest", []string{"internal/...", "api/..."}, nil},
 	{"internal/catalog", []string{"api/config/...", "internal/memo"}, nil},
 	{"internal/provider/all", []string{"internal/provider/..."}, none},
+	{"internal/provider/vendors/*", []string{
+		"internal/provider", "internal/provider/dialects/...", "internal/provider/turns", "internal/provider/schema",
+		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/provider/vendors/gemini", "api/...",
+		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
+	}, nil},
+	{"internal/provider/dialects/*", []string{
+		"internal/provider", "internal/provider/dialects/...", "internal/provider/turns", "internal/provider/schema",
+		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "api/...",
+		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
+	}, nil},
 	{"internal/provider/*", []string{
-		"internal/provider", "internal/provider/openaicompat", "internal/provider/messages", "internal/provider/turns",
-		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/gemini", "internal/provider/tuning", "api/...",
+		"internal/provider", "internal/provider/dialects/openaicompat", "internal/provider/turns",
+		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 
@@ -273,12 +283,12 @@ func allGenerated(t *testing.T, p listed) bool {
 
 func TestTheTableRefusesWhatItShould(t *testing.T) {
 	refused := map[string]string{
-		"extproc/exchange":          module + "/controlplane/xds",
-		"internal/provider/openai":  module + "/internal/provider/anthropic",
-		"api/openai":                "github.com/tidwall/gjson",
-		"envoy/process":             module + "/internal/certs",
-		"internal/sse":              module + "/api/openai",
-		"controlplane/xds/listener": module + "/internal/configstore",
+		"extproc/exchange":                 module + "/controlplane/xds",
+		"internal/provider/vendors/openai": module + "/internal/provider/vendors/anthropic",
+		"api/openai":                       "github.com/tidwall/gjson",
+		"envoy/process":                    module + "/internal/certs",
+		"internal/sse":                     module + "/api/openai",
+		"controlplane/xds/listener":        module + "/internal/configstore",
 	}
 	for name, imported := range refused {
 		i := slices.IndexFunc(table, func(r rule) bool { return matches(r.packages, name) })

@@ -15,7 +15,7 @@ import (
 	api "github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
-	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 

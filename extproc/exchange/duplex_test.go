@@ -13,7 +13,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/auth"
-	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 )
 
 const credential = "sk-of-the-provider-0123456789"

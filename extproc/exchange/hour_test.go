@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/anthropic"
-	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/provider/vendors/anthropic"
+	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 

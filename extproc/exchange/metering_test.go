@@ -17,8 +17,8 @@ import (
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
-	"github.com/modelgate/modelgate/internal/provider/compatible"
-	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/provider/vendors/compatible"
+	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 )
 
 // A meter is a gateway of which everything that is counted is seen.

@@ -11,9 +11,9 @@ import (
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/anthropic"
-	"github.com/modelgate/modelgate/internal/provider/gemini"
-	"github.com/modelgate/modelgate/internal/provider/openai"
+	"github.com/modelgate/modelgate/internal/provider/vendors/anthropic"
+	"github.com/modelgate/modelgate/internal/provider/vendors/gemini"
+	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 )
 
 // feeMeter is a meter whose provider is of a vendor, where a search costs a cent and calls of code two, and the tier priority twice

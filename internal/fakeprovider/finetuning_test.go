@@ -18,9 +18,9 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/echo"
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 	"github.com/modelgate/modelgate/internal/provider/tuning/tuningtest"
+	"github.com/modelgate/modelgate/internal/provider/vendors/echo"
 )
 
 // A clock is one that the test moves.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/echo"
+	"github.com/modelgate/modelgate/internal/provider/vendors/echo"
 )
 
 // user is a request's messages with one of the user.

@@ -12,7 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 )
 
 func acme() provider.Provider {

@@ -17,7 +17,7 @@
 //   - report 5, values that are adjusted: test/cases (dialects.go), and the sections "adjusted" of vendors' golden cases.
 //   - report 8, thinking as parts, marks for the cache and vendors' own tools: golden cases of the vendors (thinking-parts-and-marks, own-tools-by-type).
 //   - report 9, words of a vendor's own that OpenAI refuses: api/openai (departure_test.go), internal/provider/all (own_test.go); lists of
-//     deltas that are given whole: internal/provider/openaicompat (lists_test.go), and test/sdk with OpenAI's Python SDK.
+//     deltas that are given whole: internal/provider/dialects/openaicompat (lists_test.go), and test/sdk with OpenAI's Python SDK.
 //   - report 9, models of a provider whose credential cannot be renewed: extproc/exchange (waiting_test.go), controlplane
 //     (exchanger_test.go) and controlplane/xds (build_test.go).
 //   - report 13, staged changes and errors of etcd: internal/configstore (staged_test.go), controlplane/admin (errors_internal_test.go).

@@ -1,6 +1,6 @@
 // Package all knows every vendor.
 //
-// What a newcomer gets wrong: nothing is registered here by hand. A vendor is a folder beside this one that exports
+// Nothing is registered here by hand. A vendor is a folder of internal/provider/vendors that exports
 // Provider(); `go generate` writes list.go from the folders.
 package all
 

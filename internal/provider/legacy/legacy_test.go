@@ -8,8 +8,8 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
-	"github.com/modelgate/modelgate/internal/provider/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/providertest"
 )
 

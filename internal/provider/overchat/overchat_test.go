@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/providertest"
 )
 

@@ -1,0 +1,54 @@
+package openaicompat_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/translate"
+)
+
+// TestRecordedStreamsPassByteForByte streams what OpenAI and Azure have sent to clients that got usage if they asked for it.
+func TestRecordedStreamsPassByteForByte(t *testing.T) {
+	d := openaicompat.Dialect{AsReceived: true}
+	p := provider.Provider{Chat: openaicompat.New(d), Completion: openaicompat.NewCompletion(d)}
+	for _, vendor := range []string{"openai", "azure"} {
+		paths, err := filepath.Glob("../../../../../shared/fixtures/" + vendor + "/*completions-stream*/response.sse")
+		require.NoError(t, err)
+		if len(paths) == 0 {
+			t.Skip("recorded traffic is not here")
+		}
+		for _, path := range paths {
+			name := filepath.Base(filepath.Dir(path))
+			t.Run(vendor+"/"+name, func(t *testing.T) {
+				recorded, err := os.ReadFile(path)
+				require.NoError(t, err)
+				endpoint := translate.Chat
+				if !strings.Contains(name, "chat") {
+					endpoint = translate.Completions
+				}
+				r, err := translate.Parse(p, endpoint, translate.Ask(endpoint, nil, "m", true, strings.Contains(string(recorded), `"usage"`)))
+				require.NoError(t, err)
+				_, answer, err := r.Encode(provider.Target{Model: "m"})
+				require.NoError(t, err)
+				for pieces := range translate.Cuttings(recorded, 4<<20) {
+					w, s := openai.NewStreamWriter("m", 1, r.IncludeUsage), answer.Stream()
+					var out []byte
+					for _, piece := range pieces {
+						require.NoError(t, s.Decode(piece, w))
+						out = append(out, w.Take()...)
+					}
+					require.True(t, w.IsDone())
+					// The events of Azure's filter, which are of no kind, are made chunks.
+					require.Equal(t, strings.ReplaceAll(string(recorded), `"object":""`, `"object":"chat.completion.chunk"`), string(out))
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,69 @@
+// Package alibaba is Alibaba Cloud's Model Studio (DashScope), which serves the Qwen models in OpenAI's dialect.
+//
+// What a newcomer gets wrong: keys hold for one region. Without a region it is Singapore, where the international keys are
+// from.
+package alibaba
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+)
+
+const name = "alibaba"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{
+		Vendor: name,
+		Unsupported: []string{
+			"frequency_penalty", "logit_bias", "prediction", "service_tier", "verbosity", "web_search_options", "functions",
+			"function_call",
+		},
+		SystemRole: true,
+		Rewrite:    rewrite,
+		Codes: map[string]string{ // https://www.alibabacloud.com/help/en/model-studio/error-code
+			"Arrearage":              "insufficient_quota",
+			"data_inspection_failed": "content_filter", "DataInspectionFailed": "content_filter",
+			"Throttling": "rate_limit_exceeded", "Throttling.RateQuota": "rate_limit_exceeded", "Throttling.BurstRate": "rate_limit_exceeded",
+			"Throttling.AllocationQuota": "rate_limit_exceeded", "limit_requests": "rate_limit_exceeded", "limit_burst_rate": "rate_limit_exceeded",
+			"ModelNotFound": "model_not_found", "model_not_found": "model_not_found",
+		},
+	}
+	return provider.Provider{
+		Name:              name,
+		BaseURL:           baseURL,
+		CredentialEnv:     "DASHSCOPE_API_KEY",
+		CredentialHosts:   slices.Compact(slices.Sorted(maps.Values(hosts))),
+		CredentialHeaders: []string{"authorization", "x-dashscope-workspace"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       d.DecodeError,
+		Chat:              legacy.Functions(openaicompat.New(d)),
+		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name, FloatsOnly: true}),
+		Models:            openaicompat.Models,
+	}
+}
+
+// hosts are where the vendor serves, by region.
+var hosts = map[string]string{
+	"":               "dashscope-intl.aliyuncs.com",
+	"ap-southeast-1": "dashscope-intl.aliyuncs.com",
+	"us-east-1":      "dashscope-us.aliyuncs.com",
+	"cn-beijing":     "dashscope.aliyuncs.com",
+	"cn-hongkong":    "cn-hongkong.dashscope.aliyuncs.com",
+}
+
+func baseURL(c *configv1.Provider) (string, error) {
+	host := hosts[c.GetRegion()]
+	if host == "" {
+		known := slices.DeleteFunc(slices.Sorted(maps.Keys(hosts)), func(region string) bool { return region == "" })
+		return "", fmt.Errorf("is required for the region %q: without one the region must be one of %s", c.GetRegion(), strings.Join(known, ", "))
+	}
+	return "https://" + host + "/compatible-mode/v1", nil
+}

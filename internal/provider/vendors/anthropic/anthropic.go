@@ -1,0 +1,61 @@
+// Package anthropic is Anthropic's own API.
+//
+// What a newcomer gets wrong: there is no dialect here. Everything about requests and answers is in package messages,
+// which other clouds that serve the same models share; what is lossy is in README.md.
+package anthropic
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+)
+
+// name is the vendor's.
+const name = "anthropic"
+
+// version is the API's version, which each request must name.
+const version = "2023-06-01"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "https://api.anthropic.com/v1",
+		CredentialEnv:     "ANTHROPIC_API_KEY",
+		CredentialHeaders: []string{"x-api-key", "authorization", "anthropic-version", "anthropic-beta"},
+		Sign:              sign,
+		DecodeError:       messages.DecodeError,
+		Chat:              legacy.Functions(codec{}),
+		Batches:           newBatches(legacy.Functions(codec{})),
+		Models:            models,
+	}
+}
+
+func sign(r *provider.Request, s provider.Signing) error {
+	r.Header.Set("X-Api-Key", s.Credential.Reveal())
+	return nil
+}
+
+type codec struct{}
+
+// Encode builds a request of the Messages API.
+func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	m, answer, err := messages.Encode(name, r, t)
+	if err != nil {
+		return provider.Request{}, nil, err
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}}
+	if len(m.AnthropicBeta) > 0 {
+		header.Set("Anthropic-Beta", strings.Join(m.AnthropicBeta, ","))
+		m.AnthropicBeta = nil
+	}
+	body, err := m.JSON()
+	if err != nil {
+		return provider.Request{}, nil, messages.JSONError(err)
+	}
+	return provider.Request{Path: "/messages", Header: header, Body: body, Dropped: m.Dropped, Adjusted: m.Adjusted}, answer, nil
+}

@@ -1,0 +1,72 @@
+// Package azure is the provider Azure OpenAI, in both styles of its API: v1, where the body names the deployment
+// (https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle), and the older one, whose paths do. Other models
+// of Azure AI Foundry speak the same dialect.
+//
+// What a newcomer gets wrong: a model is a deployment, by whatever name somebody gave it. With an api_version its name is in
+// the path.
+package azure
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+)
+
+// Provider returns the provider. It is safe for concurrent use.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{Vendor: "azure", AsReceived: true, Locate: locate, SearchTool: true, Hints: []string{"cache_control"}}
+	return provider.Provider{
+		Name:              "azure",
+		CredentialEnv:     "AZURE_OPENAI_API_KEY",
+		CredentialHosts:   []string{"*.openai.azure.com", "*.cognitiveservices.azure.com"},
+		CredentialHeaders: []string{"api-key", "authorization"},
+		Sign:              sign,
+		DecodeError:       d.DecodeError,
+		Chat:              openaicompat.New(d),
+		Completion:        openaicompat.NewCompletion(d),
+		Embedding:         openaicompat.NewEmbedding(d),
+		Batches:           batches(d),
+		FineTuning:        fineTuning(),
+		Native: []string{
+			"/responses", "/images/generations", "/images/edits", "/audio/speech", "/audio/transcriptions", "/audio/translations",
+		},
+	}
+}
+
+const v1 = "/openai/v1"
+
+// locate returns where an operation is, by what is configured of the endpoint: it may be given with /openai/v1 or without,
+// or be that of Azure AI model inference, which ends with /models.
+func locate(path string, t provider.Target) string {
+	version := t.Config.GetApiVersion()
+	base, query := strings.TrimRight(t.Config.GetEndpoint(), "/"), ""
+	if version != "" {
+		query = "?api-version=" + url.QueryEscape(version)
+	}
+	switch {
+	case strings.HasSuffix(base, v1), strings.HasSuffix(base, "/models"):
+		return path + query
+	case version == "" && strings.HasSuffix(base, "/openai"):
+		return strings.TrimPrefix(v1, "/openai") + path
+	case version == "":
+		return v1 + path
+	}
+	deployment := "/deployments/" + url.PathEscape(t.Model) + path + query
+	if strings.HasSuffix(base, "/openai") {
+		return deployment
+	}
+	return "/openai" + deployment
+}
+
+// sign sends a key as Azure wants it, and a token of Microsoft Entra, which is a JWT, as bearer.
+func sign(r *provider.Request, s provider.Signing) error {
+	if strings.HasPrefix(s.Credential.Reveal(), "eyJ") {
+		return openaicompat.Bearer(r, s)
+	}
+	if !s.Credential.IsZero() {
+		r.Header.Set("Api-Key", s.Credential.Reveal())
+	}
+	return nil
+}

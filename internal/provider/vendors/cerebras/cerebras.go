@@ -1,0 +1,40 @@
+// Package cerebras is the provider Cerebras, which speaks OpenAI's dialect: https://inference-docs.cerebras.ai/resources/openai.
+//
+// What a newcomer gets wrong: Cerebras is strict. A parameter that it does not know fails the request, also where its value
+// asks for nothing, and so does a member of a message.
+package cerebras
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+)
+
+// Provider returns the provider. It is safe for concurrent use.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{
+		Vendor: "cerebras",
+		Unsupported: []string{
+			"n", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio", "verbosity", "web_search_options",
+			"functions", "function_call",
+		},
+		MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "reasoning"},
+		Reasoning:      "reasoning",
+		Hints:          openaicompat.AllHints,
+		SystemRole:     true,
+		Codes: map[string]string{
+			"token_quota_exceeded": "rate_limit_exceeded", "request_quota_exceeded": "rate_limit_exceeded", "queue_exceeded": "rate_limit_exceeded",
+		},
+	}
+	return provider.Provider{
+		Name:              "cerebras",
+		DefaultEndpoint:   "https://api.cerebras.ai/v1",
+		CredentialEnv:     "CEREBRAS_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       d.DecodeError,
+		Chat:              legacy.Functions(openaicompat.New(d)),
+		Completion:        openaicompat.NewCompletion(d),
+		Models:            openaicompat.Models,
+	}
+}

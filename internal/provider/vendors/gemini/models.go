@@ -1,0 +1,31 @@
+package gemini
+
+import (
+	"net/url"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+)
+
+// models are those that generate or embed, a thousand on a page: https://ai.google.dev/api/models#method:-models.list.
+func models() openaicompat.ModelList {
+	const first = "/models?pageSize=1000"
+	return openaicompat.ModelList{
+		Path: first, ID: "name", Prefix: "models/",
+		Keep: func(m gjson.Result) bool {
+			for _, method := range m.Get("supportedGenerationMethods").Array() {
+				if method.Str == "generateContent" || method.Str == "embedContent" {
+					return true
+				}
+			}
+			return false
+		},
+		Next: func(page gjson.Result) string {
+			if token := page.Get("nextPageToken").Str; token != "" {
+				return first + "&pageToken=" + url.QueryEscape(token)
+			}
+			return ""
+		},
+	}
+}

@@ -1,0 +1,12 @@
+package groq
+
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+)
+
+// models are those that can be asked: https://console.groq.com/docs/api-reference#models-list.
+func models() openaicompat.ModelList {
+	return openaicompat.ModelList{Keep: func(m gjson.Result) bool { return m.Get("active").Type != gjson.False }}
+}

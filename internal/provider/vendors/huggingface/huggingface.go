@@ -1,0 +1,34 @@
+// Package huggingface is Hugging Face's router to inference providers, and its own Text Generation Inference servers.
+//
+// What a newcomer gets wrong: the model that answers is another vendor's, and so are the quirks of the answer: which
+// provider it is can be said with the model, as in "org/model:provider".
+package huggingface
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+)
+
+const name = "huggingface"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "https://router.huggingface.co/v1",
+		CredentialEnv:     "HF_TOKEN",
+		CredentialHeaders: []string{"authorization", "x-hf-bill-to"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       openaicompat.DecodeError,
+		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
+			Vendor:      name,
+			Own:         []string{"response_format:json", "response_format:regex", "response_format:grammar", "tool_choice.type"},
+			Unsupported: []string{"modalities", "audio", "prediction", "web_search_options", "functions", "function_call"},
+			Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
+			SystemRole:  true,
+		})),
+		Native: []string{"/responses"},
+		Models: openaicompat.Models,
+	}
+}

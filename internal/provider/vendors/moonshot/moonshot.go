@@ -1,0 +1,45 @@
+// Package moonshot is Moonshot AI's own API, which serves the Kimi models.
+//
+// What a newcomer gets wrong: a thinking Kimi refuses a conversation whose tool calls come back without their reasoning, and
+// no client of OpenAI's keeps it. The ids of calls carry it; where it is missing all the same a blank takes its place.
+package moonshot
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+)
+
+const name = "moonshot"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{
+		Vendor: name,
+		Unsupported: []string{
+			"seed", "logit_bias", "logprobs", "top_logprobs", "parallel_tool_calls", "modalities", "audio", "prediction",
+			"service_tier", "verbosity", "web_search_options", "functions", "function_call",
+		},
+		Rename:     map[string]string{"max_tokens": "max_completion_tokens"},
+		SystemRole: true,
+		JoinText:   true,
+		Carry:      "reasoning_content",
+		Rewrite:    rewrite,
+		Codes: map[string]string{ // its errors have types, but no codes
+			"exceeded_current_quota_error": "insufficient_quota",
+			"engine_overloaded_error":      "overloaded",
+			"rate_limit_reached_error":     "rate_limit_exceeded",
+			"content_filter":               "content_filter",
+		},
+	}
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "https://api.moonshot.ai/v1",
+		CredentialEnv:     "MOONSHOT_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       d.DecodeError,
+		Chat:              legacy.Functions(openaicompat.New(d)),
+		Models:            openaicompat.Models,
+	}
+}

@@ -1,0 +1,39 @@
+// Package nvidia is NVIDIA's API catalog, and NIM servers under an endpoint of one's own.
+//
+// What a newcomer gets wrong: each model has a schema of its own for requests, and refuses any member that is not in it,
+// also one that other models of the vendor take.
+package nvidia
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+)
+
+const name = "nvidia"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "https://integrate.api.nvidia.com/v1",
+		CredentialEnv:     "NVIDIA_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       openaicompat.DecodeError,
+		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
+			Vendor: name,
+			Own:    []string{"*"},
+			Unsupported: []string{
+				"n", "logit_bias", "modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions",
+				"function_call",
+			},
+			Rename:     map[string]string{"max_completion_tokens": "max_tokens"},
+			SystemRole: true,
+			Hints:      openaicompat.AllHints,
+		})),
+		Completion: openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name, Own: []string{"*"}}),
+		Embedding:  openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
+		Models:     openaicompat.Models,
+	}
+}

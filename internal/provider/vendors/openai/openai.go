@@ -1,0 +1,34 @@
+// Package openai is the provider OpenAI, and whatever serves its API under another endpoint.
+//
+// What a newcomer gets wrong: an endpoint needs no credential. Local servers that speak OpenAI's dialect have none, and
+// refuse an empty bearer token.
+package openai
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/tuning"
+)
+
+// Provider returns the provider. It is safe for concurrent use.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{Vendor: "openai", AsReceived: true, SearchTool: true, Hints: []string{"cache_control"}}
+	return provider.Provider{
+		Name:              "openai",
+		DefaultEndpoint:   "https://api.openai.com/v1",
+		CredentialEnv:     "OPENAI_API_KEY",
+		CredentialHeaders: []string{"authorization", "openai-organization", "openai-project"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       d.DecodeError,
+		Chat:              openaicompat.New(d),
+		Completion:        openaicompat.NewCompletion(d),
+		Embedding:         openaicompat.NewEmbedding(d),
+		Batches:           batches(d),
+		FineTuning:        tuning.New(tuning.Dialect{}),
+		Native: []string{
+			"/responses", "/moderations", "/images/generations", "/images/edits", "/images/variations",
+			"/audio/speech", "/audio/transcriptions", "/audio/translations",
+		},
+		Models: openaicompat.Models,
+	}
+}

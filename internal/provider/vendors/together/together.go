@@ -1,0 +1,59 @@
+// Package together is the provider Together AI, which speaks OpenAI's dialect:
+// https://docs.together.ai/docs/inference/openai-compatibility.
+//
+// What a newcomer gets wrong: logprobs is a number there, not a switch, and what comes back for it are lists, not OpenAI's
+// objects.
+package together
+
+import (
+	"cmp"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+)
+
+// Provider returns the provider. It is safe for concurrent use.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{
+		Vendor:      "together",
+		Own:         []string{"response_format:regex", "response_format.json_schema", "logprobs"},
+		Unsupported: []string{"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options"},
+		Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
+		Hints:       []string{"store"},
+		Reasoning:   "reasoning",
+		SystemRole:  true,
+		Rewrite:     logprobs,
+		FloatsOnly:  true,
+	}
+	return provider.Provider{
+		Name:              "together",
+		DefaultEndpoint:   "https://api.together.xyz/v1",
+		CredentialEnv:     "TOGETHER_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       d.DecodeError,
+		Chat:              openaicompat.New(d),
+		Completion:        openaicompat.NewCompletion(d),
+		Embedding:         openaicompat.NewEmbedding(d),
+		FineTuning:        trainer{},
+		Native:            []string{"/images/generations", "/audio/speech", "/audio/transcriptions", "/audio/translations"},
+		Models:            openaicompat.Models,
+	}
+}
+
+// logprobs makes a number of OpenAI's two members: how many of the likeliest tokens are told at each place.
+func logprobs(_ *openai.ChatRequest, _ provider.Target, c *openaicompat.Changes) error {
+	wanted, top := string(c.Get("logprobs")), string(c.Get("top_logprobs"))
+	c.Remove("top_logprobs")
+	switch wanted {
+	case "false":
+		c.Remove("logprobs")
+	case "true":
+		if top == "0" {
+			top = ""
+		}
+		c.Set("logprobs", []byte(cmp.Or(top, "1")))
+	}
+	return nil
+}

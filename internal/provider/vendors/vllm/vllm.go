@@ -1,0 +1,38 @@
+// Package vllm is a vLLM server.
+//
+// What a newcomer gets wrong: what the server can do depends on how it was started: tools want --enable-auto-tool-choice
+// and a parser, reasoning apart from the text wants a reasoning parser, roles are those of the model's chat template.
+package vllm
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+)
+
+const name = "vllm"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	dialect := openaicompat.Dialect{
+		Vendor: name,
+		Own:    []string{"*"},
+		Unsupported: []string{
+			"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions", "function_call",
+		},
+		SystemRole: true,
+	}
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "http://localhost:8000/v1",
+		CredentialEnv:     "VLLM_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       openaicompat.DecodeError,
+		Chat:              legacy.Functions(openaicompat.New(dialect)),
+		Completion:        openaicompat.NewCompletion(openaicompat.Dialect{Vendor: name, Own: []string{"*"}}),
+		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name}),
+		Native:            []string{"/responses", "/audio/transcriptions", "/audio/translations"},
+		Models:            openaicompat.Models,
+	}
+}

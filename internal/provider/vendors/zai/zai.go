@@ -1,0 +1,46 @@
+// Package zai is Z.AI's own API, which serves the GLM models.
+//
+// What a newcomer gets wrong: tool_choice says nothing here but auto, and thinking is a switch for most models and an
+// effort for a few. What a model has is in the catalog.
+package zai
+
+import (
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/provider/legacy"
+)
+
+const name = "zai"
+
+// Provider returns the vendor.
+func Provider() provider.Provider {
+	d := openaicompat.Dialect{
+		Vendor: name,
+		Unsupported: []string{
+			"n", "seed", "logit_bias", "logprobs", "top_logprobs", "frequency_penalty", "presence_penalty",
+			"parallel_tool_calls", "modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options",
+			"functions", "function_call",
+		},
+		Rename:     map[string]string{"max_completion_tokens": "max_tokens"},
+		SystemRole: true,
+		JoinText:   true, // of the assistant and of tools the model sees nothing otherwise
+		NoSchemas:  true,
+		AutoTools:  true,
+		Rewrite:    rewrite,
+		Codes: map[string]string{ // https://docs.z.ai/api-reference/api-code
+			"1113": "insufficient_quota", "1211": "model_not_found", "1261": "context_length_exceeded", "1301": "content_filter",
+		},
+	}
+	return provider.Provider{
+		Name:              name,
+		DefaultEndpoint:   "https://api.z.ai/api/paas/v4",
+		CredentialEnv:     "ZAI_API_KEY",
+		CredentialHeaders: []string{"authorization"},
+		Sign:              openaicompat.Bearer,
+		DecodeError:       d.DecodeError,
+		Chat:              legacy.Functions(openaicompat.New(d)),
+		Embedding:         openaicompat.NewEmbedding(openaicompat.Dialect{Vendor: name, FloatsOnly: true}),
+		Native:            []string{"/images/generations", "/audio/transcriptions"},
+		Models:            openaicompat.Models,
+	}
+}
