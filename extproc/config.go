@@ -61,7 +61,7 @@ func (c *configClient) keys() *xdsclient.Type {
 	return xdsclient.Of(xdsclient.Handler[*configv1.Key]{
 		Remove: func(name string) { c.keysChanged[name] = nil },
 		Set: func(name string, k *configv1.Key) error {
-			if err := exchange.CheckKey(k); err != nil {
+			if err := k.CheckHashes(); err != nil {
 				return err
 			}
 			c.keysChanged[name] = k

@@ -159,7 +159,7 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	require.Equal(t, 2, first.Keyring.Len(), "what exchanges hold does not change")
 	require.NotNil(t, first.Keyring.ByName("k1"))
 	nack := s.send(t, "2", &configv1.Key{}, nil, &configv1.Key{Name: "k3", Hash: []byte("short")})
-	require.Contains(t, nack.GetErrorDetail().GetMessage(), "k3: hash has 5 bytes")
+	require.Contains(t, nack.GetErrorDetail().GetMessage(), "k3: hash: has 5 bytes")
 	require.Same(t, second.Keyring, c.current.Load().Keyring)
 	require.Same(t, first.Providers["a"], second.Providers["a"])
 

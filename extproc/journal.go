@@ -22,9 +22,9 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// patience is how long a record of an exchange that was cut waits for Envoy's. Envoy flushes its access log every 0.1 s; a
+// flushWait is how long a record of an exchange that was cut waits for Envoy's. Envoy flushes its access log every 0.1 s; a
 // record that never comes, because Envoy died, must not be lost.
-const patience = 2 * time.Second
+const flushWait = 2 * time.Second
 
 // A journal writes one line for each request. An exchange knows who asked and what was answered. Envoy knows who cut, how
 // answers ended that it did not show, and of the requests that it answered alone: it sends its record of those only. The two records of one request meet here, by
@@ -85,12 +85,12 @@ func (j *journal) exchange(r exchange.Record) {
 
 // run writes the records whose other half never came, until ctx ends.
 func (j *journal) run(ctx context.Context) {
-	tick := time.NewTicker(patience / 2)
+	tick := time.NewTicker(flushWait / 2)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			j.sweep(time.Now().Add(patience))
+			j.sweep(time.Now().Add(flushWait))
 			j.sampler.report(j.log, time.Now().Add(leftOutEvery))
 			return
 		case now := <-tick.C:
@@ -104,13 +104,13 @@ func (j *journal) sweep(now time.Time) {
 	var late []exchange.Record
 	j.mu.Lock()
 	for id, w := range j.records {
-		if now.Sub(w.since) >= patience {
+		if now.Sub(w.since) >= flushWait {
 			late = append(late, w.record)
 			delete(j.records, id)
 		}
 	}
 	for id, w := range j.entries {
-		if now.Sub(w.since) >= patience {
+		if now.Sub(w.since) >= flushWait {
 			delete(j.entries, id) // of an exchange that was not cut, and has its line
 		}
 	}

@@ -112,7 +112,7 @@ func TestJournalWritesWhatHasNoOtherHalf(t *testing.T) {
 
 		j.exchange(exchange.Record{ID: "p-2", Outcome: exchange.OutcomeCut, End: time.Now()})
 		require.Equal(t, 3, logs.Len())
-		<-time.After(2 * patience)
+		<-time.After(2 * flushWait)
 		synctest.Wait()
 		require.Equal(t, 4, logs.Len(), "Envoy's half was lost; that of p-1 adds nothing")
 		require.Empty(t, j.entries)

@@ -124,12 +124,12 @@ func TestTheLedgerHearsOfTheEndOnce(t *testing.T) {
 	cut := exchange.Record{ID: "p-1", Out: true, Outcome: exchange.OutcomeCut, End: time.Now()}
 	j.exchange(cut)
 	require.Empty(t, spool.ended, "by whom it was cut is not known yet")
-	j.sweep(time.Now().Add(2 * patience))
+	j.sweep(time.Now().Add(2 * flushWait))
 	require.Len(t, spool.ended, 1)
 	require.Equal(t, "interrupted", spool.ended[0].GetOutcome())
 
 	j.exchange(exchange.Record{ID: "p-2", Out: true, Outcome: exchange.OutcomeFinished, End: time.Now()})
 	j.exchange(exchange.Record{ID: "p-3", Outcome: exchange.OutcomeCut, End: time.Now()})
-	j.sweep(time.Now().Add(2 * patience))
+	j.sweep(time.Now().Add(2 * flushWait))
 	require.Len(t, spool.ended, 1, "one that finished has told it itself, and one that did not go out has nothing to tell")
 }

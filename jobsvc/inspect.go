@@ -21,6 +21,7 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/batches"
 	"github.com/modelgate/modelgate/jobsvc/finetuning"
 	"github.com/modelgate/modelgate/jobsvc/quota"
+	"github.com/modelgate/modelgate/jobsvc/rest"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
@@ -74,7 +75,7 @@ func (i *Inspector) FineTuningEvents(ctx context.Context, id string, o adminapi.
 	}
 	found, more, err := finetuning.Events(ctx, i.store, of, store.Page{After: o.After, Limit: o.Limit})
 	if err != nil {
-		return page, cursor(err, o.After)
+		return page, rest.Cursor(err, o.After)
 	}
 	for _, r := range found {
 		text, err := json.Marshal(finetuning.ShowEvent(r))
@@ -125,7 +126,7 @@ func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o a
 		}
 		found, _, err := kind.List(ctx, s, t, wanted, keep)
 		if err != nil {
-			return page, cursor(err, o.After)
+			return page, rest.Cursor(err, o.After)
 		}
 		// Ids sort by the time at which they were made.
 		all = append(all, found...)
@@ -154,11 +155,4 @@ func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o a
 func tenantObject[T any](r *store.Record[T], key string, show func(*store.Record[T]) any) (adminapi.TenantObject, error) {
 	object, err := json.Marshal(show(r))
 	return adminapi.TenantObject{Organization: r.Tenant.Organization, Project: r.Tenant.Project, Key: key, Object: object}, err
-}
-
-func cursor(err error, after string) error {
-	if errors.Is(err, store.ErrCursor) {
-		return openai.BadRequest("after", "invalid_value", "Invalid 'after': '%s' is not the id of an object of this list.", after)
-	}
-	return err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// maxAnswer bounds how much of an answer is read.
-const maxAnswer = 256 << 20
+// maxRead bounds how much of an answer is read.
+const maxRead = 256 << 20
 
 // A Client calls the admin API. It is safe for concurrent use. Its errors are an *[openai.Error] where the API answered
 // with one.
@@ -169,7 +169,7 @@ func (c *Client) call(ctx context.Context, r request, answer any) error {
 		return fmt.Errorf("call the admin API: %w", err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxRead))
 	if err != nil {
 		return fmt.Errorf("read the admin API's answer: %w", err)
 	}

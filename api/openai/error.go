@@ -129,6 +129,11 @@ func Unsupported(param, provider string) *Error {
 	return BadRequest(param, "unsupported_parameter", "Unsupported parameter: '%s' is not supported by the provider '%s'. Remove it or choose another model.", param, provider)
 }
 
+// BadValue is the 400 for a value that the provider has no place for.
+func BadValue(param, format string, args ...any) *Error {
+	return BadRequest(param, "unsupported_value", format, args...)
+}
+
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst, _ = jsontext.AppendQuote(dst, s) // the error only reports that invalid UTF-8 was replaced

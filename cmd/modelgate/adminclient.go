@@ -167,7 +167,7 @@ func listAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind, o
 
 // idOf returns the id of a key or a token that is given by its id or by its name, which only one may have. Of another kind it is the name.
 func idOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, given string) (string, error) {
-	what := map[string]string{keyKind().Name: "key", tokenKind().Name: "token"}[kind.Name]
+	what := map[string]string{configv1.KeyKind().Name: "key", tokenKind().Name: "token"}[kind.Name]
 	if what == "" || given == "" || strings.HasPrefix(given, "key_") || strings.HasPrefix(given, "adm_") {
 		return given, nil
 	}

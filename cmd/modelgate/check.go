@@ -14,6 +14,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
@@ -75,7 +76,7 @@ func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
 }
 
 func revoke(ctx context.Context, client *adminapi.Client, id string) error {
-	if err := client.Delete(ctx, keyKind(), id); err != nil {
+	if err := client.Delete(ctx, configv1.KeyKind(), id); err != nil {
 		return fmt.Errorf("revoking the key: %w", said(err))
 	}
 	return nil

@@ -43,7 +43,7 @@ func completed(ctx context.Context, parser *kong.Kong) (done bool) {
 		kongcompletion.WithPredictors(map[string]complete.Predictor{
 			"kinds":   complete.PredictSet(kindNames()...),
 			"scopes":  complete.PredictSet(scopeNames()...),
-			"keys":    predictNames(ctx, func(complete.Args) string { return keyKind().Name }),
+			"keys":    predictNames(ctx, func(complete.Args) string { return configv1.KeyKind().Name }),
 			"models":  predictNames(ctx, func(complete.Args) string { return configv1.KindOf((*configv1.Model)(nil)).Name }),
 			"objects": predictNames(ctx, func(a complete.Args) string { return a.LastCompleted }),
 		}))

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -230,25 +229,19 @@ func checkKeyModels(p *patient) []finding {
 
 // matchesAny reports whether a pattern of models matches a model, or what a provider may have.
 func (p *patient) matchesAny(pattern string) bool {
-	matcher := wildcard(pattern)
 	for _, m := range objects[*configv1.Model](p) {
-		if matcher.MatchString(m.GetName()) {
+		if configv1.Matches(pattern, m.GetName()) {
 			return true
 		}
 	}
 	head, _, slash := strings.Cut(pattern, "/")
 	for _, o := range objects[*configv1.Provider](p) {
-		if slices.ContainsFunc(o.GetModels(), func(m string) bool { return matcher.MatchString(o.GetName() + "/" + m) }) {
+		if slices.ContainsFunc(o.GetModels(), func(m string) bool { return configv1.Matches(pattern, o.GetName()+"/"+m) }) {
 			return true
 		}
-		if o.AllowsUnlisted() && (slash || strings.Contains(head, "*")) && wildcard(head).MatchString(o.GetName()) {
+		if o.AllowsUnlisted() && (slash || strings.Contains(head, "*")) && configv1.Matches(head, o.GetName()) {
 			return true
 		}
 	}
 	return false
-}
-
-// wildcard returns what matches a pattern in which "*" stands for any characters.
-func wildcard(pattern string) *regexp.Regexp {
-	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 type explainCmd struct {
@@ -124,7 +126,7 @@ func (c explainCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.KeyID, err = idOf(ctx, client, keyKind(), c.KeyID); err != nil {
+	if c.KeyID, err = idOf(ctx, client, configv1.KeyKind(), c.KeyID); err != nil {
 		return err
 	}
 	e, err := newExplainer(ctx, client, c.KeyID, c.Address)

@@ -141,7 +141,7 @@ func rateLimits(stored map[string]*configv1.RateLimit) map[string]*rlsv3.RateLim
 
 // readKey reads on whose behalf the request is, and what is used of the limits that hold.
 func (e *explainer) readKey(ctx context.Context, client *adminapi.Client, id string) error {
-	item, err := client.Get(ctx, keyKind(), id)
+	item, err := client.Get(ctx, configv1.KeyKind(), id)
 	if err != nil {
 		return err
 	}

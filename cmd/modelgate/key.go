@@ -91,8 +91,6 @@ func parseExpires(s string) (*time.Time, error) {
 	return &at, nil
 }
 
-func keyKind() configv1.Kind { return configv1.KindOf((*configv1.Key)(nil)) }
-
 type keyListCmd struct {
 	adminFlags
 	itemFlags
@@ -103,7 +101,7 @@ type keyListCmd struct {
 
 // Run lists the keys.
 func (c keyListCmd) Run(ctx context.Context, stdout io.Writer) error {
-	return listObjects(ctx, stdout, c.adminFlags, c.itemFlags, keyKind(), adminapi.ListOptions{
+	return listObjects(ctx, stdout, c.adminFlags, c.itemFlags, configv1.KeyKind(), adminapi.ListOptions{
 		Query: c.Query, Filters: map[string]string{"organization": c.Organization, "project": c.Project},
 	})
 }
@@ -129,7 +127,7 @@ type keyGetCmd struct {
 
 // Run prints a key's document.
 func (c keyGetCmd) Run(ctx context.Context, stdout io.Writer) error {
-	return configGetCmd{adminFlags: c.adminFlags, Output: c.Output, Kind: keyKind().Name, Name: c.ID}.Run(ctx, stdout)
+	return configGetCmd{adminFlags: c.adminFlags, Output: c.Output, Kind: configv1.KeyKind().Name, Name: c.ID}.Run(ctx, stdout)
 }
 
 type keyRotateCmd struct {
@@ -149,7 +147,7 @@ func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.ID, err = idOf(ctx, client, keyKind(), c.ID); err != nil {
+	if c.ID, err = idOf(ctx, client, configv1.KeyKind(), c.ID); err != nil {
 		return err
 	}
 	key, err := client.RotateKey(ctx, c.ID, adminapi.RotateRequest{Grace: int64(c.Grace / time.Second)})
@@ -186,7 +184,7 @@ func setDisabled(ctx context.Context, stdout io.Writer, f adminFlags, w waitFlag
 	if err != nil {
 		return err
 	}
-	if id, err = idOf(ctx, client, keyKind(), id); err != nil {
+	if id, err = idOf(ctx, client, configv1.KeyKind(), id); err != nil {
 		return err
 	}
 	if err := change(ctx, client, id, func(k *configv1.Key) { k.Disabled = disabled }); err != nil {
@@ -208,10 +206,10 @@ func (c keyRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.ID, err = idOf(ctx, client, keyKind(), c.ID); err != nil {
+	if c.ID, err = idOf(ctx, client, configv1.KeyKind(), c.ID); err != nil {
 		return err
 	}
-	if err := client.Delete(ctx, keyKind(), c.ID); err != nil {
+	if err := client.Delete(ctx, configv1.KeyKind(), c.ID); err != nil {
 		return said(err)
 	}
 	_, err = fmt.Fprintln(stdout, "Key", c.ID, "revoked")
@@ -230,7 +228,7 @@ func (c keyUsageCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.ID, err = idOf(ctx, client, keyKind(), c.ID); err != nil {
+	if c.ID, err = idOf(ctx, client, configv1.KeyKind(), c.ID); err != nil {
 		return err
 	}
 	used, err := client.KeyConsumption(ctx, c.ID)

@@ -154,7 +154,7 @@ func withReason(what, why string) string {
 // one of them is nobody else's problem.
 func (r *statusReport) objects(ctx context.Context, client *adminapi.Client) error {
 	for _, kind := range configv1.Kinds() {
-		if kind.Name == keyKind().Name {
+		if kind.Name == configv1.KeyKind().Name {
 			continue
 		}
 		items, err := listAll(ctx, client, kind, adminapi.ListOptions{})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -58,7 +59,7 @@ func (c usageCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.Key, err = idOf(ctx, client, keyKind(), c.Key); err != nil {
+	if c.Key, err = idOf(ctx, client, configv1.KeyKind(), c.Key); err != nil {
 		return err
 	}
 	var rows []usageRow

@@ -37,7 +37,7 @@ func (s *server) await(w http.ResponseWriter, r *http.Request, done *plan) error
 	if err != nil {
 		return err
 	}
-	if !said && slices.ContainsFunc(done.changes, func(c adminapi.Change) bool { return c.Kind == keyKind().Name }) {
+	if !said && slices.ContainsFunc(done.changes, func(c adminapi.Change) bool { return c.Kind == configv1.KeyKind().Name }) {
 		wait = keyWait
 	}
 	revision := done.newest()

@@ -16,7 +16,7 @@ import (
 
 // keyConsumption answers what of a key's limits and budgets, and of those of its organization and project, is used.
 func (s *server) keyConsumption(w http.ResponseWriter, r *http.Request) error {
-	entry, err := s.config.Store.Get(r.Context(), keyKind(), r.PathValue("id"))
+	entry, err := s.config.Store.Get(r.Context(), configv1.KeyKind(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (s *server) checkEmpty(ctx context.Context, of ref) error {
 	}
 	organization, project, _ := strings.Cut(of.name, "/")
 	asked := adminapi.ListOptions{Limit: 1, Filters: map[string]string{"organization": organization, "project": project}}
-	keys, _, err := s.search(ctx, keyKind(), asked, wantedOf(keyKind(), asked))
+	keys, _, err := s.search(ctx, configv1.KeyKind(), asked, wantedOf(configv1.KeyKind(), asked))
 	if err != nil || len(keys) == 0 {
 		return err
 	}

@@ -24,7 +24,7 @@ const maxGrace = 30 * 24 * time.Hour
 
 // createKey makes a key and stores its hash. Nothing but the answer has the key itself.
 func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
-	object, err := s.body(w, r, keyKind()) // a KeyRequest has members of a Key
+	object, err := s.body(w, r, configv1.KeyKind()) // a KeyRequest has members of a Key
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := change{refs: []ref{{keyKind(), asked.Name}}, reads: tenantsOf(asked)}
+	c := change{refs: []ref{{configv1.KeyKind(), asked.Name}}, reads: tenantsOf(asked)}
 	if missing {
 		if err := needs(r.Context(), ConfigWrite); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *server) rotateKey(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	of := ref{keyKind(), r.PathValue("id")}
+	of := ref{configv1.KeyKind(), r.PathValue("id")}
 	key := auth.Generate()
 	done, err := s.write(r.Context(), change{refs: []ref{of}, dryRun: dryRun, action: "rotate"}, func(p *plan) error {
 		if err := precondition(r, p.before.Find(of.kind, of.name)); err != nil {

@@ -165,7 +165,7 @@ func newFound(name string, o configv1.Object) found {
 // what the control plane has read, which may be a moment old, and then read.
 func (s *server) search(ctx context.Context, kind configv1.Kind, asked adminapi.ListOptions, wanted func(found) bool) ([]configstore.Entry, string, error) {
 	var all []found
-	if kind.Name == keyKind().Name {
+	if kind.Name == configv1.KeyKind().Name {
 		all = s.keys.of(s.config.Plane.Keys())
 	}
 	if all == nil {

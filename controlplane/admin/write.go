@@ -22,9 +22,7 @@ type ref struct {
 	name string
 }
 
-func (r ref) ofKey() bool { return r.kind.Name == keyKind().Name }
-
-func keyKind() configv1.Kind { return configv1.KindOf((*configv1.Key)(nil)) }
+func (r ref) ofKey() bool { return r.kind.Name == configv1.KeyKind().Name }
 
 // A change is what a request is about to do.
 type change struct {
@@ -118,7 +116,7 @@ func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, e
 	snapshot := &configstore.Snapshot{}
 	if !c.alone() {
 		var err error
-		if snapshot, err = s.config.Store.Snapshot(ctx, keyKind()); err != nil {
+		if snapshot, err = s.config.Store.Snapshot(ctx, configv1.KeyKind()); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +126,7 @@ func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, e
 			keys = append(keys, r.name)
 		}
 	}
-	entries, err := s.config.Store.Named(ctx, keyKind(), keys)
+	entries, err := s.config.Store.Named(ctx, configv1.KeyKind(), keys)
 	if err != nil {
 		return nil, err
 	}

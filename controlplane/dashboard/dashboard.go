@@ -142,7 +142,7 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, err
 	}
 	v.session, v.account, v.csrf = s, account, formToken(id)
 	v.principal = principalOf(account, v.principal.Address)
-	v.api = admin.InProcess(d.config.API, v.principal).Waiting(patience, func(string) { v.pending = true })
+	v.api = admin.InProcess(d.config.API, v.principal).Waiting(takenWithin, func(string) { v.pending = true })
 	return v, nil
 }
 

@@ -14,8 +14,6 @@ import (
 	"github.com/modelgate/modelgate/controlplane/admin"
 )
 
-func keyKind() configv1.Kind { return configv1.KindOf((*configv1.Key)(nil)) }
-
 // pageSize is how many lines a list has.
 const pageSize = 50
 
@@ -66,7 +64,7 @@ func pages(r *http.Request, next string) (nextPage, firstPage string) {
 }
 
 func (v *visit) keys(w http.ResponseWriter, r *http.Request) error {
-	data, err := v.list(r, keyKind(), "organization", "project", "disabled")
+	data, err := v.list(r, configv1.KeyKind(), "organization", "project", "disabled")
 	if err != nil {
 		return err
 	}
@@ -161,7 +159,7 @@ func (v *visit) createKey(w http.ResponseWriter, r *http.Request) error {
 
 // aKey reads the key that a path names.
 func (v *visit) aKey(r *http.Request) (keyData, error) {
-	item, err := v.api.Get(r.Context(), keyKind(), r.PathValue("name"))
+	item, err := v.api.Get(r.Context(), configv1.KeyKind(), r.PathValue("name"))
 	if err != nil {
 		return keyData{}, err
 	}
@@ -216,7 +214,7 @@ func (v *visit) changeKey(w http.ResponseWriter, r *http.Request) error {
 	case "rotate":
 		return v.rotateKey(w, r, data)
 	case "revoke":
-		err = v.api.Delete(r.Context(), keyKind(), data.Key.GetName())
+		err = v.api.Delete(r.Context(), configv1.KeyKind(), data.Key.GetName())
 		return v.done(w, r, err, "/keys", "revoked")
 	}
 	return errNoPage

@@ -68,8 +68,8 @@ func sectionOf(path string) string {
 	return "/" + first
 }
 
-// patience is how long a change waits until the data plane has taken it.
-const patience = 10 * time.Second
+// takenWithin is how long a change waits until the data plane has taken it.
+const takenWithin = 10 * time.Second
 
 const notInForce = "It is stored, but not in force everywhere yet. The page Data plane shows who has not taken it."
 

@@ -1,7 +1,6 @@
 package xds
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -67,11 +66,8 @@ func CheckKey(k *configv1.Key) error {
 	if k.GetName() == "" {
 		return errors.New("has no name")
 	}
-	if n := len(k.GetHash()); n != sha256.Size {
-		return fmt.Errorf("hash: has %d bytes, not %d", n, sha256.Size)
-	}
-	if n := len(k.GetRetired().GetHash()); k.GetRetired() != nil && n != sha256.Size {
-		return fmt.Errorf("retired.hash: has %d bytes, not %d", n, sha256.Size)
+	if err := k.CheckHashes(); err != nil {
+		return err
 	}
 	return validText(k)
 }

@@ -2,7 +2,6 @@ package xds
 
 import (
 	"fmt"
-	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -90,12 +89,11 @@ func (k known) has(key, value string) bool {
 	if k.sets[key] == nil {
 		k.sets[key] = k.names(key)
 	}
-	prefix, ok := strings.CutSuffix(value, "*")
-	if !ok {
-		return k.sets[key][value]
+	if k.sets[key][value] {
+		return true
 	}
 	for name := range k.sets[key] {
-		if strings.HasPrefix(name, prefix) {
+		if configv1.Matches(value, name) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -89,6 +90,6 @@ func (k *Client) usableFor(path string) bool {
 	name := strings.TrimPrefix(strings.TrimPrefix(path, "/v1/"), "/")
 	return slices.ContainsFunc(k.Endpoints, func(pattern string) bool {
 		pattern = strings.Trim(pattern, "/")
-		return matches(pattern, name) || strings.HasPrefix(name, pattern+"/")
+		return configv1.Matches(pattern, name) || strings.HasPrefix(name, pattern+"/")
 	})
 }

@@ -133,28 +133,7 @@ func (c *Config) mayUse(k *Client, name string) bool {
 
 // bound reports whether the models that a key is bound to include a name.
 func bound(k *Client, name string) bool {
-	return len(k.Models) == 0 || slices.ContainsFunc(k.Models, func(pattern string) bool { return matches(pattern, name) })
-}
-
-// matches reports whether name matches a pattern in which "*" stands for any characters, slashes included. It takes
-// time in the product of the lengths at most: the name is the client's.
-func matches(pattern, name string) bool {
-	p, n, star, mark := 0, 0, -1, 0
-	for n < len(name) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, n
-			p++
-		case p < len(pattern) && pattern[p] == name[n]:
-			p, n = p+1, n+1
-		case star >= 0:
-			mark++
-			p, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return len(k.Models) == 0 || slices.ContainsFunc(k.Models, func(pattern string) bool { return configv1.Matches(pattern, name) })
 }
 
 // unlisted returns the target of a model named <provider>/<model> that has no Model of its own, also while its

@@ -3,10 +3,10 @@ package exchange
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -76,13 +76,13 @@ func (b *ruleSet) descriptor(m limit.Measure, of scope, d *rlsv3.RateLimitDescri
 
 // specificity is how closely the value of a descriptor says what an entry is: -1 where it does not match.
 func specificity(value, entry string) int {
-	switch prefix, wild := strings.CutSuffix(value, "*"); {
+	switch {
 	case value == "":
 		return 0
 	case value == entry:
 		return 1 << 30
-	case wild && strings.HasPrefix(entry, prefix):
-		return 1 + len(prefix)
+	case configv1.Matches(value, entry):
+		return len(value)
 	}
 	return -1
 }

@@ -3,7 +3,6 @@ package exchange
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"net/netip"
 	"runtime"
@@ -103,18 +102,7 @@ func (k *record) client() *Client {
 	}
 }
 
-// CheckKey returns why a Keyring cannot take a key.
-func CheckKey(k *configv1.Key) error {
-	if n := len(k.GetHash()); n != sha256.Size {
-		return fmt.Errorf("hash has %d bytes, not %d", n, sha256.Size)
-	}
-	if n := len(k.GetRetired().GetHash()); k.GetRetired() != nil && n != sha256.Size {
-		return fmt.Errorf("retired.hash has %d bytes, not %d", n, sha256.Size)
-	}
-	return nil
-}
-
-// With returns a Keyring in which the named keys are changed, or gone where the value is nil. The keys must pass [CheckKey], and
+// With returns a Keyring in which the named keys are changed, or gone where the value is nil. The keys must pass CheckHashes, and
 // may not be modified afterwards. R stays as it is.
 func (r *Keyring) With(changed map[string]*configv1.Key) *Keyring {
 	next := &Keyring{shared: &boundsTable{known: map[[sha256.Size]byte]weak.Pointer[bounds]{}}}

@@ -108,14 +108,6 @@ func TestAnAddressThatCannotBeReadLetsNobodyIn(t *testing.T) {
 	require.False(t, addresses[0].Contains(netip.MustParseAddr("10.0.0.1")))
 }
 
-func TestCheckKey(t *testing.T) {
-	hash := make([]byte, 32)
-	require.NoError(t, CheckKey(&configv1.Key{Hash: hash}))
-	require.NoError(t, CheckKey(&configv1.Key{Hash: hash, Retired: &configv1.RetiredKey{Hash: hash}}))
-	require.ErrorContains(t, CheckKey(&configv1.Key{}), "hash has 0 bytes")
-	require.ErrorContains(t, CheckKey(&configv1.Key{Hash: hash, Retired: &configv1.RetiredKey{}}), "retired.hash has 0 bytes")
-}
-
 // A Keyring is what a map of keys is, and every earlier one stays as it was.
 func TestKeyringAgreesWithAMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))

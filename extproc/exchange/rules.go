@@ -69,7 +69,7 @@ func (b *ruleSet) tenant(of scope, e *entries, limits []*configv1.Limit, budgets
 	for _, l := range limits {
 		m, known := measureOf(l.GetDomain())
 		w, name := windowOf(m, int32(l.GetUnit()))
-		if !known || name == "" || l.GetModel() != "" && !matches(l.GetModel(), e[entryModel]) {
+		if !known || name == "" || l.GetModel() != "" && !configv1.Matches(l.GetModel(), e[entryModel]) {
 			continue
 		}
 		counter := subject + "/" + l.GetDomain() + "/" + name

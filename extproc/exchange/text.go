@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/sse"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
@@ -57,14 +58,8 @@ func (t *text) request(body []byte) {
 // answer takes whole server-sent events that the client gets, of chunks or of a stream of responses, and the usage that is
 // known by now. It keeps no reference to them.
 func (t *text) answer(events []byte, reported openai.Usage) {
-	for len(events) > 0 {
-		line := events
-		if i := bytes.IndexByte(events, '\n'); i >= 0 {
-			line = events[:i+1]
-		}
-		if events = events[len(line):]; len(line) > len(dataField) && string(line[:len(dataField)]) == dataField {
-			t.read(line[len(dataField):])
-		}
+	for data := range sse.Data(events) {
+		t.read(data)
 	}
 	t.report(reported)
 }

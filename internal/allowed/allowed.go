@@ -141,7 +141,9 @@ func (l *List) credential(o configv1.Object, source, name string) string {
 		e, err = l.vendors[o.GetVendor()].Endpoint(o)
 		to = ofEndpoint(e)
 	case *configv1.Webhook:
-		to, err = ofURL(o.GetUrl())
+		var e configv1.Endpoint
+		e, err = o.Endpoint()
+		to = ofEndpoint(provider.Endpoint(e))
 	default:
 		return "" // it goes to Envoy alone
 	}

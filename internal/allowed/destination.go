@@ -1,15 +1,14 @@
 package allowed
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -64,25 +63,6 @@ func ofEndpoint(e provider.Endpoint) destination {
 	return destination{plain: !e.TLS, host: strings.ToLower(e.Host), port: e.Port}
 }
 
-func ofURL(text string) (destination, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" {
-		return destination{}, errors.New("it is no URL")
-	}
-	d := destination{plain: u.Scheme != "https", host: strings.ToLower(u.Hostname()), port: 443}
-	if d.plain {
-		d.port = 80
-	}
-	if u.Port() != "" {
-		n, err := strconv.ParseUint(u.Port(), 10, 16)
-		if err != nil {
-			return destination{}, errors.New("its port is none")
-		}
-		d.port = uint32(n)
-	}
-	return d, nil
-}
-
 // covers reports whether to is of the pattern.
 func (d destination) covers(to destination) bool {
 	if d.pipe != "" || to.pipe != "" {
@@ -94,10 +74,7 @@ func (d destination) covers(to destination) bool {
 	if d.host == "*" {
 		return true
 	}
-	// In package path, a "*" stops at a slash.
-	slashed := func(s string) string { return strings.ReplaceAll(s, ".", "/") }
-	ok, err := path.Match(slashed(d.host), slashed(to.host))
-	return ok && err == nil
+	return slices.EqualFunc(strings.Split(d.host, "."), strings.Split(to.host, "."), configv1.Matches)
 }
 
 // String returns the destination as it is written in a flag.

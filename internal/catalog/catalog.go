@@ -9,7 +9,6 @@ import (
 	_ "embed"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -88,28 +87,7 @@ func holds(e *configv1.ModelFacts, vendor, model string) bool {
 	if len(e.GetVendors()) > 0 && !slices.Contains(e.GetVendors(), vendor) {
 		return false
 	}
-	return slices.ContainsFunc(e.GetModels(), func(pattern string) bool { return matches(pattern, model) })
-}
-
-// matches reports whether name matches a pattern in which "*" stands for any characters. Patterns are few and short.
-func matches(pattern, name string) bool {
-	head, rest, wild := strings.Cut(pattern, "*")
-	if !wild {
-		return name == pattern
-	}
-	if !strings.HasPrefix(name, head) {
-		return false
-	}
-	name = name[len(head):]
-	parts := strings.Split(rest, "*")
-	for _, part := range parts[:len(parts)-1] {
-		i := strings.Index(name, part)
-		if i < 0 {
-			return false
-		}
-		name = name[i+len(part):]
-	}
-	return strings.HasSuffix(name, parts[len(parts)-1])
+	return slices.ContainsFunc(e.GetModels(), func(pattern string) bool { return configv1.Matches(pattern, model) })
 }
 
 func parse(data []byte) (*configv1.Catalog, error) {

@@ -3,7 +3,6 @@ package catalog
 import (
 	_ "embed"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +51,7 @@ func TestEveryPatternMatchesAModel(t *testing.T) {
 				continue
 			}
 			matched := slices.ContainsFunc(e.GetVendors(), func(vendor string) bool {
-				return slices.ContainsFunc(known[vendor], func(name string) bool { return matches(pattern, name) })
+				return slices.ContainsFunc(known[vendor], func(name string) bool { return configv1.Matches(pattern, name) })
 			})
 			if !matched {
 				t.Errorf("models[%d]: %q matches no name of %v in known_names.txt; is it spelt right?", i, pattern, e.GetVendors())
@@ -184,46 +183,6 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	require.LessOrEqual(t, c.known.Len(), maxKnown)
 	require.Equal(t, int64(128000), c.Facts("anthropic", "claude-opus-5").GetCapabilities().GetMaxOutputTokens())
-}
-
-func TestMatches(t *testing.T) {
-	for _, c := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"a", "a", true}, {"a", "ab", false}, {"", "", true}, {"", "a", false},
-		{"*", "", true}, {"*", "anything", true},
-		{"a*", "abc", true}, {"a*", "ba", false}, {"*c", "abc", true}, {"*c", "abcd", false},
-		{"a*c", "abc", true}, {"a*c", "ac", true}, {"a*c", "a", false}, {"a*a", "a", false},
-		{"*b*", "abc", true}, {"*x*", "abc", false}, {"a*b*c", "a1b2c", true}, {"a*b*b", "ab", false}, {"*ab*ab*", "abab", true}, {"*ab*ab*", "aba", false},
-		{"a.b", "aXb", false}, {"**", "a", true},
-	} {
-		require.Equal(t, c.want, matches(c.pattern, c.name), "%q against %q", c.pattern, c.name)
-	}
-}
-
-func FuzzMatches(f *testing.F) {
-	f.Add("*ab*ab*", "abab")
-	f.Add("a*b", "a\nb")
-	f.Fuzz(func(t *testing.T, pattern, name string) {
-		if len(pattern) > 50 || len(name) > 200 {
-			return
-		}
-		parts := strings.Split(pattern, "*")
-		for i := range parts {
-			parts[i] = regexp.QuoteMeta(parts[i])
-		}
-		re, err := regexp.Compile(`(?s)\A` + strings.Join(parts, ".*") + `\z`)
-		if err != nil || !isText(name) {
-			return
-		}
-		require.Equal(t, re.MatchString(name), matches(pattern, name), "%q against %q", pattern, name)
-	})
-}
-
-// isText reports whether every byte is ASCII: expressions match by runes.
-func isText(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0
 }
 
 func BenchmarkFacts(b *testing.B) {

@@ -117,5 +117,3 @@ func without(except ...configv1.Kind) []span {
 
 // directory is what the keys of a kind's objects begin with.
 func directory(kind configv1.Kind) string { return prefix + kind.Plural + "/" }
-
-func keyKind() configv1.Kind { return configv1.KindOf((*configv1.Key)(nil)) }

@@ -138,12 +138,12 @@ func since(base int64, changes []Change) []clientv3.Cmp {
 	later := func(from, to string) {
 		compare = append(compare, clientv3.Compare(clientv3.ModRevision(from).WithRange(to), "<", base+1))
 	}
-	for _, r := range without(keyKind()) {
+	for _, r := range without(configv1.KeyKind()) {
 		later(r.from, r.to)
 	}
-	ofKeys := func(c Change) bool { return c.Kind.Name == keyKind().Name }
+	ofKeys := func(c Change) bool { return c.Kind.Name == configv1.KeyKind().Name }
 	if len(slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return !ofKeys(c) })) > comparedAlone {
-		later(keyVersionKey, clientv3.GetPrefixRangeEnd(directory(keyKind())))
+		later(keyVersionKey, clientv3.GetPrefixRangeEnd(directory(configv1.KeyKind())))
 		return compare
 	}
 	for i, c := range changes {
@@ -162,7 +162,7 @@ func since(base int64, changes []Change) []clientv3.Cmp {
 // versions returns the operations by which the revision of the configuration moves, also for a deletion.
 func versions(changes ...Change) []clientv3.Op {
 	var ops []clientv3.Op
-	ofKeys := func(c Change) bool { return c.Kind.Name == keyKind().Name }
+	ofKeys := func(c Change) bool { return c.Kind.Name == configv1.KeyKind().Name }
 	if slices.ContainsFunc(changes, ofKeys) {
 		ops = append(ops, clientv3.OpPut(keyVersionKey, ""))
 	}

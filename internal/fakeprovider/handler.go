@@ -9,11 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 )
 
@@ -92,8 +92,7 @@ func matches(pattern, p string) bool {
 	if len(parts) <= n {
 		return false
 	}
-	ok, err := path.Match(pattern, "/"+strings.Join(parts[len(parts)-n:], "/"))
-	return ok && err == nil
+	return slices.EqualFunc(strings.Split(pattern, "/")[1:], parts[len(parts)-n:], configv1.Matches)
 }
 
 // pathPart returns the part of the path that comes after another, of which the last counts.

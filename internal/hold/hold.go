@@ -9,6 +9,8 @@ import (
 	"bytes"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/internal/sse"
 )
 
 // most bounds what a vendor can have kept back, in bytes.
@@ -45,14 +47,8 @@ func (g *Gate) IsOpen() bool { return g.open }
 
 // speaks reports whether any of the events says something, also that the answer is complete. What cannot be read does.
 func speaks(events []byte) bool {
-	for len(events) > 0 {
-		line := events
-		if end := bytes.IndexAny(events, "\r\n"); end >= 0 {
-			line, events = events[:end], events[end+1:]
-		} else {
-			events = nil
-		}
-		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && chunkSpeaks(data) {
+	for data := range sse.Data(events) {
+		if chunkSpeaks(data) {
 			return true
 		}
 	}

@@ -37,9 +37,13 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	if contentType != "" {
 		r.Header.Set("Content-Type", contentType)
 	}
+	return c.do(r)
+}
+
+func (c *Client) do(r *http.Request) (*http.Response, error) {
 	answer, err := c.Send(r)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+		return nil, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
 	}
 	if answer.StatusCode < http.StatusBadRequest {
 		return answer, nil
@@ -47,7 +51,7 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 	defer func() { _ = answer.Body.Close() }() // nothing more is wanted of it
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: status %d: %w", method, path, answer.StatusCode, err)
+		return nil, fmt.Errorf("%s %s: status %d: %w", r.Method, r.URL, answer.StatusCode, err)
 	}
 	return nil, c.DecodeError(answer.StatusCode, answer.Header, text)
 }
@@ -55,28 +59,39 @@ func (c *Client) Do(ctx context.Context, method, path, contentType string, body 
 // JSON sends in as JSON, unless it is nil, and decodes the answer into out, unless that is nil.
 func (c *Client) JSON(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
-	contentType := ""
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", method, path, err)
 		}
-		body, contentType = bytes.NewReader(text), "application/json"
+		body = bytes.NewReader(text)
 	}
-	answer, err := c.Do(ctx, method, path, contentType, body)
+	r, err := http.NewRequestWithContext(ctx, method, path, body)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if in != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return c.Ask(r, out)
+}
+
+// Ask sends a request and decodes the answer, which is JSON, into out, unless that is nil.
+func (c *Client) Ask(r *http.Request, out any) error {
+	answer, err := c.do(r)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = answer.Body.Close() }() // it was read to its end
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
 	}
 	if out == nil {
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("%s %s: %w: %w", method, path, ErrNotAnAnswer, err)
+		return fmt.Errorf("%s %s: %w: %w", r.Method, r.URL, ErrNotAnAnswer, err)
 	}
 	return nil
 }

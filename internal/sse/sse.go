@@ -8,6 +8,7 @@ package sse
 import (
 	"bytes"
 	"errors"
+	"iter"
 )
 
 // DefaultLimit is the size in bytes beyond which an event is refused where Decoder.Limit is 0.
@@ -27,6 +28,25 @@ type Event struct {
 	Name string
 	// Data holds the data lines, joined by line feeds. It belongs to the decoder and is valid until the next Feed.
 	Data []byte
+}
+
+// Data returns what the data lines of whole events hold, a line at a time, as it stands behind the colon.
+func Data(events []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(events) > 0 {
+			line := events
+			if i := bytes.IndexByte(line, '\n'); i >= 0 {
+				line = line[:i]
+			}
+			if i := bytes.IndexByte(line, '\r'); i >= 0 {
+				line = line[:i]
+			}
+			events = events[min(len(line)+1, len(events)):]
+			if data, ok := bytes.CutPrefix(line, []byte("data:")); ok && !yield(data) {
+				return
+			}
+		}
+	}
 }
 
 // A Decoder turns pieces of a stream into events: Feed a piece, call Next until it has no more, and at the end of the

@@ -229,3 +229,14 @@ func TestPendingCountsWhatIsOfNoEventYet(t *testing.T) {
 		require.Equal(t, step.pending, d.Pending(), step.piece)
 	}
 }
+
+func TestDataOfWholeEvents(t *testing.T) {
+	var got []string
+	for data := range Data([]byte(": comment\nevent: x\ndata: a\ndata:b\r\n\r\ndata: c\rdata:\n\ndata: last")) {
+		got = append(got, string(data))
+	}
+	require.Equal(t, []string{" a", "b", " c", "", " last"}, got)
+	for range Data(nil) {
+		t.Fatal("there is none")
+	}
+}

@@ -16,8 +16,8 @@ import (
 	"github.com/modelgate/modelgate/internal/id"
 )
 
-// maxAnswer is the size of the largest answer to a line, in bytes.
-const maxAnswer = 32 << 20
+// maxLineAnswer is the size of the largest answer to a line, in bytes.
+const maxLineAnswer = 32 << 20
 
 // Codes of lines that have no answer.
 const (

@@ -113,12 +113,12 @@ func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) 
 	defer func() { _ = r.Body.Close() }() // it was read as far as it matters
 	a.trim()
 	a.buffer.Reset()
-	n, err := a.buffer.ReadFrom(io.LimitReader(r.Body, maxAnswer+1))
+	n, err := a.buffer.ReadFrom(io.LimitReader(r.Body, maxLineAnswer+1))
 	switch {
 	case err != nil:
 		return unanswered(err), nil, err
-	case n > maxAnswer:
-		return answer{code: codeTooLarge, message: "The answer to this request is larger than " + strconv.Itoa(maxAnswer) + " bytes."}, nil, nil
+	case n > maxLineAnswer:
+		return answer{code: codeTooLarge, message: "The answer to this request is larger than " + strconv.Itoa(maxLineAnswer) + " bytes."}, nil, nil
 	}
 	return answer{status: r.StatusCode, requestID: r.Header.Get("X-Request-Id"), body: a.buffer.Bytes()}, r.Header, nil
 }

@@ -3,7 +3,6 @@ package batches
 import (
 	"context"
 	"errors"
-	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -72,8 +71,5 @@ func mayMatch(d *configv1.RateLimitDescriptor, entries map[string]string) bool {
 		return true
 	}
 	value := entries[d.GetKey()]
-	if beginning, ok := strings.CutSuffix(d.GetValue(), "*"); ok {
-		return value != "" && strings.HasPrefix(value, beginning)
-	}
-	return value != "" && (d.GetValue() == "" || d.GetValue() == value)
+	return value != "" && (d.GetValue() == "" || configv1.Matches(d.GetValue(), value))
 }

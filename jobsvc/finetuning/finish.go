@@ -136,7 +136,7 @@ func (w *worker) fetch(ctx context.Context, i int, theirs string) error {
 		return ours
 	}
 	if failed, ok := errors.AsType[*setback](err); ok {
-		failed.patience, failed.limit = patience, resultTries
+		failed.patience, failed.limit = maxRefusals, resultTries
 	}
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func (w *worker) poll(ctx context.Context, tuner provider.FineTuner, client *pro
 		return w.failJob("", "")(ctx, e)
 	})
 	if refused, ok := errors.AsType[*setback](err); ok {
-		refused.patience = patience
+		refused.patience = maxRefusals
 	}
 	if err != nil {
 		return err

@@ -25,8 +25,8 @@ const (
 	outageAfter = 5
 	// maxRetryAfter is the longest pause that a provider can ask for.
 	maxRetryAfter = 10 * time.Minute
-	// patience is how often in a row a provider may refuse to say how a job stands before that is believed: about two minutes.
-	patience = 8
+	// maxRefusals is how often in a row a provider may refuse to say how a job stands before that is believed: about two minutes.
+	maxRefusals = 8
 )
 
 var (
@@ -270,7 +270,7 @@ func (w *worker) trainer() (provider.FineTuner, *provider.Client, error) {
 		p = c.Providers[w.job.Value.Provider]
 	}
 	if p == nil || p.Vendor.FineTuning == nil {
-		return nil, nil, &setback{err: errNotConfigured, patience: patience}
+		return nil, nil, &setback{err: errNotConfigured, patience: maxRefusals}
 	}
 	return p.Vendor.FineTuning, w.Gateway.Provider(p), nil
 }

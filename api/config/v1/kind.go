@@ -72,6 +72,9 @@ func KindOf(o Object) Kind {
 	return Kind{}
 }
 
+// KeyKind returns the kind of keys, which are handled apart in many places.
+func KeyKind() Kind { return KindOf((*Key)(nil)) }
+
 // FindKind returns the kind that a person means by s: its name or plural, in any case.
 func FindKind(s string) (Kind, bool) {
 	for _, k := range Kinds() {

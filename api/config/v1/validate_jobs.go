@@ -117,17 +117,8 @@ func (v *validator) webhook(w *Webhook) {
 	v.label("name", w.GetName())
 	v.optionalID("organization", w.GetOrganization())
 	v.optionalID("project", w.GetProject())
-	u, err := url.Parse(w.GetUrl())
-	switch {
-	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "", len(w.GetUrl()) > maxURL,
-		strings.ContainsFunc(w.GetUrl(), unicode.IsSpace):
-		v.fail("url", "must be a URL such as https://host/path, of at most %d bytes", maxURL)
-	case u.User != nil, u.Fragment != "":
-		v.fail("url", "must have no user and no fragment")
-	case u.Port() != "":
-		if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
-			v.fail("url", "the port must be between 1 and 65535")
-		}
+	if _, err := w.Endpoint(); err != nil {
+		v.fail("url", "%s", err)
 	}
 	for i, e := range w.GetEvents() {
 		if !slices.Contains(WebhookEvents(), e) {

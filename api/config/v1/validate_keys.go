@@ -141,3 +141,14 @@ func (v *validator) hint(field, hint string) {
 		v.fail(field, "must be at most %d characters", maxHint)
 	}
 }
+
+// CheckHashes returns why nobody can be known by a key, the hash of whose secret a stored one need not have yet.
+func (k *Key) CheckHashes() error {
+	if n := len(k.GetHash()); n != hashSize {
+		return fmt.Errorf("hash: has %d bytes, not %d", n, hashSize)
+	}
+	if n := len(k.GetRetired().GetHash()); k.GetRetired() != nil && n != hashSize {
+		return fmt.Errorf("retired.hash: has %d bytes, not %d", n, hashSize)
+	}
+	return nil
+}

@@ -132,3 +132,11 @@ func TestRedactShowsNoSecret(t *testing.T) {
 	shown := configv1.Redact(&configv1.Key{Retired: &configv1.RetiredKey{Hash: hash, Hint: "abcd"}}).(*configv1.Key)
 	require.Equal(t, "abcd", shown.GetRetired().GetHint())
 }
+
+func TestCheckHashes(t *testing.T) {
+	hash := make([]byte, 32)
+	require.NoError(t, (&configv1.Key{Hash: hash}).CheckHashes())
+	require.NoError(t, (&configv1.Key{Hash: hash, Retired: &configv1.RetiredKey{Hash: hash}}).CheckHashes())
+	require.ErrorContains(t, (&configv1.Key{}).CheckHashes(), "hash: has 0 bytes")
+	require.ErrorContains(t, (&configv1.Key{Hash: hash, Retired: &configv1.RetiredKey{}}).CheckHashes(), "retired.hash: has 0 bytes")
+}

@@ -4,13 +4,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"maps"
 	"net/netip"
 	"net/url"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 )
@@ -29,10 +27,11 @@ func (v *validator) provider(p *Provider) {
 	}
 	encrypted := true
 	if p.GetEndpoint() != "" {
-		var err error
-		if encrypted, err = checkEndpoint(p.GetEndpoint()); err != nil {
+		e, err := ParseEndpoint(p.GetEndpoint())
+		if err != nil {
 			v.fail("endpoint", "%v", err)
 		}
+		encrypted = e.TLS
 	}
 	if known && vendor.Endpoint != nil && len(v.errs) == before {
 		if err := vendor.Endpoint(p); err != nil {
@@ -56,40 +55,6 @@ func (v *validator) provider(p *Provider) {
 	}
 	v.distinct("models", p.GetModels())
 	v.concurrency(p.GetConcurrency())
-}
-
-// checkEndpoint reports whether the base URL is of a TLS endpoint.
-func checkEndpoint(base string) (encrypted bool, err error) {
-	u, err := url.Parse(base)
-	if err != nil {
-		return false, fmt.Errorf("must be a URL such as https://host/path")
-	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return false, fmt.Errorf("must have no user, query or fragment")
-	}
-	// Its path is put before others as it is read, where these would mean what they mean.
-	if strings.ContainsAny(u.Path, "?#") || strings.ContainsFunc(u.Path, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
-		return false, fmt.Errorf("must have no escaped ?, #, space or control character in its path")
-	}
-	switch u.Scheme {
-	case "unix":
-		if u.Host != "" || u.Path == "" {
-			return false, fmt.Errorf("a Unix socket is written unix:///path")
-		}
-		return false, nil
-	case "https", "http":
-	default:
-		return false, fmt.Errorf("must begin with https://, http:// or unix://")
-	}
-	if u.Hostname() == "" {
-		return false, fmt.Errorf("has no host")
-	}
-	if p := u.Port(); p != "" {
-		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
-			return false, fmt.Errorf("the port must be between 1 and 65535")
-		}
-	}
-	return u.Scheme == "https", nil
 }
 
 func (v *validator) credential(field string, c *Credential) {

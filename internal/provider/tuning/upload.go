@@ -3,7 +3,6 @@ package tuning
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -13,9 +12,6 @@ import (
 
 	"github.com/modelgate/modelgate/internal/provider"
 )
-
-// maxAnswer bounds what a vendor says to an upload, in bytes.
-const maxAnswer = 1 << 20
 
 // A Field is one of a form that is not a file.
 type Field struct{ Name, Value string }
@@ -48,24 +44,7 @@ func Upload(ctx context.Context, c *provider.Client, to string, f provider.Train
 	// Whoever sends a request closes its body, also where it fails.
 	r.Body, r.ContentLength = body{io.MultiReader(&head, content, tail), content}, length
 	r.Header.Set("Content-Type", form.FormDataContentType())
-	answer, err := c.Send(r)
-	if err != nil {
-		return fmt.Errorf("uploading a training file: %w", err)
-	}
-	defer func() { _ = answer.Body.Close() }() // it was read to its end
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	switch {
-	case err != nil:
-		return fmt.Errorf("reading the answer to an upload, with status %d: %w", answer.StatusCode, err)
-	case answer.StatusCode >= http.StatusBadRequest:
-		return c.DecodeError(answer.StatusCode, answer.Header, text)
-	case out == nil:
-		return nil
-	}
-	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("%w: the answer to an upload: %w", provider.ErrNotAnAnswer, err)
-	}
-	return nil
+	return c.Ask(r, out)
 }
 
 // body is a part of several readers, one of which has to be closed.

@@ -9,8 +9,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// maxOmitted is how many names are collected at least before the rest goes without a word.
-const maxOmitted = 32
+// MaxNoted is how many names are collected at least before the rest goes without a word.
+const MaxNoted = 32
 
 // Omitted collects the names of what a codec leaves out of a request.
 type Omitted struct {
@@ -25,7 +25,7 @@ type Omitted struct {
 
 // Note adds a parameter's name to some, each of which is there once.
 func Note(names []string, param string) []string {
-	if len(names) < maxOmitted && !slices.Contains(names, param) {
+	if len(names) < MaxNoted && !slices.Contains(names, param) {
 		return append(names, param)
 	}
 	return names
@@ -57,6 +57,6 @@ func (o *Omitted) Ignored(body []byte, known []string) {
 			param = "other" // the names end up in a header
 		}
 		o.Drop(param)
-		return len(o.Names) < maxOmitted
+		return len(o.Names) < MaxNoted
 	})
 }

@@ -18,7 +18,7 @@ func media(p *openai.Part, at string) (block, error) {
 	case p.Type == "file" && p.File != nil:
 		return file(p.File, at)
 	}
-	return block{}, badValue(at+".type", "Content of type '%s' is not supported by this model's provider.", p.Type)
+	return block{}, openai.BadValue(at+".type", "Content of type '%s' is not supported by this model's provider.", p.Type)
 }
 
 func image(uri, at string) (block, error) {
@@ -45,7 +45,7 @@ func image(uri, at string) (block, error) {
 func file(f *openai.File, at string) (block, error) {
 	switch {
 	case f.FileID != "":
-		return block{}, badValue(at+".file.file_id", "Files by id are not supported by this model's provider. Send the content as 'file_data'.")
+		return block{}, openai.BadValue(at+".file.file_id", "Files by id are not supported by this model's provider. Send the content as 'file_data'.")
 	case isWeb(f.FileData):
 		return block{kind: "document", source: &source{kind: "url", url: f.FileData}, title: f.Filename}, nil
 	}
@@ -65,7 +65,7 @@ func file(f *openai.File, at string) (block, error) {
 		return block{}, openai.BadRequest(at+".file.file_data", "invalid_base64", "Invalid '%s.file.file_data': expected a base64 string or data URI.", at)
 	}
 	if !utf8.Valid(plain) || bytes.IndexByte(plain, 0) >= 0 || len(bytes.TrimSpace(plain)) == 0 {
-		return block{}, badValue(at+".file.file_data", "The file '%s' is neither a PDF nor text, and this model's provider takes no other.", f.Filename)
+		return block{}, openai.BadValue(at+".file.file_data", "The file '%s' is neither a PDF nor text, and this model's provider takes no other.", f.Filename)
 	}
 	return block{kind: "document", source: &source{kind: "text", mediaType: "text/plain", data: string(plain)}, title: f.Filename}, nil
 }

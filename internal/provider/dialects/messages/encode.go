@@ -9,7 +9,6 @@ package messages
 import (
 	"cmp"
 	"net/http"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -77,9 +76,7 @@ func (e *encoder) unsupported(param string) error {
 
 // dropped notes that a parameter was left out. A request can have thousands of them; the first tell enough.
 func (e *encoder) dropped(param string) {
-	if len(e.out.Dropped) < maxDropped && !slices.Contains(e.out.Dropped, param) {
-		e.out.Dropped = append(e.out.Dropped, param)
-	}
+	e.out.Dropped = turns.Note(e.out.Dropped, param)
 }
 
 // adjusted notes that a parameter's value is not as the client sent it.

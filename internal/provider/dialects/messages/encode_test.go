@@ -260,7 +260,7 @@ func TestIgnoredMembersAreNamed(t *testing.T) {
 	}
 	_, out, _, err = encode(t, middle, strings.TrimSuffix(many.String(), ","), false)
 	require.NoError(t, err)
-	require.Len(t, out.Dropped, maxDropped)
+	require.Len(t, out.Dropped, turns.MaxNoted)
 }
 
 // Requests of many members must not take time in proportion to the square of their number.

@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// answerToolName is the tool that emulates structured output: what the model calls it with is the answer's content.
-const answerToolName = "give_answer"
+// AnswerTool is the tool that emulates structured output: what the model calls it with is the answer's content.
+const AnswerTool = "give_answer"
 
 // outputConfig is the vendor's parameter for how the answer is to be.
 type outputConfig struct {
@@ -93,7 +93,7 @@ func (e *encoder) structured(asked jsontext.Value, description string) {
 	case chosen != nil && chosen.kind == "tool":
 		return // the client's own choice leaves no room for an answer
 	}
-	e.answerTool = answerToolName
+	e.answerTool = AnswerTool
 	for e.hasTool(e.answerTool) {
 		e.answerTool += "_"
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -25,9 +24,6 @@ var known = []string{
 
 // own are members of the vendor's that pass as the client sends them.
 var own = []string{"mcp_servers", "context_management", "container", "inference_geo", "speed", "fallbacks"}
-
-// maxDropped is how many names of dropped members are collected at least before the rest goes without a word.
-const maxDropped = 32
 
 // parameters sets what maps one to one, and refuses what the dialect cannot express unless it asks for nothing.
 func (e *encoder) parameters() error {
@@ -113,7 +109,7 @@ func (e *encoder) others() {
 			e.out.Own = append(e.out.Own, schema.Member{Name: name.Str, Value: jsontext.Value(v.Raw)})
 			return true
 		}
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.wish.Read || len(e.out.Dropped) >= maxDropped {
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.wish.Read || len(e.out.Dropped) >= turns.MaxNoted {
 			return true
 		}
 		param := name.Str
@@ -165,8 +161,3 @@ func (e *encoder) sampling() error {
 }
 
 func ptr[T any](v T) *T { return &v }
-
-// badValue is the 400 for a value that this dialect has no place for.
-func badValue(param, format string, args ...any) error {
-	return openai.BadRequest(param, "unsupported_value", format, args...)
-}

@@ -13,8 +13,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
-// minBudget is the least budget of thinking that the vendor takes, and what is left for the answer at least.
-const minBudget = 1024
+// MinBudget is the least budget of thinking that the vendor takes, and what is left for the answer at least.
+const MinBudget = 1024
 
 // thinking is the vendor's parameter, as far as the codec acts on it.
 type thinking struct {
@@ -255,7 +255,7 @@ func (e *encoder) budget(t thinking) {
 		return
 	}
 	budget, limit := FitBudget(t.BudgetTokens, e.out.MaxTokens, e.maxOutput(), e.wish.Budget > 0)
-	if budget < minBudget {
+	if budget < MinBudget {
 		e.dropped(e.wish.Param)
 		return
 	}
@@ -275,15 +275,15 @@ func (e *encoder) budget(t thinking) {
 // budget that only stands for an effort is made smaller. Where there is no room for the least one, or the client itself set
 // the budget, the limit is raised as far as the model goes.
 func FitBudget(budget, limit, most int64, fixed bool) (fitting, raised int64) {
-	budget = max(budget, minBudget)
+	budget = max(budget, MinBudget)
 	if !fixed {
-		budget = min(budget, max(limit-minBudget, minBudget))
+		budget = min(budget, max(limit-MinBudget, MinBudget))
 	}
 	if budget >= limit {
 		limit = max(limit, min(limit+budget, most))
 	}
 	if budget >= limit {
-		budget = limit - minBudget
+		budget = limit - MinBudget
 	}
 	return budget, limit
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// maxStrictTools is how many strict tools the vendor takes in one request.
-const maxStrictTools = 20
+// MaxStrictTools is how many strict tools the vendor takes in one request.
+const MaxStrictTools = 20
 
 // anyObject is the schema of a tool whose parameters are not known.
 const anyObject = `{"type":"object"}`
@@ -55,7 +55,7 @@ func (e *encoder) tools() error {
 	}
 	if e.search != nil {
 		if e.hasTool(searchName) {
-			return badValue("web_search_options", "The provider '%s' searches the web with a tool of the name '%s'. Give your own tool another name.", e.vendor, searchName)
+			return openai.BadValue("web_search_options", "The provider '%s' searches the web with a tool of the name '%s'. Give your own tool another name.", e.vendor, searchName)
 		}
 		e.out.Tools = append(e.out.Tools, tool{name: searchName, own: e.search})
 		none = false
@@ -78,7 +78,7 @@ func (e *encoder) otherTool(typ string, i int, raw jsontext.Value) error {
 		e.dropped(param)
 		return nil
 	}
-	return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.vendor)
+	return openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.vendor)
 }
 
 // isDated reports whether a type of tools is one of the vendor's.
@@ -144,7 +144,7 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 	out.inputSchema = input
 	if f.Strict != nil && *f.Strict {
 		closed, ok := jsontext.Value(nil), false
-		if also == "" && e.can.GetStructuredOutput() && *strict < maxStrictTools {
+		if also == "" && e.can.GetStructuredOutput() && *strict < MaxStrictTools {
 			closed, ok = schema.Closed(input)
 		}
 		if ok {
@@ -189,7 +189,7 @@ func (e *encoder) choice() error {
 			return openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)
 		}
 	default:
-		return badValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, e.vendor)
+		return openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, e.vendor)
 	}
 	if c.Allowed != nil {
 		if err := e.allow(c.Allowed); err != nil {

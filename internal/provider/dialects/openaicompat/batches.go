@@ -229,14 +229,14 @@ type vendorFile struct {
 
 // Pauses between looks at a file that the vendor has not processed yet, and for how long it is looked at.
 const (
-	minPause = time.Second
-	maxPause = 30 * time.Second
-	patience = 10 * time.Minute
+	minPause      = time.Second
+	maxPause      = 30 * time.Second
+	maxProcessing = 10 * time.Minute
 )
 
 // await waits until the vendor has processed a file, which OpenAI has at once. That a file was uploaded is all that some say.
 func (x *Batches) await(ctx context.Context, c *provider.Client, file vendorFile) error {
-	until := time.Now().Add(patience)
+	until := time.Now().Add(maxProcessing)
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		switch status := strings.ToLower(file.Status); {
 		case status == "" || status == "processed", status == "uploaded" && pause > 4*minPause:

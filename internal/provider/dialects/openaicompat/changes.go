@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
 // Changes collects what is to change in a client's request. Its methods take the names of top-level members.
@@ -81,13 +82,8 @@ func (c *Changes) drop(param string) error {
 	return nil
 }
 
-// maxDropped is how many names are noted before the rest goes without a word.
-const maxDropped = 32
-
 func (c *Changes) note(param string) {
-	if len(c.dropped) < maxDropped && !slices.Contains(c.dropped, param) {
-		c.dropped = append(c.dropped, param)
-	}
+	c.dropped = turns.Note(c.dropped, param)
 }
 
 func (c *Changes) find(name string) int {

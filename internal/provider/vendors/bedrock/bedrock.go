@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
 )
@@ -86,9 +85,4 @@ func operationPath(model, operation string) string {
 // headers are those of a request whose answer is to be of the media type.
 func headers(accept string) http.Header {
 	return http.Header{"Content-Type": {"application/json"}, "Accept": {accept}}
-}
-
-// jsonError is the error for a request that could not be marshalled, which only a defect of this package causes.
-func jsonError(err error) *openai.Error {
-	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Message: "The request could not be translated: " + err.Error()}
 }

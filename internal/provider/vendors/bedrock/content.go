@@ -38,16 +38,16 @@ func (e *encoder) block(p *turns.Part) (block, error) {
 		return e.file(fileSource{data: p.ImageURL.URL, param: p.Param + ".image_url.url", image: true})
 	case p.Type == "input_audio" && p.InputAudio != nil:
 		if p.InputAudio.Data == "" || audioFormats["audio/"+p.InputAudio.Format] == "" {
-			return block{}, badValue(p.Param+".input_audio", "Audio of the format '%s' is not supported by this model's provider, or there is none.", p.InputAudio.Format)
+			return block{}, openai.BadValue(p.Param+".input_audio", "Audio of the format '%s' is not supported by this model's provider, or there is none.", p.InputAudio.Format)
 		}
 		return block{Audio: &media{Format: audioFormats["audio/"+p.InputAudio.Format], Source: mediaSource{Bytes: p.InputAudio.Data}}}, nil
 	case p.Type == "file" && p.File != nil:
 		if p.File.FileID != "" {
-			return block{}, badValue(p.Param+".file.file_id", "Files by id are not supported by this model's provider. Send the content as 'file_data'.")
+			return block{}, openai.BadValue(p.Param+".file.file_id", "Files by id are not supported by this model's provider. Send the content as 'file_data'.")
 		}
 		return e.file(fileSource{data: p.File.FileData, name: p.File.Filename, param: p.Param + ".file.file_data"})
 	}
-	return block{}, badValue(p.Param+".type", "Content of type '%s' is not supported by this model's provider.", p.Type)
+	return block{}, openai.BadValue(p.Param+".type", "Content of type '%s' is not supported by this model's provider.", p.Type)
 }
 
 // Formats of media, by media type.
@@ -98,7 +98,7 @@ func (e *encoder) file(f fileSource) (block, error) {
 		return e.media(f, extensions[strings.ToLower(path.Ext(location))], source)
 	}
 	if strings.HasPrefix(f.data, "https://") || strings.HasPrefix(f.data, "http://") {
-		return block{}, badValue(f.param, "Files by URL are not supported by this model's provider. Send the content as a base64 data URI, or an s3:// location.")
+		return block{}, openai.BadValue(f.param, "Files by URL are not supported by this model's provider. Send the content as a base64 data URI, or an s3:// location.")
 	}
 	mediaType, data, ok := turns.DataURI(f.data)
 	if !ok && (f.image || f.data == "" || strings.HasPrefix(f.data, "data:")) {
@@ -147,7 +147,7 @@ func (e *encoder) media(f fileSource, mediaType string, source mediaSource) (blo
 	case audioFormats[mediaType] != "":
 		return block{Audio: &media{Format: audioFormats[mediaType], Source: source}}, nil
 	}
-	return block{}, badValue(f.param, "The file '%s' of the type '%s' is not supported by this model's provider.", f.name, mediaType)
+	return block{}, openai.BadValue(f.param, "The file '%s' of the type '%s' is not supported by this model's provider.", f.name, mediaType)
 }
 
 // maxDocumentName is the vendor's limit less what makes a name unique.

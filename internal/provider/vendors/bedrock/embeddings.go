@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -57,11 +58,11 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 		return provider.Request{}, nil, openai.BadRequest("model", "unsupported_endpoint", "The model '%s' of the provider '%s' is not known to give embeddings. Choose another model.", t.Model, name)
 	}
 	if form.one && len(r.Inputs) > 1 {
-		return provider.Request{}, nil, badValue("input", "This model takes one text a request, but got %d. Send one request for each.", len(r.Inputs))
+		return provider.Request{}, nil, openai.BadValue("input", "This model takes one text a request, but got %d. Send one request for each.", len(r.Inputs))
 	}
 	for i, in := range r.Inputs {
 		if in.Tokens != nil {
-			return provider.Request{}, nil, badValue("input", "Tokens are not supported by the provider '%s' (input %d). Send texts.", name, i)
+			return provider.Request{}, nil, openai.BadValue("input", "Tokens are not supported by the provider '%s' (input %d). Send texts.", name, i)
 		}
 	}
 	out := provider.Request{Path: operationPath(t.Model, "invoke"), Header: headers("application/json")}
@@ -74,7 +75,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	}
 	body, err := json.Marshal(form.write(r))
 	if err != nil {
-		return provider.Request{}, nil, jsonError(err)
+		return provider.Request{}, nil, messages.JSONError(err)
 	}
 	ms := schema.Members(body)
 	gjson.ParseBytes(r.Body).ForEach(func(member, v gjson.Result) bool {
@@ -84,7 +85,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 		case slices.Contains(form.own, member.Str):
 			ms = slices.DeleteFunc(ms, func(m schema.Member) bool { return m.Name == member.Str })
 			ms = append(ms, schema.Member{Name: member.Str, Value: value})
-		case v.Type != gjson.False && len(out.Dropped) < maxDropped:
+		case v.Type != gjson.False && len(out.Dropped) < turns.MaxNoted:
 			out.Dropped = append(out.Dropped, turns.Identifier(member.Str))
 		}
 		return true

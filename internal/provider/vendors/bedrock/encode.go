@@ -6,6 +6,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/reasoning"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -60,7 +61,7 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	e.ignored()
 	body, err := e.out.json()
 	if err != nil {
-		return provider.Request{}, nil, jsonError(err)
+		return provider.Request{}, nil, messages.JSONError(err)
 	}
 	out := provider.Request{Path: operationPath(t.Model, "converse"), Header: headers("application/json"), Body: body, Dropped: e.dropped, Adjusted: e.adjusted}
 	if r.Stream {
@@ -78,19 +79,9 @@ func (e *encoder) unsupported(param string) error {
 	return openai.Unsupported(param, name)
 }
 
-// maxDropped is how many names of dropped members are collected: a request can have thousands of them.
-const maxDropped = 32
-
 // drops notes that a parameter was left out.
 func (e *encoder) drops(param string) {
-	for _, d := range e.dropped {
-		if d == param {
-			return
-		}
-	}
-	if len(e.dropped) < maxDropped {
-		e.dropped = append(e.dropped, param)
-	}
+	e.dropped = turns.Note(e.dropped, param)
 }
 
 // adjust notes that a parameter's value is not as the client sent it.
@@ -107,9 +98,4 @@ func (e *encoder) inference() *inferenceConfig {
 // instruct adds an instruction after the client's own, so that a prefix which the vendor caches stays as it was.
 func (e *encoder) instruct(text string) {
 	e.out.System = append(e.out.System, block{Text: text})
-}
-
-// badValue is the 400 for a value that the vendor has no place for.
-func badValue(param, format string, args ...any) error {
-	return openai.BadRequest(param, "unsupported_value", format, args...)
 }

@@ -6,12 +6,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
-
-// answerToolName is the tool that emulates structured output: what the model calls it with is the answer's content.
-const answerToolName = "give_answer"
 
 // format translates response_format.
 func (e *encoder) format() error {
@@ -57,7 +55,7 @@ func (e *encoder) structured(f *openai.JSONSchema) {
 // them, or the answer.
 func (e *encoder) hiddenTool(object jsontext.Value, description string) {
 	own := e.out.ToolConfig != nil && (e.chat.ToolChoice == nil || e.chat.ToolChoice.Mode != "none") && len(e.chat.Tools) > 0
-	e.answerTool = answerToolName
+	e.answerTool = messages.AnswerTool
 	for e.hasTool(e.answerTool) {
 		e.answerTool += "_"
 	}

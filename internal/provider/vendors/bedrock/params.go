@@ -149,7 +149,7 @@ func (e *encoder) ignored() {
 			param = "other" // the names end up in a header
 		}
 		e.drops(param)
-		return len(e.dropped) < maxDropped
+		return len(e.dropped) < turns.MaxNoted
 	})
 }
 

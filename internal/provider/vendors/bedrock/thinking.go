@@ -15,9 +15,6 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// minBudget is the least budget of thinking that Claude takes, and what is left for the answer at least.
-const minBudget = 1024
-
 // nearest are the levels of effort to try for each of OpenAI's, the best first.
 var nearest = map[string][]string{
 	"none":    {"none", "minimal", "low"},
@@ -244,11 +241,11 @@ func (e *encoder) budget(budget int64) {
 		e.drops(param)
 		return
 	}
-	t := thinkingField{Type: "enabled", BudgetTokens: max(budget, minBudget)}
+	t := thinkingField{Type: "enabled", BudgetTokens: max(budget, messages.MinBudget)}
 	if limit := e.chat.OutputLimit(); limit > 0 {
 		most := cmp.Or(e.can.GetMaxOutputTokens(), math.MaxInt64)
 		t.BudgetTokens, limit = messages.FitBudget(budget, limit, most, e.wish.Budget > 0)
-		if t.BudgetTokens < minBudget {
+		if t.BudgetTokens < messages.MinBudget {
 			e.drops(param)
 			return
 		}

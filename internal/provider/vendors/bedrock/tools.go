@@ -7,12 +7,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
-
-// maxStrictTools is how many strict tools a request may have.
-const maxStrictTools = 20
 
 // noCalls is said where a conversation has calls, so that the vendor wants tools, and the client wants none.
 const noCalls = "Do not call any tool. Answer with text."
@@ -25,7 +23,7 @@ func (e *encoder) tools() error {
 		if t.Type != "function" {
 			param := fmt.Sprintf("tools[%d]", i)
 			if !e.drop {
-				return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+				return openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 			}
 			e.drops(param)
 			continue
@@ -64,7 +62,7 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) error {
 	}
 	if f.Strict != nil && *f.Strict {
 		closed, ok := schema.Closed(object)
-		if ok && also == "" && e.can.GetStructuredOutput() && *strict < maxStrictTools {
+		if ok && also == "" && e.can.GetStructuredOutput() && *strict < messages.MaxStrictTools {
 			spec.InputSchema.JSON, spec.Strict = closed, true
 			*strict++
 		} else {
@@ -121,7 +119,7 @@ func (e *encoder) choice(c *openai.ToolChoice) error {
 			return openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)
 		}
 	default:
-		return badValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, name)
+		return openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, name)
 	}
 	if e.force != "" && e.can != nil && e.can.ForcedTools != nil && !*e.can.ForcedTools {
 		e.force = ""

@@ -50,7 +50,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	}
 	for _, in := range r.Inputs {
 		if in.Tokens != nil {
-			return provider.Request{}, nil, badValue("input", "The provider '%s' takes no tokens. Send 'input' as text.", name)
+			return provider.Request{}, nil, openai.BadValue("input", "The provider '%s' takes no tokens. Send 'input' as text.", name)
 		}
 		out.Texts = append(out.Texts, in.Text)
 	}

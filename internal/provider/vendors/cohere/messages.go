@@ -125,7 +125,7 @@ func (e *encoder) parts(from []turns.Part, media bool) (content, error) {
 				return nil, err
 			}
 		default:
-			return nil, badValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s' in this message.", p.Type, name)
+			return nil, openai.BadValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s' in this message.", p.Type, name)
 		}
 	}
 	return parts, nil
@@ -134,15 +134,15 @@ func (e *encoder) parts(from []turns.Part, media bool) (content, error) {
 // file makes a file of text a document, which is how the vendor takes files. It takes no others.
 func (e *encoder) file(f *openai.File, at string) error {
 	if f.FileData == "" {
-		return badValue(at+".file_id", "Files by id are not supported by the provider '%s'. Send the content as 'file_data'.", name)
+		return openai.BadValue(at+".file_id", "Files by id are not supported by the provider '%s'. Send the content as 'file_data'.", name)
 	}
 	text, ok := fileText(f.FileData)
 	if !ok {
-		return badValue(at+".file_data", "The file '%s' is not text in base64, and the provider '%s' takes no other.", f.Filename, name)
+		return openai.BadValue(at+".file_data", "The file '%s' is not text in base64, and the provider '%s' takes no other.", f.Filename, name)
 	}
 	raw, err := json.Marshal(document{Data: documentData{Title: f.Filename, Text: text}})
 	if err != nil {
-		return badValue(at+".file_data", "The file '%s' could not be read: %v.", f.Filename, err)
+		return openai.BadValue(at+".file_data", "The file '%s' could not be read: %v.", f.Filename, err)
 	}
 	e.out.Documents = append(e.out.Documents, raw)
 	return nil
@@ -157,9 +157,4 @@ func fileText(file string) (string, bool) {
 	text, err := base64.StdEncoding.DecodeString(data)
 	ok = ok && err == nil && utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 && len(bytes.TrimSpace(text)) > 0
 	return string(text), ok && !bytes.HasPrefix(text, []byte("%PDF-"))
-}
-
-// badValue is the 400 for a value that the vendor has no place for.
-func badValue(param, format string, args ...any) error {
-	return openai.BadRequest(param, "unsupported_value", format, args...)
 }

@@ -26,7 +26,7 @@ func (e *encoder) tools() error {
 			e.Drop(param)
 			continue
 		case t.Type != "function":
-			return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+			return openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 		case f.Name == "":
 			return openai.BadRequest(param+".function.name", "missing_required_parameter", "Missing required parameter: '%s.function.name'.", param)
 		case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
@@ -73,7 +73,7 @@ func (e *encoder) toolChoice() error {
 	case c.Mode == "function":
 		e.out.ToolChoice, allowed = "REQUIRED", []string{c.Name}
 	case c.Mode != "auto":
-		return badValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
+		return openai.BadValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
 	}
 	if can := e.target.Can(); e.out.ToolChoice != "" && can != nil && can.ForcedTools != nil && !can.GetForcedTools() {
 		if e.out.ToolChoice = ""; c.Mode == "none" {

@@ -28,7 +28,7 @@ func (e *encoder) part(p *turns.Part) (part, error) {
 	case p.Type == "file" && p.File != nil:
 		return e.file(p.File, p.Param+".file")
 	}
-	return part{}, badValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type, e.service.Vendor)
+	return part{}, openai.BadValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type, e.service.Vendor)
 }
 
 func (e *encoder) image(uri, param string) (part, error) {
@@ -56,7 +56,7 @@ func (e *encoder) file(f *openai.File, param string) (part, error) {
 			uri = filesURI + uri
 		}
 		if !e.isAddress(uri) {
-			return part{}, badValue(param+".file_id", "The file '%s' is not one of the provider '%s'. Send its content as 'file_data'.", f.FileID, e.service.Vendor)
+			return part{}, openai.BadValue(param+".file_id", "The file '%s' is not one of the provider '%s'. Send its content as 'file_data'.", f.FileID, e.service.Vendor)
 		}
 		mimeType := typeByName(f.Filename)
 		if mimeType == "" {
@@ -77,7 +77,7 @@ func (e *encoder) file(f *openai.File, param string) (part, error) {
 		mimeType = typeByName(f.Filename)
 	}
 	if mimeType = sniff(mimeType, data); mimeType == "" {
-		return part{}, badValue(param+".file_data", "The type of the file '%s' is not known. Send 'file_data' as a data URI with its media type, or a 'filename' with an extension.", f.Filename)
+		return part{}, openai.BadValue(param+".file_data", "The type of the file '%s' is not known. Send 'file_data' as a data URI with its media type, or a 'filename' with an extension.", f.Filename)
 	}
 	return part{InlineData: &inlineData{MIMEType: mimeType, Data: data}}, nil
 }

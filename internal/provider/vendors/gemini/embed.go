@@ -81,7 +81,7 @@ func EmbeddingMembers(r *openai.EmbeddingRequest) (own map[string]jsontext.Value
 		case !turns.Asked(m.Value), slices.Contains([]string{"model", "input", "dimensions", "encoding_format"}, m.Name):
 		case slices.Contains([]string{"taskType", "title", "autoTruncate"}, name):
 			own[name] = m.Value
-		case len(dropped) < maxDropped:
+		case len(dropped) < turns.MaxNoted:
 			dropped = append(dropped, headerName(m.Name))
 		}
 	}

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -87,23 +86,13 @@ func (e *encoder) unsupported(param string) error {
 	return openai.Unsupported(param, e.service.Vendor)
 }
 
-// maxDropped is how many names of dropped members are collected before the rest goes without a word: the first tell enough.
-const maxDropped = 32
-
 // dropped notes that a parameter was left out.
 func (e *encoder) dropped(param string) {
-	if len(e.out.Dropped) < maxDropped && !slices.Contains(e.out.Dropped, param) {
-		e.out.Dropped = append(e.out.Dropped, param)
-	}
+	e.out.Dropped = turns.Note(e.out.Dropped, param)
 }
 
 // adjusted notes that a parameter's value is not as the client sent it.
 func (e *encoder) adjusted(param string) { e.out.Adjusted = turns.Note(e.out.Adjusted, param) }
-
-// badValue is the 400 for a value that this dialect has no place for.
-func badValue(param, format string, args ...any) error {
-	return openai.BadRequest(param, "unsupported_value", format, args...)
-}
 
 // known are the members of a request that some step of the encoder reads as OpenAI's.
 var known = []string{

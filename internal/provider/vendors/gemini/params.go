@@ -96,7 +96,7 @@ func (e *encoder) stop() error {
 	}
 	if len(stops) > maxStops {
 		if !e.drop {
-			return badValue("stop", "Invalid 'stop': the provider '%s' takes at most %d stop sequences, but there are %d.", e.service.Vendor, maxStops, len(stops))
+			return openai.BadValue("stop", "Invalid 'stop': the provider '%s' takes at most %d stop sequences, but there are %d.", e.service.Vendor, maxStops, len(stops))
 		}
 		e.dropped("stop")
 		stops = stops[:maxStops]
@@ -143,7 +143,7 @@ func (e *encoder) modalities() error {
 	var names []jsontext.Value
 	for _, m := range wanted {
 		if modalityNames[m] == "" {
-			return badValue("modalities", "Answers of the modality '%s' are not supported by the provider '%s'.", m, e.service.Vendor)
+			return openai.BadValue("modalities", "Answers of the modality '%s' are not supported by the provider '%s'.", m, e.service.Vendor)
 		}
 		names = append(names, jsontext.Value(modalityNames[m]))
 	}
@@ -158,7 +158,7 @@ func (e *encoder) speech() error {
 	members := schema.Members(e.chat.Audio)
 	format, voice := unquote(schema.Find(members, "format")), schema.Find(members, "voice")
 	if format != formatPCM && (format != formatWave || e.body.Stream) {
-		return badValue("audio.format", "Speech in the format '%s' is not supported by the provider '%s'. Ask for 'pcm16', or for 'wav' without 'stream'.", format, e.service.Vendor)
+		return openai.BadValue("audio.format", "Speech in the format '%s' is not supported by the provider '%s'. Ask for 'pcm16', or for 'wav' without 'stream'.", format, e.service.Vendor)
 	}
 	e.answer.audioFormat = format
 	if voice.Kind() == '{' {

@@ -118,7 +118,7 @@ func (e *encoder) toolType(typ string, i int) error {
 		e.dropped(param)
 		return nil
 	}
-	return badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.service.Vendor)
+	return openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.service.Vendor)
 }
 
 func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
@@ -169,7 +169,7 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	case "function":
 		config = callingConfig{modeAny, []string{e.names.Sent(c.Name)}}
 	default:
-		return nil, badValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, e.service.Vendor)
+		return nil, openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, e.service.Vendor)
 	}
 	for _, n := range c.Allowed {
 		config.Allowed = append(config.Allowed, e.names.Sent(n))

@@ -25,7 +25,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	e := &encoder{body: &r.Object, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
 	for _, in := range r.Inputs {
 		if in.Tokens != nil {
-			return provider.Request{}, nil, badValue("input", "The provider '%s' takes no tokens. Send 'input' as text.", name)
+			return provider.Request{}, nil, openai.BadValue("input", "The provider '%s' takes no tokens. Send 'input' as text.", name)
 		}
 	}
 	e.out = openai.AppendString([]byte(`{"model":`), t.Model)

@@ -172,8 +172,3 @@ func (e *encoder) native(member string) jsontext.Value {
 	}
 	return nil
 }
-
-// badValue is the 400 for a value that the vendor has no place for.
-func badValue(param, format string, args ...any) error {
-	return openai.BadRequest(param, "unsupported_value", format, args...)
-}

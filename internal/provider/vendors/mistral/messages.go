@@ -208,7 +208,7 @@ func (e *encoder) part(p *turns.Part) error {
 	case slices.Contains(ownParts, p.Type):
 		e.out = append(e.out, e.rawPart(p.Param)...)
 	default:
-		return badValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type, name)
+		return openai.BadValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type, name)
 	}
 	return nil
 }

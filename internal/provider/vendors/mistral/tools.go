@@ -76,7 +76,7 @@ func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, err
 		e.Drop(param)
 		return nil, nil
 	case t.Type != "function":
-		return nil, badValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+		return nil, openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 	case f.Name == "":
 		return nil, openai.BadRequest(param+".function.name", "missing_required_parameter", "Missing required parameter: '%s.function.name'.", param)
 	case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
@@ -115,7 +115,7 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 		e.out = openai.AppendString(append(e.member("tool_choice"), `{"type":"function","function":{"name":`...), e.names.Sent(c.Name))
 		e.out = append(e.out, "}}"...)
 	default:
-		return badValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
+		return openai.BadValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
 	}
 	return nil
 }

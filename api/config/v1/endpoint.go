@@ -1,0 +1,86 @@
+package configv1
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// An Endpoint is where a URL of the configuration leads.
+type Endpoint struct {
+	TLS  bool
+	Host string // name or address; empty where Pipe is set
+	Port uint32
+	Pipe string // path of a Unix socket
+	Path string // prefix of every request path, without a trailing slash
+}
+
+var (
+	errScheme = errors.New("must begin with https://, http:// or unix://")
+	errNoHost = errors.New("has no host")
+	errPort   = errors.New("the port must be between 1 and 65535")
+)
+
+// ParseEndpoint reads a base URL: https://host[:port][/path], http:// likewise, or unix:///path of a socket.
+func ParseEndpoint(base string) (Endpoint, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return Endpoint{}, errors.New("must be a URL such as https://host/path")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return Endpoint{}, errors.New("must have no user, query or fragment")
+	}
+	// Its path is put before others as it is read, where these would mean what they mean.
+	if strings.ContainsAny(u.Path, "?#") || strings.ContainsFunc(u.Path, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return Endpoint{}, errors.New("must have no escaped ?, #, space or control character in its path")
+	}
+	if u.Scheme == "unix" {
+		if u.Host != "" || u.Path == "" {
+			return Endpoint{}, errors.New("a Unix socket is written unix:///path")
+		}
+		return Endpoint{Pipe: u.Path}, nil
+	}
+	return endpointOf(u)
+}
+
+// endpointOf returns where a URL of HTTP leads.
+func endpointOf(u *url.URL) (Endpoint, error) {
+	e := Endpoint{Host: u.Hostname(), Port: 80, Path: strings.TrimRight(u.Path, "/")}
+	switch u.Scheme {
+	case "https":
+		e.TLS, e.Port = true, 443
+	case "http":
+	default:
+		return Endpoint{}, errScheme
+	}
+	if e.Host == "" {
+		return Endpoint{}, errNoHost
+	}
+	if p := u.Port(); p != "" {
+		n, err := strconv.ParseUint(p, 10, 16)
+		if err != nil || n == 0 {
+			return Endpoint{}, errPort
+		}
+		e.Port = uint32(n)
+	}
+	return e, nil
+}
+
+// Endpoint returns where a webhook's events are sent.
+func (w *Webhook) Endpoint() (Endpoint, error) {
+	u, err := url.Parse(w.GetUrl())
+	var e Endpoint
+	if err == nil {
+		e, err = endpointOf(u)
+	}
+	switch {
+	case err != nil && !errors.Is(err, errPort), len(w.GetUrl()) > maxURL, strings.ContainsFunc(w.GetUrl(), unicode.IsSpace):
+		return Endpoint{}, fmt.Errorf("must be a URL such as https://host/path, of at most %d bytes", maxURL)
+	case u.User != nil, u.Fragment != "":
+		return Endpoint{}, errors.New("must have no user and no fragment")
+	}
+	return e, err
+}
