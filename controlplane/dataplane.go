@@ -17,9 +17,6 @@ func (s *Server) clients() []adminapi.DataPlaneClient {
 	return all
 }
 
-// healthOK is how one stands that has what is published.
-const healthOK = "ok"
-
 func health(c snapshot.Client) string {
 	switch {
 	case c.Refused != "":
@@ -27,7 +24,7 @@ func health(c snapshot.Client) string {
 	case c.Behind:
 		return "behind"
 	}
-	return healthOK
+	return adminapi.HealthOK
 }
 
 // shortRole is what the API calls a role.

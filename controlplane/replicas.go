@@ -92,7 +92,7 @@ func (s *Server) othersClients(ctx context.Context) ([]adminapi.DataPlaneClient,
 // told leaves out the revision of those that have what is published: each change would be a change of all of them.
 func told(clients []adminapi.DataPlaneClient) []adminapi.DataPlaneClient {
 	for i := range clients {
-		if clients[i].Health == healthOK {
+		if clients[i].Health == adminapi.HealthOK {
 			clients[i].Revision = 0
 		}
 	}

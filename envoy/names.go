@@ -129,3 +129,8 @@ func ProviderOf(cluster string) string {
 	}
 	return name
 }
+
+// HeaderAddress is where Envoy says which address a request is from. With use_remote_address it sets the header on every request
+// that comes over IP, whatever the client has sent: to the connection's address or, with trusted hops, to the one that the
+// outermost trusted proxy has put into x-forwarded-for. That header itself holds what the client likes.
+const HeaderAddress = "x-envoy-external-address"

@@ -142,6 +142,9 @@ type AuditEntry struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
+// HealthOK is how a client of the data plane stands that has what is published.
+const HealthOK = "ok"
+
 // A DataPlaneClient is an Envoy, an ext_proc service or a job service that is connected to this control plane.
 type DataPlaneClient struct {
 	Node string `json:"node"`
@@ -225,3 +228,6 @@ type ListOptions struct {
 
 // An ItemPage is a part of the objects of a kind.
 type ItemPage = Page[Item]
+
+// LongestSummary is the longest time that usage is summed up of at once.
+const LongestSummary = 31 * 24 * time.Hour

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy/process"
@@ -40,7 +41,7 @@ func checkReachable(p *patient) []finding {
 }
 
 func checkReady(p *patient) []finding {
-	if p.ready == "" || p.ready == healthOK {
+	if p.ready == "" || p.ready == adminapi.HealthOK {
 		return nil
 	}
 	return []finding{{Severity: severeError, What: "The gateway is not ready: " + p.ready,
@@ -215,7 +216,7 @@ func checkDataPlane(p *patient) []finding {
 	}
 	for _, c := range p.plane.Clients {
 		switch {
-		case c.Health == healthOK:
+		case c.Health == adminapi.HealthOK:
 		case c.Error != "":
 			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("%s %s refuses the configuration: %s", c.Role, c.Node, c.Error),
 				Why: "It goes on with the last configuration that it took.", Mend: "modelgate config list KIND shows the objects that are refused; correct them with modelgate config apply"})

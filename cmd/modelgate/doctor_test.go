@@ -58,7 +58,7 @@ func healthy(t *testing.T) *patient {
 	t.Helper()
 	p := &patient{
 		now: examinedAt, data: "data", there: true, modes: map[string]fs.FileMode{".": 0o755, filePepper: 0o600}, free: 50 << 30, size: 100 << 30,
-		ready: healthOK, url: "https://gw.example:8443", host: "gw.example", chain: []*x509.Certificate{certificate(t, -time.Hour, 90*24*time.Hour)},
+		ready: adminapi.HealthOK, url: "https://gw.example:8443", host: "gw.example", chain: []*x509.Certificate{certificate(t, -time.Hour, 90*24*time.Hour)},
 		items: map[string][]adminapi.Item{}, tests: map[string]adminapi.ProviderTest{"openai": {OK: true}}, used: map[string]adminapi.Consumption{},
 		plane: &adminapi.DataPlane{Revision: 7, Version: "v1", Clients: []adminapi.DataPlaneClient{
 			{Node: "e", Role: "envoy", Version: "1.40.0", Revision: 7, Health: "ok"}, {Node: "x", Role: "extproc", Version: "v1", Revision: 7, Health: "ok"},

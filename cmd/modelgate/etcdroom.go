@@ -48,7 +48,7 @@ func readyz(status int, body []byte) (ready string, says []string) {
 	ready = lines[0]
 	switch {
 	case status == http.StatusOK:
-		ready = healthOK
+		ready = adminapi.HealthOK
 	case ready == "":
 		ready = http.StatusText(status)
 	}

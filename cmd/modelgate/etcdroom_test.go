@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.uber.org/zap"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/etcdtest"
 )
@@ -40,7 +41,7 @@ func TestReadyzSaysThatEtcdFillsAndStaysReady(t *testing.T) {
 	status, text = get()
 	require.Equal(t, 200, status)
 	ready, says := readyz(status, []byte(text))
-	require.Equal(t, healthOK, ready)
+	require.Equal(t, adminapi.HealthOK, ready)
 	require.Len(t, says, 1)
 	require.Contains(t, says[0], saysError+"etcd is full (NOSPACE)")
 

@@ -25,9 +25,6 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// headerAddress is where Envoy says which address a request is from.
-const headerAddress = "x-envoy-external-address"
-
 // An explainer puts requests to the code that the ext_proc service decides with, over the configuration of a gateway. It plays
 // the part of Envoy, and its own limiter that of the store of limits. It is used by one goroutine.
 type explainer struct {
@@ -109,7 +106,7 @@ func (e *explainer) ask(ctx context.Context, config *exchange.Config, key *confi
 	reply := x.RequestHeaders(ctx, exchange.Headers{
 		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: "/v1/" + operation},
 		{Name: "content-type", Value: "application/json"}, {Name: "authorization", Value: "Bearer " + secret},
-		{Name: headerAddress, Value: e.address},
+		{Name: envoy.HeaderAddress, Value: e.address},
 	}, len(body) == 0)
 	if reply.Immediate == nil && reply.Plan == nil && len(body) > 0 {
 		reply = x.RequestBody(ctx, body)

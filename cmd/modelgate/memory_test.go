@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
 )
@@ -24,7 +25,7 @@ func TestReadyzSaysThatLoadIsShedAndStaysReady(t *testing.T) {
 		text, err := io.ReadAll(r.Body)
 		require.NoError(t, err)
 		ready, says := readyz(r.StatusCode, text)
-		require.Equal(t, healthOK, ready)
+		require.Equal(t, adminapi.HealthOK, ready)
 		return says
 	}
 	require.Empty(t, get())

@@ -16,7 +16,6 @@ import (
 const (
 	roleEnvoy   = "envoy"
 	roleExtProc = "extproc"
-	healthOK    = "ok"
 )
 
 // recently is the time over which the requests of providers are counted.
@@ -81,7 +80,7 @@ func (c statusCmd) Run(ctx context.Context, stdout io.Writer) error {
 	client := adminapi.NewClient(conn.server, conn.token, conn.http)
 	ready, says := readiness(ctx, conn)
 	r := statusReport{Admin: conn.server, Ready: ready, Problems: []string{}, Refused: []refusedObject{}}
-	if r.Ready != healthOK {
+	if r.Ready != adminapi.HealthOK {
 		r.problem("control plane: %s", r.Ready)
 	}
 	for _, line := range says {
@@ -136,7 +135,7 @@ func (r *statusReport) dataPlane(ctx context.Context, client *adminapi.Client) e
 		}
 	}
 	for _, c := range plane.Clients {
-		if c.Health != healthOK {
+		if c.Health != adminapi.HealthOK {
 			r.problem("%s %s: %s", c.Role, c.Node, withReason(c.Health, c.Error))
 		}
 	}
@@ -185,7 +184,7 @@ func (r *statusReport) ledger(ctx context.Context, client *adminapi.Client) {
 		r.problem("ledger: %s", r.Ledger)
 		return
 	}
-	r.Ledger = healthOK
+	r.Ledger = adminapi.HealthOK
 	for _, t := range summary.Providers {
 		i := slices.IndexFunc(r.Providers, func(p providerStatus) bool { return p.Name == t.Name })
 		if i < 0 {

@@ -98,15 +98,12 @@ func (c usageCmd) show(stdout io.Writer, rows []usageRow) error {
 	})
 }
 
-// longestSummary is the longest time that the admin API sums up at once.
-const longestSummary = 31 * 24 * time.Hour
-
 // summed returns the rows by day or provider.
 func (c usageCmd) summed(ctx context.Context, client *adminapi.Client, start, end time.Time) ([]usageRow, error) {
 	rows := []usageRow{}
-	for from := start.Truncate(time.Hour); from.Before(end); from = from.Add(longestSummary) {
+	for from := start.Truncate(time.Hour); from.Before(end); from = from.Add(adminapi.LongestSummary) {
 		to := end
-		if most := from.Add(longestSummary); to.After(most) {
+		if most := from.Add(adminapi.LongestSummary); to.After(most) {
 			to = most
 		}
 		s, err := client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{

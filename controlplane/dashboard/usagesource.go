@@ -11,9 +11,6 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 )
 
-// longestSummary is the longest time that a summary is of.
-const longestSummary = 31 * 24 * time.Hour
-
 // summarized reports whether the answer comes from the summary, which knows costs and providers, and not from OpenAI's
 // endpoints, which know more groups.
 func (u usageQuery) summarized() bool {
@@ -22,7 +19,7 @@ func (u usageQuery) summarized() bool {
 			return false
 		}
 	}
-	if len(u.Filters["user_ids"]) > 0 || u.end.Sub(u.start) > longestSummary {
+	if len(u.Filters["user_ids"]) > 0 || u.end.Sub(u.start) > adminapi.LongestSummary {
 		return false
 	}
 	return u.By == "" || u.By == "provider" || len(u.Filters["organization"])+len(u.Filters["provider"]) > 0

@@ -14,11 +14,6 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// headerAddress is where Envoy says which address a request is from. With use_remote_address it sets the header on every request
-// that comes over IP, whatever the client has sent: to the connection's address or, with trusted hops, to the one that the
-// outermost trusted proxy has put into x-forwarded-for. That header itself holds what the client likes.
-const headerAddress = "x-envoy-external-address"
-
 // admit finds out on whose behalf a request is, by the client's key or as the job service says, and whether that key may be
 // used for it. The errors for clients are those of the interface document.
 func (x *Exchange) admit(h Headers, path string) *openai.Error {
@@ -43,7 +38,7 @@ func (x *Exchange) admit(h Headers, path string) *openai.Error {
 		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key", Message: why}
 	}
 	x.record.KeyID, x.record.Organization, x.record.Project = x.key.Name, x.key.Organization, x.key.Project
-	if !x.internal && !x.key.usableFrom(h.Get(headerAddress)) {
+	if !x.internal && !x.key.usableFrom(h.Get(envoy.HeaderAddress)) {
 		return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "ip_not_authorized",
 			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
 	}

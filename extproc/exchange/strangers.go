@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/memo"
 )
 
@@ -57,7 +58,7 @@ func networkOf(address string) netip.Prefix {
 
 // refuse is reject for a request whose key is not known to be good.
 func (x *Exchange) refuse(h Headers, e *openai.Error, details string) Reply {
-	if x.key == nil && !x.internal && !x.env.Strangers.allow(h.Get(headerAddress), x.record.Start) {
+	if x.key == nil && !x.internal && !x.env.Strangers.allow(h.Get(envoy.HeaderAddress), x.record.Start) {
 		e, details = tooManyRefusals(), "mg_strangers_limited"
 	}
 	return x.reject(e, details)

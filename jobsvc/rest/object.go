@@ -13,6 +13,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -244,28 +245,21 @@ func (o *Object) RequiredNumber(name string, s Span) float64 {
 
 func digits(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// Bounds of metadata.
-const (
-	maxMetadata      = 16
-	maxMetadataKey   = 64
-	maxMetadataValue = 512
-)
-
 // Metadata takes OpenAI's metadata, or returns nil.
 func (o *Object) Metadata() map[string]string {
 	m := o.Object("metadata")
 	if m == nil {
 		return nil
 	}
-	if n := len(m.members); n > maxMetadata {
-		o.Fail("metadata", "object_above_max_properties", "Invalid 'metadata': too many properties. Expected an object with at most %d properties, but got an object with %d properties instead.", maxMetadata, n)
+	if n := len(m.members); n > configv1.MaxMetadata {
+		o.Fail("metadata", "object_above_max_properties", "Invalid 'metadata': too many properties. Expected an object with at most %d properties, but got an object with %d properties instead.", configv1.MaxMetadata, n)
 	}
 	pairs := make(map[string]string, len(m.members))
 	for _, key := range slices.Sorted(maps.Keys(m.members)) {
-		if n := utf8.RuneCountInString(key); n > maxMetadataKey {
-			o.Fail("metadata", "property_name_above_max_length", "Invalid property name in 'metadata': too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxMetadataKey, n)
+		if n := utf8.RuneCountInString(key); n > configv1.MaxMetadataKey {
+			o.Fail("metadata", "property_name_above_max_length", "Invalid property name in 'metadata': too long. Expected a string with maximum length %d, but got a string with length %d instead.", configv1.MaxMetadataKey, n)
 		}
-		pairs[key] = o.TextOf(fmt.Sprintf("metadata.%s", key), m.members[key], 0, maxMetadataValue)
+		pairs[key] = o.TextOf(fmt.Sprintf("metadata.%s", key), m.members[key], 0, configv1.MaxMetadataValue)
 	}
 	return pairs
 }

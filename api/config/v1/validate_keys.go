@@ -12,11 +12,15 @@ import (
 )
 
 const (
-	maxHint          = 4
-	maxMetadata      = 16
-	maxMetadataKey   = 64  // characters
-	maxMetadataValue = 512 // characters
-	maxListedOfKey   = 256 // elements of each list of a key
+	maxHint        = 4
+	maxListedOfKey = 256 // elements of each list of a key
+)
+
+// Bounds of metadata, of keys as of objects of OpenAI's API.
+const (
+	MaxMetadata      = 16
+	MaxMetadataKey   = 64  // characters
+	MaxMetadataValue = 512 // characters
 )
 
 var endpointPattern = regexp.MustCompile(`^[A-Za-z0-9*][A-Za-z0-9._*/-]*$`)
@@ -116,16 +120,16 @@ func (v *validator) endpoint(field, s string) {
 }
 
 func (v *validator) metadata(m map[string]string) {
-	if len(m) > maxMetadata {
-		v.fail("metadata", "must have at most %d pairs", maxMetadata)
+	if len(m) > MaxMetadata {
+		v.fail("metadata", "must have at most %d pairs", MaxMetadata)
 	}
 	control := func(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		switch {
-		case key == "", utf8.RuneCountInString(key) > maxMetadataKey, control(key):
-			v.fail("metadata", "%.70q must be 1 to %d characters without control characters", key, maxMetadataKey)
-		case utf8.RuneCountInString(m[key]) > maxMetadataValue, control(m[key]):
-			v.fail("metadata."+key, "must be at most %d characters without control characters", maxMetadataValue)
+		case key == "", utf8.RuneCountInString(key) > MaxMetadataKey, control(key):
+			v.fail("metadata", "%.70q must be 1 to %d characters without control characters", key, MaxMetadataKey)
+		case utf8.RuneCountInString(m[key]) > MaxMetadataValue, control(m[key]):
+			v.fail("metadata."+key, "must be at most %d characters without control characters", MaxMetadataValue)
 		}
 	}
 }
