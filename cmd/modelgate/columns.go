@@ -116,8 +116,9 @@ func limitsOf(limits []*configv1.Limit) string {
 
 // limitText says "60 requests a minute of openai/*".
 func limitText(domain, unit string, n int64, model string) string {
-	text := fmt.Sprintf("%d %s", n, strings.ReplaceAll(domain, "_", " "))
-	if domain == "concurrency" {
+	d := configv1.DomainOf(domain)
+	text := fmt.Sprintf("%d %s", n, d.Text())
+	if d.AtOnce {
 		text = fmt.Sprintf("%d at once", n)
 	} else if unit != "" {
 		text += " a " + strings.ToLower(unit)
@@ -144,7 +145,7 @@ func consumptionRows(c adminapi.Consumption) [][]string {
 		if l.Used != nil {
 			used = strconv.FormatInt(*l.Used, 10)
 		}
-		what := strings.ReplaceAll(l.Domain, "_", " ")
+		what := configv1.DomainOf(l.Domain).Text()
 		if l.Unit != "" {
 			what += "/" + l.Unit
 		}

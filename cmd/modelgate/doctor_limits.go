@@ -121,7 +121,7 @@ func unreachable(inner, outer tenant) []string {
 // covers reports whether o is reached before l, whatever is used: it counts all that l counts, over at least the same time, and
 // is smaller.
 func covers(o, l *configv1.Limit) bool {
-	counts := o.GetDomain() == l.GetDomain() || o.GetDomain() == "tokens" && strings.HasSuffix(l.GetDomain(), "_tokens")
+	counts := configv1.DomainOf(o.GetDomain()).Covers(configv1.DomainOf(l.GetDomain()))
 	models := o.GetModel() == "" || o.GetModel() == l.GetModel()
 	return counts && models && seconds(o.GetUnit()) >= seconds(l.GetUnit()) && o.GetRequestsPerUnit() < l.GetRequestsPerUnit()
 }

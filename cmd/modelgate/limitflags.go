@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // limitFlags are what a key, a project or an organization may use and spend. A limit of 0 admits nothing; nil is no limit.
@@ -17,7 +18,7 @@ type limitFlags struct {
 	InputTPM       *uint64  `name:"input-tpm" placeholder:"N" group:"Limits" help:"Input tokens a minute."`
 	OutputTPM      *uint64  `name:"output-tpm" placeholder:"N" group:"Limits" help:"Output tokens a minute."`
 	Concurrency    *uint64  `placeholder:"N" group:"Limits" help:"Requests at the same time."`
-	Limit          []string `sep:"none" placeholder:"DOMAIN:UNIT:N[:MODEL]" group:"Limits" help:"Any other limit, such as tokens:hour:100000:openai/* or concurrency::4:openai/*. Domains are requests, tokens, input_tokens, output_tokens and concurrency. May be given more than once."`
+	Limit          []string `sep:"none" placeholder:"DOMAIN:UNIT:N[:MODEL]" group:"Limits" help:"Any other limit, such as tokens:hour:100000:openai/* or concurrency::4:openai/*. Domains are ${domains}. May be given more than once."`
 	BudgetUSDDay   string   `name:"budget-usd-day" placeholder:"USD" group:"Limits" help:"US dollars a day (UTC)."`
 	BudgetUSDMonth string   `name:"budget-usd-month" placeholder:"USD" group:"Limits" help:"US dollars a month (UTC)."`
 }
@@ -29,10 +30,10 @@ func (f limitFlags) limits() ([]adminapi.Limit, error) {
 		n            *uint64
 		domain, unit string
 	}{
-		{f.RPM, "requests", "MINUTE"}, {f.RPH, "requests", "HOUR"}, {f.RPD, "requests", "DAY"},
-		{f.TPM, "tokens", "MINUTE"}, {f.TPD, "tokens", "DAY"},
-		{f.InputTPM, "input_tokens", "MINUTE"}, {f.OutputTPM, "output_tokens", "MINUTE"},
-		{f.Concurrency, "concurrency", ""},
+		{f.RPM, configv1.DomainRequests, "MINUTE"}, {f.RPH, configv1.DomainRequests, "HOUR"}, {f.RPD, configv1.DomainRequests, "DAY"},
+		{f.TPM, configv1.DomainTokens, "MINUTE"}, {f.TPD, configv1.DomainTokens, "DAY"},
+		{f.InputTPM, configv1.DomainInputTokens, "MINUTE"}, {f.OutputTPM, configv1.DomainOutputTokens, "MINUTE"},
+		{f.Concurrency, configv1.DomainConcurrency, ""},
 	} {
 		if flag.n != nil {
 			all = append(all, adminapi.Limit{Domain: flag.domain, Unit: flag.unit, RequestsPerUnit: *flag.n})
@@ -74,4 +75,11 @@ func (f limitFlags) budgets() []adminapi.Budget {
 		all = append(all, adminapi.Budget{Unit: "MONTH", USD: f.BudgetUSDMonth})
 	}
 	return all
+}
+
+// domainList says what limits may count, for a sentence.
+func domainList() string {
+	names := configv1.DomainNames()
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

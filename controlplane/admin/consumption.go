@@ -119,7 +119,8 @@ func (c *consumption) add(ctx context.Context, scope string, of ledger.Restricti
 // part that is in the window. It is nil where the ledger does not know.
 func (c *consumption) used(ctx context.Context, of ledger.Restriction, l *configv1.Limit) (*int64, error) {
 	window, width := windowOf(l.GetUnit())
-	if window == 0 || strings.Contains(l.GetModel(), "*") || usedOf(l.GetDomain(), ledger.Row{}) == nil {
+	domain := configv1.DomainOf(l.GetDomain())
+	if window == 0 || strings.Contains(l.GetModel(), "*") || domain.Used(1, 1, 1) == 0 {
 		return nil, nil
 	}
 	begin := c.now.Add(-window)
@@ -134,7 +135,7 @@ func (c *consumption) used(ctx context.Context, of ledger.Restriction, l *config
 	}
 	var sum int64
 	for _, row := range rows {
-		amount := *usedOf(l.GetDomain(), row)
+		amount := domain.Used(row.Requests, row.InputTokens, row.OutputTokens)
 		if row.Start.Equal(first) {
 			amount = (amount*int64(width-begin.Sub(first)) + int64(width) - 1) / int64(width) // rounded up: what was used does not look as if it were not
 		}
@@ -154,22 +155,4 @@ func windowOf(u configv1.Unit) (window, width time.Duration) {
 		return 24 * time.Hour, time.Hour
 	}
 	return 0, 0
-}
-
-// usedOf returns the amount of a domain, or nil of one that the ledger does not know.
-func usedOf(domain string, r ledger.Row) *int64 {
-	var used int64
-	switch domain {
-	case "requests":
-		used = r.Requests
-	case "tokens":
-		used = r.InputTokens + r.OutputTokens
-	case "input_tokens":
-		used = r.InputTokens
-	case "output_tokens":
-		used = r.OutputTokens
-	default:
-		return nil
-	}
-	return &used
 }

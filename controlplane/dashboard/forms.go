@@ -14,11 +14,6 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// domains are what a limit may count.
-func domains() []string {
-	return []string{"requests", "tokens", "input_tokens", "output_tokens", "concurrency"}
-}
-
 // listOf returns the lines of a field, and the parts of a line that commas separate.
 func listOf(text string) []string {
 	var list []string
@@ -91,7 +86,7 @@ func limitsOf(f url.Values) ([]*configv1.Limit, error) {
 			return limits, err
 		}
 		l := &configv1.Limit{Domain: at(f, "limit_domain", i), Unit: unitOf(at(f, "limit_unit", i)), RequestsPerUnit: n, Model: at(f, "limit_model", i)}
-		if l.GetDomain() == "concurrency" {
+		if configv1.DomainOf(l.GetDomain()).AtOnce {
 			l.Unit = configv1.Unit_UNIT_UNSPECIFIED
 		}
 		limits = append(limits, l)
@@ -137,7 +132,7 @@ func limitRows(limits []*configv1.Limit) []limitRow {
 	for _, l := range limits {
 		rows = append(rows, limitRow{l.GetDomain(), l.GetUnit().String(), strconv.FormatUint(l.GetRequestsPerUnit(), 10), l.GetModel()})
 	}
-	return append(rows, limitRow{Domain: "requests", Unit: "MINUTE"})
+	return append(rows, limitRow{Domain: configv1.DomainRequests, Unit: "MINUTE"})
 }
 
 // budgetOf returns the amount of the budget of a unit.
@@ -163,10 +158,11 @@ func limitText(l *configv1.Limit) string {
 }
 
 func domainText(domain string) string {
-	if domain == "concurrency" {
+	d := configv1.DomainOf(domain)
+	if d.AtOnce {
 		return "requests at once"
 	}
-	return strings.ReplaceAll(domain, "_", " ")
+	return d.Text()
 }
 
 func budgetText(b *configv1.Budget) string {

@@ -29,7 +29,7 @@ type rateLimitForm struct {
 type rateLimitEntry struct{ Key, Value string }
 
 func (v *visit) newRateLimit(w http.ResponseWriter, _ *http.Request) error {
-	form := rateLimitForm{Domain: "requests", Unit: "MINUTE", Keys: configv1.RateLimitKeys(), Entries: make([]rateLimitEntry, 3)}
+	form := rateLimitForm{Domain: configv1.DomainRequests, Unit: "MINUTE", Keys: configv1.RateLimitKeys(), Entries: make([]rateLimitEntry, 3)}
 	form.Entries[0].Key = "key"
 	return v.render(w, "rate-limit-new", "New rate limit", form)
 }
@@ -64,7 +64,7 @@ func (f rateLimitForm) object() (*configv1.RateLimit, error) {
 		return nil, err
 	}
 	unit := unitOf(f.Unit)
-	if f.Domain == "concurrency" {
+	if configv1.DomainOf(f.Domain).AtOnce {
 		unit = configv1.Unit_UNIT_UNSPECIFIED
 	}
 	o := &configv1.RateLimit{Name: f.Name, Domain: f.Domain}

@@ -57,7 +57,7 @@ func functions() template.FuncMap {
 		"diff":    diffLines,
 		"add":     func(a, b int) int { return a + b },
 
-		"domains":    domains,
+		"domains":    configv1.DomainNames,
 		"domain":     domainText,
 		"limitRows":  limitRows,
 		"limitText":  limitText,

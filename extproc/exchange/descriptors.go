@@ -25,7 +25,7 @@ const (
 	entryCount
 )
 
-var entryNames = [entryCount]string{"key", "user", "organization", "project", "model", "provider"}
+var entryNames = [entryCount]string(configv1.RateLimitKeys())
 
 // entriesOf returns the entries of a request of a client.
 func entriesOf(k *Client, user, model, provider string) entries {
@@ -69,7 +69,7 @@ func (b *ruleSet) descriptor(m limit.Measure, of scope, d *rlsv3.RateLimitDescri
 		return
 	}
 	b.add(of, limit.Rule{
-		Counter: of.kind + "/" + of.name + "/" + domainOf(m) + "/" + name + path,
+		Counter: of.kind + "/" + of.name + "/" + m.String() + "/" + name + path,
 		Measure: m, Window: w, Limit: int64(policy.GetRequestsPerUnit()), Shadow: d.GetShadowMode(),
 	})
 }

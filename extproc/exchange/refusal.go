@@ -92,7 +92,7 @@ func nameOf(r *limit.Rule) string {
 	if r.Measure == limit.Concurrency {
 		return "concurrent requests"
 	}
-	what := strings.ReplaceAll(domainOf(r.Measure), "_", " ")
+	what := strings.ReplaceAll(r.Measure.String(), "_", " ")
 	window := [...]string{limit.Second: "sec", limit.Minute: "min", limit.Hour: "hour", limit.Day: "day"}[r.Window]
 	name := what + " per " + window
 	if r.Measure == limit.Requests || r.Measure == limit.Tokens {

@@ -99,7 +99,7 @@ type Observer interface {
 func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error {
 	rule, of := &x.charging.rules.rules[d.Refused], &x.charging.rules.whose[d.Refused]
 	if x.env.Observer != nil {
-		x.env.Observer.Refused(domainOf(rule.Measure), of.kind)
+		x.env.Observer.Refused(rule.Measure.String(), of.kind)
 	}
 	r := refusal{rule: rule, of: of, model: x.record.Model, organization: x.key.Organization,
 		wanted: wanted[rule.Measure], left: d.States[d.Refused].Remaining, now: x.record.Start}

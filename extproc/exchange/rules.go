@@ -56,7 +56,7 @@ func (c *Config) rulesOf(k *Client, e *entries) *ruleSet {
 		}
 	}
 	for name, l := range c.RateLimits {
-		if m, ok := measureOf(l.GetDomain()); ok {
+		if m, ok := limit.MeasureOf(l.GetDomain()); ok {
 			b.descriptors(m, scope{scopeRateLimit, name}, l.GetDescriptors(), e, "")
 		}
 	}
@@ -67,7 +67,7 @@ func (c *Config) rulesOf(k *Client, e *entries) *ruleSet {
 func (b *ruleSet) tenant(of scope, e *entries, limits []*configv1.Limit, budgets []*configv1.Budget) {
 	subject := of.kind + "/" + of.name
 	for _, l := range limits {
-		m, known := measureOf(l.GetDomain())
+		m, known := limit.MeasureOf(l.GetDomain())
 		w, name := windowOf(m, int32(l.GetUnit()))
 		if !known || name == "" || l.GetModel() != "" && !configv1.Matches(l.GetModel(), e[entryModel]) {
 			continue
@@ -113,29 +113,6 @@ func (b *ruleSet) add(of scope, r limit.Rule) {
 	b.rules, b.whose = append(b.rules, r), append(b.whose, of)
 	b.budget = b.budget || r.Measure == limit.Cost
 	b.metered = b.metered || r.Measure != limit.Requests && r.Measure != limit.Concurrency
-}
-
-// measureOf returns what the limits of a domain count.
-func measureOf(domain string) (m limit.Measure, ok bool) {
-	switch domain {
-	case "requests":
-		return limit.Requests, true
-	case "tokens":
-		return limit.Tokens, true
-	case "input_tokens":
-		return limit.InputTokens, true
-	case "output_tokens":
-		return limit.OutputTokens, true
-	case "concurrency":
-		return limit.Concurrency, true
-	}
-	return 0, false
-}
-
-// domainOf is the reverse of measureOf, and names what budgets count.
-func domainOf(m limit.Measure) string {
-	return [...]string{limit.Requests: "requests", limit.Tokens: "tokens", limit.InputTokens: "input_tokens",
-		limit.OutputTokens: "output_tokens", limit.Concurrency: "concurrency", limit.Cost: "cost"}[m]
 }
 
 // windowOf returns the window of a unit and its name. Units have the same numbers in the gateway's vocabulary and Envoy's. The

@@ -9,7 +9,10 @@ package limit
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
 // A Measure is what a rule counts.
@@ -25,6 +28,21 @@ const (
 	Cost        // nano-dollars: a billionth of a US dollar
 	measures
 )
+
+// domains are what limits of the configuration call the measures, and "cost", which budgets count.
+var domains = [measures]string{
+	Requests: configv1.DomainRequests, Tokens: configv1.DomainTokens, InputTokens: configv1.DomainInputTokens,
+	OutputTokens: configv1.DomainOutputTokens, Concurrency: configv1.DomainConcurrency, Cost: "cost",
+}
+
+// MeasureOf returns what the limits of a domain count.
+func MeasureOf(domain string) (m Measure, ok bool) {
+	i := slices.Index(domains[:Cost], domain)
+	return Measure(max(i, 0)), i >= 0
+}
+
+// String returns the domain of the limits that count it, or "cost".
+func (m Measure) String() string { return domains[m] }
 
 // A Window is the time over which a rule counts.
 type Window uint8

@@ -9,15 +9,6 @@ import (
 	"time"
 )
 
-// What a limit counts.
-const (
-	DomainRequests     = "requests"
-	DomainTokens       = "tokens"
-	DomainInputTokens  = "input_tokens"
-	DomainOutputTokens = "output_tokens"
-	DomainConcurrency  = "concurrency"
-)
-
 const (
 	maxPerUnit     = 1 << 50 // sums of it stay exact in a float64, which stores of limits compute with
 	maxLimits      = 32      // of one object
@@ -27,27 +18,23 @@ const (
 	maxConcurrent  = 1_000_000
 )
 
-func domains() []string {
-	return []string{DomainRequests, DomainTokens, DomainInputTokens, DomainOutputTokens, DomainConcurrency}
-}
-
 // RateLimitKeys returns what the descriptors of a RateLimit can be about.
 func RateLimitKeys() []string {
 	return []string{"key", "user", "organization", "project", "model", "provider"}
 }
 
 func (v *validator) domain(field, domain string) {
-	if !slices.Contains(domains(), domain) {
-		v.fail(field, "must be one of %s", listing(domains()))
+	if !slices.Contains(DomainNames(), domain) {
+		v.fail(field, "must be one of %s", listing(DomainNames()))
 	}
 }
 
 // rate checks a bound of a domain.
 func (v *validator) rate(at, domain string, unit Unit, n, most uint64) {
-	switch {
-	case domain == DomainConcurrency && unit != Unit_UNIT_UNSPECIFIED:
+	switch atOnce := DomainOf(domain).AtOnce; {
+	case atOnce && unit != Unit_UNIT_UNSPECIFIED:
 		v.fail(at+"unit", "must be left out: concurrency is of what runs now")
-	case domain != DomainConcurrency && (unit < Unit_SECOND || unit > Unit_DAY):
+	case !atOnce && (unit < Unit_SECOND || unit > Unit_DAY):
 		v.fail(at+"unit", "must be SECOND, MINUTE, HOUR or DAY")
 	}
 	switch {
