@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,6 +15,15 @@ func numbered(n int) []string {
 		lines[i] = fmt.Sprintf("line %d", i+1)
 	}
 	return lines
+}
+
+// text is lines as a file has them.
+func text(lines []string) string {
+	var out strings.Builder
+	for _, l := range lines {
+		out.WriteString(l + "\n")
+	}
+	return out.String()
 }
 
 func TestUnified(t *testing.T) {
@@ -27,7 +37,7 @@ func TestUnified(t *testing.T) {
 		"equal":   {long, long, ""},
 		"empty":   {nil, nil, ""},
 		"created": {nil, []string{"a", "b"}, "@@ -0,0 +1,2 @@\n+a\n+b\n"},
-		"deleted": {[]string{"a"}, nil, "@@ -1,1 +0,0 @@\n-a\n"},
+		"deleted": {[]string{"a"}, nil, "@@ -1 +0,0 @@\n-a\n"},
 		"middle":  {[]string{"a", "b", "c"}, []string{"a", "x", "c"}, "@@ -1,3 +1,3 @@\n a\n-b\n+x\n c\n"},
 		"moved":   {[]string{"a", "b", "c"}, []string{"b", "c", "a"}, "@@ -1,3 +1,3 @@\n-a\n b\n c\n+a\n"},
 		"two hunks": {long, changed, "@@ -1,5 +1,5 @@\n line 1\n-line 2\n+two\n line 3\n line 4\n line 5\n" +
@@ -38,7 +48,7 @@ func TestUnified(t *testing.T) {
 			if want != "" {
 				want = "--- a\n+++ b\n" + want
 			}
-			require.Equal(t, want, unified("a", "b", tc.a, tc.b))
+			require.Equal(t, want, udiff.Unified("a", "b", text(tc.a), text(tc.b)))
 		})
 	}
 }
@@ -48,6 +58,6 @@ func TestUnifiedBoundsItsMemory(t *testing.T) {
 	for i := range b {
 		b[i] += "!"
 	}
-	out := unified("a", "b", a, b)
+	out := udiff.Unified("a", "b", text(a), text(b))
 	require.Equal(t, 200_000, strings.Count(out, "line"))
 }
