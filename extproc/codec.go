@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
-// A codec reads and writes the messages of the ext_proc protocol without the generated types: a request is four of each,
-// and reflection over maps and oneofs was a third of what it cost. Every other message is left to the standard codec.
+// A codec reads and writes the messages of the ext_proc protocol without the generated types. Every other message is left to
+// the standard codec.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }

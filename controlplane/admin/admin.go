@@ -17,6 +17,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -68,14 +69,14 @@ type server struct {
 	root    [sha256.Size]byte
 	guesses *guesses
 	keys    keyIndex
-	turn    chan struct{} // holds one: whoever writes
-	exports chan struct{} // likewise, whoever has a table made: it is whole in memory
+	turn    *semaphore.Weighted // of one: whoever writes
+	exports *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
 }
 
 // New returns the handler of every path below /admin/v1/, and of OpenAI's below /v1/organization/. A request whose context has a [Principal] is that principal's; any
 // other needs a bearer token.
 func New(c Config) http.Handler {
-	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now), turn: make(chan struct{}, 1), exports: make(chan struct{}, 1)}
+	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now), turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.guarded(r)))

@@ -33,13 +33,11 @@ type object struct {
 
 // export waits until no other table is being made, and returns what is to be called when this one has been answered with.
 func (s *server) export(ctx context.Context) (leave func(), err error) {
-	select {
-	case s.exports <- struct{}{}:
-		return func() { <-s.exports }, nil
-	case <-ctx.Done():
+	if s.exports.Acquire(ctx, 1) != nil {
 		return nil, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "rate_limit_exceeded",
 			Message: "Other exports are being made. Try again when they are done.", RetryAfter: 10 * time.Second}
 	}
+	return func() { s.exports.Release(1) }, nil
 }
 
 // add adds a row of cells.

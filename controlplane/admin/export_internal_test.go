@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
 )
 
 func TestOneExportIsMadeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{exports: make(chan struct{}, 1)}
+		s := &server{exports: semaphore.NewWeighted(1)}
 		leave, err := s.export(t.Context())
 		require.NoError(t, err)
 

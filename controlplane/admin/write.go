@@ -45,12 +45,10 @@ func (s *server) write(ctx context.Context, c change, decide func(*plan) error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := s.turn.Acquire(ctx, 1); err != nil {
+		return nil, err
 	}
+	defer s.turn.Release(1)
 	const attempts = 10
 	for n := 1; ; n++ {
 		p, err := s.try(ctx, c, decide)

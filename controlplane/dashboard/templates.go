@@ -46,7 +46,7 @@ func functions() template.FuncMap {
 		"num":     number,
 		"short":   shortNumber,
 		"usd":     dollars,
-		"rate":    rate,
+		"rate":    priceText,
 		"ms":      milliseconds,
 		"time":    timeElement,
 		"percent": percent,
@@ -164,8 +164,8 @@ func dollars(amount string) string {
 	return "$" + number(whole) + "." + cents
 }
 
-// rate writes a price, which is a decimal, with all of its digits and at least cents.
-func rate(price string) string {
+// priceText writes a price, which is a decimal, with all of its digits and at least cents.
+func priceText(price string) string {
 	if price == "" {
 		return ""
 	}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // maxThrottled bounds what a throttle remembers.
@@ -13,17 +15,16 @@ const maxThrottled = 10_000
 // while. It is safe for concurrent use.
 type throttle struct {
 	burst int
-	each  time.Duration
+	each  rate.Limit
 	now   func() time.Time
 
 	mu sync.Mutex
-	// until holds when the attempts of a name are forgotten: each adds a while. Guarded by mu.
-	// The names are hashed, because whoever attempts chooses how long they are.
-	until map[[sha256.Size]byte]time.Time
+	// buckets are guarded by mu. The names are hashed, because whoever attempts chooses how long they are.
+	buckets map[[sha256.Size]byte]*rate.Limiter
 }
 
 func newThrottle(burst int, each time.Duration, now func() time.Time) *throttle {
-	return &throttle{burst: burst, each: each, now: now, until: map[[sha256.Size]byte]time.Time{}}
+	return &throttle{burst: burst, each: rate.Every(each), now: now, buckets: map[[sha256.Size]byte]*rate.Limiter{}}
 }
 
 // take counts an attempt. Where there were too many, it counts none and returns how long to wait.
@@ -31,35 +32,36 @@ func (t *throttle) take(name string) (wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, key := t.now(), sha256.Sum256([]byte(name))
-	until := t.until[key]
-	if until.Before(now) {
-		until = now
+	bucket := t.buckets[key]
+	if bucket == nil {
+		if len(t.buckets) >= maxThrottled {
+			t.forget(now)
+		}
+		bucket = rate.NewLimiter(t.each, t.burst)
+		t.buckets[key] = bucket
 	}
-	until = until.Add(t.each)
-	if wait := until.Sub(now.Add(time.Duration(t.burst) * t.each)); wait > 0 {
-		return wait
+	attempt := bucket.ReserveN(now, 1)
+	if wait = attempt.DelayFrom(now); wait > 0 {
+		attempt.CancelAt(now)
 	}
-	if len(t.until) >= maxThrottled {
-		t.forget(now)
-	}
-	t.until[key] = until
-	return 0
+	return wait
 }
 
 // giveBack takes back an attempt that was good.
 func (t *throttle) giveBack(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := sha256.Sum256([]byte(name))
-	t.until[key] = t.until[key].Add(-t.each)
+	if bucket := t.buckets[sha256.Sum256([]byte(name))]; bucket != nil {
+		bucket.AllowN(t.now(), -1)
+	}
 }
 
 // forget removes what no longer counts, and where that is little, anything: whoever has so many addresses is not held up by
 // any one of them.
 func (t *throttle) forget(now time.Time) {
-	for name, until := range t.until {
-		if until.Before(now) || len(t.until) > maxThrottled*3/4 {
-			delete(t.until, name)
+	for name, bucket := range t.buckets {
+		if bucket.TokensAt(now) >= float64(t.burst) || len(t.buckets) > maxThrottled*3/4 {
+			delete(t.buckets, name)
 		}
 	}
 }

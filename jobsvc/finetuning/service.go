@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 	"gocloud.dev/blob"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -64,7 +65,7 @@ type Options struct {
 // A Service is the fine-tuning of one replica. It is safe for concurrent use.
 type Service struct {
 	Options
-	uploads chan struct{} // holds a token for each upload that may yet begin
+	uploads *semaphore.Weighted // of the uploads that run at once
 }
 
 // New returns a service.
@@ -84,7 +85,7 @@ func New(o Options) *Service {
 	if o.Announce == nil {
 		o.Announce = func(*store.Txn, store.Tenant, string, string, time.Time) {}
 	}
-	return &Service{Options: o, uploads: make(chan struct{}, maxUploads)}
+	return &Service{Options: o, uploads: semaphore.NewWeighted(maxUploads)}
 }
 
 // Register adds the routes of the API.

@@ -39,12 +39,10 @@ func (w *worker) failJob(code, param string) func(context.Context, *openai.Error
 
 // upload gives the provider a file. Where the worker is killed before the id is written down, the file is given again.
 func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File, param string, set func(*Remote, string)) error {
-	select {
-	case w.uploads <- struct{}{}:
-		defer func() { <-w.uploads }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := w.uploads.Acquire(ctx, 1); err != nil {
+		return err
 	}
+	defer w.uploads.Release(1)
 	var remote string
 	var gone atomic.Bool
 	open := func(ctx context.Context) (io.ReadCloser, error) {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -74,8 +74,8 @@ func (l *lister) round(ctx context.Context, now time.Time) {
 	if current == nil {
 		return
 	}
-	var asking sync.WaitGroup
-	tokens := make(chan struct{}, atOnce)
+	var asking errgroup.Group
+	asking.SetLimit(atOnce)
 	for name, p := range current.Providers {
 		a := l.asked[name]
 		if p.Vendor.Models == nil || a != nil && now.Before(a.next) && proto.Equal(a.config, p.Config) {
@@ -86,16 +86,15 @@ func (l *lister) round(ctx context.Context, now time.Time) {
 			l.asked[name] = a
 		}
 		a.config = p.Config
-		asking.Go(func() {
-			tokens <- struct{}{}
-			defer func() { <-tokens }()
+		asking.Go(func() error {
 			a.next = now.Add(l.Interval)
 			if !l.ask(ctx, a, p) {
 				a.next = now.Add(l.Interval / 10)
 			}
+			return nil
 		})
 	}
-	asking.Wait()
+	_ = asking.Wait() // what goes wrong is logged
 	if l.swept != current && ctx.Err() == nil {
 		l.sweep(ctx, current)
 	}
