@@ -50,23 +50,26 @@ var table = []rule{
 	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"envoy/...", []string{"envoy", "api/config/..."}, nil},
 
-	{"internal/provider", []string{"api/...", "internal/secret"}, nil},
+	{"internal/chat", []string{"api/openai"}, []string{"github.com/go-json-experiment/json/..."}},
+	{"internal/pipeline", []string{"api/openai", "internal/chat", "internal/provider"}, none},
+	{"internal/inbound/*", []string{"api/openai", "internal/chat", "internal/provider", "internal/provider/overchat"}, nil},
+	{"internal/provider", []string{"api/...", "internal/chat", "internal/secret"}, nil},
 	{"internal/provider/providertest", []string{"internal/...", "api/..."}, nil},
 	{"internal/catalog", []string{"api/config/...", "internal/memo"}, nil},
 	{"internal/provider/all", []string{"internal/provider/..."}, none},
 	{"internal/provider/vendors/*", []string{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/turns", "internal/provider/schema",
-		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/provider/vendors/gemini", "api/...",
+		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/provider/vendors/gemini", "internal/chat", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 	{"internal/provider/dialects/*", []string{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/turns", "internal/provider/schema",
-		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "api/...",
+		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat", "internal/inbound/openai", "internal/pipeline", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 	{"internal/provider/*", []string{
 		"internal/provider", "internal/provider/dialects/openaicompat", "internal/provider/turns",
-		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "api/...",
+		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 

@@ -39,7 +39,7 @@ func TestModelsThatClientsMakeUpAreNoSeries(t *testing.T) {
 		x.RequestBody(context.Background(), []byte(hi(fmt.Sprint("a/made-up-", i), "")))
 		x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"}},
 			exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
-		x.ResponseBody([]byte(unary), true)
+		x.ResponseBody(context.Background(), []byte(unary), true)
 		r := x.Close()
 		m.observe(&r)
 	}

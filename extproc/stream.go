@@ -221,9 +221,9 @@ func step(ctx context.Context, x *exchange.Exchange, in *message) (exchange.Repl
 	case phaseResponseHeaders:
 		return x.ResponseHeaders(in.headers, in.facts, in.end), true
 	case phaseResponseBody:
-		return x.ResponseBody(in.body, in.end), true
+		return x.ResponseBody(ctx, in.body, in.end), true
 	case phaseResponseTrailers:
-		return x.ResponseTrailers(in.headers), true
+		return x.ResponseTrailers(ctx, in.headers), true
 	}
 	return exchange.Reply{}, false
 }

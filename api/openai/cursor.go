@@ -140,7 +140,7 @@ func (c *cursor) number() {
 }
 
 // unquote returns the string that a valid JSON string stands for, in memory of its own.
-func unquote(v jsontext.Value) string {
+func Unquote(v jsontext.Value) string {
 	c := cursor{data: v}
 	return string(c.str())
 }

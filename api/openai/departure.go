@@ -67,7 +67,7 @@ func (d *departures) word(param func() string, word []byte, known ...string) {
 			return
 		}
 	}
-	d.newWord = unknownWord(param(), unquote(word), known)
+	d.newWord = unknownWord(param(), Unquote(word), known)
 }
 
 func unknownWord(param, word string, known []string) *Error {

@@ -70,13 +70,13 @@ func (r *EmbeddingRequest) checkMember(c *cursor, name string) (err error) {
 	}
 	switch v := jsontext.Value(c.data[start:c.at]); name {
 	case "model":
-		r.Model = unquote(v)
+		r.Model = Unquote(v)
 	case "user":
-		r.User = unquote(v)
+		r.User = Unquote(v)
 	case "dimensions":
 		r.Dimensions, err = strconv.ParseInt(string(v), 10, 64)
 	case "encoding_format":
-		format := unquote(v)
+		format := Unquote(v)
 		if r.Base64 = format == "base64"; !r.Base64 && format != "float" {
 			err = BadRequest(name, "invalid_value", "Invalid value: '%s'. Supported values are: 'float' and 'base64'.", format)
 		}

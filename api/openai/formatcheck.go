@@ -21,7 +21,7 @@ func checkFormat(c *cursor) error {
 	if err := c.object(formatFields, got[:]); err != nil {
 		return err
 	}
-	switch typ := unquote(got[0]); typ {
+	switch typ := Unquote(got[0]); typ {
 	case "text", "json_object":
 		return nil
 	case "json_schema":

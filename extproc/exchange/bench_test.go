@@ -17,6 +17,9 @@ import (
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/vendors/anthropic"
+	"github.com/modelgate/modelgate/internal/provider/vendors/groq"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -45,6 +48,58 @@ func BenchmarkChat(b *testing.B) {
 	})
 }
 
+// BenchmarkStream is what is decided about a streamed answer of 100 chunks, in ns a chunk: one of OpenAI's, which passes almost as it
+// came, one of a vendor's that is put right, and one that is translated.
+func BenchmarkStream(b *testing.B) {
+	chunk := func(delta, reason string) string {
+		return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1-2025-04-14","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":` +
+			delta + `,"logprobs":null,"finish_reason":` + reason + `}],"obfuscation":"x7Jq"}` + "\n\n"
+	}
+	first, next := chunk(`{"role":"assistant","content":"","refusal":null}`, "null"), chunk(`{"content":" gateway"}`, "null")
+	last := chunk(`{}`, `"stop"`) + `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":98,"total_tokens":107}}` + "\n\ndata: [DONE]\n\n"
+	b.Run("openai", func(b *testing.B) { benchmarkStream(b, openai.Provider(), first, next, last) })
+	b.Run("groq", func(b *testing.B) { benchmarkStream(b, groq.Provider(), first, next, last) })
+	b.Run("anthropic", func(b *testing.B) {
+		benchmarkStream(b, anthropic.Provider(),
+			`event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":25,"output_tokens":1}}}`+"\n\n"+
+				"event: content_block_start\n"+`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`+"\n\n",
+			"event: content_block_delta\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" gateway"}}`+"\n\n",
+			"event: content_block_stop\n"+`data: {"type":"content_block_stop","index":0}`+"\n\n"+
+				"event: message_delta\n"+`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":98}}`+"\n\n"+
+				"event: message_stop\n"+`data: {"type":"message_stop"}`+"\n\n")
+	})
+}
+
+func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last string) {
+	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name}, Credential: "sk"}, vendor)
+	require.NoError(b, err)
+	key := auth.Generate().Reveal()
+	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}, Catalog: catalog.New(nil)}
+	hash := c.Hasher.Hash(key)
+	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:]}})
+	c.Index()
+	env := &exchange.Env{Now: time.Now, NewID: func() string { return "1" }}
+	headers := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + key}, {Name: "content-type", Value: "application/json"}}
+	body := []byte(`{"model":"a/m","stream":true,"messages":[{"role":"user","content":"Why?"}],"max_tokens":100}`)
+	status := exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "text/event-stream"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		x := exchange.New(env, c)
+		x.RequestHeaders(context.Background(), headers, false)
+		x.RequestBody(context.Background(), body)
+		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
+		x.ResponseBody(context.Background(), []byte(first), false)
+		for range 98 {
+			x.ResponseBody(context.Background(), []byte(next), false)
+		}
+		x.ResponseBody(context.Background(), []byte(last), true)
+		if r := x.Close(); r.Outcome != exchange.OutcomeFinished {
+			b.Fatal(r.Outcome, r.Error)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/chunk")
+}
+
 func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization, times int) {
 	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, openai.Provider())
 	require.NoError(b, err)
@@ -70,7 +125,7 @@ func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizatio
 		x.RequestHeaders(context.Background(), headers, false)
 		x.RequestBody(context.Background(), body)
 		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
-		x.ResponseBody(answer, true)
+		x.ResponseBody(context.Background(), answer, true)
 		if r := x.Close(); r.Outcome != exchange.OutcomeFinished {
 			b.Fatal(r.Outcome, r.Error)
 		}

@@ -2,6 +2,7 @@ package exchange_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func pieces(contentType string, end bool, all ...string) func(x *exchange.Exchan
 	return func(x *exchange.Exchange) (last exchange.Reply) {
 		answer(x, "200", contentType)
 		for i, piece := range all {
-			last = x.ResponseBody([]byte(piece), end && i == len(all)-1)
+			last = x.ResponseBody(context.Background(), []byte(piece), end && i == len(all)-1)
 		}
 		return last
 	}
@@ -79,12 +80,12 @@ func billings() []billing {
 			run: pieces(js, true, `{"error":{"message":"overloaded","code":503}}`)},
 		{name: "too large to hold", path: chat, body: ask40, prompt: 8, output: 300, outcome: "failed", run: func(x *exchange.Exchange) exchange.Reply {
 			answer(x, "200", js)
-			x.ResponseBody([]byte(long+`"}}],"padding":"`), false)
+			x.ResponseBody(context.Background(), []byte(long+`"}}],"padding":"`), false)
 			filler := bytes.Repeat([]byte(" "), 16<<20)
 			for range 2 {
-				x.ResponseBody(filler, false)
+				x.ResponseBody(context.Background(), filler, false)
 			}
-			return x.ResponseBody(filler, false)
+			return x.ResponseBody(context.Background(), filler, false)
 		}},
 		{name: "a stream that fails in its first piece", path: chat, body: stream40, prompt: 8, output: 3, outcome: "failed", mayRetry: true,
 			run: pieces(sse, false, role+strings.Repeat(text, 20)+failure)},

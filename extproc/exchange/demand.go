@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
+	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -42,34 +43,34 @@ type demand struct {
 }
 
 // demandOf reads what a request wants. It has been checked; where it has not, what is absurd is ignored.
-func demandOf(op *operation, r asked, body []byte) demand {
+func demandOf(op *inbound.Operation, r inbound.Request, body []byte) demand {
 	d := demand{output: -1, answers: 1, input: textTokens(body)}
 	get := func(name string) gjson.Result { return gjson.GetBytes(body, name) }
-	switch known, ok := r.encoder.(interface{ Get(string) jsontext.Value }); {
+	switch known, ok := r.Encoder.(interface{ Get(string) jsontext.Value }); {
 	case ok:
 		get = func(name string) gjson.Result { return gjson.ParseBytes(known.Get(name)) }
 	case !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")): // a form: of its text there is little
 		d.input = 0
-		if form, ok := r.encoder.(*native); ok {
+		if form, ok := r.Encoder.(interface{ Field(string) string }); ok {
 			get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
 		}
 	}
 	d.hour = keepsHour(body)
 	d.user = userOf(get("user").Str)
 	d.surcharges = surchargesOf(get)
-	d.background = op.name == "responses" && get("background").Bool()
+	d.background = op.Name == "responses" && get("background").Bool()
 	for _, name := range [...]string{"n", "best_of"} {
 		d.answers = max(d.answers, count(get(name)))
 	}
-	if !op.says {
+	if !op.Says {
 		d.output = 0
 	}
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
-		if v := get(name); op.says && v.Type == gjson.Number && v.Num >= 0 { // below it is no limit
+		if v := get(name); op.Says && v.Type == gjson.Number && v.Num >= 0 { // below it is no limit
 			d.output = max(d.output, count(v)*d.answers)
 		}
 	}
-	if op.draws {
+	if op.Draws {
 		d.images = d.answers
 	}
 	return d

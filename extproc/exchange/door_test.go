@@ -33,7 +33,7 @@ func TestAKeyAtItsLimitIsRefusedBeforeItsBody(t *testing.T) {
 		x, reply := m.chat(ask40)
 		require.NotNil(t, reply.Plan)
 		answer(x, "200", "application/json")
-		x.ResponseBody([]byte(whole), true)
+		x.ResponseBody(context.Background(), []byte(whole), true)
 		x.Close()
 	}
 	for name, c := range map[string]struct {
@@ -48,7 +48,7 @@ func TestAKeyAtItsLimitIsRefusedBeforeItsBody(t *testing.T) {
 			x, reply := m.ask("/v1/embeddings", `{"model":"a/m-1","input":"hi"}`)
 			require.NotNil(t, reply.Plan)
 			answer(x, "200", "application/json")
-			x.ResponseBody([]byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":9,"total_tokens":9}}`), true)
+			x.ResponseBody(context.Background(), []byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":9,"total_tokens":9}}`), true)
 			x.Close()
 		}, map[string]string{"X-Ratelimit-Limit-Tokens": "9", "X-Ratelimit-Remaining-Tokens": "0"}, 61 * time.Second},
 		"a budget": {&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.0001"}}}, func(m *meter) {
@@ -195,7 +195,7 @@ func exhaust(t *testing.T) (m *meter, huge func() (*exchange.Exchange, exchange.
 		x, reply := m.ask("/v1/embeddings", `{"model":"a/m-1","input":"hi"}`)
 		require.NotNil(t, reply.Plan)
 		answer(x, "200", "application/json")
-		x.ResponseBody([]byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":`+used+`,"total_tokens":`+used+`}}`), true)
+		x.ResponseBody(context.Background(), []byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":`+used+`,"total_tokens":`+used+`}}`), true)
 		x.Close()
 		m.now = m.now.Add(20 * time.Second)
 	}

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -49,7 +50,7 @@ func (x *Exchange) await(reply Reply, end bool) Reply {
 }
 
 // nextPiece takes a piece of a body.
-func (x *Exchange) nextPiece(piece []byte, end bool) Reply {
+func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply {
 	d := &x.duplex
 	if d.over {
 		return Reply{Wait: true}
@@ -79,7 +80,7 @@ func (x *Exchange) nextPiece(piece []byte, end bool) Reply {
 	}
 	var reply Reply
 	if !d.pass {
-		reply = x.responseBody(piece, end)
+		reply = x.responseBody(ctx, piece, end)
 	}
 	switch {
 	case reply.Immediate != nil:
@@ -115,15 +116,15 @@ func (x *Exchange) Release() (Reply, bool) {
 	if x.duplex.head == nil || x.state != inStream {
 		return Reply{}, false
 	}
-	reply := Reply{Piece: true, Head: x.duplex.head, Body: x.gate.Open()}
+	reply := Reply{Piece: true, Head: x.duplex.head, Body: x.pipe.Open()}
 	x.duplex.head = nil
 	x.record.Sent += int64(len(reply.Body))
 	return reply, true
 }
 
 // ResponseTrailers takes what follows a Duplex body in the place of its end. Nothing of it is the client's business.
-func (x *Exchange) ResponseTrailers(h Headers) Reply {
-	reply := x.nextPiece(nil, true)
+func (x *Exchange) ResponseTrailers(ctx context.Context, h Headers) Reply {
+	reply := x.nextPiece(ctx, nil, true)
 	reply.End = false
 	for i := range h {
 		reply.Remove = append(reply.Remove, h[i].Name)

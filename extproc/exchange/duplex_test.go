@@ -54,11 +54,11 @@ const (
 func TestHeadersWaitUntilSomethingIsSaid(t *testing.T) {
 	x, reply := answered(t, streamed, "text/event-stream")
 	require.Equal(t, exchange.Reply{Wait: true, Patience: 15 * time.Second}, reply)
-	reply = x.ResponseBody([]byte(role+text[:20]), false)
+	reply = x.ResponseBody(context.Background(), []byte(role+text[:20]), false)
 	require.True(t, reply.Wait)
 	require.Nil(t, reply.Head)
 
-	reply = x.ResponseBody([]byte(text[20:]), false)
+	reply = x.ResponseBody(context.Background(), []byte(text[20:]), false)
 	require.False(t, reply.Wait)
 	require.Contains(t, reply.Head.Set, exchange.Header{Name: "x-modelgate-provider", Value: "a"})
 	require.Contains(t, reply.Head.Remove, "set-cookie")
@@ -68,7 +68,7 @@ func TestHeadersWaitUntilSomethingIsSaid(t *testing.T) {
 	_, waited := x.Release()
 	require.False(t, waited)
 
-	reply = x.ResponseBody([]byte(failure), false)
+	reply = x.ResponseBody(context.Background(), []byte(failure), false)
 	require.Nil(t, reply.Immediate)
 	require.Contains(t, string(reply.Body), "The key [redacted] is busy.")
 	require.Equal(t, 200, x.Close().Status)
@@ -76,12 +76,12 @@ func TestHeadersWaitUntilSomethingIsSaid(t *testing.T) {
 
 func TestAnErrorBeforeAnythingIsSaidHasAStatus(t *testing.T) {
 	x, _ := answered(t, streamed, "text/event-stream")
-	require.True(t, x.ResponseBody([]byte(role), false).Wait)
-	reply := x.ResponseBody([]byte(failure), false)
+	require.True(t, x.ResponseBody(context.Background(), []byte(role), false).Wait)
+	reply := x.ResponseBody(context.Background(), []byte(failure), false)
 	require.Equal(t, 500, reply.Immediate.Status)
 	require.Equal(t, "a", reply.Immediate.Header.Get("X-Modelgate-Provider"))
 	require.Contains(t, string(reply.Immediate.Body), "The key [redacted] is busy.")
-	for _, late := range []exchange.Reply{x.ResponseBody([]byte(text), true), x.ResponseTrailers(nil)} {
+	for _, late := range []exchange.Reply{x.ResponseBody(context.Background(), []byte(text), true), x.ResponseTrailers(context.Background(), nil)} {
 		require.True(t, late.Wait, "what was on its way already is for nobody")
 		require.Empty(t, late.Body)
 	}
@@ -95,12 +95,12 @@ func TestAnErrorBeforeAnythingIsSaidHasAStatus(t *testing.T) {
 
 func TestHeadersThatHaveWaitedForLongGo(t *testing.T) {
 	x, _ := answered(t, streamed, "text/event-stream")
-	require.True(t, x.ResponseBody([]byte(role), false).Wait)
+	require.True(t, x.ResponseBody(context.Background(), []byte(role), false).Wait)
 	reply, waited := x.Release()
 	require.True(t, waited)
 	require.NotNil(t, reply.Head)
 	require.Contains(t, string(reply.Body), `"role":"assistant"`)
-	reply = x.ResponseBody([]byte(failure), true)
+	reply = x.ResponseBody(context.Background(), []byte(failure), true)
 	require.Nil(t, reply.Immediate)
 	require.Nil(t, reply.Head)
 	require.True(t, reply.End)
@@ -109,18 +109,18 @@ func TestHeadersThatHaveWaitedForLongGo(t *testing.T) {
 
 func TestTrailersEndABody(t *testing.T) {
 	x, _ := answered(t, streamed, "text/event-stream")
-	x.ResponseBody([]byte(role+text), false)
-	reply := x.ResponseTrailers(exchange.Headers{{Name: "x-t", Value: "1"}})
+	x.ResponseBody(context.Background(), []byte(role+text), false)
+	reply := x.ResponseTrailers(context.Background(), exchange.Headers{{Name: "x-t", Value: "1"}})
 	require.Contains(t, string(reply.Body), "upstream_truncated")
 	require.False(t, reply.End, "the reply to the trailers is the end")
 	require.Equal(t, []string{"x-t"}, reply.Remove)
 
 	x, _ = answered(t, streamed, "text/event-stream")
-	require.Equal(t, 502, x.ResponseTrailers(nil).Immediate.Status)
+	require.Equal(t, 502, x.ResponseTrailers(context.Background(), nil).Immediate.Status)
 
 	x, _ = answered(t, unary, "application/json")
-	x.ResponseBody([]byte(`{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`), false)
-	reply = x.ResponseTrailers(nil)
+	x.ResponseBody(context.Background(), []byte(`{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`), false)
+	reply = x.ResponseTrailers(context.Background(), nil)
 	require.Contains(t, string(reply.Body), `"content":"x"`)
 	require.NotNil(t, reply.Head)
 }
@@ -130,12 +130,12 @@ func TestAWholeAnswerIsBounded(t *testing.T) {
 	require.Equal(t, exchange.Reply{Wait: true}, reply)
 	piece := bytes.Repeat([]byte(" "), 1<<20)
 	for range 48 {
-		require.True(t, x.ResponseBody(piece, false).Wait)
+		require.True(t, x.ResponseBody(context.Background(), piece, false).Wait)
 	}
-	reply = x.ResponseBody(piece, false)
+	reply = x.ResponseBody(context.Background(), piece, false)
 	require.Equal(t, 502, reply.Immediate.Status)
 	require.Contains(t, string(reply.Immediate.Body), "upstream_response_too_large")
-	require.True(t, x.ResponseBody(piece, true).Wait)
+	require.True(t, x.ResponseBody(context.Background(), piece, true).Wait)
 }
 
 func TestEnvoysOwnAnswerPasses(t *testing.T) {
@@ -144,7 +144,7 @@ func TestEnvoysOwnAnswerPasses(t *testing.T) {
 		reply := x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}}, exchange.Facts{Cluster: "a/first", Attempts: 2, CodeDetails: "no_healthy_upstream"}, false)
 		named := exchange.Headers{{Name: "x-request-id", Value: "r"}} // the route has taken it off the request
 		require.Equal(t, exchange.Reply{Set: named}, reply, "what comes already would be lost in another mode")
-		reply = x.ResponseBody([]byte(`{"error":{}}`), true)
+		reply = x.ResponseBody(context.Background(), []byte(`{"error":{}}`), true)
 		require.Equal(t, exchange.Reply{Piece: true, Body: []byte(`{"error":{}}`), End: true}, reply)
 		require.Equal(t, exchange.OutcomeGateway, x.Close().Outcome)
 	}

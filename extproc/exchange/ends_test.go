@@ -1,6 +1,7 @@
 package exchange_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -30,34 +31,34 @@ func TestEveryEndSettlesOnce(t *testing.T) {
 	}{
 		{"a whole answer", ask40, func(x *exchange.Exchange) {
 			answer(x, "200", "application/json")
-			x.ResponseBody([]byte(whole), true)
+			x.ResponseBody(context.Background(), []byte(whole), true)
 		}, "finished", used},
 		{"a stream", stream40, func(x *exchange.Exchange) {
 			answer(x, "200", "text/event-stream")
-			x.ResponseBody([]byte(role+text+usage11+over), true)
+			x.ResponseBody(context.Background(), []byte(role+text+usage11+over), true)
 		}, "finished", used},
 		{"a stream that is cut after its usage", stream40, func(x *exchange.Exchange) {
 			answer(x, "200", "text/event-stream")
-			x.ResponseBody([]byte(role+text+usage11), false)
+			x.ResponseBody(context.Background(), []byte(role+text+usage11), false)
 		}, "", used},
 		{"a stream that ends too soon", stream40, func(x *exchange.Exchange) {
 			answer(x, "200", "text/event-stream")
-			x.ResponseBody([]byte(role+text+usage11), true)
+			x.ResponseBody(context.Background(), []byte(role+text+usage11), true)
 		}, "truncated", used},
 		{"refused by the provider", ask40, func(x *exchange.Exchange) {
 			answer(x, "400", "application/json")
-			x.ResponseBody([]byte(`{"error":{"message":"no"}}`), true)
+			x.ResponseBody(context.Background(), []byte(`{"error":{"message":"no"}}`), true)
 		}, "rejected", only},
 		{"the provider fails", ask40, func(x *exchange.Exchange) {
 			answer(x, "500", "application/json")
-			x.ResponseBody([]byte(`{}`), true)
+			x.ResponseBody(context.Background(), []byte(`{}`), true)
 		}, "failed", only},
 		{"the provider has too much to do", ask40, func(x *exchange.Exchange) {
 			x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "429"}}, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, true)
 		}, "failed", only},
 		{"a stream that begins with an error", stream40, func(x *exchange.Exchange) {
 			answer(x, "200", "text/event-stream")
-			x.ResponseBody([]byte(role+failure), false)
+			x.ResponseBody(context.Background(), []byte(role+failure), false)
 		}, "failed", only},
 		{"no provider can be reached", ask40, func(x *exchange.Exchange) {
 			x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}}, exchange.Facts{Cluster: "a/first", Attempts: 2, CodeDetails: "upstream_reset"}, false)
@@ -106,11 +107,11 @@ func TestWhatNobodyReportsIsCounted(t *testing.T) {
 	for name, run := range map[string]func(x *exchange.Exchange){
 		"cut": func(x *exchange.Exchange) {
 			answer(x, "200", "text/event-stream")
-			x.ResponseBody([]byte(role+strings.Repeat(text, 20)), false)
+			x.ResponseBody(context.Background(), []byte(role+strings.Repeat(text, 20)), false)
 		},
 		"without any usage": func(x *exchange.Exchange) {
 			answer(x, "200", "text/event-stream")
-			x.ResponseBody([]byte(role+strings.Repeat(text, 20)+over), true)
+			x.ResponseBody(context.Background(), []byte(role+strings.Repeat(text, 20)+over), true)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +171,7 @@ func TestARetryIsChargedByWhoAnswers(t *testing.T) {
 	require.NoError(t, err)
 	x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"}},
 		exchange.Facts{Cluster: "b/retry", Attempts: 2, CodeDetails: envoy.CodeDetailsUpstream}, false)
-	x.ResponseBody([]byte(whole), true)
+	x.ResponseBody(context.Background(), []byte(whole), true)
 	r := x.Close()
 	require.Equal(t, usage.Nano(130_000), r.Cost)
 	require.Len(t, m.settled, 1)
@@ -209,7 +210,7 @@ func TestTheCostIsTold(t *testing.T) {
 		m := newMeter(t, fullKey())
 		x, _ := m.ask("/v1/chat/completions", ask40, exchange.Header{Name: "x-modelgate-include-cost", Value: value})
 		answer(x, "200", "application/json")
-		reply := x.ResponseBody([]byte(whole), true)
+		reply := x.ResponseBody(context.Background(), []byte(whole), true)
 		require.Equal(t, want, reply.Head.Set.Get("x-modelgate-cost-usd"))
 		require.Equal(t, "9", reply.Head.Set.Get("x-ratelimit-remaining-requests"))
 		require.NotEmpty(t, reply.Head.Set.Get("x-ratelimit-reset-tokens"))
@@ -224,7 +225,7 @@ func TestALineIsChargedUnderItsId(t *testing.T) {
 			{Name: envoy.HeaderKey, Value: "key_1"}, {Name: envoy.HeaderCharge, Value: "batch_1/7"}}, false)
 		require.NotNil(t, x.RequestBody(t.Context(), []byte(ask40)).Plan)
 		answer(x, status, "application/json")
-		x.ResponseBody([]byte(body), true)
+		x.ResponseBody(context.Background(), []byte(body), true)
 		x.Close()
 		return m.ended[len(m.ended)-1]
 	}
@@ -257,12 +258,12 @@ func TestARouteIsMetered(t *testing.T) {
 			require.True(t, reply.PassRequest, "the request's body goes on as it did")
 			require.Equal(t, "9", reply.Set.Get("x-ratelimit-remaining-requests"))
 			for piece := range strings.SplitSeq(c.body, ":") {
-				if reply := x.ResponseBody([]byte(piece), false); reply.ReplaceBody {
+				if reply := x.ResponseBody(context.Background(), []byte(piece), false); reply.ReplaceBody {
 					t.Fatal("it passes as it is")
 				}
-				x.ResponseBody([]byte(":"), false)
+				x.ResponseBody(context.Background(), []byte(":"), false)
 			}
-			x.ResponseBody(nil, true)
+			x.ResponseBody(context.Background(), nil, true)
 			r := x.Close()
 			require.Equal(t, exchange.OutcomeFinished, r.Outcome)
 			require.Equal(t, usage.Nano(13_000), r.Cost)

@@ -10,9 +10,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/hold"
+	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -54,7 +55,7 @@ type Exchange struct {
 
 	// The request.
 	key          *Client
-	operation    *operation
+	operation    *inbound.Operation
 	contentType  string
 	gzip         bool
 	wantsStream  bool
@@ -72,14 +73,12 @@ type Exchange struct {
 	by     *Provider // who answers
 	own    Headers   // of the gateway's, on any answer of a provider
 	duplex duplex
-	noRoom bool            // the answer cannot be held
-	gate   hold.Gate       // of inStream
-	watch  observer        // of inPassed
-	scrubs *scrubber       // of inScrubbed
-	stream provider.Stream // of inStream
-	writer *openai.StreamWriter
-	status int         // the provider's, of inError
-	header http.Header // likewise
+	noRoom bool              // the answer cannot be held
+	pipe   pipeline.Pipeline // of inStream and inUnary
+	watch  observer          // of inPassed
+	scrubs *scrubber         // of inScrubbed
+	status int               // the provider's, of inError
+	header http.Header       // likewise
 
 	lastChunk time.Time // of a stream
 }
@@ -148,8 +147,8 @@ func (x *Exchange) Close() Record {
 func (x *Exchange) finish() {
 	x.state = ended
 	x.record.End = x.env.Now()
-	if x.writer != nil {
-		x.record.Usage, x.charging.tier = x.writer.Usage(), x.writer.Tier()
+	if !x.pipe.IsIdle() {
+		x.record.Usage, x.charging.tier = x.pipe.Usage(), x.pipe.Tier()
 	}
 	if x.watch != nil {
 		said := x.watch.told()

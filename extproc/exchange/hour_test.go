@@ -1,6 +1,7 @@
 package exchange_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -94,7 +95,7 @@ func TestWritesToACacheForAnHourCostMore(t *testing.T) {
 			x, reply := m.ask(path, body, exchange.Header{Name: "content-length", Value: "400"})
 			require.NotNil(t, reply.Plan, "%+v", reply.Immediate)
 			answer(x, "200", media)
-			x.ResponseBody([]byte(c.body), c.body != "")
+			x.ResponseBody(context.Background(), []byte(c.body), c.body != "")
 			r := x.Close()
 			if c.body == "" { // what is not known is the dearer
 				require.Positive(t, r.Usage.PromptTokens)

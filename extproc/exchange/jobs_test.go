@@ -234,7 +234,7 @@ func TestTheJobServiceAsksProviders(t *testing.T) {
 	answer := x.ResponseHeaders(Headers{{":status", "404"}, {"x-request-id", "theirs"}, {"set-cookie", "c"}},
 		Facts{Cluster: "p/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 	require.Equal(t, Reply{ResponseBody: Streamed, PassRequest: true, Remove: []string{"content-length"}}, answer, "but for the gateway's credential it is not changed")
-	require.Equal(t, "no such key [redacted]", string(x.ResponseBody([]byte("no such key credential"), true).Body))
+	require.Equal(t, "no such key [redacted]", string(x.ResponseBody(context.Background(), []byte("no such key credential"), true).Body))
 	r := x.Close()
 	require.Equal(t, "provider", r.Operation)
 	require.Equal(t, "p", r.Provider)

@@ -1,6 +1,7 @@
 package exchange_test
 
 import (
+	"context"
 	"encoding/binary"
 	"hash/crc32"
 	"runtime/debug"
@@ -178,7 +179,7 @@ func (g *gate) answered(d *dialect, body string, piece int) {
 		exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 	for rest := []byte(body); len(rest) > 0; {
 		n := min(piece, len(rest))
-		x.ResponseBody(slices.Clone(rest[:n]), n == len(rest))
+		x.ResponseBody(context.Background(), slices.Clone(rest[:n]), n == len(rest))
 		rest = rest[n:]
 	}
 	x.Close()

@@ -1,6 +1,7 @@
 package exchange_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,9 +22,9 @@ func TestARouteThatIsCutCountsWhatHasPassed(t *testing.T) {
 	m := newMeter(t, fullKey())
 	x, _ := m.ask("/r/messages", "", exchange.Header{Name: "content-length", Value: "400"})
 	answer(x, "200", "text/event-stream")
-	x.ResponseBody([]byte(messageStart), false)
+	x.ResponseBody(context.Background(), []byte(messageStart), false)
 	for range 1000 {
-		x.ResponseBody([]byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" hello there\"}}\n\n"), false)
+		x.ResponseBody(context.Background(), []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" hello there\"}}\n\n"), false)
 	}
 	r := x.Close()
 	require.Equal(t, exchange.OutcomeCut, r.Outcome)
@@ -35,9 +36,9 @@ func TestARouteWhoseStreamTellsNoUsageIsGuessed(t *testing.T) {
 	x, _ := m.ask("/r/chat/completions", "", exchange.Header{Name: "content-length", Value: "400"})
 	answer(x, "200", "text/event-stream")
 	for range 1000 {
-		x.ResponseBody([]byte(`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m-1","choices":[{"index":0,"delta":{"content":" hello there"}}]}`+"\n\n"), false)
+		x.ResponseBody(context.Background(), []byte(`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m-1","choices":[{"index":0,"delta":{"content":" hello there"}}]}`+"\n\n"), false)
 	}
-	x.ResponseBody([]byte("data: [DONE]\n\n"), true)
+	x.ResponseBody(context.Background(), []byte("data: [DONE]\n\n"), true)
 	r := x.Close()
 	require.Equal(t, exchange.OutcomeFinished, r.Outcome)
 	require.Greater(t, r.Usage.CompletionTokens, int64(1000))
@@ -48,7 +49,7 @@ func TestARoutesStreamMayBeAnArray(t *testing.T) {
 	m := newMeter(t, fullKey())
 	x, _ := m.ask("/r/models/m-1:streamGenerateContent", "")
 	answer(x, "200", "application/json")
-	x.ResponseBody([]byte(`[{"candidates":[],"usageMetadata":{"promptTokenCount":9},"modelVersion":"m-1"},`+"\n"+`{"candidates":[],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11},"modelVersion":"m-1"}]`), true)
+	x.ResponseBody(context.Background(), []byte(`[{"candidates":[],"usageMetadata":{"promptTokenCount":9},"modelVersion":"m-1"},`+"\n"+`{"candidates":[],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11},"modelVersion":"m-1"}]`), true)
 	r := x.Close()
 	require.EqualValues(t, 11, r.Usage.TotalTokens)
 	require.Equal(t, "0.000013", r.Cost.String())
@@ -90,7 +91,7 @@ func TestFormsHaveUsersAndNumbers(t *testing.T) {
 	reply := x.RequestBody(t.Context(), []byte(form))
 	require.Nil(t, reply.Immediate)
 	answer(x, "200", "application/json")
-	x.ResponseBody([]byte(`{"created":1,"data":[]}`), true)
+	x.ResponseBody(context.Background(), []byte(`{"created":1,"data":[]}`), true)
 	r := x.Close()
 	require.Equal(t, "bob", r.User)
 	require.Equal(t, "0.2", r.Cost.String())
@@ -103,7 +104,7 @@ func TestAnAnswerInTheBackgroundIsRefusedUnderABudget(t *testing.T) {
 		return
 	}
 	answer(x, "200", "application/json")
-	x.ResponseBody([]byte(`{"id":"resp_1","object":"response","status":"queued","background":true,"model":"m-1","output":[],"usage":null}`), true)
+	x.ResponseBody(context.Background(), []byte(`{"id":"resp_1","object":"response","status":"queued","background":true,"model":"m-1","output":[],"usage":null}`), true)
 	r := x.Close()
 	require.Positive(t, r.Usage.CompletionTokens)
 }
@@ -136,7 +137,7 @@ func TestReadingAStoredAnswerIsNotChargedAgain(t *testing.T) {
 	x := exchange.New(m.env, m.config)
 	x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/r/responses/resp_1"}, {Name: "authorization", Value: "Bearer " + m.secret}}, true)
 	if answer(x, "200", "application/json").ResponseBody == exchange.Streamed {
-		x.ResponseBody([]byte(`{"id":"resp_1","model":"m-1","status":"completed","usage":{"input_tokens":10,"output_tokens":40,"total_tokens":50}}`), true)
+		x.ResponseBody(context.Background(), []byte(`{"id":"resp_1","model":"m-1","status":"completed","usage":{"input_tokens":10,"output_tokens":40,"total_tokens":50}}`), true)
 	}
 	r := x.Close()
 	require.Zero(t, r.Usage.TotalTokens, "it was charged when it was made")
@@ -158,7 +159,7 @@ func TestARoutesAnswerThatNamesNoModelHasThePriceOfItsPath(t *testing.T) {
 	m := newMeter(t, fullKey())
 	x, _ := m.ask("/r/model/m%2D1/converse?x=/model/y", "")
 	answer(x, "200", "application/json")
-	x.ResponseBody([]byte(`{"output":{},"usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), true)
+	x.ResponseBody(context.Background(), []byte(`{"output":{},"usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), true)
 	r := x.Close()
 	require.Equal(t, "0.000013", r.Cost.String())
 	x, _ = m.ask("/r/model/m-1/converse-stream", "", exchange.Header{Name: "content-length", Value: "400"})
@@ -167,7 +168,7 @@ func TestARoutesAnswerThatNamesNoModelHasThePriceOfItsPath(t *testing.T) {
 	require.Equal(t, "0.0001", r.Cost.String())
 	x, _ = m.ask("/r/model/nonsense/converse", "")
 	answer(x, "200", "application/json")
-	x.ResponseBody([]byte(`{"usage":{"inputTokens":9,"outputTokens":2}}`), true)
+	x.ResponseBody(context.Background(), []byte(`{"usage":{"inputTokens":9,"outputTokens":2}}`), true)
 	r = x.Close()
 	require.Empty(t, r.Upstream, "what a client has made up is nothing to count by")
 }

@@ -41,8 +41,8 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	out, changed := x.watch.feed(piece)
 	x.chunks(x.watch.chunks())
 	x.charging.events += x.watch.chunks()
-	if x.operation.isCounted() && x.record.Stream {
-		x.charging.text.answer(out, x.watch.told().used)
+	if x.operation.IsCounted() && x.record.Stream {
+		x.charging.text.events(out, x.watch.told().used)
 	}
 	if !end {
 		return Reply{ReplaceBody: changed, Body: out}

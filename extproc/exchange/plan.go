@@ -15,6 +15,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/internal/catalog"
+	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -37,12 +38,12 @@ type Plan struct {
 	gates *Gates
 	trace Headers // of the targets that are to get them
 
-	mu      sync.Mutex // guards what follows
-	request encoder    // nil once an answer has begun
-	answers []answer   // by attempt
-	retries []Retry    // so far
-	held    func()     // gives back the place at the provider of the last attempt, where there is one
-	over    bool       // the exchange has ended
+	mu      sync.Mutex      // guards what follows
+	request inbound.Encoder // nil once an answer has begun
+	answers []answer        // by attempt
+	retries []Retry         // so far
+	held    func()          // gives back the place at the provider of the last attempt, where there is one
+	over    bool            // the exchange has ended
 }
 
 // A Target is where one attempt goes.
@@ -69,18 +70,18 @@ type Attempt struct {
 
 // plan finds the targets of a request, whose model is resolved, and the order in which they are tried, and returns the first attempt, and whether its
 // provider has a place for it, which is taken. An error is an *openai.Error. With ctx, which ends with the exchange, the work ends.
-func (x *Exchange) plan(ctx context.Context, r asked) (a Attempt, free bool, err error) {
-	p := &Plan{ID: x.record.ID, Kind: envoy.KindLLM, request: r.encoder, now: x.env.Now, catalog: x.config.Catalog, gates: &x.env.gates}
+func (x *Exchange) plan(ctx context.Context, r inbound.Request) (a Attempt, free bool, err error) {
+	p := &Plan{ID: x.record.ID, Kind: envoy.KindLLM, request: r.Encoder, now: x.env.Now, catalog: x.config.Catalog, gates: &x.env.gates}
 	x.active = p
-	m := x.config.Models[r.model]
+	m := x.config.Models[r.Model]
 	if m != nil {
 		p.Targets = x.config.targets(m, x.env.Random)
-	} else if prov, model := x.config.unlisted(r.model); !prov.waiting {
+	} else if prov, model := x.config.unlisted(r.Model); !prov.waiting {
 		p.Targets = []Target{{Provider: prov, Model: model}}
 	}
-	x.record.Model, x.record.Label = r.model, x.config.label(r.model)
+	x.record.Model, x.record.Label = r.Model, x.config.label(r.Model)
 	if len(p.Targets) == 0 {
-		return a, false, x.config.noProvider(r.model)
+		return a, false, x.config.noProvider(r.Model)
 	}
 	x.traceTargets(p)
 	x.env.Cooldown.order(p.Targets, x.env.Now)
@@ -246,7 +247,7 @@ func (p *Plan) encode(t Target) (encoded, error) {
 	if p.catalog != nil {
 		target.Facts = p.catalog.Facts(vendor.Name, t.Model)
 	}
-	r, answer, err := request.encode(vendor, target)
+	r, answer, err := request.Encode(vendor, target)
 	return encoded{r, answer}, err
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -49,8 +50,8 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 		x.record.Operation = name
 		return x.passToJobs(ctx, h)
 	}
-	if op := operations[path]; op != nil {
-		x.record.Operation = op.name
+	if op := inbound.Operations[path]; op != nil {
+		x.record.Operation = op.Name
 		if method != http.MethodPost {
 			return x.reject(wrongMethod(method, path, http.MethodPost), "mg_method")
 		}
@@ -81,12 +82,12 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 }
 
 // awaitRequest lets the body of a request come, and drops what must not travel with it.
-func (x *Exchange) awaitRequest(ctx context.Context, op *operation, h Headers, end bool) Reply {
+func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h Headers, end bool) Reply {
 	x.operation, x.contentType = op, h.Get("content-type")
 	media := mediaType(x.contentType)
-	if media != "" && media != contentTypeJSON && (!op.forms || media != contentTypeForm) {
+	if media != "" && media != contentTypeJSON && (!op.Forms || media != contentTypeForm) {
 		accepted := []string{contentTypeJSON}
-		if op.forms {
+		if op.Forms {
 			accepted = append(accepted, contentTypeForm)
 		}
 		return x.reject(openai.UnsupportedContentType(telemetry.Clip(x.contentType), accepted...), "mg_content_type")
@@ -99,7 +100,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *operation, h Headers, e
 		return x.reject(openai.UnsupportedContentEncoding(telemetry.Clip(e), "as it is, or with gzip"), "mg_content_encoding")
 	}
 	if end {
-		return x.reject(openai.NoBody(" with "+op.needs), "mg_no_body")
+		return x.reject(openai.NoBody(" with "+op.Needs), "mg_no_body")
 	}
 	x.record.ID = x.env.NewID()
 	if e := x.enter(ctx, x.known()); e != nil {
@@ -110,7 +111,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *operation, h Headers, e
 	}
 	x.charging.tells = h.Get(headerTellCost) == "true"
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
-	if op.streams {
+	if op.Streams {
 		x.duplex.on, reply.ResponseBody = true, Duplex
 	}
 	for i := range h {
@@ -138,13 +139,13 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		}
 		body = plain
 	}
-	r, err := x.operation.parse(x.contentType, body)
+	r, err := x.operation.Parse(x.contentType, body)
 	if err != nil {
 		return x.mistake(ctx, clientError(err), "mg_bad_request")
 	}
-	x.wantsStream, x.includeUsage = r.stream, r.includeUsage
-	x.record.Stream = r.stream
-	if r.model, err = x.config.resolve(x.key, r.model); err != nil {
+	x.wantsStream, x.includeUsage = r.Stream, r.IncludeUsage
+	x.record.Stream = r.Stream
+	if r.Model, err = x.config.resolve(x.key, r.Model); err != nil {
 		return x.mistake(ctx, clientError(err), "mg_no_model")
 	}
 	first, free, err := x.plan(ctx, r)

@@ -153,7 +153,7 @@ func (x *Exchange) count() {
 	failed := r.Outcome == OutcomeFailed || r.Outcome == OutcomeRejected
 	switch {
 	case failed && r.Usage.IsZero() && !x.spoke(): // an error with status 200 is a refusal too
-	case !x.operation.isCounted():
+	case !x.operation.IsCounted():
 		x.countPassed()
 	case c.begun || r.Outcome == OutcomeCut && !c.refused:
 		r.Usage, r.Estimated = c.text.usage(x.vendor(), r.Upstream, r.Usage, complete)

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -83,9 +86,16 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	case x.wantsStream:
 		return x.beginStream(h, reply)
 	}
+	x.open(x.operation.Document)
 	x.state, reply.ResponseBody = inUnary, Buffered
 	reply.Set = append(reply.Set, Header{"content-type", contentTypeJSON})
 	return reply
+}
+
+// open has the answer come to the client by a pipeline.
+func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
+	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage}
+	x.pipe.Take(pipeline.Options{Answer: x.answer.reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
 }
 
 // beginStream takes the headers of an answer that is to be translated piece by piece.
@@ -94,8 +104,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 		return x.failUpstream(errNotAStream, "mg_not_a_stream")
 	}
 	x.state, reply.ResponseBody = inStream, Streamed
-	x.stream = x.answer.reader.Stream()
-	x.writer = openai.NewStreamWriter(x.record.Model, x.record.Start.Unix(), x.includeUsage)
+	x.open(x.operation.Stream)
 	reply.Remove = append(reply.Remove, "content-length")
 	reply.Set = append(reply.Set, Header{"content-type", contentTypeSSE}, Header{"cache-control", "no-cache"})
 	return reply
@@ -202,7 +211,7 @@ func (x *Exchange) fail(err error) *openai.Error {
 	case clientsMistake(e.Status):
 		x.record.Outcome = OutcomeRejected
 	}
-	if x.state != inPassed && (x.state != inStream || !x.gate.IsOpen()) { // of a stream that has begun, the status has gone out
+	if x.state != inPassed && (x.state != inStream || !x.pipe.HasSpoken()) { // of a stream that has begun, the status has gone out
 		x.record.Status = e.Status
 	}
 	x.finish()
@@ -228,11 +237,11 @@ func clientsMistake(status int) bool {
 }
 
 // ResponseBody takes a piece of an answer's body, or all of it where it is not streamed.
-func (x *Exchange) ResponseBody(piece []byte, end bool) Reply {
+func (x *Exchange) ResponseBody(ctx context.Context, piece []byte, end bool) Reply {
 	if x.duplex.on {
-		return x.nextPiece(piece, end)
+		return x.nextPiece(ctx, piece, end)
 	}
-	reply := x.responseBody(piece, end)
+	reply := x.responseBody(ctx, piece, end)
 	if reply.ReplaceBody {
 		piece = reply.Body
 	}
@@ -240,68 +249,59 @@ func (x *Exchange) ResponseBody(piece []byte, end bool) Reply {
 	return reply
 }
 
-func (x *Exchange) responseBody(piece []byte, end bool) Reply {
+func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Reply {
 	if x.record.FirstByte.IsZero() {
 		x.record.FirstByte = x.env.Now()
 	}
 	x.charging.came += int64(len(piece))
 	switch x.state {
 	case inStream:
-		return x.streamPiece(piece, end)
+		return x.streamPiece(ctx, piece, end)
 	case inPassed:
 		return x.passPiece(piece, end)
 	case inScrubbed:
 		return x.scrubPiece(piece, end)
 	case inUnary:
-		if x.noRoom {
-			x.salvage(piece)
-			return x.replaceByError(errNoRoom)
-		}
-		body, usage, err := x.answer.reader.Decode(piece, x.record.Model, x.record.Start.Unix())
-		if err != nil {
-			x.salvage(piece)
-			return x.replaceByError(err)
-		}
-		x.record.Usage, x.record.Outcome = usage, OutcomeFinished
-		x.charging.tier = tierIn(body)
-		x.charging.text.document(body, usage)
-		x.finish()
-		set := Headers{{"content-length", strconv.Itoa(len(body))}}
-		if x.charging.tells && x.record.Priced {
-			set = append(set, Header{headerCost, x.record.Cost.String()})
-		}
-		return Reply{ReplaceBody: true, Body: body, Set: set}
+		return x.wholeBody(ctx, piece)
 	case inError:
 		return x.replaceByError(x.by.Vendor.DecodeError(x.status, x.header, piece))
 	}
 	return Reply{ReplaceBody: true} // what follows the end mark or an error of a stream
 }
 
-func (x *Exchange) streamPiece(piece []byte, end bool) Reply {
-	err := x.stream.Decode(piece, x.writer)
-	if err == nil && end && !x.writer.IsDone() {
-		if err = x.stream.Close(x.writer); err == nil {
-			x.writer.Done()
-		}
+// wholeBody takes an answer that came whole.
+func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
+	if x.noRoom {
+		x.salvage(body)
+		return x.replaceByError(errNoRoom)
 	}
-	events := x.writer.Take()
-	if n := chunksIn(events); x.writer.IsDone() {
-		x.chunks(n - 1) // the end mark is none
-	} else {
-		x.chunks(n)
+	out, err := x.pipe.Whole(ctx, body)
+	if err != nil {
+		x.salvage(body)
+		return x.replaceByError(err)
 	}
-	x.charging.text.answer(events, x.writer.Usage())
-	out := x.gate.Pass(events)
+	x.record.Outcome = OutcomeFinished
+	x.charging.text.report(x.pipe.Usage())
+	x.finish()
+	set := Headers{{"content-length", strconv.Itoa(len(out))}}
+	if x.charging.tells && x.record.Priced {
+		set = append(set, Header{headerCost, x.record.Cost.String()})
+	}
+	return Reply{ReplaceBody: true, Body: out, Set: set}
+}
+
+func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Reply {
+	out, err := x.pipe.Piece(ctx, piece, end)
+	x.chunks(x.pipe.Chunks())
+	x.charging.text.report(x.pipe.Usage())
 	switch {
-	case x.writer.IsDone():
+	case x.pipe.HasEnded():
 		x.record.Outcome = OutcomeFinished
 		x.finish()
-	case err != nil && !x.gate.IsOpen():
+	case err != nil && !x.pipe.HasSpoken():
 		return x.failUpstream(err, "mg_failed_stream")
 	case err != nil:
-		out = slices.Clone(out) // it was the writer's
-		x.writer.Error(x.fail(err))
-		out = append(out, x.writer.Take()...)
+		out = append(slices.Clone(out), x.pipe.Fail(x.fail(err))...) // what is there is the writer's
 	}
 	return Reply{ReplaceBody: true, Body: out}
 }

@@ -97,10 +97,10 @@ func TestRoomIsGivenBack(t *testing.T) {
 			require.Zero(t, m.env.Bytes.Held(), "the request is let go of when an answer begins")
 			body := strings.Replace(whole, "hello", strings.Repeat("hello ", 100_000), 1)
 			x.Room(m.t.Context(), 1000)
-			x.ResponseBody([]byte(body)[:1000], false)
+			x.ResponseBody(context.Background(), []byte(body)[:1000], false)
 			x.Room(m.t.Context(), len(body)-1000)
 			require.NotZero(t, m.env.Bytes.Held())
-			x.ResponseBody([]byte(body)[1000:], true)
+			x.ResponseBody(context.Background(), []byte(body)[1000:], true)
 		},
 		"Envoy answers": func(m *meter, x *exchange.Exchange) {
 			x.RequestBody(m.t.Context(), []byte(large))
@@ -130,7 +130,7 @@ func TestAnAnswerThatCannotBeHeldIsChargedAndSaysSo(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	x.Room(gone, 300_000)
-	reply := x.ResponseBody([]byte(strings.Replace(whole, "hello", strings.Repeat("hello ", 50_000), 1)), true)
+	reply := x.ResponseBody(context.Background(), []byte(strings.Replace(whole, "hello", strings.Repeat("hello ", 50_000), 1)), true)
 	require.Equal(t, 503, reply.Immediate.Status)
 	require.Contains(t, string(reply.Immediate.Body), "server_is_overloaded")
 	x.Close()

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
 // refuses reports whether err, of an answer with a status of success, is an error that the provider itself states within it. It
@@ -25,6 +26,7 @@ func (x *Exchange) spoke() bool {
 func (x *Exchange) salvage(body []byte) {
 	w := documentWatch{}
 	w.feed(body)
+	x.pipe = pipeline.Pipeline{} // what it was told is not the whole
 	if x.record.Usage = w.told().used; x.record.Usage.CompletionTokens == 0 {
 		x.charging.text.salvage(body)
 	}

@@ -75,11 +75,11 @@ func TestARoutesErrorDoesNotRepeatTheCredential(t *testing.T) {
 		body := `{"error":"no such key ` + routeSecret + `","headers":{"authorization":"Basic ` + base64.StdEncoding.EncodeToString([]byte(":"+routeSecret)) + `"},"json":"vk\/aaaaaaaaaaaaaaaaaaab+c"}`
 		var out []byte
 		for piece := range slices.Chunk([]byte(body), 7) {
-			part := x.ResponseBody(piece, false)
+			part := x.ResponseBody(context.Background(), piece, false)
 			require.True(t, part.ReplaceBody)
 			out = append(out, part.Body...)
 		}
-		out = append(out, x.ResponseBody(nil, true).Body...)
+		out = append(out, x.ResponseBody(context.Background(), nil, true).Body...)
 		require.Equal(t, `{"error":"no such key [redacted]","headers":{"authorization":"Basic [redacted]"},"json":"[redacted]"}`, string(out), status)
 		record := x.Close()
 		require.Equal(t, outcome, record.Outcome, status)

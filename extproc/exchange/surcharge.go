@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -128,13 +127,4 @@ func (x *Exchange) unpriced(s *surcharges) *openai.Error {
 		}
 	}
 	return nil
-}
-
-// tierIn returns the service tier that an answer in OpenAI's dialect says it was given, or "". Only its own member says so: what lies
-// deeper may be what the client had the model repeat.
-func tierIn(answer []byte) string {
-	if !bytes.Contains(answer, []byte(`"service_tier"`)) {
-		return ""
-	}
-	return gjson.GetBytes(answer, "service_tier").Str
 }

@@ -1,6 +1,7 @@
 package exchange_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -75,10 +76,10 @@ func TestServiceTiersHaveTheirPrices(t *testing.T) {
 			}
 			if stream {
 				answer(x, "200", "text/event-stream")
-				x.ResponseBody([]byte(strings.ReplaceAll(role+text+usage11+over, `"created":1,`, given+`"created":1,`)), true)
+				x.ResponseBody(context.Background(), []byte(strings.ReplaceAll(role+text+usage11+over, `"created":1,`, given+`"created":1,`)), true)
 			} else {
 				answer(x, "200", "application/json")
-				x.ResponseBody([]byte(strings.Replace(whole, `"created":1,`, given+`"created":1,`, 1)), true)
+				x.ResponseBody(context.Background(), []byte(strings.Replace(whole, `"created":1,`, given+`"created":1,`, 1)), true)
 			}
 			r := x.Close()
 			e := r.Entry()
@@ -155,7 +156,7 @@ func TestAFormIsChargedForAsManyImagesAsItAsks(t *testing.T) {
 		require.Nil(t, reply.Immediate)
 		require.Equal(t, images*10_000_000, m.reserved[0].Amounts[limit.Cost])
 		answer(x, "200", "application/json")
-		x.ResponseBody([]byte(`{"data":[]}`), true)
+		x.ResponseBody(context.Background(), []byte(`{"data":[]}`), true)
 		require.Equal(t, images*10_000_000, int64(x.Close().Cost))
 	}
 	m := newMeter(t, fullKey())

@@ -1,6 +1,7 @@
 package exchange_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func (m *meter) asks(path, request, body string) exchange.Record {
 		media = "text/event-stream"
 	}
 	answer(x, "200", media)
-	x.ResponseBody([]byte(body), true)
+	x.ResponseBody(context.Background(), []byte(body), true)
 	r := x.Close()
 	require.Len(m.t, m.settled, 1)
 	require.Equal(m.t, int64(r.Cost), m.settled[0][limit.Cost])

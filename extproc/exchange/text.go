@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/sse"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
@@ -19,6 +20,8 @@ type text struct {
 	voices []voice
 	said   int64 // bytes of the voices as JSON has them, and of those for which there was no room
 	calls  int64 // of tools
+
+	scratch []byte
 
 	reported openai.Usage // when said was covered
 	covered  int64
@@ -55,71 +58,60 @@ func (t *text) request(body []byte) {
 	t.body = body
 }
 
-// answer takes whole server-sent events that the client gets, of chunks or of a stream of responses, and the usage that is
-// known by now. It keeps no reference to them.
-func (t *text) answer(events []byte, reported openai.Usage) {
+// Put implements chat.Sink: it takes what an answer says.
+func (t *text) Put(e chat.Event) {
+	switch e.Kind {
+	case chat.KindText, chat.KindRefusal:
+		t.say(&e, spoken)
+	case chat.KindReasoning:
+		t.say(&e, thought)
+	case chat.KindArguments:
+		t.say(&e, called)
+	case chat.KindToolCall:
+		t.calls++
+		t.scratch = openai.AppendString(t.scratch[:0], e.Name)
+		t.add(e.Choice, called, t.scratch[1:len(t.scratch)-1])
+	}
+}
+
+func (t *text) say(e *chat.Event, k kind) {
+	s := e.JSON
+	if s == nil {
+		t.scratch = openai.AppendString(t.scratch[:0], e.Text)
+		s = t.scratch
+	}
+	if len(s) > len(`""`) {
+		t.add(e.Choice, k, s[1:len(s)-1])
+	}
+}
+
+// events takes whole server-sent events of a stream of responses, which pass as they came, and the usage that is known by now. It
+// keeps no reference to them.
+func (t *text) events(events []byte, reported openai.Usage) {
 	for data := range sse.Data(events) {
-		t.read(data)
+		t.event(data)
 	}
 	t.report(reported)
 }
 
-// document is answer for an answer that came whole. Where its output is reported, it is not looked at.
-func (t *text) document(body []byte, reported openai.Usage) {
-	if reported.CompletionTokens == 0 && bytes.Contains(body, []byte(`"choices"`)) {
-		t.read(body)
+// event keeps the piece of text that an event of a stream of responses has.
+func (t *text) event(data []byte) {
+	w := walker{data: data}
+	var typ []byte
+	for s, ok := w.next(); ok; s, ok = w.next() {
+		switch {
+		case w.depth == 1 && string(w.name) == "type":
+			typ = s
+		case w.depth == 1 && string(w.name) == "delta" && !bytes.Contains(typ, []byte("audio.")):
+			t.add(0, spoken, s)
+		}
 	}
-	t.report(reported)
 }
 
 func (t *text) report(u openai.Usage) {
 	if u != t.reported {
 		t.reported, t.covered = u, t.said
 	}
-}
-
-// read walks over a chunk, an answer or an event of a stream of responses, and keeps the strings in which the model speaks: which
-// these are follows from how deep they lie, and below which name.
-func (t *text) read(data []byte) {
-	w := walker{data: data}
-	if i := bytes.Index(data, []byte(`"choices"`)); i >= 0 { // what comes before is the same in every chunk
-		w.at, w.depth = i, 1
-	}
-	var typ []byte
-	for s, ok := w.next(); ok; s, ok = w.next() {
-		if w.depth == 1 && string(w.name) == "type" {
-			typ = s
-		}
-		if k, ok := spokenAt(w.depth, w.name, typ); ok {
-			t.add(w.index, k, s)
-			if k == called && string(w.name) == "name" {
-				t.calls++
-			}
-		}
-	}
-}
-
-// spokenAt says what a string is that lies so deep below a name, in an event of a type.
-func spokenAt(depth int, name, typ []byte) (kind, bool) {
-	switch depth {
-	case 1: // an event
-		return spoken, string(name) == "delta" && !bytes.Contains(typ, []byte("audio."))
-	case 3: // a choice of a completion
-		return spoken, string(name) == "text"
-	case 4: // a delta or message
-		switch string(name) {
-		case "content", "refusal":
-			return spoken, true
-		case "reasoning_content":
-			return thought, true
-		}
-	case 5, 7: // function_call, tool_calls[].function
-		switch string(name) {
-		case "name", "arguments":
-			return called, true
-		}
-	}
-	return 0, false
 }
 
 // add keeps what a choice says.

@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tidwall/gjson"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/tokens"
@@ -28,19 +31,16 @@ func deltas(random *rand.Rand, n int) []string {
 	return out
 }
 
-// textOf returns a text that has taken an answer with the deltas, each written by say.
-func textOf(deltas []string, say func(w *openai.StreamWriter, delta string)) *text {
-	var t text
-	w := openai.NewStreamWriter("m", 1, true)
-	w.Begin("id")
+// textOf returns a text that has taken an answer with the deltas, each told by say.
+func textOf(deltas []string, say func(x *text, delta string)) *text {
+	var x text
 	for _, d := range deltas {
-		say(w, d)
-		t.answer(w.Take(), w.Usage())
+		say(&x, d)
 	}
-	return &t
+	return &x
 }
 
-func say(w *openai.StreamWriter, delta string) { w.Text(0, delta) }
+func say(x *text, delta string) { x.Put(chat.Text(0, delta)) }
 
 func TestAStreamThatIsCutIsChargedForWhatItHasSent(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 6))
@@ -105,20 +105,18 @@ func TestWhatWasReportedEarlyIsKept(t *testing.T) {
 			usage.CompletionTokens = c.reported
 			var x text
 			x.request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
-			w := openai.NewStreamWriter("m", 1, true)
-			w.Begin("id")
-			w.Role(0)
+			var told openai.Usage
 			for i := 0; ; i++ {
 				if i == c.at {
-					w.SetUsage(usage)
+					told = usage
 				}
-				x.answer(w.Take(), w.Usage())
+				x.report(told)
 				if i == len(d) {
 					break
 				}
-				w.Text(0, d[i])
+				x.Put(chat.Text(0, d[i]))
 			}
-			u, estimated := x.usage("anthropic", "gpt-4o", w.Usage(), false)
+			u, estimated := x.usage("anthropic", "gpt-4o", told, false)
 			require.Equal(t, !c.exact, estimated)
 			require.EqualValues(t, 1234, u.PromptTokens)
 			require.EqualValues(t, 1000, u.CachedTokens)
@@ -129,27 +127,27 @@ func TestWhatWasReportedEarlyIsKept(t *testing.T) {
 
 func TestEverythingThatTheModelSaysCounts(t *testing.T) {
 	const sentence = " one two three four five six seven eight nine ten"
-	for name, say := range map[string]func(w *openai.StreamWriter, s string){
-		"content":   func(w *openai.StreamWriter, s string) { w.Text(0, s) },
-		"reasoning": func(w *openai.StreamWriter, s string) { w.Reasoning(0, s) },
-		"refusal":   func(w *openai.StreamWriter, s string) { w.Refusal(0, s) },
-		"arguments": func(w *openai.StreamWriter, s string) { w.Role(0); w.ToolArguments(0, 0, s) },
-		"older function": func(w *openai.StreamWriter, s string) {
-			w.Raw(0, "function_call", append(openai.AppendString([]byte(`{"arguments":`), s), '}'))
+	event := func(choice string) func(*text, string) {
+		return func(x *text, s string) {
+			streamed(t, x, "openai", "data: "+strings.Replace(choice, "%", s, 1)+"\n\n")
+		}
+	}
+	for name, say := range map[string]func(x *text, s string){
+		"content":                    say,
+		"reasoning":                  func(x *text, s string) { x.Put(chat.Reasoning(0, s)) },
+		"refusal":                    func(x *text, s string) { x.Put(chat.Refusal(0, s)) },
+		"arguments":                  func(x *text, s string) { x.Put(chat.Arguments(0, 0, s)) },
+		"a chunk":                    event(`{"choices":[{"index":0,"delta":{"role":"assistant","content":"%"}}]}`),
+		"arguments in a chunk":       event(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%"}}]}}]}`),
+		"older function":             event(`{"choices":[{"index":0,"delta":{"function_call":{"arguments":"%"}}}]}`),
+		"white space between tokens": event(`{ "choices" : [ { "index" : 0 , "delta" : { "content" : "%" } } ] }`),
+		"a completion": func(x *text, s string) {
+			streamedOf(t, x, translate.Completions, "openai", `data: {"id":"a","choices":[{"text":"`+s+`","index":0,"logprobs":null,"finish_reason":null}]}`+"\n\n")
 		},
-		"a completion": func(w *openai.StreamWriter, s string) {
-			w.EventFunc(func(dst []byte) []byte {
-				dst = append(dst, `{"id":"a","choices":[{"text":`...)
-				return append(openai.AppendString(dst, s), `,"index":0,"logprobs":null,"finish_reason":null}]}`...)
-			})
+		"an event of a response": func(x *text, s string) {
+			x.events([]byte("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\""+s+"\"}\n\n"), openai.Usage{})
 		},
-		"white space between tokens": func(w *openai.StreamWriter, s string) {
-			w.Copy([]byte(`data: { "choices" : [ { "index" : 0 , "delta" : { "content" : "` + s + "\" } } ] }\r\n\r\n"))
-		},
-		"an event of a response": func(w *openai.StreamWriter, s string) {
-			w.Copy([]byte("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\"" + s + "\"}\n\n"))
-		},
-		"the fifth choice": func(w *openai.StreamWriter, s string) { w.Text(4, s) },
+		"the fifth choice": func(x *text, s string) { x.Put(chat.Text(4, s)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := textOf([]string{sentence, sentence, sentence}, say)
@@ -174,7 +172,10 @@ func TestOnlyWhatTheModelSaysCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var x text
-			x.answer([]byte("data: "+event+"\n\n: a comment with \"content\":\"a\"\n\n"), openai.Usage{})
+			x.events([]byte("data: "+event+"\n\n: a comment with \"content\":\"a\"\n\n"), openai.Usage{})
+			if gjson.Valid(event) && gjson.Get(event, "choices").Exists() {
+				streamed(t, &x, "openai", "data: "+event+"\n\n")
+			}
 			u, _ := x.usage("openai", "gpt-4o", openai.Usage{}, false)
 			require.Zero(t, u.CompletionTokens)
 		})
@@ -185,8 +186,8 @@ func TestChoicesThatAnswerAtOnceAreCountedApart(t *testing.T) {
 	d := deltas(rand.New(rand.NewPCG(4, 6)), 2000)
 	var said [8]strings.Builder
 	i := 0
-	x := textOf(d, func(w *openai.StreamWriter, delta string) {
-		w.Text(i%len(said), delta)
+	x := textOf(d, func(x *text, delta string) {
+		x.Put(chat.Text(i%len(said), delta))
 		said[i%len(said)].WriteString(delta)
 		i++
 	})
@@ -199,9 +200,21 @@ func TestChoicesThatAnswerAtOnceAreCountedApart(t *testing.T) {
 	require.LessOrEqual(t, len(x.voices), maxVoices)
 }
 
-func TestAWholeAnswerIsCounted(t *testing.T) {
+// wholeOf returns a text that has taken a vendor's whole answer.
+func wholeOf(t *testing.T, vendor string, body []byte) *text {
+	t.Helper()
+	r, err := translate.Parse(all.Providers()[vendor], translate.Chat, translate.Ask(translate.Chat, nil, "m", false, false))
+	require.NoError(t, err)
+	_, answer, err := r.Encode(provider.Target{Model: "m", Config: &configv1.Provider{Name: vendor, Vendor: vendor}})
+	require.NoError(t, err)
 	var x text
-	x.document([]byte(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"one two three","reasoning_content":"four five"},"finish_reason":"stop"}]}`), openai.Usage{})
+	_, err = pipeline.New(pipeline.Options{Answer: answer, Writer: r.Operation().Document(chat.Asked{}), Meter: &x}).Whole(t.Context(), body)
+	require.NoError(t, err)
+	return &x
+}
+
+func TestAWholeAnswerIsCounted(t *testing.T) {
+	x := wholeOf(t, "openai", []byte(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"one two three","reasoning_content":"four five"},"finish_reason":"stop"}]}`))
 	u, estimated := x.usage("openai", "gpt-4o", openai.Usage{PromptTokens: 9}, true)
 	require.True(t, estimated)
 	require.Equal(t, openai.Usage{PromptTokens: 9, CompletionTokens: 6, ReasoningTokens: 2, TotalTokens: 15}, u)
@@ -245,20 +258,13 @@ func TestToolsAreCountedAsOpenAIDoes(t *testing.T) {
 }
 
 func BenchmarkTextOfAChunk(b *testing.B) {
-	w := openai.NewStreamWriter("openai/gpt-4o-mini", 1700000000, true)
-	w.Begin("chatcmpl-D7mVuXauQqcmOCb3XP6IL6yHwJaAL")
-	w.Role(0)
-	w.Take()
-	w.Text(0, " gateway")
-	chunk := w.Take()
-	b.SetBytes(int64(len(chunk)))
 	b.ReportAllocs()
 	var x text
 	for i := 0; b.Loop(); i++ {
 		if i%1000 == 0 {
 			x = text{}
 		}
-		x.answer(chunk, openai.Usage{})
+		x.Put(chat.Event{Kind: chat.KindText, JSON: []byte(`" gateway"`)})
 	}
 }
 
@@ -278,16 +284,23 @@ func BenchmarkTextOfARequest(b *testing.B) {
 // streamed gives a text the pieces of a vendor's stream, and returns what the vendor has reported by then.
 func streamed(t *testing.T, x *text, vendor string, pieces ...string) openai.Usage {
 	t.Helper()
-	r, err := translate.Parse(all.Providers()[vendor], translate.Chat, translate.Ask(translate.Chat, nil, "m", true, true))
+	return streamedOf(t, x, translate.Chat, vendor, pieces...)
+}
+
+func streamedOf(t *testing.T, x *text, e translate.Endpoint, vendor string, pieces ...string) openai.Usage {
+	t.Helper()
+	r, err := translate.Parse(all.Providers()[vendor], e, translate.Ask(e, nil, "m", true, true))
 	require.NoError(t, err)
 	_, answer, err := r.Encode(provider.Target{Model: "m", Config: &configv1.Provider{Name: vendor, Vendor: vendor}})
 	require.NoError(t, err)
-	w, s := openai.NewStreamWriter("m", 1, true), answer.Stream()
-	for _, p := range pieces {
-		require.NoError(t, s.Decode([]byte(p), w))
-		x.answer(w.Take(), w.Usage())
+	asked := chat.Asked{Model: "m", Created: 1, IncludeUsage: true}
+	p := pipeline.New(pipeline.Options{Answer: answer, Asked: asked, Writer: r.Operation().Stream(asked), Meter: x})
+	for _, piece := range pieces {
+		_, err := p.Piece(t.Context(), []byte(piece), false)
+		require.NoError(t, err)
+		x.report(p.Usage())
 	}
-	return w.Usage()
+	return p.Usage()
 }
 
 func TestVendorsReportBeforeTheEnd(t *testing.T) {

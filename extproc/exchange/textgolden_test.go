@@ -14,6 +14,8 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/translate"
@@ -66,6 +68,14 @@ type recorded struct {
 	plain         bool  // the prompt is there, and is nothing but text
 }
 
+// both gives events to two sinks.
+type both [2]chat.Sink
+
+func (b both) Put(e chat.Event) {
+	b[0].Put(e)
+	b[1].Put(e)
+}
+
 // unlike reports whether the tokens that a vendor reported are not those of the text: thoughts are not shown or summed up, or
 // the vendor's own tools or other models take part.
 func unlike(dir string, body []byte) bool {
@@ -94,18 +104,20 @@ func readRecorded(t *testing.T, path string) (r recorded, ok bool) {
 	_, answer, err := q.Encode(provider.Target{Model: r.model, Config: &configv1.Provider{Name: r.vendor, Vendor: r.vendor}})
 	require.NoError(t, err)
 	var out []byte
+	asked := chat.Asked{Model: "m", Created: 1, IncludeUsage: true, Plain: true}
 	if streamed {
-		w, s := openai.NewStreamWriter("m", 1, true), answer.Stream()
-		if s.Decode(body, w) != nil {
+		w := chattest.NewStream("m", 1, true)
+		if answer.Stream(asked).Decode(body, both{w, &r.text}) != nil {
 			return r, false
 		}
 		out, r.usage = w.Take(), w.Usage()
-		r.text.answer(out, openai.Usage{})
 	} else {
-		if out, r.usage, err = answer.Decode(body, "m", 1); err != nil {
+		if answer.Decode(body, asked, &r.text) != nil {
 			return r, false
 		}
-		r.text.document(out, openai.Usage{})
+		if out, r.usage, err = chattest.Decode(answer, body, "m", 1); err != nil {
+			return r, false
+		}
 	}
 	if !bytes.Contains(out, []byte("reasoning_content")) {
 		r.hidden = r.usage.ReasoningTokens

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -102,9 +101,6 @@ func (c *Config) label(name string) string {
 	}
 	return telemetry.Other
 }
-
-// chunksIn returns how many events there are in what a writer of a stream has written.
-func chunksIn(events []byte) int { return bytes.Count(events, []byte("\n\n")) }
 
 // chunks notes that n chunks of a stream came together.
 func (x *Exchange) chunks(n int) {

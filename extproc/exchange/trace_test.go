@@ -76,5 +76,4 @@ func TestChunksAreCountedHoweverTheyAreCut(t *testing.T) {
 		require.False(t, x.record.FirstChunk.IsZero())
 		require.Equal(t, x.lastChunk.Sub(x.record.FirstChunk), got.waited, "the times between add up")
 	}
-	require.Equal(t, 2, chunksIn([]byte("data: {}\n\ndata: {\"text\":\"\\n\\n\"}\n\n")))
 }

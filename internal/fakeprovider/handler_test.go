@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/vendors/echo"
 )
@@ -229,8 +230,8 @@ func TestTheEchoProviderReadsItsAnswers(t *testing.T) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
-	w := openai.NewStreamWriter(request.Model, 1, false)
-	s := answer.Stream()
+	w := chattest.NewStream(request.Model, 1, false)
+	s := answer.Stream(w.Asked)
 	require.NoError(t, s.Decode(body, w))
 	require.NoError(t, s.Close(w))
 	require.Contains(t, string(w.Take()), `"model":"echo/echo"`)

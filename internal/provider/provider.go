@@ -15,6 +15,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -136,22 +137,21 @@ type EmbeddingCodec interface {
 
 // An Answer reads one successful answer of a vendor. It is immutable.
 type Answer interface {
-	// Decode turns a complete body into OpenAI's answer, which names the model as model does. It fails where the body is
-	// not an answer, also where it is an error sent with status 200; an *openai.Error is then what the client gets.
-	Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error)
+	// Decode tells what a complete body says. It fails, and tells nothing, where the body is not an answer, also where it is an
+	// error sent with status 200; an *openai.Error is then what the client gets.
+	Decode(body []byte, asked chat.Asked, out chat.Sink) error
 	// Stream returns a decoder for one streamed body.
-	Stream() Stream
+	Stream(asked chat.Asked) Stream
 }
 
 // A Stream decodes one streamed answer. Pieces arrive cut anywhere, also within a rune; where the cuts fall never changes
-// what is written.
+// what is said.
 type Stream interface {
-	// Decode takes the next piece of the body and writes what the client is to get for it. It keeps no reference to
-	// piece. With the vendor's own end mark it writes what the end completes, the usage chunk included, and then Done:
-	// clients stop there, and the vendor may keep its connection open. An error ends the stream: an *openai.Error is
-	// what the vendor said in band.
-	Decode(piece []byte, w *openai.StreamWriter) error
-	// Close is called when the body has ended before Done was written. It writes what the end completes where that is the
+	// Decode takes the next piece of the body and tells what it says. It keeps no reference to piece. With the vendor's own end
+	// mark it tells what the end completes, and then the End: clients stop there, and the vendor may keep its connection open.
+	// An error ends the stream: an *openai.Error is what the vendor said in band.
+	Decode(piece []byte, out chat.Sink) error
+	// Close is called when the body has ended before the End was told. It tells what the end completes, and the End, where that is the
 	// vendor's end mark, or returns ErrTruncated.
-	Close(w *openai.StreamWriter) error
+	Close(out chat.Sink) error
 }

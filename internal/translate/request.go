@@ -8,9 +8,8 @@ package translate
 import (
 	"fmt"
 
-	"github.com/modelgate/modelgate/api/openai"
+	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/overchat"
 )
 
 // An Endpoint is one of OpenAI's operations that are translated.
@@ -23,65 +22,35 @@ const (
 	Embeddings  Endpoint = "embeddings"
 )
 
+// paths are those of the operations.
+var paths = map[Endpoint]string{Chat: "/v1/chat/completions", Completions: "/v1/completions", Embeddings: "/v1/embeddings"}
+
 // A Request is a client's request that has been checked once, and the codec that translates it.
 type Request struct {
-	Endpoint     Endpoint
-	Model        string // the name the client knows
-	Stream       bool
-	IncludeUsage bool
+	Endpoint Endpoint
+	inbound.Request
 
-	encode func(provider.Target) (provider.Request, provider.Answer, error)
+	operation *inbound.Operation
+	provider  provider.Provider
 }
 
 // Parse checks a client's request to p. An error is an *openai.Error.
 func Parse(p provider.Provider, e Endpoint, body []byte) (*Request, error) {
-	switch e {
-	case Chat:
-		r, err := openai.ParseChatRequest(body)
-		if err != nil {
-			return nil, err
-		}
-		if p.Chat == nil {
-			return nil, notServed(p, "chat completions")
-		}
-		return &Request{e, r.Model, r.Stream, r.IncludeUsage, func(t provider.Target) (provider.Request, provider.Answer, error) {
-			return p.Chat.Encode(r, t)
-		}}, nil
-	case Completions:
-		r, err := openai.ParseCompletionRequest(body)
-		if err != nil {
-			return nil, err
-		}
-		codec := p.Completion
-		if codec == nil && p.Chat != nil {
-			codec = overchat.Completion(p.Chat, p.Name)
-		}
-		if codec == nil {
-			return nil, notServed(p, "completions")
-		}
-		return &Request{e, r.Model, r.Stream, r.IncludeUsage, func(t provider.Target) (provider.Request, provider.Answer, error) {
-			return codec.Encode(r, t)
-		}}, nil
-	case Embeddings:
-		r, err := openai.ParseEmbeddingRequest(body)
-		if err != nil {
-			return nil, err
-		}
-		if p.Embedding == nil {
-			return nil, notServed(p, "embeddings")
-		}
-		return &Request{Endpoint: e, Model: r.Model, encode: func(t provider.Target) (provider.Request, provider.Answer, error) {
-			return p.Embedding.Encode(r, t)
-		}}, nil
+	o := inbound.Operations[paths[e]]
+	if o == nil {
+		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s or %s", e, Chat, Completions, Embeddings)
 	}
-	return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s or %s", e, Chat, Completions, Embeddings)
+	r, err := o.Parse("", body)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{Endpoint: e, Request: r, operation: o, provider: p}, nil
 }
 
 // Encode builds the vendor's request, and the Answer that reads what comes back for it.
 func (r *Request) Encode(t provider.Target) (provider.Request, provider.Answer, error) {
-	return r.encode(t)
+	return r.Request.Encode(&r.provider, t)
 }
 
-func notServed(p provider.Provider, what string) *openai.Error {
-	return openai.BadRequest("model", "unsupported_endpoint", "The provider '%s' does not serve %s. Choose another model.", p.Name, what)
-}
+// Operation returns what the request is of.
+func (r *Request) Operation() *inbound.Operation { return r.operation }

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,7 +16,8 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/internal/hold"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -61,7 +63,7 @@ func (x *Exchange) respond(from Response, pieces [][]byte) Response {
 	case len(whole) == 0:
 		return failed(provider.ErrNotAnAnswer)
 	case !x.Request.Stream:
-		body, _, err := x.Answer.Decode(whole, x.Request.Model, x.Created)
+		body, err := x.pipeline(x.Request.operation.Document).Whole(context.Background(), whole)
 		if err != nil {
 			return failed(err)
 		}
@@ -72,32 +74,30 @@ func (x *Exchange) respond(from Response, pieces [][]byte) Response {
 	return x.stream(pieces)
 }
 
+func (x *Exchange) pipeline(write func(chat.Asked) chat.Writer) *pipeline.Pipeline {
+	asked := chat.Asked{Model: x.Request.Model, Created: x.Created, IncludeUsage: x.Request.IncludeUsage}
+	return pipeline.New(pipeline.Options{Answer: x.Answer, Asked: asked, Writer: write(asked)})
+}
+
 // stream feeds a stream as the gateway does, whose status waits until the answer says something.
 func (x *Exchange) stream(pieces [][]byte) Response {
-	s, w := x.Answer.Stream(), openai.NewStreamWriter(x.Request.Model, x.Created, x.Request.IncludeUsage)
-	var gate hold.Gate
+	p := x.pipeline(x.Request.operation.Stream)
 	var out []byte
-	var err error
-	for _, piece := range pieces {
-		if err = s.Decode(piece, w); err != nil || w.IsDone() {
+	for i, piece := range pieces {
+		now, err := p.Piece(context.Background(), piece, i == len(pieces)-1)
+		out = append(out, now...)
+		if err != nil && !p.HasSpoken() {
+			return failed(err)
+		}
+		if err != nil {
+			out = append(out, p.Fail(clientError(err))...)
 			break
 		}
-		out = append(out, gate.Pass(w.Take())...)
-	}
-	if err == nil && !w.IsDone() {
-		if err = s.Close(w); err == nil {
-			w.Done()
+		if p.HasEnded() {
+			break
 		}
 	}
-	out = append(out, gate.Pass(w.Take())...)
-	switch {
-	case err == nil || w.IsDone():
-	case !gate.IsOpen():
-		return failed(err)
-	default:
-		w.Error(clientError(err))
-	}
-	reply := succeeded("text/event-stream; charset=utf-8", append(out, w.Take()...))
+	reply := succeeded("text/event-stream; charset=utf-8", out)
 	reply.Header.Del("Content-Length")
 	reply.Header.Set("Cache-Control", "no-cache")
 	return reply

@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 )
@@ -34,9 +35,11 @@ func exchange(t *testing.T, e Endpoint, stream bool) *Exchange {
 }
 
 func TestRequestsToEndpointsThatAVendorLacks(t *testing.T) {
-	_, err := Parse(acme(), Embeddings, []byte(`{"model":"m","input":"x"}`))
+	r, err := Parse(acme(), Embeddings, []byte(`{"model":"m","input":"x"}`))
+	require.NoError(t, err)
+	_, _, err = r.Encode(provider.Target{Config: Complete(acme(), &configv1.Provider{}), Model: "m"})
 	require.ErrorContains(t, err, "The provider 'acme' does not serve embeddings.")
-	r, err := Parse(acme(), Completions, []byte(`{"model":"m","prompt":"x"}`))
+	r, err = Parse(acme(), Completions, []byte(`{"model":"m","prompt":"x"}`))
 	require.NoError(t, err)
 	req, _, err := r.Encode(provider.Target{Model: "m"})
 	require.NoError(t, err)
@@ -148,17 +151,17 @@ func TestHeadsAreThoseOfHTTP(t *testing.T) {
 // forgetful is a codec that reads each piece by itself.
 type forgetful struct{ provider.Answer }
 
-func (forgetful) Stream() provider.Stream { return forgetfulStream{} }
+func (forgetful) Stream(chat.Asked) provider.Stream { return forgetfulStream{} }
 
 type forgetfulStream struct{}
 
-func (forgetfulStream) Decode(piece []byte, w *openai.StreamWriter) error {
-	w.Begin("x")
-	w.Text(0, string(piece))
+func (forgetfulStream) Decode(piece []byte, out chat.Sink) error {
+	out.Put(chat.Begin("x"))
+	out.Put(chat.Text(0, string(piece)))
 	return nil
 }
 
-func (forgetfulStream) Close(*openai.StreamWriter) error { return nil }
+func (forgetfulStream) Close(chat.Sink) error { return nil }
 
 func TestCutsFindACodecThatDependsOnThem(t *testing.T) {
 	x := exchange(t, Chat, true)

@@ -13,6 +13,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/sse"
@@ -214,7 +215,8 @@ func (s speaker) before(t *testing.T, request string, pieces []string) string {
 	t.Helper()
 	x, _, err := s.exchange(translate.Chat, request)
 	require.NoError(t, err)
-	stream, w := x.Answer.Stream(), openai.NewStreamWriter(asked, 1700000000, true)
+	w := chattest.NewStream(asked, 1700000000, true)
+	stream := x.Answer.Stream(w.Asked)
 	var out []byte
 	for _, p := range pieces {
 		require.NoError(t, stream.Decode([]byte(p), w))

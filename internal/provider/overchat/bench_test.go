@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/overchat"
 )
@@ -36,7 +37,8 @@ func BenchmarkStream(b *testing.B) {
 	chunk := func(delta string) []byte {
 		return []byte(`data: {"id":"c1","object":"chat.completion.chunk","created":7,"model":"m","choices":[{"index":0,"delta":` + delta + `,"logprobs":null,"finish_reason":null}]}` + "\n\n")
 	}
-	stream, w := answer.Stream(), openai.NewStreamWriter("public/name", 7, false)
+	w := chattest.NewStream("public/name", 7, false)
+	stream := answer.Stream(w.Asked)
 	require.NoError(b, stream.Decode(chunk(`{"role":"assistant","content":""}`), w))
 	piece := chunk(`{"content":" word"}`)
 	b.SetBytes(int64(len(piece)))

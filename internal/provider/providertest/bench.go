@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,7 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/translate"
 )
@@ -32,7 +34,8 @@ func Bench(b *testing.B, p provider.Provider) {
 			b.SetBytes(int64(len(whole.c.response.body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _, err := whole.answer.Decode(whole.c.response.body, replayed, created)
+				p := pipelineOf(whole.answer, chat.Asked{Model: replayed, Created: created}, inbound.NewChatDocument)
+				_, err := p.Whole(context.Background(), whole.c.response.body)
 				require.NoError(b, err)
 			}
 		})
@@ -66,7 +69,7 @@ func longest(b *testing.B, p provider.Provider) (whole, streamed *benchCase) {
 		}
 		found := &benchCase{c: c, request: r, answer: answer}
 		if !r.Stream {
-			if o := playUnary(answer, r.Model, c.response.body); o.Err == "" && (whole == nil || len(c.response.body) > len(whole.c.response.body)) {
+			if o := playUnary(answer, r, c.response.body); o.Err == "" && (whole == nil || len(c.response.body) > len(whole.c.response.body)) {
 				whole = found
 			}
 			continue
@@ -105,13 +108,13 @@ func benchStream(b *testing.B, s *benchCase) {
 	b.SetBytes(int64(len(s.c.response.body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		w := openai.NewStreamWriter(s.request.Model, created, true)
-		stream := s.answer.Stream()
+		p := pipelineOf(s.answer, chat.Asked{Model: s.request.Model, Created: created, IncludeUsage: true}, func(a chat.Asked) chat.Writer { return inbound.NewChatStream(a) })
 		for _, piece := range pieces {
-			require.NoError(b, stream.Decode(piece, w))
-			w.Take()
+			_, err := p.Piece(context.Background(), piece, false)
+			require.NoError(b, err)
 		}
-		require.NoError(b, stream.Close(w))
+		_, err := p.Piece(context.Background(), nil, true)
+		require.NoError(b, err)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(s.chunks), "ns/chunk")
 }

@@ -30,7 +30,7 @@ func Fuzz(f *testing.F, p provider.Provider) {
 			return
 		}
 		var o outcome
-		work.Require(t, len(body), maxPerByte, func() { o = playUnary(r.answer, r.request.Model, body) })
+		work.Require(t, len(body), maxPerByte, func() { o = playUnary(r.answer, r.request, body) })
 		requireNoCredential(t, body, o)
 		if o.Err == "" && !r.bytes && !r.untouched {
 			requireWellFormed(t, r, o.Body, r.object())

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/translate"
 )
@@ -41,15 +44,21 @@ func (o *outcome) failWhole(err error) {
 	}
 }
 
+// pipelineOf is the way of an answer to the client.
+func pipelineOf(answer provider.Answer, asked chat.Asked, write func(chat.Asked) chat.Writer) *pipeline.Pipeline {
+	return pipeline.New(pipeline.Options{Answer: answer, Asked: asked, Writer: write(asked)})
+}
+
 // playUnary decodes a whole answer.
-func playUnary(answer provider.Answer, model string, body []byte) outcome {
+func playUnary(answer provider.Answer, r *translate.Request, body []byte) outcome {
 	o := outcome{Status: http.StatusOK}
-	out, usage, err := answer.Decode(bytes.Clone(body), model, created)
+	p := pipelineOf(answer, chat.Asked{Model: r.Model, Created: created}, r.Operation().Document)
+	out, err := p.Whole(context.Background(), bytes.Clone(body))
 	if err != nil {
 		o.failWhole(err)
 		return o
 	}
-	o.Body, o.Usage = string(out), usage
+	o.Body, o.Usage = string(out), p.Usage()
 	return o
 }
 
@@ -57,40 +66,34 @@ func playUnary(answer provider.Answer, model string, body []byte) outcome {
 // overwritten once it was decoded, for a decoder must keep no reference to it.
 func playStream(answer provider.Answer, r *translate.Request, pieces [][]byte) outcome {
 	o := outcome{Status: http.StatusOK}
-	w := openai.NewStreamWriter(r.Model, created, r.IncludeUsage)
-	stream := answer.Stream()
+	p := pipelineOf(answer, chat.Asked{Model: r.Model, Created: created, IncludeUsage: r.IncludeUsage}, r.Operation().Stream)
 	var out []byte
-	var err error
-	for _, p := range pieces {
-		p = bytes.Clone(p)
-		err = stream.Decode(p, w)
-		for i := range p {
-			p[i] = '#'
+	for i := 0; i <= len(pieces); i++ { // the body ends after the last piece
+		var piece []byte
+		if i < len(pieces) {
+			piece = bytes.Clone(pieces[i])
 		}
-		if w.IsDone() {
-			err = nil
+		now, err := p.Piece(context.Background(), piece, i == len(pieces))
+		for i := range piece {
+			piece[i] = '#'
 		}
-		if out = append(out, w.Take()...); err != nil || w.IsDone() {
+		out = append(out, now...)
+		if p.HasEnded() {
+			break
+		}
+		if err != nil {
+			o.Usage = p.Usage()
+			if !p.HasSpoken() {
+				o.failWhole(err)
+				return o
+			}
+			if o.fail(err); o.Client != nil {
+				out = append(out, p.Fail(o.Client)...)
+			}
 			break
 		}
 	}
-	if err == nil && !w.IsDone() {
-		err = stream.Close(w)
-	}
-	out = append(out, w.Take()...)
-	o.Usage = w.Usage()
-	switch {
-	case err == nil:
-		w.Done()
-	case len(out) == 0:
-		o.failWhole(err)
-		return o
-	default:
-		if o.fail(err); o.Client != nil {
-			w.Error(o.Client)
-		}
-	}
-	o.Body = string(append(out, w.Take()...))
+	o.Usage, o.Body = p.Usage(), string(out)
 	return o
 }
 

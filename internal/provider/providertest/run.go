@@ -106,7 +106,7 @@ func decode(t *testing.T, p provider.Provider, answer provider.Answer, e envelop
 	}
 	r := e.request
 	if !r.Stream {
-		o := playUnary(answer, r.Model, recorded.body)
+		o := playUnary(answer, r, recorded.body)
 		if o.Err == "" {
 			e.requireAnswer(t, o)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -66,7 +67,7 @@ type answerParts struct {
 	text, reasoning strings.Builder
 	characters      int // of text
 	annotations     []byte
-	calls           []openai.AnswerCall
+	calls           []chat.Call
 	thoughts        []Thought
 	carried         int            // how many of thoughts the calls carry
 	structured      jsontext.Value // the input of the answer tool
@@ -74,25 +75,26 @@ type answerParts struct {
 
 // Decode turns a complete answer into a chat completion. An error that the vendor sends with status 200 is an
 // *openai.Error; anything else that is no answer is provider.ErrNotAnAnswer.
-func (a *Answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var m message
 	if err := json.Unmarshal(body, &m, lenient); err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch {
 	case turns.Asked(m.Error):
-		return nil, openai.Usage{}, readError(body).decode(0, nil)
+		return readError(body).decode(0, nil)
 	case m.Type != "message":
-		return nil, openai.Usage{}, fmt.Errorf("%w: it is of the type %q", provider.ErrNotAnAnswer, m.Type)
+		return fmt.Errorf("%w: it is of the type %q", provider.ErrNotAnAnswer, m.Type)
 	}
 	var p answerParts
 	for _, raw := range m.Content {
 		if err := a.add(&p, raw); err != nil {
-			return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 		}
 	}
 	u := m.Usage.openai()
-	return p.render(&m, u, model, created), u, nil
+	p.tell(&m, u, out)
+	return nil
 }
 
 // isBlock reports whether blocks of the type are the client's. Those of tools that the vendor runs itself, and unknown ones,
@@ -129,7 +131,7 @@ func (a *Answer) add(p *answerParts, raw jsontext.Value) error {
 		case a.answerTool == "" || b.Name != a.answerTool:
 			id := CarryThoughts(b.ID, p.thoughts[p.carried:])
 			p.carried = len(p.thoughts)
-			p.calls = append(p.calls, openai.AnswerCall{ID: id, Name: a.names.Client(b.Name), Arguments: string(input)})
+			p.calls = append(p.calls, chat.Call{ID: id, Name: a.names.Client(b.Name), Arguments: string(input)})
 		case p.structured == nil:
 			p.structured = input
 		}
@@ -148,9 +150,9 @@ func compactObject(input jsontext.Value) jsontext.Value {
 	return input
 }
 
-// render writes the chat completion.
-func (p *answerParts) render(m *message, u openai.Usage, model string, created int64) []byte {
-	choice := openai.ChatChoice{
+// tell tells what the answer says.
+func (p *answerParts) tell(m *message, u openai.Usage, out chat.Sink) {
+	choice := chat.Choice{
 		Text: p.text.String(), Reasoning: p.reasoning.String(), Calls: p.calls, FinishReason: finishReason(m.StopReason, len(p.calls) > 0),
 	}
 	if p.structured != nil {
@@ -165,10 +167,10 @@ func (p *answerParts) render(m *message, u openai.Usage, model string, created i
 	if len(p.annotations) > 0 && p.structured == nil {
 		choice.Annotations = slices.Concat([]byte("["), p.annotations, []byte("]"))
 	}
-	answer := openai.ChatAnswer{
-		ID: answerID(m.ID), Created: created, Model: model, Choices: []openai.ChatChoice{choice}, Usage: u, ServiceTier: serviceTiers[m.Usage.ServiceTier],
+	answer := chat.Answer{
+		ID: answerID(m.ID), Choices: []chat.Choice{choice}, Usage: u, ServiceTier: serviceTiers[m.Usage.ServiceTier],
 	}
-	return answer.AppendJSON(make([]byte, 0, 1024+len(choice.Text)+len(choice.Reasoning)+len(choice.ThinkingBlocks)))
+	answer.Tell(out)
 }
 
 // answerID returns the vendor's id of an answer, or one that is made where a server that speaks the dialect gives none.

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -93,7 +94,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &Answer{answerTool: c.answerTool}
-			out, u, err := a.Decode([]byte(c.body), "public", 7)
+			out, u, err := chattest.Decode(a, []byte(c.body), "public", 7)
 			require.NoError(t, err)
 			require.True(t, gjson.ValidBytes(out), "%s", out)
 			require.Equal(t, int64(3), u.TotalTokens)
@@ -102,7 +103,7 @@ func TestDecode(t *testing.T) {
 		})
 	}
 	for _, body := range []string{"", "[]", "{}", `{"type":"completion"}`, `{"type":"message","content":["x"]}`} {
-		_, _, err := (&Answer{}).Decode([]byte(body), "m", 1)
+		_, _, err := chattest.Decode((&Answer{}), []byte(body), "m", 1)
 		require.ErrorIs(t, err, provider.ErrNotAnAnswer, body)
 	}
 }
@@ -147,10 +148,10 @@ func TestDecodeError(t *testing.T) {
 
 // stream plays events through a decoder and returns what the client gets, without the parts of chunks that are the same
 // everywhere, and the error that ended it.
-func stream(t *testing.T, a *Answer, events ...string) (string, *openai.StreamWriter, error) {
+func stream(t *testing.T, a *Answer, events ...string) (string, *chattest.Stream, error) {
 	t.Helper()
-	w := openai.NewStreamWriter("m", 1, false)
-	s := a.Stream()
+	w := chattest.NewStream("m", 1, false)
+	s := a.Stream(w.Asked)
 	err := s.Decode([]byte("data:"+strings.Join(events, "\r\n\r\ndata:")), w) // no space (pitfall 19), no last blank line
 	if err == nil {
 		err = s.Close(w)

@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/api/openai"
+
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 )
 
 // agentRequest is a request of an agent, of about size bytes: system text, tools, and turns with calls and results.
@@ -49,15 +51,15 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _, err := (&Answer{}).Decode(body, "m", 1)
+		_, _, err := chattest.Decode((&Answer{}), body, "m", 1)
 		require.NoError(b, err)
 	}
 }
 
 // BenchmarkStream is of one chunk of text.
 func BenchmarkStream(b *testing.B) {
-	w := openai.NewStreamWriter("anthropic/claude", 1, true)
-	s := (&Answer{}).Stream()
+	w := chattest.NewStream("anthropic/claude", 1, true)
+	s := (&Answer{}).Stream(w.Asked)
 	feed := func(data string) {
 		require.NoError(b, s.Decode([]byte("event: x\ndata: "+data+"\n\n"), w))
 	}

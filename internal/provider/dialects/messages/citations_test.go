@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 )
 
 const (
@@ -22,7 +24,7 @@ const cited = `[{"type":"url_citation","url_citation":{"start_index":4,"end_inde
 func TestCitationsOfAWholeAnswer(t *testing.T) {
 	body := `{"type":"message","id":"m","content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{}},{"type":"text","text":"é 😀 "},
 		{"type":"text","text":"b\n","citations":[` + strings.Join([]string{onTheWeb, inResults, inDocument, inAFile, onTheWeb}, ",") + `]},{"type":"text","text":"c"}],"stop_reason":"end_turn"}`
-	out, _, err := (&Answer{}).Decode([]byte(body), "m", 1)
+	out, _, err := chattest.Decode((&Answer{}), []byte(body), "m", 1)
 	require.NoError(t, err)
 	message := gjson.GetBytes(out, "choices.0.message")
 	require.Equal(t, "é 😀 b\nc", message.Get("content").Str)
@@ -50,7 +52,7 @@ func TestCitationsOfAStream(t *testing.T) {
 
 func TestCitationsOfAStructuredAnswerSayNothing(t *testing.T) {
 	body := `{"type":"message","id":"m","content":[{"type":"text","text":"a","citations":[` + onTheWeb + `]},{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}}],"stop_reason":"tool_use"}`
-	out, _, err := (&Answer{answerTool: "give_answer"}).Decode([]byte(body), "m", 1)
+	out, _, err := chattest.Decode((&Answer{answerTool: "give_answer"}), []byte(body), "m", 1)
 	require.NoError(t, err)
 	require.False(t, gjson.GetBytes(out, "choices.0.message.annotations").Exists())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/sse"
 )
@@ -85,10 +86,10 @@ type Stream struct {
 }
 
 // Stream returns a decoder for one streamed answer.
-func (a *Answer) Stream() provider.Stream { return &Stream{answer: a} }
+func (a *Answer) Stream(chat.Asked) provider.Stream { return &Stream{answer: a} }
 
 // Decode takes the next piece of a body of server-sent events.
-func (s *Stream) Decode(piece []byte, w *openai.StreamWriter) error {
+func (s *Stream) Decode(piece []byte, out chat.Sink) error {
 	s.sse.Feed(piece)
 	for {
 		e, ok, err := s.sse.Next()
@@ -98,7 +99,7 @@ func (s *Stream) Decode(piece []byte, w *openai.StreamWriter) error {
 		if !ok {
 			return nil
 		}
-		if err := s.Event(e.Data, w); err != nil {
+		if err := s.Event(e.Data, out); err != nil {
 			return err
 		}
 	}
@@ -106,9 +107,9 @@ func (s *Stream) Decode(piece []byte, w *openai.StreamWriter) error {
 
 // Close ends the stream, which is complete only where the vendor said so. What is left where the last event has no blank line
 // may be half of one.
-func (s *Stream) Close(w *openai.StreamWriter) error {
+func (s *Stream) Close(out chat.Sink) error {
 	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(lenient) {
-		if err := s.Event(e.Data, w); err != nil {
+		if err := s.Event(e.Data, out); err != nil {
 			return err
 		}
 	}
@@ -119,7 +120,7 @@ func (s *Stream) Close(w *openai.StreamWriter) error {
 }
 
 // Event takes the data of one event. An error that the vendor sends in band is an *openai.Error.
-func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
+func (s *Stream) Event(data []byte, out chat.Sink) error {
 	// The type stands first, so it is found without reading the rest of events that mean nothing here.
 	typ := gjson.GetBytes(data, "type").Str
 	switch {
@@ -137,22 +138,22 @@ func (s *Stream) Event(data []byte, w *openai.StreamWriter) error {
 	}
 	switch {
 	case typ == "message_start":
-		return s.start(e, w)
+		return s.start(e, out)
 	case !s.begun:
 		return fmt.Errorf("%w: event %s before message_start", provider.ErrNotAnAnswer, typ)
 	case typ == "content_block_start":
-		return s.startBlock(e, w)
+		return s.startBlock(e, out)
 	case typ == "content_block_delta":
-		s.delta(e, w)
+		s.delta(e, out)
 	case typ == "content_block_stop":
-		s.stopBlock(e.Index, w)
+		s.stopBlock(e.Index, out)
 	case typ == "message_delta":
 		if e.Delta.StopReason != "" { // a later event may tell the usage alone
 			s.stop, s.details = e.Delta.StopReason, e.Delta.StopDetails
 		}
-		s.count(e.Usage, w)
+		s.count(e.Usage, out)
 	default:
-		s.finish(w)
+		s.finish(out)
 	}
 	return nil
 }
@@ -175,25 +176,25 @@ func tells(typ string, data []byte) bool {
 
 // start begins the answer. Proxies in front of the vendor were seen to repeat the event, and to begin another answer where
 // the connection for the first was lost: the two together are none.
-func (s *Stream) start(e *event, w *openai.StreamWriter) error {
+func (s *Stream) start(e *event, out chat.Sink) error {
 	if s.begun && e.Message.ID != s.id {
 		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
 			Message: "The provider began another answer before the first was complete."}
 	}
 	again := s.begun
 	s.begun, s.id = true, e.Message.ID
-	w.Begin(answerID(e.Message.ID))
-	w.Role(0)
-	s.count(e.Message.Usage, w)
+	out.Put(chat.Begin(answerID(e.Message.ID)))
+	out.Put(chat.Role(0))
+	s.count(e.Message.Usage, out)
 	if again {
 		return nil
 	}
 	s.stop, s.details = e.Message.StopReason, e.Message.StopDetails
-	return s.given(e.Message.Content, w)
+	return s.given(e.Message.Content, out)
 }
 
 // given takes in the calls that an answer begins with: those of the vendor's code that wait for the client, which are whole.
-func (s *Stream) given(blocks []jsontext.Value, w *openai.StreamWriter) error {
+func (s *Stream) given(blocks []jsontext.Value, out chat.Sink) error {
 	for i, raw := range blocks {
 		if gjson.GetBytes(raw, "type").Str != "tool_use" {
 			continue
@@ -202,23 +203,23 @@ func (s *Stream) given(blocks []jsontext.Value, w *openai.StreamWriter) error {
 		if err := json.Unmarshal(raw, &e.ContentBlock, lenient); err != nil {
 			return fmt.Errorf("%w: event message_start: %w", provider.ErrNotAnAnswer, err)
 		}
-		if err := s.startBlock(&e, w); err != nil {
+		if err := s.startBlock(&e, out); err != nil {
 			return err
 		}
-		s.stopBlock(e.Index, w)
+		s.stopBlock(e.Index, out)
 	}
 	return nil
 }
 
 // count keeps the usage up to date, so that an answer that is cut off is accounted for with what is known.
-func (s *Stream) count(u usage, w *openai.StreamWriter) {
+func (s *Stream) count(u usage, out chat.Sink) {
 	s.usage.merge(u)
-	w.SetUsage(s.usage.openai())
-	w.SetTier(serviceTiers[u.ServiceTier])
+	out.Put(chat.Usage(s.usage.openai()))
+	out.Put(chat.Tier(serviceTiers[u.ServiceTier]))
 }
 
 // startBlock begins a block, in place of one that is open under its index.
-func (s *Stream) startBlock(e *event, w *openai.StreamWriter) error {
+func (s *Stream) startBlock(e *event, out chat.Sink) error {
 	s.open = slices.DeleteFunc(s.open, func(o openBlock) bool { return o.index == e.Index })
 	if len(s.open) == provider.MaxOpen {
 		return provider.ErrTooManyOpen
@@ -227,10 +228,10 @@ func (s *Stream) startBlock(e *event, w *openai.StreamWriter) error {
 	switch c := &e.ContentBlock; c.Type {
 	case "text":
 		b.kind, b.from, b.citations = c.Type, s.characters, c.Citations
-		s.text(c.Text, w)
+		s.text(c.Text, out)
 	case "thinking":
 		b.kind, b.signature = c.Type, []byte(c.Signature)
-		s.reason(&b, c.Thinking, w)
+		s.reason(&b, c.Thinking, out)
 	case "redacted_thinking":
 		b.kind, b.data = c.Type, c.Data
 	case "tool_use":
@@ -244,14 +245,14 @@ func (s *Stream) startBlock(e *event, w *openai.StreamWriter) error {
 		}
 		b.call = s.calls
 		s.calls++
-		w.ToolCall(0, b.call, CarryThoughts(c.ID, s.thoughts), s.answer.names.Client(c.Name))
+		out.Put(chat.ToolCall(0, b.call, CarryThoughts(c.ID, s.thoughts), s.answer.names.Client(c.Name)))
 		s.thoughts = nil
 	}
 	s.open = append(s.open, b)
 	return nil
 }
 
-func (s *Stream) delta(e *event, w *openai.StreamWriter) {
+func (s *Stream) delta(e *event, out chat.Sink) {
 	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == e.Index })
 	if i < 0 {
 		return
@@ -259,50 +260,50 @@ func (s *Stream) delta(e *event, w *openai.StreamWriter) {
 	b, d := &s.open[i], &e.Delta
 	switch {
 	case d.Type == "text_delta" && b.kind == "text":
-		s.text(d.Text, w)
+		s.text(d.Text, out)
 	case d.Type == "thinking_delta" && b.kind == "thinking":
-		s.reason(b, d.Thinking, w)
+		s.reason(b, d.Thinking, out)
 	case d.Type == "signature_delta" && b.kind == "thinking":
 		b.signature = append(b.signature, d.Signature...)
 	case d.Type == "citations_delta" && b.kind == "text":
 		b.citations = append(b.citations, d.Citation)
 	case d.Type == "input_json_delta" && d.PartialJSON != "":
-		s.arguments(b, d.PartialJSON, w)
+		s.arguments(b, d.PartialJSON, out)
 	}
 }
 
 // arguments writes a fragment of a tool's input, which is opaque: it may break anywhere and need not be valid JSON.
-func (s *Stream) arguments(b *openBlock, fragment string, w *openai.StreamWriter) {
+func (s *Stream) arguments(b *openBlock, fragment string, out chat.Sink) {
 	switch b.kind {
 	case "tool_use":
-		w.ToolArguments(0, b.call, fragment)
+		out.Put(chat.Arguments(0, b.call, fragment))
 	case kindAnswer:
-		w.Text(0, fragment)
+		out.Put(chat.Text(0, fragment))
 	}
 	b.begun = true
 }
 
-func (s *Stream) text(t string, w *openai.StreamWriter) {
+func (s *Stream) text(t string, out chat.Sink) {
 	s.characters += utf8.RuneCountInString(t)
 	switch {
 	case t == "" || s.answered:
 	case s.answer.answerTool != "":
 		s.held = append(s.held, t...)
 	default:
-		w.Text(0, t)
+		out.Put(chat.Text(0, t))
 	}
 }
 
-func (s *Stream) reason(b *openBlock, t string, w *openai.StreamWriter) {
+func (s *Stream) reason(b *openBlock, t string, out chat.Sink) {
 	if t != "" {
 		b.thinking = append(b.thinking, t...)
-		w.Reasoning(0, t)
+		out.Put(chat.Reasoning(0, t))
 	}
 }
 
 // stopBlock completes a block: a call without arguments gets those it started with, and what was signed or cited is kept
 // for the end.
-func (s *Stream) stopBlock(index int, w *openai.StreamWriter) {
+func (s *Stream) stopBlock(index int, out chat.Sink) {
 	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
 	if i < 0 {
 		return
@@ -311,7 +312,7 @@ func (s *Stream) stopBlock(index int, w *openai.StreamWriter) {
 	s.open = slices.Delete(s.open, i, i+1)
 	switch {
 	case (b.kind == "tool_use" || b.kind == kindAnswer) && !b.begun:
-		s.arguments(&b, string(b.input), w)
+		s.arguments(&b, string(b.input), out)
 	case b.kind == "text" && s.answer.answerTool == "":
 		s.annotations = appendAnnotations(s.annotations, b.citations, b.from, s.characters)
 	case b.kind == "thinking" && len(b.signature) > 0:
@@ -326,24 +327,23 @@ func (s *Stream) thought(t Thought) {
 	s.thoughts, s.signed = append(s.thoughts, t), append(s.signed, t)
 }
 
-func (s *Stream) finish(w *openai.StreamWriter) {
+func (s *Stream) finish(out chat.Sink) {
 	for len(s.open) > 0 {
-		s.stopBlock(s.open[0].index, w)
+		s.stopBlock(s.open[0].index, out)
 	}
 	if held := bytes.Clone(s.held); len(held) > 0 {
-		w.Text(0, string(held))
+		out.Put(chat.Text(0, string(held)))
 	}
 	if len(s.annotations) > 0 {
-		w.Raw(0, "annotations", slices.Concat([]byte("["), s.annotations, []byte("]")))
+		out.Put(chat.Member(0, "annotations", slices.Concat([]byte("["), s.annotations, []byte("]"))))
 	}
 	if len(s.signed) > 0 {
-		w.Raw(0, "thinking_blocks", AppendThoughts(nil, s.signed))
+		out.Put(chat.Member(0, "thinking_blocks", AppendThoughts(nil, s.signed)))
 	}
 	if s.stop == "refusal" {
-		w.Refusal(0, s.details.refusal())
+		out.Put(chat.Refusal(0, s.details.refusal()))
 	}
-	w.Finish(0, finishReason(s.stop, s.calls > 0))
-	w.UsageChunk()
-	w.Done()
+	out.Put(chat.Finish(0, finishReason(s.stop, s.calls > 0)))
+	out.Put(chat.End())
 	s.done = true
 }

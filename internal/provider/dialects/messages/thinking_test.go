@@ -9,6 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 )
 
 func TestReasoningEffort(t *testing.T) {
@@ -123,7 +125,7 @@ func TestPitfall56ThinkingSurvivesTheRoundTrip(t *testing.T) {
 			streamed = append(streamed, id)
 		}
 	}
-	whole, _, err := (&Answer{}).Decode([]byte(`{"type":"message","id":"m","content":`+blocks+`,"stop_reason":"tool_use"}`), "m", 1)
+	whole, _, err := chattest.Decode((&Answer{}), []byte(`{"type":"message","id":"m","content":`+blocks+`,"stop_reason":"tool_use"}`), "m", 1)
 	require.NoError(t, err)
 	var unary []string
 	for _, id := range gjson.GetBytes(whole, "choices.0.message.tool_calls.#.id").Array() {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -37,7 +38,7 @@ type answer struct {
 
 // Decode implements provider.Answer. White space before the object is no part of it: DeepSeek and OpenRouter keep
 // connections alive with it.
-func (a *answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	object := a.text(body)
 	n := normaliser{answer: a, reading: reading{data: object}}
 	var ok bool
@@ -47,17 +48,29 @@ func (a *answer) Decode(body []byte, model string, created int64) ([]byte, opena
 		ok = n.read(object, "message")
 	}
 	if err := a.failure(object, &n.members, ok); err != nil {
-		return nil, openai.Usage{}, err
+		return err
 	}
 	if kind := kindOf(n.members.choices.value(object)); kind != '[' && kind != 'n' {
-		return nil, openai.Usage{}, fmt.Errorf("%w: the body has no choices", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: the body has no choices", provider.ErrNotAnAnswer)
 	}
 	usage := readUsage(n.reported())
+	n.tells = asked.Plain || usage.CompletionTokens == 0
+	var answer []byte
 	if a.asReceived {
-		return a.pass(body, object, &n.members, model), usage, nil
+		answer = a.pass(body, object, &n.members, asked.Model)
+		n.tells = n.tells && n.read(object, "message")
+	} else {
+		var err error
+		answer, err = n.appendAnswer(make([]byte, 0, len(object)+len(object)/8+256), asked.Model, asked.Created)
+		if err != nil {
+			return err
+		}
 	}
-	out, err := n.appendAnswer(make([]byte, 0, len(object)+len(object)/8+256), model, created)
-	return out, usage, err
+	if t := n.tier.value(object); kindOf(t) == '"' {
+		out.Put(covered(chat.Tier(string(t[1 : len(t)-1]))))
+	}
+	n.tell(usage, answer, out)
+	return nil
 }
 
 // text returns what is to be read of a body or an event. What is to be put right becomes UTF-8, as JSON must be.
@@ -119,7 +132,7 @@ func (a *answer) isError(data []byte, m *members) bool {
 }
 
 // Stream implements provider.Answer.
-func (a *answer) Stream() provider.Stream { return &stream{answer: a} }
+func (a *answer) Stream(asked chat.Asked) provider.Stream { return &stream{answer: a, asked: asked} }
 
 // newID is for vendors that name their answers nothing.
 func newID(prefix string) string { return prefix + rand.Text() }

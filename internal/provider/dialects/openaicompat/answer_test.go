@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -15,7 +16,7 @@ import (
 func decode(t *testing.T, d Dialect, members string) string {
 	t.Helper()
 	a := &answer{dialect: &d, shape: &chatShape, choices: 1, renamed: true}
-	out, _, err := a.Decode([]byte(`{"id":"c","created":1,`+members+`}`), "client/m", 7)
+	out, _, err := chattest.Decode(a, []byte(`{"id":"c","created":1,`+members+`}`), "client/m", 7)
 	require.NoError(t, err)
 	rest, found := strings.CutPrefix(string(out), `{"id":"c","object":"chat.completion","created":1,"model":"client/m",`)
 	require.True(t, found, "%s", out)
@@ -62,7 +63,7 @@ func TestNoAnswerAtAll(t *testing.T) {
 		"nothing": "", "no JSON": "<html>", "cut": `{"choices":[]`, "an array": `[]`, "a string": `"x"`, "no choices": `{}`, "choices that are an object": `{"choices":{}}`,
 	} {
 		for _, asReceived := range []bool{false, true} {
-			_, _, err := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: asReceived}).Decode([]byte(in), "m", 1)
+			_, _, err := chattest.Decode((&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: asReceived}), []byte(in), "m", 1)
 			require.ErrorIs(t, err, provider.ErrNotAnAnswer, name)
 		}
 	}
@@ -75,7 +76,7 @@ func TestNoAnswerAtAll(t *testing.T) {
 		`{"choices":[{"message":{"content":"some of it"},"finish_reason":"network_error"}]}`:                502,
 		`{"choices":[{"message":{"content":"some of it"},"finish_reason":"insufficient_system_resource"}]}`: 502,
 	} {
-		_, _, err := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}).Decode([]byte(in), "m", 1)
+		_, _, err := chattest.Decode((&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}), []byte(in), "m", 1)
 		var failed *openai.Error
 		require.ErrorAs(t, err, &failed, in)
 		require.Equal(t, status, failed.Status, in)
@@ -85,12 +86,12 @@ func TestNoAnswerAtAll(t *testing.T) {
 func TestAnAnswerPassesAsItCame(t *testing.T) {
 	odd := " \n" + `{"x": 1.50e1, "choices" : null,"model":"m-2024" , "usage":{"prompt_tokens":3,"completion_tokens":4}}` + "\n"
 	a := &answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: true}
-	out, usage, err := a.Decode([]byte(odd), "m", 1)
+	out, usage, err := chattest.Decode(a, []byte(odd), "m", 1)
 	require.NoError(t, err)
 	require.Equal(t, odd, string(out))
 	require.Equal(t, openai.Usage{PromptTokens: 3, CompletionTokens: 4, TotalTokens: 7}, usage)
 	a.renamed = true
-	out, _, err = a.Decode([]byte(odd), "client/m", 1)
+	out, _, err = chattest.Decode(a, []byte(odd), "client/m", 1)
 	require.NoError(t, err)
 	require.Equal(t, strings.Replace(odd, "m-2024", "client/m", 1), string(out))
 }
@@ -114,8 +115,8 @@ func TestAStreamPassesAsItCame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachCut([]byte(chunks+usage+": bye\n"+done+": too late\n\n"), func(pieces ...[]byte) {
-				w := openai.NewStreamWriter("client/m", 1, !c.forced)
-				s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: true, renamed: c.renamed, forced: c.forced}).Stream()
+				w := chattest.NewStream("client/m", 1, !c.forced)
+				s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: true, renamed: c.renamed, forced: c.forced}).Stream(w.Asked)
 				for _, p := range pieces {
 					require.NoError(t, s.Decode(p, w))
 				}
@@ -157,8 +158,8 @@ func TestAStreamThatPassesAsItCameEndsAsItDoes(t *testing.T) {
 		chunk + "\n\nerror: {\"message\":\"no\"}\n\n":        {chunk + "\n\n", &openai.Error{Status: 502, Type: openai.TypeServer, Message: "no"}},
 	} {
 		eachCut([]byte(in), func(pieces ...[]byte) {
-			w := openai.NewStreamWriter("m", 1, true)
-			s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: true}).Stream()
+			w := chattest.NewStream("m", 1, true)
+			s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: true}).Stream(w.Asked)
 			var err error
 			for _, p := range pieces {
 				if err == nil {
@@ -175,8 +176,8 @@ func TestAStreamThatPassesAsItCameEndsAsItDoes(t *testing.T) {
 }
 
 func TestCommentsKeepConnectionsAlive(t *testing.T) {
-	w := openai.NewStreamWriter("m", 1, true)
-	s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: true}).Stream()
+	w := chattest.NewStream("m", 1, true)
+	s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: true}).Stream(w.Asked)
 	require.NoError(t, s.Decode([]byte(": ping\n\n"), w))
 	require.Empty(t, w.Take(), "what comes may be an error")
 	chunk := "data: {\"choices\":[{\"index\":0,\"delta\":{}}]}\n\n"
@@ -192,7 +193,7 @@ func TestAnOperatorMayWantAnyVendorsBytes(t *testing.T) {
 	r := parse(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	_, a, err := New(Dialect{}).Encode(r, untouched())
 	require.NoError(t, err)
-	out, _, err := a.Decode([]byte(`{"choices":[{"message":{"reasoning":"so"}}]}`), "m", 1)
+	out, _, err := chattest.Decode(a, []byte(`{"choices":[{"message":{"reasoning":"so"}}]}`), "m", 1)
 	require.NoError(t, err)
 	require.Equal(t, `{"choices":[{"message":{"reasoning":"so"}}]}`, string(out))
 }

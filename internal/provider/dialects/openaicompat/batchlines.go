@@ -14,6 +14,9 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -208,7 +211,9 @@ func failed(line int, requestID string, e *openai.Error) provider.BatchAnswer {
 
 // decoded returns OpenAI's answer for a vendor's.
 func decoded(line *Line, number int, a LineAnswer) provider.BatchAnswer {
-	body, usage, err := line.Answer.Decode(a.Body, line.Model, a.Created)
+	asked := chat.Asked{Model: line.Model, Created: a.Created}
+	p := pipeline.New(pipeline.Options{Answer: line.Answer, Asked: asked, Writer: inbound.NewChatDocument(asked)})
+	body, err := p.Whole(context.Background(), a.Body)
 	if err != nil {
 		e, ok := errors.AsType[*openai.Error](err)
 		if !ok {
@@ -217,7 +222,7 @@ func decoded(line *Line, number int, a LineAnswer) provider.BatchAnswer {
 		}
 		return failed(number, a.RequestID, e)
 	}
-	return provider.BatchAnswer{Line: number, Status: http.StatusOK, RequestID: a.RequestID, Body: body, Usage: usage}
+	return provider.BatchAnswer{Line: number, Status: http.StatusOK, RequestID: a.RequestID, Body: body, Usage: p.Usage()}
 }
 
 // maxLine bounds a line of a vendor's results, in bytes.

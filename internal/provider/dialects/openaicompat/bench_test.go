@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -44,7 +44,7 @@ func BenchmarkDecode(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					_, _, err := a.Decode(body, "openai/gpt-4o-mini", 1)
+					_, _, err := chattest.Decode(a, body, "openai/gpt-4o-mini", 1)
 					require.NoError(b, err)
 				}
 			})
@@ -56,8 +56,8 @@ func BenchmarkStream(b *testing.B) {
 	for name, asReceived := range map[string]bool{"as received": true, "put right": false} {
 		for asked, includeUsage := range map[string]bool{"usage not asked for": false, "usage asked for": true} {
 			b.Run(name+", "+asked, func(b *testing.B) {
-				w := openai.NewStreamWriter("openai/gpt-4.1", 1, includeUsage)
-				s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: asReceived, renamed: true, forced: !includeUsage}).Stream()
+				w := chattest.NewStream("openai/gpt-4.1", 1, includeUsage)
+				s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: asReceived, renamed: true, forced: !includeUsage}).Stream(w.Asked)
 				require.NoError(b, s.Decode([]byte(recordedChunk(`{"role":"assistant","content":""}`)), w))
 				piece := []byte(recordedChunk(`{"content":" word"}`))
 				b.SetBytes(int64(len(piece)))

@@ -8,6 +8,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -194,7 +195,7 @@ func TestCompletions(t *testing.T) {
 	require.Equal(t, http.Header{"Content-Type": {"application/json"}}, req.Header)
 	require.Equal(t, `{"model":"m","prompt":["a","b"],"n":2,"stream":true,"stream_options":{"include_usage":true}}`, string(req.Body))
 	require.Equal(t, 4, a.(*answer).choices)
-	out, usage, err := a.Decode([]byte(`{"choices":[{"text":"x","finish_reason":"tool_calls"},{"text":"y","index":1,"logprobs":{"tokens":["y"]},"finish_reason":"length"}],"id":"c","created":1,"usage":{"prompt_tokens":3}}`), "client/m", 1)
+	out, usage, err := chattest.Decode(a, []byte(`{"choices":[{"text":"x","finish_reason":"tool_calls"},{"text":"y","index":1,"logprobs":{"tokens":["y"]},"finish_reason":"length"}],"id":"c","created":1,"usage":{"prompt_tokens":3}}`), "client/m", 1)
 	require.NoError(t, err)
 	require.Equal(t, int64(3), usage.PromptTokens)
 	require.JSONEq(t, `{"id":"c","object":"text_completion","created":1,"model":"client/m","choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":"stop"},{"index":1,"text":"y","logprobs":{"tokens":["y"]},"finish_reason":"length"}],
@@ -221,15 +222,15 @@ func TestEmbeddings(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "/embeddings", req.Path)
 			require.Equal(t, c.sent, string(req.Body))
-			out, _, err := a.Decode([]byte(c.in), "m", 1)
+			out, _, err := chattest.Decode(a, []byte(c.in), "m", 1)
 			require.NoError(t, err)
 			require.Equal(t, c.out, string(out))
 			for _, bad := range []string{"", `{}`, `{"data":{}}`, `{"data":null}`} {
-				_, _, err = a.Decode([]byte(bad), "m", 1)
+				_, _, err = chattest.Decode(a, []byte(bad), "m", 1)
 				require.ErrorIs(t, err, provider.ErrNotAnAnswer)
 			}
 		})
 	}
-	_, _, err := (&embeddings{answer: &answer{dialect: &Dialect{}}}).Decode([]byte(`{"data":[{"index":0}]}`), "m", 1)
+	_, _, err := chattest.Decode(&embeddings{answer: &answer{dialect: &Dialect{}}}, []byte(`{"data":[{"index":0}]}`), "m", 1)
 	require.ErrorIs(t, err, provider.ErrNotAnAnswer)
 }

@@ -56,8 +56,9 @@ func (c *choiceStates) follow(list []choice, d *Dialect) {
 	}
 }
 
-// appendChoice appends a choice of a chunk up to its finish reason, and reports whether it says anything.
-func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index int) ([]byte, bool) {
+// appendChoice appends a choice of a chunk up to its finish reason. It returns the array of calls in it, and reports whether it
+// says anything.
+func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index int) (out, calls []byte, substance bool) {
 	dst = strconv.AppendInt(append(dst, `{"index":`...), int64(index), 10)
 	beginning := !state.started
 	state.started = true
@@ -70,9 +71,10 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 		} else {
 			dst = append(dst, c.logprobs...)
 		}
-		return append(dst, `,"finish_reason":`...), isText(text)
+		return append(dst, `,"finish_reason":`...), nil, isText(text)
 	}
 	said := &c.said
+	from, to := 1, 1 // of the calls
 	dst = append(dst, `,"delta":{`...)
 	open := len(dst)
 	if beginning {
@@ -102,6 +104,7 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 			dst = dst[:before]
 		} else {
 			dst = append(dst, ']')
+			from, to = written-1, len(dst)
 		}
 	}
 	s.annotated = s.annotated || said.annotated
@@ -111,5 +114,5 @@ func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index i
 	}
 	dst = append(dst, `},"logprobs":`...)
 	dst = appendLogprobs(dst, c.logprobs, said.content)
-	return append(dst, `,"finish_reason":`...), said.substance || beginning
+	return append(dst, `,"finish_reason":`...), dst[from-1 : to-1], said.substance || beginning
 }

@@ -10,6 +10,8 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -158,11 +160,11 @@ func TestAnErrorInBandHasTheStatusThatTheVendorMeans(t *testing.T) { // pitfalls
 		t.Run(body, func(t *testing.T) {
 			_, a, err := New(Dialect{}).Encode(parse(t, `{"model":"m","messages":[{"role":"user","content":"x"}]}`), provider.Target{Model: "m"})
 			require.NoError(t, err)
-			_, _, err = a.Decode([]byte(body), "m", 1)
+			_, _, err = chattest.Decode(a, []byte(body), "m", 1)
 			var unary, streamed *openai.Error
 			require.ErrorAs(t, err, &unary)
 			require.Equal(t, want, unary.Status)
-			require.ErrorAs(t, a.Stream().Decode([]byte("data: "+body+"\n\n"), openai.NewStreamWriter("m", 1, false)), &streamed)
+			require.ErrorAs(t, a.Stream(chat.Asked{}).Decode([]byte("data: "+body+"\n\n"), chattest.NewStream("m", 1, false)), &streamed)
 			require.Equal(t, unary, streamed)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -38,20 +39,21 @@ type embeddings struct {
 }
 
 // Decode implements provider.Answer.
-func (e *embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+func (e *embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	object := e.text(body)
 	m, ok := scan(object)
 	err := e.failure(object, &m, ok)
 	if err != nil {
-		return nil, openai.Usage{}, err
+		return err
 	}
 	list := m.data.value(object)
 	if kindOf(list) != '[' {
-		return nil, openai.Usage{}, fmt.Errorf("%w: the body has no data", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: the body has no data", provider.ErrNotAnAnswer)
 	}
 	usage := readUsage(m.usage.value(object))
 	if e.asReceived {
-		return e.rename(body, object, m.model, model), usage, nil
+		chat.Rendered(e.rename(body, object, m.model, asked.Model), usage, out)
+		return nil
 	}
 	dst := append(make([]byte, 0, len(object)+64), `{"object":"list","data":[`...)
 	i := 0
@@ -64,14 +66,15 @@ func (e *embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.
 		}
 	})
 	if err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	dst = openai.AppendString(append(dst, `],"model":`...), model)
+	dst = openai.AppendString(append(dst, `],"model":`...), asked.Model)
 	dst = appendCount(dst, `,"usage":{"prompt_tokens":`, usage.PromptTokens)
 	dst = appendCount(dst, `,"total_tokens":`, usage.TotalTokens)
 	dst = appendOthers(dst, m.usage.value(object), "prompt_tokens", "total_tokens", "completion_tokens")
 	dst = append(dst, '}')
-	return append(appendOthers(dst, object, "object", "data", "model", "usage"), '}'), usage, nil
+	chat.Rendered(append(appendOthers(dst, object, "object", "data", "model", "usage"), '}'), usage, out)
+	return nil
 }
 
 // appendVector appends an element of data, the i-th.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 )
 
 // A heldList is a list of a choice's deltas, such as annotations, that is given whole before the choice ends: openai-python's
@@ -60,7 +61,7 @@ func isHeld(value []byte) bool {
 }
 
 // holdLists takes lists out of a chunk that passes as it came, and writes those of choices that end with it.
-func (s *stream) holdLists(w *openai.StreamWriter) {
+func (s *stream) holdLists(out chat.Sink) {
 	r, p := &s.read, &s.passed
 	if slices.ContainsFunc(r.choices, func(c choice) bool { return c.said.listed }) {
 		p.takeLists(r)
@@ -71,7 +72,7 @@ func (s *stream) holdLists(w *openai.StreamWriter) {
 			continue
 		}
 		index := c.indexOr(position)
-		p.lists[index].each(func(name string, list []byte) { s.passList(index, name, list, w) })
+		p.lists[index].each(func(name string, list []byte) { s.passList(index, name, list, out) })
 		delete(p.lists, index)
 		if uint(index) < 64 {
 			p.ended |= 1 << index
@@ -119,7 +120,7 @@ func (p *passed) takeFromDelta(at, index int) {
 }
 
 // passList writes a chunk with a list, which is otherwise as the chunk at hand.
-func (s *stream) passList(index int, name string, list []byte, w *openai.StreamWriter) {
+func (s *stream) passList(index int, name string, list []byte, out chat.Sink) {
 	r := &s.read
 	choices := strconv.AppendInt([]byte(`[{"index":`), int64(index), 10)
 	choices = openai.AppendString(append(choices, `,"delta":{`...), name)
@@ -127,7 +128,7 @@ func (s *stream) passList(index int, name string, list []byte, w *openai.StreamW
 	p := patch{data: r.data}
 	p.set(r.members.choices, 0, "", string(choices))
 	if s.renamed && r.model.found() {
-		p.set(r.model, 0, "", quote(w.Model()))
+		p.set(r.model, 0, "", quote(s.asked.Model))
 	}
 	switch {
 	case !r.usage.found():
@@ -136,5 +137,6 @@ func (s *stream) passList(index int, name string, list []byte, w *openai.StreamW
 	default:
 		p.set(r.usage, 0, "", "null")
 	}
-	w.EventFunc(p.appendTo)
+	out.Put(covered(chat.Member(index, name, list)))
+	s.put(p.appendTo(s.scratch[:0]), out)
 }

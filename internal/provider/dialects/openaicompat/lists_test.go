@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -23,7 +23,8 @@ func eventsOf(chunks ...string) string {
 func decodePieces(t *testing.T, d Dialect, client, in string) string {
 	t.Helper()
 	a := d.answer(&chatShape, client, provider.Target{Model: "m", Config: &configv1.Provider{}}, false)
-	s, w := a.Stream(), openai.NewStreamWriter(client, 1, false)
+	w := chattest.NewStream(client, 1, false)
+	s := a.Stream(w.Asked)
 	out := ""
 	for from := 0; from < len(in); from += 7 {
 		require.NoError(t, s.Decode([]byte(in[from:min(from+7, len(in))]), w))

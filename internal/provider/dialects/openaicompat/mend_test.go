@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -24,7 +24,7 @@ func TestAnswersThatPassAreMended(t *testing.T) {
 			for untouched, want := range map[bool]string{false: c.want, true: c.in} {
 				d := Dialect{AsReceived: true}
 				a := d.answer(&chatShape, "m", provider.Target{Model: "m", Config: &configv1.Provider{UntouchedAnswers: untouched}}, false)
-				out, _, err := a.Decode([]byte(c.in), "m", 1)
+				out, _, err := chattest.Decode(a, []byte(c.in), "m", 1)
 				require.NoError(t, err)
 				require.Equal(t, want, string(out))
 			}
@@ -32,7 +32,7 @@ func TestAnswersThatPassAreMended(t *testing.T) {
 	}
 	d := Dialect{AsReceived: true}
 	a := d.answer(&chatShape, "client/m", provider.Target{Model: "m", Config: &configv1.Provider{}}, false)
-	out, _, err := a.Decode([]byte(` {"choices":[{}],"model":"m"} `), "client/m", 1)
+	out, _, err := chattest.Decode(a, []byte(` {"choices":[{}],"model":"m"} `), "client/m", 1)
 	require.NoError(t, err)
 	require.Equal(t, `{"choices":[{`+message+`}],"model":"client/m"}`, string(out))
 }
@@ -49,7 +49,8 @@ func TestChunksThatPassAreMended(t *testing.T) {
 			"\n\n" + `data: {"id":"","object":"chat.completion.chunk","created":0,"model":"m","choices":[{"index":0,"finish_reason":null,"content_filter_offsets":{"check_offset":1},"delta":{}}]}` + "\n\ndata: [DONE]\n\n",
 	} {
 		a := d.answer(&chatShape, "m", provider.Target{Model: "m", Config: &configv1.Provider{UntouchedAnswers: untouched}}, false)
-		s, w := a.Stream(), openai.NewStreamWriter("m", 1, false)
+		w := chattest.NewStream("m", 1, false)
+		s := a.Stream(w.Asked)
 		require.NoError(t, s.Decode([]byte(in), w))
 		require.NoError(t, s.Close(w))
 		require.Equal(t, want, string(w.Take()))

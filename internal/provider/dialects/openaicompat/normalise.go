@@ -16,6 +16,7 @@ type normaliser struct {
 
 	found     []byte // what a search has found, as annotations
 	annotated int    // bytes of annotations written so far
+	tells     bool   // what the answer says is to be told apart
 }
 
 // maxAnnotated bounds the annotations of an answer, in bytes: a vendor tells once what every choice repeats.

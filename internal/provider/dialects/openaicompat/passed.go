@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/sse"
 )
@@ -37,7 +37,7 @@ func (p *passed) feed(piece []byte) {
 
 // take returns the event that has just been read. Comments that stand alone before it are passed on, or, where nothing has passed
 // yet, are a part of it. It is valid until the next feed. Pending is how many bytes come after it.
-func (p *passed) take(pending int, w *openai.StreamWriter) []byte {
+func (p *passed) take(pending int, out chat.Sink) []byte {
 	if len(p.raw) == 0 { // the stream does not pass as it came
 		return nil
 	}
@@ -45,25 +45,28 @@ func (p *passed) take(pending int, w *openai.StreamWriter) []byte {
 	raw := p.raw[p.from:p.next]
 	if p.begun {
 		n := apart(bytes.TrimRight(raw, "\r\n"), 0)
-		w.Copy(raw[:n])
+		p.comment(out, raw[:n])
 		raw = raw[n:]
 	}
 	return raw
 }
 
-// copy passes the event at hand on, or some of what was kept before it, and what is in place of the event's data.
-func (p *passed) copy(w *openai.StreamWriter, parts ...[]byte) {
-	for _, part := range parts {
-		w.Copy(part)
+// comment passes on what says nothing.
+func (p *passed) comment(out chat.Sink, raw []byte) {
+	if len(raw) > 0 {
+		out.Put(chat.Event{Kind: chat.KindComment, JSON: raw})
 	}
-	p.begun, p.from = true, p.next
 }
 
+// taken notes that the event at hand has been passed on.
+func (p *passed) taken() { p.begun, p.from = true, p.next }
+
 // idle passes comments on that stand alone, which keep connections alive, once there is no event to read.
-func (p *passed) idle(w *openai.StreamWriter) error {
+func (p *passed) idle(out chat.Sink) error {
 	if p.begun {
 		p.next = p.from + apart(p.raw[p.from:], p.apart-p.from)
-		p.copy(w, p.raw[p.from:p.next])
+		p.comment(out, p.raw[p.from:p.next])
+		p.taken()
 		p.apart = len(p.raw)
 	}
 	switch {
@@ -95,7 +98,7 @@ func apart(text []byte, before int) (end int) {
 
 // pass gives the event at hand, and what stands before it, to the client as it came, without the usage that only the gateway asked
 // for, and with the client's name of the model where it is another than the provider's.
-func (s *stream) pass(raw []byte, w *openai.StreamWriter) {
+func (s *stream) pass(raw []byte, out chat.Sink) {
 	r, p := &s.read, &s.passed
 	s.states.follow(r.choices, s.dialect)
 	if s.forced && len(r.choices) == 0 && kindOf(r.usage.value(r.data)) == '{' {
@@ -108,30 +111,38 @@ func (s *stream) pass(raw []byte, w *openai.StreamWriter) {
 	p.patch.reset(r.data)
 	if s.mended {
 		s.mendChunk()
-		s.holdLists(w)
+		s.holdLists(out)
 	}
 	if s.renamed && r.model.found() {
 		if p.model == "" {
-			p.model = quote(w.Model())
+			p.model = quote(s.asked.Model)
 		}
 		p.patch.set(r.model, 0, "", p.model)
 	}
 	if s.forced && r.usage.found() {
 		p.patch.remove(r.usage)
 	}
-	if len(p.patch.edits) == 0 {
-		p.copy(w, raw)
-		return
+	s.tellReceived(out)
+	if len(p.patch.edits) > 0 {
+		raw = s.patched(raw)
 	}
-	s.scratch = p.patch.appendTo(s.scratch[:0])
+	out.Put(chat.Event{Kind: chat.KindReceived, JSON: raw})
+	p.taken()
+}
+
+// patched returns the event at hand with its chunk patched.
+func (s *stream) patched(raw []byte) []byte {
+	r, p := &s.read, &s.passed
 	at := len(bytes.TrimRight(raw, " \t\r\n")) - len(r.data)
 	if at < 0 || !bytes.Equal(raw[at:at+len(r.data)], r.data) { // another line comes after it, or its JSON came in several
 		at = bytes.LastIndex(raw, r.data)
 	}
+	begin, rest := raw[:max(at, 0)], []byte("\n\n")
 	if at >= 0 {
-		p.copy(w, raw[:at], s.scratch, raw[at+len(r.data):])
-		return
+		rest = raw[at+len(r.data):]
+	} else {
+		begin = append(bytes.Clone(raw[:apart(bytes.TrimRight(raw, "\r\n"), 0)]), "data: "...)
 	}
-	n := apart(bytes.TrimRight(raw, "\r\n"), 0)
-	p.copy(w, raw[:n], []byte("data: "), s.scratch, []byte("\n\n"))
+	s.scratch = append(p.patch.appendTo(append(s.scratch[:0], begin...)), rest...)
+	return s.scratch
 }

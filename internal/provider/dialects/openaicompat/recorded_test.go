@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/translate"
@@ -38,7 +38,8 @@ func TestRecordedStreamsPassByteForByte(t *testing.T) {
 				_, answer, err := r.Encode(provider.Target{Model: "m"})
 				require.NoError(t, err)
 				for pieces := range translate.Cuttings(recorded, 4<<20) {
-					w, s := openai.NewStreamWriter("m", 1, r.IncludeUsage), answer.Stream()
+					w := chattest.NewStream("m", 1, r.IncludeUsage)
+					s := answer.Stream(w.Asked)
 					var out []byte
 					for _, piece := range pieces {
 						require.NoError(t, s.Decode(piece, w))

@@ -15,15 +15,15 @@ import (
 	"github.com/tidwall/gjson"
 	"golang.org/x/tools/txtar"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // play streams the pieces of a body, and returns what was written and the error. A stream without error must have its end
 // mark, which is not returned, and one with an error must not.
 func play(d Dialect, choices int, includeUsage bool, pieces ...[]byte) (string, error) {
-	w := openai.NewStreamWriter("client/m", 1, includeUsage)
-	s := (&answer{dialect: &d, shape: &chatShape, choices: choices, asReceived: d.AsReceived, renamed: true, forced: !includeUsage}).Stream()
+	w := chattest.NewStream("client/m", 1, includeUsage)
+	s := (&answer{dialect: &d, shape: &chatShape, choices: choices, asReceived: d.AsReceived, renamed: true, forced: !includeUsage}).Stream(w.Asked)
 	var out []byte
 	for _, p := range pieces {
 		p = bytes.Clone(p)
@@ -100,8 +100,8 @@ func TestStreamOfOneChoice(t *testing.T) {
 }
 
 func TestAChunkIsWrittenAsSoonAsItIsThere(t *testing.T) { // pitfall 21
-	w := openai.NewStreamWriter("client/m", 1, true)
-	s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}).Stream()
+	w := chattest.NewStream("client/m", 1, true)
+	s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}).Stream(w.Asked)
 	for _, event := range []string{chunkOf(first), chunkOf(next)} {
 		require.NoError(t, s.Decode([]byte(event), w))
 		require.Equal(t, 1, strings.Count(string(w.Take()), "data: "))
@@ -185,12 +185,12 @@ func TestUsageIsShownOnceAndOnlyWhereAskedFor(t *testing.T) { // pitfalls 34, 36
 
 func TestAStreamIsSmall(t *testing.T) {
 	const streams = 1000
-	w := openai.NewStreamWriter("client/m", 1, false)
+	w := chattest.NewStream("client/m", 1, false)
 	piece := []byte(chunkOf(first) + chunkOf(next))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range streams {
-		s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}).Stream()
+		s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}).Stream(w.Asked)
 		require.NoError(t, s.Decode(piece, w))
 		w.Take()
 	}
@@ -200,8 +200,8 @@ func TestAStreamIsSmall(t *testing.T) {
 
 func TestAChunkAllocatesNothing(t *testing.T) {
 	for _, includeUsage := range []bool{false, true} {
-		w := openai.NewStreamWriter("client/m", 1, includeUsage)
-		s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}).Stream()
+		w := chattest.NewStream("client/m", 1, includeUsage)
+		s := (&answer{dialect: &Dialect{}, shape: &chatShape, choices: 1}).Stream(w.Asked)
 		require.NoError(t, s.Decode([]byte(recordedChunk(`{"role":"assistant","content":""}`)), w))
 		piece := []byte(recordedChunk(`{"content":" word"}`))
 		require.Zero(t, testing.AllocsPerRun(100, func() {

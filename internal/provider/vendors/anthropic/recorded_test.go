@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -86,7 +87,7 @@ func clientThinking(t *testing.T, body string) thinking {
 	require.NoError(t, err)
 	var th thinking
 	if gjson.Get(body, "content").Exists() {
-		out, _, err := answer.Decode([]byte(body), "m", 1)
+		out, _, err := chattest.Decode(answer, []byte(body), "m", 1)
 		require.NoError(t, err)
 		message := gjson.GetBytes(out, "choices.0.message")
 		th.text = message.Get("reasoning_content").Str
@@ -98,8 +99,8 @@ func clientThinking(t *testing.T, body string) thinking {
 	if !strings.Contains(body, "data: ") { // recorded without the framing
 		body = "data: " + strings.Join(strings.Split(strings.TrimSpace(body), "\n"), "\n\ndata: ") + "\n\n"
 	}
-	w := openai.NewStreamWriter("m", 1, false)
-	s := answer.Stream()
+	w := chattest.NewStream("m", 1, false)
+	s := answer.Stream(w.Asked)
 	require.NoError(t, s.Decode([]byte(body), w))
 	require.NoError(t, s.Close(w))
 	for line := range strings.Lines(string(w.Take())) {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/schema"
@@ -84,16 +85,16 @@ type toolUse struct {
 func (t *toolUse) isClients() bool { return t.Type == "" || t.Type == "tool_use" }
 
 // Decode turns a complete answer into a chat completion.
-func (a *answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var c completion
 	if err := json.Unmarshal(body, &c, lenient); err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if c.Output.Message == nil {
 		if x := readException(body); x != (exception{}) {
-			return nil, openai.Usage{}, x.error(0, nil)
+			return x.error(0, nil)
 		}
-		return nil, openai.Usage{}, fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
 	}
 	g := gathered{answer: a}
 	for i := range c.Output.Message.Content {
@@ -101,25 +102,28 @@ func (a *answer) Decode(body []byte, model string, created int64) ([]byte, opena
 	}
 	finish, err := finishReason(c.StopReason, len(g.calls) > 0)
 	if err != nil {
-		return nil, openai.Usage{}, err
+		return err
 	}
-	out := openai.ChatAnswer{ID: a.id(created, body), Created: created, Model: model, Usage: c.Usage.openai(), ServiceTier: clientTier(c.ServiceTier.Type)}
-	out.Choices = []openai.ChatChoice{{
+	answer := chat.Answer{ID: a.id(asked.Created, body), Usage: c.Usage.openai(), ServiceTier: clientTier(c.ServiceTier.Type)}
+	answer.Choices = []chat.Choice{{
 		Text: g.content(), Reasoning: g.reasoning.String(), ThinkingBlocks: thinkingBlocks(g.thoughts.all), Annotations: array(g.annotations),
 		Calls: g.calls, FinishReason: finish,
 	}}
-	return out.AppendJSON(make([]byte, 0, len(body)+512)), out.Usage, nil
+	answer.Tell(out)
+	return nil
 }
 
 // Stream returns a decoder for one streamed answer.
-func (a *answer) Stream() provider.Stream { return &stream{answer: a} }
+func (a *answer) Stream(asked chat.Asked) provider.Stream {
+	return &stream{answer: a, created: asked.Created}
+}
 
 // gathered is what the blocks of an answer add up to for the client.
 type gathered struct {
 	answer          *answer
 	text, reasoning strings.Builder
 	length          int // of text, in characters
-	calls           []openai.AnswerCall
+	calls           []chat.Call
 	thoughts        thoughts
 	annotations     []jsontext.Value
 	structured      jsontext.Value // the input of the answer tool
@@ -150,7 +154,7 @@ func (g *gathered) add(b *contentBlock) {
 	input := compactObject(t.Input)
 	switch {
 	case g.answer.answerTool == "" || t.Name != g.answer.answerTool:
-		g.calls = append(g.calls, openai.AnswerCall{ID: g.thoughts.callID(t.ToolUseID), Name: g.answer.names.Client(t.Name), Arguments: string(input)})
+		g.calls = append(g.calls, chat.Call{ID: g.thoughts.callID(t.ToolUseID), Name: g.answer.names.Client(t.Name), Arguments: string(input)})
 	case g.structured == nil:
 		g.structured = input
 	}

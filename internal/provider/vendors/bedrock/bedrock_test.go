@@ -13,6 +13,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/eventstream"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/providertest"
@@ -44,7 +46,7 @@ func TestSignedReasoningSurvivesAStockClient(t *testing.T) {
 		`{"reasoningContent":{"reasoningText":{"text":"Second","signature":"c2lnMg=="}}},{"toolUse":{"toolUseId":"tooluse_2","name":"w","input":{}}}]`
 	const head = `{"model":"m","tools":[{"type":"function","function":{"name":"w"}}],"messages":[{"role":"user","content":"Weather?"}`
 	_, a := encode(t, claude, head+`]}`)
-	out, _, err := a.Decode([]byte(`{"output":{"message":{"content":`+content+`}},"stopReason":"tool_use","usage":{}}`), "m", 1)
+	out, _, err := chattest.Decode(a, []byte(`{"output":{"message":{"content":`+content+`}},"stopReason":"tool_use","usage":{}}`), "m", 1)
 	require.NoError(t, err)
 	message := gjson.GetBytes(out, "choices.0.message")
 	require.Equal(t, "First: éSecond", message.Get("reasoning_content").Str)
@@ -121,12 +123,14 @@ func TestAnExceptionIsTheSameInAStreamAndAsAnAnswer(t *testing.T) {
 func TestWhatIsNoEventStreamIsNoAnswer(t *testing.T) {
 	_, a := encode(t, claude, `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`)
 	for _, body := range []string{`{"message":"something went wrong"}`, "<html><body>Bad Gateway</body></html>", strings.Repeat("\xff", 64)} {
-		s, w := a.Stream(), openai.NewStreamWriter("m", 1, false)
+		w := chattest.NewStream("m", 1, false)
+		s := a.Stream(w.Asked)
 		require.ErrorIs(t, s.Decode([]byte(body), w), provider.ErrNotAnAnswer)
 		require.Empty(t, w.Take())
 	}
-	require.ErrorIs(t, a.Stream().Decode([]byte("0123456789ab"), openai.NewStreamWriter("m", 1, false)), eventstream.ErrPrelude)
-	require.ErrorIs(t, a.Stream().Close(openai.NewStreamWriter("m", 1, false)), provider.ErrTruncated)
+	w := chattest.NewStream("m", 1, false)
+	require.ErrorIs(t, a.Stream(w.Asked).Decode([]byte("0123456789ab"), w), eventstream.ErrPrelude)
+	require.ErrorIs(t, a.Stream(w.Asked).Close(w), provider.ErrTruncated)
 }
 
 func TestWhoMadeAModel(t *testing.T) {
@@ -170,7 +174,7 @@ func TestTheIdOfAnAnswer(t *testing.T) {
 	const body = `{"output":{"message":{"content":[{"text":"x"}]}},"stopReason":"end_turn"}`
 	id := func(request, answer string, created int64) string {
 		_, a := encode(t, claude, request)
-		out, _, err := a.Decode([]byte(answer), "m", created)
+		out, _, err := chattest.Decode(a, []byte(answer), "m", created)
 		require.NoError(t, err)
 		return gjson.GetBytes(out, "id").Str
 	}
@@ -203,8 +207,9 @@ func TestErrorsOfAnyDepth(t *testing.T) {
 func TestABlockThatBeginsWithAnEmptyStart(t *testing.T) {
 	_, a := encode(t, claude, `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`)
 	for start, want := range map[string]string{`{}`: "kept", `{"image":{"format":"png"}}`: "", `{"toolResult":{"toolUseId":"t"}}`: ""} {
-		s, w := a.Stream().(*stream), openai.NewStreamWriter("m", 1, false)
-		w.Begin("id")
+		w := chattest.NewStream("m", 1, false)
+		s := a.Stream(w.Asked).(*stream)
+		w.Put(chat.Begin("id"))
 		var began, said event
 		require.NoError(t, json.Unmarshal([]byte(`{"contentBlockIndex":0,"start":`+start+`}`), &began, lenient))
 		s.startBlock(&began, w)

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/schema"
@@ -146,7 +147,7 @@ type embeddingAnswer struct {
 }
 
 // Decode turns a complete answer into OpenAI's. Each model has its own form; Cohere's says nothing of tokens.
-func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var v struct {
 		Embedding           jsontext.Value `json:"embedding"`
 		Embeddings          jsontext.Value `json:"embeddings"`
@@ -154,7 +155,7 @@ func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, ope
 		InputTokenCount     provider.Count `json:"inputTokenCount"`
 	}
 	if err := json.Unmarshal(body, &v, lenient); err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	vectors := []jsontext.Value{v.Embedding}
 	if v.Embedding == nil {
@@ -162,19 +163,20 @@ func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, ope
 	}
 	for _, vector := range vectors {
 		if vector.Kind() != '[' {
-			return nil, openai.Usage{}, fmt.Errorf("%w: an embedding is no array", provider.ErrNotAnAnswer)
+			return fmt.Errorf("%w: an embedding is no array", provider.ErrNotAnAnswer)
 		}
 	}
 	if len(vectors) < a.inputs {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %d embeddings of %d texts", provider.ErrNotAnAnswer, len(vectors), a.inputs)
+		return fmt.Errorf("%w: %d embeddings of %d texts", provider.ErrNotAnAnswer, len(vectors), a.inputs)
 	}
 	tokens := int64(max(v.InputTextTokenCount, v.InputTokenCount))
 	u := openai.Usage{PromptTokens: tokens, TotalTokens: tokens}
-	out, err := openai.AppendEmbeddings(nil, model, vectors, a.base64, u)
+	rendered, err := openai.AppendEmbeddings(nil, asked.Model, vectors, a.base64, u)
 	if err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	return out, u, nil
+	chat.Rendered(rendered, u, out)
+	return nil
 }
 
 // vectorsOf reads [[...]], {"float":[[...]]} and [{"embedding":[...]}].
@@ -192,4 +194,4 @@ func vectorsOf(embeddings jsontext.Value) []jsontext.Value {
 }
 
 // Stream is never called: embeddings do not stream.
-func (a embeddingAnswer) Stream() provider.Stream { return nil }
+func (a embeddingAnswer) Stream(chat.Asked) provider.Stream { return nil }

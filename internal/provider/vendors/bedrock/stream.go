@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/eventstream"
 	"github.com/modelgate/modelgate/internal/provider"
 )
@@ -78,6 +78,8 @@ type stream struct {
 	begun    bool
 	stopped  bool
 	counted  bool
+	ended    bool  // the End was told
+	created  int64 // see chat.Asked
 
 	annotations []jsontext.Value
 
@@ -87,7 +89,7 @@ type stream struct {
 }
 
 // Decode takes the next piece of a body.
-func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
+func (s *stream) Decode(piece []byte, out chat.Sink) error {
 	s.frames.Feed(piece)
 	for {
 		f, ok, err := s.frames.Next()
@@ -96,27 +98,27 @@ func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
 			return nil // the answer is complete
 		case err != nil:
 			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
-		case !ok || w.IsDone():
+		case !ok || s.ended:
 			return nil
 		}
-		if err := s.frame(f, w); err != nil {
+		if err := s.frame(f, out); err != nil {
 			return err
 		}
 	}
 }
 
 // Close ends the stream, which is complete where the vendor said why the answer stopped.
-func (s *stream) Close(w *openai.StreamWriter) error {
+func (s *stream) Close(out chat.Sink) error {
 	if !s.stopped {
 		return provider.ErrTruncated
 	}
-	if !w.IsDone() {
-		s.done(w)
+	if !s.ended {
+		s.done(out)
 	}
 	return nil
 }
 
-func (s *stream) frame(f eventstream.Frame, w *openai.StreamWriter) error {
+func (s *stream) frame(f eventstream.Frame, out chat.Sink) error {
 	switch string(f.Header(":message-type")) {
 	case "exception":
 		return s.exception(f)
@@ -136,30 +138,30 @@ func (s *stream) frame(f eventstream.Frame, w *openai.StreamWriter) error {
 	}
 	if !s.begun {
 		s.begun = true
-		w.Begin(s.answer.id(w.Created(), f.Payload))
-		w.Role(0)
+		out.Put(chat.Begin(s.answer.id(s.created, f.Payload)))
+		out.Put(chat.Role(0))
 	}
 	switch {
 	case string(typ) == "metadata":
 		if u := e.Usage.openai(); !u.IsZero() { // another may tell how long it took alone
 			s.counted = true
-			w.SetUsage(u)
+			out.Put(chat.Usage(u))
 		}
-		w.SetTier(clientTier(e.ServiceTier.Type))
+		out.Put(chat.Tier(clientTier(e.ServiceTier.Type)))
 		if s.stopped && s.counted {
-			s.done(w)
+			s.done(out)
 		}
 	case s.stopped:
 	case len(s.open)+len(s.ignored) > provider.MaxOpen:
 		return provider.ErrTooManyOpen
 	case string(typ) == "contentBlockStart":
-		s.startBlock(e, w)
+		s.startBlock(e, out)
 	case string(typ) == "contentBlockDelta":
-		s.delta(e, w)
+		s.delta(e, out)
 	case string(typ) == "contentBlockStop":
-		s.stopBlock(e.ContentBlockIndex, w)
+		s.stopBlock(e.ContentBlockIndex, out)
 	case string(typ) == "messageStop":
-		return s.stop(e.StopReason, w)
+		return s.stop(e.StopReason, out)
 	}
 	return nil
 }
@@ -177,7 +179,7 @@ func (s *stream) exception(f eventstream.Frame) error {
 	return x.error(0, nil)
 }
 
-func (s *stream) startBlock(e *event, w *openai.StreamWriter) {
+func (s *stream) startBlock(e *event, out chat.Sink) {
 	t := e.Start.ToolUse
 	if t == nil && len(e.Start.Others) == 0 { // of text and reasoning some models announce the block, and say nothing of it
 		return
@@ -194,10 +196,10 @@ func (s *stream) startBlock(e *event, w *openai.StreamWriter) {
 		}
 		b.kind, s.answered, s.held = answerBlock, true, nil
 	} else {
-		s.endThoughts(w)
+		s.endThoughts(out)
 		b.call = s.calls
 		s.calls++
-		w.ToolCall(0, b.call, s.thoughts.callID(t.ToolUseID), s.answer.names.Client(t.Name))
+		out.Put(chat.ToolCall(0, b.call, s.thoughts.callID(t.ToolUseID), s.answer.names.Client(t.Name)))
 	}
 	s.open = append(slices.DeleteFunc(s.open, func(o openBlock) bool { return o.index == b.index }), b)
 }
@@ -212,22 +214,22 @@ func (s *stream) block(index int) *openBlock {
 	return &s.open[i]
 }
 
-func (s *stream) delta(e *event, w *openai.StreamWriter) {
+func (s *stream) delta(e *event, out chat.Sink) {
 	if slices.Contains(s.ignored, e.ContentBlockIndex) {
 		return
 	}
 	b, d := s.block(e.ContentBlockIndex), &e.Delta
 	if b.kind != saidBlock {
-		s.arguments(b, fragment(d.ToolUse.Input), w)
+		s.arguments(b, fragment(d.ToolUse.Input), out)
 		return
 	}
 	if r := &d.ReasoningContent; r.Text != "" {
 		b.thinking = append(b.thinking, r.Text...)
-		w.Reasoning(0, r.Text)
+		out.Put(chat.Reasoning(0, r.Text))
 	}
 	b.signature = append(b.signature, d.ReasoningContent.Signature...)
 	b.redacted = appendRedacted(b.redacted, d.ReasoningContent.RedactedContent)
-	s.text(d.Text, w)
+	s.text(d.Text, out)
 	if d.Citation != nil {
 		b.citations = append(b.citations, *d.Citation)
 	}
@@ -242,32 +244,32 @@ func fragment(input jsontext.Value) string {
 	return string(text)
 }
 
-func (s *stream) arguments(b *openBlock, fragment string, w *openai.StreamWriter) {
+func (s *stream) arguments(b *openBlock, fragment string, out chat.Sink) {
 	switch {
 	case fragment == "":
 		return
 	case b.kind == callBlock:
-		w.ToolArguments(0, b.call, fragment)
+		out.Put(chat.Arguments(0, b.call, fragment))
 	default:
-		w.Text(0, fragment)
+		out.Put(chat.Text(0, fragment))
 	}
 	b.begun = true
 }
 
-func (s *stream) text(t string, w *openai.StreamWriter) {
+func (s *stream) text(t string, out chat.Sink) {
 	switch {
 	case t == "" || s.answered:
 	case s.answer.answerTool != "":
 		s.held = append(s.held, t...)
 	default:
 		s.length += utf8.RuneCountInString(t)
-		w.Text(0, t)
+		out.Put(chat.Text(0, t))
 	}
 }
 
 // stopBlock completes a block: a call without arguments gets those it started with, and what was signed or cited is kept
 // for the end.
-func (s *stream) stopBlock(index int, w *openai.StreamWriter) {
+func (s *stream) stopBlock(index int, out chat.Sink) {
 	s.ignored = slices.DeleteFunc(s.ignored, func(i int) bool { return i == index })
 	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
 	if i < 0 {
@@ -277,7 +279,7 @@ func (s *stream) stopBlock(index int, w *openai.StreamWriter) {
 	s.open = slices.Delete(s.open, i, i+1)
 	if b.kind != saidBlock {
 		if !b.begun {
-			s.arguments(&b, string(b.input), w)
+			s.arguments(&b, string(b.input), out)
 		}
 		return
 	}
@@ -288,46 +290,44 @@ func (s *stream) stopBlock(index int, w *openai.StreamWriter) {
 }
 
 // endThoughts stops what is open before a call, which carries the reasoning that led to it.
-func (s *stream) endThoughts(w *openai.StreamWriter) {
+func (s *stream) endThoughts(out chat.Sink) {
 	for i := 0; i < len(s.open); {
 		if s.open[i].kind == saidBlock {
-			s.stopBlock(s.open[i].index, w)
+			s.stopBlock(s.open[i].index, out)
 		} else {
 			i++
 		}
 	}
 }
 
-func (s *stream) stop(reason string, w *openai.StreamWriter) error {
+func (s *stream) stop(reason string, out chat.Sink) error {
 	finish, err := finishReason(reason, s.calls > 0)
 	if err != nil {
 		return err
 	}
 	for len(s.open) > 0 {
-		s.stopBlock(s.open[0].index, w)
+		s.stopBlock(s.open[0].index, out)
 	}
 	if len(s.held) > 0 {
-		w.Text(0, string(s.held))
+		out.Put(chat.Text(0, string(s.held)))
 	}
 	// Lists are given whole: openai-python's accumulator fails where a second delta adds to one.
 	if s.annotations != nil {
-		w.Raw(0, "annotations", array(s.annotations))
+		out.Put(chat.Member(0, "annotations", array(s.annotations)))
 	}
 	if len(s.thoughts.all) > 0 {
-		w.Raw(0, "thinking_blocks", thinkingBlocks(s.thoughts.all))
+		out.Put(chat.Member(0, "thinking_blocks", thinkingBlocks(s.thoughts.all)))
 	}
-	w.Finish(0, finish)
+	out.Put(chat.Finish(0, finish))
 	s.stopped = true
 	if s.counted {
-		s.done(w)
+		s.done(out)
 	}
 	return nil
 }
 
 // done writes the end of the stream.
-func (s *stream) done(w *openai.StreamWriter) {
-	if s.counted {
-		w.UsageChunk()
-	}
-	w.Done()
+func (s *stream) done(out chat.Sink) {
+	s.ended = true
+	out.Put(chat.End())
 }

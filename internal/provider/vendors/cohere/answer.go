@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -65,40 +66,41 @@ func (c *toolCall) arguments() string {
 }
 
 // Decode implements provider.Answer.
-func (a answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+func (a answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	// The message is an object in an answer, and a string in an error.
 	var head struct {
 		Message jsontext.Value `json:"message"`
 	}
 	if err := json.Unmarshal(body, &head, lenient); err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if head.Message.Kind() != '{' {
 		if readError(body).message != "" {
-			return nil, openai.Usage{}, inBand(body)
+			return inBand(body)
 		}
-		return nil, openai.Usage{}, fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: it has no message", provider.ErrNotAnAnswer)
 	}
 	var r chatResponse
 	if err := json.Unmarshal(body, &r, lenient); err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if err := failure(r.FinishReason, stringOf(r.Error)); err != nil {
-		return nil, openai.Usage{}, err
+		return err
 	}
 	if len(r.Message.ToolCalls) > provider.MaxOpen {
-		return nil, openai.Usage{}, provider.ErrTooManyOpen
+		return provider.ErrTooManyOpen
 	}
 	u := r.Usage.openai()
 	r.ID = provider.ID(r.ID)
-	out := openai.ChatAnswer{ID: r.ID, Created: created, Model: model, Usage: u, Choices: []openai.ChatChoice{r.choice(a.names)}}
-	if out.ID == "" {
-		out.ID = newID()
+	answer := chat.Answer{ID: r.ID, Usage: u, Choices: []chat.Choice{r.choice(a.names)}}
+	if answer.ID == "" {
+		answer.ID = newID()
 	}
-	return out.AppendJSON(nil), u, nil
+	answer.Tell(out)
+	return nil
 }
 
-func (r *chatResponse) choice(names *turns.Names) openai.ChatChoice {
+func (r *chatResponse) choice(names *turns.Names) chat.Choice {
 	var text, reasoning strings.Builder
 	var offsets []int // where each block of the content begins in the text
 	characters := 0
@@ -110,13 +112,13 @@ func (r *chatResponse) choice(names *turns.Names) openai.ChatChoice {
 		characters += utf8.RuneCountInString(said)
 	}
 	reasoning.WriteString(r.Message.ToolPlan)
-	c := openai.ChatChoice{Text: text.String(), Reasoning: reasoning.String()}
+	c := chat.Choice{Text: text.String(), Reasoning: reasoning.String()}
 	for i := range r.Message.ToolCalls {
 		t := &r.Message.ToolCalls[i]
 		if t.ID == "" {
 			t.ID = madeID(r.ID, i)
 		}
-		c.Calls = append(c.Calls, openai.AnswerCall{ID: t.ID, Name: names.Client(t.Function.Name), Arguments: t.arguments()})
+		c.Calls = append(c.Calls, chat.Call{ID: t.ID, Name: names.Client(t.Function.Name), Arguments: t.arguments()})
 	}
 	var annotations []byte
 	for i := range r.Message.Citations {
@@ -133,7 +135,7 @@ func (r *chatResponse) choice(names *turns.Names) openai.ChatChoice {
 }
 
 // Stream implements provider.Answer.
-func (a answer) Stream() provider.Stream { return &stream{names: a.names} }
+func (a answer) Stream(chat.Asked) provider.Stream { return &stream{names: a.names} }
 
 // finishReason returns OpenAI's finish reason for the vendor's.
 func finishReason(reason string, calls bool) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -88,7 +89,7 @@ func (v *vectors) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 }
 
 // Decode implements provider.Answer.
-func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var r struct {
 		Embeddings vectors `json:"embeddings"`
 		Meta       struct {
@@ -98,10 +99,10 @@ func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, ope
 		} `json:"meta"`
 	}
 	if readError(body).message != "" {
-		return nil, openai.Usage{}, inBand(body)
+		return inBand(body)
 	}
 	if err := json.Unmarshal(body, &r, lenient); err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	e := &r.Embeddings
 	for _, vectors := range [][]jsontext.Value{e.Float, e.Int8, e.Uint8, e.Binary, e.Ubinary} {
@@ -110,14 +111,15 @@ func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, ope
 		}
 		n := int64(r.Meta.BilledUnits.InputTokens)
 		u := openai.Usage{PromptTokens: n, TotalTokens: n}
-		out, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), model, vectors, a.base64, u)
+		rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.base64, u)
 		if err != nil {
-			return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 		}
-		return out, u, nil
+		chat.Rendered(rendered, u, out)
+		return nil
 	}
-	return nil, openai.Usage{}, fmt.Errorf("%w: it has no embeddings", provider.ErrNotAnAnswer)
+	return fmt.Errorf("%w: it has no embeddings", provider.ErrNotAnAnswer)
 }
 
 // Stream implements provider.Answer. Embeddings are never streamed.
-func (embeddingAnswer) Stream() provider.Stream { return nil }
+func (embeddingAnswer) Stream(chat.Asked) provider.Stream { return nil }

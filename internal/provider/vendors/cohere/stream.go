@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 	"github.com/modelgate/modelgate/internal/sse"
@@ -63,7 +63,7 @@ type stream struct {
 }
 
 // Decode implements provider.Stream.
-func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
+func (s *stream) Decode(piece []byte, out chat.Sink) error {
 	s.events.Feed(piece)
 	for {
 		e, ok, err := s.events.Next()
@@ -73,16 +73,16 @@ func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
 		if !ok {
 			return nil
 		}
-		if err := s.take(e, w); err != nil {
+		if err := s.take(e, out); err != nil {
 			return err
 		}
 	}
 }
 
 // Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
-func (s *stream) Close(w *openai.StreamWriter) error {
+func (s *stream) Close(out chat.Sink) error {
 	if e, ok := s.events.Close(); ok && !s.done && jsontext.Value(e.Data).IsValid(lenient) {
-		if err := s.take(e, w); err != nil {
+		if err := s.take(e, out); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (s *stream) Close(w *openai.StreamWriter) error {
 	return nil
 }
 
-func (s *stream) take(raw sse.Event, w *openai.StreamWriter) error {
+func (s *stream) take(raw sse.Event, out chat.Sink) error {
 	data := bytes.TrimSpace(raw.Data)
 	if s.done || len(data) == 0 || string(data) == "[DONE]" { // the message's own end comes before [DONE]
 		return nil
@@ -113,13 +113,13 @@ func (s *stream) take(raw sse.Event, w *openai.StreamWriter) error {
 	case typ == "message-start":
 		if !s.begun {
 			s.begun, s.id = true, cmp.Or(provider.ID(e.ID), newID())
-			w.Begin(s.id) // and no more: an error that comes before any content still has a status of its own
+			out.Put(chat.Begin(s.id)) // and no more: an error that comes before any content still has a status of its own
 		}
 		return nil
 	case !s.begun:
 		return fmt.Errorf("%w: event %s before message-start", provider.ErrNotAnAnswer, typ)
 	}
-	return s.delta(typ, e, w)
+	return s.delta(typ, e, out)
 }
 
 func known(typ string) bool {
@@ -132,7 +132,7 @@ func known(typ string) bool {
 }
 
 // delta writes what an event of a message that has begun means to the client.
-func (s *stream) delta(typ string, e *event, w *openai.StreamWriter) error {
+func (s *stream) delta(typ string, e *event, out chat.Sink) error {
 	m := &e.Delta.Message
 	switch typ {
 	case "content-start", "content-delta":
@@ -143,10 +143,10 @@ func (s *stream) delta(typ string, e *event, w *openai.StreamWriter) error {
 		if err := unmarshalObject(m.Content, &b); err != nil {
 			return err
 		}
-		s.content(&b, e.Logprobs, w)
+		s.content(&b, e.Logprobs, out)
 	case "tool-plan-delta":
 		if m.ToolPlan != "" {
-			w.Reasoning(0, m.ToolPlan)
+			out.Put(chat.Reasoning(0, m.ToolPlan))
 		}
 	case "tool-call-start", "tool-call-delta", "tool-call-end":
 		var c toolCall
@@ -156,7 +156,7 @@ func (s *stream) delta(typ string, e *event, w *openai.StreamWriter) error {
 		if len(s.open) > provider.MaxOpen {
 			return provider.ErrTooManyOpen
 		}
-		s.call(typ, e.Index, &c, w)
+		s.call(typ, e.Index, &c, out)
 	case "citation-start":
 		var c citation
 		if err := unmarshalObject(m.Citations, &c); err != nil {
@@ -164,7 +164,7 @@ func (s *stream) delta(typ string, e *event, w *openai.StreamWriter) error {
 		}
 		s.annotations = c.appendTo(s.annotations, s.offsets)
 	case "message-end":
-		return s.end(e, w)
+		return s.end(e, out)
 	}
 	return nil
 }
@@ -189,36 +189,24 @@ func (s *stream) startBlock(index int) {
 	}
 }
 
-func (s *stream) content(b *contentBlock, l *logprobs, w *openai.StreamWriter) {
+func (s *stream) content(b *contentBlock, l *logprobs, out chat.Sink) {
 	if thinking := stringOf(b.Thinking); thinking != "" {
-		w.Reasoning(0, thinking)
+		out.Put(chat.Reasoning(0, thinking))
 	}
 	text := stringOf(b.Text)
 	if text == "" {
 		return
 	}
 	s.runes += utf8.RuneCountInString(text)
-	if l == nil {
-		w.Text(0, text)
-		return
+	e := chat.Text(0, text)
+	if l != nil {
+		e.Logprobs = appendLogprobs(nil, *l)
 	}
-	w.Role(0)
-	w.EventFunc(func(dst []byte) []byte {
-		dst = openai.AppendString(append(dst, `{"id":`...), s.id)
-		dst = fmt.Appendf(dst, `,"object":"chat.completion.chunk","created":%d,"model":`, w.Created())
-		dst = openai.AppendString(dst, w.Model())
-		dst = openai.AppendString(append(dst, `,"choices":[{"index":0,"delta":{"content":`...), text)
-		dst = appendLogprobs(append(dst, `},"logprobs":`...), *l)
-		dst = append(dst, `,"finish_reason":null}]`...)
-		if w.IncludeUsage() {
-			dst = append(dst, `,"usage":null`...)
-		}
-		return append(dst, '}')
-	})
+	out.Put(e)
 }
 
 // call writes a piece of a tool call.
-func (s *stream) call(typ string, index int, c *toolCall, w *openai.StreamWriter) {
+func (s *stream) call(typ string, index int, c *toolCall, out chat.Sink) {
 	at := -1
 	for i := range s.open {
 		if s.open[i].index == index {
@@ -228,19 +216,19 @@ func (s *stream) call(typ string, index int, c *toolCall, w *openai.StreamWriter
 	switch {
 	case typ == "tool-call-start":
 		if at >= 0 {
-			s.endCall(at, w)
+			s.endCall(at, out)
 		}
-		w.ToolCall(0, s.calls, cmp.Or(c.ID, madeID(s.id, s.calls)), s.names.Client(c.Function.Name))
+		out.Put(chat.ToolCall(0, s.calls, cmp.Or(c.ID, madeID(s.id, s.calls)), s.names.Client(c.Function.Name)))
 		s.open = append(s.open, openCall{index: index, call: s.calls})
 		at = len(s.open) - 1
 		s.calls++
 	case at < 0:
 		return
 	case typ == "tool-call-end":
-		s.endCall(at, w)
+		s.endCall(at, out)
 		return
 	}
-	s.open[at].write(c, w)
+	s.open[at].write(c, out)
 }
 
 // maxHeld bounds what is held back of arguments: null, and white space around it.
@@ -248,7 +236,7 @@ const maxHeld = 256
 
 // write writes a fragment of the arguments. A model that has no arguments may say null, which no client can use: what may
 // become null is held back.
-func (o *openCall) write(c *toolCall, w *openai.StreamWriter) {
+func (o *openCall) write(c *toolCall, out chat.Sink) {
 	fragment := stringOf(c.Function.Arguments)
 	if c.Function.Arguments.Kind() == '{' {
 		fragment = string(c.Function.Arguments)
@@ -262,36 +250,35 @@ func (o *openCall) write(c *toolCall, w *openai.StreamWriter) {
 	}
 	if fragment != "" {
 		o.begun = true
-		w.ToolArguments(0, o.call, fragment)
+		out.Put(chat.Arguments(0, o.call, fragment))
 	}
 }
 
-func (s *stream) endCall(at int, w *openai.StreamWriter) {
+func (s *stream) endCall(at int, out chat.Sink) {
 	if o := s.open[at]; !o.begun {
-		w.ToolArguments(0, o.call, "{}")
+		out.Put(chat.Arguments(0, o.call, "{}"))
 	}
 	s.open = append(s.open[:at], s.open[at+1:]...)
 }
 
 // end completes the answer, or fails where the vendor says that it did.
-func (s *stream) end(e *event, w *openai.StreamWriter) error {
+func (s *stream) end(e *event, out chat.Sink) error {
 	u := e.Delta.Usage.openai()
-	w.SetUsage(u)
+	if !u.IsZero() {
+		out.Put(chat.Usage(u))
+	}
 	if err := failure(e.Delta.FinishReason, stringOf(e.Delta.Error)); err != nil {
 		return err
 	}
 	for len(s.open) > 0 {
-		s.endCall(0, w)
+		s.endCall(0, out)
 	}
 	if s.annotations != nil {
 		// As a whole: openai-python's accumulator fails where a second delta adds to a list.
-		w.Raw(0, "annotations", append(s.annotations, ']'))
+		out.Put(chat.Member(0, "annotations", append(s.annotations, ']')))
 	}
-	w.Finish(0, finishReason(e.Delta.FinishReason, s.calls > 0))
-	if !u.IsZero() {
-		w.UsageChunk()
-	}
-	w.Done()
+	out.Put(chat.Finish(0, finishReason(e.Delta.FinishReason, s.calls > 0)))
+	out.Put(chat.End())
 	s.done = true
 	return nil
 }

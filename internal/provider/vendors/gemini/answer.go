@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -24,60 +24,43 @@ type Answer struct {
 
 // Decode implements provider.Answer. An array of answers, which is how the vendor streams where it is not asked for events,
 // counts as one answer.
-func (a *Answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
-	c := &collector{answer: a, created: created}
+func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
+	c := &collector{answer: a, created: asked.Created}
 	var v values
 	v.feed(body)
 	taken := false
 	for {
 		object, ok, err := v.next()
 		if err != nil {
-			return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 		}
 		if !ok {
 			break
 		}
 		taken = true
 		if err := c.take(object); err != nil {
-			return nil, openai.Usage{}, err
+			return err
 		}
 	}
 	if !taken || v.open() {
-		return nil, openai.Usage{}, fmt.Errorf("%w: the body is not a whole JSON object", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: the body is not a whole JSON object", provider.ErrNotAnAnswer)
 	}
 	if err := c.complete(); err != nil {
-		return nil, openai.Usage{}, err
+		return err
 	}
-	out := openai.ChatAnswer{ID: c.id, Created: created, Model: model, Usage: c.usage, ServiceTier: c.tier}
+	answer := chat.Answer{ID: c.id, Usage: c.usage, ServiceTier: c.tier}
 	for i := range c.choices {
-		out.Choices = append(out.Choices, c.choices[i].answer(c))
+		answer.Choices = append(answer.Choices, c.choices[i].answer(c))
 	}
-	return withImages(out.AppendJSON(make([]byte, 0, len(body)+1024)), c.choices), c.usage, nil
-}
-
-// withImages adds the extension images to the messages of an answer that has them. What begins a message stands nowhere else:
-// in text its quotes are escaped.
-func withImages(answer []byte, choices []choice) []byte {
-	at := 0
-	for i := range choices {
-		const begin = `"message":{"role":"assistant",`
-		next := bytes.Index(answer[at:], []byte(begin))
-		if next < 0 {
-			break
-		}
-		at += next + len(begin)
-		if images := array(choices[i].images); images != nil {
-			answer = slices.Insert(answer, at, slices.Concat([]byte(`"images":`), images, []byte{','})...)
-		}
-	}
-	return answer
+	answer.Tell(out)
+	return nil
 }
 
 // answer returns the choice as a part of a whole answer.
-func (ch *choice) answer(c *collector) openai.ChatChoice {
-	out := openai.ChatChoice{
+func (ch *choice) answer(c *collector) chat.Choice {
+	out := chat.Choice{
 		Text: string(ch.text), Refusal: ch.refusal, Reasoning: string(ch.reasoning), Calls: ch.calls,
-		Annotations: array(ch.annotations), FinishReason: finishReason(ch.finish, len(ch.ids) > 0),
+		Annotations: array(ch.annotations), Images: array(ch.images), FinishReason: finishReason(ch.finish, len(ch.ids) > 0),
 		Logprobs: wrapLogprobs(ch.logprobs),
 	}
 	if ch.audio != nil {
@@ -87,8 +70,8 @@ func (ch *choice) answer(c *collector) openai.ChatChoice {
 }
 
 // Stream implements provider.Answer.
-func (a *Answer) Stream() provider.Stream {
-	return &stream{collector: collector{answer: a}}
+func (a *Answer) Stream(asked chat.Asked) provider.Stream {
+	return &stream{collector: collector{answer: a, created: asked.Created}}
 }
 
 // A stream decodes one streamed answer.
@@ -99,8 +82,8 @@ type stream struct {
 
 // Decode implements provider.Stream. The vendor has no end mark, and more can follow what it calls the finish: nothing is
 // finished before the body ends.
-func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
-	s.w, s.created = w, w.Created()
+func (s *stream) Decode(piece []byte, out chat.Sink) error {
+	s.out = out
 	s.frames.feed(piece)
 	for {
 		object, ok, err := s.frames.next()
@@ -138,8 +121,8 @@ func (s *stream) event(data []byte) error {
 }
 
 // Close implements provider.Stream. An answer is complete where every choice has its reason for finishing.
-func (s *stream) Close(w *openai.StreamWriter) error {
-	s.w, s.created = w, w.Created()
+func (s *stream) Close(out chat.Sink) error {
+	s.out = out
 	rest, ok := s.frames.close()
 	if ok {
 		if !jsontext.Value(bytes.TrimSpace(rest)).IsValid(lenient) {
@@ -160,19 +143,16 @@ func (s *stream) Close(w *openai.StreamWriter) error {
 		ch := &s.choices[i]
 		// Lists are given whole: openai-python's accumulator fails where a second delta adds to one.
 		if images := array(ch.images); images != nil {
-			w.Raw(i, "images", images)
+			out.Put(chat.Member(i, "images", images))
 		}
 		if annotations := array(ch.annotations); annotations != nil {
-			w.Raw(i, "annotations", annotations)
+			out.Put(chat.Member(i, "annotations", annotations))
 		}
 		if ch.refusal != "" {
-			w.Refusal(i, ch.refusal)
+			out.Put(chat.Refusal(i, ch.refusal))
 		}
-		w.Finish(i, finishReason(ch.finish, len(ch.ids) > 0))
+		out.Put(chat.Finish(i, finishReason(ch.finish, len(ch.ids) > 0)))
 	}
-	if !s.usage.IsZero() {
-		w.UsageChunk()
-	}
-	w.Done()
+	out.Put(chat.End())
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 )
 
 // What must come back with a call is its thought signature: as Google's own member of a call, and within the call's id for
@@ -42,7 +43,7 @@ func (c *collector) endCall(index int) {
 		ch.known = make(map[string]bool)
 	}
 	ch.known[ch.ids[n]] = true
-	call := openai.AnswerCall{
+	call := chat.Call{
 		ID:        openai.CarryID(ch.ids[n], carried(open.signature)),
 		Name:      c.answer.names.Client(open.name),
 		Arguments: string(open.arguments()),
@@ -50,12 +51,14 @@ func (c *collector) endCall(index int) {
 	if open.signature != "" {
 		call.ExtraContent = append(openai.AppendString([]byte(`{"google":{"thought_signature":`), open.signature), "}}"...)
 	}
-	if c.w == nil {
+	if c.out == nil {
 		ch.calls = append(ch.calls, call)
 		return
 	}
-	c.w.ToolCallExtra(index, n, call.ID, call.Name, call.ExtraContent)
-	c.w.ToolArguments(index, n, call.Arguments)
+	begin := chat.ToolCall(index, n, call.ID, call.Name)
+	begin.JSON = call.ExtraContent
+	c.out.Put(begin)
+	c.out.Put(chat.Arguments(index, n, call.Arguments))
 }
 
 // callID returns the vendor's id of a call, or else one that follows from its place in the answer.

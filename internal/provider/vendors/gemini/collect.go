@@ -15,14 +15,15 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A collector adds up an answer of one piece or of many. With a writer it gives the client each piece as it comes, and
+// A collector adds up an answer of one piece or of many. With a sink it tells each piece as it comes, and
 // keeps only what later pieces refer to.
 type collector struct {
 	answer  *Answer
-	w       *openai.StreamWriter // nil where the whole answer is wanted
+	out     chat.Sink // nil where the whole answer is wanted
 	created int64
 	next    response // the one that is being read, kept so that none is allocated
 
@@ -48,9 +49,9 @@ type choice struct {
 
 	annotations, images []byte // elements of JSON arrays
 
-	// What follows is collected only without a writer.
+	// What follows is collected only without a sink.
 	logprobs  []byte // elements of a JSON array
-	calls     []openai.AnswerCall
+	calls     []chat.Call
 	reasoning []byte
 	audio     []byte
 	audioType string
@@ -104,8 +105,8 @@ func (c *collector) countSearches() {
 		return
 	}
 	c.usage.Searches, c.usage.SearchesTold = n, true
-	if c.w != nil {
-		c.w.SetUsage(c.usage)
+	if c.out != nil {
+		c.out.Put(chat.Usage(c.usage))
 	}
 }
 
@@ -117,8 +118,8 @@ func (c *collector) begin(id string, data []byte) {
 	if c.id = provider.ID(id); c.id == "" {
 		c.id = "chatcmpl-" + digest(string(data), strconv.FormatInt(c.created, 10))
 	}
-	if c.w != nil {
-		c.w.Begin(c.id)
+	if c.out != nil {
+		c.out.Put(chat.Begin(c.id))
 	}
 }
 
@@ -131,13 +132,13 @@ func digest(parts ...string) string {
 // count takes in a count, which is of everything so far. One without numbers says nothing.
 func (c *collector) count(u *usage) {
 	c.tier = cmp.Or(u.tier(), c.tier)
-	if c.w != nil {
-		c.w.SetTier(c.tier)
+	if c.out != nil {
+		c.out.Put(chat.Tier(c.tier))
 	}
 	if counted := u.openai(); !counted.IsZero() {
 		c.usage = counted
-		if c.w != nil {
-			c.w.SetUsage(counted)
+		if c.out != nil {
+			c.out.Put(chat.Usage(counted))
 		}
 	}
 }
@@ -167,16 +168,16 @@ func (c *collector) part(index int, p *answerPart) {
 	case p.FunctionCall != nil:
 		c.call(index, p)
 	case p.Thought && p.Text != "":
-		if c.w != nil {
-			c.w.Reasoning(index, p.Text)
+		if c.out != nil {
+			c.out.Put(chat.Reasoning(index, p.Text))
 		} else {
 			ch.reasoning = append(ch.reasoning, p.Text...)
 		}
 	case p.Thought:
 	case p.Text != "":
 		ch.text = append(ch.text, p.Text...)
-		if c.w != nil {
-			c.w.Text(index, p.Text)
+		if c.out != nil {
+			c.out.Put(chat.Text(index, p.Text))
 		}
 	case p.InlineData != nil:
 		c.media(index, p.InlineData)

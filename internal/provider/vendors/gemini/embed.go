@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
@@ -97,13 +98,13 @@ type Embeddings struct {
 }
 
 // Decode implements provider.Answer.
-func (a Embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+func (a Embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	if !jsontext.Value(body).IsValid(lenient) {
-		return nil, openai.Usage{}, fmt.Errorf("%w: it is not JSON", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: it is not JSON", provider.ErrNotAnAnswer)
 	}
 	root := gjson.ParseBytes(body)
 	if e := root.Get("error"); e.IsObject() {
-		return nil, openai.Usage{}, readError(e).decode(0, nil)
+		return readError(e).decode(0, nil)
 	}
 	var vectors []jsontext.Value
 	usage := openai.Usage{PromptTokens: openai.Count(root.Get("usageMetadata.promptTokenCount").Int())}
@@ -114,11 +115,11 @@ func (a Embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.U
 	for _, e := range list.Array() {
 		v := e.Get(a.Values)
 		if !v.IsArray() {
-			return nil, openai.Usage{}, fmt.Errorf("%w: it lacks a vector", provider.ErrNotAnAnswer)
+			return fmt.Errorf("%w: it lacks a vector", provider.ErrNotAnAnswer)
 		}
 		vector := jsontext.Value(strings.Clone(v.Raw))
 		if err := vector.Compact(); err != nil {
-			return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+			return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 		}
 		vectors = append(vectors, vector)
 		if a.Tokens != "" {
@@ -126,22 +127,23 @@ func (a Embeddings) Decode(body []byte, model string, _ int64) ([]byte, openai.U
 		}
 	}
 	if len(vectors) == 0 {
-		return nil, openai.Usage{}, fmt.Errorf("%w: it has no embeddings", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: it has no embeddings", provider.ErrNotAnAnswer)
 	}
 	usage.TotalTokens = usage.PromptTokens
-	out, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), model, vectors, a.Base64, usage)
+	rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.Base64, usage)
 	if err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	return out, usage, nil
+	chat.Rendered(rendered, usage, out)
+	return nil
 }
 
 // Stream implements provider.Answer. Embeddings are not streamed.
-func (Embeddings) Stream() provider.Stream { return noStream{} }
+func (Embeddings) Stream(chat.Asked) provider.Stream { return noStream{} }
 
 // noStream is what an answer that is never streamed would be read with.
 type noStream struct{}
 
-func (noStream) Decode([]byte, *openai.StreamWriter) error { return provider.ErrNotAnAnswer }
+func (noStream) Decode([]byte, chat.Sink) error { return provider.ErrNotAnAnswer }
 
-func (noStream) Close(*openai.StreamWriter) error { return provider.ErrNotAnAnswer }
+func (noStream) Close(chat.Sink) error { return provider.ErrNotAnAnswer }

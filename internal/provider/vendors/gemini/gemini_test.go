@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/providertest"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -52,7 +53,7 @@ const signedCalls = `{"candidates":[{"content":{"parts":[
 
 func TestPitfall57SignaturesComeBackFromAStockClient(t *testing.T) {
 	_, answer := encode(t, `"messages":[{"role":"user","content":"x"}]`, third())
-	out, _, err := answer.Decode([]byte(signedCalls), "public", 1)
+	out, _, err := chattest.Decode(answer, []byte(signedCalls), "public", 1)
 	require.NoError(t, err)
 	calls := gjson.GetBytes(out, "choices.0.message.tool_calls")
 	first, second := calls.Get("0"), calls.Get("1")
@@ -161,8 +162,8 @@ func TestSchemasDoNotGrowWithoutMeasure(t *testing.T) {
 
 func TestPitfall28AStreamRequestAnsweredWithOneObject(t *testing.T) {
 	_, answer := encode(t, `"stream":true,"messages":[{"role":"user","content":"x"}]`, second())
-	w := openai.NewStreamWriter("public", 1, false)
-	s := answer.Stream()
+	w := chattest.NewStream("public", 1, false)
+	s := answer.Stream(w.Asked)
 	require.NoError(t, s.Decode([]byte(`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}`), w))
 	require.NoError(t, s.Close(w))
 	require.Contains(t, string(w.Take()), `"content":"a"`)

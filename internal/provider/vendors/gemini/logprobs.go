@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 )
 
 // logprobs is what the vendor says of the likelihood of tokens: of those that it chose, and at each place of the likeliest.
@@ -39,8 +40,9 @@ func (c *collector) logprobs(index int, from *logprobs) {
 	}
 	switch ch := &c.choices[index]; {
 	case len(dst) == 0:
-	case c.w != nil:
-		c.logprobsChunk(index, dst)
+	case c.out != nil:
+		// The text of the tokens was told before.
+		c.out.Put(chat.Event{Kind: chat.KindText, Choice: index, Logprobs: wrapLogprobs(dst)})
 	default:
 		ch.logprobs = append(appendElement(ch.logprobs), dst...)
 	}
@@ -70,24 +72,4 @@ func wrapLogprobs(elements []byte) jsontext.Value {
 		return nil
 	}
 	return append(append([]byte(`{"content":[`), elements...), `],"refusal":null}`...)
-}
-
-// logprobsChunk writes a chunk with the log probabilities of tokens whose text was written before.
-func (c *collector) logprobsChunk(index int, elements []byte) {
-	c.w.Role(index)
-	c.w.EventFunc(func(dst []byte) []byte {
-		dst = openai.AppendString(append(dst, `{"id":`...), c.id)
-		dst = append(dst, `,"object":"chat.completion.chunk","created":`...)
-		dst = strconv.AppendInt(dst, c.created, 10)
-		dst = openai.AppendString(append(dst, `,"model":`...), c.w.Model())
-		dst = append(dst, `,"choices":[{"index":`...)
-		dst = strconv.AppendInt(dst, int64(index), 10)
-		dst = append(dst, `,"delta":{"content":""},"logprobs":`...)
-		dst = append(dst, wrapLogprobs(elements)...)
-		dst = append(dst, `,"finish_reason":null}]`...)
-		if c.w.IncludeUsage() {
-			dst = append(dst, `,"usage":null`...)
-		}
-		return append(dst, '}')
-	})
 }

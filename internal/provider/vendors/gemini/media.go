@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 )
 
 // media takes in what the model made that is no text: speech, or else an image.
@@ -18,10 +19,10 @@ func (c *collector) media(index int, d *inlineData) {
 		c.image(index, "data:"+d.MIMEType+";base64,"+d.Data)
 		return
 	}
-	if c.w != nil {
+	if c.out != nil {
 		delta := openai.AppendString([]byte(`{"id":`), "audio_"+c.id)
 		delta = openai.AppendString(append(delta, `,"data":`...), d.Data)
-		c.w.Raw(index, "audio", append(delta, '}'))
+		c.out.Put(chat.Member(index, "audio", append(delta, '}')))
 		return
 	}
 	ch.audioType = d.MIMEType

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -174,39 +175,40 @@ func readNested(v jsontext.Value, levels int, text, thinking func(string)) error
 }
 
 // Decode implements provider.Answer.
-func (a *answer) Decode(body []byte, model string, created int64) ([]byte, openai.Usage, error) {
+func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var r response
 	if err := json.Unmarshal(body, &r, lenient); err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch {
 	case r.isError():
-		return nil, openai.Usage{}, inBand(body)
+		return inBand(body)
 	case r.Choices == nil && !bytes.Contains(body, []byte(`"choices"`)):
-		return nil, openai.Usage{}, fmt.Errorf("%w: it has no choices", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: it has no choices", provider.ErrNotAnAnswer)
 	}
 	r.ID = provider.ID(r.ID)
-	out := openai.ChatAnswer{ID: cmp.Or(r.ID, newID()), Created: created, Model: model, Usage: r.Usage.openai()}
+	answer := chat.Answer{ID: cmp.Or(r.ID, newID()), Usage: r.Usage.openai()}
 	for i := range r.Choices {
 		c, err := a.choice(&r.Choices[i], r.ID)
 		if err != nil {
-			return nil, openai.Usage{}, err
+			return err
 		}
-		out.Choices = append(out.Choices, c)
+		answer.Choices = append(answer.Choices, c)
 	}
-	return out.AppendJSON(make([]byte, 0, len(body)+512)), out.Usage, nil
+	answer.Tell(out)
+	return nil
 }
 
-func (a *answer) choice(c *choice, id string) (openai.ChatChoice, error) {
+func (a *answer) choice(c *choice, id string) (chat.Choice, error) {
 	if c.FinishReason == "error" {
-		return openai.ChatChoice{}, errFailed()
+		return chat.Choice{}, errFailed()
 	}
 	messages := c.Messages
 	if c.Message != nil {
 		messages = append(messages, *c.Message)
 	}
 	var text, reasoning strings.Builder
-	var out openai.ChatChoice
+	var out chat.Choice
 	var answered map[string]bool // ids of calls that the vendor has answered itself
 	for i := range messages {
 		if id := messages[i].ToolCallID; id != "" {
@@ -223,7 +225,7 @@ func (a *answer) choice(c *choice, id string) (openai.ChatChoice, error) {
 		}
 		err := readContent(m.Content, func(s string) { text.WriteString(s) }, func(s string) { reasoning.WriteString(s) })
 		if err != nil {
-			return openai.ChatChoice{}, err
+			return chat.Choice{}, err
 		}
 		for j := range m.ToolCalls {
 			call := &m.ToolCalls[j]
@@ -234,7 +236,7 @@ func (a *answer) choice(c *choice, id string) (openai.ChatChoice, error) {
 			if s := strings.TrimSpace(arguments); s == "" || s == "null" {
 				arguments = "{}"
 			}
-			out.Calls = append(out.Calls, openai.AnswerCall{ID: cmp.Or(call.id(), madeID(id, c.Index, len(out.Calls))), Name: a.names.Client(call.Function.Name), Arguments: arguments})
+			out.Calls = append(out.Calls, chat.Call{ID: cmp.Or(call.id(), madeID(id, c.Index, len(out.Calls))), Name: a.names.Client(call.Function.Name), Arguments: arguments})
 		}
 	}
 	out.Text, out.Reasoning = text.String(), reasoning.String()
@@ -243,7 +245,7 @@ func (a *answer) choice(c *choice, id string) (openai.ChatChoice, error) {
 }
 
 // Stream implements provider.Answer.
-func (a *answer) Stream() provider.Stream { return &stream{answer: a} }
+func (a *answer) Stream(chat.Asked) provider.Stream { return &stream{answer: a} }
 
 // finishReason returns OpenAI's finish reason for the vendor's.
 func finishReason(reason string, calls bool) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
@@ -48,7 +49,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 type embeddingAnswer struct{ base64 bool }
 
 // Decode implements provider.Answer.
-func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, openai.Usage, error) {
+func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	type embedding struct {
 		Index     int            `json:"index"`
 		Embedding jsontext.Value `json:"embedding"`
@@ -58,29 +59,30 @@ func (a embeddingAnswer) Decode(body []byte, model string, _ int64) ([]byte, ope
 		Data []embedding `json:"data"`
 	}
 	if err := json.Unmarshal(body, &r, lenient); err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	switch {
 	case r.isError():
-		return nil, openai.Usage{}, inBand(body)
+		return inBand(body)
 	case r.Data == nil:
-		return nil, openai.Usage{}, fmt.Errorf("%w: it has no data", provider.ErrNotAnAnswer)
+		return fmt.Errorf("%w: it has no data", provider.ErrNotAnAnswer)
 	}
 	slices.SortStableFunc(r.Data, func(a, b embedding) int { return cmp.Compare(a.Index, b.Index) })
 	vectors := make([]jsontext.Value, len(r.Data))
 	for i, d := range r.Data {
 		if d.Embedding.Kind() != '[' {
-			return nil, openai.Usage{}, fmt.Errorf("%w: an embedding is no list of numbers", provider.ErrNotAnAnswer)
+			return fmt.Errorf("%w: an embedding is no list of numbers", provider.ErrNotAnAnswer)
 		}
 		vectors[i] = d.Embedding
 	}
 	u := r.Usage.openai()
-	out, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), model, vectors, a.base64, u)
+	rendered, err := openai.AppendEmbeddings(make([]byte, 0, len(body)), asked.Model, vectors, a.base64, u)
 	if err != nil {
-		return nil, openai.Usage{}, fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
+		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	return out, u, nil
+	chat.Rendered(rendered, u, out)
+	return nil
 }
 
 // Stream implements provider.Answer. Embeddings are never streamed.
-func (embeddingAnswer) Stream() provider.Stream { return nil }
+func (embeddingAnswer) Stream(chat.Asked) provider.Stream { return nil }

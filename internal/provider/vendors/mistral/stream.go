@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/sse"
 )
@@ -21,7 +21,6 @@ type stream struct {
 	chunk   response // the one that is being read, kept so that none is allocated
 	id      string
 	choices []choiceState
-	usage   openai.Usage
 	done    bool
 }
 
@@ -44,7 +43,7 @@ type openCall struct {
 }
 
 // Decode implements provider.Stream.
-func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
+func (s *stream) Decode(piece []byte, out chat.Sink) error {
 	s.events.Feed(piece)
 	for {
 		e, ok, err := s.events.Next()
@@ -54,16 +53,16 @@ func (s *stream) Decode(piece []byte, w *openai.StreamWriter) error {
 		if !ok {
 			return nil
 		}
-		if err := s.take(e, w); err != nil {
+		if err := s.take(e, out); err != nil {
 			return err
 		}
 	}
 }
 
 // Close implements provider.Stream. What is left where the last event has no blank line may be half of one.
-func (s *stream) Close(w *openai.StreamWriter) error {
+func (s *stream) Close(out chat.Sink) error {
 	if e, ok := s.events.Close(); ok && (isDone(e.Data) || jsontext.Value(e.Data).IsValid(lenient)) {
-		if err := s.take(e, w); err != nil {
+		if err := s.take(e, out); err != nil {
 			return err
 		}
 	}
@@ -75,12 +74,12 @@ func (s *stream) Close(w *openai.StreamWriter) error {
 
 func isDone(data []byte) bool { return string(bytes.TrimSpace(data)) == "[DONE]" }
 
-func (s *stream) take(e sse.Event, w *openai.StreamWriter) error {
+func (s *stream) take(e sse.Event, out chat.Sink) error {
 	switch {
 	case s.done || len(bytes.TrimSpace(e.Data)) == 0:
 		return nil
 	case isDone(e.Data):
-		s.end(w)
+		s.end(out)
 		return nil
 	}
 	s.chunk = response{Choices: s.chunk.Choices[:0]}
@@ -92,15 +91,16 @@ func (s *stream) take(e sse.Event, w *openai.StreamWriter) error {
 		return inBand(e.Data)
 	}
 	if r.Usage != nil {
-		s.usage = r.Usage.openai()
-		w.SetUsage(s.usage)
+		if u := r.Usage.openai(); !u.IsZero() {
+			out.Put(chat.Usage(u))
+		}
 	}
 	for i := range r.Choices {
 		if s.id == "" {
 			s.id = cmp.Or(provider.ID(r.ID), newID())
-			w.Begin(s.id)
+			out.Put(chat.Begin(s.id))
 		}
-		if err := s.choice(&r.Choices[i], w); err != nil {
+		if err := s.choice(&r.Choices[i], out); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (s *stream) take(e sse.Event, w *openai.StreamWriter) error {
 
 // choice writes what a choice of a chunk means to the client: content, calls and the end, in this order, though the vendor
 // may send them all in one chunk.
-func (s *stream) choice(c *choice, w *openai.StreamWriter) error {
+func (s *stream) choice(c *choice, out chat.Sink) error {
 	if c.Index < 0 || c.Index >= maxChoices {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *stream) choice(c *choice, w *openai.StreamWriter) error {
 	state := &s.choices[c.Index]
 	state.started = true
 	if !c.Delta.isResult() {
-		err := readContent(c.Delta.Content, func(t string) { w.Text(c.Index, t) }, func(t string) { w.Reasoning(c.Index, t) })
+		err := readContent(c.Delta.Content, func(t string) { out.Put(chat.Text(c.Index, t)) }, func(t string) { out.Put(chat.Reasoning(c.Index, t)) })
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (s *stream) choice(c *choice, w *openai.StreamWriter) error {
 			if len(state.calls) > provider.MaxOpen {
 				return provider.ErrTooManyOpen
 			}
-			s.call(c.Index, &c.Delta.ToolCalls[i], w)
+			s.call(c.Index, &c.Delta.ToolCalls[i], out)
 		}
 	}
 	if c.FinishReason == "error" {
@@ -138,7 +138,7 @@ func (s *stream) choice(c *choice, w *openai.StreamWriter) error {
 }
 
 // call writes a call, which may be whole or a piece of one that was begun.
-func (s *stream) call(choice int, c *toolCall, w *openai.StreamWriter) {
+func (s *stream) call(choice int, c *toolCall, out chat.Sink) {
 	state := &s.choices[choice]
 	open := state.find(c)
 	if open == nil {
@@ -150,7 +150,7 @@ func (s *stream) call(choice int, c *toolCall, w *openai.StreamWriter) {
 		if s.answer.isOwn(c.Function.Name) {
 			open.call = state.shown
 			state.shown++
-			w.ToolCall(choice, open.call, cmp.Or(open.id, madeID(s.id, choice, open.call)), s.answer.names.Client(c.Function.Name))
+			out.Put(chat.ToolCall(choice, open.call, cmp.Or(open.id, madeID(s.id, choice, open.call)), s.answer.names.Client(c.Function.Name)))
 		}
 	}
 	fragment := c.arguments()
@@ -159,7 +159,7 @@ func (s *stream) call(choice int, c *toolCall, w *openai.StreamWriter) {
 	}
 	if fragment != "" && open.call >= 0 {
 		open.begun = true
-		w.ToolArguments(choice, open.call, fragment)
+		out.Put(chat.Arguments(choice, open.call, fragment))
 	}
 }
 
@@ -178,29 +178,26 @@ func (s *choiceState) find(c *toolCall) *openCall {
 	return nil
 }
 
-func (s *stream) finish(choice int, w *openai.StreamWriter) {
+func (s *stream) finish(choice int, out chat.Sink) {
 	state := &s.choices[choice]
 	for _, o := range state.calls {
 		if o.call >= 0 && !o.begun {
-			w.ToolArguments(choice, o.call, "{}")
+			out.Put(chat.Arguments(choice, o.call, "{}"))
 		}
 	}
-	w.Finish(choice, finishReason(state.reason, state.shown > 0))
+	out.Put(chat.Finish(choice, finishReason(state.reason, state.shown > 0)))
 }
 
 // end completes the answer. An end without a beginning is none.
-func (s *stream) end(w *openai.StreamWriter) {
+func (s *stream) end(out chat.Sink) {
 	for i := range s.choices {
 		if s.choices[i].started {
-			s.finish(i, w)
+			s.finish(i, out)
 			s.done = true
 		}
 	}
 	if !s.done {
 		return
 	}
-	if !s.usage.IsZero() {
-		w.UsageChunk()
-	}
-	w.Done()
+	out.Put(chat.End())
 }

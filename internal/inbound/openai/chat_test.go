@@ -1,4 +1,4 @@
-package openai_test
+package openai
 
 import (
 	"strings"
@@ -7,21 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
 )
 
-func TestStreamWriter(t *testing.T) {
+func TestChatStream(t *testing.T) {
 	for _, usage := range []bool{false, true} {
-		w := openai.NewStreamWriter("p/m", 7, usage)
-		w.Begin("id-1")
-		w.Begin("id-2")
-		w.Text(0, "he said \"hi\"\n")
-		w.ToolCall(0, 0, "call_1", "f")
-		w.ToolArguments(0, 0, `{"a`)
-		w.Finish(0, "tool_calls")
-		w.Finish(0, "stop")
-		w.SetUsage(openai.Usage{PromptTokens: 3, CompletionTokens: 4})
-		w.UsageChunk()
-		w.Done()
+		w := NewChatStream(chat.Asked{Model: "p/m", Created: 7, IncludeUsage: usage})
+		w.Put(chat.Begin("id-1"))
+		w.Put(chat.Begin("id-2"))
+		w.Put(chat.Text(0, "he said \"hi\"\n"))
+		w.Put(chat.ToolCall(0, 0, "call_1", "f"))
+		w.Put(chat.Arguments(0, 0, `{"a`))
+		w.Put(chat.Finish(0, "tool_calls"))
+		w.Put(chat.Finish(0, "stop"))
+		w.Put(chat.Usage(openai.Usage{PromptTokens: 3, CompletionTokens: 4}))
+		w.Put(chat.End())
 
 		head := `data: {"id":"id-1","object":"chat.completion.chunk","created":7,"model":"p/m","choices":[`
 		tail := "}\n\n"
@@ -42,25 +42,19 @@ func TestStreamWriter(t *testing.T) {
 	}
 }
 
-func TestStreamWriterBeginsToolAnswersWithNullContent(t *testing.T) {
-	w := openai.NewStreamWriter("m", 1, false)
-	w.Begin("x")
-	w.ToolCall(0, 0, "c", "f")
+func TestChatStreamBeginsToolAnswersWithNullContent(t *testing.T) {
+	w := NewChatStream(chat.Asked{Model: "m", Created: 1})
+	w.Put(chat.Begin("x"))
+	w.Put(chat.ToolCall(0, 0, "c", "f"))
 	require.True(t, strings.Contains(string(w.Take()), `"delta":{"role":"assistant","content":null}`))
 }
 
 func TestStreamThatIsCopied(t *testing.T) {
-	w := openai.NewStreamWriter("m", 1, false)
-	w.Copy([]byte(": ping\r\n\r\n"))
-	w.Copy([]byte("data: [DONE]\r\n\r\n"))
-	require.False(t, w.IsDone())
-	w.Complete()
-	w.Done()
-	require.True(t, w.IsDone())
-	require.Equal(t, ": ping\r\n\r\ndata: [DONE]\r\n\r\n", string(w.Take()), "the end mark is the vendor's")
-}
-
-func TestErrorJSON(t *testing.T) {
-	e := openai.BadRequest("messages[0]", "", "bad \"thing\" \xff")
-	require.JSONEq(t, `{"error":{"message":"bad \"thing\" �","type":"invalid_request_error","param":"messages[0]","code":null}}`, string(e.AppendJSON(nil)))
+	w := NewChatStream(chat.Asked{})
+	w.Put(chat.Event{Kind: chat.KindComment, JSON: []byte(": ping\r\n\r\n")})
+	w.Put(chat.Event{Kind: chat.KindText, Covered: true, JSON: []byte(`"x"`)})
+	w.Put(chat.Event{Kind: chat.KindReceived, JSON: []byte("data: {}\r\n\r\n")})
+	w.Put(chat.Event{Kind: chat.KindComment, JSON: []byte("data: [DONE]\r\n\r\n")})
+	w.Put(chat.Event{Kind: chat.KindEnd, Covered: true})
+	require.Equal(t, ": ping\r\n\r\ndata: {}\r\n\r\ndata: [DONE]\r\n\r\n", string(w.Take()), "the end mark is the vendor's")
 }

@@ -1,0 +1,190 @@
+// Package openai has the dialects in which clients of OpenAI's API are answered: chat completions and legacy completions, as
+// server-sent events.
+package openai
+
+import (
+	"strconv"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/chat"
+)
+
+// A ChatStream writes an answer as chat.completion.chunk events. It keeps the rules that clients rely on, whatever the vendor
+// did: id, created and model are the same in every chunk; each choice begins with one role delta and ends with one
+// finish_reason; with usage asked for, every chunk says "usage":null and one last chunk carries it; without, no chunk mentions
+// usage. It implements chat.Sink and is not safe for concurrent use.
+type ChatStream struct {
+	buffer
+	asked   chat.Asked
+	prefix  []byte // everything of a chunk up to its choices, once the answer has begun
+	choices []choiceState
+	usage   *openai.Usage // to be told at the end
+}
+
+type choiceState struct{ started, finished bool }
+
+// NewChatStream returns a writer of the answer to a request.
+func NewChatStream(asked chat.Asked) *ChatStream { return &ChatStream{asked: asked} }
+
+// Put implements chat.Sink.
+func (w *ChatStream) Put(e chat.Event) {
+	if e.Covered {
+		return
+	}
+	switch e.Kind {
+	case chat.KindBegin:
+		w.begin(e.ID)
+	case chat.KindRole:
+		w.start(e.Choice, `""`)
+	case chat.KindText:
+		w.start(e.Choice, `""`)
+		w.stringDelta(&e, `"content":`)
+	case chat.KindReasoning:
+		w.start(e.Choice, `""`)
+		w.stringDelta(&e, `"reasoning_content":`)
+	case chat.KindRefusal:
+		w.start(e.Choice, `null`)
+		w.stringDelta(&e, `"refusal":`)
+	case chat.KindMember:
+		w.start(e.Choice, `""`)
+		w.openDelta(e.Choice)
+		w.buf = openai.AppendString(w.buf, e.Name)
+		w.buf = append(append(w.buf, ':'), e.JSON...)
+		w.closeDelta(nil, "")
+	case chat.KindToolCall:
+		w.toolCall(&e)
+	case chat.KindArguments:
+		w.arguments(&e)
+	case chat.KindFinish:
+		w.finish(e.Choice, e.Text)
+	case chat.KindUsage:
+		w.usage = e.Usage
+	case chat.KindEnd:
+		w.usageChunk()
+		w.end()
+	default:
+		w.raw(&e)
+	}
+}
+
+// begin sets the id of the answer. Only the first call has an effect.
+func (w *ChatStream) begin(id string) {
+	if w.prefix == nil {
+		w.prefix = appendHead(append(w.prefix, "data: "...), id, "chat.completion.chunk", w.asked)
+	}
+}
+
+// appendHead appends a chunk up to its choices.
+func appendHead(dst []byte, id, object string, asked chat.Asked) []byte {
+	dst = openai.AppendString(append(dst, `{"id":`...), id)
+	dst = append(append(append(dst, `,"object":"`...), object...), `","created":`...)
+	dst = strconv.AppendInt(dst, asked.Created, 10)
+	dst = openai.AppendString(append(dst, `,"model":`...), asked.Model)
+	return append(dst, `,"choices":[`...)
+}
+
+func (w *ChatStream) toolCall(e *chat.Event) {
+	w.start(e.Choice, `null`)
+	w.openDelta(e.Choice)
+	if e.Function {
+		w.buf = openai.AppendString(append(w.buf, `"function_call":{"name":`...), e.Name)
+		w.buf = append(w.buf, `,"arguments":""}`...)
+		w.closeDelta(nil, "")
+		return
+	}
+	w.buf = strconv.AppendInt(append(w.buf, `"tool_calls":[{"index":`...), int64(e.Call), 10)
+	w.buf = openai.AppendString(append(w.buf, `,"id":`...), e.ID)
+	w.buf = openai.AppendString(append(w.buf, `,"type":"function","function":{"name":`...), e.Name)
+	w.buf = append(w.buf, `,"arguments":""}`...)
+	if e.JSON != nil {
+		w.buf = append(append(w.buf, `,"extra_content":`...), e.JSON...)
+	}
+	w.buf = append(w.buf, `}]`...)
+	w.closeDelta(nil, "")
+}
+
+func (w *ChatStream) arguments(e *chat.Event) {
+	w.openDelta(e.Choice)
+	if e.Function {
+		w.buf = append(appendText(append(w.buf, `"function_call":{"arguments":`...), e), '}')
+		w.closeDelta(nil, "")
+		return
+	}
+	w.buf = strconv.AppendInt(append(w.buf, `"tool_calls":[{"index":`...), int64(e.Call), 10)
+	w.buf = appendText(append(w.buf, `,"function":{"arguments":`...), e)
+	w.buf = append(w.buf, `}}]`...)
+	w.closeDelta(nil, "")
+}
+
+// finish ends a choice. Only the first call for a choice has an effect.
+func (w *ChatStream) finish(choice int, reason string) {
+	w.start(choice, `""`)
+	if w.choices[choice].finished {
+		return
+	}
+	w.choices[choice].finished = true
+	w.openDelta(choice)
+	w.closeDelta(nil, reason)
+}
+
+// usageChunk writes the chunk that carries the usage, where the client asked for it and the vendor has told it.
+func (w *ChatStream) usageChunk() {
+	if !w.asked.IncludeUsage || w.usage == nil {
+		return
+	}
+	w.buf = append(append(w.buf, w.prefix...), `],"usage":`...)
+	w.buf = append(w.usage.AppendJSON(w.buf), "}\n\n"...)
+}
+
+// start writes the role delta of a choice that has none yet.
+func (w *ChatStream) start(choice int, content string) {
+	for len(w.choices) <= choice {
+		w.choices = append(w.choices, choiceState{})
+	}
+	if w.choices[choice].started {
+		return
+	}
+	w.choices[choice].started = true
+	w.openDelta(choice)
+	w.buf = append(append(w.buf, `"role":"assistant","content":`...), content...)
+	w.closeDelta(nil, "")
+}
+
+func (w *ChatStream) stringDelta(e *chat.Event, member string) {
+	w.openDelta(e.Choice)
+	w.buf = appendText(append(w.buf, member...), e)
+	w.closeDelta(e.Logprobs, "")
+}
+
+// appendText appends what an event says as a JSON string.
+func appendText(dst []byte, e *chat.Event) []byte {
+	if e.JSON != nil {
+		return append(dst, e.JSON...)
+	}
+	return openai.AppendString(dst, e.Text)
+}
+
+func (w *ChatStream) openDelta(choice int) {
+	w.buf = append(append(w.buf, w.prefix...), `{"index":`...)
+	w.buf = append(strconv.AppendInt(w.buf, int64(choice), 10), `,"delta":{`...)
+}
+
+// closeDelta ends the chunk that openDelta began. No logprobs and no reason are null.
+func (w *ChatStream) closeDelta(logprobs []byte, reason string) {
+	w.buf = append(w.buf, `},"logprobs":`...)
+	if logprobs == nil {
+		logprobs = null
+	}
+	w.buf = append(append(w.buf, logprobs...), `,"finish_reason":`...)
+	if reason == "" {
+		w.buf = append(w.buf, "null}]"...)
+	} else {
+		w.buf = append(openai.AppendString(w.buf, reason), "}]"...)
+	}
+	if w.asked.IncludeUsage {
+		w.buf = append(w.buf, `,"usage":null`...)
+	}
+	w.buf = append(w.buf, "}\n\n"...)
+}
+
+var null = []byte("null")
