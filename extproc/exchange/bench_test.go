@@ -19,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/vendors/anthropic"
+	"github.com/modelgate/modelgate/internal/provider/vendors/gemini"
 	"github.com/modelgate/modelgate/internal/provider/vendors/groq"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -33,6 +34,9 @@ func BenchmarkChat(b *testing.B) {
 	})
 	b.Run("20KB", func(b *testing.B) {
 		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 180)
+	})
+	b.Run("20KB to one of three", func(b *testing.B) {
+		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 180, anthropic.Provider(), gemini.Provider())
 	})
 	b.Run("everything", func(b *testing.B) {
 		spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: b.TempDir(), Log: zap.NewNop()})
@@ -100,14 +104,24 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/chunk")
 }
 
-func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization, times int) {
-	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, openai.Provider())
-	require.NoError(b, err)
+func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization, times int, others ...provider.Provider) {
+	model := &configv1.Model{Name: "a/gpt-4.1"}
+	providers := map[string]*exchange.Provider{}
+	for i, v := range append([]provider.Provider{openai.Provider()}, others...) {
+		name := string(rune('a' + i))
+		p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: name, Vendor: v.Name}, Credential: "sk"}, v)
+		require.NoError(b, err)
+		providers[name] = p
+		model.Targets = append(model.Targets, &configv1.Target{Provider: name, Model: "gpt-4.1", Priority: uint32(i)})
+	}
 	key := auth.Generate().Reveal()
-	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}, Organizations: organizations, Catalog: catalog.New(nil)}
+	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: providers, Organizations: organizations, Catalog: catalog.New(nil)}
 	hash := c.Hasher.Hash(key)
 	k.Hash = hash[:]
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": k})
+	if len(others) > 0 {
+		c.Models = map[string]*configv1.Model{model.Name: model}
+	}
 	c.Index()
 	var ids atomic.Int64
 	env.Now, env.NewID = time.Now, func() string { return fmt.Sprint(ids.Add(1)) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,22 +61,12 @@ func (e *Env) Load(provider string) (active, waiting int, ok bool) {
 	return active, waiting, true
 }
 
-// seize takes a place at the first target whose provider has one, which becomes the first to be tried. It reports false where
-// none has: then the request has to wait.
-func (p *Plan) seize() bool {
-	for i, t := range p.Targets {
-		g := p.gates.of(t.Provider)
-		release, free := func() {}, true
-		if g != nil {
-			release, free = g.TryAcquire()
-		}
-		if free {
-			p.held = release
-			p.Targets = slices.Insert(slices.Delete(p.Targets, i, i+1), 0, t)
-			return true
-		}
+// place takes a place at a provider, and returns what gives it back. It is false where there is none.
+func (g *Gates) place(of *Provider) (release func(), ok bool) {
+	if gate := g.of(of); gate != nil {
+		return gate.TryAcquire()
 	}
-	return false
+	return func() {}, true
 }
 
 // wait waits for a place at the first target until ctx ends.

@@ -193,9 +193,11 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	x.active.carryTrace(target, &attempt)
 	reply := Reply{Set: attempt.Header, Plan: x.active}
 	if x.key != nil {
-		if x.active.gates = &x.env.gates; !x.active.seize() { // it cannot wait: its body is on its way
+		place, ok := x.env.gates.place(next.provider)
+		if !ok { // it cannot wait: its body is on its way
 			return x.reject(overloaded(), "mg_overloaded")
 		}
+		x.active.gates, x.active.held = &x.env.gates, place
 		if e := x.reserve(ctx, next.demand()); e != nil {
 			return x.reject(e, "mg_limited")
 		}

@@ -85,15 +85,9 @@ func (x *Exchange) plan(ctx context.Context, r inbound.Request) (a Attempt, free
 	}
 	x.traceTargets(p)
 	x.env.Cooldown.order(p.Targets, x.env.Now)
-	first, err := p.keepAble(ctx)
+	first, free, err := p.choose(ctx)
 	if err != nil {
 		return a, false, err
-	}
-	preferred := p.Targets[0]
-	if free = p.seize(); p.Targets[0] != preferred {
-		if first, err = p.encode(p.Targets[0]); err != nil {
-			return a, false, err
-		}
 	}
 	p.Timeout = firstByte(m, p.Targets)
 	p.spread(m, x.places)
@@ -101,28 +95,42 @@ func (x *Exchange) plan(ctx context.Context, r inbound.Request) (a Attempt, free
 	return a, free, err
 }
 
-// keepAble leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be
-// planned again. It returns the request for the first that is left. The error is the first target's, where none is.
-func (p *Plan) keepAble(ctx context.Context) (first encoded, err error) {
+// choose leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be planned
+// again. The first whose provider has a place, which is taken, comes to the front; where none has, the request has to wait for one
+// at the first. Only the request for that one is built, and returned: those for the others are asked for by retries. The error is
+// the first target's, where none is left.
+func (p *Plan) choose(ctx context.Context) (first encoded, free bool, err error) {
 	kept := p.Targets[:0]
 	for _, t := range p.Targets {
 		if ctx.Err() != nil {
-			return first, clientGone()
+			return first, free, clientGone()
 		}
-		e, cannot := p.encode(t)
-		if cannot != nil {
+		place, got := func() {}, false
+		if !free {
+			place, got = p.gates.place(t.Provider)
+		}
+		e, cannot := p.encode(t, !got)
+		switch {
+		case cannot != nil:
 			err = cmp.Or(err, cannot)
-			continue
+			if got {
+				place()
+			}
+		case got:
+			first, free, p.held = e, true, place
+			kept = slices.Insert(kept, 0, t)
+		default:
+			kept = append(kept, t)
 		}
-		if len(kept) == 0 {
-			first = e
-		}
-		kept = append(kept, t)
 	}
-	if p.Targets = kept; len(kept) > 0 {
-		err = nil
+	if p.Targets = kept; len(kept) == 0 {
+		return first, false, err
 	}
-	return first, err
+	if !free {
+		first, err = p.encode(kept[0], false)
+		return first, false, err
+	}
+	return first, true, nil
 }
 
 // firstByte is how long one attempt may take: what the model says, or the most patient of its providers. Envoy takes one
@@ -199,7 +207,7 @@ func pick(targets []*configv1.Target, random func(n uint32) uint32) int {
 
 // Encode builds the request of the n-th attempt, counted from 1. An error is an *openai.Error.
 func (p *Plan) Encode(n int) (Attempt, error) {
-	e, err := p.encode(p.Targets[n-1])
+	e, err := p.encode(p.Targets[n-1], false)
 	if err != nil {
 		return Attempt{}, err
 	}
@@ -235,7 +243,7 @@ type encoded struct {
 	answer  provider.Answer
 }
 
-func (p *Plan) encode(t Target) (encoded, error) {
+func (p *Plan) encode(t Target, unsent bool) (encoded, error) {
 	p.mu.Lock()
 	request := p.request
 	p.mu.Unlock()
@@ -243,7 +251,7 @@ func (p *Plan) encode(t Target) (encoded, error) {
 		return encoded{}, errReleased
 	}
 	vendor := &t.Provider.Vendor
-	target := provider.Target{Config: t.Provider.Config, Model: t.Model}
+	target := provider.Target{Config: t.Provider.Config, Model: t.Model, Unsent: unsent}
 	if p.catalog != nil {
 		target.Facts = p.catalog.Facts(vendor.Name, t.Model)
 	}

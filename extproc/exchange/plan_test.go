@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/provider"
 )
 
 func testProviders(names ...string) *Config {
@@ -129,4 +132,71 @@ func TestAPlanNamesTheClustersOfThePlaceThatItIsSignedFor(t *testing.T) {
 	require.Equal(t, "a/first/0a1b a/retry/0a1b", p.cluster(1, x.places)+" "+p.cluster(2, x.places))
 	p.nameClusters("") // an older control plane said nothing of it
 	require.Equal(t, "a/first", p.cluster(1, x.places))
+}
+
+// A builder says which requests it builds.
+type builder struct {
+	built  *[]string
+	cannot string // the model that it refuses
+}
+
+func (b builder) Encode(_ *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
+	if t.Model == b.cannot {
+		return provider.Request{}, nil, openai.Unsupported("n", t.Model)
+	}
+	if !t.Unsent {
+		*b.built = append(*b.built, t.Config.GetName())
+	}
+	return provider.Request{Path: "/"}, nil, nil
+}
+
+func TestARequestIsBuiltForTheTargetThatGetsIt(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		full   []string // the providers that have no place
+		cannot string   // the provider that cannot honour the request
+		order  string
+		built  string
+		free   bool
+	}{
+		{"the first", nil, "", "a b c", "a", true},
+		{"the first has no place", []string{"a"}, "", "b a c", "b", true},
+		{"the first cannot", nil, "a", "b c", "b", true},
+		{"the first has no place, the second cannot", []string{"a"}, "b", "c a", "c", true},
+		{"none has a place", []string{"a", "b", "c"}, "", "a b c", "a", false},
+		{"none has a place, the first cannot", []string{"a", "b", "c"}, "a", "b c", "b", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config, gates := testProviders("a", "b", "c"), &Gates{}
+			var built []string
+			p := &Plan{request: builder{&built, c.cannot}, gates: gates, now: time.Now}
+			for _, name := range []string{"a", "b", "c"} {
+				of := config.Providers[name]
+				of.Config.Concurrency = &configv1.Concurrency{MaxRequests: 1}
+				of.Vendor.Sign = func(*provider.Request, provider.Signing) error { return nil }
+				if slices.Contains(c.full, name) {
+					_, ok := gates.place(of)
+					require.True(t, ok)
+				}
+				p.Targets = append(p.Targets, Target{Provider: of, Model: name})
+			}
+			_, free, err := p.choose(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, c.free, free)
+			require.Equal(t, c.order, names(p.Targets))
+			require.Equal(t, c.built, strings.Join(built, " "))
+			for _, name := range strings.Fields(c.order)[1:] {
+				_, had := gates.place(config.Providers[name])
+				require.Equal(t, !slices.Contains(c.full, name), had, "%s keeps no place that it does not need", name)
+			}
+			if c.cannot != "" && c.free {
+				_, had := gates.place(config.Providers[c.cannot])
+				require.Equal(t, !slices.Contains(c.full, c.cannot), had, "a place is given back")
+			}
+			p.spread(&configv1.Model{Retry: &configv1.Retry{MaxAttempts: 2}}, false)
+			_, err = p.Encode(2)
+			require.NoError(t, err)
+			require.Equal(t, strings.Join(strings.Fields(c.order)[:2], " "), strings.Join(built, " "), "a retry has its own built")
+		})
+	}
 }

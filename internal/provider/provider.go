@@ -95,6 +95,9 @@ type Target struct {
 	Model string
 	// Facts are what the catalog knows of the model. It may be nil, which says nothing.
 	Facts *configv1.ModelFacts
+	// Unsent says that the request is not sent, as far as is known yet: all that is asked is whether the vendor can honour it. Codecs
+	// may leave the body out.
+	Unsent bool
 }
 
 // Can returns what the model can do.

@@ -62,7 +62,11 @@ func runCase(t *testing.T, p provider.Provider, c *testCase) {
 // encode plays the way to the vendor.
 func encode(t *testing.T, p provider.Provider, c *testCase, r *translate.Request, got map[string][]byte) provider.Answer {
 	t.Helper()
+	unsent := c.target
+	unsent.Unsent = true
+	_, _, cannot := r.Encode(unsent)
 	req, answer, err := r.Encode(c.target)
+	require.Equal(t, err, cannot, "whether the vendor can honour a request does not depend on whether it is sent")
 	if err != nil {
 		var o outcome
 		o.failWhole(err)

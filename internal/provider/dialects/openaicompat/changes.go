@@ -93,7 +93,7 @@ func (c *Changes) find(name string) int {
 // request returns the vendor's request. The body is the client's own where nothing has changed.
 func (c *Changes) request(path string) provider.Request {
 	body := c.object.Body
-	if len(c.edits) > 0 {
+	if len(c.edits) > 0 && !c.target.Unsent {
 		body = c.object.Edit(c.edits...)
 	}
 	return c.dialect.newRequest(path, c.target, body, c.dropped)

@@ -45,7 +45,7 @@ type codec struct{}
 // Encode builds a request of the Messages API.
 func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	m, answer, err := messages.Encode(name, r, t)
-	if err != nil {
+	if err != nil || t.Unsent {
 		return provider.Request{}, nil, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {version}}

@@ -55,6 +55,9 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 			return provider.Request{}, nil, err
 		}
 	}
+	if t.Unsent {
+		return provider.Request{}, nil, nil
+	}
 	e.choose()
 	e.betas()
 	e.additional()

@@ -32,6 +32,9 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 			return provider.Request{}, nil, err
 		}
 	}
+	if t.Unsent {
+		return provider.Request{}, nil, nil
+	}
 	e.Ignored(e.body.Body, knownInChat)
 	req, err := request("/chat", &e.out)
 	req.Dropped, req.Adjusted = e.Names, e.Adjusted

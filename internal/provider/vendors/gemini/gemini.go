@@ -44,7 +44,7 @@ type codec struct{}
 // Encode builds a request of the Gemini API.
 func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	m, answer, err := Encode(Service{Vendor: name}, r, t)
-	if err != nil {
+	if err != nil || t.Unsent {
 		return provider.Request{}, nil, err
 	}
 	body, err := m.JSON()

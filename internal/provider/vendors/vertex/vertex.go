@@ -130,7 +130,7 @@ const sharedType = "X-Vertex-Ai-Llm-Shared-Request-Type"
 
 func encodeGemini(model string, r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	m, answer, err := gemini.Encode(gemini.Service{Vendor: name, Labels: true, Storage: true, Enterprise: true}, r, t)
-	if err != nil {
+	if err != nil || t.Unsent {
 		return provider.Request{}, nil, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
@@ -151,7 +151,7 @@ const claudeVersion = "vertex-2023-10-16"
 
 func encodeClaude(model string, r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	m, answer, err := messages.Encode(name, r, t)
-	if err != nil {
+	if err != nil || t.Unsent {
 		return provider.Request{}, nil, err
 	}
 	m.Model, m.AnthropicVersion = "", claudeVersion
