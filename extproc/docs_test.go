@@ -15,21 +15,21 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // full is a record of which everything is known.
-func full(t *testing.T) *exchange.Record {
+func full(t *testing.T) *metering.Record {
 	at := time.Unix(1, 0)
 	id, err := trace.TraceIDFromHex(parentTrace)
 	require.NoError(t, err)
 	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{1}})
-	return &exchange.Record{
+	return &metering.Record{
 		ID: "1", RequestID: "r", Start: at, FirstByte: at, FirstChunk: at, End: at, Method: "POST", Path: chats, Internal: true, Charge: "c",
 		Operation: "chat/completions", KeyID: "k", Organization: "o", Project: "p", User: "u", Model: "m", Label: "m", Provider: "a", Vendor: "openai", Upstream: "up",
 		Attempts: 1, Stream: true, Status: 200, Sent: 1, Usage: openai.Usage{PromptTokens: 1}, Estimated: true, Cost: 1, Priced: true,
-		Outcome: exchange.OutcomeFailed, Error: &openai.Error{Code: "c", Type: "t"},
+		Outcome: metering.OutcomeFailed, Error: &openai.Error{Code: "c", Type: "t"},
 		Span: trace.SpanFromContext(trace.ContextWithSpanContext(context.Background(), own)),
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/modelgate/modelgate/envoy"
-	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -42,7 +42,7 @@ type journal struct {
 }
 
 type waiting struct {
-	record exchange.Record
+	record metering.Record
 	since  time.Time
 }
 
@@ -65,7 +65,7 @@ func newJournal(log *zap.Logger, m *metrics, s *sampler, spool usage.Spool, proc
 }
 
 // exchange takes the record of an exchange that has ended.
-func (j *journal) exchange(r exchange.Record) {
+func (j *journal) exchange(r metering.Record) {
 	if !r.Open() {
 		j.write(r, envoyFacts{})
 		return
@@ -101,7 +101,7 @@ func (j *journal) run(ctx context.Context) {
 }
 
 func (j *journal) sweep(now time.Time) {
-	var late []exchange.Record
+	var late []metering.Record
 	j.mu.Lock()
 	for id, w := range j.records {
 		if now.Sub(w.since) >= flushWait {
@@ -201,7 +201,7 @@ func cutBy(f *accesslogdatav3.ResponseFlags) string {
 // large, or the process that had it is gone.
 func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 	f := factsOf(e)
-	j.metrics.requests.WithLabelValues("", "", string(exchange.OutcomeGateway), statusClass(f.status)).Inc()
+	j.metrics.requests.WithLabelValues("", "", string(metering.OutcomeGateway), statusClass(f.status)).Inc()
 	if !j.sampler.allow(time.Now()) {
 		return
 	}
@@ -210,14 +210,14 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 		zap.String("method", e.GetRequest().GetRequestMethod().String()),
 		zap.String("path", telemetry.Clip(cutQuery(e.GetRequest().GetPath()))),
 		zap.Int("status", f.status),
-		zap.String("outcome", string(exchange.OutcomeGateway)),
+		zap.String("outcome", string(metering.OutcomeGateway)),
 		zap.String("details", f.details),
 		zap.String("cut_by", f.cut),
 		zap.Int64("bytes_sent", f.sent),
 		zap.Duration("total", e.GetCommonProperties().GetDuration().AsDuration()))
 }
 
-func (j *journal) write(r exchange.Record, f envoyFacts) {
+func (j *journal) write(r metering.Record, f envoyFacts) {
 	open := r.Open()
 	settle(&r, &f)
 	if open && r.Out && j.spool != nil { // the others are there already
@@ -232,25 +232,25 @@ func (j *journal) write(r exchange.Record, f envoyFacts) {
 }
 
 // settle says of an exchange that was cut, or may have been, how it ended.
-func settle(r *exchange.Record, f *envoyFacts) {
+func settle(r *metering.Record, f *envoyFacts) {
 	if r.Status == 0 {
 		r.Status = f.status
 	}
-	if r.Outcome != exchange.OutcomeCut && !r.Unseen {
+	if r.Outcome != metering.OutcomeCut && !r.Unseen {
 		return
 	}
 	switch f.cut {
 	case "client":
-		r.Outcome = exchange.OutcomeCancelled
+		r.Outcome = metering.OutcomeCancelled
 	case "provider":
-		r.Outcome = exchange.OutcomeTruncated
+		r.Outcome = metering.OutcomeTruncated
 	}
 }
 
 // A line is what the access log says of an exchange. Its members are written one by one: as fields they would be a
 // fifth of what a request allocates.
 type line struct {
-	*exchange.Record
+	*metering.Record
 	facts *envoyFacts
 }
 

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -44,25 +44,25 @@ func TestJournalJoinsTheTwoRecordsOfARequest(t *testing.T) {
 	provider := &accesslogdatav3.ResponseFlags{UpstreamRemoteReset: true}
 	for _, c := range []struct {
 		name    string
-		outcome exchange.Outcome
+		outcome metering.Outcome
 		unseen  bool
 		flags   *accesslogdatav3.ResponseFlags
 		want    string
 		cutBy   string
 	}{
-		{"the client left", exchange.OutcomeCut, false, client, "cancelled", "client"},
-		{"the provider broke off", exchange.OutcomeCut, false, provider, "truncated", "provider"},
-		{"nobody knows", exchange.OutcomeCut, false, nil, "cut", ""},
-		{"Envoy answered", exchange.OutcomeGateway, false, provider, "gateway", "provider"},
-		{"an answer that was not seen is complete", exchange.OutcomeFinished, true, nil, "finished", ""},
-		{"the client left one", exchange.OutcomeFinished, true, client, "cancelled", "client"},
-		{"the provider broke one off", exchange.OutcomeFinished, true, provider, "truncated", "provider"},
-		{"an error that was not seen", exchange.OutcomeFailed, true, nil, "failed", ""},
+		{"the client left", metering.OutcomeCut, false, client, "cancelled", "client"},
+		{"the provider broke off", metering.OutcomeCut, false, provider, "truncated", "provider"},
+		{"nobody knows", metering.OutcomeCut, false, nil, "cut", ""},
+		{"Envoy answered", metering.OutcomeGateway, false, provider, "gateway", "provider"},
+		{"an answer that was not seen is complete", metering.OutcomeFinished, true, nil, "finished", ""},
+		{"the client left one", metering.OutcomeFinished, true, client, "cancelled", "client"},
+		{"the provider broke one off", metering.OutcomeFinished, true, provider, "truncated", "provider"},
+		{"an error that was not seen", metering.OutcomeFailed, true, nil, "failed", ""},
 	} {
 		for order, envoyFirst := range map[string]bool{"the exchange's first": false, "Envoy's first": true} {
 			t.Run(c.name+", "+order, func(t *testing.T) {
 				j, logs := testJournal()
-				r := exchange.Record{ID: "p-1", KeyID: "key_1", Provider: "a", Operation: "completions", Outcome: c.outcome, Unseen: c.unseen, Status: 200,
+				r := metering.Record{ID: "p-1", KeyID: "key_1", Provider: "a", Operation: "completions", Outcome: c.outcome, Unseen: c.unseen, Status: 200,
 					Usage: openai.Usage{PromptTokens: 3}}
 				e := entry("p-1", "", c.flags)
 				if envoyFirst {
@@ -101,7 +101,7 @@ func TestJournalWritesWhatHasNoOtherHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, logs := testJournal()
 		go j.run(t.Context())
-		j.exchange(exchange.Record{ID: "p-1", Outcome: exchange.OutcomeFinished})
+		j.exchange(metering.Record{ID: "p-1", Outcome: metering.OutcomeFinished})
 		require.Equal(t, 1, logs.Len(), "complete: nothing to wait for")
 		j.envoy(entry("p-1", "via_upstream", &accesslogdatav3.ResponseFlags{DownstreamConnectionTermination: true}))
 		j.envoy(entry("", "request_payload_too_large", nil))
@@ -110,7 +110,7 @@ func TestJournalWritesWhatHasNoOtherHalf(t *testing.T) {
 		j.envoy(entry("q-1", "ext_proc_error", nil))
 		require.Equal(t, 3, logs.Len(), "of a process that is gone")
 
-		j.exchange(exchange.Record{ID: "p-2", Outcome: exchange.OutcomeCut, End: time.Now()})
+		j.exchange(metering.Record{ID: "p-2", Outcome: metering.OutcomeCut, End: time.Now()})
 		require.Equal(t, 3, logs.Len())
 		<-time.After(2 * flushWait)
 		synctest.Wait()
@@ -126,7 +126,7 @@ func TestLinesOfStrangersAreFewAndShort(t *testing.T) {
 		j, logs := testJournal()
 		long := strings.Repeat("x", 30_000)
 		refused := func() {
-			j.exchange(exchange.Record{RequestID: long, Method: long, Path: "/v1/" + long, Outcome: exchange.OutcomeRejected, Status: 401, Start: time.Now(), End: time.Now(),
+			j.exchange(metering.Record{RequestID: long, Method: long, Path: "/v1/" + long, Outcome: metering.OutcomeRejected, Status: 401, Start: time.Now(), End: time.Now(),
 				Error: &openai.Error{Type: "invalid_request_error", Code: "invalid_api_key"}})
 		}
 		for range 5000 {
@@ -143,7 +143,7 @@ func TestLinesOfStrangersAreFewAndShort(t *testing.T) {
 		}
 		logs.TakeAll()
 
-		j.exchange(exchange.Record{KeyID: "key_1", Outcome: exchange.OutcomeRejected, Start: time.Now(), End: time.Now()})
+		j.exchange(metering.Record{KeyID: "key_1", Outcome: metering.OutcomeRejected, Start: time.Now(), End: time.Now()})
 		require.Equal(t, 1, logs.Len(), "one whose key is known has its line")
 		logs.TakeAll()
 

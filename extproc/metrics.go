@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memo"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -66,7 +66,7 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 // A seriesKey is what requests are counted apart by.
 type seriesKey struct {
 	provider, vendor, operation, model string
-	outcome                            exchange.Outcome // empty: the request has not ended
+	outcome                            metering.Outcome // empty: the request has not ended
 	status                             int
 }
 
@@ -83,7 +83,7 @@ var tokenKinds = [...]string{"prompt", "completion", "cached", "reasoning"}
 const maxKnown = 4096
 
 // of returns where a request is counted, of which nothing is known yet but who answers it where outcome is empty.
-func (m *metrics) of(r *exchange.Record, outcome exchange.Outcome, status int) *series {
+func (m *metrics) of(r *metering.Record, outcome metering.Outcome, status int) *series {
 	key := seriesKey{provider: r.Provider, vendor: r.Vendor, operation: r.Operation, model: r.Label, outcome: outcome, status: status}
 	if s, ok := m.known.Find(key); ok {
 		return s
@@ -120,11 +120,11 @@ func isUsual(status int) bool {
 
 // errorType says why a request failed, in words of a bounded set: the status that the provider or the gateway has answered with,
 // or else how it ended. The codes of errors are no such set: vendors have their own.
-func errorType(o exchange.Outcome, status int) string {
+func errorType(o metering.Outcome, status int) string {
 	switch o {
-	case "", exchange.OutcomeFinished:
+	case "", metering.OutcomeFinished:
 		return ""
-	case exchange.OutcomeRejected, exchange.OutcomeFailed:
+	case metering.OutcomeRejected, metering.OutcomeFailed:
 		switch {
 		case isUsual(status):
 			return strconv.Itoa(status)
@@ -145,12 +145,12 @@ func (m *metrics) Shed(why string) { m.shed.WithLabelValues(why).Inc() }
 func (m *metrics) Refused(domain, scope string) { m.refusals.WithLabelValues(domain, scope).Inc() }
 
 // Chunks implements exchange.Observer.
-func (m *metrics) Chunks(r *exchange.Record, n int, gap time.Duration) {
+func (m *metrics) Chunks(r *metering.Record, n int, gap time.Duration) {
 	m.of(r, "", 0).genai.Chunks(n, gap)
 }
 
 // observe counts an exchange that is settled.
-func (m *metrics) observe(r *exchange.Record) {
+func (m *metrics) observe(r *metering.Record) {
 	s := m.of(r, r.Outcome, r.Status)
 	s.requests.Inc()
 	if r.Provider == "" {
@@ -160,7 +160,7 @@ func (m *metrics) observe(r *exchange.Record) {
 	if !r.FirstChunk.IsZero() {
 		s.genai.FirstChunk(r.FirstChunk.Sub(r.Start))
 	}
-	if r.Outcome == exchange.OutcomeFinished && !r.Usage.IsZero() {
+	if r.Outcome == metering.OutcomeFinished && !r.Usage.IsZero() {
 		s.genai.Tokens(r.Usage.PromptTokens, r.Usage.CompletionTokens)
 	}
 	if r.Attempts > 1 {

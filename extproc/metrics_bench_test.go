@@ -7,16 +7,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 // BenchmarkObserve is what the metrics of one exchange cost: of one that is not streamed, and of a stream.
 func BenchmarkObserve(b *testing.B) {
 	at := time.Unix(1, 0)
-	unary := exchange.Record{
+	unary := metering.Record{
 		Operation: "chat/completions", Provider: "a", Vendor: "openai", Model: "smart", Label: "smart", Attempts: 1, Status: 200,
-		Start: at, FirstByte: at.Add(time.Second), End: at.Add(2 * time.Second), Outcome: exchange.OutcomeFinished, Cost: 1000,
+		Start: at, FirstByte: at.Add(time.Second), End: at.Add(2 * time.Second), Outcome: metering.OutcomeFinished, Cost: 1000,
 		Usage: openai.Usage{PromptTokens: 90, CompletionTokens: 110},
 	}
 	stream := unary
@@ -26,7 +26,7 @@ func BenchmarkObserve(b *testing.B) {
 		b.Fatal(err)
 	}
 	m := newMetrics(prometheus.NewRegistry(), measured.Meter())
-	for name, r := range map[string]*exchange.Record{"unary": &unary, "stream": &stream} {
+	for name, r := range map[string]*metering.Record{"unary": &unary, "stream": &stream} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

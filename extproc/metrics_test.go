@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider/all"
@@ -73,7 +74,7 @@ func TestModelsThatClientsMakeUpAreNoSeries(t *testing.T) {
 // Whatever the labels are, what is kept at hand of series is bounded.
 func TestSeriesAtHandAreBounded(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry(), nil)
-	r := &exchange.Record{Provider: "a", Vendor: "openai", Operation: "chat/completions", Outcome: exchange.OutcomeFinished, Status: 200}
+	r := &metering.Record{Provider: "a", Vendor: "openai", Operation: "chat/completions", Outcome: metering.OutcomeFinished, Status: 200}
 	for i := range maxKnown + 10 {
 		r.Label = fmt.Sprint(i)
 		m.observe(r)
@@ -83,19 +84,19 @@ func TestSeriesAtHandAreBounded(t *testing.T) {
 
 func TestTypesOfErrorsAreBounded(t *testing.T) {
 	for _, c := range []struct {
-		outcome exchange.Outcome
+		outcome metering.Outcome
 		status  int
 		want    string
 	}{
-		{exchange.OutcomeFinished, 200, ""},
-		{exchange.OutcomeRejected, 404, "404"},
-		{exchange.OutcomeFailed, 529, "529"},
-		{exchange.OutcomeFailed, 200, "failed"}, // within a stream
-		{exchange.OutcomeFailed, 999, "failed"},
-		{exchange.OutcomeTruncated, 200, "truncated"},
-		{exchange.OutcomeCancelled, 200, "cancelled"},
-		{exchange.OutcomeGateway, 503, "gateway"},
-		{exchange.OutcomeCut, 0, "cut"},
+		{metering.OutcomeFinished, 200, ""},
+		{metering.OutcomeRejected, 404, "404"},
+		{metering.OutcomeFailed, 529, "529"},
+		{metering.OutcomeFailed, 200, "failed"}, // within a stream
+		{metering.OutcomeFailed, 999, "failed"},
+		{metering.OutcomeTruncated, 200, "truncated"},
+		{metering.OutcomeCancelled, 200, "cancelled"},
+		{metering.OutcomeGateway, 503, "gateway"},
+		{metering.OutcomeCut, 0, "cut"},
 	} {
 		require.Equal(t, c.want, errorType(c.outcome, c.status))
 	}

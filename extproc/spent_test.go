@@ -18,6 +18,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -121,15 +122,15 @@ func (s *recordSpool) Close() error                                     { return
 func TestTheLedgerHearsOfTheEndOnce(t *testing.T) {
 	spool := &recordSpool{}
 	j := newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), spool, "p-")
-	cut := exchange.Record{ID: "p-1", Out: true, Outcome: exchange.OutcomeCut, End: time.Now()}
+	cut := metering.Record{ID: "p-1", Out: true, Outcome: metering.OutcomeCut, End: time.Now()}
 	j.exchange(cut)
 	require.Empty(t, spool.ended, "by whom it was cut is not known yet")
 	j.sweep(time.Now().Add(2 * flushWait))
 	require.Len(t, spool.ended, 1)
 	require.Equal(t, "interrupted", spool.ended[0].GetOutcome())
 
-	j.exchange(exchange.Record{ID: "p-2", Out: true, Outcome: exchange.OutcomeFinished, End: time.Now()})
-	j.exchange(exchange.Record{ID: "p-3", Outcome: exchange.OutcomeCut, End: time.Now()})
+	j.exchange(metering.Record{ID: "p-2", Out: true, Outcome: metering.OutcomeFinished, End: time.Now()})
+	j.exchange(metering.Record{ID: "p-3", Outcome: metering.OutcomeCut, End: time.Now()})
 	j.sweep(time.Now().Add(2 * flushWait))
 	require.Len(t, spool.ended, 1, "one that finished has told it itself, and one that did not go out has nothing to tell")
 }

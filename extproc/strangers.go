@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
-	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 )
 
 // What strangers, who have no good key, may cost. A client whose key is wrong needs one answer, and a person who looks for it one
@@ -61,6 +61,6 @@ func (s *sampler) report(log *zap.Logger, now time.Time) {
 }
 
 // ofStranger reports whether a request was refused before anybody knew whose it was.
-func ofStranger(r *exchange.Record) bool {
-	return r.KeyID == "" && !r.Internal && r.Outcome == exchange.OutcomeRejected
+func ofStranger(r *metering.Record) bool {
+	return r.KeyID == "" && !r.Internal && r.Outcome == metering.OutcomeRejected
 }

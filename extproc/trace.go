@@ -5,14 +5,14 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // endSpan ends the span of an exchange, of which all is known by now. It has nothing of what a client has said: no text of a
 // prompt or an answer, no header, no path, and a model's name only where the configuration has it.
-func endSpan(r *exchange.Record) {
+func endSpan(r *metering.Record) {
 	if r.Span == nil || !r.Span.IsRecording() {
 		return
 	}
@@ -30,7 +30,7 @@ func endSpan(r *exchange.Record) {
 }
 
 // spanName is of as few values as the metrics' labels.
-func spanName(r *exchange.Record) string {
+func spanName(r *metering.Record) string {
 	switch {
 	case r.Operation == "":
 		return "request"
@@ -41,7 +41,7 @@ func spanName(r *exchange.Record) string {
 }
 
 // callAttributes are about the call of a model.
-func callAttributes(r *exchange.Record) []attribute.KeyValue {
+func callAttributes(r *metering.Record) []attribute.KeyValue {
 	if r.Label == "" && r.Provider == "" {
 		return nil
 	}
@@ -74,7 +74,7 @@ func callAttributes(r *exchange.Record) []attribute.KeyValue {
 }
 
 // requestAttributes are about the request, whatever it asks for. Its id is none of them: a client may have chosen it.
-func requestAttributes(r *exchange.Record) []attribute.KeyValue {
+func requestAttributes(r *metering.Record) []attribute.KeyValue {
 	a := make([]attribute.KeyValue, 0, 5)
 	a = append(a, telemetry.AttrOutcome.String(string(r.Outcome)), telemetry.AttrStatus.Int(r.Status))
 	for _, known := range [...]attribute.KeyValue{

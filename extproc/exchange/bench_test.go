@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -97,7 +98,7 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 			x.ResponseBody(context.Background(), []byte(next), false)
 		}
 		x.ResponseBody(context.Background(), []byte(last), true)
-		if r := x.Close(); r.Outcome != exchange.OutcomeFinished {
+		if r := x.Close(); r.Outcome != metering.OutcomeFinished {
 			b.Fatal(r.Outcome, r.Error)
 		}
 	}
@@ -140,7 +141,7 @@ func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizatio
 		x.RequestBody(context.Background(), body)
 		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 		x.ResponseBody(context.Background(), answer, true)
-		if r := x.Close(); r.Outcome != exchange.OutcomeFinished {
+		if r := x.Close(); r.Outcome != metering.OutcomeFinished {
 			b.Fatal(r.Outcome, r.Error)
 		}
 	}

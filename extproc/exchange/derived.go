@@ -2,6 +2,7 @@ package exchange
 
 import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/memo"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -12,7 +13,7 @@ type derived struct {
 	users  bool // there are limits of users
 
 	sets   *memo.Memo[setKey, *ruleSet]
-	prices *memo.Memo[*configv1.Price, price] // the catalog makes each once
+	prices *memo.Memo[*configv1.Price, metering.Price] // the catalog makes each once
 }
 
 // setKey is what a ruleSet depends on, users apart.
@@ -26,7 +27,7 @@ func (e *Env) derived(c *Config) *derived {
 	if d := e.last.Load(); d != nil && d.config == c {
 		return d
 	}
-	d := &derived{config: c, sets: memo.New[setKey, *ruleSet](maxDerived), prices: memo.New[*configv1.Price, price](maxDerived)}
+	d := &derived{config: c, sets: memo.New[setKey, *ruleSet](maxDerived), prices: memo.New[*configv1.Price, metering.Price](maxDerived)}
 	for _, l := range c.RateLimits {
 		d.users = d.users || limitsUsers(l.GetDescriptors())
 	}
@@ -48,23 +49,17 @@ func (d *derived) rules(k *Client, user, model, provider string) *ruleSet {
 	return d.sets.Keep(at, d.config.rulesOf(k, &e))
 }
 
-// A price is what a model costs, ready to be computed with.
-type price struct {
-	rates   *usage.Rates // nil: there is none
-	version string
-}
-
 // price returns what a vendor's model costs.
-func (d *derived) price(vendor, model string) price {
+func (d *derived) price(vendor, model string) metering.Price {
 	if d.config.Catalog == nil {
-		return price{}
+		return metering.Price{}
 	}
 	listed := d.config.Catalog.Facts(vendor, model).GetPrice()
 	if listed == nil {
-		return price{}
+		return metering.Price{}
 	}
 	if p, ok := d.prices.Find(listed); ok {
 		return p
 	}
-	return d.prices.Keep(listed, price{usage.Compile(listed), usage.Version(listed)})
+	return d.prices.Keep(listed, metering.Price{Rates: usage.Compile(listed), Version: usage.Version(listed)})
 }

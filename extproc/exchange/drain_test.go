@@ -8,6 +8,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 )
 
 // refusedWith begins an exchange whose key is wrong, and whose body is announced as so many bytes; none where that is not told.
@@ -55,7 +56,7 @@ func TestAnAnswerWaitsForTheRestOfTheRequest(t *testing.T) {
 			require.Equal(t, exchange.Reply{Wait: true}, x.DrainPiece(1<<14, c.ends), "pieces may be under way to it")
 			_, again := x.Release()
 			require.False(t, again, "there is one answer")
-			require.Equal(t, exchange.OutcomeRejected, x.Close().Outcome)
+			require.Equal(t, metering.OutcomeRejected, x.Close().Outcome)
 		})
 	}
 	t.Run("announced as larger", func(t *testing.T) {
@@ -87,7 +88,7 @@ func TestRequestsThatDrainAreBounded(t *testing.T) {
 	_, released := open[1].Release()
 	require.True(t, released)
 	r := open[2].Close() // the client has left
-	require.Equal(t, exchange.OutcomeRejected, r.Outcome)
+	require.Equal(t, metering.OutcomeRejected, r.Outcome)
 	open[0].Close()
 	open[1].Close()
 	for range 3 {

@@ -12,6 +12,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 )
@@ -88,7 +89,7 @@ func TestAnErrorBeforeAnythingIsSaidHasAStatus(t *testing.T) {
 	_, waited := x.Release()
 	require.False(t, waited)
 	record := x.Close()
-	require.Equal(t, exchange.OutcomeFailed, record.Outcome)
+	require.Equal(t, metering.OutcomeFailed, record.Outcome)
 	require.Equal(t, 500, record.Status)
 	require.EqualValues(t, len(reply.Immediate.Body), record.Sent)
 }
@@ -146,6 +147,6 @@ func TestEnvoysOwnAnswerPasses(t *testing.T) {
 		require.Equal(t, exchange.Reply{Set: named}, reply, "what comes already would be lost in another mode")
 		reply = x.ResponseBody(context.Background(), []byte(`{"error":{}}`), true)
 		require.Equal(t, exchange.Reply{Piece: true, Body: []byte(`{"error":{}}`), End: true}, reply)
-		require.Equal(t, exchange.OutcomeGateway, x.Close().Outcome)
+		require.Equal(t, metering.OutcomeGateway, x.Close().Outcome)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	openaiapi "github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -232,7 +233,7 @@ func TestALineIsChargedUnderItsId(t *testing.T) {
 	require.NotEqual(t, "batch_1/7", line("500", "{}").GetId(), "a try that failed must not hide the one that succeeds")
 	require.Equal(t, "batch_1/7", line("200", whole).GetId())
 	require.Len(t, m.settled, 2, "the key's limits hold for lines")
-	cut := (&exchange.Record{ID: "x", Charge: "batch_1/8", Outcome: exchange.OutcomeCancelled, Usage: openaiapi.Usage{PromptTokens: 5}, Cost: 7}).Entry()
+	cut := (&metering.Record{ID: "x", Charge: "batch_1/8", Outcome: metering.OutcomeCancelled, Usage: openaiapi.Usage{PromptTokens: 5}, Cost: 7}).Entry()
 	require.Equal(t, "x", cut.GetId())
 	require.Zero(t, cut.GetInputTokens()+cut.GetCostNanoUsd(), "it is asked again")
 	require.Empty(t, m.begun, "a line that nobody heard of is asked again")
@@ -265,7 +266,7 @@ func TestARouteIsMetered(t *testing.T) {
 			}
 			x.ResponseBody(context.Background(), nil, true)
 			r := x.Close()
-			require.Equal(t, exchange.OutcomeFinished, r.Outcome)
+			require.Equal(t, metering.OutcomeFinished, r.Outcome)
 			require.Equal(t, usage.Nano(13_000), r.Cost)
 			require.Len(t, m.settled, 1)
 			require.EqualValues(t, 11, m.settled[0][limit.Tokens])

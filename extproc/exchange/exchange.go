@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/metering"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -51,7 +52,7 @@ type Exchange struct {
 	internal bool // the job service asks
 	places   bool // Envoy has clusters of providers by place
 	state    state
-	record   Record
+	record   metering.Record
 
 	// The request.
 	key          *Client
@@ -75,7 +76,7 @@ type Exchange struct {
 	duplex duplex
 	noRoom bool              // the answer cannot be held
 	pipe   pipeline.Pipeline // of inStream and inUnary
-	watch  observer          // of inPassed
+	watch  metering.Watch    // of inPassed
 	scrubs *scrubber         // of inScrubbed
 	status int               // the provider's, of inError
 	header http.Header       // likewise
@@ -124,7 +125,7 @@ func (x *Exchange) Plan() *Plan { return x.active }
 // Close ends the exchange when Envoy has closed its side, and returns what is to be recorded of it. An exchange that was
 // not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which, and whether an
 // answer that it did not show was.
-func (x *Exchange) Close() Record {
+func (x *Exchange) Close() metering.Record {
 	if x.drained != nil && x.drained.answer != nil { // nobody got it
 		x.endDrain()
 	}
@@ -134,7 +135,7 @@ func (x *Exchange) Close() Record {
 	case unseen:
 		x.record.Unseen = true
 	default:
-		x.record.Outcome = OutcomeCut
+		x.record.Outcome = metering.OutcomeCut
 		if x.duplex.head != nil { // the provider's status never went out
 			x.record.Status = 0
 		}
@@ -151,10 +152,10 @@ func (x *Exchange) finish() {
 		x.record.Usage, x.charging.tier = x.pipe.Usage(), x.pipe.Tier()
 	}
 	if x.watch != nil {
-		said := x.watch.told()
-		x.record.Usage, x.record.Upstream = said.used, cmp.Or(x.record.Upstream, said.model)
-		x.charging.tier, x.charging.tally = said.tier, said.tally
-		x.charging.tally.whole = x.record.Outcome == OutcomeFinished
+		said := x.watch.Told()
+		x.record.Usage, x.record.Upstream = said.Used, cmp.Or(x.record.Upstream, said.Model)
+		x.charging.tier, x.charging.tally = said.Tier, said.Tally
+		x.charging.tally.Whole = x.record.Outcome == metering.OutcomeFinished
 	}
 	if x.active != nil {
 		x.active.release()
@@ -167,7 +168,7 @@ func (x *Exchange) finish() {
 
 // reject ends the exchange with an error for the client, which is the client's own mistake or the gateway's limit.
 func (x *Exchange) reject(e *openai.Error, details string) Reply {
-	x.record.Outcome, x.record.Status, x.record.Error = OutcomeRejected, e.Status, e
+	x.record.Outcome, x.record.Status, x.record.Error = metering.OutcomeRejected, e.Status, e
 	x.finish()
 	return x.immediate(e.Status, e.Header(), e.AppendJSON(nil), details)
 }

@@ -10,6 +10,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -113,7 +114,7 @@ func (p *Plan) move(t Target) error {
 }
 
 // leave gives the place back that the plan has, for good, and returns the attempts after the first that were begun.
-func (p *Plan) leave() []Retry {
+func (p *Plan) leave() []metering.Retry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true

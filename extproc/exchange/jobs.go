@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -102,9 +103,9 @@ func (x *Exchange) passJobs(status int, end bool) Reply {
 	x.passUnseen(&reply)
 	switch {
 	case status >= 500:
-		x.record.Outcome = OutcomeFailed
+		x.record.Outcome = metering.OutcomeFailed
 	case status >= 400:
-		x.record.Outcome = OutcomeRejected
+		x.record.Outcome = metering.OutcomeRejected
 	}
 	if end {
 		x.finish()

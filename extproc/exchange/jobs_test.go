@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider"
 )
@@ -156,7 +157,7 @@ func TestWhatGoesToTheJobService(t *testing.T) {
 		require.Equal(t, Reply{Set: Headers{{"x-request-id", "req"}}, Log: true}, answer, "the body passes unseen")
 		r := x.Close()
 		require.Equal(t, operation, r.Operation)
-		require.Equal(t, OutcomeFinished, r.Outcome)
+		require.Equal(t, metering.OutcomeFinished, r.Outcome)
 		require.Equal(t, 200, r.Status)
 		require.True(t, r.Unseen)
 	}
@@ -172,7 +173,7 @@ func TestWhatGoesToTheJobService(t *testing.T) {
 
 func TestTheEndsOfARequestToTheJobService(t *testing.T) {
 	e := twoTenants(t)
-	for status, want := range map[string]Outcome{"200": OutcomeFinished, "404": OutcomeRejected, "429": OutcomeRejected, "500": OutcomeFailed} {
+	for status, want := range map[string]metering.Outcome{"200": metering.OutcomeFinished, "404": metering.OutcomeRejected, "429": metering.OutcomeRejected, "500": metering.OutcomeFailed} {
 		x := New(e.env, e.Config)
 		x.RequestHeaders(context.Background(), e.request("GET", "/v1/files", "key_a"), true)
 		x.ResponseHeaders(Headers{{":status", status}}, Facts{CodeDetails: envoy.CodeDetailsUpstream}, true)
@@ -183,10 +184,10 @@ func TestTheEndsOfARequestToTheJobService(t *testing.T) {
 	x := New(e.env, e.Config)
 	x.RequestHeaders(context.Background(), e.request("GET", "/v1/files", "key_a"), true)
 	x.ResponseHeaders(Headers{{":status", "503"}}, Facts{CodeDetails: "no_healthy_upstream"}, false)
-	require.Equal(t, OutcomeGateway, x.Close().Outcome)
+	require.Equal(t, metering.OutcomeGateway, x.Close().Outcome)
 	x = New(e.env, e.Config)
 	x.RequestHeaders(context.Background(), e.request("POST", "/v1/files", "key_a"), false)
-	require.Equal(t, OutcomeCut, x.Close().Outcome)
+	require.Equal(t, metering.OutcomeCut, x.Close().Outcome)
 }
 
 func TestTheJobServiceAsksOnBehalfOfKeys(t *testing.T) {
@@ -239,7 +240,7 @@ func TestTheJobServiceAsksProviders(t *testing.T) {
 	require.Equal(t, "provider", r.Operation)
 	require.Equal(t, "p", r.Provider)
 	require.Equal(t, "c", r.Charge)
-	require.Equal(t, OutcomeRejected, r.Outcome)
+	require.Equal(t, metering.OutcomeRejected, r.Outcome)
 
 	beside := NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", provider.Root+"/v1/accounts?x=1", "", Header{envoy.HeaderProvider, "p"}), true)
 	require.Equal(t, "/v1/accounts?x=1", beside.Set.Get(":path"), "what the vendor serves beside its endpoint")

@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -27,7 +28,7 @@ func TestARouteThatIsCutCountsWhatHasPassed(t *testing.T) {
 		x.ResponseBody(context.Background(), []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" hello there\"}}\n\n"), false)
 	}
 	r := x.Close()
-	require.Equal(t, exchange.OutcomeCut, r.Outcome)
+	require.Equal(t, metering.OutcomeCut, r.Outcome)
 	require.Greater(t, r.Usage.CompletionTokens, int64(1000))
 }
 
@@ -40,7 +41,7 @@ func TestARouteWhoseStreamTellsNoUsageIsGuessed(t *testing.T) {
 	}
 	x.ResponseBody(context.Background(), []byte("data: [DONE]\n\n"), true)
 	r := x.Close()
-	require.Equal(t, exchange.OutcomeFinished, r.Outcome)
+	require.Equal(t, metering.OutcomeFinished, r.Outcome)
 	require.Greater(t, r.Usage.CompletionTokens, int64(1000))
 	require.Positive(t, r.Cost)
 }
@@ -114,7 +115,7 @@ func TestSpeechCountsItsPrompt(t *testing.T) {
 	x, _ := m.ask("/v1/audio/speech", `{"model":"a/m-1","input":"`+strings.Repeat("hello ", 200)+`","voice":"alloy"}`)
 	answer(x, "200", "audio/mpeg")
 	r := x.Close()
-	require.Equal(t, exchange.OutcomeFinished, r.Outcome)
+	require.Equal(t, metering.OutcomeFinished, r.Outcome)
 	require.Positive(t, r.Usage.PromptTokens)
 }
 

@@ -14,6 +14,7 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -85,7 +86,7 @@ func (m *meter) Close() error                               { return nil }
 
 func (m *meter) Shed(why string)                             { m.refusals = append(m.refusals, why) }
 func (m *meter) Degraded()                                   {}
-func (m *meter) Chunks(*exchange.Record, int, time.Duration) {}
+func (m *meter) Chunks(*metering.Record, int, time.Duration) {}
 func (m *meter) Refused(domain, scope string)                { m.refusals = append(m.refusals, scope+" "+domain) }
 
 // A spyLimiter tells the meter what is reserved and settled.

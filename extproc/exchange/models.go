@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/modelgate/modelgate/extproc/metering"
 )
 
 // models answers GET /v1/models and, where id is not empty, GET /v1/models/{id}. Ids hold slashes, plain or as %2F.
@@ -28,7 +30,7 @@ func (x *Exchange) models(id string) Reply {
 			body = appendModel(nil, id, 0, owner)
 		}
 	}
-	x.record.Outcome, x.record.Status = OutcomeFinished, http.StatusOK
+	x.record.Outcome, x.record.Status = metering.OutcomeFinished, http.StatusOK
 	x.finish()
 	return x.immediate(http.StatusOK, http.Header{"Content-Type": {contentTypeJSON}}, body, "mg_models")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
@@ -19,11 +20,11 @@ func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 	switch mediaType(h.Get("content-type")) {
 	case "text/event-stream":
 		x.record.Stream = true
-		x.state, x.watch, reply.ResponseBody = inPassed, &eventWatch{}, Streamed
+		x.state, x.watch, reply.ResponseBody = inPassed, &metering.EventWatch{}, Streamed
 		reply.Set = append(reply.Set, Header{"cache-control", "no-cache"})
 		reply.Remove = append(reply.Remove, "content-length") // the end of one that is cut is told
 	case contentTypeJSON:
-		x.state, x.watch, reply.ResponseBody = inPassed, &documentWatch{}, Streamed
+		x.state, x.watch, reply.ResponseBody = inPassed, &metering.DocumentWatch{}, Streamed
 	default:
 		x.passUnseen(&reply)
 		reply.ResponseBody = None
@@ -33,27 +34,27 @@ func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 
 // passUnseen has the rest of an answer pass without being shown.
 func (x *Exchange) passUnseen(reply *Reply) {
-	x.state, x.record.Outcome, reply.Log = unseen, OutcomeFinished, true
+	x.state, x.record.Outcome, reply.Log = unseen, metering.OutcomeFinished, true
 }
 
 // passPiece lets a piece pass, but for an event of which a part is yet to come. A stream that ends before its time is told so.
 func (x *Exchange) passPiece(piece []byte, end bool) Reply {
-	out, changed := x.watch.feed(piece)
-	x.chunks(x.watch.chunks())
-	x.charging.events += x.watch.chunks()
+	out, changed := x.watch.Feed(piece)
+	x.chunks(x.watch.Chunks())
+	x.charging.events += x.watch.Chunks()
 	if x.operation.IsCounted() && x.record.Stream {
-		x.charging.text.events(out, x.watch.told().used)
+		x.charging.text.Events(out, x.watch.Told().Used)
 	}
 	if !end {
 		return Reply{ReplaceBody: changed, Body: out}
 	}
-	rest, complete, failed := x.watch.end()
+	rest, complete, failed := x.watch.End()
 	switch {
 	case failed:
-		x.record.Outcome = OutcomeFailed
+		x.record.Outcome = metering.OutcomeFailed
 		x.finish()
 	case complete:
-		x.record.Outcome = OutcomeFinished
+		x.record.Outcome = metering.OutcomeFinished
 		x.finish()
 	default:
 		e := x.fail(provider.ErrTruncated)
@@ -96,16 +97,16 @@ func (x *Exchange) willMeter(p *Provider) bool {
 
 // demand returns what the request is expected to use. What is no text, or compressed, may be as many tokens as a text of its length, but
 // is not charged as such.
-func (next *passing) demand() demand {
-	d := demand{output: -1, answers: 1, hour: keepsHour(next.request.Body), passes: next.request.Body == nil && next.size > 0}
+func (next *passing) demand() metering.Demand {
+	d := metering.Demand{Output: -1, Answers: 1, Hour: metering.KeepsHour(next.request.Body), Passes: next.request.Body == nil && next.size > 0}
 	kind, _, _ := strings.Cut(next.media, "/")
 	switch {
 	case next.packed && next.size > 0:
-		d.unread = tokens.Estimate(maxPassed)
+		d.Unread = tokens.Estimate(maxPassed)
 	case kind == "multipart", kind == "audio", kind == "image", kind == "video", next.media == "application/octet-stream":
-		d.unread = tokens.Estimate(min(next.size, maxPassed))
+		d.Unread = tokens.Estimate(min(next.size, maxPassed))
 	default:
-		d.input = tokens.Estimate(min(next.size, maxPassed))
+		d.Input = tokens.Estimate(min(next.size, maxPassed))
 	}
 	return d
 }
@@ -226,9 +227,9 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	x.passUnseen(&reply)
 	switch {
 	case clientsMistake(status):
-		x.record.Outcome = OutcomeRejected
+		x.record.Outcome = metering.OutcomeRejected
 	case status >= 400:
-		x.record.Outcome = OutcomeFailed
+		x.record.Outcome = metering.OutcomeFailed
 	}
 	if end {
 		x.finish()
@@ -245,9 +246,9 @@ func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
 	case h.Get("content-encoding") != "":
 		return false
 	case media == "text/event-stream":
-		x.watch, x.record.Stream = &silentWatch{}, true
+		x.watch, x.record.Stream = &metering.SilentWatch{}, true
 	case media == contentTypeJSON:
-		x.watch = &documentWatch{}
+		x.watch = &metering.DocumentWatch{}
 	default:
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/catalog"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -38,12 +39,12 @@ type Plan struct {
 	gates *Gates
 	trace Headers // of the targets that are to get them
 
-	mu      sync.Mutex      // guards what follows
-	request inbound.Encoder // nil once an answer has begun
-	answers []answer        // by attempt
-	retries []Retry         // so far
-	held    func()          // gives back the place at the provider of the last attempt, where there is one
-	over    bool            // the exchange has ended
+	mu      sync.Mutex       // guards what follows
+	request inbound.Encoder  // nil once an answer has begun
+	answers []answer         // by attempt
+	retries []metering.Retry // so far
+	held    func()           // gives back the place at the provider of the last attempt, where there is one
+	over    bool             // the exchange has ended
 }
 
 // A Target is where one attempt goes.
@@ -222,7 +223,7 @@ func (p *Plan) begin(n int, e encoded) (Attempt, error) {
 	target := p.Targets[n-1]
 	if n > 1 {
 		if err = p.move(target); err == nil {
-			p.retries = append(p.retries, Retry{p.now(), target.Provider.Config.GetName()})
+			p.retries = append(p.retries, metering.Retry{At: p.now(), Provider: target.Provider.Config.GetName()})
 		}
 	}
 	p.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -56,9 +57,9 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "ledger_unavailable",
 			Message: "The record of usage cannot be read at the moment. Please retry.", RetryAfter: time.Second}, "mg_no_ledger")
 	}
-	x.record.Outcome, x.record.Status = OutcomeFinished, int(answer.GetStatus())
+	x.record.Outcome, x.record.Status = metering.OutcomeFinished, int(answer.GetStatus())
 	if x.record.Status >= 400 {
-		x.record.Outcome = OutcomeRejected
+		x.record.Outcome = metering.OutcomeRejected
 	}
 	x.finish()
 	return x.immediate(x.record.Status, http.Header{"Content-Type": {contentTypeJSON}}, answer.GetBody(), "mg_report")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/metering"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
@@ -152,17 +153,17 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if err != nil {
 		return x.mistake(ctx, clientError(err), "mg_no_plan")
 	}
-	d := demandOf(x.operation, r, body)
+	d := metering.DemandOf(x.operation, r, body)
 	if e := x.reserve(ctx, d); e != nil {
 		return x.reject(e, "mg_limited")
 	}
-	if d.background && x.meters() { // its usage would be told to whoever asks for it later
+	if d.Background && x.meters() { // its usage would be told to whoever asks for it later
 		return x.mistake(ctx, openai.BadRequest("background", "unsupported_parameter", "This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
 	}
-	if e := x.unpriced(d.surcharges); e != nil {
+	if e := x.unpriced(d.Surcharges); e != nil {
 		return x.mistake(ctx, e, "mg_unpriced")
 	}
-	x.charging.text.request(body)
+	x.charging.text.Request(body)
 	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.active}
 	if !free {
 		x.state, x.queued = awaitTurn, reply

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
@@ -13,7 +14,7 @@ import (
 // charging is what an exchange knows of what it may use and what it used. Its zero value is of one that no limit holds for.
 type charging struct {
 	in      *derived
-	demand  demand
+	demand  metering.Demand
 	rules   *ruleSet
 	held    limit.Reservation // nil: no rule holds
 	entered *ruleSet          // the rules under which the door has let it in; nil: it is not inside
@@ -27,24 +28,24 @@ type charging struct {
 	opaque  bool              // or cannot be read, of a Route
 	tells   bool              // the client wants to know the cost
 	tier    string            // that the answer says it was given
-	tally   tally             // of tools that the vendor has run
+	tally   metering.Tally    // of tools that the vendor has run
 	came    int64             // bytes of the answer, as far as it is shown
 	events  int               // of an answer that passes
-	text    text
+	text    metering.Text
 }
 
 // reserve takes what the request is expected to use from what its limits leave, or returns why not.
-func (x *Exchange) reserve(ctx context.Context, d demand) *openai.Error {
+func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error {
 	c, targets := &x.charging, x.active.Targets
 	c.demand, c.in = d, x.env.derived(x.config)
-	x.record.User = d.user
-	c.rules = c.in.rules(x.key, d.user, x.record.Model, targets[0].Provider.Config.GetName())
+	x.record.User = d.User
+	c.rules = c.in.rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName())
 	if len(c.rules.rules) == 0 || x.env.Limits == nil {
 		return nil
 	}
-	wanted := d.amounts(c.in, c.rules, targets)
+	wanted := amounts(&d, c.in, c.rules, targets)
 	decided, err := x.take(ctx, wanted)
-	if err == nil && decided.Refused >= 0 && decided.RetryAfter == 0 && d.output < 0 { // only a part of the limit is admitted here
+	if err == nil && decided.Refused >= 0 && decided.RetryAfter == 0 && d.Output < 0 { // only a part of the limit is admitted here
 		wanted[limit.Tokens] -= wanted[limit.OutputTokens]
 		wanted[limit.OutputTokens] = 0
 		decided, err = x.take(ctx, wanted)
@@ -92,7 +93,7 @@ type Observer interface {
 	// "key_bytes", are as many as may be.
 	Shed(why string)
 	// Chunks says that n chunks of a stream have come together, gap after those before.
-	Chunks(r *Record, n int, gap time.Duration)
+	Chunks(r *metering.Record, n int, gap time.Duration)
 }
 
 // refused returns what a client is told that a rule keeps out.
@@ -127,7 +128,7 @@ func (x *Exchange) settle() {
 		x.record.Upstream = x.active.Targets[0].Model
 	}
 	u := &x.record.Usage
-	x.record.charge(c.in.price(x.vendor(), x.record.Upstream), c.demand.surcharges, c.tier, &c.tally)
+	x.record.SetCost(c.in.price(x.vendor(), x.record.Upstream), c.demand.Surcharges, c.tier, &c.tally)
 	if c.held != nil {
 		c.held.Settle(limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,
@@ -149,18 +150,18 @@ func (x *Exchange) vendor() string {
 // when the client left, the prompt counts.
 func (x *Exchange) count() {
 	c, r := &x.charging, &x.record
-	complete, told := r.Outcome == OutcomeFinished, r.Usage.PromptTokens > 0
-	failed := r.Outcome == OutcomeFailed || r.Outcome == OutcomeRejected
+	complete, told := r.Outcome == metering.OutcomeFinished, r.Usage.PromptTokens > 0
+	failed := r.Outcome == metering.OutcomeFailed || r.Outcome == metering.OutcomeRejected
 	switch {
 	case failed && r.Usage.IsZero() && !x.spoke(): // an error with status 200 is a refusal too
 	case !x.operation.IsCounted():
 		x.countPassed()
-	case c.begun || r.Outcome == OutcomeCut && !c.refused:
-		r.Usage, r.Estimated = c.text.usage(x.vendor(), r.Upstream, r.Usage, complete)
+	case c.begun || r.Outcome == metering.OutcomeCut && !c.refused:
+		r.Usage, r.Estimated = c.text.Usage(x.vendor(), r.Upstream, r.Usage, complete)
 	}
-	c.demand.keep(&r.Usage, !told)
-	if complete || c.billed || c.begun && r.Outcome == OutcomeCut {
-		r.Images = c.demand.images
+	c.demand.Keep(&r.Usage, !told)
+	if complete || c.billed || c.begun && r.Outcome == metering.OutcomeCut {
+		r.Images = c.demand.Images
 	}
 }
 
@@ -168,7 +169,7 @@ func (x *Exchange) count() {
 // what the prompt may have been counts, and the length of what has passed. Of one that is not shown or cannot be read, the prompt alone.
 func (x *Exchange) countPassed() {
 	r, route, told := &x.record, x.operation == nil, !x.record.Usage.IsZero()
-	cut := r.Outcome == OutcomeCut || r.Outcome == OutcomeTruncated || r.Outcome == OutcomeFailed
+	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated || r.Outcome == metering.OutcomeFailed
 	switch {
 	case r.Unseen && (route && !x.charging.opaque || told):
 		return
@@ -179,7 +180,7 @@ func (x *Exchange) countPassed() {
 	}
 	before := r.Usage
 	if r.Usage.PromptTokens == 0 {
-		r.Usage.PromptTokens = x.charging.demand.input
+		r.Usage.PromptTokens = x.charging.demand.Input
 	}
 	if !r.Unseen { // what a vendor reports at the beginning is not what it has said since
 		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, x.passedTokens())

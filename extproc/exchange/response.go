@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -50,7 +51,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	x.record.Status = status
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
-		x.record.Outcome = OutcomeGateway
+		x.record.Outcome = metering.OutcomeGateway
 		x.finish()
 		return Reply{ResponseBody: None, Set: append(Headers{{"x-request-id", x.record.RequestID}}, x.charging.told...)} // Envoy knows it no more
 	}
@@ -204,12 +205,12 @@ func (x *Exchange) fail(err error) *openai.Error {
 	if x.by != nil {
 		x.env.Cooldown.Refused(x.by, cmp.Or(x.status, e.Status), e.RetryAfter, x.env.Now())
 	}
-	x.record.Outcome, x.record.Error = OutcomeFailed, e
+	x.record.Outcome, x.record.Error = metering.OutcomeFailed, e
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
-		x.record.Outcome = OutcomeTruncated
+		x.record.Outcome = metering.OutcomeTruncated
 	case clientsMistake(e.Status):
-		x.record.Outcome = OutcomeRejected
+		x.record.Outcome = metering.OutcomeRejected
 	}
 	if x.state != inPassed && (x.state != inStream || !x.pipe.HasSpoken()) { // of a stream that has begun, the status has gone out
 		x.record.Status = e.Status
@@ -280,8 +281,8 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 		x.salvage(body)
 		return x.replaceByError(err)
 	}
-	x.record.Outcome = OutcomeFinished
-	x.charging.text.report(x.pipe.Usage())
+	x.record.Outcome = metering.OutcomeFinished
+	x.charging.text.Report(x.pipe.Usage())
 	x.finish()
 	set := Headers{{"content-length", strconv.Itoa(len(out))}}
 	if x.charging.tells && x.record.Priced {
@@ -293,10 +294,10 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Reply {
 	out, err := x.pipe.Piece(ctx, piece, end)
 	x.chunks(x.pipe.Chunks())
-	x.charging.text.report(x.pipe.Usage())
+	x.charging.text.Report(x.pipe.Usage())
 	switch {
 	case x.pipe.HasEnded():
-		x.record.Outcome = OutcomeFinished
+		x.record.Outcome = metering.OutcomeFinished
 		x.finish()
 	case err != nil && !x.pipe.HasSpoken():
 		return x.failUpstream(err, "mg_failed_stream")

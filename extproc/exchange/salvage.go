@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
@@ -19,30 +20,15 @@ func refuses(err error) bool {
 // be told.
 func (x *Exchange) spoke() bool {
 	c := &x.charging
-	return c.billed || x.record.Sent > 0 || c.text.said > 0 || c.events > 1 // one event is the error
+	return c.billed || x.record.Sent > 0 || c.text.HasSpoken() || c.events > 1 // one event is the error
 }
 
 // salvage reads what there is of a whole answer that cannot be used: its usage in any dialect that is known, and what it says.
 func (x *Exchange) salvage(body []byte) {
-	w := documentWatch{}
-	w.feed(body)
+	w := metering.DocumentWatch{}
+	w.Feed(body)
 	x.pipe = pipeline.Pipeline{} // what it was told is not the whole
-	if x.record.Usage = w.told().used; x.record.Usage.CompletionTokens == 0 {
-		x.charging.text.salvage(body)
-	}
-}
-
-// salvage is document for an answer of any dialect, of which no more is known than what its members are called.
-func (t *text) salvage(body []byte) {
-	w := walker{data: body}
-	for s, ok := w.next(); ok; s, ok = w.next() {
-		switch string(w.name) {
-		case "content", "text", "refusal":
-			t.add(w.index, spoken, s)
-		case "reasoning_content", "reasoning", "thinking":
-			t.add(w.index, thought, s)
-		case "arguments":
-			t.add(w.index, called, s)
-		}
+	if x.record.Usage = w.Told().Used; x.record.Usage.CompletionTokens == 0 {
+		x.charging.text.Salvage(body)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -63,7 +64,7 @@ func answered(t *testing.T, status string, h ...Header) (*Exchange, Reply) {
 }
 
 func TestARoutesErrorDoesNotRepeatTheCredential(t *testing.T) {
-	for status, outcome := range map[string]Outcome{"400": OutcomeRejected, "401": OutcomeFailed, "500": OutcomeFailed, "302": OutcomeFinished} {
+	for status, outcome := range map[string]metering.Outcome{"400": metering.OutcomeRejected, "401": metering.OutcomeFailed, "500": metering.OutcomeFailed, "302": metering.OutcomeFinished} {
 		x, reply := answered(t, status, Header{"content-length", "999"}, Header{"www-authenticate", "Bearer " + routeSecret}, Header{"location", "/?key=" + url.QueryEscape(routeSecret)}, Header{"x-request-id", routeSecret})
 		require.Equal(t, Streamed, reply.ResponseBody, status)
 		for _, name := range []string{"content-length", "www-authenticate", "location"} {
@@ -92,7 +93,7 @@ func TestAnErrorOfARouteThatIsCompressedAnywayIsNotPassed(t *testing.T) {
 	require.NotNil(t, reply.Immediate)
 	require.Equal(t, 403, reply.Immediate.Status)
 	require.Contains(t, string(reply.Immediate.Body), "upstream_error_encoded")
-	require.Equal(t, OutcomeFailed, x.Close().Outcome)
+	require.Equal(t, metering.OutcomeFailed, x.Close().Outcome)
 }
 
 func TestASuccessOfARouteIsNotShown(t *testing.T) {

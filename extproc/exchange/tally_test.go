@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -33,7 +34,7 @@ func feeMeter(t *testing.T, vendor provider.Provider) *meter {
 }
 
 // asks has an exchange answered with a body, whole or streamed, and returns what was charged.
-func (m *meter) asks(path, request, body string) exchange.Record {
+func (m *meter) asks(path, request, body string) metering.Record {
 	x, reply := m.ask(path, request, exchange.Header{Name: "content-length", Value: "400"})
 	require.NotNil(m.t, reply.Plan, "%+v", reply.Immediate)
 	media := "application/json"

@@ -3,7 +3,6 @@ package exchange
 import (
 	"context"
 	"slices"
-	"time"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -75,12 +74,6 @@ func (p *Plan) carryTrace(t Target, a *Attempt) {
 	default:
 		a.Remove = []string{headerTraceParent, headerTraceState}
 	}
-}
-
-// A Retry is an attempt after the first.
-type Retry struct {
-	At       time.Time
-	Provider string
 }
 
 // label returns what metrics and spans call a model that a client has named: one of a bounded set of names, and none that a

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -53,7 +54,7 @@ func (*chunkCount) Degraded()              {}
 func (*chunkCount) Shed(string)            {}
 func (*chunkCount) Refused(string, string) {}
 
-func (c *chunkCount) Chunks(_ *Record, n int, gap time.Duration) {
+func (c *chunkCount) Chunks(_ *metering.Record, n int, gap time.Duration) {
 	c.chunks += n
 	c.waited += gap
 }
@@ -64,12 +65,12 @@ func TestChunksAreCountedHoweverTheyAreCut(t *testing.T) {
 	for _, size := range []int{1, 2, 7, len(body)} {
 		now, got := time.Unix(1, 0), &chunkCount{}
 		x := &Exchange{env: &Env{Now: func() time.Time { return now }, Observer: got}}
-		w := &eventWatch{}
+		w := &metering.EventWatch{}
 		for rest := body; rest != ""; {
 			n := min(size, len(rest))
 			now = now.Add(time.Millisecond)
-			w.feed([]byte(rest[:n]))
-			x.chunks(w.chunks())
+			w.Feed([]byte(rest[:n]))
+			x.chunks(w.Chunks())
 			rest = rest[n:]
 		}
 		require.Equal(t, 2, got.chunks, "after the first; comments and the end mark are none: %d", size)

@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"time"
@@ -67,4 +67,10 @@ type Record struct {
 	Error        *openai.Error
 	Retries      []Retry
 	Span         trace.Span // that is to be ended with the record; nil: there is none
+}
+
+// A Retry is an attempt after the first.
+type Retry struct {
+	At       time.Time
+	Provider string
 }

@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"fmt"
@@ -32,15 +32,15 @@ func deltas(random *rand.Rand, n int) []string {
 }
 
 // textOf returns a text that has taken an answer with the deltas, each told by say.
-func textOf(deltas []string, say func(x *text, delta string)) *text {
-	var x text
+func textOf(deltas []string, say func(x *Text, delta string)) *Text {
+	var x Text
 	for _, d := range deltas {
 		say(&x, d)
 	}
 	return &x
 }
 
-func say(x *text, delta string) { x.Put(chat.Text(0, delta)) }
+func say(x *Text, delta string) { x.Put(chat.Text(0, delta)) }
 
 func TestAStreamThatIsCutIsChargedForWhatItHasSent(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 6))
@@ -50,7 +50,7 @@ func TestAStreamThatIsCutIsChargedForWhatItHasSent(t *testing.T) {
 			d = d[:1+random.IntN(len(d))]
 			want := tokens.Count("openai", model, strings.Join(d, ""))
 			x := textOf(d, say)
-			u, estimated := x.usage("openai", model, openai.Usage{}, false)
+			u, estimated := x.Usage("openai", model, openai.Usage{}, false)
 			require.True(t, estimated)
 			require.InDelta(t, want, u.CompletionTokens, 1+0.03*float64(want))
 			require.Equal(t, u.PromptTokens+u.CompletionTokens, u.TotalTokens)
@@ -62,23 +62,23 @@ func TestALongAnswerIsSampled(t *testing.T) {
 	d := deltas(rand.New(rand.NewPCG(2, 6)), 15_000)
 	x := textOf(d, say)
 	want := tokens.Count("openai", "gpt-4o", strings.Join(d, ""))
-	u, _ := x.usage("openai", "gpt-4o", openai.Usage{}, false)
+	u, _ := x.Usage("openai", "gpt-4o", openai.Usage{}, false)
 	require.InEpsilon(t, want, u.CompletionTokens, 0.03)
 }
 
 func TestWhatTheVendorReportsIsCharged(t *testing.T) {
 	reported := openai.Usage{PromptTokens: 7, CompletionTokens: 3, TotalTokens: 10, CachedTokens: 2, ReasoningTokens: 1}
 	x := textOf([]string{"much ", "more ", "than ", "three ", "tokens "}, say)
-	x.request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
-	u, estimated := x.usage("openai", "gpt-4o", reported, true)
+	x.Request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
+	u, estimated := x.Usage("openai", "gpt-4o", reported, true)
 	require.Equal(t, reported, u)
 	require.False(t, estimated)
 }
 
 func TestAnAnswerOfWhichNothingIsReportedIsCounted(t *testing.T) {
 	x := textOf([]string{"Hello", "!", " How", " can", " I", " help", " you", " today", "?"}, say)
-	x.request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
-	u, estimated := x.usage("openai", "gpt-4.5-preview", openai.Usage{}, true)
+	x.Request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
+	u, estimated := x.Usage("openai", "gpt-4.5-preview", openai.Usage{}, true)
 	require.True(t, estimated)
 	require.Equal(t, openai.Usage{PromptTokens: 8, CompletionTokens: 10, TotalTokens: 18}, u, "as OpenAI has counted it")
 }
@@ -103,20 +103,20 @@ func TestWhatWasReportedEarlyIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			usage := early
 			usage.CompletionTokens = c.reported
-			var x text
-			x.request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
+			var x Text
+			x.Request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
 			var told openai.Usage
 			for i := 0; ; i++ {
 				if i == c.at {
 					told = usage
 				}
-				x.report(told)
+				x.Report(told)
 				if i == len(d) {
 					break
 				}
 				x.Put(chat.Text(0, d[i]))
 			}
-			u, estimated := x.usage("anthropic", "gpt-4o", told, false)
+			u, estimated := x.Usage("anthropic", "gpt-4o", told, false)
 			require.Equal(t, !c.exact, estimated)
 			require.EqualValues(t, 1234, u.PromptTokens)
 			require.EqualValues(t, 1000, u.CachedTokens)
@@ -127,31 +127,31 @@ func TestWhatWasReportedEarlyIsKept(t *testing.T) {
 
 func TestEverythingThatTheModelSaysCounts(t *testing.T) {
 	const sentence = " one two three four five six seven eight nine ten"
-	event := func(choice string) func(*text, string) {
-		return func(x *text, s string) {
+	event := func(choice string) func(*Text, string) {
+		return func(x *Text, s string) {
 			streamed(t, x, "openai", "data: "+strings.Replace(choice, "%", s, 1)+"\n\n")
 		}
 	}
-	for name, say := range map[string]func(x *text, s string){
+	for name, say := range map[string]func(x *Text, s string){
 		"content":                    say,
-		"reasoning":                  func(x *text, s string) { x.Put(chat.Reasoning(0, s)) },
-		"refusal":                    func(x *text, s string) { x.Put(chat.Refusal(0, s)) },
-		"arguments":                  func(x *text, s string) { x.Put(chat.Arguments(0, 0, s)) },
+		"reasoning":                  func(x *Text, s string) { x.Put(chat.Reasoning(0, s)) },
+		"refusal":                    func(x *Text, s string) { x.Put(chat.Refusal(0, s)) },
+		"arguments":                  func(x *Text, s string) { x.Put(chat.Arguments(0, 0, s)) },
 		"a chunk":                    event(`{"choices":[{"index":0,"delta":{"role":"assistant","content":"%"}}]}`),
 		"arguments in a chunk":       event(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%"}}]}}]}`),
 		"older function":             event(`{"choices":[{"index":0,"delta":{"function_call":{"arguments":"%"}}}]}`),
 		"white space between tokens": event(`{ "choices" : [ { "index" : 0 , "delta" : { "content" : "%" } } ] }`),
-		"a completion": func(x *text, s string) {
+		"a completion": func(x *Text, s string) {
 			streamedOf(t, x, translate.Completions, "openai", `data: {"id":"a","choices":[{"text":"`+s+`","index":0,"logprobs":null,"finish_reason":null}]}`+"\n\n")
 		},
-		"an event of a response": func(x *text, s string) {
-			x.events([]byte("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\""+s+"\"}\n\n"), openai.Usage{})
+		"an event of a response": func(x *Text, s string) {
+			x.Events([]byte("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\""+s+"\"}\n\n"), openai.Usage{})
 		},
-		"the fifth choice": func(x *text, s string) { x.Put(chat.Text(4, s)) },
+		"the fifth choice": func(x *Text, s string) { x.Put(chat.Text(4, s)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := textOf([]string{sentence, sentence, sentence}, say)
-			u, _ := x.usage("openai", "gpt-4o", openai.Usage{}, false)
+			u, _ := x.Usage("openai", "gpt-4o", openai.Usage{}, false)
 			require.EqualValues(t, 30, u.CompletionTokens)
 			if name == "reasoning" {
 				require.EqualValues(t, 30, u.ReasoningTokens)
@@ -171,12 +171,12 @@ func TestOnlyWhatTheModelSaysCounts(t *testing.T) {
 		"half of a string":        `{"choices":[{"index":0,"delta":{"role":"assis`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var x text
-			x.events([]byte("data: "+event+"\n\n: a comment with \"content\":\"a\"\n\n"), openai.Usage{})
+			var x Text
+			x.Events([]byte("data: "+event+"\n\n: a comment with \"content\":\"a\"\n\n"), openai.Usage{})
 			if gjson.Valid(event) && gjson.Get(event, "choices").Exists() {
 				streamed(t, &x, "openai", "data: "+event+"\n\n")
 			}
-			u, _ := x.usage("openai", "gpt-4o", openai.Usage{}, false)
+			u, _ := x.Usage("openai", "gpt-4o", openai.Usage{}, false)
 			require.Zero(t, u.CompletionTokens)
 		})
 	}
@@ -186,7 +186,7 @@ func TestChoicesThatAnswerAtOnceAreCountedApart(t *testing.T) {
 	d := deltas(rand.New(rand.NewPCG(4, 6)), 2000)
 	var said [8]strings.Builder
 	i := 0
-	x := textOf(d, func(x *text, delta string) {
+	x := textOf(d, func(x *Text, delta string) {
 		x.Put(chat.Text(i%len(said), delta))
 		said[i%len(said)].WriteString(delta)
 		i++
@@ -195,19 +195,19 @@ func TestChoicesThatAnswerAtOnceAreCountedApart(t *testing.T) {
 	for i := range said {
 		want += tokens.Count("openai", "gpt-4o", said[i].String())
 	}
-	u, _ := x.usage("openai", "gpt-4o", openai.Usage{}, false)
+	u, _ := x.Usage("openai", "gpt-4o", openai.Usage{}, false)
 	require.InEpsilon(t, want, u.CompletionTokens, 0.03)
 	require.LessOrEqual(t, len(x.voices), maxVoices)
 }
 
 // wholeOf returns a text that has taken a vendor's whole answer.
-func wholeOf(t *testing.T, vendor string, body []byte) *text {
+func wholeOf(t *testing.T, vendor string, body []byte) *Text {
 	t.Helper()
 	r, err := translate.Parse(all.Providers()[vendor], translate.Chat, translate.Ask(translate.Chat, nil, "m", false, false))
 	require.NoError(t, err)
 	_, answer, err := r.Encode(provider.Target{Model: "m", Config: &configv1.Provider{Name: vendor, Vendor: vendor}})
 	require.NoError(t, err)
-	var x text
+	var x Text
 	_, err = pipeline.New(pipeline.Options{Answer: answer, Writer: r.Operation().Document(chat.Asked{}), Meter: &x}).Whole(t.Context(), body)
 	require.NoError(t, err)
 	return &x
@@ -215,7 +215,7 @@ func wholeOf(t *testing.T, vendor string, body []byte) *text {
 
 func TestAWholeAnswerIsCounted(t *testing.T) {
 	x := wholeOf(t, "openai", []byte(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"one two three","reasoning_content":"four five"},"finish_reason":"stop"}]}`))
-	u, estimated := x.usage("openai", "gpt-4o", openai.Usage{PromptTokens: 9}, true)
+	u, estimated := x.Usage("openai", "gpt-4o", openai.Usage{PromptTokens: 9}, true)
 	require.True(t, estimated)
 	require.Equal(t, openai.Usage{PromptTokens: 9, CompletionTokens: 6, ReasoningTokens: 2, TotalTokens: 15}, u)
 }
@@ -239,30 +239,30 @@ func TestPromptsAreCountedAsOpenAIDoes(t *testing.T) {
 		"nothing":         {``, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var x text
-			x.request([]byte(c.body))
-			u, _ := x.usage("openai", "gpt-4o", openai.Usage{}, false)
+			var x Text
+			x.Request([]byte(c.body))
+			u, _ := x.Usage("openai", "gpt-4o", openai.Usage{}, false)
 			require.InDelta(t, c.want, u.PromptTokens, 0.03*float64(c.want)*min(1, float64(c.want/1000)))
 		})
 	}
 }
 
 func TestToolsAreCountedAsOpenAIDoes(t *testing.T) {
-	var x text // developers.openai.com/cookbook/examples/how_to_count_tokens_with_tiktoken has this, and 101 for gpt-4o
-	x.request([]byte(`{"messages":[{"role":"system","content":"You are a helpful assistant that can answer to questions about the weather."},
+	var x Text // developers.openai.com/cookbook/examples/how_to_count_tokens_with_tiktoken has this, and 101 for gpt-4o
+	x.Request([]byte(`{"messages":[{"role":"system","content":"You are a helpful assistant that can answer to questions about the weather."},
 		{"role":"user","content":"What's the weather like in San Francisco?"}],"tools":[{"type":"function","function":{"name":"get_current_weather",
 		"description":"Get the current weather in a given location","parameters":{"type":"object","properties":{"location":{"type":"string",
 		"description":"The city and state, e.g. San Francisco, CA"},"unit":{"type":"string","description":"The unit of temperature to return","enum":["celsius","fahrenheit"]}},"required":["location"]}}}]}`))
-	u, _ := x.usage("openai", "gpt-4o", openai.Usage{}, false)
+	u, _ := x.Usage("openai", "gpt-4o", openai.Usage{}, false)
 	require.InDelta(t, 101, u.PromptTokens, 4)
 }
 
 func BenchmarkTextOfAChunk(b *testing.B) {
 	b.ReportAllocs()
-	var x text
+	var x Text
 	for i := 0; b.Loop(); i++ {
 		if i%1000 == 0 {
-			x = text{}
+			x = Text{}
 		}
 		x.Put(chat.Event{Kind: chat.KindText, JSON: []byte(`" gateway"`)})
 	}
@@ -274,20 +274,20 @@ func BenchmarkTextOfARequest(b *testing.B) {
 		b.Run(fmt.Sprint(size, "KB"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				var x text
-				x.request(body)
+				var x Text
+				x.Request(body)
 			}
 		})
 	}
 }
 
 // streamed gives a text the pieces of a vendor's stream, and returns what the vendor has reported by then.
-func streamed(t *testing.T, x *text, vendor string, pieces ...string) openai.Usage {
+func streamed(t *testing.T, x *Text, vendor string, pieces ...string) openai.Usage {
 	t.Helper()
 	return streamedOf(t, x, translate.Chat, vendor, pieces...)
 }
 
-func streamedOf(t *testing.T, x *text, e translate.Endpoint, vendor string, pieces ...string) openai.Usage {
+func streamedOf(t *testing.T, x *Text, e translate.Endpoint, vendor string, pieces ...string) openai.Usage {
 	t.Helper()
 	r, err := translate.Parse(all.Providers()[vendor], e, translate.Ask(e, nil, "m", true, true))
 	require.NoError(t, err)
@@ -298,7 +298,7 @@ func streamedOf(t *testing.T, x *text, e translate.Endpoint, vendor string, piec
 	for _, piece := range pieces {
 		_, err := p.Piece(t.Context(), []byte(piece), false)
 		require.NoError(t, err)
-		x.report(p.Usage())
+		x.Report(p.Usage())
 	}
 	return p.Usage()
 }
@@ -338,10 +338,10 @@ func TestVendorsReportBeforeTheEnd(t *testing.T) {
 		}, openai.Usage{PromptTokens: 8, CompletionTokens: counted}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var x text
-			x.request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
+			var x Text
+			x.Request([]byte(`{"messages":[{"role":"user","content":"hello"}]}`))
 			reported := streamed(t, &x, c.vendor, c.pieces...)
-			u, estimated := x.usage(c.vendor, "m", reported, false)
+			u, estimated := x.Usage(c.vendor, "m", reported, false)
 			require.Equal(t, c.exact, !estimated)
 			c.want.TotalTokens = c.want.PromptTokens + c.want.CompletionTokens
 			u.TotalTokens = u.PromptTokens + u.CompletionTokens
@@ -353,7 +353,7 @@ func TestVendorsReportBeforeTheEnd(t *testing.T) {
 func TestTheGatewaysOwnProviderIsCountedExactly(t *testing.T) {
 	d := deltas(rand.New(rand.NewPCG(9, 6)), 300)
 	x := textOf(d, say)
-	x.request([]byte(`{"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"one two\nthree"}]}`))
-	u, _ := x.usage("echo", "echo", openai.Usage{}, false)
+	x.Request([]byte(`{"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"one two\nthree"}]}`))
+	u, _ := x.Usage("echo", "echo", openai.Usage{}, false)
 	require.Equal(t, openai.Usage{PromptTokens: 5, CompletionTokens: 300, TotalTokens: 305}, u)
 }

@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"bytes"
@@ -10,10 +10,10 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// A text keeps of an exchange what its tokens can be counted by where the vendor does not say how many there were: the
-// request, and what the answer has said so far, or samples of them. Nothing is counted before usage is called. It is used by one
-// goroutine at a time, as the exchange is; the zero text is ready for use.
-type text struct {
+// A Text keeps of an exchange what its tokens can be counted by where the vendor does not say how many there were: the
+// request, and what the answer has said so far, or samples of them. Nothing is counted before Usage is called. It is used by one
+// goroutine at a time, as the exchange is; the zero Text is ready for use.
+type Text struct {
 	body   []byte // the request, where it is small
 	prompt prompt // or what was read of it
 
@@ -48,9 +48,9 @@ const maxVoices = 3
 // maxBody is how large a request is at most that is kept as it is, until it is known whether it must be counted.
 const maxBody = 16 << 10
 
-// request takes the request's body, plain JSON of any operation, and keeps it or a sample of it. Any other body, a form say,
+// Request takes the request's body, plain JSON of any operation, and keeps it or a sample of it. Any other body, a form say,
 // counts for nothing.
-func (t *text) request(body []byte) {
+func (t *Text) Request(body []byte) {
 	if len(body) > maxBody {
 		t.prompt.read(body)
 		return
@@ -59,7 +59,7 @@ func (t *text) request(body []byte) {
 }
 
 // Put implements chat.Sink: it takes what an answer says.
-func (t *text) Put(e chat.Event) {
+func (t *Text) Put(e chat.Event) {
 	switch e.Kind {
 	case chat.KindText, chat.KindRefusal:
 		t.say(&e, spoken)
@@ -74,7 +74,7 @@ func (t *text) Put(e chat.Event) {
 	}
 }
 
-func (t *text) say(e *chat.Event, k kind) {
+func (t *Text) say(e *chat.Event, k kind) {
 	s := e.JSON
 	if s == nil {
 		t.scratch = openai.AppendString(t.scratch[:0], e.Text)
@@ -85,17 +85,17 @@ func (t *text) say(e *chat.Event, k kind) {
 	}
 }
 
-// events takes whole server-sent events of a stream of responses, which pass as they came, and the usage that is known by now. It
+// Events takes whole server-sent events of a stream of responses, which pass as they came, and the usage that is known by now. It
 // keeps no reference to them.
-func (t *text) events(events []byte, reported openai.Usage) {
+func (t *Text) Events(events []byte, reported openai.Usage) {
 	for data := range sse.Data(events) {
 		t.event(data)
 	}
-	t.report(reported)
+	t.Report(reported)
 }
 
 // event keeps the piece of text that an event of a stream of responses has.
-func (t *text) event(data []byte) {
+func (t *Text) event(data []byte) {
 	w := walker{data: data}
 	var typ []byte
 	for s, ok := w.next(); ok; s, ok = w.next() {
@@ -108,14 +108,14 @@ func (t *text) event(data []byte) {
 	}
 }
 
-func (t *text) report(u openai.Usage) {
+func (t *Text) Report(u openai.Usage) {
 	if u != t.reported {
 		t.reported, t.covered = u, t.said
 	}
 }
 
 // add keeps what a choice says.
-func (t *text) add(choice int, k kind, s []byte) {
+func (t *Text) add(choice int, k kind, s []byte) {
 	t.said += int64(len(s))
 	i := slices.IndexFunc(t.voices, func(v voice) bool { return v.choice == choice && v.kind == k })
 	if i < 0 {
@@ -127,17 +127,20 @@ func (t *text) add(choice int, k kind, s []byte) {
 	t.voices[i].said.Add(s)
 }
 
-// usage returns what is to be charged, and whether that, or a part of it, is an estimate. Vendor is the kind of the provider
-// (Provider.Vendor.Name) and model its own name of the model. Reported is what the vendor has said (StreamWriter.Usage), and
+// HasSpoken reports whether the answer has said anything.
+func (t *Text) HasSpoken() bool { return t.said > 0 }
+
+// Usage returns what is to be charged, and whether that, or a part of it, is an estimate. Vendor is the kind of the provider
+// (Provider.Vendor.Name) and model its own name of the model. Reported is what the vendor has said of it, and
 // complete that the answer has ended as it should: then what is reported stands. Of an answer that was cut, the prompt is what
 // is reported, and counted where it is not; the output is what is reported, and what came after that report, counted.
 //
 // It takes a millisecond for every thousand tokens that it must count, 15 at most, and the first time in a process 25 more: it is
-// not for a goroutine that others wait for. An exchange that a provider has refused has nothing to be charged: then usage must not
+// not for a goroutine that others wait for. An exchange that a provider has refused has nothing to be charged: then Usage must not
 // be called.
-func (t *text) usage(vendor, model string, reported openai.Usage, complete bool) (u openai.Usage, estimated bool) {
+func (t *Text) Usage(vendor, model string, reported openai.Usage, complete bool) (u openai.Usage, estimated bool) {
 	u = reported
-	t.report(reported)
+	t.Report(reported)
 	if u.PromptTokens == 0 && (!complete || u.IsZero()) {
 		if t.body != nil {
 			t.prompt.read(t.body)
@@ -159,7 +162,7 @@ func (t *text) usage(vendor, model string, reported openai.Usage, complete bool)
 }
 
 // output adds to what was reported what was said since.
-func (t *text) output(vendor, model string, u *openai.Usage) {
+func (t *Text) output(vendor, model string, u *openai.Usage) {
 	var all, thoughts, sampled int64
 	for i := range t.voices {
 		v := &t.voices[i]
@@ -175,4 +178,19 @@ func (t *text) output(vendor, model string, u *openai.Usage) {
 		return
 	}
 	u.CompletionTokens += all * (t.said - t.covered) / t.said
+}
+
+// Salvage takes a whole answer that could not be read, of any dialect: no more is known of it than what its members are called.
+func (t *Text) Salvage(body []byte) {
+	w := walker{data: body}
+	for s, ok := w.next(); ok; s, ok = w.next() {
+		switch string(w.name) {
+		case "content", "text", "refusal":
+			t.add(w.index, spoken, s)
+		case "reasoning_content", "reasoning", "thinking":
+			t.add(w.index, thought, s)
+		case "arguments":
+			t.add(w.index, called, s)
+		}
+	}
 }

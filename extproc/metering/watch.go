@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"bytes"
@@ -11,67 +11,67 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// An observer reads an answer that passes as it comes, in pieces that are cut anywhere, and keeps nothing of it but what is
+// An Watch reads an answer that passes as it comes, in pieces that are cut anywhere, and keeps nothing of it but what is
 // to be recorded.
-type observer interface {
-	// feed takes a piece and returns what the client gets now, and whether that is something else than the piece.
-	feed(piece []byte) (out []byte, changed bool)
-	// end returns, where the body has ended, what feed has kept back, and reports whether the answer is complete and whether the
+type Watch interface {
+	// Feed takes a piece and returns what the client gets now, and whether that is something else than the piece.
+	Feed(piece []byte) (out []byte, changed bool)
+	// End returns, where the body has ended, what Feed has kept back, and reports whether the answer is complete and whether the
 	// provider says that it failed.
-	end() (rest []byte, complete, failed bool)
-	// chunks returns how many events with data the last piece has ended.
-	chunks() int
-	// told returns what the answer says of itself.
-	told() told
+	End() (rest []byte, complete, failed bool)
+	// Chunks returns how many events with data the last piece has ended.
+	Chunks() int
+	// Told returns what the answer says of itself.
+	Told() Told
 }
 
-// told is what an answer says of what it costs, as far as it does.
-type told struct {
-	used  openai.Usage
-	model string // the provider's name
-	tier  string // of service, that was given
-	tally tally
+// Told is what an answer says of what it costs, as far as it does.
+type Told struct {
+	Used  openai.Usage
+	Model string // the provider's name
+	Tier  string // of service, that was given
+	Tally Tally
 }
 
-// A documentWatch reads an answer that is one JSON object.
-type documentWatch struct{ scan scanner }
+// A DocumentWatch reads an answer that is one JSON object.
+type DocumentWatch struct{ scan scanner }
 
-func (w *documentWatch) feed(piece []byte) ([]byte, bool) {
+func (w *DocumentWatch) Feed(piece []byte) ([]byte, bool) {
 	w.scan.feed(piece)
 	return piece, false
 }
 
-func (w *documentWatch) chunks() int { return 0 }
+func (w *DocumentWatch) Chunks() int { return 0 }
 
-func (w *documentWatch) end() (rest []byte, complete, failed bool) {
+func (w *DocumentWatch) End() (rest []byte, complete, failed bool) {
 	return nil, w.scan.begun && w.scan.depth == 0 && !w.scan.list, w.scan.found[memberError] != ""
 }
 
-func (w *documentWatch) told() told {
-	return told{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally}
+func (w *DocumentWatch) Told() Told {
+	return Told{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally}
 }
 
-// A silentWatch reads an event stream that passes as it is, whatever becomes of it.
-type silentWatch struct{ eventWatch }
+// A SilentWatch reads an event stream that passes as it is, whatever becomes of it.
+type SilentWatch struct{ EventWatch }
 
-func (w *silentWatch) feed(piece []byte) ([]byte, bool) {
+func (w *SilentWatch) Feed(piece []byte) ([]byte, bool) {
 	w.read(piece)
 	return piece, false
 }
 
-func (w *silentWatch) end() (rest []byte, complete, failed bool) {
-	_, _, failed = w.eventWatch.end()
+func (w *SilentWatch) End() (rest []byte, complete, failed bool) {
+	_, _, failed = w.EventWatch.End()
 	return nil, true, failed
 }
 
-// An eventWatch reads a stream of server-sent events whose data are JSON objects that name their type.
-type eventWatch struct {
+// An EventWatch reads a stream of server-sent events whose data are JSON objects that name their type.
+type EventWatch struct {
 	scan   scanner
 	head   []byte // the first bytes of a line
 	known  bool   // the stream is of those that have an end mark
 	ended  bool
 	failed bool
-	said   told   // of each count the most that an event has said
+	said   Told   // of each count the most that an event has said
 	half   []byte // of an event that has not ended
 	ripe   int    // events with data that the last piece has ended
 }
@@ -88,8 +88,8 @@ var ends = map[string]bool{
 
 const dataField = "data:"
 
-// feed keeps an event back that has not ended: clients fail on half of one.
-func (w *eventWatch) feed(piece []byte) ([]byte, bool) {
+// Feed keeps an event back that has not ended: clients fail on half of one.
+func (w *EventWatch) Feed(piece []byte) ([]byte, bool) {
 	whole := w.read(piece)
 	switch {
 	case len(w.half) == 0 && whole == len(piece):
@@ -105,10 +105,10 @@ func (w *eventWatch) feed(piece []byte) ([]byte, bool) {
 	return out, true
 }
 
-func (w *eventWatch) chunks() int { return w.ripe }
+func (w *EventWatch) Chunks() int { return w.ripe }
 
 // read returns how many bytes of the piece belong to events that have ended.
-func (w *eventWatch) read(piece []byte) (whole int) {
+func (w *EventWatch) read(piece []byte) (whole int) {
 	all := len(piece)
 	w.ripe = 0
 	for {
@@ -135,7 +135,7 @@ func (w *eventWatch) read(piece []byte) (whole int) {
 }
 
 // event takes what is there of an event.
-func (w *eventWatch) event() {
+func (w *EventWatch) event() {
 	typ := strings.Trim(w.scan.found[memberType], `"`)
 	family, _, _ := strings.Cut(typ, ".")
 	switch family {
@@ -144,21 +144,21 @@ func (w *eventWatch) event() {
 	}
 	w.ended = w.ended || ends[typ]
 	w.failed = w.failed || typ == "error" || typ == "response.failed" || w.scan.found[memberError] != ""
-	w.said.used = most(w.said.used, w.scan.usage())
-	w.said.model = cmp.Or(w.scan.model(), w.said.model)
-	w.said.tier = cmp.Or(w.scan.tier(), w.said.tier)
+	w.said.Used = most(w.said.Used, w.scan.usage())
+	w.said.Model = cmp.Or(w.scan.model(), w.said.Model)
+	w.said.Tier = cmp.Or(w.scan.tier(), w.said.Tier)
 	if typ == "response.output_item.done" {
-		w.said.tally.add(&w.scan.tally)
+		w.said.Tally.add(&w.scan.tally)
 	}
 	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
 }
 
-func (w *eventWatch) end() (rest []byte, complete, failed bool) {
+func (w *EventWatch) End() (rest []byte, complete, failed bool) {
 	w.event()
 	return w.half, w.ended || !w.known, w.failed
 }
 
-func (w *eventWatch) told() told { return w.said }
+func (w *EventWatch) Told() Told { return w.said }
 
 // usage returns what the members that were found say of it.
 func (s *scanner) usage() (u openai.Usage) {

@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"math/rand/v2"
@@ -44,9 +44,9 @@ func TestWatches(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for size := range 40 {
-				var w observer = &documentWatch{}
+				var w Watch = &DocumentWatch{}
 				if c.events {
-					w = &eventWatch{}
+					w = &EventWatch{}
 				}
 				var got []byte
 				for rest := c.body; rest != ""; {
@@ -54,17 +54,17 @@ func TestWatches(t *testing.T) {
 					if size > 0 {
 						n = min(n, 1+rand.N(size*size*10))
 					}
-					out, changed := w.feed([]byte(rest[:n]))
+					out, changed := w.Feed([]byte(rest[:n]))
 					require.True(t, changed || string(out) == rest[:n])
 					require.True(t, !c.events || len(c.body) > maxHalf || endsEvent(out), "half an event: %q", out)
 					got = append(got, out...)
 					rest = rest[n:]
 				}
-				rest, complete, failed := w.end()
+				rest, complete, failed := w.End()
 				require.Equal(t, c.body, string(append(got, rest...)), "nothing is lost")
 				require.Equal(t, c.complete, complete, "complete")
 				require.Equal(t, c.failed, failed, "failed")
-				require.Equal(t, c.usage, w.told().used)
+				require.Equal(t, c.usage, w.Told().Used)
 			}
 		})
 	}
@@ -73,26 +73,26 @@ func TestWatches(t *testing.T) {
 func FuzzWatch(f *testing.F) {
 	f.Add([]byte("data: {\"type\":\"response.created\",\"response\":{\"usage\":{}}}\n\n"), 3)
 	f.Fuzz(func(t *testing.T, body []byte, cut int) {
-		for _, pair := range [][2]observer{{&documentWatch{}, &documentWatch{}}, {&eventWatch{}, &eventWatch{}}} {
-			pair[0].feed(body)
+		for _, pair := range [][2]Watch{{&DocumentWatch{}, &DocumentWatch{}}, {&EventWatch{}, &EventWatch{}}} {
+			pair[0].Feed(body)
 			n := min(max(cut, 0), len(body))
-			pair[1].feed(body[:n])
-			pair[1].feed(body[n:])
-			_, c0, f0 := pair[0].end()
-			_, c1, f1 := pair[1].end()
+			pair[1].Feed(body[:n])
+			pair[1].Feed(body[n:])
+			_, c0, f0 := pair[0].End()
+			_, c1, f1 := pair[1].End()
 			require.Equal(t, []bool{c0, f0}, []bool{c1, f1})
-			require.Equal(t, pair[0].told(), pair[1].told())
+			require.Equal(t, pair[0].Told(), pair[1].Told())
 		}
 	})
 }
 
 func BenchmarkWatch(b *testing.B) {
 	piece := []byte(strings.Repeat("a", 16<<10))
-	w := &documentWatch{}
-	w.feed([]byte(`{"data":[{"b64_json":"`))
+	w := &DocumentWatch{}
+	w.Feed([]byte(`{"data":[{"b64_json":"`))
 	b.SetBytes(int64(len(piece)))
 	for b.Loop() {
-		w.feed(piece)
+		w.Feed(piece)
 	}
 }
 

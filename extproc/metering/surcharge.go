@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"slices"
@@ -6,22 +6,21 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// surcharges are what a request asks for that changes its price: a service tier, and tools that the vendor runs and bills by the call.
-type surcharges struct {
-	tier  string
-	tools []surcharge
-	calls int64 // of each tool, at most as far as the request says
+// Surcharges are what a request asks for that changes its price: a service tier, and tools that the vendor runs and bills by the call.
+type Surcharges struct {
+	Tier  string
+	Tools []Surcharge
+	Calls int64 // of each tool, at most as far as the request says
 }
 
-// A surcharge is a tool, as the catalog calls it, and the member that asks for it.
-type surcharge struct{ tool, param string }
+// A Surcharge is a tool, as the catalog calls it, and the member that asks for it.
+type Surcharge struct{ Tool, Param string }
 
 // searches are members that have the vendor search.
-var searches = [...]surcharge{
+var searches = [...]Surcharge{
 	{"web_search", "web_search_options"}, // OpenAI's, and vendors' that are asked in its dialect
 	{"web_search", "search_parameters"},  // xAI's
 	{"plugins", "plugins"},               // OpenRouter's
@@ -44,32 +43,32 @@ var googleSearches = map[string]bool{
 	"enterpriseWebSearch": true,
 }
 
-// asked returns the service tier that is asked for, or "".
-func (s *surcharges) asked() string {
+// Asked returns the service tier that is asked for, or "".
+func (s *Surcharges) Asked() string {
 	if s == nil {
 		return ""
 	}
-	return s.tier
+	return s.Tier
 }
 
-// cost returns what the tools cost that have a price.
-func (s *surcharges) cost(rates *usage.Rates) (all usage.Nano) {
+// Cost returns what the tools cost that have a price.
+func (s *Surcharges) Cost(rates *usage.Rates) (all usage.Nano) {
 	if s == nil {
 		return 0
 	}
-	for _, of := range s.tools {
-		cost, _ := rates.Calls(of.tool, s.calls)
+	for _, of := range s.Tools {
+		cost, _ := rates.Calls(of.Tool, s.Calls)
 		all = all.Plus(cost)
 	}
 	return all
 }
 
 // surchargesOf reads them from a request; nil: there are none, which takes no memory.
-func surchargesOf(get func(string) gjson.Result) *surcharges {
+func surchargesOf(get func(string) gjson.Result) *Surcharges {
 	tier := get("service_tier").Str
-	var asked []surcharge
+	var asked []Surcharge
 	for _, of := range searches {
-		if v := get(of.param); v.IsObject() || v.Type == gjson.True || v.IsArray() && v.Raw != "[]" {
+		if v := get(of.Param); v.IsObject() || v.Type == gjson.True || v.IsArray() && v.Raw != "[]" {
 			asked = append(asked, of)
 		}
 	}
@@ -79,11 +78,11 @@ func surchargesOf(get func(string) gjson.Result) *surcharges {
 	if tier == "" && len(asked) == 0 {
 		return nil
 	}
-	return &surcharges{tier: tier, tools: asked, calls: max(1, count(get("max_tool_calls")))}
+	return &Surcharges{Tier: tier, Tools: asked, Calls: max(1, count(get("max_tool_calls")))}
 }
 
 // billed appends to what is asked for the tools of a request that the vendor runs and bills by the call, each once.
-func billed(tools gjson.Result, asked []surcharge) []surcharge {
+func billed(tools gjson.Result, asked []Surcharge) []Surcharge {
 	tools.ForEach(func(_, tool gjson.Result) bool {
 		typ := tool.Get("type").Str
 		if typ == "" { // Gemini's own form: {"googleSearch":{}}
@@ -97,34 +96,10 @@ func billed(tools gjson.Result, asked []surcharge) []surcharge {
 		if strings.HasPrefix(typ, "web_search") || googleSearches[typ] {
 			typ = "web_search"
 		}
-		if of := (surcharge{typ, "tools"}); !free[typ] && !slices.Contains(asked, of) && len(asked) < maxSurcharges {
+		if of := (Surcharge{typ, "tools"}); !free[typ] && !slices.Contains(asked, of) && len(asked) < maxSurcharges {
 			asked = append(asked, of)
 		}
 		return true
 	})
 	return asked
-}
-
-// unpriced refuses, for who has a budget, what costs extra and has no price. A model that has no price at all is not bounded by a
-// budget, and neither is what it does.
-func (x *Exchange) unpriced(s *surcharges) *openai.Error {
-	c := &x.charging
-	if s == nil || c.rules == nil || !c.rules.budget {
-		return nil
-	}
-	for _, t := range x.active.Targets {
-		rates := c.in.price(t.Provider.Vendor.Name, t.Model).rates
-		if rates == nil {
-			continue
-		}
-		if _, ok := rates.In(s.tier); !ok {
-			return openai.BadRequest("service_tier", "unsupported_parameter", "The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
-		}
-		for _, of := range s.tools {
-			if _, ok := rates.Calls(of.tool, 1); !ok {
-				return openai.BadRequest(of.param, "unsupported_parameter", "What '%s' has the provider do has no price for this model, and your key has a budget.", of.param)
-			}
-		}
-	}
-	return nil
 }

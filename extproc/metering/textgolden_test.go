@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func TestWhatIsCountedIsWhatVendorsReported(t *testing.T) {
 		if !ok {
 			continue
 		}
-		got, _ := r.text.usage(r.vendor, r.model, openai.Usage{}, true)
+		got, _ := r.text.Usage(r.vendor, r.model, openai.Usage{}, true)
 		if want := r.usage.CompletionTokens - r.hidden; want > 0 {
 			answers[r.vendor] = counted{answers[r.vendor].counted + got.CompletionTokens, answers[r.vendor].reported + want}
 		}
@@ -62,7 +62,7 @@ func TestWhatIsCountedIsWhatVendorsReported(t *testing.T) {
 // recorded is an answer of a vendor's, with the text that was kept of it.
 type recorded struct {
 	vendor, model string
-	text          text
+	text          Text
 	usage         openai.Usage
 	hidden        int64 // tokens of reasoning that nobody sees
 	plain         bool  // the prompt is there, and is nothing but text
@@ -124,7 +124,7 @@ func readRecorded(t *testing.T, path string) (r recorded, ok bool) {
 	}
 	request, _ := os.ReadFile(filepath.Join(dir, "request.json"))
 	if strings.Contains(kind, "chat") {
-		r.text.request(request)
+		r.text.Request(request)
 		r.plain = !bytes.Contains(request, []byte(`"tools"`)) && !bytes.Contains(request, []byte("image"))
 	}
 	return r, !unlike(dir+r.model, body)

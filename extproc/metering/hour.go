@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// keepsHour reports whether a request has the vendor keep a part of it for an hour, which costs more than five minutes:
+// KeepsHour reports whether a request has the vendor keep a part of it for an hour, which costs more than five minutes:
 // {"cache_control":{"type":"ephemeral","ttl":"1h"}}, wherever that is.
-func keepsHour(body []byte) bool {
+func KeepsHour(body []byte) bool {
 	// Nobody escapes a letter or a digit but who wants that it is not found.
 	if !bytes.Contains(body, []byte(`"1h"`)) && !bytes.Contains(body, []byte(`\u0031`)) && !bytes.Contains(body, []byte(`\u0068`)) {
 		return false
@@ -34,10 +34,10 @@ func keepsHour(body []byte) bool {
 	}
 }
 
-// keep completes a usage by what of the prompt was written to a cache for an hour, where the request asks for that and the vendor does
+// Keep completes a usage by what of the prompt was written to a cache for an hour, where the request asks for that and the vendor does
 // not say: all that was written, or of a prompt that nothing is told of, all of it. What is not known is the dearer.
-func (d *demand) keep(u *openai.Usage, counted bool) {
-	if !d.hour || u.WritesSplit {
+func (d *Demand) Keep(u *openai.Usage, counted bool) {
+	if !d.Hour || u.WritesSplit {
 		return
 	}
 	if counted {

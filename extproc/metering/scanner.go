@@ -1,4 +1,4 @@
-package exchange
+package metering
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ type scanner struct {
 	list  bool // of objects, as Gemini streams them: each is read as if it were alone; not ended
 	depth int  // objects and arrays that are open
 	found [members]string
-	tally tally
+	tally Tally
 
 	text, escaped, naming bool
 	level                 [maxLevel + 1]struct{ object, value bool } // value: past the colon of a member

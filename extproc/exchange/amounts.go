@@ -1,0 +1,93 @@
+package exchange
+
+import (
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/limit"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// amounts returns what is reserved for a request that goes to one of targets, under rules. A length of the answer that the
+// request does not say is a guess, and never what makes the request too large for a limit.
+func amounts(d *metering.Demand, in *derived, set *ruleSet, targets []Target) limit.Amounts {
+	input, output := d.Input, d.Output
+	if d.Unread > 0 { // the whole of a limit, where it is more
+		input += d.Unread
+		for _, r := range set.rules {
+			if r.Measure == limit.Tokens || r.Measure == limit.InputTokens {
+				input = max(d.Input, min(input, r.Limit))
+			}
+		}
+	}
+	if guessed := output < 0; guessed {
+		output = metering.DefaultOutput
+		for _, r := range set.rules {
+			switch r.Measure {
+			case limit.Tokens:
+				output = min(output, max(0, r.Limit-input))
+			case limit.OutputTokens:
+				output = min(output, r.Limit)
+			}
+		}
+	}
+	if most := mostOutput(in, targets); most > 0 {
+		output = min(output, most*d.Answers)
+	}
+	a := limit.Amounts{limit.Requests: 1, limit.Concurrency: 1, limit.InputTokens: input, limit.OutputTokens: output, limit.Tokens: input + output,
+		limit.Cost: 1} // also what seems to cost nothing does not pass a budget that is used up
+	for _, t := range targets {
+		rates := in.price(t.Provider.Vendor.Name, t.Model).Rates
+		if rates == nil {
+			continue
+		}
+		text, _ := rates.Estimate(input, output, d.Hour || d.Passes)
+		images, _ := rates.Cost(usage.Used{Images: d.Images})
+		if in, other := rates.In(d.Asked()); other && in != rates { // the vendor may give less than was asked for
+			dear, _ := in.Estimate(input, output, d.Hour || d.Passes)
+			pictures, _ := in.Cost(usage.Used{Images: d.Images})
+			text, images = max(text, dear), max(images, pictures)
+		}
+		a[limit.Cost] = max(a[limit.Cost], int64(text.Plus(images).Plus(d.Cost(rates))))
+	}
+	return a
+}
+
+// mostOutput returns the longest answer that any of the targets can give, or 0 where one of them is not known.
+func mostOutput(in *derived, targets []Target) int64 {
+	longest := int64(0)
+	for _, t := range targets {
+		if in.config.Catalog == nil {
+			return 0
+		}
+		most := in.config.Catalog.Facts(t.Provider.Vendor.Name, t.Model).GetCapabilities().GetMaxOutputTokens()
+		if most <= 0 {
+			return 0
+		}
+		longest = max(longest, most)
+	}
+	return longest
+}
+
+// unpriced refuses, for who has a budget, what costs extra and has no price. A model that has no price at all is not bounded by a
+// budget, and neither is what it does.
+func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
+	c := &x.charging
+	if s == nil || c.rules == nil || !c.rules.budget {
+		return nil
+	}
+	for _, t := range x.active.Targets {
+		rates := c.in.price(t.Provider.Vendor.Name, t.Model).Rates
+		if rates == nil {
+			continue
+		}
+		if _, ok := rates.In(s.Tier); !ok {
+			return openai.BadRequest("service_tier", "unsupported_parameter", "The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
+		}
+		for _, of := range s.Tools {
+			if _, ok := rates.Calls(of.Tool, 1); !ok {
+				return openai.BadRequest(of.Param, "unsupported_parameter", "What '%s' has the provider do has no price for this model, and your key has a budget.", of.Param)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package metering
+
+import (
+	"cmp"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
+)
+
+// A Price is what a model costs, ready to be computed with.
+type Price struct {
+	Rates   *usage.Rates // nil: there is none
+	Version string
+}
+
+// SetCost sets what the usage costs, in the service tier that was given, or where the answer does not say, that was asked for. A tier
+// without a price costs as none; the version of the price tells either.
+func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
+	tier := cmp.Or(given, s.Asked())
+	rates, known := p.Rates.In(tier)
+	r.Cost, r.Priced = rates.Cost(usage.Used{Usage: r.Usage, Images: r.Images})
+	r.PriceVersion = p.Version
+	if p.Rates == nil {
+		return
+	}
+	if !known {
+		r.PriceVersion += "/unpriced:" + tier[:min(len(tier), 32)]
+	} else if rates != p.Rates {
+		r.PriceVersion += "/" + tier
+	}
+	if !r.Usage.IsZero() {
+		r.Cost = r.Cost.Plus(s.fees(p.Rates, r, t))
+	}
+}
+
+// Entry returns what the ledger keeps of an exchange that went out. A line of a batch is charged once, under an id of its own, and
+// so by the try that finishes: one that does not is asked again, and is charged under its own id where its answer was billed
+// and could not be used.
+func (r *Record) Entry() *ledgerv1.Record {
+	if r.Charge != "" && r.Outcome != OutcomeFinished {
+		try := *r
+		if try.Charge = ""; !r.Unusable {
+			try.Usage, try.Images, try.Cost, try.Estimated = openai.Usage{}, 0, 0, false
+		}
+		return try.Entry()
+	}
+	e := &ledgerv1.Record{
+		Id: r.ID, RequestId: r.RequestID, Start: timestamppb.New(r.Start),
+		Key: r.KeyID, Organization: r.Organization, Project: r.Project, User: r.User,
+		Operation: r.Operation, Model: r.Model, Provider: r.Provider, UpstreamModel: r.Upstream,
+		Attempts: uint32(max(r.Attempts, 0)), Stream: r.Stream, Status: uint32(max(r.Status, 0)), Outcome: string(r.Outcome),
+		InputTokens: r.Usage.PromptTokens, CachedTokens: r.Usage.CachedTokens, CacheWriteTokens: r.Usage.CacheWriteTokens,
+		InputAudioTokens: r.Usage.PromptAudio, OutputTokens: r.Usage.CompletionTokens, ReasoningTokens: r.Usage.ReasoningTokens,
+		OutputAudioTokens: r.Usage.CompletionAudio, Images: r.Images, Estimated: r.Estimated,
+		CostNanoUsd: int64(r.Cost), Priced: r.Priced, PriceVersion: r.PriceVersion,
+	}
+	if r.Charge != "" {
+		e.Id = r.Charge
+	}
+	if r.Outcome == OutcomeCut {
+		e.Outcome = "interrupted" // Envoy has not said by whom
+	}
+	if !r.End.IsZero() {
+		e.End = timestamppb.New(r.End)
+	}
+	if !r.FirstByte.IsZero() {
+		e.FirstByteMs = max(r.FirstByte.Sub(r.Start).Milliseconds(), 0)
+	}
+	if r.Error != nil {
+		e.ErrorCode = cmp.Or(r.Error.Code, r.Error.Type)
+	}
+	return e
+}
