@@ -19,6 +19,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/wire"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 )
@@ -38,7 +39,7 @@ func (e *toEnvoy) told() []*extprocv3.ProcessingResponse {
 }
 
 func (e *toEnvoy) SendMsg(m any) error {
-	b, err := newCodec().Marshal(m)
+	b, err := wire.New().Marshal(m)
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (e *toEnvoy) Context() context.Context {
 	return metadata.NewIncomingContext(context.Background(), metadata.Pairs(envoy.DrainsHeader, "1"))
 }
 
-func carried(t *testing.T, c *carrier, in *message) {
+func carried(t *testing.T, c *carrier, in *wire.Message) {
 	t.Helper()
 	queued, err := c.take(in)
 	require.NoError(t, err)
@@ -70,11 +71,11 @@ func carry(t *testing.T) (*carrier, *toEnvoy) {
 	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-")}
 	e := &toEnvoy{}
 	c := &carrier{server: s, stream: e, exchange: exchange.New(&s.env, config)}
-	for _, in := range []message{
-		{phase: phaseRequestHeaders, headers: exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + validKey}}},
-		{phase: phaseRequestBody, body: []byte(`{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`), end: true},
-		{phase: phaseResponseHeaders, headers: exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "text/event-stream"}},
-			facts: exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}},
+	for _, in := range []wire.Message{
+		{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + validKey}}},
+		{Phase: wire.RequestBody, Body: []byte(`{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`), End: true},
+		{Phase: wire.ResponseHeaders, Headers: exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "text/event-stream"}},
+			Facts: exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}},
 	} {
 		carried(t, c, &in)
 	}
@@ -87,7 +88,9 @@ const (
 	textChunk = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
 )
 
-func piece(text string) *message { return &message{phase: phaseResponseBody, body: []byte(text)} }
+func piece(text string) *wire.Message {
+	return &wire.Message{Phase: wire.ResponseBody, Body: []byte(text)}
+}
 
 func TestHeadersWaitNoLongerThanTheyMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +118,7 @@ func TestTheFirstTokenGoesWithTheHeadersAtOnce(t *testing.T) {
 		require.NotNil(t, e.told()[2].GetResponseHeaders())
 		carried(t, c, piece(": a comment"))
 		require.Len(t, e.told(), 4, "nothing to say, nothing is said")
-		carried(t, c, &message{phase: phaseResponseTrailers, headers: exchange.Headers{{Name: "x-t", Value: "1"}}})
+		carried(t, c, &wire.Message{Phase: wire.ResponseTrailers, Headers: exchange.Headers{{Name: "x-t", Value: "1"}}})
 		require.Len(t, e.told(), 6)
 		require.Contains(t, string(e.told()[4].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), "upstream_truncated")
 		require.Equal(t, []string{"x-t"}, e.told()[5].GetResponseTrailers().GetHeaderMutation().GetRemoveHeaders())
@@ -137,8 +140,8 @@ func TestNothingIsSentOnceEnvoyHasLeft(t *testing.T) {
 
 // TestAnAnswerWaitsForABodyNoLongerThanItMay plays a stranger who sends a byte a second, and trailers in the place of an end.
 func TestAnAnswerWaitsForABodyNoLongerThanItMay(t *testing.T) {
-	refused := func() *message {
-		return &message{phase: phaseRequestHeaders, headers: exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}}
+	refused := func() *wire.Message {
+		return &wire.Message{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}}
 	}
 	start := func() (*carrier, *toEnvoy) {
 		s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-")}
@@ -150,7 +153,7 @@ func TestAnAnswerWaitsForABodyNoLongerThanItMay(t *testing.T) {
 		carried(t, c, refused())
 		for range 4 {
 			time.Sleep(time.Second)
-			carried(t, c, &message{phase: phaseRequestBody, body: []byte("x")})
+			carried(t, c, &wire.Message{Phase: wire.RequestBody, Body: []byte("x")})
 		}
 		require.Len(t, e.told(), 5)
 		time.Sleep(time.Second)
@@ -162,8 +165,8 @@ func TestAnAnswerWaitsForABodyNoLongerThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, e := start()
 		carried(t, c, refused())
-		carried(t, c, &message{phase: phaseRequestBody, body: []byte("x")})
-		carried(t, c, &message{phase: phaseRequestTrailers})
+		carried(t, c, &wire.Message{Phase: wire.RequestBody, Body: []byte("x")})
+		carried(t, c, &wire.Message{Phase: wire.RequestTrailers})
 		require.EqualValues(t, 401, e.told()[2].GetImmediateResponse().GetStatus().GetCode())
 		time.Sleep(time.Minute)
 		synctest.Wait()

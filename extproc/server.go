@@ -22,6 +22,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/wire"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -107,7 +108,7 @@ func New(o Options) *Server {
 		s.env.Ledger = o.Ledger
 	}
 	o.Registerer.MustRegister(newProviderCollector(s), s.refusals, newBodyGauge(o.Bytes))
-	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(newCodec()), grpc.StreamInterceptor(s.recoverPanic),
+	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(wire.New()), grpc.StreamInterceptor(s.recoverPanic),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20), grpc.WaitForHandlers(true))
 	s.grpc.RegisterService(&processorService, s)
 	accesslogv3.RegisterAccessLogServiceServer(s.grpc, s)

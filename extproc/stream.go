@@ -16,9 +16,10 @@ import (
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/wire"
 )
 
-// processorService is envoy.service.ext_proc.v3.ExternalProcessor, over messages of our own: see codec.
+// processorService is envoy.service.ext_proc.v3.ExternalProcessor, over messages of our own: see package wire.
 var processorService = grpc.ServiceDesc{
 	ServiceName: "envoy.service.ext_proc.v3.ExternalProcessor",
 	HandlerType: (*any)(nil),
@@ -64,7 +65,7 @@ func (s *Server) downstream(stream grpc.ServerStream, open func(*exchange.Env, *
 	if len(metadata.ValueFromIncomingContext(stream.Context(), envoy.PlacesHeader)) > 0 {
 		c.exchange.HasPlaces()
 	}
-	var in message
+	var in wire.Message
 	receive := func() error { return stream.RecvMsg(&in) }
 	for {
 		err := receive()
@@ -93,7 +94,7 @@ type carrier struct {
 	mu       sync.Mutex // guards what follows: headers that wait are let go of by a timer
 	exchange *exchange.Exchange
 	timer    *time.Timer
-	out      response
+	out      wire.Response
 	closed   bool
 }
 
@@ -111,15 +112,15 @@ func (c *carrier) close() {
 }
 
 // take carries a message, and reports whether the exchange has to wait for its turn.
-func (c *carrier) take(in *message) (queued bool, err error) {
+func (c *carrier) take(in *wire.Message) (queued bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if in.phase == phaseResponseBody {
-		c.exchange.Room(c.stream.Context(), len(in.body))
+	if in.Phase == wire.ResponseBody {
+		c.exchange.Room(c.stream.Context(), len(in.Body))
 	}
 	reply, ok := step(c.stream.Context(), c.exchange, in)
-	if reply.Immediate != nil && in.phase == phaseRequestHeaders && !in.end && c.drains() {
-		reply = c.exchange.Drain(reply.Immediate, in.headers)
+	if reply.Immediate != nil && in.Phase == wire.RequestHeaders && !in.End && c.drains() {
+		reply = c.exchange.Drain(reply.Immediate, in.Headers)
 	}
 	switch {
 	case !ok:
@@ -127,7 +128,7 @@ func (c *carrier) take(in *message) (queued bool, err error) {
 	case reply.Queue:
 		return true, nil
 	}
-	return false, c.reply(in.phase, &reply)
+	return false, c.reply(in.Phase, &reply)
 }
 
 // drains reports whether the listener holds a request from its way on while the body of it comes.
@@ -136,7 +137,7 @@ func (c *carrier) drains() bool {
 }
 
 // reply gives Envoy the reply to a message of a phase.
-func (c *carrier) reply(p phase, reply *exchange.Reply) error {
+func (c *carrier) reply(p wire.Phase, reply *exchange.Reply) error {
 	if reply.Plan != nil {
 		c.server.plans.Store(reply.Plan.ID, reply.Plan)
 	}
@@ -148,7 +149,7 @@ func (c *carrier) reply(p phase, reply *exchange.Reply) error {
 
 // queue waits for the exchange's turn, and meanwhile for what Envoy says next into in: whatever it is, the client waits no
 // more. It returns how that next message is received.
-func (c *carrier) queue(in *message) (receive func() error, err error) {
+func (c *carrier) queue(in *wire.Message) (receive func() error, err error) {
 	ctx, leave := context.WithCancel(c.stream.Context())
 	defer leave()
 	received := make(chan error, 1)
@@ -159,7 +160,7 @@ func (c *carrier) queue(in *message) (receive func() error, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reply := c.exchange.Turn(ctx)
-	return func() error { return <-received }, c.reply(phaseRequestBody, &reply)
+	return func() error { return <-received }, c.reply(wire.RequestBody, &reply)
 }
 
 // release sends headers that have waited for long enough.
@@ -170,24 +171,24 @@ func (c *carrier) release() {
 		return
 	}
 	if reply, ok := c.exchange.Release(); ok {
-		_ = c.send(phaseResponseBody, &reply) // where it fails, reading fails too
+		_ = c.send(wire.ResponseBody, &reply) // where it fails, reading fails too
 	}
 }
 
 // send gives Envoy the reply to a message of a phase: none, one, or that to the headers and one.
-func (c *carrier) send(p phase, reply *exchange.Reply) error {
+func (c *carrier) send(p wire.Phase, reply *exchange.Reply) error {
 	if reply.Head != nil {
 		if c.timer != nil {
 			c.timer.Stop()
 		}
-		if err := c.write(phaseResponseHeaders, reply.Head); err != nil {
+		if err := c.write(wire.ResponseHeaders, reply.Head); err != nil {
 			return err
 		}
 	}
 	said := len(reply.Body) > 0 || reply.End || !reply.Piece
-	if p == phaseResponseTrailers && reply.Piece {
+	if p == wire.ResponseTrailers && reply.Piece {
 		if said {
-			if err := c.write(phaseResponseBody, reply); err != nil {
+			if err := c.write(wire.ResponseBody, reply); err != nil {
 				return err
 			}
 		}
@@ -199,31 +200,31 @@ func (c *carrier) send(p phase, reply *exchange.Reply) error {
 	return c.write(p, reply)
 }
 
-func (c *carrier) write(p phase, reply *exchange.Reply) error {
-	c.out = response{phase: p, reply: reply}
+func (c *carrier) write(p wire.Phase, reply *exchange.Reply) error {
+	c.out = wire.Response{Phase: p, Reply: reply}
 	return c.stream.SendMsg(&c.out)
 }
 
 // step gives a message of Envoy's to the exchange.
-func step(ctx context.Context, x *exchange.Exchange, in *message) (exchange.Reply, bool) {
-	switch in.phase {
-	case phaseRequestHeaders:
-		return x.RequestHeaders(ctx, in.headers, in.end), true
-	case phaseRequestBody:
+func step(ctx context.Context, x *exchange.Exchange, in *wire.Message) (exchange.Reply, bool) {
+	switch in.Phase {
+	case wire.RequestHeaders:
+		return x.RequestHeaders(ctx, in.Headers, in.End), true
+	case wire.RequestBody:
 		if x.Draining() {
-			return x.DrainPiece(len(in.body), in.end), true
+			return x.DrainPiece(len(in.Body), in.End), true
 		}
-		return x.RequestBody(ctx, in.body), true
-	case phaseRequestTrailers:
+		return x.RequestBody(ctx, in.Body), true
+	case wire.RequestTrailers:
 		if x.Draining() {
 			return x.DrainPiece(0, true), true
 		}
-	case phaseResponseHeaders:
-		return x.ResponseHeaders(in.headers, in.facts, in.end), true
-	case phaseResponseBody:
-		return x.ResponseBody(ctx, in.body, in.end), true
-	case phaseResponseTrailers:
-		return x.ResponseTrailers(ctx, in.headers), true
+	case wire.ResponseHeaders:
+		return x.ResponseHeaders(in.Headers, in.Facts, in.End), true
+	case wire.ResponseBody:
+		return x.ResponseBody(ctx, in.Body, in.End), true
+	case wire.ResponseTrailers:
+		return x.ResponseTrailers(ctx, in.Headers), true
 	}
 	return exchange.Reply{}, false
 }
@@ -231,23 +232,23 @@ func step(ctx context.Context, x *exchange.Exchange, in *message) (exchange.Repl
 // upstream carries one attempt after the first: its headers come once, and go out with the body for its provider. Every
 // other way out is an error, for the request must not go on as it was made for another provider.
 func (s *Server) upstream(stream grpc.ServerStream) error {
-	var in message
+	var in wire.Message
 	if err := stream.RecvMsg(&in); err != nil {
 		return status.Error(codes.Aborted, "no message")
 	}
-	found, ok := s.plans.Load(in.request)
+	found, ok := s.plans.Load(in.Request)
 	if !ok {
-		return status.Errorf(codes.NotFound, "no plan %q", in.request)
+		return status.Errorf(codes.NotFound, "no plan %q", in.Request)
 	}
-	p, n := found.(*exchange.Plan), in.facts.Attempts
-	if n < 2 || n > len(p.Targets) || p.Targets[n-1].Cluster != in.facts.Cluster {
-		return status.Errorf(codes.FailedPrecondition, "attempt %d at %q is not planned", n, in.facts.Cluster)
+	p, n := found.(*exchange.Plan), in.Facts.Attempts
+	if n < 2 || n > len(p.Targets) || p.Targets[n-1].Cluster != in.Facts.Cluster {
+		return status.Errorf(codes.FailedPrecondition, "attempt %d at %q is not planned", n, in.Facts.Cluster)
 	}
 	attempt, err := p.Encode(n)
 	if err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	if err := stream.SendMsg(&response{phase: in.phase, attempt: &attempt}); err != nil {
+	if err := stream.SendMsg(&wire.Response{Phase: in.Phase, Attempt: &attempt}); err != nil {
 		return err
 	}
 	if err := stream.RecvMsg(&in); !errors.Is(err, io.EOF) {

@@ -1,4 +1,4 @@
-package extproc
+package wire
 
 import (
 	"bytes"
@@ -46,26 +46,26 @@ func eachField(b []byte, f func(n protowire.Number, bytes []byte, number uint64)
 }
 
 // decode reads an envoy.service.ext_proc.v3.ProcessingRequest.
-func (m *message) decode(b []byte) error {
-	*m = message{}
+func (m *Message) decode(b []byte) error {
+	*m = Message{}
 	return eachField(b, func(n protowire.Number, field []byte, _ uint64) error {
 		switch n {
 		case 2:
-			m.phase = phaseRequestHeaders
+			m.Phase = RequestHeaders
 			return m.decodeHeaders(field)
 		case 3:
-			m.phase = phaseResponseHeaders
+			m.Phase = ResponseHeaders
 			return m.decodeHeaders(field)
 		case 4:
-			m.phase = phaseRequestBody
+			m.Phase = RequestBody
 			return m.decodeBody(field)
 		case 5:
-			m.phase = phaseResponseBody
+			m.Phase = ResponseBody
 			return m.decodeBody(field)
 		case 6:
-			m.phase = phaseRequestTrailers
+			m.Phase = RequestTrailers
 		case 7:
-			m.phase = phaseResponseTrailers
+			m.Phase = ResponseTrailers
 			return m.decodeHeaders(field) // HttpTrailers has its map where HttpHeaders has it
 		case 8: // metadata_context.filter_metadata
 			return eachEntry(field, 1, func(namespace string, fields []byte) error {
@@ -89,21 +89,21 @@ func (m *message) decode(b []byte) error {
 var firstTag = protowire.AppendTag(nil, 1, protowire.BytesType)
 
 // decodeHeaders reads an HttpHeaders.
-func (m *message) decodeHeaders(b []byte) error {
+func (m *Message) decodeHeaders(b []byte) error {
 	return eachField(b, func(n protowire.Number, field []byte, number uint64) error {
 		switch n {
 		case 1: // HeaderMap
-			m.headers = slices.Grow(m.headers, bytes.Count(field, firstTag)/2)
+			m.Headers = slices.Grow(m.Headers, bytes.Count(field, firstTag)/2)
 			return eachField(field, m.decodeHeader)
 		case 3:
-			m.end = number != 0
+			m.End = number != 0
 		}
 		return nil
 	})
 }
 
 // decodeHeader reads a HeaderValue. Envoy sets the raw value; the other is read where there is no raw one.
-func (m *message) decodeHeader(n protowire.Number, b []byte, _ uint64) error {
+func (m *Message) decodeHeader(n protowire.Number, b []byte, _ uint64) error {
 	if n != 1 {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (m *message) decodeHeader(n protowire.Number, b []byte, _ uint64) error {
 		}
 		return nil
 	})
-	m.headers = append(m.headers, h)
+	m.Headers = append(m.Headers, h)
 	return err
 }
 
@@ -144,33 +144,33 @@ func headerName(b []byte) string {
 }
 
 // decodeBody reads an HttpBody.
-func (m *message) decodeBody(b []byte) error {
+func (m *Message) decodeBody(b []byte) error {
 	return eachField(b, func(n protowire.Number, field []byte, number uint64) error {
 		switch n {
 		case 1:
-			m.body = field
+			m.Body = field
 		case 2:
-			m.end = number != 0
+			m.End = number != 0
 		}
 		return nil
 	})
 }
 
-func (m *message) decodeAttribute(name string, value []byte) error {
+func (m *Message) decodeAttribute(name string, value []byte) error {
 	switch name {
 	case envoy.AttributeClusterName:
-		m.facts.Cluster = structString(value)
+		m.Facts.Cluster = structString(value)
 	case envoy.AttributeCodeDetails:
-		m.facts.CodeDetails = structString(value)
+		m.Facts.CodeDetails = structString(value)
 	case envoy.AttributeAttempt:
-		m.facts.Attempts = int(structNumber(value))
+		m.Facts.Attempts = int(structNumber(value))
 	}
 	return nil
 }
 
-func (m *message) decodeMetadata(name string, value []byte) error {
+func (m *Message) decodeMetadata(name string, value []byte) error {
 	if name == envoy.MetadataRequest {
-		m.request = structString(value)
+		m.Request = structString(value)
 	}
 	return nil
 }

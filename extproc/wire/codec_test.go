@@ -1,4 +1,4 @@
-package extproc
+package wire
 
 import (
 	"net/http"
@@ -22,6 +22,18 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
+func headersOf(pairs ...string) *extprocv3.HttpHeaders {
+	h := &extprocv3.HttpHeaders{Headers: &corev3.HeaderMap{}}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Headers.Headers = append(h.Headers.Headers, &corev3.HeaderValue{Key: pairs[i], RawValue: []byte(pairs[i+1])})
+	}
+	return h
+}
+
+func requestHeaders(pairs ...string) *extprocv3.ProcessingRequest {
+	return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headersOf(pairs...)}}
+}
+
 func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 	plan := &exchange.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: 1500 * time.Millisecond, Retry: "500,503", Targets: []exchange.Target{
 		{Cluster: "a/first"}, {Cluster: "b/retry"},
@@ -29,28 +41,28 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 	passes := &exchange.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second, Targets: []exchange.Target{{Cluster: "a/first"}}}
 	jobs := &exchange.Plan{ID: "p-1", Kind: envoy.KindJobs}
 	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""}, {Name: "long", Value: strings.Repeat("v", 70000)}}
-	for name, r := range map[string]response{
-		"request headers":                    {phase: phaseRequestHeaders, reply: &exchange.Reply{ResponseBody: exchange.Streamed, ID: "p-1", Remove: []string{"cookie", "x-title"}}},
-		"a plan":                             {phase: phaseRequestBody, reply: &exchange.Reply{Plan: plan, Set: set, ReplaceBody: true, Body: []byte("{}")}},
-		"a request that passes":              {phase: phaseRequestHeaders, reply: &exchange.Reply{Plan: passes, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
-		"a request for the job service":      {phase: phaseRequestHeaders, reply: &exchange.Reply{Plan: jobs, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set}},
-		"an answer that passes unseen":       {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.None, Log: true, Set: set}},
-		"response headers":                   {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.Buffered, Set: set}},
-		"Envoy's own answer":                 {phase: phaseResponseHeaders, reply: &exchange.Reply{ResponseBody: exchange.None}},
-		"a piece":                            {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true, Body: []byte("data: x\n\n")}},
-		"a piece that is held":               {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true}},
-		"request headers of what may stream": {phase: phaseRequestHeaders, reply: &exchange.Reply{ResponseBody: exchange.Duplex, ID: "p-1"}},
-		"a piece of a duplex body":           {phase: phaseResponseBody, reply: &exchange.Reply{Piece: true, Body: []byte("data: x\n\n")}},
-		"the end of a duplex body":           {phase: phaseResponseBody, reply: &exchange.Reply{Piece: true, End: true}},
-		"trailers":                           {phase: phaseResponseTrailers, reply: &exchange.Reply{Piece: true, Remove: []string{"x-t"}}},
-		"nothing":                            {phase: phaseResponseBody, reply: &exchange.Reply{}},
-		"a body larger than a pool's buffer": {phase: phaseResponseBody, reply: &exchange.Reply{ReplaceBody: true, Body: make([]byte, 3<<20)}},
-		"an answer that waits":               {phase: phaseRequestHeaders, reply: &exchange.Reply{Drain: true, ID: "p-1", Patience: time.Second}},
-		"an immediate answer":                {phase: phaseRequestHeaders, reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
-		"an attempt":                         {attempt: &exchange.Attempt{Header: set, Body: []byte("body")}},
+	for name, r := range map[string]Response{
+		"request headers":                    {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed, ID: "p-1", Remove: []string{"cookie", "x-title"}}},
+		"a plan":                             {Phase: RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set, ReplaceBody: true, Body: []byte("{}")}},
+		"a request that passes":              {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: passes, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
+		"a request for the job service":      {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: jobs, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set}},
+		"an answer that passes unseen":       {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None, Log: true, Set: set}},
+		"response headers":                   {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Buffered, Set: set}},
+		"Envoy's own answer":                 {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None}},
+		"a piece":                            {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true, Body: []byte("data: x\n\n")}},
+		"a piece that is held":               {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true}},
+		"request headers of what may stream": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Duplex, ID: "p-1"}},
+		"a piece of a duplex body":           {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, Body: []byte("data: x\n\n")}},
+		"the end of a duplex body":           {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, End: true}},
+		"trailers":                           {Phase: ResponseTrailers, Reply: &exchange.Reply{Piece: true, Remove: []string{"x-t"}}},
+		"nothing":                            {Phase: ResponseBody, Reply: &exchange.Reply{}},
+		"a body larger than a pool's buffer": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true, Body: make([]byte, 3<<20)}},
+		"an answer that waits":               {Phase: RequestHeaders, Reply: &exchange.Reply{Drain: true, ID: "p-1", Patience: time.Second}},
+		"an immediate answer":                {Phase: RequestHeaders, Reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
+		"an attempt":                         {Attempt: &exchange.Attempt{Header: set, Body: []byte("body")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			written, err := newCodec().Marshal(&r)
+			written, err := New().Marshal(&r)
 			require.NoError(t, err)
 			var got extprocv3.ProcessingResponse
 			require.NoError(t, proto.Unmarshal(written.Materialize(), &got))
@@ -63,11 +75,11 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 	}
 }
 
-func standardAttemptOr(r response) *extprocv3.ProcessingResponse {
-	if r.attempt != nil {
-		return standardAttempt(r.attempt)
+func standardAttemptOr(r Response) *extprocv3.ProcessingResponse {
+	if r.Attempt != nil {
+		return standardAttempt(r.Attempt)
 	}
-	return encodeStandard(r.phase, r.reply)
+	return encodeStandard(r.Phase, r.Reply)
 }
 
 func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {
@@ -83,35 +95,35 @@ func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {
 	wanted := exchange.Headers{{Name: ":path", Value: "/v1/models"}, {Name: "x-plain", Value: "not raw"}, {Name: "empty", Value: ""}}
 	for name, c := range map[string]struct {
 		in   *extprocv3.ProcessingRequest
-		want message
+		want Message
 	}{
 		"request headers": {&extprocv3.ProcessingRequest{
 			Request:        &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headers},
 			ProtocolConfig: &extprocv3.ProtocolConfiguration{RequestBodyMode: filterv3.ProcessingMode_BUFFERED},
-		}, message{phase: phaseRequestHeaders, end: true, headers: wanted}},
+		}, Message{Phase: RequestHeaders, End: true, Headers: wanted}},
 		"request headers of an attempt": {&extprocv3.ProcessingRequest{
 			Request:         &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headers},
 			Attributes:      filter,
 			MetadataContext: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"mg": metadata, "else": attributes}},
-		}, message{phase: phaseRequestHeaders, end: true, headers: wanted, facts: facts, request: "p-1"}},
+		}, Message{Phase: RequestHeaders, End: true, Headers: wanted, Facts: facts, Request: "p-1"}},
 		"request body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte("{}"), EndOfStream: true}}},
-			message{phase: phaseRequestBody, body: []byte("{}"), end: true}},
+			Message{Phase: RequestBody, Body: []byte("{}"), End: true}},
 		"response headers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: headers}, Attributes: filter},
-			message{phase: phaseResponseHeaders, end: true, headers: wanted, facts: facts}},
+			Message{Phase: ResponseHeaders, End: true, Headers: wanted, Facts: facts}},
 		"response body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: []byte("x")}}},
-			message{phase: phaseResponseBody, body: []byte("x")}},
+			Message{Phase: ResponseBody, Body: []byte("x")}},
 		"response trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseTrailers{ResponseTrailers: &extprocv3.HttpTrailers{Trailers: headersOf("x-t", "1").GetHeaders()}}},
-			message{phase: phaseResponseTrailers, headers: exchange.Headers{{Name: "x-t", Value: "1"}}}},
-		"request trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}}, message{phase: phaseRequestTrailers}},
+			Message{Phase: ResponseTrailers, Headers: exchange.Headers{{Name: "x-t", Value: "1"}}}},
+		"request trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}}, Message{Phase: RequestTrailers}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := proto.Marshal(c.in)
 			require.NoError(t, err)
-			got := message{request: "of the message before"}
-			require.NoError(t, newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &got))
-			require.Empty(t, cmp.Diff(c.want, got, cmp.AllowUnexported(message{})))
+			got := Message{Request: "of the message before"}
+			require.NoError(t, New().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, &got))
+			require.Empty(t, cmp.Diff(c.want, got, cmp.AllowUnexported(Message{})))
 			for cut := range b {
-				_ = new(message).decode(b[:cut]) // truncated: an error or a part, never a panic
+				_ = new(Message).decode(b[:cut]) // truncated: an error or a part, never a panic
 			}
 		})
 	}
@@ -124,18 +136,18 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var in extprocv3.ProcessingRequest
 		valid := proto.Unmarshal(b, &in) == nil
-		if err := new(message).decode(b); err != nil && valid {
+		if err := new(Message).decode(b); err != nil && valid {
 			t.Fatalf("refused what the generated types read: %v", err)
 		}
 	})
 }
 
 // encodeStandard is what a reply is, said with the generated types.
-func encodeStandard(p phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
+func encodeStandard(p Phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
 	switch {
 	case r.Immediate != nil:
 		return standardImmediate(r.Immediate)
-	case p == phaseResponseTrailers:
+	case p == ResponseTrailers:
 		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &extprocv3.TrailersResponse{HeaderMutation: mutation(nil, r.Remove)}}}
 	case r.Piece:
 		piece := &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_StreamedResponse{StreamedResponse: &extprocv3.StreamedBodyResponse{Body: r.Body, EndOfStream: r.End}}}
@@ -161,11 +173,11 @@ func encodeStandard(p phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
 		common.HeaderMutation.SetHeaders = append(common.HeaderMutation.SetHeaders, planHeaders(r.Plan)...)
 	}
 	switch p {
-	case phaseRequestHeaders:
+	case RequestHeaders:
 		out.Response = &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{Response: common}}
-	case phaseRequestBody:
+	case RequestBody:
 		out.Response = &extprocv3.ProcessingResponse_RequestBody{RequestBody: &extprocv3.BodyResponse{Response: common}}
-	case phaseResponseHeaders:
+	case ResponseHeaders:
 		out.Response = &extprocv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: &extprocv3.HeadersResponse{Response: common}}
 	default:
 		out.Response = &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: common}}

@@ -1,4 +1,4 @@
-package extproc
+package wire
 
 import (
 	"math"
@@ -13,58 +13,58 @@ import (
 )
 
 // size is about how long a response gets.
-func (r *response) size() int {
+func (r *Response) size() int {
 	const others = 1024 // headers of a plan and its metadata, with names of clusters of usual length
 	switch {
-	case r.attempt != nil:
-		return others + len(r.attempt.Body)
-	case r.reply.Immediate != nil:
-		return others + len(r.reply.Immediate.Body)
-	case r.reply.Piece, r.phase == phaseResponseBody && r.reply.Set == nil:
-		return 64 + len(r.reply.Body)
+	case r.Attempt != nil:
+		return others + len(r.Attempt.Body)
+	case r.Reply.Immediate != nil:
+		return others + len(r.Reply.Immediate.Body)
+	case r.Reply.Piece, r.Phase == ResponseBody && r.Reply.Set == nil:
+		return 64 + len(r.Reply.Body)
 	}
-	return others + len(r.reply.Body)
+	return others + len(r.Reply.Body)
 }
 
 // append writes an envoy.service.ext_proc.v3.ProcessingResponse.
-func (r *response) append(b []byte) []byte {
+func (r *Response) append(b []byte) []byte {
 	switch {
-	case r.attempt != nil:
-		return appendAttempt(b, r.attempt)
-	case r.reply.Immediate != nil:
-		return appendImmediate(b, r.reply.Immediate)
-	case r.phase == phaseResponseTrailers:
-		return appendTrailers(b, r.reply.Remove)
-	case r.reply.Piece:
-		return appendPiece(b, r.reply)
+	case r.Attempt != nil:
+		return appendAttempt(b, r.Attempt)
+	case r.Reply.Immediate != nil:
+		return appendImmediate(b, r.Reply.Immediate)
+	case r.Phase == ResponseTrailers:
+		return appendTrailers(b, r.Reply.Remove)
+	case r.Reply.Piece:
+		return appendPiece(b, r.Reply)
 	}
-	b, answer := begin(b, answerField[r.phase]) // HeadersResponse or BodyResponse
+	b, answer := begin(b, answerField[r.Phase]) // HeadersResponse or BodyResponse
 	b, common := begin(b, 1)                    // CommonResponse
 	b, mutation := begin(b, 2)                  // header_mutation; a plan has no effect without one, so it is always there
-	b = appendSet(b, r.reply.Set)
-	if r.reply.Plan != nil {
-		b = appendPlanHeaders(b, r.reply.Plan)
+	b = appendSet(b, r.Reply.Set)
+	if r.Reply.Plan != nil {
+		b = appendPlanHeaders(b, r.Reply.Plan)
 	}
-	for _, name := range r.reply.Remove {
+	for _, name := range r.Reply.Remove {
 		b = appendString(b, 2, name)
 	}
 	b = end(b, mutation)
-	if r.reply.ReplaceBody {
-		b = appendBody(b, r.reply.Body)
+	if r.Reply.ReplaceBody {
+		b = appendBody(b, r.Reply.Body)
 	}
-	if r.reply.Plan != nil {
+	if r.Reply.Plan != nil {
 		b = appendBool(b, 5) // clear_route_cache
 	}
 	b = end(end(b, common), answer)
-	if r.reply.Drain {
+	if r.Reply.Drain {
 		b = appendDrain(b)
 	}
-	b = appendMode(b, r.reply.ResponseBody, r.reply.PassRequest)
-	return appendFacts(b, r.reply)
+	b = appendMode(b, r.Reply.ResponseBody, r.Reply.PassRequest)
+	return appendFacts(b, r.Reply)
 }
 
 // answerField is the field of the answer to each phase's message.
-var answerField = [...]protowire.Number{phaseRequestHeaders: 1, phaseResponseHeaders: 2, phaseRequestBody: 3, phaseResponseBody: 4}
+var answerField = [...]protowire.Number{RequestHeaders: 1, ResponseHeaders: 2, RequestBody: 3, ResponseBody: 4}
 
 // appendAttempt replaces the request of an earlier attempt by a later one's. Envoy drops content-length where it replaces
 // a body at the headers; a filter behind this one puts it back from the metadata.
@@ -155,7 +155,7 @@ func appendTrailers(b []byte, remove []string) []byte {
 
 // appendPiece writes a StreamedBodyResponse, which is of a Duplex body and answers no message in particular.
 func appendPiece(b []byte, r *exchange.Reply) []byte {
-	b, answer := begin(b, answerField[phaseResponseBody])
+	b, answer := begin(b, answerField[ResponseBody])
 	b, common := begin(b, 1)
 	b, mutation := begin(b, 3)
 	b, piece := begin(b, 3)
