@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,15 +15,13 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/certs"
 )
 
 const (
 	// adminTimeout is longer than the admin API takes for any answer.
 	adminTimeout = 30 * time.Second
-	// pageSize is how many objects are asked for at once.
-	pageSize = 500
 )
 
 // adminFlags find the admin API of a gateway.
@@ -38,28 +35,22 @@ type adminFlags struct {
 	CA string `env:"MODELGATE_CA" placeholder:"FILE" help:"PEM file of the authorities that the admin API's certificate is checked against, besides the system's. Default: the data folder's, unless --server is given."`
 }
 
-// An adminConn is how the admin API is reached.
-type adminConn struct {
-	server, token string
-	http          *http.Client
-}
-
 func (f adminFlags) client() (*adminapi.Client, error) {
 	c, err := f.connect()
 	if err != nil {
 		return nil, err
 	}
-	return adminapi.NewClient(c.server, c.token, c.http), nil
+	return adminapi.NewClient(c.Server, c.Token, c.HTTP), nil
 }
 
-func (f adminFlags) connect() (adminConn, error) {
-	server, err := f.orFile(f.Server, fileAdmin, "is the gateway running? Say where with --data or --server")
+func (f adminFlags) connect() (admincli.Conn, error) {
+	server, err := f.orFile(f.Server, admincli.FileAdmin, "is the gateway running? Say where with --data or --server")
 	if err != nil {
-		return adminConn{}, err
+		return admincli.Conn{}, err
 	}
 	token, err := f.token()
 	if err != nil {
-		return adminConn{}, err
+		return admincli.Conn{}, err
 	}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: adminTimeout, ForceAttemptHTTP2: true,
@@ -68,10 +59,10 @@ func (f adminFlags) connect() (adminConn, error) {
 	}
 	if strings.HasPrefix(server, "https://") || f.CA != "" {
 		if transport.TLSClientConfig, err = f.tls(); err != nil {
-			return adminConn{}, err
+			return admincli.Conn{}, err
 		}
 	}
-	return adminConn{strings.TrimRight(server, "/"), token, &http.Client{Timeout: adminTimeout, Transport: transport, CheckRedirect: adminapi.Redirected}}, nil
+	return admincli.Conn{Server: strings.TrimRight(server, "/"), Token: token, HTTP: &http.Client{Timeout: adminTimeout, Transport: transport, CheckRedirect: adminapi.Redirected}}, nil
 }
 
 // tls trusts the system's authorities and --ca, or that of the data folder where the address is from there too.
@@ -110,7 +101,7 @@ func (f adminFlags) token() (string, error) {
 	if f.Token == "" && !f.ofFolder() {
 		return "", fmt.Errorf("the admin token in %s is not for %s: give the one of that gateway with --token-file, $MODELGATE_TOKEN or --token", f.Data, f.Server)
 	}
-	return f.orFile(f.Token, fileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
+	return f.orFile(f.Token, admincli.FileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
 }
 
 // ofFolder reports whether the gateway is that of the data folder, so that what lies there is its own.
@@ -118,7 +109,7 @@ func (f adminFlags) ofFolder() bool {
 	if f.Server == "" {
 		return true
 	}
-	text, err := os.ReadFile(filepath.Join(f.Data, fileAdmin))
+	text, err := os.ReadFile(filepath.Join(f.Data, admincli.FileAdmin))
 	return err == nil && strings.TrimRight(f.Server, "/") == strings.TrimRight(strings.TrimSpace(string(text)), "/")
 }
 
@@ -134,46 +125,15 @@ func (f adminFlags) orFile(flag, file, hint string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// said reduces an error of the admin API to what a person has to know and do: a status is of no use to them.
-func said(err error) error {
-	if e, ok := errors.AsType[*openai.Error](err); ok {
-		return errors.New(e.Message)
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%w (say with --ca which authority signed the admin API's certificate; it is ca.crt in the data folder of modelgate run)", err)
-	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Errorf("%w (is the gateway running? modelgate doctor looks for what is wrong)", err)
-	}
-	return err
-}
-
-// listAll returns all objects of a kind that the options choose, page by page.
-func listAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind, o adminapi.ListOptions) ([]adminapi.Item, error) {
-	var all []adminapi.Item
-	o.Limit = pageSize
-	for {
-		page, err := client.ListPage(ctx, kind, o)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if page.Next == "" || page.Next == o.After {
-			return all, nil
-		}
-		o.After = page.Next
-	}
-}
-
 // idOf returns the id of a key or a token that is given by its id or by its name, which only one may have. Of another kind it is the name.
 func idOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, given string) (string, error) {
 	what := map[string]string{configv1.KeyKind().Name: "key", tokenKind().Name: "token"}[kind.Name]
 	if what == "" || given == "" || strings.HasPrefix(given, "key_") || strings.HasPrefix(given, "adm_") {
 		return given, nil
 	}
-	items, err := listAll(ctx, client, kind, adminapi.ListOptions{Query: given})
+	items, err := admincli.ListAll(ctx, client, kind, adminapi.ListOptions{Query: given})
 	if err != nil {
-		return "", said(err)
+		return "", admincli.Said(err)
 	}
 	var ids []string
 	for _, i := range items {
@@ -187,7 +147,7 @@ func idOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, give
 	case 0:
 		return "", fmt.Errorf("there is no %s %q", what, given)
 	}
-	return "", fmt.Errorf("several %ss are named %q: %s; give the id of one", what, given, some(ids))
+	return "", fmt.Errorf("several %ss are named %q: %s; give the id of one", what, given, admincli.Some(ids))
 }
 
 // change reads an object, has f change it and stores it again, unless somebody else has changed it in between.
@@ -195,7 +155,7 @@ func change[T configv1.Object](ctx context.Context, client *adminapi.Client, nam
 	var none T
 	item, err := client.Get(ctx, configv1.KindOf(none), name)
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	object, ok := item.Object.(T)
 	if !ok {
@@ -203,5 +163,5 @@ func change[T configv1.Object](ctx context.Context, client *adminapi.Client, nam
 	}
 	edit(object)
 	_, err = client.Put(ctx, object, item.Status.Revision)
-	return said(err)
+	return admincli.Said(err)
 }

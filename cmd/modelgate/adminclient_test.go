@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 func TestATokenOfTheDataFolderGoesNowhereElse(t *testing.T) {
@@ -43,8 +45,8 @@ func TestNoCommandFollowsARedirect(t *testing.T) {
 
 func TestACheckDoesNotSendAKeyToAnotherGateway(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
-	c.write(t, "data/"+fileAdmin, "http://127.0.0.1:1\n")
-	c.write(t, "data/"+fileURL, f.url+"\n")
+	c.write(t, "data/"+admincli.FileAdmin, "http://127.0.0.1:1\n")
+	c.write(t, "data/"+admincli.FileURL, f.url+"\n")
 	_, errOut := c.run(t, exitUsage, "check", "--server", f.url, "--token", adminToken)
 	require.Contains(t, errOut, "say where the gateway is with --url")
 	require.Empty(t, f.asked)

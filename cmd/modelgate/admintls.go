@@ -9,16 +9,17 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/certs"
 )
 
 // errAdminNeedsTLS refuses to send tokens and keys in clear to other machines.
-var errAdminNeedsTLS = misused("--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
+var errAdminNeedsTLS = admincli.Misused("--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
 
 // adminTLS returns the TLS of the admin address, or nil where there is none.
 func (c *controlplaneCmd) adminTLS(log *zap.Logger) (*tls.Config, error) {
 	if c.AdminCert != "" != (c.AdminKey != "") {
-		return nil, misused("--admin-cert and --admin-key go together: give both or none")
+		return nil, admincli.Misused("--admin-cert and --admin-key go together: give both or none")
 	}
 	if c.AdminCert == "" {
 		return nil, nil

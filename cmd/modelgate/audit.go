@@ -9,6 +9,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 type auditCmd struct {
@@ -54,7 +55,7 @@ func (c auditCmd) Run(ctx context.Context, stdout io.Writer) error {
 		"start": strconv.FormatInt(since.Unix(), 10), "actor": c.Actor, "kind": c.Kind, "name": c.Object, "action": c.Action,
 	}})
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return c.show(stdout, entries, func(w io.Writer) error { return auditTable(w, entries, c.Diff) })
 }
@@ -62,7 +63,7 @@ func (c auditCmd) Run(ctx context.Context, stdout io.Writer) error {
 func auditEntries(ctx context.Context, client *adminapi.Client, most int, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
 	entries := []adminapi.AuditEntry{}
 	for len(entries) < most {
-		o.Limit = min(most-len(entries), pageSize)
+		o.Limit = min(most-len(entries), admincli.PageSize)
 		page, err := client.Audit(ctx, o)
 		if err != nil {
 			return nil, err
@@ -82,7 +83,7 @@ func auditTable(w io.Writer, entries []adminapi.AuditEntry, diff bool) error {
 		for _, e := range entries {
 			rows = append(rows, auditRow(e))
 		}
-		return printTable(w, []string{"AT", "ACTOR", "ADDRESS", "ACTION", "KIND", "NAME"}, rows)
+		return admincli.PrintTable(w, []string{"AT", "ACTOR", "ADDRESS", "ACTION", "KIND", "NAME"}, rows)
 	}
 	for _, e := range entries {
 		row := auditRow(e)
@@ -96,7 +97,7 @@ func auditTable(w io.Writer, entries []adminapi.AuditEntry, diff bool) error {
 func auditRow(e adminapi.AuditEntry) []string {
 	row := []string{e.At.UTC().Format(time.RFC3339), e.Actor, e.Address, e.Action, e.Kind, e.Name}
 	for i := range row {
-		row[i] = oneLine(row[i])
+		row[i] = admincli.OneLine(row[i])
 	}
 	return row
 }
@@ -114,7 +115,7 @@ func parseSince(flag, s string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, misused("%s is neither a time such as 2026-11-01T00:00:00Z or 2026-11-01 nor a duration such as 24h or 7d", flag)
+	return time.Time{}, admincli.Misused("%s is neither a time such as 2026-11-01T00:00:00Z or 2026-11-01 nor a duration such as 24h or 7d", flag)
 }
 
 // daysOf reads such as 7d.

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/backup"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/envoy/process"
@@ -39,7 +40,7 @@ Examples:
 // Run makes a backup.
 func (c backupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
 	if c.Data == "" && c.Ledger == "" && !c.WithoutLedger {
-		return misused("give --data, --ledger or --without-ledger")
+		return admincli.Misused("give --data, --ledger or --without-ledger")
 	}
 	if c.Data != "" {
 		if c.Data, err = filepath.Abs(c.Data); err != nil {

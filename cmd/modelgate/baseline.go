@@ -14,6 +14,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/admin"
 )
 
@@ -75,7 +76,7 @@ func (b *baseline) run(ctx context.Context) error {
 		if storeFull(err) { // what is stored is served: without this, no control plane that is started would be ready
 			b.applied.Store(true)
 		} else if refused(err) {
-			return fmt.Errorf("applying --config: %w", said(err))
+			return fmt.Errorf("applying --config: %w", admincli.Said(err))
 		}
 		if why := err.Error(); why != told { // not four times a second
 			told = why

@@ -15,6 +15,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
@@ -52,9 +53,9 @@ func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if c.URL == "" && !c.ofFolder() {
-		return misused("the gateway of %s is not that of %s, for which the key would be: say where the gateway is with --url", c.Data, c.Server)
+		return admincli.Misused("the gateway of %s is not that of %s, for which the key would be: say where the gateway is with --url", c.Data, c.Server)
 	}
-	base, err := c.orFile(c.URL, fileURL, "say where the gateway is with --url")
+	base, err := c.orFile(c.URL, admincli.FileURL, "say where the gateway is with --url")
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
 	expires := time.Now().Add(checkKeyLife).UTC().Truncate(time.Second)
 	key, err := client.CreateKey(ctx, adminapi.KeyRequest{DisplayName: "modelgate check", ExpiresAt: &expires})
 	if err != nil {
-		return fmt.Errorf("making a key: %w", said(err))
+		return fmt.Errorf("making a key: %w", admincli.Said(err))
 	}
 	g := checkedGateway{base: strings.TrimRight(base, "/"), key: key.Key, model: c.Model, http: checkClient(secure)}
 	err = g.check(ctx, stdout)
@@ -77,7 +78,7 @@ func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
 
 func revoke(ctx context.Context, client *adminapi.Client, id string) error {
 	if err := client.Delete(ctx, configv1.KeyKind(), id); err != nil {
-		return fmt.Errorf("revoking the key: %w", said(err))
+		return fmt.Errorf("revoking the key: %w", admincli.Said(err))
 	}
 	return nil
 }

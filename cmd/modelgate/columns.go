@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // columns returns the header of a kind's table, and what makes a row of an object.
@@ -56,7 +56,7 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 	case *configv1.Organization, *configv1.Project:
 		return []string{"LABEL", "LIMITS", "BUDGETS"}, func(o configv1.Object) []string {
 			s := o.(shared)
-			return []string{s.GetDisplayName(), limitsOf(s.GetLimits()), budgetsOf(s.GetBudgets())}
+			return []string{s.GetDisplayName(), admincli.LimitsOf(s.GetLimits()), admincli.BudgetsOf(s.GetBudgets())}
 		}
 	case *configv1.Account:
 		return []string{"LABEL", "ROLE"}, func(o configv1.Object) []string {
@@ -104,37 +104,6 @@ func stateOf(i adminapi.Item, now time.Time) string {
 		return "expired"
 	}
 	return "active"
-}
-
-func limitsOf(limits []*configv1.Limit) string {
-	var all []string
-	for _, l := range limits {
-		all = append(all, limitText(l.GetDomain(), l.GetUnit().String(), int64(l.GetRequestsPerUnit()), l.GetModel()))
-	}
-	return strings.Join(all, ", ")
-}
-
-// limitText says "60 requests a minute of openai/*".
-func limitText(domain, unit string, n int64, model string) string {
-	d := configv1.DomainOf(domain)
-	text := fmt.Sprintf("%d %s", n, d.Text())
-	if d.AtOnce {
-		text = fmt.Sprintf("%d at once", n)
-	} else if unit != "" {
-		text += " a " + strings.ToLower(unit)
-	}
-	if model != "" {
-		text += " of " + model
-	}
-	return strings.Replace(text, " a hour", " an hour", 1)
-}
-
-func budgetsOf(budgets []*configv1.Budget) string {
-	var all []string
-	for _, b := range budgets {
-		all = append(all, "$"+b.GetUsd()+" a "+strings.ToLower(b.GetUnit().String()))
-	}
-	return strings.Join(all, ", ")
 }
 
 // consumptionRows are what is used of limits and budgets: scope, what, model, used, limit, when it resets.

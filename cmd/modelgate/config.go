@@ -11,6 +11,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // errDifferent ends a diff that found differences, so that scripts can tell by the exit code.
@@ -43,7 +44,7 @@ func (f fileFlags) readSome(stdin io.Reader) ([]configv1.Document, error) {
 func (f fileFlags) read(stdin io.Reader) ([]configv1.Document, error) {
 	names := append(append([]string(nil), f.Filename...), f.File...)
 	if len(names) == 0 {
-		return nil, misused("give at least one file with -f, or - for the standard input")
+		return nil, admincli.Misused("give at least one file with -f, or - for the standard input")
 	}
 	var docs []configv1.Document
 	var errs configv1.Errors
@@ -144,7 +145,7 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	answer, err := client.Apply(ctx, objectsOf(docs), false)
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	var idle []string
 	err = c.show(stdout, answer, func(w io.Writer) error {
@@ -157,7 +158,7 @@ func (c configApplyCmd) Run(ctx context.Context, stdout io.Writer) error {
 	})
 	for _, change := range answer.Changes {
 		if change.Error != "" && !c.NoWait {
-			idle = append(idle, "\n  "+change.Kind+" "+change.Name+" has no effect: "+oneLine(change.Error))
+			idle = append(idle, "\n  "+change.Kind+" "+change.Name+" has no effect: "+admincli.OneLine(change.Error))
 		}
 	}
 	if len(idle) > 0 {
@@ -184,7 +185,7 @@ func (c configDiffCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	answer, err := client.Apply(ctx, objectsOf(docs), true)
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	err = c.show(stdout, answer, func(w io.Writer) error {
 		for _, change := range answer.Changes {
@@ -226,7 +227,7 @@ func (c configGetCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	item, err := client.Get(ctx, kind, c.Name)
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return itemFlags{c.Output}.showOne(stdout, kind, item)
 }
@@ -250,7 +251,7 @@ func (c configListCmd) Run(ctx context.Context, stdout io.Writer) error {
 func parseKind(s string) (configv1.Kind, error) {
 	kind, ok := configv1.FindKind(s)
 	if !ok {
-		return kind, misused("there is no kind %q; there are %s", s, configv1.KindNames())
+		return kind, admincli.Misused("there is no kind %q; there are %s", s, configv1.KindNames())
 	}
 	return kind, nil
 }
@@ -276,7 +277,7 @@ func (c configDeleteCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if err := client.Delete(ctx, kind, c.Name); err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	_, err = fmt.Fprintln(stdout, kind.Name, c.Name, "deleted")
 	return errors.Join(err, pending.err())

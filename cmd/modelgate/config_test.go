@@ -15,6 +15,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/configstore"
@@ -48,7 +49,7 @@ func newCLI(t *testing.T) *cli {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.Mkdir("data", 0o700))
-	root, err := secret.LoadRoot(filepath.Join("data", filePepper))
+	root, err := secret.LoadRoot(filepath.Join("data", admincli.FilePepper))
 	require.NoError(t, err)
 	etcd := etcdtest.Start(t)
 	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, knownVendor).Err() }, zap.NewNop())
@@ -59,8 +60,8 @@ func newCLI(t *testing.T) *cli {
 	}))
 	t.Cleanup(server.Close)
 	c.url = server.URL
-	c.write(t, "data/"+fileAdmin, server.URL+"\n")
-	c.write(t, "data/"+fileAdminToken, adminToken+"\n")
+	c.write(t, "data/"+admincli.FileAdmin, server.URL+"\n")
+	c.write(t, "data/"+admincli.FileAdminToken, adminToken+"\n")
 	return c
 }
 

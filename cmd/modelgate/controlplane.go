@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/controlplane/ledger"
@@ -281,7 +282,7 @@ func (c *controlplaneCmd) listenXDS(secure credentials.TransportCredentials) (ne
 		return nil, err
 	}
 	if err := controlplane.CheckXDS(l.Addr(), secure); err != nil {
-		return nil, errors.Join(misused("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err), l.Close())
+		return nil, errors.Join(admincli.Misused("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err), l.Close())
 	}
 	return l, nil
 }
@@ -307,7 +308,7 @@ func (c *controlplaneCmd) credentials(log *zap.Logger) (credentials.TransportCre
 	}
 	if files == nil {
 		if c.TLS.DataplaneName != "" || c.TLS.JobsName != "" {
-			return nil, misused("--xds-dataplane-name and --xds-jobs-name are of certificates, and go with --xds-cert, --xds-key and --xds-ca")
+			return nil, admincli.Misused("--xds-dataplane-name and --xds-jobs-name are of certificates, and go with --xds-cert, --xds-key and --xds-ca")
 		}
 		return nil, nil
 	}
@@ -337,7 +338,7 @@ func (f etcdFlags) client(log *zap.Logger, options ...grpc.DialOption) (*clientv
 		Password:             os.Getenv("MODELGATE_ETCD_PASSWORD"),
 	}
 	if f.Cert != "" != (f.Key != "") || f.Cert != "" && f.CA == "" {
-		return nil, misused("--etcd-cert and --etcd-key go together, and with --etcd-ca")
+		return nil, admincli.Misused("--etcd-cert and --etcd-key go together, and with --etcd-ca")
 	}
 	if f.CA != "" {
 		var err error
@@ -361,7 +362,7 @@ func (f etcdFlags) tls(log *zap.Logger) (*tls.Config, error) {
 		}
 		u, err := url.Parse(endpoint)
 		if err != nil || u.Hostname() == "" {
-			return nil, misused("--etcd-endpoints: %q is not a URL", endpoint)
+			return nil, admincli.Misused("--etcd-endpoints: %q is not a URL", endpoint)
 		}
 		members = append(members, u.Hostname())
 	}

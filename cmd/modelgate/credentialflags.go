@@ -1,5 +1,7 @@
 package main
 
+import "github.com/modelgate/modelgate/cmd/modelgate/admincli"
+
 import "github.com/modelgate/modelgate/internal/allowed"
 
 // credentialFlags say which variables and files the configuration may name.
@@ -11,7 +13,7 @@ type credentialFlags struct {
 func (f credentialFlags) allowed() (*allowed.List, error) {
 	list, err := allowed.New(vendors(), f.CredentialEnv, f.CredentialFile)
 	if err != nil {
-		return nil, misuse{err}
+		return nil, admincli.Misused("%w", err)
 	}
 	return list, nil
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 type dashboardCmd struct {
@@ -24,14 +26,14 @@ func (c dashboardLinkCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, conn.server+"/sign-in/link", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, conn.Server+"/sign-in/link", nil)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+conn.token)
-	resp, err := conn.http.Do(req)
+	req.Header.Set("Authorization", "Bearer "+conn.Token)
+	resp, err := conn.HTTP.Do(req)
 	if err != nil {
-		return said(fmt.Errorf("asking for a link: %w", err))
+		return admincli.Said(fmt.Errorf("asking for a link: %w", err))
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))

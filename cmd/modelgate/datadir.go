@@ -10,19 +10,15 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/atomicfile"
 )
 
-// Names in the data folder. Scripts read those that say where the gateway is; they are there only while it runs.
+// Names in the data folder that nobody else knows.
 const (
-	fileURL        = "url"         // base URL of the gateway, without /v1
-	fileAdmin      = "admin"       // URL of the admin API
-	fileKey        = "key"         // the first key, 0600
-	fileAdminToken = "admin-token" // lets the command line in at the admin API, 0600
-	filePepper     = "pepper"      // the root of all secrets that are kept, 0600
-	fileLock       = "lock"
-	dirEtcd        = "etcd"
-	dirBlobs       = "blobs" // files, unless --blobs says where else
+	fileLock = "lock"
+	dirEtcd  = "etcd"
+	dirBlobs = "blobs" // files, unless --blobs says where else
 )
 
 // A dataDir is the folder that holds everything a gateway keeps, locked for one process.
@@ -89,7 +85,7 @@ func (d *dataDir) write(name, line string) error {
 
 func (d *dataDir) forgetURLs() error {
 	var errs []error
-	for _, name := range []string{fileURL, fileAdmin} {
+	for _, name := range []string{admincli.FileURL, admincli.FileAdmin} {
 		if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("%w: move it away, it is made again", err))
 		}

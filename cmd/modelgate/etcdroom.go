@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -40,47 +38,6 @@ func (f upkeepFlags) keeper(room *etcdspace.Room, leads func(context.Context) bo
 // followRoom has a room know how full etcd is, and what it is given act on that.
 func followRoom(p *parts, room *etcdspace.Room, act func(context.Context)) {
 	p.serve("room of etcd", func(ctx context.Context) error { return room.Run(ctx, act) })
-}
-
-// readyz splits what /readyz has said into whether the process serves, ok or why not, and what it says besides.
-func readyz(status int, body []byte) (ready string, says []string) {
-	lines := strings.Split(strings.TrimSpace(string(body)), "\n")
-	ready = lines[0]
-	switch {
-	case status == http.StatusOK:
-		ready = adminapi.HealthOK
-	case ready == "":
-		ready = http.StatusText(status)
-	}
-	return ready, lines[1:]
-}
-
-// checkSays reports what /readyz says of a gateway that serves: etcd, which fills, or a part that is away.
-func checkSays(p *patient) []finding {
-	var found []finding
-	for _, line := range p.says {
-		f := finding{Severity: severeWarning, Why: "When etcd is full nothing can be changed but by deleting, and jobs stand still. Tenants can create nothing beyond 70 % of the quota.",
-			Mend: etcdspace.Remedy}
-		what, severe := strings.CutPrefix(line, saysError)
-		if severe {
-			f.Severity = severeError
-		}
-		f.What = strings.TrimPrefix(what, saysWarning)
-		switch {
-		case strings.HasPrefix(f.What, saysNoJobs):
-			f.Why, f.Mend = "Files, batches and fine-tuning are 503. The rest is served.", "Mend what it names, and start the gateway again."
-		case strings.HasPrefix(f.What, saysNoLedger):
-			f.Why, f.Mend = "Usage and cost wait in the spools until it can be used, and budgets go by what was known.", "Mend what it names: docs/operate.md says how."
-		case strings.HasPrefix(f.What, saysShort):
-			f.Why, f.Mend = "Requests are answered with 503 (server_is_overloaded) until memory is free again.",
-				"Give the process more memory, or more replicas less to do: docs/operate.md, ModelgateSheds. modelgate_shed_total counts what was refused."
-		case strings.HasPrefix(f.What, saysBodies):
-			f.Why, f.Mend = "Large requests are answered with 503 (server_is_overloaded), and large answers are lost, while others hold all the room.",
-				"Raise --body-bytes where memory allows it, or add replicas: docs/operate.md, ModelgateSheds. modelgate_body_bytes shows what is held."
-		}
-		found = append(found, f)
-	}
-	return found
 }
 
 // repairTime is how long the start of run tries to make room in an etcd that is full.

@@ -35,7 +35,7 @@ func explainable(t *testing.T) (*fakeAdmin, *cli) {
 			{Provider: "aws", Model: "anthropic.claude-sonnet-4-5", Priority: 1}, {Provider: "openai", Model: "gpt-4.1", Weight: 3},
 			{Provider: "claude", Model: "claude-sonnet-4-5"}, {Provider: "off", Model: "gpt-4.1"}, {Provider: "gone", Model: "m"},
 		}},
-		&configv1.Organization{Name: "acme", Limits: limitOf("tokens", configv1.Unit_MINUTE, 1000)},
+		&configv1.Organization{Name: "acme", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1000}}},
 		&configv1.RateLimit{Name: "all", Domain: "requests", Descriptors: []*configv1.RateLimitDescriptor{{Key: "model", Value: "smart",
 			RateLimit: &configv1.RateLimitPolicy{Unit: configv1.Unit_HOUR, RequestsPerUnit: 77}}}},
 		&configv1.Key{Name: "key_a", DisplayName: "A", Organization: "acme", Models: []string{"smart"}, Addresses: []string{"10.0.0.0/8"},

@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // extprocServerFlags are the mutual TLS of an ext_proc service that Envoy reaches over a network, as where an Envoy that is
@@ -22,11 +24,11 @@ func (f extprocServerFlags) config(listen string, log *zap.Logger) (*tls.Config,
 	case err != nil:
 		return nil, err
 	case files == nil && f.Name != "":
-		return nil, misused("--tls-name is of a certificate, and goes with --tls-cert, --tls-key and --tls-ca")
+		return nil, admincli.Misused("--tls-name is of a certificate, and goes with --tls-cert, --tls-key and --tls-ca")
 	case files == nil:
 		return nil, nil
 	case onSocket(listen):
-		return nil, misused("--listen is a Unix socket, on which there is no TLS")
+		return nil, admincli.Misused("--listen is a Unix socket, on which there is no TLS")
 	case f.Name == "":
 		return files.server(), nil
 	}

@@ -17,6 +17,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/atomicfile"
 	"github.com/modelgate/modelgate/internal/certs"
 )
@@ -26,7 +27,6 @@ const (
 	defaultName = "default"
 	// listenerName is what the control plane calls the listener of that gateway.
 	listenerName = "gateway/" + defaultName
-	echoProvider = "echo"
 )
 
 // configure brings the stored configuration in line with the command line and the environment, through the admin API. At
@@ -96,14 +96,14 @@ func (g *gateway) listener(ctx context.Context, at netip.AddrPort, api *adminapi
 // variable for a key is set and of whose name there is none.
 func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]configv1.Object, error) {
 	var wanted []configv1.Object
-	echo, err := get(ctx, api, &configv1.Provider{Name: echoProvider})
+	echo, err := get(ctx, api, &configv1.Provider{Name: admincli.EchoProvider})
 	if err != nil {
 		return nil, err
 	}
 	if echo == nil {
-		echo = &configv1.Provider{Name: echoProvider, Vendor: echoProvider, Models: []string{echoProvider}}
+		echo = &configv1.Provider{Name: admincli.EchoProvider, Vendor: admincli.EchoProvider, Models: []string{admincli.EchoProvider}}
 	}
-	if echo.GetVendor() == echoProvider { // and not the operator's own, of that name
+	if echo.GetVendor() == admincli.EchoProvider { // and not the operator's own, of that name
 		echo = proto.CloneOf(echo)
 		echo.Endpoint = "unix://" + g.socket("echo")
 		wanted = append(wanted, echo)
@@ -142,9 +142,9 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 
 // createFirstKey makes a key where there is no file of one. A key that was revoked does not come back: its file is there.
 func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) error {
-	info, err := os.Stat(g.data.file(fileKey))
+	info, err := os.Stat(g.data.file(admincli.FileKey))
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file: put it back from a copy; or move it away, and a new key is made", g.data.file(fileKey))
+		return fmt.Errorf("%s is not a file: put it back from a copy; or move it away, and a new key is made", g.data.file(admincli.FileKey))
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -153,18 +153,18 @@ func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) erro
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(g.data.file(fileKey), []byte(made.Key+"\n"), 0o600)
+	return atomicfile.Write(g.data.file(admincli.FileKey), []byte(made.Key+"\n"), 0o600)
 }
 
 // checkFirstKey says where the key in the data folder lets nobody in: who reads only what is printed would look for the reason elsewhere.
 func (g *gateway) checkFirstKey() error {
-	text, err := os.ReadFile(g.data.file(fileKey))
+	text, err := os.ReadFile(g.data.file(admincli.FileKey))
 	if err != nil {
 		return err
 	}
 	if !g.extProc.Knows(strings.TrimSpace(string(text))) {
 		g.log.Warn("the key in this file lets nobody in: it was revoked, is damaged, or belongs to another configuration than that in etcd. "+
-			"Put it back from a copy; or move it away and start again, and a new key is made", zap.String("file", g.data.file(fileKey)))
+			"Put it back from a copy; or move it away and start again, and a new key is made", zap.String("file", g.data.file(admincli.FileKey)))
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (g *gateway) applyFiles(ctx context.Context, api *adminapi.Client) error {
 	}
 	_, err := api.Apply(ctx, g.objects, false)
 	if err != nil && !storeFull(err) {
-		return fmt.Errorf("applying --config: %w", said(err))
+		return fmt.Errorf("applying --config: %w", admincli.Said(err))
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 )
 
@@ -89,26 +90,20 @@ func probesHandler(ready func() error, notes ...note) *http.ServeMux {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		status, text := http.StatusOK, "ready"
 		if err := ready(); err != nil {
-			status, text = http.StatusServiceUnavailable, oneLine(err.Error())
+			status, text = http.StatusServiceUnavailable, admincli.OneLine(err.Error())
 		}
 		for _, note := range notes {
 			switch what, severe := note(); {
 			case severe:
-				text += "\n" + saysError + oneLine(what)
+				text += "\n" + admincli.SaysError + admincli.OneLine(what)
 			case what != "":
-				text += "\n" + saysWarning + oneLine(what)
+				text += "\n" + admincli.SaysWarning + admincli.OneLine(what)
 			}
 		}
 		say(w, status, text)
 	})
 	return mux
 }
-
-// What lines of /readyz after the first begin with.
-const (
-	saysWarning = "warning: "
-	saysError   = "error: "
-)
 
 func say(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

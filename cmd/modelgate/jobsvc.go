@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/blobstore"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -74,7 +75,7 @@ func (c *jobsvcCmd) Run(ctx context.Context, log *zap.Logger) error {
 
 func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Logger) error {
 	if c.Jobs.Blobs == "" {
-		return misused("--blobs is missing: say where files are kept, such as file:///var/lib/modelgate/blobs")
+		return admincli.Misused("--blobs is missing: say where files are kept, such as file:///var/lib/modelgate/blobs")
 	}
 	measured, err := startTelemetry(ctx, p, "modelgate-jobsvc", log)
 	if err != nil {
@@ -194,7 +195,7 @@ func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, 
 		if onSocket(listen) && onSocket(gateway) {
 			return nil, nil, nil
 		}
-		return nil, nil, misused("give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
+		return nil, nil, admincli.Misused("give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
 	}
 	name := f.Name
 	if name == "" && !onSocket(gateway) {
@@ -203,7 +204,7 @@ func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, 
 		}
 	}
 	if name == "" {
-		return nil, nil, misused("give --tls-name, the DNS name in Envoy's certificate: others that the authorities know must not pass for it")
+		return nil, nil, admincli.Misused("give --tls-name, the DNS name in Envoy's certificate: others that the authorities know must not pass for it")
 	}
 	if !onSocket(gateway) {
 		client = files.client(name)

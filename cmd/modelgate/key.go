@@ -9,6 +9,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 type keyCmd struct {
@@ -64,7 +65,7 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 		Limits: limits, Budgets: c.budgets(), CreateMissing: c.CreateMissing,
 	})
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return errors.Join(printNewKey(stdout, c.outputFlags, key), pending.err())
 }
@@ -86,7 +87,7 @@ func parseExpires(s string) (*time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return nil, misused("--expires is neither a time such as 2030-01-31T00:00:00Z nor a duration such as 720h")
+		return nil, admincli.Misused("--expires is neither a time such as 2030-01-31T00:00:00Z nor a duration such as 720h")
 	}
 	return &at, nil
 }
@@ -112,9 +113,9 @@ func listObjects(ctx context.Context, stdout io.Writer, f adminFlags, o itemFlag
 	if err != nil {
 		return err
 	}
-	items, err := listAll(ctx, client, kind, options)
+	items, err := admincli.ListAll(ctx, client, kind, options)
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return o.show(stdout, kind, items)
 }
@@ -141,7 +142,7 @@ type keyRotateCmd struct {
 // Run replaces a key and prints the new one.
 func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if c.Grace < 0 || c.Grace%time.Second != 0 {
-		return misused("--grace must be whole seconds, such as 24h or 90s")
+		return admincli.Misused("--grace must be whole seconds, such as 24h or 90s")
 	}
 	client, pending, err := c.waitFlags.client(c.adminFlags)
 	if err != nil {
@@ -152,7 +153,7 @@ func (c keyRotateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	key, err := client.RotateKey(ctx, c.ID, adminapi.RotateRequest{Grace: int64(c.Grace / time.Second)})
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return errors.Join(printNewKey(stdout, c.outputFlags, key), pending.err())
 }
@@ -210,7 +211,7 @@ func (c keyRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if err := client.Delete(ctx, configv1.KeyKind(), c.ID); err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	_, err = fmt.Fprintln(stdout, "Key", c.ID, "revoked")
 	return errors.Join(err, pending.err())
@@ -233,7 +234,7 @@ func (c keyUsageCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	used, err := client.KeyConsumption(ctx, c.ID)
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return c.show(stdout, used, func(w io.Writer) error {
 		last := "never"
@@ -247,6 +248,6 @@ func (c keyUsageCmd) Run(ctx context.Context, stdout io.Writer) error {
 			_, err := fmt.Fprintln(w, "It has no limits and no budgets.")
 			return err
 		}
-		return printTable(w, []string{"SCOPE", "WHAT", "MODEL", "USED", "LIMIT", "RESETS"}, consumptionRows(used))
+		return admincli.PrintTable(w, []string{"SCOPE", "WHAT", "MODEL", "USED", "LIMIT", "RESETS"}, consumptionRows(used))
 	})
 }

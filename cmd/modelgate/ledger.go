@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/httpapi"
@@ -43,19 +44,16 @@ func openNamedLedger(ctx context.Context, p *parts, dsn string, log *zap.Logger)
 		return nil, err
 	}
 	if mistake, ok := errors.AsType[*fs.PathError](l.Ready()); ok {
-		return nil, misused("--ledger: %w", mistake)
+		return nil, admincli.Misused("--ledger: %w", mistake)
 	}
 	return l, nil
 }
-
-// saysNoLedger is how the note begins that the ledger cannot be used.
-const saysNoLedger = "no ledger: "
 
 // noteOfLedger is why the ledger cannot be used.
 func noteOfLedger(l *ledger.Ledger) note {
 	return func() (string, bool) {
 		if err := l.Ready(); err != nil {
-			return saysNoLedger + err.Error(), true
+			return admincli.SaysNoLedger + err.Error(), true
 		}
 		return "", false
 	}
@@ -93,7 +91,7 @@ func (c *controlplaneCmd) playground(log *zap.Logger) (playground, error) {
 	if c.GatewayCA != "" {
 		gateway, err := url.Parse(c.GatewayURL)
 		if err != nil {
-			return nil, misused("--gateway-url: %w", err)
+			return nil, admincli.Misused("--gateway-url: %w", err)
 		}
 		authorities, err := followAuthorities(log, c.GatewayCA)
 		if err != nil {

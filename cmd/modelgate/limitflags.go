@@ -6,6 +6,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // limitFlags are what a key, a project or an organization may use and spend. A limit of 0 admits nothing; nil is no limit.
@@ -53,11 +54,11 @@ func (f limitFlags) limits() ([]adminapi.Limit, error) {
 func parseLimit(text string) (adminapi.Limit, error) {
 	parts := strings.SplitN(text, ":", 4)
 	if len(parts) < 3 {
-		return adminapi.Limit{}, misused("--limit %q: write DOMAIN:UNIT:N or DOMAIN:UNIT:N:MODEL, such as tokens:hour:100000:openai/*", text)
+		return adminapi.Limit{}, admincli.Misused("--limit %q: write DOMAIN:UNIT:N or DOMAIN:UNIT:N:MODEL, such as tokens:hour:100000:openai/*", text)
 	}
 	n, err := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil {
-		return adminapi.Limit{}, misused("--limit %q: %q is no whole number", text, parts[2])
+		return adminapi.Limit{}, admincli.Misused("--limit %q: %q is no whole number", text, parts[2])
 	}
 	l := adminapi.Limit{Domain: strings.ToLower(parts[0]), Unit: strings.ToUpper(parts[1]), RequestsPerUnit: n}
 	if len(parts) == 4 {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // listen listens on unix:///path or host:port. A socket that an earlier process left, or still uses, is replaced: what
@@ -73,7 +75,7 @@ func listenOn(network, address string) (net.Listener, error) {
 func gatewayAddress(listen string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return netip.AddrPort{}, misused("--listen %q: must be address:port", listen)
+		return netip.AddrPort{}, admincli.Misused("--listen %q: must be address:port", listen)
 	}
 	switch host {
 	case "":
@@ -83,11 +85,11 @@ func gatewayAddress(listen string) (netip.AddrPort, error) {
 	}
 	at, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
 	if err != nil {
-		return netip.AddrPort{}, misused("--listen %q: must be an IP address and a port", listen)
+		return netip.AddrPort{}, admincli.Misused("--listen %q: must be an IP address and a port", listen)
 	}
 	l, err := net.Listen("tcp", at.String())
 	if err != nil {
-		return netip.AddrPort{}, misused("--listen %q: %w", listen, err)
+		return netip.AddrPort{}, admincli.Misused("--listen %q: %w", listen, err)
 	}
 	return at, l.Close()
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // Exit codes.
@@ -113,7 +115,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return fail(stderr, errors.New("interrupted"), exitSignal)
 	}
-	if _, ok := errors.AsType[misuse](err); ok {
+	if _, ok := errors.AsType[admincli.Misuse](err); ok {
 		return fail(stderr, fmt.Errorf("%w (try --help)", err), exitUsage)
 	}
 	return fail(stderr, ofAnother(err), exitFailed)

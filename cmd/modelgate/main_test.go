@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,7 +78,7 @@ func TestShellQuote(t *testing.T) {
 		"/it's":        `'/it'\''s'`,
 		"/$(id)":       "'/$(id)'",
 	} {
-		require.Equal(t, want, shellQuote(path))
+		require.Equal(t, want, admincli.ShellQuote(path))
 	}
 }
 
@@ -84,14 +86,14 @@ func TestADataFolderIsForOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	first, err := openDataDir(path)
 	require.NoError(t, err)
-	require.NoError(t, first.write(fileURL, "https://127.0.0.1:1"))
+	require.NoError(t, first.write(admincli.FileURL, "https://127.0.0.1:1"))
 
 	_, err = openDataDir(path)
 	require.ErrorContains(t, err, "another modelgate runs in "+path)
-	require.FileExists(t, first.file(fileURL), "one that is refused changes nothing")
+	require.FileExists(t, first.file(admincli.FileURL), "one that is refused changes nothing")
 
 	require.NoError(t, first.close())
-	require.NoFileExists(t, first.file(fileURL))
+	require.NoFileExists(t, first.file(admincli.FileURL))
 	second, err := openDataDir(path)
 	require.NoError(t, err)
 	require.NoError(t, second.close())
@@ -99,9 +101,9 @@ func TestADataFolderIsForOneProcess(t *testing.T) {
 
 func TestADataFolderForgetsWhereAKilledGatewayWas(t *testing.T) {
 	path := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(path, fileURL), []byte("https://127.0.0.1:1\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(path, admincli.FileURL), []byte("https://127.0.0.1:1\n"), 0o644))
 	d, err := openDataDir(path)
 	require.NoError(t, err)
-	require.NoFileExists(t, d.file(fileURL))
+	require.NoFileExists(t, d.file(admincli.FileURL))
 	require.NoError(t, d.close())
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/memlimit"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -55,18 +56,12 @@ func (f bodyFlags) bound(memory *memlimit.Watch) *inflight.Bytes {
 	return inflight.New(total, total/2)
 }
 
-// How notes begin that a process refuses work.
-const (
-	saysShort  = "memory: "
-	saysBodies = "bodies: "
-)
-
 // noteOfMemory is that the process refuses work for want of memory, or did so a short time ago.
-func noteOfMemory(w *memlimit.Watch) note { return prefixed(saysShort, w.Warning) }
+func noteOfMemory(w *memlimit.Watch) note { return prefixed(admincli.SaysShort, w.Warning) }
 
 // noteOfBodies is that there was no room for a body a short time ago.
 func noteOfBodies(b *inflight.Bytes) note {
-	return prefixed(saysBodies, func() (string, bool) { return b.Warning(), false })
+	return prefixed(admincli.SaysBodies, func() (string, bool) { return b.Warning(), false })
 }
 
 func prefixed(prefix string, n note) note {

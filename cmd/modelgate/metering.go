@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -35,7 +36,7 @@ type limitStoreFlags struct {
 func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) {
 	for name, part := range map[string]float64{"share": f.Share, "part": f.Part} {
 		if part <= 0 || part > 1 {
-			return nil, misused("--limits-%s: must be above 0 and at most 1", name)
+			return nil, admincli.Misused("--limits-%s: must be above 0 and at most 1", name)
 		}
 	}
 	if f.Store == "memory" {
@@ -48,7 +49,7 @@ func (f limitStoreFlags) open(p *parts, log *zap.Logger) (limit.Limiter, error) 
 	redis.SetLogger(redisLog{log.Named("redis")}) // before there is a client: it is one for all
 	client, err := limit.OpenRedis(address)
 	if err != nil {
-		return nil, misused("--limits: %w", err)
+		return nil, admincli.Misused("--limits: %w", err)
 	}
 	p.add("connections to redis", func(context.Context) error { return client.Close() })
 	limits := limit.NewRedis(client, limit.RedisOptions{
@@ -81,7 +82,7 @@ func (f limitStoreFlags) address() (string, error) {
 	}
 	u, err := url.Parse(f.Store)
 	if err != nil {
-		return "", misused("must be memory or a URL of Redis") // the reason would tell a password that is in it
+		return "", admincli.Misused("must be memory or a URL of Redis") // the reason would tell a password that is in it
 	}
 	u.User = url.UserPassword(u.User.Username(), password)
 	return u.String(), nil

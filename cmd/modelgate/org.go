@@ -11,6 +11,7 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 type orgCmd struct {
@@ -67,7 +68,7 @@ func (projectCreateCmd) Help() string {
 // Run creates a project.
 func (c projectCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if !strings.Contains(c.Name, "/") {
-		return misused("a project is named ORGANIZATION/PROJECT, such as acme/%s", c.Name)
+		return admincli.Misused("a project is named ORGANIZATION/PROJECT, such as acme/%s", c.Name)
 	}
 	limits, err := c.stored()
 	if err != nil {
@@ -113,11 +114,11 @@ func createObject(ctx context.Context, stdout io.Writer, f adminFlags, w waitFla
 		return fmt.Errorf("%s is there already; modelgate config apply changes it", configv1.Label(object))
 	}
 	if e, ok := errors.AsType[*openai.Error](err); !ok || e.Status != http.StatusNotFound {
-		return said(err)
+		return admincli.Said(err)
 	}
 	item, err := client.Put(ctx, object, 0)
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return errors.Join(o.showOne(stdout, kind, item), pending.err())
 }
@@ -132,7 +133,7 @@ func (f limitFlags) stored() ([]*configv1.Limit, error) {
 	for _, l := range limits {
 		unit, ok := configv1.Unit_value[l.Unit]
 		if !ok && l.Unit != "" {
-			return nil, misused("--limit: there is no unit %q; there are minute, hour and day", strings.ToLower(l.Unit))
+			return nil, admincli.Misused("--limit: there is no unit %q; there are minute, hour and day", strings.ToLower(l.Unit))
 		}
 		all = append(all, &configv1.Limit{Domain: l.Domain, Unit: configv1.Unit(unit), RequestsPerUnit: l.RequestsPerUnit, Model: l.Model})
 	}

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"sigs.k8s.io/yaml"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // Forms of what commands print.
@@ -82,34 +82,7 @@ func (f itemFlags) show(w io.Writer, kind configv1.Kind, items []adminapi.Item) 
 	for i, item := range items {
 		rows[i] = row(item)
 	}
-	return printTable(w, header, rows)
-}
-
-// printTable aligns rows under a header. What is empty is shown as a dash, and what has several lines as one.
-func printTable(w io.Writer, header []string, rows [][]string) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			if cells[i] = oneLine(cell); cell == "" {
-				cells[i] = "-"
-			}
-		}
-		if _, err := fmt.Fprintln(table, strings.Join(cells, "\t")); err != nil {
-			return err
-		}
-	}
-	return table.Flush()
-}
-
-// oneLine shows a text as one line, without what a terminal would take for a command.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ReplaceAll(s, "\n", "; "))
+	return admincli.PrintTable(w, header, rows)
 }
 
 func printItems(w io.Writer, format string, items []adminapi.Item) error {

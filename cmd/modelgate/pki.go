@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // A followed value is made of files, and made again when they have changed. While they cannot be used, as when one of them
@@ -119,7 +121,7 @@ func allOrNone(prefix, certificate, key, ca string) (bool, error) {
 	case certificate != "" && key != "" && ca != "":
 		return true, nil
 	case certificate != "" || key != "" || ca != "":
-		return false, misused("%[1]scert, %[1]skey and %[1]sca go together: give all three or none", prefix)
+		return false, admincli.Misused("%[1]scert, %[1]skey and %[1]sca go together: give all three or none", prefix)
 	}
 	return false, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 type quotasCmd struct {
@@ -35,7 +36,7 @@ func (c quotasCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	page, err := client.Quotas(ctx, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization, "project": c.Project}})
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return c.show(stdout, page.Items, func(w io.Writer) error {
 		rows := [][]string{}
@@ -46,25 +47,6 @@ func (c quotasCmd) Run(ctx context.Context, stdout io.Writer) error {
 				}
 			}
 		}
-		return printTable(w, []string{"OWNER", "QUOTA", "USED", "OF", "PERCENT"}, rows)
+		return admincli.PrintTable(w, []string{"OWNER", "QUOTA", "USED", "OF", "PERCENT"}, rows)
 	})
-}
-
-// almostUsed is the part of a quota, in percent, from which on an operator is warned.
-const almostUsed = 80
-
-// checkQuotas looks for tenants that will soon be refused at the job service.
-func checkQuotas(p *patient) []finding {
-	var found []finding
-	for _, item := range p.quotas {
-		for _, q := range item.Quotas {
-			if q.Percent() >= almostUsed {
-				found = append(found, finding{Severity: severeWarning,
-					What: fmt.Sprintf("%s has used %d%% of its quota %s: %d of %d.", item.Owner(), q.Percent(), q.Name, q.Used, q.Limit),
-					Why:  "Once it is used up, what needs more of it is refused with insufficient_quota.",
-					Mend: "Have the tenant remove what it does not need, or raise quotas." + q.Name + ": modelgate config get KIND NAME, then config apply"})
-			}
-		}
-	}
-	return found
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/backup"
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/secret"
@@ -36,7 +37,7 @@ Example:
 // Run restores a backup.
 func (c restoreCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (err error) {
 	if c.Ledger == "" && !c.WithoutLedger {
-		return misused("give --ledger or --without-ledger")
+		return admincli.Misused("give --ledger or --without-ledger")
 	}
 	root, err := existingRoot(c.Pepper)
 	if err != nil {

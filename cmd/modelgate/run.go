@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +24,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane"
 	"github.com/modelgate/modelgate/controlplane/dashboard"
 	"github.com/modelgate/modelgate/envoy/bootstrap"
@@ -195,11 +195,11 @@ func (g *gateway) socket(name string) string { return filepath.Join(g.sockets, n
 
 // startAdmin prepares the control plane, starts the admin address and returns a client of its API.
 func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*adminapi.Client, error) {
-	root, err := loadRoot(ctx, g.data.file(filePepper), g.etcd)
+	root, err := loadRoot(ctx, g.data.file(admincli.FilePepper), g.etcd)
 	if err != nil {
 		return nil, err
 	}
-	token, err := loadAdminToken(g.data.file(fileAdminToken))
+	token, err := loadAdminToken(g.data.file(admincli.FileAdminToken))
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		return nil, err
 	}
 	if err := g.controlPlane.Claim(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w: put back the one that belongs to %s", g.data.file(filePepper), err, g.data.file(dirEtcd))
+		return nil, fmt.Errorf("%s: %w: put back the one that belongs to %s", g.data.file(admincli.FilePepper), err, g.data.file(dirEtcd))
 	}
 	admin, err := listen(g.Admin)
 	if err != nil {
@@ -243,7 +243,7 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 	mux := healthHandler(g.ready, g.telemetry, noteOf(g.room), g.jobsNote, noteOfLedger(g.controlPlane.options.ledger), noteOfMemory(g.memory), noteOfBodies(g.bytes))
 	mux.Handle("/", pages)
 	serveHTTP(g.parts, admin, server, mux, g.log)
-	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.write(fileAdmin, g.adminURL)
+	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.write(admincli.FileAdmin, g.adminURL)
 }
 
 func newAdminToken() secret.Value { return secret.New(rand.Text()) }
@@ -349,7 +349,7 @@ func (g *gateway) publish(ctx context.Context) (base string, err error) {
 	}
 	base = "https://" + reachable(bound)
 	g.base.Store(&base)
-	return base, g.data.write(fileURL, base)
+	return base, g.data.write(admincli.FileURL, base)
 }
 
 // baseURL is where the gateway is; empty until Envoy listens.
@@ -397,7 +397,7 @@ func (g *gateway) announce(ctx context.Context) error {
 	}
 	g.serving.Store(true)
 	g.etcdLevel.SetLevel(zapcore.WarnLevel)
-	ca, key := shellQuote(g.data.file(certs.FileCA)), shellQuote(g.data.file(fileKey))
+	ca, key := admincli.ShellQuote(g.data.file(certs.FileCA)), admincli.ShellQuote(g.data.file(admincli.FileKey))
 	_, err = fmt.Fprintf(g.stdout, `
 Modelgate
 
@@ -423,15 +423,4 @@ func signIn(link string) string {
 		return ""
 	}
 	return "  Sign in    " + link + "  (once)\n"
-}
-
-// shellQuote writes a path so that a shell reads it as one word.
-func shellQuote(path string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+", r)
-	}
-	if strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/testenv"
 )
@@ -88,7 +89,7 @@ func (r *running) chat(t *testing.T, key string) (status int, body string) {
 	t.Helper()
 	client := r.client(t)
 	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.file(t, fileURL)+"/v1/chat/completions",
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.file(t, admincli.FileURL)+"/v1/chat/completions",
 		strings.NewReader(`{"model": "echo/echo", "messages": [{"role": "user", "content": "Hello"}]}`))
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+key)
@@ -104,8 +105,8 @@ func (r *running) chat(t *testing.T, key string) (status int, body string) {
 func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	first := startRun(t, data)
-	require.Contains(t, first.banner, first.file(t, fileURL)+"/v1")
-	key := first.file(t, fileKey)
+	require.Contains(t, first.banner, first.file(t, admincli.FileURL)+"/v1")
+	key := first.file(t, admincli.FileKey)
 	require.NotContains(t, first.banner, key, "the key is in its file alone")
 	status, body := first.chat(t, key)
 	require.Equal(t, http.StatusOK, status, body)
@@ -113,13 +114,13 @@ func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 	status, body = first.chat(t, "sk-mg-wrong")
 	require.Equal(t, http.StatusUnauthorized, status, body)
 
-	for name, mode := range map[string]os.FileMode{fileKey: 0o600, fileAdminToken: 0o600, filePepper: 0o600, certs.FileCA: 0o644} {
+	for name, mode := range map[string]os.FileMode{admincli.FileKey: 0o600, admincli.FileAdminToken: 0o600, admincli.FilePepper: 0o600, certs.FileCA: 0o644} {
 		info, err := os.Stat(filepath.Join(data, name))
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode().Perm(), name)
 	}
 	client := first.client(t)
-	ready, err := client.Get(first.file(t, fileAdmin) + "/readyz")
+	ready, err := client.Get(first.file(t, admincli.FileAdmin) + "/readyz")
 	require.NoError(t, err)
 	require.NoError(t, ready.Body.Close())
 	require.Equal(t, http.StatusOK, ready.StatusCode)
@@ -131,11 +132,11 @@ func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 
 	authority := first.file(t, certs.FileCA)
 	first.stop(t)
-	require.NoFileExists(t, filepath.Join(data, fileURL))
-	require.NoFileExists(t, filepath.Join(data, fileAdmin))
+	require.NoFileExists(t, filepath.Join(data, admincli.FileURL))
+	require.NoFileExists(t, filepath.Join(data, admincli.FileAdmin))
 
 	second := startRun(t, data)
-	require.Equal(t, key, second.file(t, fileKey))
+	require.Equal(t, key, second.file(t, admincli.FileKey))
 	require.Equal(t, authority, second.file(t, certs.FileCA))
 	status, body = second.chat(t, key)
 	require.Equal(t, http.StatusOK, status, body)

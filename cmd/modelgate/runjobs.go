@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
@@ -39,13 +40,10 @@ func (g *gateway) jobsReady() error {
 	return g.jobs.Ready()
 }
 
-// saysNoJobs is how the note begins that there is no job service.
-const saysNoJobs = "no job service: "
-
 // jobsNote is why there is no job service.
 func (g *gateway) jobsNote() (string, bool) {
 	if why := g.jobsTrouble.Load(); why != nil {
-		return saysNoJobs + *why, true
+		return admincli.SaysNoJobs + *why, true
 	}
 	return "", false
 }

@@ -10,16 +10,8 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
-
-// Roles of the clients of a control plane, as the admin API names them.
-const (
-	roleEnvoy   = "envoy"
-	roleExtProc = "extproc"
-)
-
-// recently is the time over which the requests of providers are counted.
-const recently = time.Hour
 
 type statusCmd struct {
 	adminFlags
@@ -77,9 +69,9 @@ func (c statusCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client := adminapi.NewClient(conn.server, conn.token, conn.http)
+	client := adminapi.NewClient(conn.Server, conn.Token, conn.HTTP)
 	ready, says := readiness(ctx, conn)
-	r := statusReport{Admin: conn.server, Ready: ready, Problems: []string{}, Refused: []refusedObject{}}
+	r := statusReport{Admin: conn.Server, Ready: ready, Problems: []string{}, Refused: []refusedObject{}}
 	if r.Ready != adminapi.HealthOK {
 		r.problem("control plane: %s", r.Ready)
 	}
@@ -87,16 +79,16 @@ func (c statusCmd) Run(ctx context.Context, stdout io.Writer) error {
 		r.problem("%s", line)
 	}
 	if err := r.dataPlane(ctx, client); err != nil {
-		return said(err) // nothing else would be known either
+		return admincli.Said(err) // nothing else would be known either
 	}
 	if err := r.objects(ctx, client); err != nil {
-		r.problem("configuration: %v", said(err))
+		r.problem("configuration: %v", admincli.Said(err))
 	}
 	r.ledger(ctx, client)
-	if n, ok := samples(ctx, conn)[metricBacklog]; ok {
+	if n, ok := admincli.Samples(ctx, conn)[admincli.MetricBacklog]; ok {
 		waiting := int64(n)
 		r.Backlog = &waiting
-		if waiting > longBacklog {
+		if waiting > admincli.LongBacklog {
 			r.problem("ledger: %d records wait to be shipped", waiting)
 		}
 	}
@@ -115,12 +107,12 @@ func (r *statusReport) problem(format string, args ...any) {
 }
 
 // readiness returns ok, or why the process at the admin address does not serve, and what it says besides.
-func readiness(ctx context.Context, conn adminConn) (ready string, says []string) {
-	status, text, _, err := fetch(ctx, conn, "/readyz")
+func readiness(ctx context.Context, conn admincli.Conn) (ready string, says []string) {
+	status, text, _, err := admincli.Fetch(ctx, conn, "/readyz")
 	if err != nil {
-		return said(err).Error(), nil
+		return admincli.Said(err).Error(), nil
 	}
-	return readyz(status, text)
+	return admincli.Readyz(status, text)
 }
 
 func (r *statusReport) dataPlane(ctx context.Context, client *adminapi.Client) error {
@@ -129,7 +121,7 @@ func (r *statusReport) dataPlane(ctx context.Context, client *adminapi.Client) e
 		return err
 	}
 	r.Version, r.Revision, r.Clients = plane.Version, plane.Revision, plane.Clients
-	for _, role := range []string{roleEnvoy, roleExtProc} {
+	for _, role := range []string{admincli.RoleEnvoy, admincli.RoleExtProc} {
 		if !slices.ContainsFunc(plane.Clients, func(c adminapi.DataPlaneClient) bool { return c.Role == role }) {
 			r.problem("no %s is connected", role)
 		}
@@ -156,7 +148,7 @@ func (r *statusReport) objects(ctx context.Context, client *adminapi.Client) err
 		if kind.Name == configv1.KeyKind().Name {
 			continue
 		}
-		items, err := listAll(ctx, client, kind, adminapi.ListOptions{})
+		items, err := admincli.ListAll(ctx, client, kind, adminapi.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -177,10 +169,10 @@ func (r *statusReport) objects(ctx context.Context, client *adminapi.Client) err
 func (r *statusReport) ledger(ctx context.Context, client *adminapi.Client) {
 	now := time.Now()
 	summary, err := client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
-		"start": strconv.FormatInt(now.Add(-recently).Unix(), 10), "end": strconv.FormatInt(now.Unix(), 10),
+		"start": strconv.FormatInt(now.Add(-admincli.Recently).Unix(), 10), "end": strconv.FormatInt(now.Unix(), 10),
 	}})
 	if err != nil {
-		r.Ledger = said(err).Error()
+		r.Ledger = admincli.Said(err).Error()
 		r.problem("ledger: %s", r.Ledger)
 		return
 	}
@@ -204,14 +196,14 @@ func (r statusReport) table(w io.Writer) error {
 		ledger += fmt.Sprintf(", %d records wait", *r.Backlog)
 	}
 	if _, err := fmt.Fprintf(w, "Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
-		r.Admin, r.Version, r.Revision, oneLine(r.Ready), oneLine(ledger)); err != nil {
+		r.Admin, r.Version, r.Revision, admincli.OneLine(r.Ready), admincli.OneLine(ledger)); err != nil {
 		return err
 	}
 	var rows [][]string
 	for _, c := range r.Clients {
 		rows = append(rows, []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt), withReason(c.Health, c.Error)})
 	}
-	if err := printTable(w, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"}, rows); err != nil {
+	if err := admincli.PrintTable(w, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"}, rows); err != nil {
 		return err
 	}
 	rows = nil
@@ -228,14 +220,14 @@ func (r statusReport) table(w io.Writer) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	if err := printTable(w, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "STATE"}, rows); err != nil {
+	if err := admincli.PrintTable(w, []string{"PROVIDER", "REQUESTS/H", "ERRORS/H", "USD/H", "STATE"}, rows); err != nil {
 		return err
 	}
 	last := "\nAll is well.\n"
 	if !r.OK {
 		last = "\n"
 		for _, p := range r.Problems {
-			last += "! " + oneLine(p) + "\n"
+			last += "! " + admincli.OneLine(p) + "\n"
 		}
 	}
 	_, err := io.WriteString(w, last)

@@ -7,6 +7,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 type tokenCmd struct {
@@ -40,7 +41,7 @@ func (c tokenCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	}
 	token, err := client.CreateToken(ctx, adminapi.TokenRequest{DisplayName: c.Name, Scopes: c.Scopes, ExpiresAt: expires})
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	return c.show(stdout, token, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "Id     %s\nToken  %s\n\nKeep the token now: it is stored only as a hash and cannot be shown again.\n", token.ID, token.Token)
@@ -75,7 +76,7 @@ func (c tokenRevokeCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if err := client.Delete(ctx, tokenKind(), c.ID); err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	_, err = fmt.Fprintln(stdout, "Token", c.ID, "revoked")
 	return err

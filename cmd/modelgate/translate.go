@@ -13,6 +13,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/translate"
@@ -46,7 +47,7 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 	f.Provider = cmp.Or(kinds[f.Provider], f.Provider)
 	p, ok := vendors()[f.Provider]
 	if !ok {
-		return p, provider.Target{}, misused("there is no provider %q; there are %s", f.Provider, strings.Join(vendorNames(), ", "))
+		return p, provider.Target{}, admincli.Misused("there is no provider %q; there are %s", f.Provider, strings.Join(vendorNames(), ", "))
 	}
 	config := &configv1.Provider{}
 	if f.Config != "" {
@@ -217,7 +218,7 @@ func (c translateResponseCmd) headers() (http.Header, error) {
 	for _, line := range c.Header {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, misused("a header is NAME:VALUE, not %q", line)
+			return nil, admincli.Misused("a header is NAME:VALUE, not %q", line)
 		}
 		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}

@@ -12,6 +12,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/httpapi"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -70,7 +71,7 @@ func (c usageCmd) Run(ctx context.Context, stdout io.Writer) error {
 		rows, err = c.grouped(ctx, client, start, end)
 	}
 	if err != nil {
-		return said(err)
+		return admincli.Said(err)
 	}
 	for i := range rows {
 		if c.By != "user" {
@@ -94,7 +95,7 @@ func (c usageCmd) show(stdout io.Writer, rows []usageRow) error {
 		return cmp.Or(w.Write(header), w.WriteAll(cells))
 	}
 	return outputFlags{c.Output}.show(stdout, rows, func(w io.Writer) error {
-		return printTable(w, []string{"BY " + c.By, "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"}, cells)
+		return admincli.PrintTable(w, []string{"BY " + c.By, "REQUESTS", "INPUT TOKENS", "OUTPUT TOKENS", "USD"}, cells)
 	})
 }
 

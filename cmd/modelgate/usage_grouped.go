@@ -10,6 +10,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // A usagePage is a page of OpenAI's usage and cost endpoints, as far as it is read.
@@ -58,7 +59,7 @@ func groupFields(by string) []string {
 func (c usageCmd) grouped(ctx context.Context, client *adminapi.Client, start, end time.Time) ([]usageRow, error) {
 	owned := c.By == "organization" || c.By == "project"
 	if c.Model != "" || c.Organization != "" && !owned {
-		return nil, misused("--model goes with --by day and --by provider only, and --organization with these, --by organization and --by project")
+		return nil, admincli.Misused("--model goes with --by day and --by provider only, and --organization with these, --by organization and --by project")
 	}
 	query := url.Values{
 		"start_time": {strconv.FormatInt(start.Unix(), 10)}, "end_time": {strconv.FormatInt(end.Unix(), 10)},

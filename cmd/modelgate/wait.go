@@ -6,6 +6,7 @@ import (
 	"time"
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 // errNotInForce ends a command whose change is stored and has no effect, or not everywhere yet.
@@ -26,7 +27,7 @@ type pending struct {
 // client returns a client whose changes are waited for, and what tells afterwards whether they are in force.
 func (w waitFlags) client(f adminFlags) (*adminapi.Client, *pending, error) {
 	if w.Timeout < time.Second || w.Timeout > adminapi.MaxWait {
-		return nil, nil, misused("--timeout must be between 1s and 60s; --no-wait does not wait")
+		return nil, nil, admincli.Misused("--timeout must be between 1s and 60s; --no-wait does not wait")
 	}
 	conn, err := f.connect()
 	if err != nil {
@@ -36,8 +37,8 @@ func (w waitFlags) client(f adminFlags) (*adminapi.Client, *pending, error) {
 	if w.NoWait {
 		p.timeout = 0
 	}
-	conn.http.Timeout += p.timeout
-	client := adminapi.NewClient(conn.server, conn.token, conn.http)
+	conn.HTTP.Timeout += p.timeout
+	client := adminapi.NewClient(conn.Server, conn.Token, conn.HTTP)
 	return client.Waiting(p.timeout, func(who string) { p.who = who }), p, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
 func TestAChangeThatIsNotInForceSaysSo(t *testing.T) {
@@ -63,7 +64,7 @@ func TestAKeyWorksWhenItsCommandReturns(t *testing.T) {
 		return stdout.String()
 	}
 	ask := func(key string) int {
-		g := checkedGateway{base: r.file(t, fileURL), key: key, model: "echo/echo", http: checkClient(secure)}
+		g := checkedGateway{base: r.file(t, admincli.FileURL), key: key, model: "echo/echo", http: checkClient(secure)}
 		answer, err := g.post(t.Context(), key, false)
 		require.NoError(t, err)
 		require.NoError(t, answer.Body.Close())

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -45,25 +46,25 @@ func (p *patient) hasBudgets() bool {
 	return false
 }
 
-func checkEmptyLimits(p *patient) []finding {
+func checkEmptyLimits(p *patient) []Finding {
 	var empty []string
 	all := p.tenants()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, l := range all[name].limits {
 			if l.GetRequestsPerUnit() == 0 {
-				empty = append(empty, name+" ("+limitsOf([]*configv1.Limit{l})+")")
+				empty = append(empty, name+" ("+admincli.LimitsOf([]*configv1.Limit{l})+")")
 			}
 		}
 		for _, b := range all[name].budgets {
 			if nano, err := usage.ParseUSD(b.GetUsd()); err == nil && nano == 0 {
-				empty = append(empty, name+" ("+budgetsOf([]*configv1.Budget{b})+")")
+				empty = append(empty, name+" ("+admincli.BudgetsOf([]*configv1.Budget{b})+")")
 			}
 		}
 	}
 	if len(empty) == 0 {
 		return nil
 	}
-	return []finding{{Severity: severeWarning, What: "Limits of 0 refuse every request that they hold for: " + some(empty) + ".",
+	return []Finding{{Severity: Warning, What: "Limits of 0 refuse every request that they hold for: " + admincli.Some(empty) + ".",
 		Why: "0 is not the same as no limit.", Mend: "Remove the limit with config apply, or disable the key if that is meant"}}
 }
 
@@ -75,7 +76,7 @@ func seconds(u configv1.Unit) uint64 {
 }
 
 // checkLimits looks for limits and budgets that can never be reached, since another one is reached before.
-func checkLimits(p *patient) []finding {
+func checkLimits(p *patient) []Finding {
 	groups := map[string][]string{} // who, by what
 	all := p.tenants()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -86,9 +87,9 @@ func checkLimits(p *patient) []finding {
 			}
 		}
 	}
-	var found []finding
+	var found []Finding
 	for _, what := range slices.Sorted(maps.Keys(groups)) {
-		found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("%s (%s)", what, some(groups[what])),
+		found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s (%s)", what, admincli.Some(groups[what])),
 			Why: "It looks like a limit and is none.", Mend: "Lower it below the other, or remove it: modelgate config get KIND NAME, then config apply"})
 	}
 	return found
@@ -101,7 +102,7 @@ func unreachable(inner, outer tenant) []string {
 		for _, o := range outer.limits {
 			if l != o && covers(o, l) {
 				found = append(found, fmt.Sprintf("The limit of %s can never be reached: %s has %s.",
-					limitsOf([]*configv1.Limit{l}), outer.label, limitsOf([]*configv1.Limit{o})))
+					admincli.LimitsOf([]*configv1.Limit{l}), outer.label, admincli.LimitsOf([]*configv1.Limit{o})))
 			}
 		}
 	}
@@ -111,7 +112,7 @@ func unreachable(inner, outer tenant) []string {
 			theirs, errTheirs := usage.ParseUSD(o.GetUsd())
 			if b != o && cmp.Or(errMine, errTheirs) == nil && mine > theirs && seconds(b.GetUnit()) <= seconds(o.GetUnit()) {
 				found = append(found, fmt.Sprintf("The budget of %s can never be reached: %s has %s.",
-					budgetsOf([]*configv1.Budget{b}), outer.label, budgetsOf([]*configv1.Budget{o})))
+					admincli.BudgetsOf([]*configv1.Budget{b}), outer.label, admincli.BudgetsOf([]*configv1.Budget{o})))
 			}
 		}
 	}
@@ -127,7 +128,7 @@ func covers(o, l *configv1.Limit) bool {
 }
 
 // checkRateLimits looks for descriptors of things that are not there.
-func checkRateLimits(p *patient) []finding {
+func checkRateLimits(p *patient) []Finding {
 	known := map[string]map[string]bool{"provider": {}, "organization": {}, "key": {}}
 	for _, o := range objects[*configv1.Provider](p) {
 		known["provider"][o.GetName()] = true
@@ -138,7 +139,7 @@ func checkRateLimits(p *patient) []finding {
 	for _, k := range objects[*configv1.Key](p) {
 		known["key"][k.GetName()], known["organization"][k.GetOrganization()] = true, true
 	}
-	var found []finding
+	var found []Finding
 	for _, r := range objects[*configv1.RateLimit](p) {
 		var idle []string
 		walk(r.GetDescriptors(), func(d *configv1.RateLimitDescriptor) {
@@ -148,7 +149,7 @@ func checkRateLimits(p *patient) []finding {
 			}
 		})
 		if len(idle) > 0 {
-			found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("RateLimit %s is about what is not there: %s.", r.GetName(), some(idle)),
+			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("RateLimit %s is about what is not there: %s.", r.GetName(), admincli.Some(idle)),
 				Why: "The descriptor matches no request and limits nothing.", Mend: "modelgate config get ratelimit " + r.GetName() + ", then config apply"})
 		}
 	}
@@ -162,7 +163,7 @@ func walk(descriptors []*configv1.RateLimitDescriptor, visit func(*configv1.Rate
 	}
 }
 
-func checkBudgets(p *patient) []finding {
+func checkBudgets(p *patient) []Finding {
 	spent := map[string]string{} // what is, by scope and unit: many keys share one
 	for _, c := range p.used {
 		for _, b := range c.Budgets {
@@ -173,10 +174,29 @@ func checkBudgets(p *patient) []finding {
 			}
 		}
 	}
-	var found []finding
+	var found []Finding
 	for _, what := range slices.Sorted(maps.Values(spent)) {
-		found = append(found, finding{Severity: severeWarning, What: what,
+		found = append(found, Finding{Severity: Warning, What: what,
 			Why: "Requests that it holds for are refused with insufficient_quota.", Mend: "Wait, or raise the budget: modelgate config get KIND NAME, then config apply"})
+	}
+	return found
+}
+
+// almostUsed is the part of a quota, in percent, from which on an operator is warned.
+const almostUsed = 80
+
+// checkQuotas looks for tenants that will soon be refused at the job service.
+func checkQuotas(p *patient) []Finding {
+	var found []Finding
+	for _, item := range p.quotas {
+		for _, q := range item.Quotas {
+			if q.Percent() >= almostUsed {
+				found = append(found, Finding{Severity: Warning,
+					What: fmt.Sprintf("%s has used %d%% of its quota %s: %d of %d.", item.Owner(), q.Percent(), q.Name, q.Used, q.Limit),
+					Why:  "Once it is used up, what needs more of it is refused with insufficient_quota.",
+					Mend: "Have the tenant remove what it does not need, or raise quotas." + q.Name + ": modelgate config get KIND NAME, then config apply"})
+			}
+		}
 	}
 	return found
 }

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/envoy/process"
 	"github.com/modelgate/modelgate/internal/certs"
 )
@@ -66,22 +67,32 @@ type patient struct {
 	quotas []adminapi.TenantQuotas
 }
 
+// Options say what is examined.
+type Options struct {
+	Data    string                        // the data folder, empty where the gateway is on another machine
+	Host    string                        // that clients call the gateway by; empty: that of its URL
+	Test    bool                          // every provider is asked once
+	Connect func() (admincli.Conn, error) // finds the admin API
+}
+
+// Examine looks for what is wrong and returns it, the worst first.
+func Examine(ctx context.Context, o Options) []Finding { return examine(gather(ctx, o)) }
+
 // gather finds out what there is to be known.
-func gather(ctx context.Context, c doctorCmd) *patient {
-	p := &patient{now: time.Now(), items: map[string][]adminapi.Item{}}
-	if c.Server == "" {
-		p.data = c.Data
+func gather(ctx context.Context, o Options) *patient {
+	p := &patient{now: time.Now(), data: o.Data, items: map[string][]adminapi.Item{}}
+	if o.Data != "" {
 		p.folder(ctx)
 	}
-	conn, err := c.connect()
+	conn, err := o.Connect()
 	if err != nil {
 		p.connect = err
 		return p
 	}
 	p.address(ctx, conn)
-	p.gateway(ctx, c)
+	p.gateway(ctx, o)
 	if p.connect == nil {
-		p.api(ctx, adminapi.NewClient(conn.server, conn.token, conn.http), c.Test)
+		p.api(ctx, adminapi.NewClient(conn.Server, conn.Token, conn.HTTP), o.Test)
 	}
 	return p
 }
@@ -89,7 +100,7 @@ func gather(ctx context.Context, c doctorCmd) *patient {
 // folder looks at the data folder, and at what else of this machine a gateway needs.
 func (p *patient) folder(ctx context.Context) {
 	p.modes = map[string]fs.FileMode{}
-	for _, name := range []string{".", filePepper, fileAdminToken, fileKey, certs.FileCAKey, certs.FileServerKey} {
+	for _, name := range []string{".", admincli.FilePepper, admincli.FileAdminToken, admincli.FileKey, certs.FileCAKey, certs.FileServerKey} {
 		if info, err := os.Stat(filepath.Join(p.data, name)); err == nil {
 			p.modes[name], p.there = info.Mode().Perm(), true
 		}
@@ -102,9 +113,9 @@ func (p *patient) folder(ctx context.Context) {
 }
 
 // address asks the process at the admin address whether it serves, and what time it is there.
-func (p *patient) address(ctx context.Context, conn adminConn) {
+func (p *patient) address(ctx context.Context, conn admincli.Conn) {
 	asked := time.Now()
-	status, text, header, err := fetch(ctx, conn, "/readyz")
+	status, text, header, err := admincli.Fetch(ctx, conn, "/readyz")
 	if err != nil {
 		p.connect = err
 		return
@@ -113,16 +124,16 @@ func (p *patient) address(ctx context.Context, conn adminConn) {
 		between := asked.Add(time.Since(asked) / 2)
 		p.skew = at.Add(time.Second / 2).Sub(between) // the header has whole seconds
 	}
-	p.ready, p.says = readyz(status, text)
-	p.metrics = samples(ctx, conn)
+	p.ready, p.says = admincli.Readyz(status, text)
+	p.metrics = admincli.Samples(ctx, conn)
 }
 
 // gateway looks at the certificate that clients see.
-func (p *patient) gateway(ctx context.Context, c doctorCmd) {
+func (p *patient) gateway(ctx context.Context, o Options) {
 	if p.data == "" {
 		return
 	}
-	text, err := os.ReadFile(filepath.Join(p.data, fileURL))
+	text, err := os.ReadFile(filepath.Join(p.data, admincli.FileURL))
 	if err != nil {
 		return
 	}
@@ -132,8 +143,8 @@ func (p *patient) gateway(ctx context.Context, c doctorCmd) {
 		p.shown = err
 		return
 	}
-	if p.host = at.Hostname(); c.Host != "" {
-		p.host = c.Host
+	if p.host = at.Hostname(); o.Host != "" {
+		p.host = o.Host
 	}
 	// Whatever it shows: that is what is to be looked at.
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true, ServerName: p.host}}
@@ -149,7 +160,7 @@ func (p *patient) gateway(ctx context.Context, c doctorCmd) {
 // api asks the admin API.
 func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 	for _, kind := range configv1.Kinds() {
-		items, err := listAll(ctx, client, kind, adminapi.ListOptions{})
+		items, err := admincli.ListAll(ctx, client, kind, adminapi.ListOptions{})
 		if err != nil {
 			p.store = err
 			return
@@ -163,7 +174,7 @@ func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 		p.quotas = page.Items
 	}
 	_, p.ledger = client.Summary(ctx, adminapi.ListOptions{Filters: map[string]string{
-		"start": strconv.FormatInt(p.now.Add(-recently).Unix(), 10), "end": strconv.FormatInt(p.now.Unix(), 10),
+		"start": strconv.FormatInt(p.now.Add(-admincli.Recently).Unix(), 10), "end": strconv.FormatInt(p.now.Unix(), 10),
 	}})
 	if test {
 		p.tests = askEach(namesOf(objects[*configv1.Provider](p), (*configv1.Provider).GetDisabled), func(name string) (adminapi.ProviderTest, error) {

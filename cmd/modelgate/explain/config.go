@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"cmp"
@@ -13,17 +13,19 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/translate"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// newExplainer reads the configuration of a gateway. KeyID may be empty.
-func newExplainer(ctx context.Context, client *adminapi.Client, keyID, address string) (*explainer, error) {
-	e := &explainer{
+// New reads the configuration of a gateway. KeyID may be empty.
+func New(ctx context.Context, client *adminapi.Client, keyID, address string) (*Explainer, error) {
+	e := &Explainer{
 		hasher: auth.NewHasher([]byte("explains, and lets nobody in")), now: time.Now(), used: map[string]int64{}, address: address,
 		open: &configv1.Key{Name: "key_none", DisplayName: "none"},
 	}
@@ -43,7 +45,7 @@ func newExplainer(ctx context.Context, client *adminapi.Client, keyID, address s
 	return e, nil
 }
 
-func (e *explainer) read(ctx context.Context, client *adminapi.Client) error {
+func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 	providers, err := e.readProviders(ctx, client)
 	if err != nil {
 		return err
@@ -76,7 +78,7 @@ func (e *explainer) read(ctx context.Context, client *adminapi.Client) error {
 	c.Catalog, c.Routes = catalog.New(catalogs["default"]), exchange.NewRoutes(routes)
 	c.Providers, c.RateLimits = map[string]*exchange.Provider{}, rateLimits(limits)
 	for name, p := range providers {
-		vendor, ok := vendors()[p.GetVendor()]
+		vendor, ok := all.Providers()[p.GetVendor()]
 		if !ok {
 			continue // of a gateway that is newer
 		}
@@ -90,8 +92,8 @@ func (e *explainer) read(ctx context.Context, client *adminapi.Client) error {
 }
 
 // readProviders returns the providers that have effect, and notes why others have none.
-func (e *explainer) readProviders(ctx context.Context, client *adminapi.Client) (map[string]*configv1.Provider, error) {
-	items, err := listAll(ctx, client, configv1.KindOf((*configv1.Provider)(nil)), adminapi.ListOptions{})
+func (e *Explainer) readProviders(ctx context.Context, client *adminapi.Client) (map[string]*configv1.Provider, error) {
+	items, err := admincli.ListAll(ctx, client, configv1.KindOf((*configv1.Provider)(nil)), adminapi.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (e *explainer) readProviders(ctx context.Context, client *adminapi.Client) 
 // allOf returns the objects of a type by their names.
 func allOf[T configv1.Object](ctx context.Context, client *adminapi.Client) (map[string]T, error) {
 	var none T
-	items, err := listAll(ctx, client, configv1.KindOf(none), adminapi.ListOptions{})
+	items, err := admincli.ListAll(ctx, client, configv1.KindOf(none), adminapi.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func rateLimits(stored map[string]*configv1.RateLimit) map[string]*rlsv3.RateLim
 }
 
 // readKey reads on whose behalf the request is, and what is used of the limits that hold.
-func (e *explainer) readKey(ctx context.Context, client *adminapi.Client, id string) error {
+func (e *Explainer) readKey(ctx context.Context, client *adminapi.Client, id string) error {
 	item, err := client.Get(ctx, configv1.KeyKind(), id)
 	if err != nil {
 		return err
@@ -154,7 +156,7 @@ func (e *explainer) readKey(ctx context.Context, client *adminapi.Client, id str
 	e.open.Models, e.open.Endpoints, e.open.Addresses, e.open.Disabled, e.open.ExpiresAt = nil, nil, nil, false, nil
 	used, err := client.KeyConsumption(ctx, id)
 	if err != nil {
-		e.unknown = said(err).Error()
+		e.unknown = admincli.Said(err).Error()
 		return nil
 	}
 	for _, l := range used.Limits {

@@ -1,4 +1,4 @@
-package main
+package explain
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -25,9 +26,9 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// An explainer puts requests to the code that the ext_proc service decides with, over the configuration of a gateway. It plays
+// An Explainer puts requests to the code that the ext_proc service decides with, over the configuration of a gateway. It plays
 // the part of Envoy, and its own limiter that of the store of limits. It is used by one goroutine.
-type explainer struct {
+type Explainer struct {
 	config  exchange.Config // without a keyring
 	hasher  *auth.Hasher
 	key     *configv1.Key     // as it is stored; nil: there is none
@@ -40,9 +41,9 @@ type explainer struct {
 	now     time.Time
 }
 
-// explain returns what would become of a request. Body is its JSON.
-func (e *explainer) explain(ctx context.Context, operation string, body []byte) (*explanation, error) {
-	x := &explanation{Operation: operation, Model: gjson.GetBytes(body, "model").Str, Targets: []*explainedTarget{}, Limits: []explainedLimit{}, Unknown: e.unknown}
+// Explain returns what would become of a request. Body is its JSON.
+func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) (*Explanation, error) {
+	x := &Explanation{Operation: operation, Model: gjson.GetBytes(body, "model").Str, Targets: []*explainedTarget{}, Limits: []explainedLimit{}, Unknown: e.unknown}
 	asked := e.open
 	if e.key != nil {
 		asked, x.Key = e.key, e.explainedKey()
@@ -55,7 +56,7 @@ func (e *explainer) explain(ctx context.Context, operation string, body []byte) 
 	// Where the key may not, or a limit is reached, it is of use all the same to know what else would be.
 	free, amounts := e.ask(ctx, &e.config, e.open, operation, body, nil)
 	if free.Immediate == nil && (free.Plan == nil || free.Plan.Kind != envoy.KindLLM) {
-		return nil, misused("the operation %q is not planned: its requests pass to the job service or to the provider of a Route", operation)
+		return nil, admincli.Misused("the operation %q is not planned: its requests pass to the job service or to the provider of a Route", operation)
 	}
 	if p := free.Plan; p != nil {
 		x.Plan = explainedPlanOf(p)
@@ -74,7 +75,7 @@ func (e *explainer) explain(ctx context.Context, operation string, body []byte) 
 
 // resolved puts the name of a model by which it is planned for a key, or for one that may do everything, in the place of what the request
 // calls it.
-func (e *explainer) resolved(key *configv1.Key, model string, body []byte) (name string, with []byte) {
+func (e *Explainer) resolved(key *configv1.Key, model string, body []byte) (name string, with []byte) {
 	name, err := e.config.Resolve(key, model)
 	if err != nil {
 		name, err = e.config.Resolve(e.open, model)
@@ -87,7 +88,7 @@ func (e *explainer) resolved(key *configv1.Key, model string, body []byte) (name
 }
 
 // ask has a request decided for a key, with counters that have counted what is used already.
-func (e *explainer) ask(ctx context.Context, config *exchange.Config, key *configv1.Key, operation string, body []byte, used map[string]int64) (exchange.Reply, *probe) {
+func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *configv1.Key, operation string, body []byte, used map[string]int64) (exchange.Reply, *probe) {
 	// The key itself is not known, so that another takes its place.
 	secret := auth.Generate().Reveal()
 	hash := e.hasher.Hash(secret)
@@ -143,7 +144,7 @@ func (p *probe) Reserve(ctx context.Context, d limit.Demand) (limit.Decision, er
 }
 
 // limits adds the rules that hold, and what the request takes of them.
-func (x *explanation) limits(p *probe, used map[string]int64) {
+func (x *Explanation) limits(p *probe, used map[string]int64) {
 	a := p.demand.Amounts
 	x.Reserved = &reservedAmounts{Input: a[limit.InputTokens], Output: a[limit.OutputTokens], CostUSD: expectedCost(a)}
 	for _, r := range p.demand.Rules {
@@ -171,7 +172,7 @@ func explainedPlanOf(p *exchange.Plan) *explainedPlan {
 }
 
 // targets adds where the request may go. Each is asked for by itself, as if it were the only one.
-func (e *explainer) targets(ctx context.Context, x *explanation, operation string, body []byte) error {
+func (e *Explainer) targets(ctx context.Context, x *Explanation, operation string, body []byte) error {
 	model, listed := e.config.Models[x.Model]
 	configured := model.GetTargets()
 	if !listed {
@@ -209,7 +210,7 @@ func (e *explainer) targets(ctx context.Context, x *explanation, operation strin
 }
 
 // target says what one target would be sent.
-func (e *explainer) target(ctx context.Context, config *exchange.Config, out *explainedTarget, operation string, body []byte) error {
+func (e *Explainer) target(ctx context.Context, config *exchange.Config, out *explainedTarget, operation string, body []byte) error {
 	p := config.Providers[out.Provider]
 	if p == nil {
 		out.LeftOut = "There is no such provider, or its configuration is refused."
@@ -292,7 +293,7 @@ func vendorRequest(p *exchange.Provider, a exchange.Attempt) (translate.VendorRe
 }
 
 // changed returns the parameters that the vendor cannot honour and the operator has dropped, and those whose values it does not take.
-func (e *explainer) changed(p *exchange.Provider, model, operation string, body []byte) (dropped, adjusted []string) {
+func (e *Explainer) changed(p *exchange.Provider, model, operation string, body []byte) (dropped, adjusted []string) {
 	endpoint, ok := map[string]translate.Endpoint{
 		"chat/completions": translate.Chat, "completions": translate.Completions, "embeddings": translate.Embeddings,
 	}[operation]
@@ -310,7 +311,7 @@ func (e *explainer) changed(p *exchange.Provider, model, operation string, body 
 	return encoded.Dropped, encoded.Adjusted
 }
 
-func (e *explainer) explainedKey() *explainedKey {
+func (e *Explainer) explainedKey() *explainedKey {
 	k := e.key
 	state := "active"
 	switch {

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -8,47 +8,49 @@ import (
 	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/internal/catalog"
+	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-func checkRefused(p *patient) []finding {
-	var found []finding
+func checkRefused(p *patient) []Finding {
+	var found []Finding
 	for _, kind := range configv1.Kinds() {
 		for _, i := range p.items[kind.Name] {
 			if i.Status.Error == "" || kind.Name == "Provider" { // checkCredentials looks at those
 				continue
 			}
-			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("%s %s has no effect: %s", kind.Name, i.Name, i.Status.Error),
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s %s has no effect: %s", kind.Name, i.Name, i.Status.Error),
 				Why: "The last form of it that had effect still counts, if there was one.", Mend: fmt.Sprintf("modelgate config get %s %s, then config apply", strings.ToLower(kind.Name), i.Name)})
 		}
 	}
 	return found
 }
 
-func checkProviders(p *patient) []finding {
+func checkProviders(p *patient) []Finding {
 	if p.store != nil || p.connect != nil {
 		return nil
 	}
 	var enabled []string
 	for _, o := range objects[*configv1.Provider](p) {
-		if !o.GetDisabled() && o.GetVendor() != echoProvider {
+		if !o.GetDisabled() && o.GetVendor() != admincli.EchoProvider {
 			enabled = append(enabled, o.GetName())
 		}
 	}
 	if len(enabled) > 0 {
 		return nil
 	}
-	return []finding{{Severity: severeWarning, What: "No provider of models is enabled but the built-in one that echoes.",
+	return []Finding{{Severity: Warning, What: "No provider of models is enabled but the built-in one that echoes.",
 		Why: "Clients get no answers of models.", Mend: "modelgate config apply -f provider.yaml (docs/providers.md has one for each vendor)"}}
 }
 
 // checkCredentials looks at providers that have no effect, most often for their credential, and at those without one.
-func checkCredentials(p *patient) []finding {
-	var found []finding
+func checkCredentials(p *patient) []Finding {
+	var found []Finding
 	for _, i := range p.items["Provider"] {
 		if i.Status.Error != "" {
-			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Provider %s has no effect: %s", i.Name, i.Status.Error),
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s has no effect: %s", i.Name, i.Status.Error),
 				Why: "Requests for it fail, or go on with the last credential.", Mend: mendCredential(i.Object, i.Status.Error)})
 			continue
 		}
@@ -56,8 +58,8 @@ func checkCredentials(p *patient) []finding {
 		if !ok || o.GetDisabled() || o.GetCredential() != nil || o.GetEndpoint() != "" {
 			continue // what is at an endpoint of its own may need none
 		}
-		if vendor := vendors()[o.GetVendor()]; vendor.CredentialEnv != "" {
-			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Provider %s has no credential.", i.Name),
+		if vendor := all.Providers()[o.GetVendor()]; vendor.CredentialEnv != "" {
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s has no credential.", i.Name),
 				Why: "The vendor refuses every request.", Mend: fmt.Sprintf("Add to it: credential: {env: %s}, then modelgate config apply", vendor.CredentialEnv)})
 		}
 	}
@@ -73,30 +75,30 @@ func mendCredential(o configv1.Object, problem string) string {
 	case *configv1.Credential_Env:
 		return "Set the variable " + source.Env + " for the control plane and start it again, or give the credential as value"
 	case *configv1.Credential_File:
-		return "Make the file readable for the control plane: " + shellQuote(source.File)
+		return "Make the file readable for the control plane: " + admincli.ShellQuote(source.File)
 	}
 	return "modelgate config get provider NAME, then config apply"
 }
 
-func checkProviderTests(p *patient) []finding {
-	var found []finding
+func checkProviderTests(p *patient) []Finding {
+	var found []Finding
 	for _, name := range slices.Sorted(maps.Keys(p.tests)) {
 		if t := p.tests[name]; !t.OK {
-			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Provider %s does not answer as it should: %s", name, t.Message),
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s does not answer as it should: %s", name, t.Message),
 				Why: "Requests for it fail, or go to other targets.", Mend: "Check its credential and endpoint: modelgate config get provider " + name})
 		}
 	}
 	return found
 }
 
-func checkModels(p *patient) []finding {
+func checkModels(p *patient) []Finding {
 	enabled, broken := map[string]bool{}, map[string]bool{}
 	for _, i := range p.items["Provider"] {
 		if o, ok := i.Object.(*configv1.Provider); ok {
 			enabled[i.Name], broken[i.Name] = !o.GetDisabled(), i.Status.Error != ""
 		}
 	}
-	var found []finding
+	var found []Finding
 	for _, m := range objects[*configv1.Model](p) {
 		var dead []string
 		for _, t := range m.GetTargets() {
@@ -108,20 +110,20 @@ func checkModels(p *patient) []finding {
 				dead = append(dead, t.GetProvider()+" (it has an error)")
 			}
 		}
-		f := finding{Severity: severeWarning, What: fmt.Sprintf("Model %s has targets that take no requests: %s.", m.GetName(), some(dead)),
+		f := Finding{Severity: Warning, What: fmt.Sprintf("Model %s has targets that take no requests: %s.", m.GetName(), admincli.Some(dead)),
 			Why: "There is less to fall back on than it looks.", Mend: "modelgate config get model " + m.GetName() + ", then config apply; or enable the provider"}
 		switch len(dead) {
 		case 0:
 			continue
 		case len(m.GetTargets()):
-			f.Severity, f.Why = severeError, "Every request for it is refused with a 503."
+			f.Severity, f.Why = Error, "Every request for it is refused with a 503."
 		}
 		found = append(found, f)
 	}
 	return found
 }
 
-func checkPrices(p *patient) []finding {
+func checkPrices(p *patient) []Finding {
 	var own *configv1.Catalog
 	if all := objects[*configv1.Catalog](p); len(all) > 0 {
 		own = all[0]
@@ -129,7 +131,7 @@ func checkPrices(p *patient) []finding {
 	prices, vendorOf := catalog.New(own), map[string]string{}
 	served := map[string]bool{} // "<provider>/<model>"
 	for _, o := range objects[*configv1.Provider](p) {
-		if o.GetDisabled() || o.GetVendor() == echoProvider {
+		if o.GetDisabled() || o.GetVendor() == admincli.EchoProvider {
 			continue
 		}
 		vendorOf[o.GetName()] = o.GetVendor()
@@ -152,15 +154,15 @@ func checkPrices(p *patient) []finding {
 	if len(without) == 0 {
 		return nil
 	}
-	f := finding{Severity: severeNote, What: "There is no price for " + some(without) + ".",
+	f := Finding{Severity: Note, What: "There is no price for " + admincli.Some(without) + ".",
 		Why: "What they are used costs 0 in reports.", Mend: "Apply a Catalog with their prices: kind: Catalog, name: default, models: [{models: [NAME], price: {input: \"0.15\", output: \"0.60\"}}]"}
 	if p.hasBudgets() {
-		f.Severity, f.Why = severeWarning, "What they are used costs 0, so that no budget holds for them."
+		f.Severity, f.Why = Warning, "What they are used costs 0, so that no budget holds for them."
 	}
-	return []finding{f}
+	return []Finding{f}
 }
 
-func checkKeys(p *patient) []finding {
+func checkKeys(p *patient) []Finding {
 	var expired, disabled []string
 	for _, k := range objects[*configv1.Key](p) {
 		switch e := k.GetExpiresAt(); {
@@ -170,13 +172,13 @@ func checkKeys(p *patient) []finding {
 			disabled = append(disabled, k.GetName())
 		}
 	}
-	var found []finding
+	var found []Finding
 	if len(expired) > 0 {
-		found = append(found, finding{Severity: severeNote, What: fmt.Sprintf("%d keys have expired: %s.", len(expired), some(expired)),
+		found = append(found, Finding{Severity: Note, What: fmt.Sprintf("%d keys have expired: %s.", len(expired), admincli.Some(expired)),
 			Why: "Whoever still uses them is refused.", Mend: "modelgate key revoke ID, or give it a later expires_at with config apply"})
 	}
 	if len(disabled) > 0 {
-		found = append(found, finding{Severity: severeNote, What: fmt.Sprintf("%d keys are disabled: %s.", len(disabled), some(disabled)),
+		found = append(found, Finding{Severity: Note, What: fmt.Sprintf("%d keys are disabled: %s.", len(disabled), admincli.Some(disabled)),
 			Why: "Whoever still uses them is refused.", Mend: "modelgate key enable ID, or revoke it"})
 	}
 	return found
@@ -185,7 +187,7 @@ func checkKeys(p *patient) []finding {
 // unusedFor is how long after it was made a key that nobody has used is reported.
 const unusedFor = 30 * 24 * time.Hour
 
-func checkUnusedKeys(p *patient) []finding {
+func checkUnusedKeys(p *patient) []Finding {
 	var unused []string
 	for _, k := range objects[*configv1.Key](p) {
 		used, known := p.used[k.GetName()]
@@ -196,12 +198,12 @@ func checkUnusedKeys(p *patient) []finding {
 	if len(unused) == 0 {
 		return nil
 	}
-	return []finding{{Severity: severeNote, What: fmt.Sprintf("%d keys were never used since they were made, more than 30 days ago: %s.", len(unused), some(unused)),
+	return []Finding{{Severity: Note, What: fmt.Sprintf("%d keys were never used since they were made, more than 30 days ago: %s.", len(unused), admincli.Some(unused)),
 		Why: "A key that nobody needs can only be stolen.", Mend: "modelgate key revoke ID"}}
 }
 
 // checkKeyModels looks for patterns of keys that no model matches.
-func checkKeyModels(p *patient) []finding {
+func checkKeyModels(p *patient) []Finding {
 	if p.store != nil || p.connect != nil {
 		return nil
 	}
@@ -219,9 +221,9 @@ func checkKeyModels(p *patient) []finding {
 			}
 		}
 	}
-	var found []finding
+	var found []Finding
 	for _, pattern := range slices.Sorted(maps.Keys(idle)) {
-		found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("No model matches %q, which is what keys may use: %s.", pattern, some(idle[pattern])),
+		found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("No model matches %q, which is what keys may use: %s.", pattern, admincli.Some(idle[pattern])),
 			Why: "Their requests are answered as if there were no such model.", Mend: "Correct the models of the key with config apply, or add the model; modelgate config get models -o name lists those that there are"})
 	}
 	return found

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"crypto/tls"
@@ -18,15 +18,17 @@ import (
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/envoy/process"
+	"github.com/modelgate/modelgate/internal/etcdspace"
 )
 
-func checkReachable(p *patient) []finding {
+func checkReachable(p *patient) []Finding {
 	if p.connect == nil {
 		return nil
 	}
-	f := finding{Severity: severeError, What: "The gateway cannot be reached: " + p.connect.Error(),
-		Why: "Nothing of its configuration and traffic can be looked at.", Mend: "modelgate run --data " + shellQuote(p.data)}
+	f := Finding{Severity: Error, What: "The gateway cannot be reached: " + p.connect.Error(),
+		Why: "Nothing of its configuration and traffic can be looked at.", Mend: "modelgate run --data " + admincli.ShellQuote(p.data)}
 	_, wrongCertificate := errors.AsType[*tls.CertificateVerificationError](p.connect)
 	switch {
 	case wrongCertificate:
@@ -37,53 +39,53 @@ func checkReachable(p *patient) []finding {
 		f.What = "There is no gateway in the folder " + p.data + "."
 		f.Mend = "Say with --data where its data folder is, or start one: " + f.Mend
 	}
-	return []finding{f}
+	return []Finding{f}
 }
 
-func checkReady(p *patient) []finding {
+func checkReady(p *patient) []Finding {
 	if p.ready == "" || p.ready == adminapi.HealthOK {
 		return nil
 	}
-	return []finding{{Severity: severeError, What: "The gateway is not ready: " + p.ready,
+	return []Finding{{Severity: Error, What: "The gateway is not ready: " + p.ready,
 		Why: "It takes no traffic, or old configuration only.", Mend: "modelgate status, and the log of the process that is not ready"}}
 }
 
 // checkStore looks at why the configuration cannot be read.
-func checkStore(p *patient) []finding {
+func checkStore(p *patient) []Finding {
 	if p.store == nil {
 		return nil
 	}
-	f := finding{Severity: severeError, What: "The configuration cannot be read: " + said(p.store).Error(),
+	f := Finding{Severity: Error, What: "The configuration cannot be read: " + admincli.Said(p.store).Error(),
 		Why: "Traffic goes on with the last configuration, but nothing can be changed: no key can be revoked.", Mend: "Check etcd: etcdctl endpoint health"}
 	if e, ok := errors.AsType[*openai.Error](p.store); ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
 		f.Why, f.Mend = "Nothing can be looked at or changed with this token.", "Give the token of the data folder's admin-token, or one that has the scopes, with --token or $MODELGATE_TOKEN"
 	}
-	return []finding{f}
+	return []Finding{f}
 }
 
-func checkLedger(p *patient) []finding {
+func checkLedger(p *patient) []Finding {
 	if p.ledger == nil {
 		return nil
 	}
-	return []finding{{Severity: severeError, What: "The ledger cannot be read: " + said(p.ledger).Error(),
+	return []Finding{{Severity: Error, What: "The ledger cannot be read: " + admincli.Said(p.ledger).Error(),
 		Why: "Usage and cost are kept in spools until it is back, and budgets are enforced by what was known.", Mend: "Check the database of the ledger; the control plane's log says what is wrong with it"}}
 }
 
 // checkSpool looks at the records that are not in the ledger yet.
-func checkSpool(p *patient) []finding {
-	f := finding{Severity: severeError, Mend: "Make room on the disk of the spool, and see that the ledger can be reached"}
+func checkSpool(p *patient) []Finding {
+	f := Finding{Severity: Error, Mend: "Make room on the disk of the spool, and see that the ledger can be reached"}
 	switch {
-	case p.metrics[metricWaiting] > 0:
-		f.What, f.Why = fmt.Sprintf("Records of %d bytes cannot be written to the spool.", int64(p.metrics[metricWaiting])), "They are lost where the process is killed, and new ones when memory for them is full."
-	case p.metrics[metricDropped] > 0:
-		f.What, f.Why = fmt.Sprintf("%d records of exchanges were lost since the process started.", int64(p.metrics[metricDropped])), "What they cost is not charged."
-	case p.metrics[metricBacklog] > longBacklog:
-		f.Severity, f.What = severeWarning, fmt.Sprintf("%d records wait to be shipped to the ledger.", int64(p.metrics[metricBacklog]))
+	case p.metrics[admincli.MetricWaiting] > 0:
+		f.What, f.Why = fmt.Sprintf("Records of %d bytes cannot be written to the spool.", int64(p.metrics[admincli.MetricWaiting])), "They are lost where the process is killed, and new ones when memory for them is full."
+	case p.metrics[admincli.MetricDropped] > 0:
+		f.What, f.Why = fmt.Sprintf("%d records of exchanges were lost since the process started.", int64(p.metrics[admincli.MetricDropped])), "What they cost is not charged."
+	case p.metrics[admincli.MetricBacklog] > admincli.LongBacklog:
+		f.Severity, f.What = Warning, fmt.Sprintf("%d records wait to be shipped to the ledger.", int64(p.metrics[admincli.MetricBacklog]))
 		f.Why, f.Mend = "Reports are behind, and so are budgets after a restart.", "See that the ledger's database is quick enough, and can be reached"
 	default:
 		return nil
 	}
-	return []finding{f}
+	return []Finding{f}
 }
 
 // Clocks that differ make keys expire, and budgets begin anew, at different times.
@@ -92,25 +94,25 @@ const (
 	skewError   = 2 * time.Minute
 )
 
-func checkClock(p *patient) []finding {
-	f := finding{Severity: severeWarning, What: fmt.Sprintf("The gateway's clock is %s from this machine's.", p.skew.Abs().Round(time.Second)),
+func checkClock(p *patient) []Finding {
+	f := Finding{Severity: Warning, What: fmt.Sprintf("The gateway's clock is %s from this machine's.", p.skew.Abs().Round(time.Second)),
 		Why:  "Keys expire and budgets begin anew by the clock, and signatures for cloud vendors are refused where it is minutes wrong.",
 		Mend: "Synchronise both clocks, such as by: timedatectl set-ntp true"}
 	switch skew := p.skew.Abs(); {
 	case skew <= skewWarning:
 		return nil
 	case skew > skewError:
-		f.Severity = severeError
+		f.Severity = Error
 	}
-	return []finding{f}
+	return []Finding{f}
 }
 
 // expiring is how long before its end a certificate is reported.
 const expiring = 14 * 24 * time.Hour
 
-func checkGatewayCertificate(p *patient) []finding {
+func checkGatewayCertificate(p *patient) []Finding {
 	if p.shown != nil {
-		return []finding{{Severity: severeError, What: "The gateway does not answer at " + p.url + ": " + p.shown.Error(),
+		return []Finding{{Severity: Error, What: "The gateway does not answer at " + p.url + ": " + p.shown.Error(),
 			Why: "Clients get no answer.", Mend: "modelgate status, and Envoy's lines in the log of modelgate run"}}
 	}
 	if len(p.chain) == 0 {
@@ -119,15 +121,15 @@ func checkGatewayCertificate(p *patient) []finding {
 	leaf := p.chain[0]
 	found := expiry("The certificate of the gateway", leaf, p.now, "Apply a new one as Certificate; modelgate run renews its own when it is started again")
 	if err := leaf.VerifyHostname(p.host); err != nil {
-		found = append(found, finding{Severity: severeError, What: "The gateway's certificate is not for its host: " + err.Error(),
+		found = append(found, Finding{Severity: Error, What: "The gateway's certificate is not for its host: " + err.Error(),
 			Why: "Clients refuse to connect.", Mend: "Apply a Certificate whose names include " + p.host + ": modelgate config apply -f certificate.yaml"})
 	}
 	return found
 }
 
 // checkCertificates looks at the certificates that are stored.
-func checkCertificates(p *patient) []finding {
-	var found []finding
+func checkCertificates(p *patient) []Finding {
+	var found []Finding
 	for _, c := range objects[*configv1.Certificate](p) {
 		block, _ := pem.Decode([]byte(c.GetChain()))
 		if block == nil {
@@ -140,21 +142,21 @@ func checkCertificates(p *patient) []finding {
 	return found
 }
 
-func expiry(what string, c *x509.Certificate, now time.Time, mend string) []finding {
-	f := finding{Severity: severeWarning, What: fmt.Sprintf("%s expires at %s.", what, c.NotAfter.UTC().Format(time.RFC3339)), Why: "Clients will refuse to connect.", Mend: mend}
+func expiry(what string, c *x509.Certificate, now time.Time, mend string) []Finding {
+	f := Finding{Severity: Warning, What: fmt.Sprintf("%s expires at %s.", what, c.NotAfter.UTC().Format(time.RFC3339)), Why: "Clients will refuse to connect.", Mend: mend}
 	switch left := c.NotAfter.Sub(now); {
 	case left > expiring && now.After(c.NotBefore):
 		return nil
 	case left <= 0:
-		f.Severity, f.What, f.Why = severeError, strings.Replace(f.What, "expires", "has expired", 1), "Clients refuse to connect."
+		f.Severity, f.What, f.Why = Error, strings.Replace(f.What, "expires", "has expired", 1), "Clients refuse to connect."
 	case now.Before(c.NotBefore):
-		f.Severity, f.What = severeError, fmt.Sprintf("%s is not valid before %s.", what, c.NotBefore.UTC().Format(time.RFC3339))
+		f.Severity, f.What = Error, fmt.Sprintf("%s is not valid before %s.", what, c.NotBefore.UTC().Format(time.RFC3339))
 	}
-	return []finding{f}
+	return []Finding{f}
 }
 
-func checkPermissions(p *patient) []finding {
-	var found []finding
+func checkPermissions(p *patient) []Finding {
+	var found []Finding
 	for _, name := range slices.Sorted(maps.Keys(p.modes)) {
 		path, mode, want := filepath.Join(p.data, name), p.modes[name], fs.FileMode(0o600)
 		if name == "." {
@@ -165,8 +167,8 @@ func checkPermissions(p *patient) []finding {
 		} else if mode&0o077 == 0 {
 			continue
 		}
-		found = append(found, finding{Severity: severeError, What: fmt.Sprintf("%s can be used by others: its mode is %04o.", path, mode),
-			Why: "Whoever reads it can act for the operator, or forge keys.", Mend: fmt.Sprintf("chmod %o %s", want, shellQuote(path))})
+		found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s can be used by others: its mode is %04o.", path, mode),
+			Why: "Whoever reads it can act for the operator, or forge keys.", Mend: fmt.Sprintf("chmod %o %s", want, admincli.ShellQuote(path))})
 	}
 	return found
 }
@@ -177,40 +179,40 @@ const (
 	diskError   = 256 << 20
 )
 
-func checkDisk(p *patient) []finding {
-	f := finding{Severity: severeWarning, What: fmt.Sprintf("The disk of %s has %d MiB left of %d.", p.data, p.free>>20, p.size>>20),
+func checkDisk(p *patient) []Finding {
+	f := Finding{Severity: Warning, What: fmt.Sprintf("The disk of %s has %d MiB left of %d.", p.data, p.free>>20, p.size>>20),
 		Why: "etcd, the ledger and files of clients are written there; without room, nothing can be changed and uploads fail.", Mend: "Make room, or move the data folder to a larger disk"}
 	switch {
 	case p.size == 0, p.free >= diskWarning, p.free > p.size/10:
 		return nil
 	case p.free < diskError:
-		f.Severity = severeError
+		f.Severity = Error
 	}
-	return []finding{f}
+	return []Finding{f}
 }
 
 // checkEnvoy looks at the Envoy of this machine.
-func checkEnvoy(p *patient) []finding {
+func checkEnvoy(p *patient) []Finding {
 	if p.data == "" || p.envoy == nil {
 		return nil
 	}
 	reason, _, _ := strings.Cut(p.envoy.Error(), "\n") // what follows are ways to get one
-	f := finding{Severity: severeError, What: "There is no Envoy that modelgate run can start: " + reason,
+	f := Finding{Severity: Error, What: "There is no Envoy that modelgate run can start: " + reason,
 		Why: "It is what serves clients.", Mend: "Install Envoy " + process.MinVersion + " or newer, or say where it is with --envoy or $MODELGATE_ENVOY"}
 	if p.connect == nil {
-		f.Severity, f.Why = severeNote, "The gateway runs with one that it was given; modelgate run would not find it by itself."
+		f.Severity, f.Why = Note, "The gateway runs with one that it was given; modelgate run would not find it by itself."
 	}
-	return []finding{f}
+	return []Finding{f}
 }
 
-func checkDataPlane(p *patient) []finding {
+func checkDataPlane(p *patient) []Finding {
 	if p.plane == nil {
 		return nil
 	}
-	var found []finding
-	for _, role := range []string{roleEnvoy, roleExtProc} {
+	var found []Finding
+	for _, role := range []string{admincli.RoleEnvoy, admincli.RoleExtProc} {
 		if !p.connected(role) {
-			found = append(found, finding{Severity: severeError, What: "No " + role + " is connected to the control plane.",
+			found = append(found, Finding{Severity: Error, What: "No " + role + " is connected to the control plane.",
 				Why: "Nothing serves clients, or it serves them with old configuration.", Mend: "Start it, and check that it reaches the control plane's xDS address"})
 		}
 	}
@@ -218,10 +220,10 @@ func checkDataPlane(p *patient) []finding {
 		switch {
 		case c.Health == adminapi.HealthOK:
 		case c.Error != "":
-			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("%s %s refuses the configuration: %s", c.Role, c.Node, c.Error),
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s %s refuses the configuration: %s", c.Role, c.Node, c.Error),
 				Why: "It goes on with the last configuration that it took.", Mend: "modelgate config list KIND shows the objects that are refused; correct them with modelgate config apply"})
 		default:
-			found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("%s %s is %s: it has revision %d of %d.", c.Role, c.Node, c.Health, c.Revision, p.plane.Revision),
+			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s %s is %s: it has revision %d of %d.", c.Role, c.Node, c.Health, c.Revision, p.plane.Revision),
 				Why: "Keys that were revoked and limits that were set have no effect there yet.", Mend: "If it stays so, restart " + c.Role + " " + c.Node + " and look at its log"})
 		}
 	}
@@ -237,19 +239,19 @@ func (p *patient) connected(role string) bool {
 	return false
 }
 
-func checkVersions(p *patient) []finding {
+func checkVersions(p *patient) []Finding {
 	if p.plane == nil {
 		return nil
 	}
-	var found []finding
+	var found []Finding
 	for _, c := range p.plane.Clients {
 		switch {
 		case c.Version == "":
-		case c.Role == roleEnvoy && olderVersion(c.Version, process.MinVersion):
-			found = append(found, finding{Severity: severeError, What: fmt.Sprintf("Envoy %s has version %s.", c.Node, c.Version),
+		case c.Role == admincli.RoleEnvoy && olderVersion(c.Version, process.MinVersion):
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Envoy %s has version %s.", c.Node, c.Version),
 				Why: "The gateway needs what newer ones have, and their security fixes.", Mend: "Install Envoy " + process.MinVersion + " or newer on " + c.Node})
-		case c.Role != roleEnvoy && c.Version != p.plane.Version && p.plane.Version != "":
-			found = append(found, finding{Severity: severeWarning, What: fmt.Sprintf("%s %s has version %s, the control plane %s.", c.Role, c.Node, c.Version, p.plane.Version),
+		case c.Role != admincli.RoleEnvoy && c.Version != p.plane.Version && p.plane.Version != "":
+			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s %s has version %s, the control plane %s.", c.Role, c.Node, c.Version, p.plane.Version),
 				Why: "They are tested together in one version only.", Mend: "Bring both to the same version; the control plane first"})
 		}
 	}
@@ -269,10 +271,40 @@ func olderVersion(a, b string) bool {
 	return false
 }
 
-func checkJobs(p *patient) []finding {
+func checkJobs(p *patient) []Finding {
 	if p.plane == nil || len(objects[*configv1.JobService](p)) == 0 || p.connected("jobs") {
 		return nil
 	}
-	return []finding{{Severity: severeWarning, What: "A job service is configured, and none is connected to the control plane.",
+	return []Finding{{Severity: Warning, What: "A job service is configured, and none is connected to the control plane.",
 		Why: "Files, batches and fine-tuning are answered with errors.", Mend: "modelgate jobsvc, or without one: modelgate config delete jobservice default"}}
+}
+
+func checkSays(p *patient) []Finding { return Besides(p.says) }
+
+// Besides reports what /readyz says of a gateway that serves: etcd, which fills, or a part that is away.
+func Besides(says []string) []Finding {
+	var found []Finding
+	for _, line := range says {
+		f := Finding{Severity: Warning, Why: "When etcd is full nothing can be changed but by deleting, and jobs stand still. Tenants can create nothing beyond 70 % of the quota.",
+			Mend: etcdspace.Remedy}
+		what, severe := strings.CutPrefix(line, admincli.SaysError)
+		if severe {
+			f.Severity = Error
+		}
+		f.What = strings.TrimPrefix(what, admincli.SaysWarning)
+		switch {
+		case strings.HasPrefix(f.What, admincli.SaysNoJobs):
+			f.Why, f.Mend = "Files, batches and fine-tuning are 503. The rest is served.", "Mend what it names, and start the gateway again."
+		case strings.HasPrefix(f.What, admincli.SaysNoLedger):
+			f.Why, f.Mend = "Usage and cost wait in the spools until it can be used, and budgets go by what was known.", "Mend what it names: docs/operate.md says how."
+		case strings.HasPrefix(f.What, admincli.SaysShort):
+			f.Why, f.Mend = "Requests are answered with 503 (server_is_overloaded) until memory is free again.",
+				"Give the process more memory, or more replicas less to do: docs/operate.md, ModelgateSheds. modelgate_shed_total counts what was refused."
+		case strings.HasPrefix(f.What, admincli.SaysBodies):
+			f.Why, f.Mend = "Large requests are answered with 503 (server_is_overloaded), and large answers are lost, while others hold all the room.",
+				"Raise --body-bytes where memory allows it, or add replicas: docs/operate.md, ModelgateSheds. modelgate_body_bytes shows what is held."
+		}
+		found = append(found, f)
+	}
+	return found
 }

@@ -1,0 +1,90 @@
+package admincli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+)
+
+// LimitsOf says what limits are, separated by commas.
+func LimitsOf(limits []*configv1.Limit) string {
+	var all []string
+	for _, l := range limits {
+		all = append(all, LimitText(l.GetDomain(), l.GetUnit().String(), int64(l.GetRequestsPerUnit()), l.GetModel()))
+	}
+	return strings.Join(all, ", ")
+}
+
+// LimitText says "60 requests a minute of openai/*".
+func LimitText(domain, unit string, n int64, model string) string {
+	d := configv1.DomainOf(domain)
+	text := fmt.Sprintf("%d %s", n, d.Text())
+	if d.AtOnce {
+		text = fmt.Sprintf("%d at once", n)
+	} else if unit != "" {
+		text += " a " + strings.ToLower(unit)
+	}
+	if model != "" {
+		text += " of " + model
+	}
+	return strings.Replace(text, " a hour", " an hour", 1)
+}
+
+// BudgetsOf says what budgets are, separated by commas.
+func BudgetsOf(budgets []*configv1.Budget) string {
+	var all []string
+	for _, b := range budgets {
+		all = append(all, "$"+b.GetUsd()+" a "+strings.ToLower(b.GetUnit().String()))
+	}
+	return strings.Join(all, ", ")
+}
+
+// Some names the first few of many.
+func Some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// PrintTable aligns rows under a header. What is empty is shown as a dash, and what has several lines as one.
+func PrintTable(w io.Writer, header []string, rows [][]string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			if cells[i] = OneLine(cell); cell == "" {
+				cells[i] = "-"
+			}
+		}
+		if _, err := fmt.Fprintln(table, strings.Join(cells, "\t")); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// OneLine shows a text as one line, without what a terminal would take for a command.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ReplaceAll(s, "\n", "; "))
+}
+
+// ShellQuote writes a path so that a shell reads it as one word.
+func ShellQuote(path string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+", r)
+	}
+	if strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

@@ -1,0 +1,121 @@
+// Package doctor looks at a gateway, its data folder and its data plane, and says what is wrong, why that matters and how to mend it.
+//
+// What a newcomer gets wrong: a check does no I/O. What it looks at is gathered before, so that each is tested with a patient that
+// is made up.
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+)
+
+// A severity is how bad a finding is.
+type Severity string
+
+const (
+	Error   Severity = "error"   // something does not work
+	Warning Severity = "warning" // something will not work, or does not do what it looks like
+	Note    Severity = "note"    // worth knowing
+)
+
+// A finding is something that is not as it should be.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Check    string   `json:"check"`
+	What     string   `json:"what"`
+	Why      string   `json:"why"`  // it matters
+	Mend     string   `json:"mend"` // a command, or what else to do
+}
+
+// A check looks at one thing. It does no I/O: what it looks at has been gathered before.
+type check struct {
+	name string
+	look func(*patient) []Finding
+}
+
+// checks are all checks, in the order in which they are reported within a Severity.
+func checks() []check {
+	return []check{
+		{"gateway", checkReachable},
+		{"ready", checkReady},
+		{"store", checkStore},
+		{"besides", checkSays},
+		{"ledger", checkLedger},
+		{"spool", checkSpool},
+		{"clock", checkClock},
+		{"certificate", checkGatewayCertificate},
+		{"certificates", checkCertificates},
+		{"permissions", checkPermissions},
+		{"disk", checkDisk},
+		{"envoy", checkEnvoy},
+		{"data plane", checkDataPlane},
+		{"versions", checkVersions},
+		{"job service", checkJobs},
+		{"refused objects", checkRefused},
+		{"providers", checkProviders},
+		{"credentials", checkCredentials},
+		{"provider tests", checkProviderTests},
+		{"models", checkModels},
+		{"prices", checkPrices},
+		{"keys", checkKeys},
+		{"unused keys", checkUnusedKeys},
+		{"key models", checkKeyModels},
+		{"empty limits", checkEmptyLimits},
+		{"limits", checkLimits},
+		{"rate limits", checkRateLimits},
+		{"budgets", checkBudgets},
+		{"quotas", checkQuotas},
+	}
+}
+
+// examine runs all checks and returns what they find, the worst first.
+func examine(p *patient) []Finding {
+	found := []Finding{}
+	for _, c := range checks() {
+		for _, f := range c.look(p) {
+			f.Check = c.name
+			found = append(found, f)
+		}
+	}
+	order := []Severity{Error, Warning, Note}
+	slices.SortStableFunc(found, func(a, b Finding) int { return slices.Index(order, a.Severity) - slices.Index(order, b.Severity) })
+	return found
+}
+
+// Table prints findings, those that are notes where they are asked for.
+func Table(w io.Writer, found []Finding, notes bool) error {
+	hidden, shown := 0, 0
+	for _, f := range found {
+		if f.Severity == Note && !notes {
+			hidden++
+			continue
+		}
+		shown++
+		_, err := fmt.Fprintf(w, "%-8s %s\n         %s\n         -> %s\n\n", f.Severity, admincli.OneLine(f.What), admincli.OneLine(f.Why), admincli.OneLine(f.Mend))
+		if err != nil {
+			return err
+		}
+	}
+	last := "That is all."
+	switch {
+	case shown == 0 && hidden == 0:
+		last = "Nothing is wrong."
+	case hidden > 0:
+		last = fmt.Sprintf("%d notes are not shown; --all shows them.", hidden)
+	}
+	_, err := fmt.Fprintln(w, last)
+	return err
+}
+
+// some names the first few of many.
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

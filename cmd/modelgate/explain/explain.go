@@ -1,0 +1,198 @@
+// Package explain says what a gateway would do with a request: where it would go, what would hold it up and what it would cost.
+//
+// What a newcomer gets wrong: it decides nothing itself. It puts the request to the code that the ext_proc service decides with,
+// over the configuration that the admin API shows, and plays the part of Envoy.
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+)
+
+// An Explanation is what the gateway would do with a request.
+type Explanation struct {
+	Operation string `json:"operation"`
+	Model     string `json:"model"`
+	// Refused is the error that the client would get; nil where the request would go out.
+	Refused *refusedRequest    `json:"refused,omitempty"`
+	Key     *explainedKey      `json:"key,omitempty"`
+	Plan    *explainedPlan     `json:"plan,omitempty"`
+	Targets []*explainedTarget `json:"targets"`
+	Limits  []explainedLimit   `json:"limits"`
+	// Unknown is why it is not known what of the limits is used; empty where it is.
+	Unknown  string           `json:"usage_unknown,omitempty"`
+	Reserved *reservedAmounts `json:"reserved,omitempty"`
+}
+
+type refusedRequest struct {
+	Status int             `json:"status"`
+	Body   json.RawMessage `json:"body"`
+}
+
+// explainedKey is on whose behalf the request is, and what the key may be used for.
+type explainedKey struct {
+	ID           string   `json:"id"`
+	Label        string   `json:"display_name,omitempty"`
+	Organization string   `json:"organization,omitempty"`
+	Project      string   `json:"project,omitempty"`
+	State        string   `json:"state"`
+	Models       []string `json:"models"`
+	Endpoints    []string `json:"endpoints"`
+	Addresses    []string `json:"addresses"`
+}
+
+// explainedPlan is how often and how long the request is tried.
+type explainedPlan struct {
+	Attempts      int      `json:"attempts"`
+	RetryStatuses []string `json:"retry_statuses"`
+	TimeoutMS     int64    `json:"timeout_ms"` // of one attempt, up to its headers
+	// Order is one in which the targets may be tried, by "<provider>/<model>", a target again where there are more attempts.
+	Order []string `json:"order"`
+}
+
+// An explainedTarget is where the request may go.
+type explainedTarget struct {
+	Provider string `json:"provider"`
+	Vendor   string `json:"vendor,omitempty"`
+	Model    string `json:"model"`
+	Priority uint32 `json:"priority"`
+	Weight   uint32 `json:"weight"`
+	// Chance is how likely the target is the first of its priority, from 0 to 1.
+	Chance float64 `json:"chance"`
+	// LeftOut is why the target is not tried; empty where it is.
+	LeftOut string          `json:"left_out,omitempty"`
+	Request json.RawMessage `json:"request,omitempty"` // as modelgate translate prints it
+	Price   json.RawMessage `json:"price,omitempty"`   // US dollars for a million tokens
+	CostUSD string          `json:"estimated_cost_usd,omitempty"`
+	// Tiers are the service tiers that have a price, and the one that is asked for; none where there is no price.
+	Tiers []explainedTier `json:"service_tiers,omitempty"`
+}
+
+// An explainedTier is what the text of the request would cost in a service tier.
+type explainedTier struct {
+	Name  string `json:"name"`
+	Asked bool   `json:"asked,omitempty"`
+	// CostUSD is empty for a tier without a price: under a budget it is refused, and otherwise charged as the tier "default".
+	CostUSD string `json:"estimated_cost_usd,omitempty"`
+}
+
+// An explainedLimit is a limit or a budget that holds for the request. Amounts of money are in US dollars.
+type explainedLimit struct {
+	Counter string `json:"counter"` // what counts it; requests with the same are counted together
+	Limit   string `json:"limit"`
+	// Used is empty where it is not known: what runs, and what a RateLimit counts, is in the ext_proc services alone.
+	Used   string `json:"used,omitempty"`
+	Takes  string `json:"takes"` // what is reserved for the request
+	Shadow bool   `json:"shadow,omitempty"`
+}
+
+// reservedAmounts are what the request is expected to use, until it is known.
+type reservedAmounts struct {
+	Input   int64  `json:"input_tokens"`
+	Output  int64  `json:"output_tokens"`
+	CostUSD string `json:"cost_usd"`
+}
+
+// Table prints it for a person.
+func (x *Explanation) Table(w io.Writer) error {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "POST /v1/%s for model %q\n", x.Operation, x.Model)
+	if x.Refused != nil {
+		fmt.Fprintf(b, "\nIt would be REFUSED with status %d:\n  %s\n", x.Refused.Status, x.Refused.Body)
+	}
+	if k := x.Key; k != nil {
+		fmt.Fprintf(b, "\nKey %s (%s), %s\n  organization %s, project %s\n  models: %s\n  endpoints: %s\n  addresses: %s\n", k.ID, admincli.OneLine(k.Label), k.State,
+			orDash(k.Organization), orDash(k.Project), orAll(k.Models), orAll(k.Endpoints), orAll(k.Addresses))
+	}
+	if p := x.Plan; p != nil {
+		fmt.Fprintf(b, "\nAt most %d attempts, each with %d ms to its headers; tried again on connection failures and on %s\n",
+			p.Attempts, p.TimeoutMS, orDash(strings.Join(p.RetryStatuses, ", ")))
+	}
+	if len(x.Targets) == 0 {
+		fmt.Fprintln(b, "\nNo model and no provider of that name leads anywhere.")
+	} else {
+		fmt.Fprintln(b, "\nTargets, in the order in which they are tried:")
+	}
+	for _, t := range x.Targets {
+		t.write(b)
+	}
+	if r := x.Reserved; r != nil {
+		fmt.Fprintf(b, "\nReserved until it has ended: %d input tokens, %d output tokens, $%s\n", r.Input, r.Output, r.CostUSD)
+	}
+	if len(x.Limits) == 0 {
+		fmt.Fprintln(b, "\nNo limits and no budgets hold for it.")
+	}
+	if x.Unknown != "" {
+		fmt.Fprintf(b, "\nWhat is used is not known: %s\n", admincli.OneLine(x.Unknown))
+	}
+	fmt.Fprintln(b)
+	if _, err := io.WriteString(w, b.String()); err != nil || len(x.Limits) == 0 {
+		return err
+	}
+	var rows [][]string
+	for _, l := range x.Limits {
+		used, note := l.Used, ""
+		if used == "" {
+			used = "?"
+		}
+		if l.Shadow {
+			note = "counts only"
+		}
+		rows = append(rows, []string{l.Counter, l.Limit, used, l.Takes, note})
+	}
+	return admincli.PrintTable(w, []string{"COUNTER", "LIMIT", "USED", "TAKES", "NOTE"}, rows)
+}
+
+func (t *explainedTarget) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n  %s/%s", t.Provider, t.Model)
+	if t.Vendor != "" {
+		fmt.Fprintf(b, " (%s)", t.Vendor)
+	}
+	fmt.Fprintf(b, ", priority %d, weight %d", t.Priority, t.Weight)
+	if t.LeftOut != "" {
+		fmt.Fprintf(b, "\n    left out: %s\n", admincli.OneLine(t.LeftOut))
+		return
+	}
+	fmt.Fprintf(b, ", first of its priority in %s of cases\n", strconv.FormatFloat(t.Chance*100, 'f', -1, 64)+"%")
+	price := string(t.Price)
+	if price == "" {
+		price = "unknown, so that it costs 0"
+	}
+	fmt.Fprintf(b, "    price: %s\n    estimated cost: $%s\n", price, t.CostUSD)
+	for i, tier := range t.Tiers {
+		label, note, cost := "                   ", "", "no price: refused under a budget, and otherwise charged as default"
+		if i == 0 {
+			label = "    service tiers: "
+		}
+		if tier.CostUSD != "" {
+			cost = "$" + tier.CostUSD
+		}
+		if tier.Asked {
+			note = " (asked for)"
+		}
+		fmt.Fprintf(b, "%s%s %s%s\n", label, admincli.OneLine(tier.Name), cost, note)
+	}
+	if len(t.Tiers) > 0 {
+		fmt.Fprintln(b, "                   any other has no price: refused under a budget, and otherwise charged as default")
+	}
+	fmt.Fprintf(b, "    request: %s\n", t.Request)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func orAll(list []string) string {
+	if len(list) == 0 {
+		return "all"
+	}
+	return strings.Join(list, ", ")
+}
