@@ -2,9 +2,10 @@ package metering
 
 import (
 	"bytes"
+	"io/fs"
+	"iter"
 	"maps"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/all"
+	"github.com/modelgate/modelgate/internal/recordings"
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
@@ -29,17 +31,8 @@ func (c counted) ratio() float64 { return float64(c.reported) / float64(c.counte
 // TestWhatIsCountedIsWhatVendorsReported counts recorded answers, and the prompts of those in OpenAI's dialect. It prints what
 // the factors of internal/tokens were taken from.
 func TestWhatIsCountedIsWhatVendorsReported(t *testing.T) {
-	metas, err := filepath.Glob("../../../shared/fixtures/*/*/meta.json")
-	require.NoError(t, err)
-	if len(metas) == 0 {
-		t.Skip("recorded traffic is not here")
-	}
 	answers, prompts := map[string]counted{}, map[string]counted{}
-	for _, path := range metas {
-		r, ok := readRecorded(t, path)
-		if !ok {
-			continue
-		}
+	for r := range allRecorded(t) {
 		got, _ := r.text.Usage(r.vendor, r.model, openai.Usage{}, true)
 		if want := r.usage.CompletionTokens - r.hidden; want > 0 {
 			answers[r.vendor] = counted{answers[r.vendor].counted + got.CompletionTokens, answers[r.vendor].reported + want}
@@ -87,18 +80,31 @@ func unlike(dir string, body []byte) bool {
 	return bytes.Contains(body, []byte("server_tool_use"))
 }
 
-func readRecorded(t *testing.T, path string) (r recorded, ok bool) {
-	meta, err := os.ReadFile(path)
-	require.NoError(t, err)
-	dir := filepath.Dir(path)
-	r.vendor, r.model = filepath.Base(filepath.Dir(dir)), gjson.GetBytes(meta, "model").Str
+func allRecorded(t *testing.T) iter.Seq[recorded] {
+	return func(yield func(recorded) bool) {
+		for _, vendor := range recordings.Vendors(t) {
+			files := recordings.Of(t, vendor)
+			metas, err := fs.Glob(files, "*/meta.json")
+			require.NoError(t, err)
+			for _, meta := range metas {
+				if r, ok := readRecorded(t, files, vendor, path.Dir(meta)); ok && !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func readRecorded(t *testing.T, files fs.FS, name, dir string) (r recorded, ok bool) {
+	meta := recordings.Read(t, files, dir+"/meta.json")
+	r.vendor, r.model = name, gjson.GetBytes(meta, "model").Str
 	vendor, ok := all.Providers()[r.vendor]
 	kind := gjson.GetBytes(meta, "kind").Str
 	translated := strings.Contains(kind, "chat") || strings.Contains(kind, "messages") || strings.Contains(kind, "onverse")
 	if !ok || !translated || gjson.GetBytes(meta, "status").Int() != 200 || gjson.GetBytes(meta, "suspect_synthetic").Bool() {
 		return r, false
 	}
-	body, streamed := answerOf(dir)
+	body, streamed := answerOf(files, dir)
 	q, err := translate.Parse(vendor, translate.Chat, translate.Ask(translate.Chat, nil, "m", streamed, true))
 	require.NoError(t, err)
 	_, answer, err := q.Encode(provider.Target{Model: r.model, Config: &configv1.Provider{Name: r.vendor, Vendor: r.vendor}})
@@ -122,20 +128,20 @@ func readRecorded(t *testing.T, path string) (r recorded, ok bool) {
 	if !bytes.Contains(out, []byte("reasoning_content")) {
 		r.hidden = r.usage.ReasoningTokens
 	}
-	request, _ := os.ReadFile(filepath.Join(dir, "request.json"))
+	request, _ := fs.ReadFile(files, dir+"/request.json")
 	if strings.Contains(kind, "chat") {
 		r.text.Request(request)
 		r.plain = !bytes.Contains(request, []byte(`"tools"`)) && !bytes.Contains(request, []byte("image"))
 	}
-	return r, !unlike(dir+r.model, body)
+	return r, !unlike(name+"/"+dir+r.model, body)
 }
 
-func answerOf(dir string) (body []byte, streamed bool) {
+func answerOf(files fs.FS, dir string) (body []byte, streamed bool) {
 	for _, name := range []string{"response.sse", "response.eventstream.bin"} {
-		if body, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+		if body, err := fs.ReadFile(files, dir+"/"+name); err == nil {
 			return body, true
 		}
 	}
-	body, _ = os.ReadFile(filepath.Join(dir, "response.json"))
+	body, _ = fs.ReadFile(files, dir+"/response.json")
 	return body, false
 }

@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
-	"os"
-	"path/filepath"
+	"path"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/recordings"
 )
 
 // result is what came out of a decoder, in a form that can be compared.
@@ -153,36 +154,19 @@ func TestAStreamAtRestHoldsNoLargeBuffer(t *testing.T) {
 	require.LessOrEqual(t, cap(d.buf), keep)
 }
 
-const vectors = "../../../shared/fixtures/eventstream-vectors"
-
 // TestVectors decodes AWS's own test vectors.
 func TestVectors(t *testing.T) {
-	if _, err := os.Stat(vectors); err != nil {
-		t.Skipf("no recorded vectors: %v", err)
-	}
+	vectors := recordings.Of(t, "eventstream-vectors")
 	wantErrors := map[string]error{
 		"corrupted_header_len": ErrPrelude, "corrupted_length": ErrPrelude, "corrupted_headers": ErrChecksum, "corrupted_payload": ErrChecksum,
 	}
-	for _, path := range vectorFiles(t, "negative") {
-		b, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.ErrorIs(t, decode(0, b).Err, wantErrors[filepath.Base(path)], path)
+	for _, name := range recordings.Glob(t, vectors, "encoded/negative/*") {
+		require.ErrorIs(t, decode(0, recordings.Read(t, vectors, name)).Err, wantErrors[path.Base(name)], name)
 	}
-	for _, path := range vectorFiles(t, "positive") {
-		b, err := os.ReadFile(path)
-		require.NoError(t, err)
-		decoded, err := os.ReadFile(filepath.Join(vectors, "decoded", "positive", filepath.Base(path)))
-		require.NoError(t, err)
-		requireVector(t, b, decoded)
+	for _, name := range recordings.Glob(t, vectors, "encoded/positive/*") {
+		decoded := recordings.Read(t, vectors, "decoded/positive/"+path.Base(name))
+		requireVector(t, recordings.Read(t, vectors, name), decoded)
 	}
-}
-
-func vectorFiles(t *testing.T, kind string) []string {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(vectors, "encoded", kind, "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	return paths
 }
 
 func requireVector(t *testing.T, encoded, decoded []byte) {

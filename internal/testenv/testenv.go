@@ -1,5 +1,4 @@
-// Package testenv finds what tests need from the machine: the real Envoy, and the material that is shared between
-// projects.
+// Package testenv finds what tests need from the machine: the real Envoy.
 //
 // What a newcomer gets wrong: a case that needs Envoy skips where there is none, so that go test ./... passes on a fresh
 // clone. make test installs one and names it in $MODELGATE_ENVOY, and then its absence is a failure.
@@ -50,14 +49,4 @@ func Root(t testing.TB) string {
 		}
 		dir = parent
 	}
-}
-
-// Shared returns the path of shared material, which lies beside the repository. Where there is none the test is skipped.
-func Shared(t testing.TB, elements ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{Root(t), "..", "shared"}, elements...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("needs material that is not part of the repository: " + filepath.Join(elements...))
-	}
-	return path
 }

@@ -5,16 +5,17 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
+	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/internal/recordings"
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
@@ -70,7 +71,7 @@ func kindOf(kind string) (translate.Endpoint, dialect) {
 }
 
 // readRecording reads a folder, or returns nil where it is none of the three endpoints.
-func readRecording(t *testing.T, dir string) *recording {
+func readRecording(t *testing.T, files fs.FS, dir string) *recording {
 	t.Helper()
 	var meta struct {
 		Kind    string            `json:"kind"`
@@ -79,46 +80,42 @@ func readRecording(t *testing.T, dir string) *recording {
 		Status  int               `json:"status"`
 		Headers map[string]string `json:"response_headers"`
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "meta.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &meta))
+	require.NoError(t, json.Unmarshal(recordings.Read(t, files, dir+"/meta.json"), &meta))
 	rec := &recording{model: meta.Model, response: response{status: meta.Status, header: http.Header{}}}
 	if rec.endpoint, rec.dialect = kindOf(meta.Kind); rec.endpoint == "" {
 		return nil
 	}
-	_, path, _ := strings.Cut(strings.TrimPrefix(meta.URL, "https://"), "/")
-	path, _, _ = strings.Cut(path, "?")
-	rec.path, err = url.PathUnescape("/" + path)
+	_, asked, _ := strings.Cut(strings.TrimPrefix(meta.URL, "https://"), "/")
+	asked, _, _ = strings.Cut(asked, "?")
+	var err error
+	rec.path, err = url.PathUnescape("/" + asked)
 	require.NoError(t, err)
 	for name, value := range meta.Headers {
 		rec.response.header.Set(name, value)
 	}
-	if rec.request, err = os.ReadFile(filepath.Join(dir, "request.json")); err != nil {
+	if rec.request, err = fs.ReadFile(files, dir+"/request.json"); err != nil {
 		return nil // a body that is not JSON is none of a client's either
 	}
 	if rec.model == "" {
 		rec.model = gjson.GetBytes(rec.request, "model").String()
 	}
-	paths, err := filepath.Glob(filepath.Join(dir, "response.*"))
-	require.NoError(t, err)
+	paths := recordings.Glob(t, files, dir+"/response.*")
 	require.Len(t, paths, 1)
-	rec.streamed = filepath.Ext(paths[0]) != ".json"
+	rec.streamed = path.Ext(paths[0]) != ".json"
 	if !rec.streamed && strings.HasPrefix(meta.Kind, "stream") && meta.Status == http.StatusOK {
 		return nil // Gemini's stream as one JSON array, which is not what the gateway asks for
 	}
-	rec.response.body, err = os.ReadFile(paths[0])
-	require.NoError(t, err)
+	rec.response.body = recordings.Read(t, files, paths[0])
 	return rec
 }
 
 // readAnswer reads an answer that was recorded without its request, or returns nil where it is none of the endpoints'.
-func readAnswer(t *testing.T, path string) *recording {
+func readAnswer(t *testing.T, files fs.FS, name string) *recording {
 	t.Helper()
-	body, err := os.ReadFile(path)
-	require.NoError(t, err)
+	body := recordings.Read(t, files, name)
 	rec := &recording{response: response{status: http.StatusOK, header: http.Header{}, body: body}}
 	switch first, _, _ := bytes.Cut(body, []byte("\n")); {
-	case strings.HasSuffix(path, ".chunks.txt"):
+	case strings.HasSuffix(name, ".chunks.txt"):
 		rec.streamed = true
 		rec.endpoint, rec.dialect = dialectOfAnswer(gjson.ParseBytes(first))
 		if rec.dialect == converse {
@@ -129,14 +126,14 @@ func readAnswer(t *testing.T, path string) *recording {
 	case bytes.HasPrefix(body, []byte("data:")):
 		rec.streamed = true
 		rec.endpoint, rec.dialect = dialectOfAnswer(gjson.ParseBytes(bytes.TrimPrefix(first, []byte("data:"))))
-	case filepath.Ext(path) == ".html":
+	case path.Ext(name) == ".html":
 		rec.endpoint, rec.response.status = translate.Chat, http.StatusNotFound
-	case strings.Contains(path, "failure") && gjson.GetBytes(body, "error.code").Int() >= 400:
+	case strings.Contains(name, "failure") && gjson.GetBytes(body, "error.code").Int() >= 400:
 		rec.endpoint, rec.response.status = translate.Chat, int(gjson.GetBytes(body, "error.code").Int())
 	default:
 		rec.endpoint, rec.dialect = dialectOfAnswer(gjson.ParseBytes(body))
 	}
-	rec.unjudged = strings.Contains(path, "-unary-failure-") && rec.response.status == http.StatusOK
+	rec.unjudged = strings.Contains(name, "-unary-failure-") && rec.response.status == http.StatusOK
 	if rec.endpoint == "" {
 		return nil
 	}

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
+	"path"
 	"reflect"
 	"regexp"
 	"strings"
@@ -18,20 +18,17 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/recordings"
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
 // replayed is the model by which clients know the one that answered.
 const replayed = "replayed/model"
 
-// Replay plays the exchanges of the three endpoints that are recorded in the folder dir, one folder each
-// (NNN-name/{meta.json,request.json,response.*}) and answers alone in response-only, against p. Recordings of operations
-// that p does not use, such as an older version of the vendor's API, are left out. It compares what the client gets with
-// what the vendor said, read by other code than the codec's. It skips the test where there is no such folder.
-func Replay(t *testing.T, p provider.Provider, dir string) {
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no recorded traffic: %v", err)
-	}
+// Replay plays the exchanges of the three endpoints that are recorded of the vendor (package recordings), and answers alone,
+// against p. Recordings of operations that p does not use, such as an older version of the vendor's API, are left out. It compares
+// what the client gets with what the vendor said, read by other code than the codec's.
+func Replay(t *testing.T, p provider.Provider, vendor string) {
 	played := 0
 	play := func(name string, rec *recording) {
 		if rec == nil || !speaks(p, rec) {
@@ -40,17 +37,19 @@ func Replay(t *testing.T, p provider.Provider, dir string) {
 		played++
 		t.Run(name, func(t *testing.T) { replay(t, p, rec) })
 	}
-	metas, err := filepath.Glob(filepath.Join(dir, "*", "meta.json"))
-	require.NoError(t, err)
-	for _, meta := range metas {
-		play(filepath.Base(filepath.Dir(meta)), readRecording(t, filepath.Dir(meta)))
+	files := recordings.Of(t, vendor)
+	for _, pattern := range []string{"*/meta.json", "response-only/*"} {
+		paths, err := fs.Glob(files, pattern)
+		require.NoError(t, err)
+		for _, name := range paths {
+			if pattern == "*/meta.json" {
+				play(path.Dir(name), readRecording(t, files, path.Dir(name)))
+			} else {
+				play(path.Base(name), readAnswer(t, files, name))
+			}
+		}
 	}
-	alone, err := filepath.Glob(filepath.Join(dir, "response-only", "*"))
-	require.NoError(t, err)
-	for _, path := range alone {
-		play(filepath.Base(path), readAnswer(t, path))
-	}
-	require.NotZero(t, played, "nothing recorded in %s is of an operation that %s uses", dir, p.Name)
+	require.NotZero(t, played, "nothing recorded of %s is of an operation that %s uses", vendor, p.Name)
 }
 
 // speaks reports whether p, asked what the recorder asked, would use the operation that was recorded.
@@ -74,8 +73,8 @@ func speaks(p provider.Provider, rec *recording) bool {
 	if err != nil {
 		return false
 	}
-	path, _, _ := strings.Cut(req.Path, "?")
-	ours, theirs := operation(endpoint.Path+path), operation(rec.path)
+	asked, _, _ := strings.Cut(req.Path, "?")
+	ours, theirs := operation(endpoint.Path+asked), operation(rec.path)
 	if rec.dialect == openAI && strings.HasSuffix(ours, theirs) {
 		return true // under whatever path vendors serve it
 	}

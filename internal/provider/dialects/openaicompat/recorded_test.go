@@ -1,8 +1,7 @@
 package openaicompat_test
 
 import (
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
+	"github.com/modelgate/modelgate/internal/recordings"
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
@@ -19,16 +19,11 @@ func TestRecordedStreamsPassByteForByte(t *testing.T) {
 	d := openaicompat.Dialect{AsReceived: true}
 	p := provider.Provider{Chat: openaicompat.New(d), Completion: openaicompat.NewCompletion(d)}
 	for _, vendor := range []string{"openai", "azure"} {
-		paths, err := filepath.Glob("../../../../../shared/fixtures/" + vendor + "/*completions-stream*/response.sse")
-		require.NoError(t, err)
-		if len(paths) == 0 {
-			t.Skip("recorded traffic is not here")
-		}
-		for _, path := range paths {
-			name := filepath.Base(filepath.Dir(path))
+		files := recordings.Of(t, vendor)
+		for _, at := range recordings.Glob(t, files, "*completions-stream*/response.sse") {
+			name := path.Dir(at)
 			t.Run(vendor+"/"+name, func(t *testing.T) {
-				recorded, err := os.ReadFile(path)
-				require.NoError(t, err)
+				recorded := recordings.Read(t, files, at)
 				endpoint := translate.Chat
 				if !strings.Contains(name, "chat") {
 					endpoint = translate.Completions

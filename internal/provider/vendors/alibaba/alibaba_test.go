@@ -12,7 +12,7 @@ import (
 func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 
 func TestRecordedTraffic(t *testing.T) {
-	providertest.Replay(t, Provider(), "../../../../../shared/fixtures/alibaba")
+	providertest.Replay(t, Provider(), "alibaba")
 }
 
 func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }

@@ -14,7 +14,7 @@ import (
 func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 
 func TestRecordedTraffic(t *testing.T) {
-	providertest.Replay(t, Provider(), "../../../../../shared/fixtures/anthropic")
+	providertest.Replay(t, Provider(), "anthropic")
 }
 
 func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }

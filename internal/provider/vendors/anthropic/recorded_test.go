@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat/chattest"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/recordings"
 )
 
 // A thinking is what an answer says of its thinking.
@@ -30,26 +29,20 @@ func (th *thinking) block(b gjson.Result) {
 // TestRecordedThinking checks of recorded answers that nothing of their thinking is lost, read here without the codec. What
 // Replay checks is text, calls and usage.
 func TestRecordedThinking(t *testing.T) {
-	const dir = "../../../../../shared/fixtures/anthropic"
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no recorded traffic: %v", err)
-	}
+	files := recordings.Of(t, "anthropic")
 	thought := 0
 	for _, pattern := range []string{"*/response.*", "response-only/*"} {
-		paths, err := filepath.Glob(filepath.Join(dir, pattern))
-		require.NoError(t, err)
-		for _, path := range paths {
+		for _, path := range recordings.Glob(t, files, pattern) {
 			if strings.Contains(path, "spliced") { // two answers, which are none
 				continue
 			}
-			body, err := os.ReadFile(path)
-			require.NoError(t, err)
+			body := recordings.Read(t, files, path)
 			want := vendorThinking(string(body))
 			if want.text == "" && want.signed == nil {
 				continue
 			}
 			thought++
-			t.Run(strings.TrimPrefix(path, dir), func(t *testing.T) { require.Equal(t, want, clientThinking(t, string(body))) })
+			t.Run("/"+path, func(t *testing.T) { require.Equal(t, want, clientThinking(t, string(body))) })
 		}
 	}
 	require.NotZero(t, thought)

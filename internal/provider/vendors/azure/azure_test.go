@@ -15,7 +15,7 @@ import (
 func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 
 func TestRecordedTraffic(t *testing.T) {
-	providertest.Replay(t, Provider(), "../../../../../shared/fixtures/azure")
+	providertest.Replay(t, Provider(), "azure")
 }
 
 func TestWhereOperationsAre(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 
 func TestRecordedTraffic(t *testing.T) {
-	providertest.Replay(t, Provider(), "../../../../../shared/fixtures/bedrock")
+	providertest.Replay(t, Provider(), "bedrock")
 }
 
 const claude = "us.anthropic.claude-sonnet-4-6"

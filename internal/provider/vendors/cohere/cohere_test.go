@@ -9,7 +9,7 @@ import (
 func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 
 func TestRecordedTraffic(t *testing.T) {
-	providertest.Replay(t, Provider(), "../../../../../shared/fixtures/cohere")
+	providertest.Replay(t, Provider(), "cohere")
 }
 
 func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }

@@ -21,7 +21,7 @@ import (
 func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 
 func TestRecordedTraffic(t *testing.T) {
-	providertest.Replay(t, Provider(), "../../../../../shared/fixtures/gemini")
+	providertest.Replay(t, Provider(), "gemini")
 }
 
 func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }

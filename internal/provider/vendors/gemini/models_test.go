@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/recordings"
 )
 
 func client(answer func(r *http.Request) string) *provider.Client {
@@ -39,10 +39,7 @@ func TestModelsThatGenerateOrEmbedAreListedFromAllPages(t *testing.T) {
 }
 
 func TestTheRecordedListIsRead(t *testing.T) {
-	body, err := os.ReadFile("../../../../../shared/fixtures/gemini/064-models-unary-reasoning/response.json")
-	if err != nil {
-		t.Skip("the recordings are not here")
-	}
+	body := recordings.Read(t, recordings.Of(t, "gemini"), "064-models-unary-reasoning/response.json")
 	list, err := Provider().Models(t.Context(), client(func(*http.Request) string { return string(body) }))
 	require.NoError(t, err)
 	require.Greater(t, len(list), 20)

@@ -11,7 +11,7 @@ func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 func TestRecordedTraffic(t *testing.T) {
 	for _, vendor := range []string{"openai", "openai-compatible"} {
 		t.Run(vendor, func(t *testing.T) {
-			providertest.Replay(t, Provider(), "../../../../../shared/fixtures/"+vendor)
+			providertest.Replay(t, Provider(), vendor)
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 
 func TestRecordedTraffic(t *testing.T) {
-	providertest.Replay(t, Provider(), "../../../../../shared/fixtures/vertex")
+	providertest.Replay(t, Provider(), "vertex")
 }
 
 func FuzzAnswers(f *testing.F) { providertest.Fuzz(f, Provider()) }

@@ -1,0 +1,56 @@
+// Package recordings holds what vendors have really sent, for tests to replay: one archive a vendor, and INDEX.md, which names
+// the source and the licence of each recording. README.md says how an archive is laid out and made again.
+//
+// What a newcomer gets wrong: recordings are data. Nobody edits them, and no text of them becomes code.
+package recordings
+
+import (
+	"archive/zip"
+	"bytes"
+	"embed"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+//go:embed *.zip
+var archives embed.FS
+
+// Of opens the recordings of a vendor.
+func Of(t testing.TB, vendor string) fs.FS {
+	t.Helper()
+	data, err := archives.ReadFile(vendor + ".zip")
+	require.NoError(t, err)
+	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	return archive
+}
+
+// Vendors returns whose recordings there are, in order.
+func Vendors(t testing.TB) []string {
+	t.Helper()
+	vendors := Glob(t, archives, "*.zip")
+	for i, name := range vendors {
+		vendors[i] = strings.TrimSuffix(name, ".zip")
+	}
+	return vendors
+}
+
+// Glob returns the paths that match, of which there must be some.
+func Glob(t testing.TB, files fs.FS, pattern string) []string {
+	t.Helper()
+	paths, err := fs.Glob(files, pattern)
+	require.NoError(t, err)
+	require.NotEmpty(t, paths, pattern)
+	return paths
+}
+
+// Read returns a file.
+func Read(t testing.TB, files fs.FS, path string) []byte {
+	t.Helper()
+	data, err := fs.ReadFile(files, path)
+	require.NoError(t, err)
+	return data
+}
