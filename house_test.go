@@ -45,7 +45,9 @@ var table = []rule{
 
 	{"controlplane/xds/...", []string{"api/config/...", "envoy", "internal/provider/...", "internal/secret"}, nil},
 	{"jobsvc/job/...", []string{"api/openai"}, none},
-	{"extproc/wire", []string{"extproc/exchange", "envoy"}, nil},
+	{"extproc/wire", []string{"extproc/exchange", "extproc/message", "envoy"}, nil},
+	{"extproc/message", none, none},
+	{"extproc/access", []string{"extproc/message", "api/...", "internal/..."}, nil},
 	{"extproc/metering", []string{"api/...", "internal/..."}, nil},
 	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},

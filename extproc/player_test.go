@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/extproctest"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -108,7 +109,7 @@ func descriptors(in []*configv1.RateLimitDescriptor) (out []*rlsv3.RateLimitDesc
 }
 
 // keyring returns one of keys by name, over what each of more says.
-func keyring(c *exchange.Config, secrets map[string]string, more ...*configv1.Key) *exchange.Keyring {
+func keyring(c *exchange.Config, secrets map[string]string, more ...*configv1.Key) *access.Keyring {
 	keys := map[string]*configv1.Key{}
 	for name := range secrets {
 		keys[name] = &configv1.Key{Name: name}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/wire"
 	"github.com/modelgate/modelgate/internal/inflight"
@@ -93,7 +94,7 @@ func New(o Options) *Server {
 		env: exchange.Env{
 			Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process),
 			Limits: o.Limits, Spool: o.Spool, Observer: m, Tracer: o.Tracer,
-			Strangers: exchange.NewStrangers(refusalsPerSecond, refusalsAtOnce),
+			Strangers: access.NewStrangers(refusalsPerSecond, refusalsAtOnce),
 			Bytes:     o.Bytes, Shedding: o.Shedding,
 		},
 		config:   newConfigClient(o),

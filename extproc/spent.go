@@ -10,6 +10,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -136,7 +137,7 @@ func (b *spentBook) take(answer *ledgerv1.SpentAnswer) map[string]spent {
 }
 
 func (s *Server) raise(ctx context.Context, subject string, b *configv1.Budget, of spent) error {
-	counter, window := exchange.BudgetCounter(subject, b.GetUnit())
+	counter, window := access.BudgetCounter(subject, b.GetUnit())
 	switch window {
 	case limit.CalendarDay:
 		return s.env.Limits.Raise(ctx, counter, window, of.at, of.day)

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -9,11 +10,11 @@ import (
 
 // amounts returns what is reserved for a request that goes to one of targets, under rules. A length of the answer that the
 // request does not say is a guess, and never what makes the request too large for a limit.
-func amounts(d *metering.Demand, in *derived, set *ruleSet, targets []Target) limit.Amounts {
+func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []Target) limit.Amounts {
 	input, output := d.Input, d.Output
 	if d.Unread > 0 { // the whole of a limit, where it is more
 		input += d.Unread
-		for _, r := range set.rules {
+		for _, r := range set.Rules {
 			if r.Measure == limit.Tokens || r.Measure == limit.InputTokens {
 				input = max(d.Input, min(input, r.Limit))
 			}
@@ -21,7 +22,7 @@ func amounts(d *metering.Demand, in *derived, set *ruleSet, targets []Target) li
 	}
 	if guessed := output < 0; guessed {
 		output = metering.DefaultOutput
-		for _, r := range set.rules {
+		for _, r := range set.Rules {
 			switch r.Measure {
 			case limit.Tokens:
 				output = min(output, max(0, r.Limit-input))
@@ -36,7 +37,7 @@ func amounts(d *metering.Demand, in *derived, set *ruleSet, targets []Target) li
 	a := limit.Amounts{limit.Requests: 1, limit.Concurrency: 1, limit.InputTokens: input, limit.OutputTokens: output, limit.Tokens: input + output,
 		limit.Cost: 1} // also what seems to cost nothing does not pass a budget that is used up
 	for _, t := range targets {
-		rates := in.price(t.Provider.Vendor.Name, t.Model).Rates
+		rates := in.prices.Of(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
 			continue
 		}
@@ -72,11 +73,11 @@ func mostOutput(in *derived, targets []Target) int64 {
 // budget, and neither is what it does.
 func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 	c := &x.charging
-	if s == nil || c.rules == nil || !c.rules.budget {
+	if s == nil || c.rules == nil || !c.rules.Budget {
 		return nil
 	}
 	for _, t := range x.active.Targets {
-		rates := c.in.price(t.Provider.Vendor.Name, t.Model).Rates
+		rates := c.in.prices.Of(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
 			continue
 		}

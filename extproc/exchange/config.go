@@ -10,6 +10,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -20,7 +21,7 @@ import (
 // another.
 type Config struct {
 	Hasher        *auth.Hasher
-	Keyring       *Keyring
+	Keyring       *access.Keyring
 	Organizations map[string]*configv1.Organization
 	Projects      map[string]*configv1.Project      // by "<organization>/<project>"
 	RateLimits    map[string]*rlsv3.RateLimitConfig // by name
@@ -118,7 +119,7 @@ func (p *Provider) scrub(e *openai.Error) *openai.Error {
 }
 
 // mayUse reports whether a key may use a model, by the name the client uses. Refused models look like missing ones.
-func (c *Config) mayUse(k *Client, name string) bool {
+func (c *Config) mayUse(k *access.Client, name string) bool {
 	m := c.Models[name]
 	if m == nil {
 		m = c.indexed().tuned[name]
@@ -132,7 +133,7 @@ func (c *Config) mayUse(k *Client, name string) bool {
 }
 
 // bound reports whether the models that a key is bound to include a name.
-func bound(k *Client, name string) bool {
+func bound(k *access.Client, name string) bool {
 	return len(k.Models) == 0 || slices.ContainsFunc(k.Models, func(pattern string) bool { return configv1.Matches(pattern, name) })
 }
 

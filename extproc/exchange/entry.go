@@ -18,7 +18,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	begun := x.record
 	begun.Usage, begun.Estimated = openai.Usage{PromptTokens: c.demand.Input}, true
 	c.demand.Keep(&begun.Usage, true)
-	begun.SetCost(c.in.price(first.Provider.Vendor.Name, first.Model), c.demand.Surcharges, "", &metering.Tally{})
+	begun.SetCost(c.in.prices.Of(first.Provider.Vendor.Name, first.Model), c.demand.Surcharges, "", &metering.Tally{})
 	x.env.Spool.Begin(begun.Entry())
 	return reply
 }

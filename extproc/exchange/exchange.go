@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/inflight"
@@ -36,10 +37,10 @@ type Env struct {
 
 	Cooldown Cooldown
 	// Strangers bounds the answers to an address that has no good key; nil: nothing does.
-	Strangers *Strangers
+	Strangers *access.Strangers
 
 	gates  Gates
-	door   door
+	door   access.Door
 	drains drains
 	last   atomic.Pointer[derived]
 }
@@ -55,7 +56,7 @@ type Exchange struct {
 	record   metering.Record
 
 	// The request.
-	key          *Client
+	key          *access.Client
 	operation    *inbound.Operation
 	contentType  string
 	gzip         bool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -48,17 +49,17 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	}
 	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
-	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: Headers{{envoy.HeaderKey, x.key.Name}}}
+	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: Headers{{Name: envoy.HeaderKey, Value: x.key.Name}}}
 	if organization := x.key.Organization; organization != "" {
-		reply.Set = append(reply.Set, Header{envoy.HeaderOrganization, url.QueryEscape(organization)})
+		reply.Set = append(reply.Set, Header{Name: envoy.HeaderOrganization, Value: url.QueryEscape(organization)})
 	}
 	if project := x.key.Project; project != "" {
-		reply.Set = append(reply.Set, Header{envoy.HeaderProject, url.QueryEscape(project)})
+		reply.Set = append(reply.Set, Header{Name: envoy.HeaderProject, Value: url.QueryEscape(project)})
 	}
 	reply.Set = append(reply.Set, x.traceContext()...)
 	// The job service must not answer before Envoy has seen the end of the request, which may come after its last byte.
 	if length := h.Get("content-length"); length != "" && length != "0" {
-		reply.Set = append(reply.Set, Header{envoy.HeaderLength, length})
+		reply.Set = append(reply.Set, Header{Name: envoy.HeaderLength, Value: length})
 		reply.Remove = append(reply.Remove, "content-length")
 	}
 	for i := range h {
@@ -80,13 +81,13 @@ func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1
 		}
 	}
-	return x.reserveKnown(ctx, x.known().only(counted...), wanted)
+	return x.reserveKnown(ctx, x.known().Only(counted...), wanted)
 }
 
 // reserveKnown takes what a request uses that asks no provider, under rules that are known before its body.
-func (x *Exchange) reserveKnown(ctx context.Context, set *ruleSet, wanted limit.Amounts) *openai.Error {
+func (x *Exchange) reserveKnown(ctx context.Context, set *access.Rules, wanted limit.Amounts) *openai.Error {
 	c := &x.charging
-	if x.env.Limits == nil || len(set.rules) == 0 {
+	if x.env.Limits == nil || len(set.Rules) == 0 {
 		return nil
 	}
 	if e := x.enter(ctx, set); e != nil {
@@ -99,7 +100,7 @@ func (x *Exchange) reserveKnown(ctx context.Context, set *ruleSet, wanted limit.
 
 // passJobs lets the job service's answer pass.
 func (x *Exchange) passJobs(status int, end bool) Reply {
-	reply := Reply{Set: append(Headers{{"x-request-id", x.record.RequestID}}, x.charging.told...)}
+	reply := Reply{Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.told...)}
 	x.passUnseen(&reply)
 	switch {
 	case status >= 500:

@@ -67,17 +67,17 @@ func (e *tenancy) change(name string, change func(*configv1.Key)) {
 
 // request returns the headers of a client's request with a key, or without one.
 func (e *tenancy) request(method, path, key string, more ...Header) Headers {
-	h := Headers{{":method", method}, {":path", path}, {"x-request-id", "req"}}
+	h := Headers{{Name: ":method", Value: method}, {Name: ":path", Value: path}, {Name: "x-request-id", Value: "req"}}
 	if key != "" {
-		h = append(h, Header{"authorization", "Bearer " + e.keys[key]})
+		h = append(h, Header{Name: "authorization", Value: "Bearer " + e.keys[key]})
 	}
 	return append(h, more...)
 }
 
 // forged are the headers that only the job service is believed.
 func forged(key string) []Header {
-	return []Header{{envoy.HeaderKey, key}, {envoy.HeaderKey, key}, {envoy.HeaderOrganization, "victim"}, {envoy.HeaderProject, "victim"},
-		{envoy.HeaderProvider, "p"}, {envoy.HeaderLength, "1"}, {envoy.HeaderCharge, "batch_1/1"}, {"x-modelgate-other", "x"}}
+	return []Header{{Name: envoy.HeaderKey, Value: key}, {Name: envoy.HeaderKey, Value: key}, {Name: envoy.HeaderOrganization, Value: "victim"}, {Name: envoy.HeaderProject, Value: "victim"},
+		{Name: envoy.HeaderProvider, Value: "p"}, {Name: envoy.HeaderLength, Value: "1"}, {Name: envoy.HeaderCharge, Value: "batch_1/1"}, {Name: "x-modelgate-other", Value: "x"}}
 }
 
 func twoTenants(t *testing.T) *tenancy {
@@ -101,7 +101,7 @@ func TestAClientIsNeverBelievedWhoItSaysItIs(t *testing.T) {
 			want = 404
 		}
 		require.Equal(t, want, New(e.env, e.Config).RequestHeaders(context.Background(), h, false).Immediate.Status, "%s without a key", path)
-		h = append(h, Header{"authorization", "Bearer " + auth.Generate().Reveal()})
+		h = append(h, Header{Name: "authorization", Value: "Bearer " + auth.Generate().Reveal()})
 		require.Equal(t, want, New(e.env, e.Config).RequestHeaders(context.Background(), h, false).Immediate.Status, "%s with a key that is not known", path)
 	}
 	for _, path := range []string{"/v1/files", "/v1/chat/completions", "/p/x"} {
@@ -125,7 +125,7 @@ func TestAClientIsNeverBelievedWhoItSaysItIs(t *testing.T) {
 	}
 	x := New(e.env, e.Config)
 	reply := x.RequestHeaders(context.Background(), e.request("GET", "/v1/files", "key_none", forged("key_victim")...), true)
-	require.Equal(t, Headers{{envoy.HeaderKey, "key_none"}}, reply.Set)
+	require.Equal(t, Headers{{Name: envoy.HeaderKey, Value: "key_none"}}, reply.Set)
 	require.Contains(t, reply.Remove, envoy.HeaderOrganization, "a key without an organization has none")
 	require.Contains(t, reply.Remove, envoy.HeaderProject)
 	require.Contains(t, reply.Remove, envoy.HeaderLength)
@@ -143,18 +143,18 @@ func TestWhatGoesToTheJobService(t *testing.T) {
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		x := New(e.env, e.Config)
-		h := e.request(method, path, "key_a", Header{"content-type", "multipart/form-data"}, Header{"content-length", "7"}, Header{"accept", "*/*"},
-			Header{"range", "bytes=1-"}, Header{"idempotency-key", "i"}, Header{"cookie", "c"}, Header{"user-agent", "u"}, Header{"x-api-key", "k"})
+		h := e.request(method, path, "key_a", Header{Name: "content-type", Value: "multipart/form-data"}, Header{Name: "content-length", Value: "7"}, Header{Name: "accept", Value: "*/*"},
+			Header{Name: "range", Value: "bytes=1-"}, Header{Name: "idempotency-key", Value: "i"}, Header{Name: "cookie", Value: "c"}, Header{Name: "user-agent", Value: "u"}, Header{Name: "x-api-key", Value: "k"})
 		reply := x.RequestHeaders(context.Background(), h, false)
 		require.Nil(t, reply.Immediate, request)
 		require.True(t, reply.PassRequest)
 		require.Equal(t, None, reply.ResponseBody)
 		require.Equal(t, &Plan{ID: "id", Kind: envoy.KindJobs}, reply.Plan)
-		require.Equal(t, Headers{{envoy.HeaderKey, "key_a"}, {envoy.HeaderOrganization, "a+b%2Fc"}, {envoy.HeaderProject, "pa"}, {envoy.HeaderLength, "7"}}, reply.Set)
+		require.Equal(t, Headers{{Name: envoy.HeaderKey, Value: "key_a"}, {Name: envoy.HeaderOrganization, Value: "a+b%2Fc"}, {Name: envoy.HeaderProject, Value: "pa"}, {Name: envoy.HeaderLength, Value: "7"}}, reply.Set)
 		require.Equal(t, []string{"content-length", "authorization", "cookie", "user-agent", "x-api-key"}, reply.Remove)
 
-		answer := x.ResponseHeaders(Headers{{":status", "200"}}, Facts{Cluster: envoy.ClusterJobs, Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
-		require.Equal(t, Reply{Set: Headers{{"x-request-id", "req"}}, Log: true}, answer, "the body passes unseen")
+		answer := x.ResponseHeaders(Headers{{Name: ":status", Value: "200"}}, Facts{Cluster: envoy.ClusterJobs, Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
+		require.Equal(t, Reply{Set: Headers{{Name: "x-request-id", Value: "req"}}, Log: true}, answer, "the body passes unseen")
 		r := x.Close()
 		require.Equal(t, operation, r.Operation)
 		require.Equal(t, metering.OutcomeFinished, r.Outcome)
@@ -176,14 +176,14 @@ func TestTheEndsOfARequestToTheJobService(t *testing.T) {
 	for status, want := range map[string]metering.Outcome{"200": metering.OutcomeFinished, "404": metering.OutcomeRejected, "429": metering.OutcomeRejected, "500": metering.OutcomeFailed} {
 		x := New(e.env, e.Config)
 		x.RequestHeaders(context.Background(), e.request("GET", "/v1/files", "key_a"), true)
-		x.ResponseHeaders(Headers{{":status", status}}, Facts{CodeDetails: envoy.CodeDetailsUpstream}, true)
+		x.ResponseHeaders(Headers{{Name: ":status", Value: status}}, Facts{CodeDetails: envoy.CodeDetailsUpstream}, true)
 		r := x.Close()
 		require.Equal(t, want, r.Outcome, status)
 		require.False(t, r.Unseen)
 	}
 	x := New(e.env, e.Config)
 	x.RequestHeaders(context.Background(), e.request("GET", "/v1/files", "key_a"), true)
-	x.ResponseHeaders(Headers{{":status", "503"}}, Facts{CodeDetails: "no_healthy_upstream"}, false)
+	x.ResponseHeaders(Headers{{Name: ":status", Value: "503"}}, Facts{CodeDetails: "no_healthy_upstream"}, false)
 	require.Equal(t, metering.OutcomeGateway, x.Close().Outcome)
 	x = New(e.env, e.Config)
 	x.RequestHeaders(context.Background(), e.request("POST", "/v1/files", "key_a"), false)
@@ -196,33 +196,33 @@ func TestTheJobServiceAsksOnBehalfOfKeys(t *testing.T) {
 		x := NewInternal(e.env, e.Config)
 		return x, x.RequestHeaders(context.Background(), e.request(method, path, "", h...), method == "GET")
 	}
-	x, reply := ask("POST", "/v1/chat/completions", Header{envoy.HeaderKey, "key_a"}, Header{envoy.HeaderCharge, "batch_1/7"})
+	x, reply := ask("POST", "/v1/chat/completions", Header{Name: envoy.HeaderKey, Value: "key_a"}, Header{Name: envoy.HeaderCharge, Value: "batch_1/7"})
 	require.Nil(t, reply.Immediate)
 	require.Equal(t, []string{envoy.HeaderKey, envoy.HeaderCharge}, reply.Remove, "neither reaches a provider")
 	r := x.Close()
 	require.Equal(t, []string{"key_a", "a", "pa", "batch_1/7"}, []string{r.KeyID, r.Organization, r.Project, r.Charge})
 	require.True(t, r.Internal)
 
-	_, reply = ask("GET", "/v1/models/p%2Fm", Header{envoy.HeaderKey, "key_a"})
+	_, reply = ask("GET", "/v1/models/p%2Fm", Header{Name: envoy.HeaderKey, Value: "key_a"})
 	require.Equal(t, 200, reply.Immediate.Status)
 	for _, key := range []string{"", "gone", "key_off", "key_old"} {
-		_, reply = ask("GET", "/v1/models/p%2Fm", Header{envoy.HeaderKey, key}, Header{"authorization", "Bearer " + e.keys["key_a"]})
+		_, reply = ask("GET", "/v1/models/p%2Fm", Header{Name: envoy.HeaderKey, Value: key}, Header{Name: "authorization", Value: "Bearer " + e.keys["key_a"]})
 		require.Equal(t, 401, reply.Immediate.Status, "%q: a client's key is nothing here", key)
 		require.Contains(t, string(reply.Immediate.Body), "invalid_api_key")
 	}
-	_, reply = ask("GET", "/v1/models/p%2Fm", Header{envoy.HeaderKey, "key_bound"})
+	_, reply = ask("GET", "/v1/models/p%2Fm", Header{Name: envoy.HeaderKey, Value: "key_bound"})
 	require.Equal(t, 200, reply.Immediate.Status, "of a key that is bound to other endpoints, too")
-	_, reply = ask("POST", "/v1/chat/completions", Header{envoy.HeaderKey, "key_bound"})
+	_, reply = ask("POST", "/v1/chat/completions", Header{Name: envoy.HeaderKey, Value: "key_bound"})
 	require.Equal(t, 403, reply.Immediate.Status)
-	_, reply = ask("POST", "/v1/files", Header{envoy.HeaderKey, "key_a"})
+	_, reply = ask("POST", "/v1/files", Header{Name: envoy.HeaderKey, Value: "key_a"})
 	require.Equal(t, 404, reply.Immediate.Status, "it does not ask itself")
 }
 
 func TestTheJobServiceAsksProviders(t *testing.T) {
 	e := twoTenants(t)
 	x := NewInternal(e.env, e.Config)
-	h := e.request("POST", "/fine_tuning/jobs?limit=2", "", Header{envoy.HeaderProvider, "p"}, Header{envoy.HeaderCharge, "c"}, Header{"content-type", "application/json"},
-		Header{"x-account", "other"}, Header{"authorization", "Bearer none"}, Header{"user-agent", "Go"})
+	h := e.request("POST", "/fine_tuning/jobs?limit=2", "", Header{Name: envoy.HeaderProvider, Value: "p"}, Header{Name: envoy.HeaderCharge, Value: "c"}, Header{Name: "content-type", Value: "application/json"},
+		Header{Name: "x-account", Value: "other"}, Header{Name: "authorization", Value: "Bearer none"}, Header{Name: "user-agent", Value: "Go"})
 	reply := x.RequestHeaders(context.Background(), h, false)
 	require.Nil(t, reply.Immediate)
 	require.True(t, reply.PassRequest)
@@ -232,7 +232,7 @@ func TestTheJobServiceAsksProviders(t *testing.T) {
 	require.Equal(t, "Bearer credential", reply.Set.Get("authorization"))
 	require.Equal(t, []string{envoy.HeaderProvider, envoy.HeaderCharge, "x-account", "user-agent"}, reply.Remove)
 
-	answer := x.ResponseHeaders(Headers{{":status", "404"}, {"x-request-id", "theirs"}, {"set-cookie", "c"}},
+	answer := x.ResponseHeaders(Headers{{Name: ":status", Value: "404"}, {Name: "x-request-id", Value: "theirs"}, {Name: "set-cookie", Value: "c"}},
 		Facts{Cluster: "p/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 	require.Equal(t, Reply{ResponseBody: Streamed, PassRequest: true, Remove: []string{"content-length"}}, answer, "but for the gateway's credential it is not changed")
 	require.Equal(t, "no such key [redacted]", string(x.ResponseBody(context.Background(), []byte("no such key credential"), true).Body))
@@ -242,15 +242,15 @@ func TestTheJobServiceAsksProviders(t *testing.T) {
 	require.Equal(t, "c", r.Charge)
 	require.Equal(t, metering.OutcomeRejected, r.Outcome)
 
-	beside := NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", provider.Root+"/v1/accounts?x=1", "", Header{envoy.HeaderProvider, "p"}), true)
+	beside := NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", provider.Root+"/v1/accounts?x=1", "", Header{Name: envoy.HeaderProvider, Value: "p"}), true)
 	require.Equal(t, "/v1/accounts?x=1", beside.Set.Get(":path"), "what the vendor serves beside its endpoint")
 	require.Equal(t, "Bearer credential", beside.Set.Get("authorization"))
 
 	for name, status := range map[string]int{"gone": 404, "off": 404} {
-		reply = NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/models", "", Header{envoy.HeaderProvider, name}), true)
+		reply = NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/models", "", Header{Name: envoy.HeaderProvider, Value: name}), true)
 		require.Equal(t, status, reply.Immediate.Status)
 		require.Contains(t, string(reply.Immediate.Body), "provider_not_found")
 	}
-	reply = NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/files/..%2f..%2fadmin", "", Header{envoy.HeaderProvider, "p"}), true)
+	reply = NewInternal(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/files/..%2f..%2fadmin", "", Header{Name: envoy.HeaderProvider, Value: "p"}), true)
 	require.Equal(t, 400, reply.Immediate.Status)
 }

@@ -4,37 +4,15 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/modelgate/modelgate/extproc/message"
 )
 
-// A Header is one header of a message. Names are in lower case, as Envoy gives them.
-type Header struct {
-	Name  string
-	Value string
-}
+// Headers are those of a message.
+type Headers = message.Headers
 
-// Headers are the headers of a message in the order in which Envoy gives them.
-type Headers []Header
-
-// Get returns the first value of a header, or "".
-func (h Headers) Get(name string) string {
-	for i := range h {
-		if h[i].Name == name {
-			return h[i].Value
-		}
-	}
-	return ""
-}
-
-// HTTP returns the headers as the standard library's type, for decoders of errors.
-func (h Headers) HTTP() http.Header {
-	out := make(http.Header, len(h))
-	for _, e := range h {
-		if e.Name[0] != ':' {
-			out.Add(e.Name, e.Value)
-		}
-	}
-	return out
-}
+// A Header is one of them.
+type Header = message.Header
 
 // Facts is what Envoy says of an answer besides its headers.
 type Facts struct {

@@ -44,9 +44,9 @@ func TestAForeignSchemeIsNoKey(t *testing.T) {
 		"Bearer sk-no":                 "The API key provided is invalid.",
 		"Bearer " + e.keys["k"]:        "",
 	} {
-		h := Headers{{":method", "GET"}, {":path", "/v1/models"}, {"x-request-id", "req"}}
+		h := Headers{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/models"}, {Name: "x-request-id", Value: "req"}}
 		if header != "" {
-			h = append(h, Header{"authorization", header})
+			h = append(h, Header{Name: "authorization", Value: header})
 		}
 		answer := New(e.env, e.Config).RequestHeaders(t.Context(), h, true).Immediate
 		require.Contains(t, string(answer.Body), says)

@@ -6,6 +6,8 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+
+	"github.com/modelgate/modelgate/extproc/access"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 // resolve returns the name of a model by which it is planned: the client's own, or "<provider>/<model>" where it names a model that
 // exactly one provider lists, of those that the key may use. An error is an *openai.Error, and names candidates. Models that the key may
 // not use are as if they were not there.
-func (c *Config) resolve(k *Client, name string) (string, error) {
+func (c *Config) resolve(k *access.Client, name string) (string, error) {
 	if (c.Models[name] != nil || c.known(name)) && c.mayUse(k, name) {
 		return name, nil
 	}
@@ -34,7 +36,7 @@ func (c *Config) resolve(k *Client, name string) (string, error) {
 
 // Resolve returns the name of a model by which it is planned for a key, and an error where that may use none of the name.
 func (c *Config) Resolve(key *configv1.Key, name string) (string, error) {
-	return c.resolve(&Client{Organization: key.GetOrganization(), Project: key.GetProject(), Models: key.GetModels()}, name)
+	return c.resolve(&access.Client{Organization: key.GetOrganization(), Project: key.GetProject(), Models: key.GetModels()}, name)
 }
 
 // known reports whether a name is that of a provider's model, "<provider>/<model>".
@@ -44,7 +46,7 @@ func (c *Config) known(name string) bool {
 }
 
 // mine returns those names of models that a key may use.
-func (c *Config) mine(k *Client, names []string) []string {
+func (c *Config) mine(k *access.Client, names []string) []string {
 	if !slices.ContainsFunc(names, func(name string) bool { return !c.mayUse(k, name) }) {
 		return names
 	}
@@ -58,7 +60,7 @@ func (c *Config) mine(k *Client, names []string) []string {
 }
 
 // similar returns a few of the listed models that a key may use, in whose names a name occurs, or which occur in it.
-func (c *Config) similar(k *Client, name string) []string {
+func (c *Config) similar(k *access.Client, name string) []string {
 	if len(name) < leastSimilar {
 		return nil
 	}

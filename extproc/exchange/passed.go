@@ -21,7 +21,7 @@ func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 	case "text/event-stream":
 		x.record.Stream = true
 		x.state, x.watch, reply.ResponseBody = inPassed, &metering.EventWatch{}, Streamed
-		reply.Set = append(reply.Set, Header{"cache-control", "no-cache"})
+		reply.Set = append(reply.Set, Header{Name: "cache-control", Value: "no-cache"})
 		reply.Remove = append(reply.Remove, "content-length") // the end of one that is cut is told
 	case contentTypeJSON:
 		x.state, x.watch, reply.ResponseBody = inPassed, &metering.DocumentWatch{}, Streamed
@@ -87,12 +87,12 @@ const maxPassed = 256 << 10
 
 // meters reports whether the usage of a Route's answer has to be known. What only reads tells again what was used, and was charged.
 func (x *Exchange) meters() bool {
-	return x.charging.rules != nil && x.charging.rules.metered && !reads(x.record.Method)
+	return x.charging.rules != nil && x.charging.rules.Metered && !reads(x.record.Method)
 }
 
 // willMeter is meters for a request to a provider that nothing is reserved for yet.
 func (x *Exchange) willMeter(p *Provider) bool {
-	return x.key != nil && !reads(x.record.Method) && x.env.derived(x.config).rules(x.key, "", "", p.Config.GetName()).metered
+	return x.key != nil && !reads(x.record.Method) && x.env.derived(x.config).rules.Rules(x.key, "", "", p.Config.GetName()).Metered
 }
 
 // demand returns what the request is expected to use. What is no text, or compressed, may be as many tokens as a text of its length, but
@@ -259,9 +259,9 @@ func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
 
 // clientsHeaders keeps what is the provider's and ours from a client.
 func (x *Exchange) clientsHeaders(h Headers) Reply {
-	reply := Reply{Set: append(Headers{{headerProvider, x.record.Provider}, {"x-request-id", x.record.RequestID}}, x.charging.told...)}
+	reply := Reply{Set: append(Headers{{Name: headerProvider, Value: x.record.Provider}, {Name: "x-request-id", Value: x.record.RequestID}}, x.charging.told...)}
 	if id := upstreamID(h); id != "" {
-		reply.Set = append(reply.Set, Header{headerUpstream, id})
+		reply.Set = append(reply.Set, Header{Name: headerUpstream, Value: id})
 	}
 	for i := range h {
 		if name := h[i].Name; vendorsOwn(name) && reply.Set.Get(name) == "" {

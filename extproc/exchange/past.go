@@ -2,34 +2,23 @@ package exchange
 
 import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// LimitsUsers reports whether there are limits by the users whom requests name.
-func (c *Config) LimitsUsers() bool {
-	for _, l := range c.RateLimits {
-		if limitsUsers(l.GetDescriptors()) {
-			return true
-		}
-	}
-	return false
+// directory returns what is configured of keys, tenants and limits.
+func (c *Config) directory() access.Directory {
+	return access.Directory{Hasher: c.Hasher, Keyring: c.Keyring, Organizations: c.Organizations, Projects: c.Projects, RateLimits: c.RateLimits}
 }
 
-// Past returns what the counters of hours and days have counted of what was used before, by the rules that hold now. A key that is
-// gone counts for its organization and project.
+// LimitsUsers reports whether there are limits by the users whom requests name.
+func (c *Config) LimitsUsers() bool {
+	d := c.directory()
+	return d.LimitsUsers()
+}
+
+// Past is access.Directory.Past.
 func (c *Config) Past(p *ledgerv1.Past) []limit.Past {
-	k := c.Keyring.ByName(p.GetKey())
-	if k == nil {
-		k = &Client{Name: p.GetKey(), Organization: p.GetOrganization(), Project: p.GetProject()}
-	}
-	e := entriesOf(k, p.GetUser(), p.GetModel(), p.GetProvider())
-	amounts := limit.Amounts{limit.Requests: p.GetRequests(), limit.InputTokens: p.GetInputTokens(), limit.OutputTokens: p.GetOutputTokens(),
-		limit.Tokens: p.GetInputTokens() + p.GetOutputTokens()}
-	var all []limit.Past
-	for _, r := range c.rulesOf(k, &e).rules {
-		if r.Window == limit.Hour || r.Window == limit.Day {
-			all = append(all, limit.Past{Counter: r.Counter, Window: r.Window, At: p.GetEnd().AsTime(), Amount: amounts[r.Measure]})
-		}
-	}
-	return all
+	d := c.directory()
+	return d.Past(p)
 }

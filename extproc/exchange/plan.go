@@ -275,15 +275,15 @@ func (p *Provider) attempt(method string, r provider.Request, now time.Time) (At
 			Message: "The gateway's credential for the provider cannot be used."}
 	}
 	h := make(Headers, 0, len(r.Header)+len(p.Config.GetHeaders())+2)
-	h = append(h, Header{":path", p.endpoint.Path + r.Path})
+	h = append(h, Header{Name: ":path", Value: p.endpoint.Path + r.Path})
 	if r.Body != nil {
-		h = append(h, Header{"content-length", strconv.Itoa(len(r.Body))})
+		h = append(h, Header{Name: "content-length", Value: strconv.Itoa(len(r.Body))})
 	}
 	for name, values := range r.Header {
-		h = append(h, Header{strings.ToLower(name), values[0]})
+		h = append(h, Header{Name: strings.ToLower(name), Value: values[0]})
 	}
 	for name, value := range p.Config.GetHeaders() {
-		h = append(h, Header{strings.ToLower(name), value})
+		h = append(h, Header{Name: strings.ToLower(name), Value: value})
 	}
 	return Attempt{Header: h, Body: r.Body}, nil
 }

@@ -46,7 +46,7 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 		asked.Key = x.key.Name
 	}
 	x.record.ID = x.env.NewID()
-	set := x.known().only(limit.Requests, limit.Concurrency)
+	set := x.known().Only(limit.Requests, limit.Concurrency)
 	if e := x.reserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return x.reject(e, "mg_limited")
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/tokens"
@@ -15,9 +16,9 @@ import (
 type charging struct {
 	in      *derived
 	demand  metering.Demand
-	rules   *ruleSet
+	rules   *access.Rules
 	held    limit.Reservation // nil: no rule holds
-	entered *ruleSet          // the rules under which the door has let it in; nil: it is not inside
+	entered *access.Rules     // the rules under which the door has let it in; nil: it is not inside
 	waiting bool              // the door counts it in limits of requests
 	counted int64             // requests, which are charged where no provider has seen it
 	told    Headers           // x-ratelimit-*
@@ -39,8 +40,8 @@ func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error
 	c, targets := &x.charging, x.active.Targets
 	c.demand, c.in = d, x.env.derived(x.config)
 	x.record.User = d.User
-	c.rules = c.in.rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName())
-	if len(c.rules.rules) == 0 || x.env.Limits == nil {
+	c.rules = c.in.rules.Rules(x.key, d.User, x.record.Model, targets[0].Provider.Config.GetName())
+	if len(c.rules.Rules) == 0 || x.env.Limits == nil {
 		return nil
 	}
 	wanted := amounts(&d, c.in, c.rules, targets)
@@ -56,15 +57,15 @@ func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error
 // take asks for amounts under the rules of the exchange, which hold what is admitted until it has ended.
 func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decision, error) {
 	c := &x.charging
-	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: x.record.ID, Rules: c.rules.rules, Amounts: wanted})
+	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: x.record.ID, Rules: c.rules.Rules, Amounts: wanted})
 	x.decided()
 	if err != nil {
 		return decided, err
 	}
 	if c.entered != nil {
-		x.env.door.learn(c.entered, c.rules, wanted, decided, x.env.Now())
+		x.env.door.Learn(c.entered, c.rules, wanted, decided, x.env.Now())
 	}
-	c.told, c.held = c.rules.tell(decided), decided.Reservation
+	c.told, c.held = c.rules.Tell(decided), decided.Reservation
 	return decided, nil
 }
 
@@ -98,19 +99,19 @@ type Observer interface {
 
 // refused returns what a client is told that a rule keeps out.
 func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error {
-	rule, of := &x.charging.rules.rules[d.Refused], &x.charging.rules.whose[d.Refused]
+	rule, of := &x.charging.rules.Rules[d.Refused], &x.charging.rules.Whose[d.Refused]
 	if x.env.Observer != nil {
-		x.env.Observer.Refused(rule.Measure.String(), of.kind)
+		x.env.Observer.Refused(rule.Measure.String(), of.Kind)
 	}
-	r := refusal{rule: rule, of: of, model: x.record.Model, organization: x.key.Organization,
-		wanted: wanted[rule.Measure], left: d.States[d.Refused].Remaining, now: x.record.Start}
+	r := access.Refusal{Rule: rule, Of: of, Model: x.record.Model, Organization: x.key.Organization,
+		Wanted: wanted[rule.Measure], Left: d.States[d.Refused].Remaining, Now: x.record.Start}
 	if rule.Measure == limit.Cost {
-		return r.budget(d.States[d.Refused].Reset, d.RetryAfter)
+		return r.Budget(d.States[d.Refused].Reset, d.RetryAfter)
 	}
-	if d.Degraded && d.RetryAfter == 0 && r.wanted <= rule.Limit {
-		return r.rate(time.Second) // of the whole limit, it can be admitted once the store is back
+	if d.Degraded && d.RetryAfter == 0 && r.Wanted <= rule.Limit {
+		return r.Rate(time.Second) // of the whole limit, it can be admitted once the store is back
 	}
-	return r.rate(d.RetryAfter)
+	return r.Rate(d.RetryAfter)
 }
 
 // settle ends what the exchange reserved. It is called once, when the exchange has ended but for what only Envoy knows.
@@ -128,7 +129,7 @@ func (x *Exchange) settle() {
 		x.record.Upstream = x.active.Targets[0].Model
 	}
 	u := &x.record.Usage
-	x.record.SetCost(c.in.price(x.vendor(), x.record.Upstream), c.demand.Surcharges, c.tier, &c.tally)
+	x.record.SetCost(c.in.prices.Of(x.vendor(), x.record.Upstream), c.demand.Surcharges, c.tier, &c.tally)
 	if c.held != nil {
 		c.held.Settle(limit.Amounts{
 			limit.Requests: 1, limit.InputTokens: u.PromptTokens, limit.OutputTokens: u.CompletionTokens,

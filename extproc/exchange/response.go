@@ -53,7 +53,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		x.record.Outcome = metering.OutcomeGateway
 		x.finish()
-		return Reply{ResponseBody: None, Set: append(Headers{{"x-request-id", x.record.RequestID}}, x.charging.told...)} // Envoy knows it no more
+		return Reply{ResponseBody: None, Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.told...)} // Envoy knows it no more
 	}
 	x.charging.begun = status >= 200 && status <= 299
 	x.charging.refused = !x.charging.begun
@@ -89,7 +89,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	x.open(x.operation.Document)
 	x.state, reply.ResponseBody = inUnary, Buffered
-	reply.Set = append(reply.Set, Header{"content-type", contentTypeJSON})
+	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeJSON})
 	return reply
 }
 
@@ -107,7 +107,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	x.state, reply.ResponseBody = inStream, Streamed
 	x.open(x.operation.Stream)
 	reply.Remove = append(reply.Remove, "content-length")
-	reply.Set = append(reply.Set, Header{"content-type", contentTypeSSE}, Header{"cache-control", "no-cache"})
+	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeSSE}, Header{Name: "cache-control", Value: "no-cache"})
 	return reply
 }
 
@@ -129,12 +129,12 @@ func (x *Exchange) answerHeaders(h Headers) Reply {
 func (x *Exchange) ownHeaders(h Headers) Headers {
 	own := make(Headers, 0, 8+len(x.charging.told)) // with room for what else is set
 	own = append(own, x.charging.told...)
-	own = append(own, Header{headerProvider, x.record.Provider}, Header{"x-request-id", x.record.RequestID})
+	own = append(own, Header{Name: headerProvider, Value: x.record.Provider}, Header{Name: "x-request-id", Value: x.record.RequestID})
 	if id := upstreamID(h); id != "" {
-		own = append(own, Header{headerUpstream, id})
+		own = append(own, Header{Name: headerUpstream, Value: id})
 	}
 	if x.record.Attempts > 1 {
-		own = append(own, Header{headerAttempts, strconv.Itoa(x.record.Attempts)})
+		own = append(own, Header{Name: headerAttempts, Value: strconv.Itoa(x.record.Attempts)})
 	}
 	return appendNames(appendNames(own, headerDropped, x.answer.dropped), headerAdjusted, x.answer.adjusted)
 }
@@ -142,7 +142,7 @@ func (x *Exchange) ownHeaders(h Headers) Headers {
 // appendNames appends a header with names, if there are any.
 func appendNames(h Headers, name string, names []string) Headers {
 	if joined := strings.Join(names, ","); joined != "" {
-		h = append(h, Header{name, joined[:min(len(joined), maxHeader)]})
+		h = append(h, Header{Name: name, Value: joined[:min(len(joined), maxHeader)]})
 	}
 	return h
 }
@@ -284,9 +284,9 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 	x.record.Outcome = metering.OutcomeFinished
 	x.charging.text.Report(x.pipe.Usage())
 	x.finish()
-	set := Headers{{"content-length", strconv.Itoa(len(out))}}
+	set := Headers{{Name: "content-length", Value: strconv.Itoa(len(out))}}
 	if x.charging.tells && x.record.Priced {
-		set = append(set, Header{headerCost, x.record.Cost.String()})
+		set = append(set, Header{Name: headerCost, Value: x.record.Cost.String()})
 	}
 	return Reply{ReplaceBody: true, Body: out, Set: set}
 }
@@ -311,9 +311,9 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 func (x *Exchange) replaceByError(err error) Reply {
 	e := x.fail(err)
 	body := e.AppendJSON(nil)
-	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{":status", strconv.Itoa(e.Status)}, {"content-length", strconv.Itoa(len(body))}}}
+	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(e.Status)}, {Name: "content-length", Value: strconv.Itoa(len(body))}}}
 	for name, values := range e.Header() {
-		reply.Set = append(reply.Set, Header{strings.ToLower(name), values[0]})
+		reply.Set = append(reply.Set, Header{Name: strings.ToLower(name), Value: values[0]})
 	}
 	return reply
 }

@@ -81,7 +81,7 @@ func (x *Exchange) modelIn(vendor, path string) string {
 			return ""
 		}
 		for _, name := range [...]string{name, name[:max(0, strings.LastIndexByte(name, ':'))]} { // Gemini's paths go on with a verb
-			if name != "" && x.env.derived(x.config).price(vendor, name).Rates != nil {
+			if name != "" && x.env.derived(x.config).prices.Of(vendor, name).Rates != nil {
 				return name
 			}
 		}

@@ -70,7 +70,7 @@ func routed(t *testing.T, vendor provider.Provider, key *configv1.Key) (*Exchang
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": key})
 	env := &Env{Now: func() time.Time { return time.Unix(1700000000, 0) }, NewID: func() string { return "id" }}
 	return New(env, c), Headers{
-		{":method", "PUT"}, {":path", "/p/x?y=1"}, {"authorization", "Bearer " + secretKey}, {"content-type", "text/plain"}, {"x-account", "mine"}, {"x-vendor-version", "7"},
+		{Name: ":method", Value: "PUT"}, {Name: ":path", Value: "/p/x?y=1"}, {Name: "authorization", Value: "Bearer " + secretKey}, {Name: "content-type", Value: "text/plain"}, {Name: "x-account", Value: "mine"}, {Name: "x-vendor-version", Value: "7"},
 	}
 }
 

@@ -56,16 +56,16 @@ func answered(t *testing.T, status string, h ...Header) (*Exchange, Reply) {
 	x, request := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
 	p := x.config.Providers["p"]
 	p.credential, p.secrets = secret.New(routeSecret), secretsOf(routeSecret)
-	request = append(request, Header{"accept-encoding", "gzip"})
+	request = append(request, Header{Name: "accept-encoding", Value: "gzip"})
 	reply := x.RequestHeaders(context.Background(), request, true)
 	require.Nil(t, reply.Immediate)
 	require.Contains(t, reply.Remove, "accept-encoding", "what is compressed cannot be searched")
-	return x, x.ResponseHeaders(append(Headers{{":status", status}}, h...), Facts{Cluster: "p/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
+	return x, x.ResponseHeaders(append(Headers{{Name: ":status", Value: status}}, h...), Facts{Cluster: "p/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 }
 
 func TestARoutesErrorDoesNotRepeatTheCredential(t *testing.T) {
 	for status, outcome := range map[string]metering.Outcome{"400": metering.OutcomeRejected, "401": metering.OutcomeFailed, "500": metering.OutcomeFailed, "302": metering.OutcomeFinished} {
-		x, reply := answered(t, status, Header{"content-length", "999"}, Header{"www-authenticate", "Bearer " + routeSecret}, Header{"location", "/?key=" + url.QueryEscape(routeSecret)}, Header{"x-request-id", routeSecret})
+		x, reply := answered(t, status, Header{Name: "content-length", Value: "999"}, Header{Name: "www-authenticate", Value: "Bearer " + routeSecret}, Header{Name: "location", Value: "/?key=" + url.QueryEscape(routeSecret)}, Header{Name: "x-request-id", Value: routeSecret})
 		require.Equal(t, Streamed, reply.ResponseBody, status)
 		for _, name := range []string{"content-length", "www-authenticate", "location"} {
 			require.Contains(t, reply.Remove, name)
@@ -89,7 +89,7 @@ func TestARoutesErrorDoesNotRepeatTheCredential(t *testing.T) {
 }
 
 func TestAnErrorOfARouteThatIsCompressedAnywayIsNotPassed(t *testing.T) {
-	x, reply := answered(t, "403", Header{"content-encoding", "gzip"})
+	x, reply := answered(t, "403", Header{Name: "content-encoding", Value: "gzip"})
 	require.NotNil(t, reply.Immediate)
 	require.Equal(t, 403, reply.Immediate.Status)
 	require.Contains(t, string(reply.Immediate.Body), "upstream_error_encoded")
@@ -97,7 +97,7 @@ func TestAnErrorOfARouteThatIsCompressedAnywayIsNotPassed(t *testing.T) {
 }
 
 func TestASuccessOfARouteIsNotShown(t *testing.T) {
-	x, reply := answered(t, "200", Header{"content-encoding", "gzip"})
+	x, reply := answered(t, "200", Header{Name: "content-encoding", Value: "gzip"})
 	require.Equal(t, None, reply.ResponseBody|None)
 	require.Nil(t, reply.Immediate)
 	require.True(t, x.Close().Unseen)
@@ -109,9 +109,9 @@ func TestAProviderForgesNoHeaderOfOurs(t *testing.T) {
 	for _, status := range []string{"200", "429"} {
 		var h Headers
 		for _, name := range append(forged, "retry-after", "x-should-retry", "content-type", "etag") {
-			h = append(h, Header{name, "forged"})
+			h = append(h, Header{Name: name, Value: "forged"})
 		}
-		_, reply := answered(t, status, append(h, Header{"x-request-id", "forged"})...)
+		_, reply := answered(t, status, append(h, Header{Name: "x-request-id", Value: "forged"})...)
 		for _, name := range forged {
 			if got := reply.Set.Get(name); got == "" {
 				require.Contains(t, reply.Remove, name, status)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
@@ -17,7 +18,7 @@ import (
 // it, and that a good key from the same address, such as that of a company's proxy, never is.
 func TestStrangersGetFewAnswers(t *testing.T) {
 	m := newMeter(t, &configv1.Key{Name: "key_1"})
-	m.env.Strangers = exchange.NewStrangers(2, 3)
+	m.env.Strangers = access.NewStrangers(2, 3)
 	ask := func(address, key, path string) *exchange.Immediate {
 		h := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: path}, {Name: "x-envoy-external-address", Value: address}, {Name: "content-type", Value: "application/json"}}
 		if key != "" {

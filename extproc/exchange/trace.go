@@ -23,7 +23,9 @@ type carrier struct{ *Headers }
 func (c carrier) Get(name string) string { return c.Headers.Get(name) }
 
 // Set implements propagation.TextMapCarrier.
-func (c carrier) Set(name, value string) { *c.Headers = append(*c.Headers, Header{name, value}) }
+func (c carrier) Set(name, value string) {
+	*c.Headers = append(*c.Headers, Header{Name: name, Value: value})
+}
 
 // Keys implements propagation.TextMapCarrier.
 func (c carrier) Keys() []string { return nil }

@@ -15,6 +15,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/xds"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
@@ -171,7 +172,7 @@ func (e *Explainer) readKey(ctx context.Context, client *adminapi.Client, id str
 	}
 	for _, b := range used.Budgets {
 		unit := configv1.Unit(configv1.Unit_value[strings.ToUpper(b.Unit)])
-		counter, _ := exchange.BudgetCounter(b.Scope, unit)
+		counter, _ := access.BudgetCounter(b.Scope, unit)
 		if spent, err := usage.ParseUSD(b.Spent); err == nil {
 			e.used[counter] = int64(spent)
 		}

@@ -1,4 +1,4 @@
-package exchange
+package access
 
 import (
 	"crypto/sha256"

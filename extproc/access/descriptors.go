@@ -1,4 +1,4 @@
-package exchange
+package access
 
 import (
 	"crypto/sha256"
@@ -39,7 +39,7 @@ func entriesOf(k *Client, user, model, provider string) entries {
 // descriptors adds the rules of the descriptors that match, and of those below them. Of siblings with the same key the most
 // specific counts and hides the others, as with Envoy's rate limit service: the value itself, then the longest pattern, then
 // none. Path are the entries on the way from the root, as they are counted.
-func (b *ruleSet) descriptors(m limit.Measure, of scope, siblings []*rlsv3.RateLimitDescriptor, e *entries, path string) {
+func (b *Rules) descriptors(m limit.Measure, of Scope, siblings []*rlsv3.RateLimitDescriptor, e *entries, path string) {
 	for key := range entryCount {
 		if e[key] == "" {
 			continue
@@ -62,14 +62,14 @@ func (b *ruleSet) descriptors(m limit.Measure, of scope, siblings []*rlsv3.RateL
 }
 
 // descriptor adds the rule of a descriptor that has one.
-func (b *ruleSet) descriptor(m limit.Measure, of scope, d *rlsv3.RateLimitDescriptor, path string) {
+func (b *Rules) descriptor(m limit.Measure, of Scope, d *rlsv3.RateLimitDescriptor, path string) {
 	policy := d.GetRateLimit()
 	w, name := windowOf(m, int32(policy.GetUnit()))
 	if policy == nil || policy.GetUnlimited() || name == "" {
 		return
 	}
 	b.add(of, limit.Rule{
-		Counter: of.kind + "/" + of.name + "/" + m.String() + "/" + name + path,
+		Counter: of.Kind + "/" + of.Name + "/" + m.String() + "/" + name + path,
 		Measure: m, Window: w, Limit: int64(policy.GetRequestsPerUnit()), Shadow: d.GetShadowMode(),
 	})
 }

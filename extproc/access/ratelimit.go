@@ -1,9 +1,10 @@
-package exchange
+package access
 
 import (
 	"strconv"
 	"time"
 
+	"github.com/modelgate/modelgate/extproc/message"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -21,13 +22,13 @@ const (
 	tellings
 )
 
-// tell returns what the client is told of the limits that hold for it, by what they count. Of several it is the limit that has
+// Tell returns what the client is told of the limits that hold for it, by what they count. Of several it is the limit that has
 // refused, or else the one that is nearest: of those by the second or minute, or where there is none by the hour, or by the
 // day, the one of which the smallest part is left.
-func (b *ruleSet) tell(d limit.Decision) Headers {
+func (b *Rules) Tell(d limit.Decision) message.Headers {
 	nearest := [tellings]int{-1, -1, -1}
-	for i := range b.rules {
-		r := &b.rules[i]
+	for i := range b.Rules {
+		r := &b.Rules[i]
 		if r.Shadow {
 			continue
 		}
@@ -36,39 +37,39 @@ func (b *ruleSet) tell(d limit.Decision) Headers {
 			b.nearer(&nearest[tellRequests], i, d)
 		case limit.Tokens, limit.InputTokens, limit.OutputTokens:
 			b.nearer(&nearest[tellTokens], i, d)
-			if b.whose[i].kind == scopeProject {
+			if b.Whose[i].Kind == scopeProject {
 				b.nearer(&nearest[tellProjectTokens], i, d)
 			}
 		}
 	}
-	var told Headers
+	var told message.Headers
 	for what, i := range nearest {
 		if i < 0 {
 			continue
 		}
 		if told == nil {
-			told = make(Headers, 0, 3*tellings)
+			told = make(message.Headers, 0, 3*tellings)
 		}
 		names, state := &headersRateLimit[what], &d.States[i]
 		told = append(told,
-			Header{names[0], strconv.FormatInt(b.rules[i].Limit, 10)},
-			Header{names[1], strconv.FormatInt(state.Remaining, 10)},
-			Header{names[2], state.Reset.Round(time.Millisecond).String()})
+			message.Header{Name: names[0], Value: strconv.FormatInt(b.Rules[i].Limit, 10)},
+			message.Header{Name: names[1], Value: strconv.FormatInt(state.Remaining, 10)},
+			message.Header{Name: names[2], Value: state.Reset.Round(time.Millisecond).String()})
 	}
 	return told
 }
 
 // nearer makes rule i the nearest where it is.
-func (b *ruleSet) nearer(nearest *int, i int, d limit.Decision) {
+func (b *Rules) nearer(nearest *int, i int, d limit.Decision) {
 	switch a := *nearest; {
 	case a < 0, i == d.Refused:
 		*nearest = i
 	case a == d.Refused:
-	case rank(b.rules[i].Window) != rank(b.rules[a].Window):
-		if rank(b.rules[i].Window) < rank(b.rules[a].Window) {
+	case rank(b.Rules[i].Window) != rank(b.Rules[a].Window):
+		if rank(b.Rules[i].Window) < rank(b.Rules[a].Window) {
 			*nearest = i
 		}
-	case part(&b.rules[i], d.States[i]) < part(&b.rules[a], d.States[a]):
+	case part(&b.Rules[i], d.States[i]) < part(&b.Rules[a], d.States[a]):
 		*nearest = i
 	}
 }

@@ -1,4 +1,4 @@
-package exchange
+package access
 
 import (
 	"math"
@@ -9,29 +9,29 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// A ruleSet is the limits and budgets that hold for a request, as rules. It is immutable.
-type ruleSet struct {
-	rules   []limit.Rule
-	whose   []scope // of each rule
-	metered bool    // tokens or money are counted
-	budget  bool    // money is
+// Rules are the limits and budgets that hold for a request, as rules. It is immutable.
+type Rules struct {
+	Rules   []limit.Rule
+	Whose   []Scope // of each rule
+	Metered bool    // tokens or money are counted
+	Budget  bool    // money is
 }
 
-// only returns the rules of some measures.
-func (b *ruleSet) only(measures ...limit.Measure) *ruleSet {
-	some := &ruleSet{}
-	for i := range b.rules {
-		if slices.Contains(measures, b.rules[i].Measure) {
-			some.add(b.whose[i], b.rules[i])
+// Only returns the rules of some measures.
+func (b *Rules) Only(measures ...limit.Measure) *Rules {
+	some := &Rules{}
+	for i := range b.Rules {
+		if slices.Contains(measures, b.Rules[i].Measure) {
+			some.add(b.Whose[i], b.Rules[i])
 		}
 	}
 	return some
 }
 
-// A scope is what a rule was made of.
-type scope struct {
-	kind string // key, organization, project or ratelimit
-	name string
+// A Scope is what a rule was made of.
+type Scope struct {
+	Kind string // key, organization, project or ratelimit
+	Name string
 }
 
 // Kinds of scopes. They are labels of a metric.
@@ -43,29 +43,29 @@ const (
 )
 
 // rulesOf returns the rules for a request of a client with entries.
-func (c *Config) rulesOf(k *Client, e *entries) *ruleSet {
-	b := &ruleSet{}
-	b.tenant(scope{scopeKey, k.Name}, e, k.Limits, k.Budgets)
+func (d *Directory) rulesOf(k *Client, e *entries) *Rules {
+	b := &Rules{}
+	b.tenant(Scope{scopeKey, k.Name}, e, k.Limits, k.Budgets)
 	if k.Organization != "" {
-		o := c.Organizations[k.Organization]
-		b.tenant(scope{scopeOrganization, k.Organization}, e, o.GetLimits(), o.GetBudgets())
+		o := d.Organizations[k.Organization]
+		b.tenant(Scope{scopeOrganization, k.Organization}, e, o.GetLimits(), o.GetBudgets())
 		if k.Project != "" {
 			name := k.Organization + "/" + k.Project
-			p := c.Projects[name]
-			b.tenant(scope{scopeProject, name}, e, p.GetLimits(), p.GetBudgets())
+			p := d.Projects[name]
+			b.tenant(Scope{scopeProject, name}, e, p.GetLimits(), p.GetBudgets())
 		}
 	}
-	for name, l := range c.RateLimits {
+	for name, l := range d.RateLimits {
 		if m, ok := limit.MeasureOf(l.GetDomain()); ok {
-			b.descriptors(m, scope{scopeRateLimit, name}, l.GetDescriptors(), e, "")
+			b.descriptors(m, Scope{scopeRateLimit, name}, l.GetDescriptors(), e, "")
 		}
 	}
 	return b
 }
 
 // tenant adds the rules of a key, an organization or a project.
-func (b *ruleSet) tenant(of scope, e *entries, limits []*configv1.Limit, budgets []*configv1.Budget) {
-	subject := of.kind + "/" + of.name
+func (b *Rules) tenant(of Scope, e *entries, limits []*configv1.Limit, budgets []*configv1.Budget) {
+	subject := of.Kind + "/" + of.Name
 	for _, l := range limits {
 		m, known := limit.MeasureOf(l.GetDomain())
 		w, name := windowOf(m, int32(l.GetUnit()))
@@ -102,17 +102,17 @@ func BudgetCounter(subject string, unit configv1.Unit) (counter string, w limit.
 }
 
 // add adds a rule. Of two with the same counter the stricter holds.
-func (b *ruleSet) add(of scope, r limit.Rule) {
-	i := slices.IndexFunc(b.rules, func(other limit.Rule) bool { return other.Counter == r.Counter })
+func (b *Rules) add(of Scope, r limit.Rule) {
+	i := slices.IndexFunc(b.Rules, func(other limit.Rule) bool { return other.Counter == r.Counter })
 	if i >= 0 {
-		if r.Limit < b.rules[i].Limit {
-			b.rules[i] = r
+		if r.Limit < b.Rules[i].Limit {
+			b.Rules[i] = r
 		}
 		return
 	}
-	b.rules, b.whose = append(b.rules, r), append(b.whose, of)
-	b.budget = b.budget || r.Measure == limit.Cost
-	b.metered = b.metered || r.Measure != limit.Requests && r.Measure != limit.Concurrency
+	b.Rules, b.Whose = append(b.Rules, r), append(b.Whose, of)
+	b.Budget = b.Budget || r.Measure == limit.Cost
+	b.Metered = b.Metered || r.Measure != limit.Requests && r.Measure != limit.Concurrency
 }
 
 // windowOf returns the window of a unit and its name. Units have the same numbers in the gateway's vocabulary and Envoy's. The

@@ -1,4 +1,4 @@
-package exchange
+package access
 
 import (
 	"fmt"
@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/message"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
 // describe writes rules one a line, sorted.
-func describe(set *ruleSet) string {
+func describe(set *Rules) string {
 	var lines []string
-	for i, r := range set.rules {
-		line := fmt.Sprintf("%s %d (%d/%d, %s)", r.Counter, r.Limit, r.Measure, r.Window, set.whose[i].kind)
+	for i, r := range set.Rules {
+		line := fmt.Sprintf("%s %d (%d/%d, %s)", r.Counter, r.Limit, r.Measure, r.Window, set.Whose[i].Kind)
 		if r.Shadow {
 			line += " shadow"
 		}
@@ -32,7 +33,7 @@ func requestsPer(unit configv1.Unit, n uint64) *configv1.Limit {
 }
 
 func TestRulesOfTenants(t *testing.T) {
-	c := &Config{
+	c := &Directory{
 		Organizations: map[string]*configv1.Organization{"acme": {
 			Limits:  []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY, RequestsPerUnit: 1 << 50}},
 			Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "0.50"}},
@@ -66,12 +67,12 @@ func TestRulesOfTenants(t *testing.T) {
 		"organization/acme/tokens/day 1125899906842624 (1/4, organization)",
 		"project/acme/web/concurrency/now 3 (4/0, project)",
 	}, "\n"), describe(c.rulesOf(k, &e)))
-	require.True(t, c.rulesOf(k, &e).metered)
+	require.True(t, c.rulesOf(k, &e).Metered)
 
 	plain := &Client{Name: "key_2", Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 5)}}
 	e = entriesOf(plain, "", "m", "p")
 	require.Equal(t, "key/key_2/requests/minute 5 (0/2, key)", describe(c.rulesOf(plain, &e)))
-	require.False(t, c.rulesOf(plain, &e).metered)
+	require.False(t, c.rulesOf(plain, &e).Metered)
 }
 
 type descriptor = rlsv3.RateLimitDescriptor
@@ -110,7 +111,7 @@ func TestDescriptorsMatchAsEnvoysDo(t *testing.T) {
 		{"users", []*descriptor{per("user", "", 5)}, "/user=" + alice + " 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := &Config{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "tokens", Descriptors: c.in}}}
+			config := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "tokens", Descriptors: c.in}}}
 			e := entriesOf(k, "alice", "openai/gpt-4.1", "openai")
 			got := strings.ReplaceAll(strings.ReplaceAll(describe(config.rulesOf(k, &e)), " (1/2, ratelimit)", ""), "ratelimit/r/tokens/minute", "")
 			require.Equal(t, c.want, got)
@@ -124,66 +125,65 @@ func TestDescriptorsThatDoNotLimit(t *testing.T) {
 	k := &Client{Name: "k"}
 	e := entriesOf(k, "", "m", "p")
 	for want, d := range map[string]*descriptor{"ratelimit/r/concurrency/now/key=k 5 (4/0, ratelimit) shadow": shadow, "": unlimited} {
-		c := &Config{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "concurrency", Descriptors: []*descriptor{d}}, "unknown": {Domain: "x", Descriptors: []*descriptor{per("key", "", 1)}}}}
+		c := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "concurrency", Descriptors: []*descriptor{d}}, "unknown": {Domain: "x", Descriptors: []*descriptor{per("key", "", 1)}}}}
 		require.Equal(t, want, describe(c.rulesOf(k, &e)))
 	}
 }
 
 func TestUsersOfTenantsAreCountedApart(t *testing.T) {
-	c := &Config{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "requests", Descriptors: []*descriptor{per("user", "", 5)}}}}
-	d := (&Env{}).derived(c)
+	c := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "requests", Descriptors: []*descriptor{per("user", "", 5)}}}}
+	d := NewBook(*c)
 	require.True(t, d.users)
 	counters := map[string]bool{}
 	for _, k := range []*Client{{Name: "a"}, {Name: "b"}, {Name: "a", Organization: "o"}, {Name: "b", Organization: "o"}} {
 		for _, user := range []string{"alice", strings.Repeat("long", 64)} {
-			set := d.rules(k, user, "m", "p")
-			require.Len(t, set.rules, 1)
-			require.Less(t, len(set.rules[0].Counter), 80)
-			counters[set.rules[0].Counter] = true
+			set := d.Rules(k, user, "m", "p")
+			require.Len(t, set.Rules, 1)
+			require.Less(t, len(set.Rules[0].Counter), 80)
+			counters[set.Rules[0].Counter] = true
 		}
-		require.Empty(t, d.rules(k, "", "m", "p").rules, "without a user there is nothing to count")
+		require.Empty(t, d.Rules(k, "", "m", "p").Rules, "without a user there is nothing to count")
 	}
 	require.Len(t, counters, 6, "keys of one organization share its users")
 }
 
 func TestRulesAreRememberedByConfiguration(t *testing.T) {
-	env, k := &Env{}, &Client{Name: "k", Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 1)}}
-	c := &Config{}
-	first := env.derived(c).rules(k, "u", "m", "p")
-	require.Same(t, first, env.derived(c).rules(k, "v", "m", "p"))
-	require.NotSame(t, first, env.derived(c).rules(k, "", "other", "p"))
-	require.NotSame(t, first, env.derived(&Config{}).rules(k, "", "m", "p"))
-	d := env.derived(c)
-	for i := range 2 * maxDerived {
-		d.rules(k, "", fmt.Sprint("p/", i), "p")
+	k := &Client{Name: "k", Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 1)}}
+	d := NewBook(Directory{})
+	first := d.Rules(k, "u", "m", "p")
+	require.Same(t, first, d.Rules(k, "v", "m", "p"))
+	require.NotSame(t, first, d.Rules(k, "", "other", "p"))
+	require.NotSame(t, first, NewBook(Directory{}).Rules(k, "", "m", "p"))
+	for i := range 2 * maxSets {
+		d.Rules(k, "", fmt.Sprint("p/", i), "p")
 	}
-	require.LessOrEqual(t, d.sets.Len(), maxDerived)
+	require.LessOrEqual(t, d.sets.Len(), maxSets)
 }
 
 func TestTheNearestLimitIsTold(t *testing.T) {
 	rule := func(m limit.Measure, w limit.Window, n int64) limit.Rule {
 		return limit.Rule{Measure: m, Window: w, Limit: n}
 	}
-	set := &ruleSet{
-		rules: []limit.Rule{
+	set := &Rules{
+		Rules: []limit.Rule{
 			rule(limit.Requests, limit.Day, 10), rule(limit.Requests, limit.Minute, 100), rule(limit.Requests, limit.Second, 4), rule(limit.Requests, limit.Hour, 10),
 			rule(limit.Tokens, limit.Hour, 1000), rule(limit.OutputTokens, limit.Hour, 50), rule(limit.Concurrency, limit.Now, 1), rule(limit.Cost, limit.CalendarDay, 1),
 			{Measure: limit.Requests, Window: limit.Minute, Limit: 1, Shadow: true},
 		},
-		whose: slices.Repeat([]scope{{kind: scopeKey}}, 9),
+		Whose: slices.Repeat([]Scope{{Kind: scopeKey}}, 9),
 	}
-	set.whose[4].kind = scopeProject
+	set.Whose[4].Kind = scopeProject
 	d := limit.Decision{Refused: -1, States: []limit.State{
 		{Remaining: 0}, {Remaining: 60, Reset: 59_999_900_000}, {Remaining: 3}, {Remaining: 1}, {Remaining: 900, Reset: 1_780_123_456}, {Remaining: 49, Reset: 360e9}, {}, {}, {},
 	}}
-	require.Equal(t, Headers{
-		{"x-ratelimit-limit-requests", "100"}, {"x-ratelimit-remaining-requests", "60"}, {"x-ratelimit-reset-requests", "1m0s"},
-		{"x-ratelimit-limit-tokens", "1000"}, {"x-ratelimit-remaining-tokens", "900"}, {"x-ratelimit-reset-tokens", "1.78s"},
-		{"x-ratelimit-limit-project-tokens", "1000"}, {"x-ratelimit-remaining-project-tokens", "900"}, {"x-ratelimit-reset-project-tokens", "1.78s"},
-	}, set.tell(d))
+	require.Equal(t, message.Headers{
+		{Name: "x-ratelimit-limit-requests", Value: "100"}, {Name: "x-ratelimit-remaining-requests", Value: "60"}, {Name: "x-ratelimit-reset-requests", Value: "1m0s"},
+		{Name: "x-ratelimit-limit-tokens", Value: "1000"}, {Name: "x-ratelimit-remaining-tokens", Value: "900"}, {Name: "x-ratelimit-reset-tokens", Value: "1.78s"},
+		{Name: "x-ratelimit-limit-project-tokens", Value: "1000"}, {Name: "x-ratelimit-remaining-project-tokens", Value: "900"}, {Name: "x-ratelimit-reset-project-tokens", Value: "1.78s"},
+	}, set.Tell(d))
 	d.Refused = 0
-	require.Equal(t, "10", set.tell(d)[0].Value, "that which refuses comes first")
+	require.Equal(t, "10", set.Tell(d)[0].Value, "that which refuses comes first")
 	d.Refused = 5
-	require.Equal(t, Header{"x-ratelimit-reset-tokens", "6m0s"}, set.tell(d)[5])
-	require.Nil(t, (&ruleSet{rules: set.rules[6:], whose: set.whose[6:]}).tell(limit.Decision{Refused: -1, States: d.States[6:]}))
+	require.Equal(t, message.Header{Name: "x-ratelimit-reset-tokens", Value: "6m0s"}, set.Tell(d)[5])
+	require.Nil(t, (&Rules{Rules: set.Rules[6:], Whose: set.Whose[6:]}).Tell(limit.Decision{Refused: -1, States: d.States[6:]}))
 }

@@ -1,0 +1,105 @@
+package access
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/auth"
+	"github.com/modelgate/modelgate/internal/telemetry"
+)
+
+// A Directory is what is configured of keys, of the tenants whom they belong to, and of limits. It is immutable.
+type Directory struct {
+	Hasher        *auth.Hasher
+	Keyring       *Keyring
+	Organizations map[string]*configv1.Organization
+	Projects      map[string]*configv1.Project      // by "<organization>/<project>"
+	RateLimits    map[string]*rlsv3.RateLimitConfig // by name
+}
+
+// A Caller is who asks, as the request says.
+type Caller struct {
+	Internal      bool   // the job service asks, on behalf of Key
+	Key           string // a key's name
+	Authorization string // the header
+	Address       string // as Envoy writes it
+	Path          string
+}
+
+// Admit finds out on whose behalf a request is, by the client's key or as the job service says, and whether that key may be
+// used for it. The client is nil where there is none. The errors are those of the interface document.
+func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
+	var key *Client
+	var why string
+	switch {
+	case c.Internal:
+		key = d.Keyring.ByName(c.Key)
+		why = "The API key on whose behalf this is asked is gone, disabled or expired."
+	case !auth.IsBearer(c.Authorization):
+		why = "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
+	default:
+		if given, ok := auth.FromHeader(c.Authorization); ok && auth.CheckFormat(given) {
+			key = d.Keyring.ByHash(d.Hasher.Hash(given), now)
+		}
+		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."
+	}
+	if key == nil || !d.isValid(key, now) {
+		return nil, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key", Message: why}
+	}
+	if !c.Internal && !key.usableFrom(c.Address) {
+		return key, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "ip_not_authorized",
+			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
+	}
+	// What a model is, the job service has to know on behalf of any key.
+	if !key.usableFor(c.Path) && (!c.Internal || !strings.HasPrefix(c.Path, "/v1/models/")) {
+		return key, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+			Message: "You have insufficient permissions for this operation: this API key may not be used for " + telemetry.Clip(c.Path) + "."}
+	}
+	return key, nil
+}
+
+// isValid reports whether a key lets somebody in. That of an organization or project which is disabled is as if it were itself.
+func (d *Directory) isValid(k *Client, now time.Time) bool {
+	switch {
+	case k.Disabled, k.Expires != 0 && now.Unix() >= k.Expires:
+		return false
+	case k.Organization == "":
+		return true
+	case d.Organizations[k.Organization].GetDisabled():
+		return false
+	}
+	return k.Project == "" || !d.Projects[k.Organization+"/"+k.Project].GetDisabled()
+}
+
+// usableFrom reports whether the key may be used from an address, as Envoy writes it. What is no address is from nowhere.
+func (k *Client) usableFrom(address string) bool {
+	if len(k.Addresses) == 0 {
+		return true
+	}
+	from, err := netip.ParseAddr(address)
+	if err != nil {
+		return false
+	}
+	from = from.Unmap().WithZone("")
+	return slices.ContainsFunc(k.Addresses, func(allowed netip.Prefix) bool { return allowed.Contains(from) })
+}
+
+// usableFor reports whether the key may be used for what is under a path. An endpoint without "*" includes what is below it:
+// "files" is also for one file.
+func (k *Client) usableFor(path string) bool {
+	if len(k.Endpoints) == 0 {
+		return true
+	}
+	name := strings.TrimPrefix(strings.TrimPrefix(path, "/v1/"), "/")
+	return slices.ContainsFunc(k.Endpoints, func(pattern string) bool {
+		pattern = strings.Trim(pattern, "/")
+		return configv1.Matches(pattern, name) || strings.HasPrefix(name, pattern+"/")
+	})
+}

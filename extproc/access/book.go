@@ -1,0 +1,37 @@
+package access
+
+import (
+	"github.com/modelgate/modelgate/internal/memo"
+)
+
+// A Book has the rules of a Directory, as they are asked for. It is safe for concurrent use.
+type Book struct {
+	directory Directory
+	users     bool // there are limits of users
+	sets      *memo.Memo[setKey, *Rules]
+}
+
+// setKey is what Rules depend on, users apart.
+type setKey struct{ key, model, provider string }
+
+// maxSets bounds what is remembered: unlisted models are called what clients please.
+const maxSets = 10_000
+
+// NewBook returns the book of a directory.
+func NewBook(d Directory) *Book {
+	return &Book{directory: d, users: d.LimitsUsers(), sets: memo.New[setKey, *Rules](maxSets)}
+}
+
+// Rules returns the rules for a request of a client.
+func (b *Book) Rules(k *Client, user, model, provider string) *Rules {
+	if b.users && user != "" {
+		e := entriesOf(k, user, model, provider)
+		return b.directory.rulesOf(k, &e)
+	}
+	at := setKey{k.Name, model, provider}
+	if set, ok := b.sets.Find(at); ok {
+		return set
+	}
+	e := entriesOf(k, "", model, provider)
+	return b.sets.Keep(at, b.directory.rulesOf(k, &e))
+}
