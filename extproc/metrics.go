@@ -73,11 +73,9 @@ type seriesKey struct {
 // A series is where requests of one seriesKey are counted. Finding each of its counters by its labels costs more than all the rest.
 type series struct {
 	requests, attempts, cost prometheus.Counter
-	tokens                   [len(tokenKinds)]prometheus.Counter
+	tokens                   [usage.Kinds]prometheus.Counter // nil for those without a type
 	genai                    *telemetry.Series
 }
-
-var tokenKinds = [...]string{"prompt", "completion", "cached", "reasoning"}
 
 // maxKnown bounds the series that are kept at hand. The metrics themselves bound what there is of them.
 const maxKnown = 4096
@@ -100,8 +98,10 @@ func (m *metrics) newSeries(k seriesKey) *series {
 		return s
 	}
 	s.attempts, s.cost = m.attempts.WithLabelValues(k.provider), m.cost.WithLabelValues(k.provider, k.operation)
-	for i, kind := range tokenKinds {
-		s.tokens[i] = m.tokens.WithLabelValues(k.provider, k.operation, kind)
+	for i, f := range usage.Fields {
+		if f.Type != "" {
+			s.tokens[i] = m.tokens.WithLabelValues(k.provider, k.operation, f.Type)
+		}
 	}
 	s.genai = m.genai.Series(telemetry.Labels{
 		Operation: k.operation, Vendor: k.vendor, Provider: k.provider, Model: k.model, ErrorType: errorType(k.outcome, k.status),
@@ -169,8 +169,11 @@ func (m *metrics) observe(r *metering.Record) {
 	if r.Cost > 0 {
 		s.cost.Add(float64(r.Cost) / float64(usage.Dollar))
 	}
-	for i, n := range [...]int64{r.Usage.PromptTokens, r.Usage.CompletionTokens, r.Usage.CachedTokens, r.Usage.ReasoningTokens} {
-		s.tokens[i].Add(float64(n))
+	used := usage.Used{Usage: r.Usage}
+	for i := range s.tokens {
+		if s.tokens[i] != nil {
+			s.tokens[i].Add(float64(*usage.Fields[i].Used(&used)))
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/controlplane/ledger"
 	"github.com/modelgate/modelgate/internal/configstore"
 	"github.com/modelgate/modelgate/internal/httpapi"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // keyConsumption answers what of a key's limits and budgets, and of those of its organization and project, is used.
@@ -135,7 +136,7 @@ func (c *consumption) used(ctx context.Context, of ledger.Restriction, l *config
 	}
 	var sum int64
 	for _, row := range rows {
-		amount := domain.Used(row.Requests, row.InputTokens, row.OutputTokens)
+		amount := domain.Used(row.Requests, row.Used[usage.InputTokens], row.Used[usage.OutputTokens])
 		if row.Start.Equal(first) {
 			amount = (amount*int64(width-begin.Sub(first)) + int64(width) - 1) / int64(width) // rounded up: what was used does not look as if it were not
 		}

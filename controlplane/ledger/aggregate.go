@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // Levels of aggregates. Those with keys may be as many as there are exchanges; what does not ask by key need not read them.
@@ -71,16 +73,9 @@ const (
 	requests = iota
 	rejected
 	failed
-	inputTokens
-	cachedTokens
-	cacheWriteTokens
-	inputAudioTokens
-	outputTokens
-	reasoningTokens
-	outputAudioTokens
-	images
-	cost
-	latency  // and the buckets after it
+	used     // and the other kinds of what is used
+	cost     = used + int(usage.Kinds)
+	latency  = cost + 1 // and the buckets after it
 	measures = latency + latencies
 )
 
@@ -89,8 +84,7 @@ type sums [measures]int64
 
 // columns returns those of the measures.
 func columns() []string {
-	all := []string{"requests", "rejected", "errors", "input_tokens", "cached_tokens", "cache_write_tokens", "input_audio_tokens", "output_tokens",
-		"reasoning_tokens", "output_audio_tokens", "images", "cost"}
+	all := slices.Concat([]string{"requests", "rejected", "errors"}, usage.Columns(), []string{"cost"})
 	for i := range latencies {
 		all = append(all, "latency_"+strconv.Itoa(i))
 	}
@@ -105,9 +99,10 @@ const (
 
 // measures returns what a row adds to its groups.
 func (r row) measures() sums {
-	s := sums{requests: r.Requests, inputTokens: r.InputTokens, cachedTokens: r.CachedTokens, cacheWriteTokens: r.CacheWriteTokens,
-		inputAudioTokens: r.InputAudioTokens, outputTokens: r.OutputTokens, reasoningTokens: r.ReasoningTokens, outputAudioTokens: r.OutputAudioTokens,
-		images: r.Images, cost: r.CostNanoUsd}
+	s := sums{requests: r.Requests, cost: r.CostNanoUsd}
+	for i, f := range usage.Fields {
+		s[used+i] = *f.Record(r.Record)
+	}
 	if r.Outcome == "rejected" {
 		s[rejected] = r.Requests
 	}

@@ -37,12 +37,10 @@ type Query struct {
 type Row struct {
 	Start time.Time
 	// Group are the values of Query.GroupBy, in its order.
-	Group                                             []string
-	Requests                                          int64 // that went to a provider
-	InputTokens, CachedTokens, CacheWriteTokens       int64
-	InputAudioTokens, OutputTokens, OutputAudioTokens int64
-	Images                                            int64
-	Cost                                              usage.Nano
+	Group    []string
+	Requests int64 // that went to a provider
+	Used     usage.Counts
+	Cost     usage.Nano
 }
 
 // groupColumn are the columns of the fields of groups.
@@ -102,7 +100,11 @@ func scanRow(rows *sql.Rows, groups int) (Row, error) {
 	var r Row
 	var start int64
 	r.Group = make([]string, groups)
-	into := []any{&start, &r.Requests, &r.InputTokens, &r.CachedTokens, &r.CacheWriteTokens, &r.InputAudioTokens, &r.OutputTokens, &r.OutputAudioTokens, &r.Images, &r.Cost}
+	into := []any{&start, &r.Requests}
+	for i := range r.Used {
+		into = append(into, &r.Used[i])
+	}
+	into = append(into, &r.Cost)
 	for i := range r.Group {
 		into = append(into, &r.Group[i])
 	}
@@ -123,7 +125,7 @@ func (q *Query) rejections(detailed bool) string {
 
 func (q *Query) measures(s *statement, detailed bool) {
 	s.add(", CAST(SUM(requests) - ", q.rejections(detailed), " AS BIGINT)")
-	for _, c := range []string{"input_tokens", "cached_tokens", "cache_write_tokens", "input_audio_tokens", "output_tokens", "output_audio_tokens", "images", "cost"} {
+	for _, c := range append(usage.Columns(), "cost") {
 		s.add(", ", sum(c))
 	}
 	for _, field := range q.GroupBy {

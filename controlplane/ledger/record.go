@@ -11,6 +11,7 @@ import (
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 const (
@@ -24,9 +25,9 @@ const (
 	rowsAtOnce = 500
 )
 
-const exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
-	"attempts, stream, status, outcome, error_code, first_byte_ms, input_tokens, cached_tokens, cache_write_tokens, input_audio_tokens, " +
-	"output_tokens, reasoning_tokens, output_audio_tokens, images, estimated, batch, cost, priced, price_version, requests"
+var exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
+	"attempts, stream, status, outcome, error_code, first_byte_ms, " + strings.Join(usage.Columns(), ", ") +
+	", estimated, batch, cost, priced, price_version, requests"
 
 // Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without an error.
 // What a record says is never refused; what cannot be is made the nearest that can.
@@ -90,11 +91,11 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 		User: text(r.GetUser()), Operation: text(r.GetOperation()), Model: text(r.GetModel()), Provider: text(r.GetProvider()),
 		UpstreamModel: text(r.GetUpstreamModel()), Attempts: r.GetAttempts(), Stream: r.GetStream(), Status: r.GetStatus(), Outcome: text(r.GetOutcome()),
 		ErrorCode: text(r.GetErrorCode()), FirstByteMs: max(r.GetFirstByteMs(), 0),
-		InputTokens: openai.Count(r.GetInputTokens()), CachedTokens: openai.Count(r.GetCachedTokens()), CacheWriteTokens: openai.Count(r.GetCacheWriteTokens()),
-		InputAudioTokens: openai.Count(r.GetInputAudioTokens()), OutputTokens: openai.Count(r.GetOutputTokens()),
-		ReasoningTokens: openai.Count(r.GetReasoningTokens()), OutputAudioTokens: openai.Count(r.GetOutputAudioTokens()), Images: openai.Count(r.GetImages()),
 		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost), Priced: r.GetPriced(),
 		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
+	}
+	for _, f := range usage.Fields {
+		*f.Record(kept) = openai.Count(*f.Record(r))
 	}
 	at := now
 	// A clock that steps must not move money into a month that has not come or that nobody looks at.
@@ -124,10 +125,12 @@ func flag(b bool) int64 {
 }
 
 func (r row) values() []any {
-	return []any{r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model,
-		r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome, r.ErrorCode, r.FirstByteMs,
-		r.InputTokens, r.CachedTokens, r.CacheWriteTokens, r.InputAudioTokens, r.OutputTokens, r.ReasoningTokens, r.OutputAudioTokens, r.Images,
-		flag(r.Estimated), flag(r.Batch), r.CostNanoUsd, flag(r.Priced), r.PriceVersion, r.Requests}
+	values := []any{r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model,
+		r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome, r.ErrorCode, r.FirstByteMs}
+	for _, f := range usage.Fields {
+		values = append(values, *f.Record(r.Record))
+	}
+	return append(values, flag(r.Estimated), flag(r.Batch), r.CostNanoUsd, flag(r.Priced), r.PriceVersion, r.Requests)
 }
 
 // insert adds rows and returns those that were not there.

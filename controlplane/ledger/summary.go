@@ -56,7 +56,7 @@ func (l *Ledger) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.
 }
 
 func (s *sums) totals() adminapi.Totals {
-	return adminapi.Totals{Requests: s[requests], Errors: s[failed], InputTokens: s[inputTokens], OutputTokens: s[outputTokens],
+	return adminapi.Totals{Requests: s[requests], Errors: s[failed], InputTokens: s[used+int(usage.InputTokens)], OutputTokens: s[used+int(usage.OutputTokens)],
 		CostUSD: usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // Usage answers a query of OpenAI's /v1/organization/usage/<resource> or /v1/organization/costs, of which rawQuery is the URL's
@@ -42,20 +44,29 @@ type bucket struct {
 	Results   []any  `json:"results"`
 }
 
-// usageResult is one of completions. The other kinds have less.
+// usageResult is one of any resource but costs.
 type usageResult struct {
-	Object           string `json:"object"`
-	InputTokens      *int64 `json:"input_tokens,omitempty"`
-	OutputTokens     *int64 `json:"output_tokens,omitempty"`
-	InputCached      *int64 `json:"input_cached_tokens,omitempty"`
-	InputCacheWrite  *int64 `json:"input_cache_write_tokens,omitempty"`
-	InputAudio       *int64 `json:"input_audio_tokens,omitempty"`
-	OutputAudio      *int64 `json:"output_audio_tokens,omitempty"`
-	Images           *int64 `json:"images,omitempty"`
-	Characters       *int64 `json:"characters,omitempty"`
-	Seconds          *int64 `json:"seconds,omitempty"`
-	NumModelRequests int64  `json:"num_model_requests"`
+	Object           string
+	used             []namedCount
+	NumModelRequests int64
 	grouped
+}
+
+// A namedCount is how much was used of what.
+type namedCount struct {
+	name string
+	n    int64
+}
+
+// MarshalJSON implements json.Marshaler. What was used comes behind the object.
+func (u usageResult) MarshalJSON() ([]byte, error) {
+	text := append(strconv.AppendQuote([]byte(`{"object":`), u.Object), ',')
+	for _, a := range u.used {
+		text = append(strconv.AppendInt(append(strconv.AppendQuote(text, a.name), ':'), a.n, 10), ',')
+	}
+	text = append(strconv.AppendInt(append(text, `"num_model_requests":`...), u.NumModelRequests, 10), ',')
+	rest, err := json.Marshal(u.grouped)
+	return append(text, rest[1:]...), err
 }
 
 // grouped are the fields that results may be grouped by; null where they are not.
@@ -115,19 +126,16 @@ func (p *pageQuery) result(r Row) any {
 		is := *batch == "1"
 		u.Batch = &is
 	}
-	var none int64
+	for i, f := range usage.Fields {
+		if name := f.Result[p.Resource]; name != "" {
+			u.used = append(u.used, namedCount{name, r.Used[i]})
+		}
+	}
 	switch p.Resource {
-	case "completions":
-		u.InputTokens, u.OutputTokens, u.InputCached, u.InputCacheWrite = &r.InputTokens, &r.OutputTokens, &r.CachedTokens, &r.CacheWriteTokens
-		u.InputAudio, u.OutputAudio = &r.InputAudioTokens, &r.OutputAudioTokens
-	case "embeddings", "moderations":
-		u.InputTokens = &r.InputTokens
-	case "images":
-		u.Images = &r.Images
 	case "audio_speeches":
-		u.Characters = &none
+		u.used = append(u.used, namedCount{"characters", 0})
 	case "audio_transcriptions":
-		u.Seconds = &none
+		u.used = append(u.used, namedCount{"seconds", 0})
 	}
 	return u
 }

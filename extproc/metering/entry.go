@@ -52,11 +52,10 @@ func (r *Record) Entry() *ledgerv1.Record {
 		Key: r.KeyID, Organization: r.Organization, Project: r.Project, User: r.User,
 		Operation: r.Operation, Model: r.Model, Provider: r.Provider, UpstreamModel: r.Upstream,
 		Attempts: uint32(max(r.Attempts, 0)), Stream: r.Stream, Status: uint32(max(r.Status, 0)), Outcome: string(r.Outcome),
-		InputTokens: r.Usage.PromptTokens, CachedTokens: r.Usage.CachedTokens, CacheWriteTokens: r.Usage.CacheWriteTokens,
-		InputAudioTokens: r.Usage.PromptAudio, OutputTokens: r.Usage.CompletionTokens, ReasoningTokens: r.Usage.ReasoningTokens,
-		OutputAudioTokens: r.Usage.CompletionAudio, Images: r.Images, Estimated: r.Estimated,
+		Estimated:   r.Estimated,
 		CostNanoUsd: int64(r.Cost), Priced: r.Priced, PriceVersion: r.PriceVersion,
 	}
+	(&usage.Used{Usage: r.Usage, Images: r.Images}).Fill(e)
 	if r.Charge != "" {
 		e.Id = r.Charge
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // An Watch reads an answer that passes as it comes, in pieces that are cut anywhere, and keeps nothing of it but what is
@@ -176,14 +177,14 @@ func (s *scanner) tier() string { return strings.Trim(s.found[memberTier], `"`) 
 
 // most returns of each count the greater: events tell either part of a usage, or again what is known.
 func most(a, b openai.Usage) openai.Usage {
-	return openai.Usage{
-		PromptTokens: max(a.PromptTokens, b.PromptTokens), CompletionTokens: max(a.CompletionTokens, b.CompletionTokens),
-		TotalTokens: max(a.TotalTokens, b.TotalTokens), CachedTokens: max(a.CachedTokens, b.CachedTokens),
-		CacheWriteTokens: max(a.CacheWriteTokens, b.CacheWriteTokens), PromptAudio: max(a.PromptAudio, b.PromptAudio),
-		ReasoningTokens: max(a.ReasoningTokens, b.ReasoningTokens), CompletionAudio: max(a.CompletionAudio, b.CompletionAudio),
-		HourWriteTokens: max(a.HourWriteTokens, b.HourWriteTokens), WritesSplit: a.WritesSplit || b.WritesSplit,
-		Searches: max(a.Searches, b.Searches), SearchesTold: a.SearchesTold || b.SearchesTold,
+	sum, other := usage.Used{Usage: a}, usage.Used{Usage: b}
+	for _, f := range usage.Fields {
+		*f.Used(&sum) = max(*f.Used(&sum), *f.Used(&other))
 	}
+	sum.TotalTokens, sum.HourWriteTokens = max(a.TotalTokens, b.TotalTokens), max(a.HourWriteTokens, b.HourWriteTokens)
+	sum.Searches, sum.SearchesTold = max(a.Searches, b.Searches), a.SearchesTold || b.SearchesTold
+	sum.WritesSplit = a.WritesSplit || b.WritesSplit
+	return sum.Usage
 }
 
 // readUsage reads a usage object of any operation.

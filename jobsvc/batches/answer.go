@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/id"
+	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // maxLineAnswer is the size of the largest answer to a line, in bytes.
@@ -119,17 +120,17 @@ func ended(dec *jsontext.Decoder) error {
 func readUsage(value []byte) openai.Usage {
 	r := gjson.ParseBytes(value)
 	count := func(path string) int64 { return openai.Count(r.Get(path).Int()) }
-	u := openai.Usage{
-		PromptTokens: count("prompt_tokens"), CompletionTokens: count("completion_tokens"), TotalTokens: count("total_tokens"),
-		CachedTokens: count("prompt_tokens_details.cached_tokens"), CacheWriteTokens: count("prompt_tokens_details.cache_write_tokens"),
-		HourWriteTokens: count("prompt_tokens_details.cache_write_hour_tokens"),
-		PromptAudio:     count("prompt_tokens_details.audio_tokens"),
-		ReasoningTokens: count("completion_tokens_details.reasoning_tokens"), CompletionAudio: count("completion_tokens_details.audio_tokens"),
+	var u usage.Used
+	for _, f := range usage.Fields {
+		if f.Path != "" {
+			*f.Used(&u) = count(f.Path)
+		}
 	}
+	u.TotalTokens, u.HourWriteTokens = count("total_tokens"), count("prompt_tokens_details.cache_write_hour_tokens")
 	if u.TotalTokens == 0 {
 		u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	}
-	return u
+	return u.Usage
 }
 
 // A naming names the lines of one batch: always the same way, so that files can be written again.

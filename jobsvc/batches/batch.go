@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/usage"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
@@ -213,14 +214,11 @@ func usageOf(u openai.Usage) *wireUsage {
 
 // plus returns the sum of two usages.
 func plus(a, b openai.Usage) openai.Usage {
-	a.PromptTokens += b.PromptTokens
-	a.CompletionTokens += b.CompletionTokens
-	a.TotalTokens += b.TotalTokens
-	a.CachedTokens += b.CachedTokens
-	a.CacheWriteTokens += b.CacheWriteTokens
-	a.HourWriteTokens += b.HourWriteTokens
-	a.PromptAudio += b.PromptAudio
-	a.ReasoningTokens += b.ReasoningTokens
-	a.CompletionAudio += b.CompletionAudio
-	return a
+	sum, more := usage.Used{Usage: a}, usage.Used{Usage: b}
+	for _, f := range usage.Fields {
+		*f.Used(&sum) += *f.Used(&more)
+	}
+	sum.TotalTokens += b.TotalTokens
+	sum.HourWriteTokens += b.HourWriteTokens
+	return sum.Usage
 }

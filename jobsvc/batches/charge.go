@@ -75,18 +75,17 @@ func (w *work) announceCharge(t *store.Txn, b *Batch, now time.Time) error {
 // entry returns the record of what the provider ran. Its id is the batch's, so that it is charged once however often it is sent.
 func (w *work) entry(b *Batch, now time.Time) *ledgerv1.Record {
 	n, c := b.Native, b.Charge
-	return &ledgerv1.Record{
+	r := &ledgerv1.Record{
 		Id: w.rec.ID,
 		// It counts for the day in which it is known, and not for one that has its bill.
 		Start: timestamppb.New(now), End: timestamppb.New(now),
 		Key: b.Key, Organization: w.rec.Tenant.Organization, Project: w.rec.Tenant.Project,
 		Operation: strings.TrimPrefix(b.Endpoint, "/v1/"), Model: b.Model, Provider: n.Provider, UpstreamModel: n.Model,
 		Attempts: 1, Status: 200, Outcome: "finished", Requests: int64(c.Lines), Batch: true,
-		InputTokens: c.Usage.PromptTokens, CachedTokens: c.Usage.CachedTokens, CacheWriteTokens: c.Usage.CacheWriteTokens,
-		InputAudioTokens: c.Usage.PromptAudio, OutputTokens: c.Usage.CompletionTokens, ReasoningTokens: c.Usage.ReasoningTokens,
-		OutputAudioTokens: c.Usage.CompletionAudio,
-		CostNanoUsd:       int64(c.Cost), Priced: c.Priced, PriceVersion: c.PriceVersion,
+		CostNanoUsd: int64(c.Cost), Priced: c.Priced, PriceVersion: c.PriceVersion,
 	}
+	(&usage.Used{Usage: c.Usage}).Fill(r)
+	return r
 }
 
 // ledgerTimeout bounds one call of the ledger.
