@@ -172,7 +172,7 @@ func (m *metrics) observe(r *metering.Record) {
 	used := usage.Used{Usage: r.Usage}
 	for i := range s.tokens {
 		if s.tokens[i] != nil {
-			s.tokens[i].Add(float64(*usage.Fields[i].Used(&used)))
+			s.tokens[i].Add(float64(*used.At(usage.Kind(i))))
 		}
 	}
 }

@@ -100,8 +100,8 @@ const (
 // measures returns what a row adds to its groups.
 func (r row) measures() sums {
 	s := sums{requests: r.Requests, cost: r.CostNanoUsd}
-	for i, f := range usage.Fields {
-		s[used+i] = *f.Record(r.Record)
+	for k := range usage.Kinds {
+		s[used+int(k)] = *k.Of(r.Record)
 	}
 	if r.Outcome == "rejected" {
 		s[rejected] = r.Requests

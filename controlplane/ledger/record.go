@@ -94,8 +94,8 @@ func newRow(r *ledgerv1.Record, now time.Time) row {
 		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost), Priced: r.GetPriced(),
 		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
 	}
-	for _, f := range usage.Fields {
-		*f.Record(kept) = openai.Count(*f.Record(r))
+	for k := range usage.Kinds {
+		*k.Of(kept) = openai.Count(*k.Of(r))
 	}
 	at := now
 	// A clock that steps must not move money into a month that has not come or that nobody looks at.
@@ -127,8 +127,8 @@ func flag(b bool) int64 {
 func (r row) values() []any {
 	values := []any{r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model,
 		r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome, r.ErrorCode, r.FirstByteMs}
-	for _, f := range usage.Fields {
-		values = append(values, *f.Record(r.Record))
+	for k := range usage.Kinds {
+		values = append(values, *k.Of(r.Record))
 	}
 	return append(values, flag(r.Estimated), flag(r.Batch), r.CostNanoUsd, flag(r.Priced), r.PriceVersion, r.Requests)
 }

@@ -178,8 +178,8 @@ func (s *scanner) tier() string { return strings.Trim(s.found[memberTier], `"`) 
 // most returns of each count the greater: events tell either part of a usage, or again what is known.
 func most(a, b openai.Usage) openai.Usage {
 	sum, other := usage.Used{Usage: a}, usage.Used{Usage: b}
-	for _, f := range usage.Fields {
-		*f.Used(&sum) = max(*f.Used(&sum), *f.Used(&other))
+	for k := range usage.Kinds {
+		*sum.At(k) = max(*sum.At(k), *other.At(k))
 	}
 	sum.TotalTokens, sum.HourWriteTokens = max(a.TotalTokens, b.TotalTokens), max(a.HourWriteTokens, b.HourWriteTokens)
 	sum.Searches, sum.SearchesTold = max(a.Searches, b.Searches), a.SearchesTold || b.SearchesTold

@@ -24,7 +24,7 @@ const (
 // Counts are amounts by kind.
 type Counts [Kinds]int64
 
-// A Field is where the amount of a kind is kept.
+// A Field is what a kind is called.
 type Field struct {
 	// Column is its name in the ledger.
 	Column string
@@ -34,9 +34,7 @@ type Field struct {
 	Type string
 
 	// Path is where the usage object of an answer has it; empty where it has not.
-	Path   string
-	Used   func(*Used) *int64
-	Record func(*ledgerv1.Record) *int64
+	Path string
 }
 
 // Fields are those of all kinds. They must not be modified.
@@ -44,35 +42,27 @@ var Fields = [Kinds]Field{
 	InputTokens: {
 		Column: "input_tokens", Type: "prompt", Path: "prompt_tokens",
 		Result: map[string]string{"completions": "input_tokens", "embeddings": "input_tokens", "moderations": "input_tokens"},
-		Used:   func(u *Used) *int64 { return &u.PromptTokens }, Record: func(r *ledgerv1.Record) *int64 { return &r.InputTokens },
 	},
 	CachedTokens: {
 		Column: "cached_tokens", Type: "cached", Path: "prompt_tokens_details.cached_tokens", Result: map[string]string{"completions": "input_cached_tokens"},
-		Used: func(u *Used) *int64 { return &u.CachedTokens }, Record: func(r *ledgerv1.Record) *int64 { return &r.CachedTokens },
 	},
 	CacheWriteTokens: {
 		Column: "cache_write_tokens", Path: "prompt_tokens_details.cache_write_tokens", Result: map[string]string{"completions": "input_cache_write_tokens"},
-		Used: func(u *Used) *int64 { return &u.CacheWriteTokens }, Record: func(r *ledgerv1.Record) *int64 { return &r.CacheWriteTokens },
 	},
 	InputAudioTokens: {
 		Column: "input_audio_tokens", Path: "prompt_tokens_details.audio_tokens", Result: map[string]string{"completions": "input_audio_tokens"},
-		Used: func(u *Used) *int64 { return &u.PromptAudio }, Record: func(r *ledgerv1.Record) *int64 { return &r.InputAudioTokens },
 	},
 	OutputTokens: {
 		Column: "output_tokens", Type: "completion", Path: "completion_tokens", Result: map[string]string{"completions": "output_tokens"},
-		Used: func(u *Used) *int64 { return &u.CompletionTokens }, Record: func(r *ledgerv1.Record) *int64 { return &r.OutputTokens },
 	},
 	ReasoningTokens: {
 		Column: "reasoning_tokens", Type: "reasoning", Path: "completion_tokens_details.reasoning_tokens",
-		Used: func(u *Used) *int64 { return &u.ReasoningTokens }, Record: func(r *ledgerv1.Record) *int64 { return &r.ReasoningTokens },
 	},
 	OutputAudioTokens: {
 		Column: "output_audio_tokens", Path: "completion_tokens_details.audio_tokens", Result: map[string]string{"completions": "output_audio_tokens"},
-		Used: func(u *Used) *int64 { return &u.CompletionAudio }, Record: func(r *ledgerv1.Record) *int64 { return &r.OutputAudioTokens },
 	},
 	Images: {
 		Column: "images", Result: map[string]string{"images": "images"},
-		Used: func(u *Used) *int64 { return &u.Images }, Record: func(r *ledgerv1.Record) *int64 { return &r.Images },
 	},
 }
 
@@ -87,7 +77,53 @@ func Columns() []string {
 
 // Fill sets in a record what was used.
 func (u *Used) Fill(r *ledgerv1.Record) {
-	for i := range Fields {
-		*Fields[i].Record(r) = *Fields[i].Used(u)
+	for k := range Kinds {
+		*k.Of(r) = *u.At(k)
 	}
+}
+
+// At returns where the amount of a kind is. It is a switch, as functions in a table would have what is used escape to the heap.
+func (u *Used) At(k Kind) *int64 {
+	switch k {
+	case InputTokens:
+		return &u.PromptTokens
+	case CachedTokens:
+		return &u.CachedTokens
+	case CacheWriteTokens:
+		return &u.CacheWriteTokens
+	case InputAudioTokens:
+		return &u.PromptAudio
+	case OutputTokens:
+		return &u.CompletionTokens
+	case ReasoningTokens:
+		return &u.ReasoningTokens
+	case OutputAudioTokens:
+		return &u.CompletionAudio
+	case Images:
+		return &u.Images
+	}
+	panic("no such kind")
+}
+
+// Of returns where a record has the amount of a kind.
+func (k Kind) Of(r *ledgerv1.Record) *int64 {
+	switch k {
+	case InputTokens:
+		return &r.InputTokens
+	case CachedTokens:
+		return &r.CachedTokens
+	case CacheWriteTokens:
+		return &r.CacheWriteTokens
+	case InputAudioTokens:
+		return &r.InputAudioTokens
+	case OutputTokens:
+		return &r.OutputTokens
+	case ReasoningTokens:
+		return &r.ReasoningTokens
+	case OutputAudioTokens:
+		return &r.OutputAudioTokens
+	case Images:
+		return &r.Images
+	}
+	panic("no such kind")
 }

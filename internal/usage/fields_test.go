@@ -13,14 +13,14 @@ import (
 func TestFieldsAreOfTheirOwnPlaces(t *testing.T) {
 	var u Used
 	for i, f := range Fields {
-		require.Zero(t, *f.Used(&u), f.Column)
-		*f.Used(&u) = int64(i + 1)
+		require.Zero(t, *u.At(Kind(i)), f.Column)
+		*u.At(Kind(i)) = int64(i + 1)
 	}
 	var r ledgerv1.Record
 	u.Fill(&r)
 	for i, f := range Fields {
-		require.EqualValues(t, i+1, *f.Used(&u), f.Column)
-		require.EqualValues(t, i+1, *f.Record(&r), f.Column)
+		require.EqualValues(t, i+1, *u.At(Kind(i)), f.Column)
+		require.EqualValues(t, i+1, *Kind(i).Of(&r), f.Column)
 		named := r.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(f.Column))
 		require.NotNil(t, named, "a record has no %s", f.Column)
 		require.EqualValues(t, i+1, r.ProtoReflect().Get(named).Int(), f.Column)

@@ -121,9 +121,9 @@ func readUsage(value []byte) openai.Usage {
 	r := gjson.ParseBytes(value)
 	count := func(path string) int64 { return openai.Count(r.Get(path).Int()) }
 	var u usage.Used
-	for _, f := range usage.Fields {
+	for i, f := range usage.Fields {
 		if f.Path != "" {
-			*f.Used(&u) = count(f.Path)
+			*u.At(usage.Kind(i)) = count(f.Path)
 		}
 	}
 	u.TotalTokens, u.HourWriteTokens = count("total_tokens"), count("prompt_tokens_details.cache_write_hour_tokens")

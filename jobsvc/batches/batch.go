@@ -215,8 +215,8 @@ func usageOf(u openai.Usage) *wireUsage {
 // plus returns the sum of two usages.
 func plus(a, b openai.Usage) openai.Usage {
 	sum, more := usage.Used{Usage: a}, usage.Used{Usage: b}
-	for _, f := range usage.Fields {
-		*f.Used(&sum) += *f.Used(&more)
+	for k := range usage.Kinds {
+		*sum.At(k) += *more.At(k)
 	}
 	sum.TotalTokens += b.TotalTokens
 	sum.HourWriteTokens += b.HourWriteTokens
