@@ -9,7 +9,7 @@ FUZZTIME ?= 30s
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-.PHONY: help build image envoy run test test-ha test-chart fuzz bench lint generate fresh clean
+.PHONY: help build image envoy run test test-all test-ha test-chart fuzz bench lint generate fresh clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -26,8 +26,11 @@ envoy: ## Install bin/envoy, the pinned release of Envoy
 run: build $(ENVOY) ## Run the gateway in ./data (ARGS="--listen 127.0.0.1:0")
 	bin/modelgate run $(ARGS)
 
-test: $(ENVOY) ## Run every test against the real Envoy
+test: $(ENVOY) ## Run the tests against the real Envoy, those that take long in a shorter form or not at all
 	tools/test.sh services vet unit proportion modules clients system
+
+test-all: $(ENVOY) ## Run every test whole, also those of test-ha and test-chart, and with the race detector (as root)
+	MODELGATE_ALL=1 ARGS="$(ARGS)" tools/test.sh services vet race proportion modules clients system ha chart
 
 test-ha: $(ENVOY) ## Replace, lose and restore every part under load, and run two versions at once
 	tools/test.sh services ha

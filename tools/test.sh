@@ -15,15 +15,15 @@ module=$(go list -m)
 events() { go tool -modfile="$root/tools/go.mod" gotestsum --jsonfile "$results/$1.json" "${@:2}"; }
 
 # Whole-system cases measure time and memory, which the race detector would change, and run a binary that Go's test cache knows nothing of.
-whole_system() { go list ./... | grep /test/; }
+whole_system() { go list ./test/... | grep -v /test/ha$; }
 others() { go list ./... | grep -v /test/; }
-
-# The race detector needs a C compiler.
-race() { if command -v "$(go env CC)" >/dev/null; then echo -race; fi; }
 
 services() { tools/services/install.sh; }
 vet() { go vet ./...; }
-unit() { events unit --format pkgname -- -timeout 30m $(race) $(others); }
+# They wait more than they compute.
+unit() { events unit --format pkgname -- -timeout 30m -p 4 -skip InProportion $(others); }
+# The race detector needs a C compiler.
+race() { events race --format pkgname -- -timeout 30m -p 4 -race -skip InProportion $(others); }
 # They measure CPU and memory.
 proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange; }
 # The first time Helm is built, and what two architectures need.
@@ -32,7 +32,7 @@ modules() {
 }
 clients() { for suite in sdk browser admin reports; do test/$suite/setup.sh; done; }
 system() { events system --format testname --hide-summary=output -- -timeout 45m -count=1 -p 1 $(whole_system); }
-ha() { MODELGATE_HA=1 events ha --format standard-verbose --hide-summary=output -- -count=1 -parallel 2 -timeout 10m ./test/ha; }
+ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -count=1 -parallel 2 -timeout 10m ./test/ha; }
 # It prints text, not events.
 chart() {
 	# shellcheck disable=SC2086 # one word an argument

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,17 +20,12 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/certs"
 	"github.com/modelgate/modelgate/internal/fakeprovider"
-
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// churnFor is how long the soak lasts. CI runs it whole; elsewhere a part of it shows the same.
-func churnFor() time.Duration {
-	if os.Getenv("CI") != "" {
-		return 60 * time.Second
-	}
-	return 15 * time.Second
-}
+// churnFor is how long the soak lasts.
+var churnFor = time.Duration(testenv.Size(9, 60)) * time.Second
 
 // TestChurn changes the configuration twenty times a second under load: no request fails, no connection is dropped, and
 // memory stays where it is.
@@ -44,7 +38,7 @@ func TestChurn(t *testing.T) {
 	require.NoError(t, err)
 	harness.Eventually(t, "configuration in force", func() error { return g.has("steady/echo", "moving") })
 
-	ctx, cancel := context.WithTimeout(t.Context(), churnFor())
+	ctx, cancel := context.WithTimeout(t.Context(), churnFor)
 	defer cancel()
 	load := &load{gateway: g}
 	var workers sync.WaitGroup
@@ -62,7 +56,7 @@ func TestChurn(t *testing.T) {
 	require.Empty(t, load.failed(), "failed requests")
 	require.LessOrEqual(t, load.connections.Load(), int64(16), "each worker keeps its connection")
 	require.Greater(t, load.requests.Load(), int64(500))
-	require.Greater(t, changes, int(churnFor()/time.Second)*10)
+	require.Greater(t, changes, int(churnFor/time.Second)*10)
 	require.Less(t, float64(peak), float64(settled)*1.3+float64(32<<20), "memory is flat")
 }
 
@@ -105,7 +99,7 @@ func churn(ctx context.Context, t *testing.T, g *gateway, api *adminapi.Client, 
 		})
 	}
 	select {
-	case <-time.After(churnFor() / 3):
+	case <-time.After(churnFor / 3):
 	case <-ctx.Done():
 	}
 	settled = memory(t, g.PID())

@@ -14,15 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
 const (
-	crashLines       = 5000
-	crashConcurrency = 64 // of each job service
-	// killFor is for how long processes are killed, and finishFor how long the batch may take in all.
-	killFor, finishFor = 60 * time.Second, 4 * time.Minute
+	crashConcurrency = 64              // of each job service
+	finishFor        = 4 * time.Minute // how long the batch may take in all
+)
+
+var (
+	crashLines = testenv.Size(1000, 5000)
+	killFor    = time.Duration(testenv.Size(15, 60)) * time.Second // for how long processes are killed
 )
 
 // TestCrashes runs a batch over a provider that fails at random, while every second one of the gateway's processes is killed,

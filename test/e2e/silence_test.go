@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/cases"
 	"github.com/modelgate/modelgate/test/harness"
 )
@@ -119,6 +120,7 @@ func TestTrailers(t *testing.T) {
 // TestAnAnswerTakesLongOnAQuietGateway holds that Envoy survives it. It forgets clients of gRPC that were not used for 50 s,
 // also those whose last stream is just ending.
 func TestAnAnswerTakesLongOnAQuietGateway(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	g := startRun(t, t.TempDir())
 	slow := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {

@@ -5,11 +5,10 @@
 // Kubernetes plays it: a service (service_test.go) knows by probes alone who is ready, and every data plane has an address of its own
 // (address_test.go).
 //
-// It runs where MODELGATE_HA is set, as make test-ha sets it.
+// It takes minutes, and all of the machine: it runs with make test-ha, or make test-all.
 package ha
 
 import (
-	"os"
 	"testing"
 
 	"github.com/modelgate/modelgate/internal/pgtest"
@@ -17,11 +16,3 @@ import (
 )
 
 func TestMain(m *testing.M) { harness.MainWith(m, pgtest.Run) }
-
-// required skips the test where only fast ones are wanted.
-func required(t *testing.T) {
-	t.Helper()
-	if os.Getenv("MODELGATE_HA") == "" {
-		t.Skip("takes minutes, and all of the machine: run make test-ha")
-	}
-}

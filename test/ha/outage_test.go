@@ -22,7 +22,7 @@ const awayFor = 4 * time.Second
 // TestWhatIsAwayStopsNothing takes every part away that requests do not pass through, and then some that they do. In the latter case what fails is
 // counted: nothing but what the lost process carried.
 func TestWhatIsAwayStopsNothing(t *testing.T) {
-	required(t)
+	testenv.Long(t)
 	t.Parallel()
 	c := newCluster(t)
 	l := startLoad(c)

@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
 // TestWhatIsLostIsRestored makes backups under load and restores them, while the data planes stay up and serve.
 func TestWhatIsLostIsRestored(t *testing.T) {
-	required(t)
+	testenv.Long(t)
 	t.Parallel()
 	c := newCluster(t)
 	t.Run("etcd and ledger are lost", c.allLost)

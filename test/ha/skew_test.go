@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -49,7 +50,7 @@ func oldBinary(t *testing.T) string {
 // TestTwoVersionsWorkTogether goes from the version before to this one and back, in the order of docs/upgrade.md, and stops at every mixture on the
 // way. The second data plane is of the version before all the time.
 func TestTwoVersionsWorkTogether(t *testing.T) {
-	required(t)
+	testenv.Long(t)
 	t.Parallel()
 	older, newer := oldBinary(t), harness.Binary(t)
 	c := newClusterOf(t, older)

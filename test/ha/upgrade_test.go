@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
 // TestNothingIsLost replaces every part, one after the other, under one load.
 func TestNothingIsLost(t *testing.T) {
-	required(t)
+	testenv.Long(t)
 	t.Parallel()
 	c := newCluster(t)
 	l := startLoad(c)
