@@ -1,8 +1,9 @@
 package main
 
-import "github.com/modelgate/modelgate/cmd/modelgate/admincli"
-
-import "github.com/modelgate/modelgate/internal/allowed"
+import (
+	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
+	"github.com/modelgate/modelgate/internal/allowed"
+)
 
 // credentialFlags say which variables and files the configuration may name.
 type credentialFlags struct {

@@ -8,21 +8,21 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
-// A severity is how bad a finding is.
+// A Severity is how bad a finding is.
 type Severity string
 
+// Severities, the worst first.
 const (
 	Error   Severity = "error"   // something does not work
 	Warning Severity = "warning" // something will not work, or does not do what it looks like
 	Note    Severity = "note"    // worth knowing
 )
 
-// A finding is something that is not as it should be.
+// A Finding is something that is not as it should be.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Check    string   `json:"check"`
@@ -37,7 +37,7 @@ type check struct {
 	look func(*patient) []Finding
 }
 
-// checks are all checks, in the order in which they are reported within a Severity.
+// checks are all checks, in the order in which they are reported within a severity.
 func checks() []check {
 	return []check{
 		{"gateway", checkReachable},
@@ -109,13 +109,4 @@ func Table(w io.Writer, found []Finding, notes bool) error {
 	}
 	_, err := fmt.Fprintln(w, last)
 	return err
-}
-
-// some names the first few of many.
-func some(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
