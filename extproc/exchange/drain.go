@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -38,7 +37,7 @@ func (d *drains) begin() bool {
 // Drain has the answer that RequestHeaders gave wait until the client has sent the request's body, of which there is some. It goes out at
 // once where the body is announced as larger than what is taken, and where too many requests drain already.
 func (x *Exchange) Drain(answer *Immediate, h Headers) Reply {
-	if n, err := strconv.ParseInt(h.Get("content-length"), 10, 64); err == nil && n > maxDrained || !x.env.drains.begin() {
+	if n, ok := lengthOf(h); ok && n > maxDrained || !x.env.drains.begin() {
 		return Reply{Immediate: answer}
 	}
 	x.drained = &drained{answer: answer, left: maxDrained}

@@ -156,7 +156,7 @@ func (p *Plan) spread(m *configv1.Model, byPlace bool) {
 		p.Targets[i].Cluster = p.Targets[i].Provider.cluster(i+1, byPlace)
 	}
 	p.answers = make([]answer, attempts)
-	var codes []byte
+	codes := make([]byte, 0, 64)
 	for _, status := range m.RetryStatuses() {
 		if len(codes) > 0 {
 			codes = append(codes, ',')

@@ -61,7 +61,7 @@ func (x *Exchange) shed(why string) {
 
 // announced takes room for a body whose headers say how long it is.
 func (x *Exchange) announced(h Headers) *openai.Error {
-	if n, err := strconv.ParseInt(h.Get("content-length"), 10, 64); err == nil {
+	if n, ok := lengthOf(h); ok {
 		return x.hold(n)
 	}
 	return nil // it is taken when the body is there
@@ -142,8 +142,18 @@ func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
 
 // announcedAnswer returns how long an answer says it is, as far as it may be held.
 func announcedAnswer(h Headers) int64 {
-	if n, err := strconv.ParseInt(h.Get("content-length"), 10, 64); err == nil && n > 0 && n <= maxAnswer {
+	if n, ok := lengthOf(h); ok && n > 0 && n <= maxAnswer {
 		return n
 	}
 	return 0
+}
+
+// lengthOf returns the length of a body that its headers announce, in bytes.
+func lengthOf(h Headers) (n int64, ok bool) {
+	text := h.Get("content-length")
+	if text == "" { // an error of strconv's would take memory
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
 }
