@@ -108,6 +108,7 @@ func (t *Text) event(data []byte) {
 	}
 }
 
+// Report takes the usage that the vendor has reported so far.
 func (t *Text) Report(u openai.Usage) {
 	if u != t.reported {
 		t.reported, t.covered = u, t.said

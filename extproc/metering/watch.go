@@ -37,17 +37,21 @@ type Told struct {
 // A DocumentWatch reads an answer that is one JSON object.
 type DocumentWatch struct{ scan scanner }
 
+// Feed implements Watch.
 func (w *DocumentWatch) Feed(piece []byte) ([]byte, bool) {
 	w.scan.feed(piece)
 	return piece, false
 }
 
+// Chunks implements Watch.
 func (w *DocumentWatch) Chunks() int { return 0 }
 
+// End implements Watch.
 func (w *DocumentWatch) End() (rest []byte, complete, failed bool) {
 	return nil, w.scan.begun && w.scan.depth == 0 && !w.scan.list, w.scan.found[memberError] != ""
 }
 
+// Told implements Watch.
 func (w *DocumentWatch) Told() Told {
 	return Told{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally}
 }
@@ -55,11 +59,13 @@ func (w *DocumentWatch) Told() Told {
 // A SilentWatch reads an event stream that passes as it is, whatever becomes of it.
 type SilentWatch struct{ EventWatch }
 
+// Feed implements Watch.
 func (w *SilentWatch) Feed(piece []byte) ([]byte, bool) {
 	w.read(piece)
 	return piece, false
 }
 
+// End implements Watch.
 func (w *SilentWatch) End() (rest []byte, complete, failed bool) {
 	_, _, failed = w.EventWatch.End()
 	return nil, true, failed
@@ -106,6 +112,7 @@ func (w *EventWatch) Feed(piece []byte) ([]byte, bool) {
 	return out, true
 }
 
+// Chunks implements Watch.
 func (w *EventWatch) Chunks() int { return w.ripe }
 
 // read returns how many bytes of the piece belong to events that have ended.
@@ -154,11 +161,13 @@ func (w *EventWatch) event() {
 	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
 }
 
+// End implements Watch.
 func (w *EventWatch) End() (rest []byte, complete, failed bool) {
 	w.event()
 	return w.half, w.ended || !w.known, w.failed
 }
 
+// Told implements Watch.
 func (w *EventWatch) Told() Told { return w.said }
 
 // usage returns what the members that were found say of it.

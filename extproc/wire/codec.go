@@ -16,11 +16,13 @@ import (
 // the standard codec.
 type Codec struct{ encoding.CodecV2 }
 
+// New returns the codec.
 func New() Codec { return Codec{encoding.GetCodecV2(proto.Name)} }
 
 // Phase is which message of Envoy's it is, and which is answered.
 type Phase uint8
 
+// The phases.
 const (
 	Unknown Phase = iota
 	RequestHeaders
