@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// maxAnswer bounds a JSON answer of a provider's API, in bytes.
-const maxAnswer = 16 << 20
+// maxJSON bounds a JSON answer of a provider's API, in bytes.
+const maxJSON = 16 << 20
 
 // A Client calls the API of one provider outside the request path, for jobs. Paths are relative to the provider's endpoint
 // and may have a query; who sends the request adds the credential. It is safe for concurrent use.
@@ -49,7 +49,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 		return answer, nil
 	}
 	defer func() { _ = answer.Body.Close() }() // nothing more is wanted of it
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxJSON))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: status %d: %w", r.Method, r.URL, answer.StatusCode, err)
 	}
@@ -83,7 +83,7 @@ func (c *Client) Ask(r *http.Request, out any) error {
 		return err
 	}
 	defer func() { _ = answer.Body.Close() }() // it was read to its end
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxJSON))
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
 	}
