@@ -45,9 +45,10 @@ var table = []rule{
 
 	{"controlplane/xds/...", []string{"api/config/...", "envoy", "internal/provider/...", "internal/secret"}, nil},
 	{"jobsvc/job/...", []string{"api/openai"}, none},
-	{"extproc/wire", []string{"extproc/exchange", "extproc/message", "envoy"}, nil},
+	{"extproc/wire", []string{"extproc/exchange", "extproc/message", "extproc/routing", "envoy"}, nil},
 	{"extproc/message", none, none},
 	{"extproc/access", []string{"extproc/message", "api/...", "internal/..."}, nil},
+	{"extproc/routing", []string{"extproc/access", "extproc/message", "extproc/metering", "api/...", "envoy", "internal/..."}, nil},
 	{"extproc/metering", []string{"api/...", "internal/..."}, nil},
 	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},

@@ -18,7 +18,9 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/extproc/wire"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
@@ -64,9 +66,12 @@ func carried(t *testing.T, c *carrier, in *wire.Message) {
 
 // carry returns a carrier of a request for a stream that was sent to a provider.
 func carry(t *testing.T) (*carrier, *toEnvoy) {
-	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, openai.Provider())
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, openai.Provider())
 	require.NoError(t, err)
-	config := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
+	config := &exchange.Config{
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": p}},
+	}
 	config.Keyring = keyring(config, map[string]string{"k": validKey})
 	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-")}
 	e := &toEnvoy{}

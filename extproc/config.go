@@ -11,6 +11,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -99,7 +100,7 @@ func (c *configClient) providers() *xdsclient.Type {
 			if !ok {
 				return fmt.Errorf("unknown vendor %q", r.GetProvider().GetVendor())
 			}
-			p, err := exchange.NewProvider(r, vendor)
+			p, err := routing.NewProvider(r, vendor)
 			if err != nil {
 				return err
 			}
@@ -136,11 +137,11 @@ func (c *configClient) routes() *xdsclient.Type {
 	return xdsclient.Of(xdsclient.Handler[*configv1.Route]{
 		Remove: func(name string) {
 			delete(configured, name)
-			c.building.Routes = exchange.NewRoutes(configured)
+			c.building.Routes = routing.NewRoutes(configured)
 		},
 		Set: func(name string, r *configv1.Route) error {
 			configured[name] = r
-			c.building.Routes = exchange.NewRoutes(configured)
+			c.building.Routes = routing.NewRoutes(configured)
 			return nil
 		},
 	})

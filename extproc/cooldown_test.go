@@ -16,6 +16,7 @@ import (
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/provider/all"
 )
 
@@ -28,10 +29,12 @@ func refusal(cluster string, status uint32, headers map[string]string) *accesslo
 }
 
 func TestRefusedAttemptsOfEnvoysLogCoolTheirProvider(t *testing.T) {
-	p, err := exchange.NewProvider(resolved("busy", "openai"), all.Providers()["openai"])
+	p, err := routing.NewProvider(resolved("busy", "openai"), all.Providers()["openai"])
 	require.NoError(t, err)
 	core, logs := observer.New(zap.InfoLevel)
-	server := newServer(t, &exchange.Config{Providers: map[string]*exchange.Provider{"busy": p}}, zap.New(core))
+	server := newServer(t, &exchange.Config{
+		Table: routing.Table{Providers: map[string]*routing.Provider{"busy": p}},
+	}, zap.New(core))
 	now := time.Unix(1700000000, 0)
 	server.env.Now = func() time.Time { return now }
 	cooling := func() float64 { return gauge(t, newProviderCollector(server), "modelgate_provider_cooling") }

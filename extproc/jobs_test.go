@@ -14,8 +14,10 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/extproctest"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/all"
 )
@@ -39,12 +41,15 @@ func TestTheJobServiceAndTheWayBack(t *testing.T) {
 		_, _ = io.WriteString(w, r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Request-Id")+" "+string(body))
 	}))
 	t.Cleanup(upstream.Close)
-	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: "a", Credential: "credential",
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Name: "a", Credential: "credential",
 		Provider: &configv1.Provider{Name: "a", Vendor: "openai", Endpoint: upstream.URL + "/base"}}, all.Providers()["openai"])
 	require.NoError(t, err)
 	secret := auth.Generate().Reveal()
 	key := &configv1.Key{Name: "key_a", Organization: "org"}
-	config := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
+	config := &exchange.Config{
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": p}},
+	}
 	config.Keyring = keyring(config, map[string]string{"key_a": secret}, key)
 	core, logs := observer.New(zap.InfoLevel)
 	player := extproctest.New(startServerWithLog(t, config, zap.New(core)), map[string]string{"a": upstream.URL, envoy.ClusterJobs: upstream.URL})

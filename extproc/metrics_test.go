@@ -13,8 +13,10 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider/all"
@@ -23,10 +25,13 @@ import (
 
 // TestModelsThatClientsMakeUpAreNoSeries asks a provider that takes any model for a hundred thousand.
 func TestModelsThatClientsMakeUpAreNoSeries(t *testing.T) {
-	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, all.Providers()["openai"])
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, all.Providers()["openai"])
 	require.NoError(t, err)
 	key := auth.Generate().Reveal()
-	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}, Catalog: catalog.New(nil)}
+	c := &exchange.Config{
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": p}, Catalog: catalog.New(nil)},
+	}
 	c.Keyring = keyring(c, map[string]string{"k": key})
 	c.Index()
 	measured, err := telemetry.Start(t.Context(), telemetry.Options{Service: "test", Log: zap.NewNop()})

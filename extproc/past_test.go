@@ -19,6 +19,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -90,10 +91,7 @@ func TestWindowsFollowTheLedgerAfterARestart(t *testing.T) {
 		}
 		ofUsers := &rlsv3.RateLimitDescriptor{Key: "user", RateLimit: &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit_DAY, RequestsPerUnit: 100}}
 		config := &exchange.Config{
-			Hasher:        auth.NewHasher([]byte("pepper")),
-			Organizations: map[string]*configv1.Organization{"acme": {Limits: []*configv1.Limit{rate("tokens", configv1.Unit_DAY, 1000)}}},
-			Projects:      map[string]*configv1.Project{"acme/web": {Limits: []*configv1.Limit{{Domain: "output_tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 100, Model: "gpt*"}}}},
-			RateLimits:    map[string]*rlsv3.RateLimitConfig{"users": {Name: "users", Domain: "requests", Descriptors: []*rlsv3.RateLimitDescriptor{ofUsers}}},
+			Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")), Organizations: map[string]*configv1.Organization{"acme": {Limits: []*configv1.Limit{rate("tokens", configv1.Unit_DAY, 1000)}}}, Projects: map[string]*configv1.Project{"acme/web": {Limits: []*configv1.Limit{{Domain: "output_tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 100, Model: "gpt*"}}}}, RateLimits: map[string]*rlsv3.RateLimitConfig{"users": {Name: "users", Domain: "requests", Descriptors: []*rlsv3.RateLimitDescriptor{ofUsers}}}},
 		}
 		config.Keyring = keyring(config, map[string]string{"k": "secret"}, &configv1.Key{Name: "k", Organization: "acme", Project: "web",
 			Limits: []*configv1.Limit{rate("requests", configv1.Unit_DAY, 100), rate("requests", configv1.Unit_MINUTE, 100)}})

@@ -23,6 +23,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/extproctest"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider/all"
@@ -64,18 +65,15 @@ func TestCases(t *testing.T) {
 // testConfig is the cases' configuration, as the control plane would have resolved it.
 func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 	c := &exchange.Config{
-		Hasher:    auth.NewHasher([]byte("pepper")),
-		Providers: map[string]*exchange.Provider{},
-		Models:    map[string]*configv1.Model{},
-
-		Organizations: map[string]*configv1.Organization{}, Projects: map[string]*configv1.Project{}, RateLimits: map[string]*rlsv3.RateLimitConfig{},
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")), Organizations: map[string]*configv1.Organization{}, Projects: map[string]*configv1.Project{}, RateLimits: map[string]*rlsv3.RateLimitConfig{}},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
 	}
 	c.Keyring = keyring(c, map[string]string{"key_test": key})
 	routes := map[string]*configv1.Route{}
 	for _, o := range cases.Config(a, b) {
 		switch o := o.(type) {
 		case *configv1.Provider:
-			resolved, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: o.GetName(), Provider: o, Credential: o.GetCredential().GetValue()}, all.Providers()[o.GetVendor()])
+			resolved, err := routing.NewProvider(&configv1.ResolvedProvider{Name: o.GetName(), Provider: o, Credential: o.GetCredential().GetValue()}, all.Providers()[o.GetVendor()])
 			require.NoError(t, err)
 			c.Providers[o.GetName()] = resolved
 		case *configv1.Model:
@@ -92,7 +90,7 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 			c.RateLimits[o.GetName()] = &rlsv3.RateLimitConfig{Domain: o.GetDomain(), Descriptors: descriptors(o.GetDescriptors())}
 		}
 	}
-	c.Routes = exchange.NewRoutes(routes)
+	c.Routes = routing.NewRoutes(routes)
 	return c
 }
 

@@ -77,7 +77,7 @@ type Server struct {
 	began    time.Time // before it anything that is in the ledger was another process's
 	// informed is set once the ledger was asked what was spent of budgets, and used in windows.
 	informed atomic.Bool
-	plans    sync.Map // id -> *exchange.Plan, of exchanges that may still be retried
+	plans    sync.Map // id -> *routing.Plan, of exchanges that may still be retried
 	drain    drain
 	grpc     *grpc.Server
 }

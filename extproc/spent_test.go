@@ -17,6 +17,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/auth"
@@ -55,9 +56,7 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 		ledger := &fakeLedger{}
 		budgets := []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}, {Unit: configv1.Unit_MONTH, Usd: "5"}}
 		config := &exchange.Config{
-			Hasher:        auth.NewHasher([]byte("pepper")),
-			Organizations: map[string]*configv1.Organization{"acme": {Budgets: budgets}},
-			Projects:      map[string]*configv1.Project{"acme/web": {Budgets: budgets[1:]}},
+			Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")), Organizations: map[string]*configv1.Organization{"acme": {Budgets: budgets}}, Projects: map[string]*configv1.Project{"acme/web": {Budgets: budgets[1:]}}},
 		}
 		config.Keyring = keyring(config, map[string]string{"k": "secret", "free": "other"}, &configv1.Key{Name: "k", Budgets: budgets[:1]})
 		s := &Server{log: zap.NewNop(), ledger: ledger, config: &configClient{}, env: exchange.Env{Limits: limit.NewMemory(limit.Options{})}}

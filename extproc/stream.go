@@ -16,6 +16,7 @@ import (
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/extproc/wire"
 )
 
@@ -240,7 +241,7 @@ func (s *Server) upstream(stream grpc.ServerStream) error {
 	if !ok {
 		return status.Errorf(codes.NotFound, "no plan %q", in.Request)
 	}
-	p, n := found.(*exchange.Plan), in.Facts.Attempts
+	p, n := found.(*routing.Plan), in.Facts.Attempts
 	if n < 2 || n > len(p.Targets) || p.Targets[n-1].Cluster != in.Facts.Cluster {
 		return status.Errorf(codes.FailedPrecondition, "attempt %d at %q is not planned", n, in.Facts.Cluster)
 	}

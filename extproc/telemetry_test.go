@@ -22,8 +22,10 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/extproctest"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/telemetry"
@@ -73,17 +75,20 @@ func newMeasured(t *testing.T, exported bool) *measured {
 }
 
 func (m *measured) serve(upstream string) *grpc.ClientConn {
-	config := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{}, Models: map[string]*configv1.Model{}}
+	config := &exchange.Config{
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
+	}
 	for _, name := range []string{"plain", "traced"} {
 		p := &configv1.Provider{Name: name, Vendor: "openai", Endpoint: upstream + "/" + name, TraceContext: name == "traced"}
 		var err error
-		config.Providers[name], err = exchange.NewProvider(&configv1.ResolvedProvider{Name: name, Credential: "credential", Provider: p}, all.Providers()["openai"])
+		config.Providers[name], err = routing.NewProvider(&configv1.ResolvedProvider{Name: name, Credential: "credential", Provider: p}, all.Providers()["openai"])
 		require.NoError(m.t, err)
 	}
 	for name, order := range map[string][]string{"first": {"plain", "traced"}, "second": {"traced", "plain"}} {
 		config.Models[name] = &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: order[0], Model: "up"}, {Provider: order[1], Model: "up", Priority: 1}}}
 	}
-	config.Routes = exchange.NewRoutes(map[string]*configv1.Route{"t": {PathPrefix: "/traced", Provider: "traced"}, "p": {PathPrefix: "/plain", Provider: "plain"}})
+	config.Routes = routing.NewRoutes(map[string]*configv1.Route{"t": {PathPrefix: "/traced", Provider: "traced"}, "p": {PathPrefix: "/plain", Provider: "plain"}})
 	config.Keyring = keyring(config, map[string]string{"key_a": m.key}, &configv1.Key{Name: "key_a", Organization: "org", Project: "proj"})
 	core, logs := observer.New(zap.InfoLevel)
 	m.logs = logs

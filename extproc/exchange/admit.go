@@ -10,7 +10,7 @@ import (
 func (x *Exchange) admit(h Headers, path string) *openai.Error {
 	caller := access.Caller{Internal: x.internal, Key: h.Get(envoy.HeaderKey), Authorization: h.Get("authorization"),
 		Address: h.Get(envoy.HeaderAddress), Path: path}
-	d := x.config.directory()
+	d := x.config.Directory
 	var e *openai.Error
 	if x.key, e = d.Admit(&caller, x.record.Start); x.key != nil {
 		x.record.KeyID, x.record.Organization, x.record.Project = x.key.Name, x.key.Organization, x.key.Project

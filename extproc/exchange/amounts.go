@@ -4,13 +4,14 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
 // amounts returns what is reserved for a request that goes to one of targets, under rules. A length of the answer that the
 // request does not say is a guess, and never what makes the request too large for a limit.
-func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []Target) limit.Amounts {
+func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routing.Target) limit.Amounts {
 	input, output := d.Input, d.Output
 	if d.Unread > 0 { // the whole of a limit, where it is more
 		input += d.Unread
@@ -54,7 +55,7 @@ func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []Targe
 }
 
 // mostOutput returns the longest answer that any of the targets can give, or 0 where one of them is not known.
-func mostOutput(in *derived, targets []Target) int64 {
+func mostOutput(in *derived, targets []routing.Target) int64 {
 	longest := int64(0)
 	for _, t := range targets {
 		if in.config.Catalog == nil {

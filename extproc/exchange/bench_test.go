@@ -13,8 +13,10 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -76,10 +78,13 @@ func BenchmarkStream(b *testing.B) {
 }
 
 func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last string) {
-	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name}, Credential: "sk"}, vendor)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name}, Credential: "sk"}, vendor)
 	require.NoError(b, err)
 	key := auth.Generate().Reveal()
-	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}, Catalog: catalog.New(nil)}
+	c := &exchange.Config{
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": p}, Catalog: catalog.New(nil)},
+	}
 	hash := c.Hasher.Hash(key)
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:]}})
 	c.Index()
@@ -107,16 +112,19 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 
 func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization, times int, others ...provider.Provider) {
 	model := &configv1.Model{Name: "a/gpt-4.1"}
-	providers := map[string]*exchange.Provider{}
+	providers := map[string]*routing.Provider{}
 	for i, v := range append([]provider.Provider{openai.Provider()}, others...) {
 		name := string(rune('a' + i))
-		p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: name, Vendor: v.Name}, Credential: "sk"}, v)
+		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: name, Vendor: v.Name}, Credential: "sk"}, v)
 		require.NoError(b, err)
 		providers[name] = p
 		model.Targets = append(model.Targets, &configv1.Target{Provider: name, Model: "gpt-4.1", Priority: uint32(i)})
 	}
 	key := auth.Generate().Reveal()
-	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: providers, Organizations: organizations, Catalog: catalog.New(nil)}
+	c := &exchange.Config{
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")), Organizations: organizations},
+		Table:     routing.Table{Providers: providers, Catalog: catalog.New(nil)},
+	}
 	hash := c.Hasher.Hash(key)
 	k.Hash = hash[:]
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": k})

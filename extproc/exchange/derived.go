@@ -17,7 +17,7 @@ func (e *Env) derived(c *Config) *derived {
 	if d := e.last.Load(); d != nil && d.config == c {
 		return d
 	}
-	d := &derived{config: c, rules: access.NewBook(c.directory()), prices: metering.NewPrices(c.Catalog)}
+	d := &derived{config: c, rules: access.NewBook(c.Directory), prices: metering.NewPrices(c.Catalog)}
 	e.last.Store(d)
 	return d
 }

@@ -7,7 +7,4 @@
 //
 // The reply to an answer's headers may have to wait for what the body says, which comes nevertheless (see Duplex). It knows
 // nothing of gRPC and holds no clock, so that the transport can change without it.
-//
-// What a newcomer gets wrong: an Exchange belongs to one goroutine, but its Plan does not. A retry arrives on another
-// stream, while the first one may end at any moment; what both need is in the Plan, which never changes.
 package exchange

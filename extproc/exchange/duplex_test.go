@@ -11,8 +11,10 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
 )
@@ -29,10 +31,13 @@ func answered(t testing.TB, request, contentType string) (*exchange.Exchange, ex
 
 // sent returns an exchange whose request was sent.
 func sent(t testing.TB, request string) *exchange.Exchange {
-	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: credential}, openai.Provider())
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: credential}, openai.Provider())
 	require.NoError(t, err)
 	key := auth.Generate().Reveal()
-	c := &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": p}}
+	c := &exchange.Config{
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": p}},
+	}
 	hash := c.Hasher.Hash(key)
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:]}})
 	x := exchange.New(&exchange.Env{Now: time.Now, NewID: func() string { return "id" }}, c)

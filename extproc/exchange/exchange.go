@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -35,11 +36,11 @@ type Env struct {
 	Bytes    *inflight.Bytes // of bodies that are held; nil: there is no bound
 	Shedding func() bool     // whether the process has no memory left for what is new; nil: it always has
 
-	Cooldown Cooldown
+	Cooldown routing.Cooldown
 	// Strangers bounds the answers to an address that has no good key; nil: nothing does.
 	Strangers *access.Strangers
 
-	gates  Gates
+	gates  routing.Gates
 	door   access.Door
 	drains drains
 	last   atomic.Pointer[derived]
@@ -62,7 +63,7 @@ type Exchange struct {
 	gzip         bool
 	wantsStream  bool
 	includeUsage bool
-	active       *Plan
+	active       *routing.Plan
 	pending      *passing // for a Route, until the body that is to be signed is there
 	queued       Reply    // until it is the request's turn
 	unread       bool     // the request's body passes
@@ -71,9 +72,9 @@ type Exchange struct {
 	drained      *drained      // nil: no answer waits for the rest of the request
 
 	// The answer.
-	answer answer
-	by     *Provider // who answers
-	own    Headers   // of the gateway's, on any answer of a provider
+	answer routing.Answer
+	by     *routing.Provider // who answers
+	own    Headers           // of the gateway's, on any answer of a provider
 	duplex duplex
 	noRoom bool              // the answer cannot be held
 	pipe   pipeline.Pipeline // of inStream and inUnary
@@ -121,7 +122,7 @@ func NewInternal(env *Env, config *Config) *Exchange {
 func (x *Exchange) HasPlaces() { x.places = true }
 
 // Plan returns the plan that the reply to the request body carried, or nil.
-func (x *Exchange) Plan() *Plan { return x.active }
+func (x *Exchange) Plan() *routing.Plan { return x.active }
 
 // Close ends the exchange when Envoy has closed its side, and returns what is to be recorded of it. An exchange that was
 // not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which, and whether an
@@ -159,8 +160,8 @@ func (x *Exchange) finish() {
 		x.charging.tally.Whole = x.record.Outcome == metering.OutcomeFinished
 	}
 	if x.active != nil {
-		x.active.release()
-		x.record.Retries = x.active.leave()
+		x.active.Release()
+		x.record.Retries = x.active.Leave()
 	}
 	x.room.Release()
 	x.settle()

@@ -10,6 +10,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	api "github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -24,7 +25,7 @@ func hourMeter(t *testing.T, vendor provider.Provider) *meter {
 	key := fullKey()
 	key.Limits[1].RequestsPerUnit = 100_000
 	m := newMeter(t, key)
-	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name}, Credential: "sk-provider"}, vendor)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name}, Credential: "sk-provider"}, vendor)
 	require.NoError(t, err)
 	m.config.Providers["a"] = p
 	m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"}, Price: &configv1.Price{Input: "1", CachedInput: "0.1", CacheWrite: "1.25", Output: "5"}}}})

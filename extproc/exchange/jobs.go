@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
@@ -40,14 +41,14 @@ var jobsKept = map[string]bool{"range": true, "if-range": true, "idempotency-key
 
 // passToJobs sends a request on to the job service, which is told who asks. The bodies pass unseen: files are large.
 func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
-	if climbs(x.record.Path) {
-		return x.reject(climbing(), "mg_bad_path")
+	if routing.Climbs(x.record.Path) {
+		return x.reject(routing.Climbing(), "mg_bad_path")
 	}
 	x.record.ID = x.env.NewID()
 	if e := x.reserveJobs(ctx); e != nil {
 		return x.reject(e, "mg_limited")
 	}
-	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindJobs}
+	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
 	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: Headers{{Name: envoy.HeaderKey, Value: x.key.Name}}}
 	if organization := x.key.Organization; organization != "" {
@@ -56,7 +57,7 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	if project := x.key.Project; project != "" {
 		reply.Set = append(reply.Set, Header{Name: envoy.HeaderProject, Value: url.QueryEscape(project)})
 	}
-	reply.Set = append(reply.Set, x.traceContext()...)
+	reply.Set = append(reply.Set, x.TraceContext()...)
 	// The job service must not answer before Envoy has seen the end of the request, which may come after its last byte.
 	if length := h.Get("content-length"); length != "" && length != "0" {
 		reply.Set = append(reply.Set, Header{Name: envoy.HeaderLength, Value: length})
@@ -118,14 +119,12 @@ func (x *Exchange) passJobs(status int, end bool) Reply {
 func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, query string, end bool) Reply {
 	x.record.Operation = "provider"
 	p := x.config.Providers[name]
-	if p.isWaiting() {
-		return x.reject(waits(), "mg_no_provider")
+	if p.IsWaiting() {
+		return x.reject(routing.Waits(), "mg_no_provider")
 	}
 	if p == nil || p.Config.GetDisabled() {
 		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "provider_not_found",
 			Message: "There is no provider '" + name + "', or it is disabled."}, "mg_no_provider")
 	}
-	whole := *p
-	whole.endpoint.Path = ""
-	return x.pass(ctx, &whole, p.endpoint.Join(x.record.Path), h, query, end)
+	return x.pass(ctx, p.AtRoot(), p.Join(x.record.Path), h, query, end)
 }

@@ -14,7 +14,9 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider"
 )
@@ -36,15 +38,15 @@ func newTenancy(t testing.TB, keys ...*configv1.Key) *tenancy {
 			r.Header.Set("Authorization", "Bearer "+s.Credential.Reveal())
 			return nil
 		}}
-	p, err := NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "p"}, Credential: "credential"}, v)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "p"}, Credential: "credential"}, v)
 	require.NoError(t, err)
-	off, err := NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "off", Disabled: true}}, v)
+	off, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "off", Disabled: true}}, v)
 	require.NoError(t, err)
 	e := &tenancy{
 		Config: &Config{
-			Hasher:    auth.NewHasher([]byte("pepper")),
-			Providers: map[string]*Provider{"p": p, "off": off}, Models: map[string]*configv1.Model{},
-			Routes: NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p"}}),
+			Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+			Table:     routing.Table{Providers: map[string]*routing.Provider{"p": p, "off": off}, Models: map[string]*configv1.Model{}},
+			Routes:    routing.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p"}}),
 		},
 		env:  &Env{Now: func() time.Time { return time.Unix(1700000000, 0) }, NewID: func() string { return "id" }},
 		keys: map[string]string{}, configured: map[string]*configv1.Key{},
@@ -149,7 +151,7 @@ func TestWhatGoesToTheJobService(t *testing.T) {
 		require.Nil(t, reply.Immediate, request)
 		require.True(t, reply.PassRequest)
 		require.Equal(t, None, reply.ResponseBody)
-		require.Equal(t, &Plan{ID: "id", Kind: envoy.KindJobs}, reply.Plan)
+		require.Equal(t, &routing.Plan{ID: "id", Kind: envoy.KindJobs}, reply.Plan)
 		require.Equal(t, Headers{{Name: envoy.HeaderKey, Value: "key_a"}, {Name: envoy.HeaderOrganization, Value: "a+b%2Fc"}, {Name: envoy.HeaderProject, Value: "pa"}, {Name: envoy.HeaderLength, Value: "7"}}, reply.Set)
 		require.Equal(t, []string{"content-length", "authorization", "cookie", "user-agent", "x-api-key"}, reply.Remove)
 

@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -74,11 +76,13 @@ func newGate(t *testing.T, p provider.Provider, model string) *gate {
 	if p.DefaultEndpoint == "" {
 		conf.Endpoint = "http://127.0.0.1:1"
 	}
-	made, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: conf, Credential: "key:secret"}, p)
+	made, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: conf, Credential: "key:secret"}, p)
 	require.NoError(t, err, p.Name)
 	g := &gate{key: auth.Generate().Reveal()}
-	g.config = &exchange.Config{Hasher: auth.NewHasher([]byte("pepper")), Providers: map[string]*exchange.Provider{"a": made}, Catalog: catalog.New(nil),
-		Models: map[string]*configv1.Model{"any": {Name: "any", Targets: []*configv1.Target{{Provider: "a", Model: model}}}}}
+	g.config = &exchange.Config{
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": made}, Catalog: catalog.New(nil), Models: map[string]*configv1.Model{"any": {Name: "any", Targets: []*configv1.Target{{Provider: "a", Model: model}}}}},
+	}
 	hash := g.config.Hasher.Hash(g.key)
 	g.config.Keyring = g.config.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:], Limits: []*configv1.Limit{
 		{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 50}}}})

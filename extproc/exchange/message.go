@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelgate/modelgate/extproc/message"
+	"github.com/modelgate/modelgate/extproc/routing"
 )
 
 // Headers are those of a message.
@@ -67,7 +68,7 @@ type Reply struct {
 	// ID, in the reply to request headers, is what the exchange is known by from now on, to Envoy's access log too.
 	ID string
 	// Plan, in the reply to a request's body, or to its headers where the body passes, has Envoy route anew.
-	Plan *Plan
+	Plan *routing.Plan
 }
 
 // An Immediate is a complete answer made by the gateway.

@@ -13,8 +13,10 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
@@ -51,16 +53,16 @@ func newMeter(t *testing.T, key *configv1.Key, concurrency ...*configv1.Concurre
 	}
 	price := &configv1.ModelFacts{Models: []string{"m-1"}, Price: &configv1.Price{Input: "1", Output: "2"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: proto.Int64(4000)}}
 	m.config = &exchange.Config{
-		Hasher: auth.NewHasher([]byte("pepper")), Catalog: catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{price}}),
-		Providers: map[string]*exchange.Provider{}, Models: map[string]*configv1.Model{},
-		Routes: exchange.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/r", Provider: "a"}}),
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Catalog: catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{price}}), Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
+		Routes:    routing.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/r", Provider: "a"}}),
 	}
 	for i, name := range []string{"a", "b"} {
 		config := &configv1.Provider{Name: name, Vendor: "openai", Concurrency: nil}
 		if i < len(concurrency) {
 			config.Concurrency = concurrency[i]
 		}
-		p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"}, openai.Provider())
+		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"}, openai.Provider())
 		require.NoError(t, err)
 		m.config.Providers[name] = p
 	}
@@ -133,7 +135,7 @@ func (m *meter) ask(path, body string, more ...exchange.Header) (*exchange.Excha
 func (m *meter) takeAll(t *testing.T) {
 	for name := range m.config.Providers {
 		config := &configv1.Provider{Name: name, Vendor: "compatible", Endpoint: "https://a.test"}
-		p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"}, compatible.Provider())
+		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"}, compatible.Provider())
 		require.NoError(t, err)
 		m.config.Providers[name] = p
 	}

@@ -13,6 +13,8 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+
+	"github.com/modelgate/modelgate/extproc/routing"
 )
 
 func modelOf(name string, change func(*configv1.Model)) *configv1.Model {
@@ -128,7 +130,7 @@ func (e *tenancy) list(t *testing.T, key string) []string {
 func TestModelsThatProvidersListAreShown(t *testing.T) {
 	e := newTenancy(t, &configv1.Key{Name: "all"}, &configv1.Key{Name: "some", Models: []string{"p/l*"}})
 	no := false
-	e.Providers["strict"] = &Provider{Config: &configv1.Provider{Name: "strict", AllowUnlistedModels: &no, Models: []string{"named", "known"}}}
+	e.Providers["strict"] = &routing.Provider{Config: &configv1.Provider{Name: "strict", AllowUnlistedModels: &no, Models: []string{"named", "known"}}}
 	e.Providers["p"].Config.Models = []string{"listed", "own"}
 	listing := func(ids ...string) *configv1.Listing {
 		l := &configv1.Listing{}

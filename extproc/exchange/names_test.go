@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // listing adds a provider that lists models.
 func (e *tenancy) listing(t *testing.T, p *configv1.Provider) {
 	t.Helper()
-	made, err := NewProvider(&configv1.ResolvedProvider{Provider: p}, provider.Provider{Name: "v", DefaultEndpoint: "https://p.test"})
+	made, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: p}, provider.Provider{Name: "v", DefaultEndpoint: "https://p.test"})
 	require.NoError(t, err)
 	e.Providers[p.GetName()] = made
 }
@@ -54,7 +55,7 @@ func TestAModelWithoutItsProvider(t *testing.T) {
 		x := New(e.env, e.Config)
 		reply := x.RequestHeaders(t.Context(), e.request("POST", "/v1/chat/completions", c.key), false)
 		require.Nil(t, reply.Immediate)
-		name, err := e.resolve(x.key, c.asked)
+		name, err := e.Resolve(x.key, c.asked)
 		require.Equal(t, c.resolved, name, "%s %s", c.key, c.asked)
 		if c.message != "" {
 			require.ErrorContains(t, err, c.message)

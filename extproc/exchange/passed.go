@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
@@ -73,7 +73,7 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 
 // A passing is a request for a Route, or of the job service's for a provider.
 type passing struct {
-	provider *Provider
+	provider *routing.Provider
 	method   string
 	request  provider.Request
 	remove   []string
@@ -91,7 +91,7 @@ func (x *Exchange) meters() bool {
 }
 
 // willMeter is meters for a request to a provider that nothing is reserved for yet.
-func (x *Exchange) willMeter(p *Provider) bool {
+func (x *Exchange) willMeter(p *routing.Provider) bool {
 	return x.key != nil && !reads(x.record.Method) && x.env.derived(x.config).rules.Rules(x.key, "", "", p.Config.GetName()).Metered
 }
 
@@ -113,10 +113,10 @@ func (next *passing) demand() metering.Demand {
 
 // passRequest sends a request to the provider of a route as it is. Its body passes unseen, unless the provider wants a
 // signature of it.
-func (x *Exchange) passRequest(ctx context.Context, r *route, h Headers, query string, end bool) Reply {
-	p := x.config.Providers[r.provider]
-	if p.isWaiting() {
-		return x.reject(waits(), "mg_no_plan")
+func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers, query string, end bool) Reply {
+	p := x.config.Providers[r.Provider]
+	if p.IsWaiting() {
+		return x.reject(routing.Waits(), "mg_no_plan")
 	}
 	if p == nil || p.Config.GetDisabled() {
 		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
@@ -128,20 +128,20 @@ func (x *Exchange) passRequest(ctx context.Context, r *route, h Headers, query s
 			http.MethodPost, http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete), "mg_method")
 	}
 	// A key that is bound to models may use what takes any model only where it may use every one of them.
-	if !bound(x.key, r.provider+"/*") {
+	if !routing.Bound(x.key, r.Provider+"/*") {
 		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "route_not_allowed",
-			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.provider + "' as they are."}, "mg_no_plan")
+			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider + "' as they are."}, "mg_no_plan")
 	}
 	if e := x.enter(ctx, x.known()); e != nil {
 		return x.reject(e, "mg_limited")
 	}
-	return x.pass(ctx, p, r.rewrite(x.record.Path), h, query, end)
+	return x.pass(ctx, p, r.Rewrite(x.record.Path), h, query, end)
 }
 
 // pass sends a request to a provider as it is, under a path relative to the provider's endpoint.
-func (x *Exchange) pass(ctx context.Context, p *Provider, path string, h Headers, query string, end bool) Reply {
-	if climbs(x.record.Path) {
-		return x.reject(climbing(), "mg_bad_path")
+func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h Headers, query string, end bool) Reply {
+	if routing.Climbs(x.record.Path) {
+		return x.reject(routing.Climbing(), "mg_bad_path")
 	}
 	if query != "" {
 		path += "?" + query
@@ -183,22 +183,19 @@ func (x *Exchange) passSigned(ctx context.Context, body []byte) Reply {
 
 // send sends what passes, and reserves what it may use as far as that can be told without reading it.
 func (x *Exchange) send(ctx context.Context, next *passing) Reply {
-	attempt, err := next.provider.attempt(next.method, next.request, x.record.Start)
+	attempt, err := next.provider.Attempt(next.method, next.request, x.record.Start)
 	if err != nil {
 		return x.reject(clientError(err), "mg_no_plan")
 	}
-	target := Target{Provider: next.provider, Model: x.modelIn(next.provider.Vendor.Name, next.request.Path), Cluster: next.provider.cluster(1, x.places)}
-	x.active = &Plan{ID: x.record.ID, Kind: envoy.KindPassed, Targets: []Target{target}, Timeout: firstByte(nil, []Target{target})}
+	target := routing.Target{Provider: next.provider, Model: x.modelIn(next.provider.Vendor.Name, next.request.Path), Cluster: next.provider.Cluster(1, x.places)}
+	x.active = routing.NewPassed(x.record.ID, target, x)
 	x.state, x.pending = awaitResponse, nil
-	x.traceTargets(x.active)
-	x.active.carryTrace(target, &attempt)
+	x.active.CarryTrace(target, &attempt)
 	reply := Reply{Set: attempt.Header, Plan: x.active}
 	if x.key != nil {
-		place, ok := x.env.gates.place(next.provider)
-		if !ok { // it cannot wait: its body is on its way
+		if !x.active.Seize(&x.env.gates) { // it cannot wait: its body is on its way
 			return x.reject(overloaded(), "mg_overloaded")
 		}
-		x.active.gates, x.active.held = &x.env.gates, place
 		if e := x.reserve(ctx, next.demand()); e != nil {
 			return x.reject(e, "mg_limited")
 		}

@@ -39,7 +39,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 			return x.passInternal(ctx, name, h, query, end)
 		}
 	}
-	route := x.config.Routes.find(path)
+	route := x.config.Routes.Find(path)
 	if route == nil && !strings.HasPrefix(path, "/v1/") {
 		_ = x.admit(h, path) // whose mistake it is: a client with a good key is no stranger
 		return x.refuse(h, unknownURL(method, path), "mg_unknown_url")
@@ -146,7 +146,7 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	}
 	x.wantsStream, x.includeUsage = r.Stream, r.IncludeUsage
 	x.record.Stream = r.Stream
-	if r.Model, err = x.config.resolve(x.key, r.Model); err != nil {
+	if r.Model, err = x.config.Resolve(x.key, r.Model); err != nil {
 		return x.mistake(ctx, clientError(err), "mg_no_model")
 	}
 	first, free, err := x.plan(ctx, r)
@@ -182,14 +182,6 @@ func wrongMethod(method, path string, allowed ...string) *openai.Error {
 
 // reads reports whether a method only reads.
 func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
-
-// clientGone ends the work on a request. Nobody reads it.
-func clientGone() *openai.Error {
-	return &openai.Error{Status: statusClientGone, Type: openai.TypeInvalidRequest, Code: "client_gone", Message: "The client has gone."}
-}
-
-// statusClientGone is what servers log of a client that has left before it had an answer; net/http has no name for it.
-const statusClientGone = 499
 
 func notReady() *openai.Error {
 	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable",

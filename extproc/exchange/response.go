@@ -64,13 +64,13 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	case envoy.KindJobs:
 		return x.passJobs(status, end)
 	}
-	target, a, ok := x.active.answer(min(f.Attempts, len(x.active.Targets)))
+	target, a, ok := x.active.Answer(min(f.Attempts, len(x.active.Targets)))
 	if !ok {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_unplanned_answer")
 	}
 	x.answer, x.by = a, target.Provider
 	x.record.Upstream = target.Model
-	x.active.release()
+	x.active.Release()
 	x.duplex.size = announcedAnswer(h)
 	x.own = x.ownHeaders(h)
 	if status < 200 || status > 299 {
@@ -82,7 +82,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	}
 	reply := x.answerHeaders(h)
 	switch {
-	case a.reader == nil:
+	case a.Reader == nil:
 		return x.passAnswer(h, reply)
 	case x.wantsStream:
 		return x.beginStream(h, reply)
@@ -96,7 +96,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 // open has the answer come to the client by a pipeline.
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage}
-	x.pipe.Take(pipeline.Options{Answer: x.answer.reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
+	x.pipe.Take(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
 }
 
 // beginStream takes the headers of an answer that is to be translated piece by piece.
@@ -136,7 +136,7 @@ func (x *Exchange) ownHeaders(h Headers) Headers {
 	if x.record.Attempts > 1 {
 		own = append(own, Header{Name: headerAttempts, Value: strconv.Itoa(x.record.Attempts)})
 	}
-	return appendNames(appendNames(own, headerDropped, x.answer.dropped), headerAdjusted, x.answer.adjusted)
+	return appendNames(appendNames(own, headerDropped, x.answer.Dropped), headerAdjusted, x.answer.Adjusted)
 }
 
 // appendNames appends a header with names, if there are any.
@@ -198,7 +198,7 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 // fail ends the exchange, which is the provider's fault, and returns the error that the client gets.
 func (x *Exchange) fail(err error) *openai.Error {
 	x.charging.billed = x.charging.begun && !refuses(err)
-	e := x.exhausted(x.by.scrub(clientError(err)))
+	e := x.exhausted(x.by.Scrub(clientError(err)))
 	if x.charging.billed && !x.internal && !errors.Is(err, provider.ErrTruncated) {
 		e = e.Final() // the next answer would be billed as this one is, and be no better
 	}

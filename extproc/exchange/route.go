@@ -1,69 +1,10 @@
 package exchange
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 	"strings"
-
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 )
-
-// Routes are the paths that lead to providers as they are, the longest first.
-type Routes []route
-
-type route struct {
-	prefix, to string // without a slash at the end
-	provider   string
-}
-
-// NewRoutes returns routes as they are configured.
-func NewRoutes(configured map[string]*configv1.Route) Routes {
-	routes := make(Routes, 0, len(configured))
-	for _, c := range configured {
-		routes = append(routes, route{
-			prefix:   strings.TrimSuffix(c.GetPathPrefix(), "/"),
-			to:       strings.TrimSuffix(c.Rewrite(), "/"),
-			provider: c.GetProvider(),
-		})
-	}
-	slices.SortFunc(routes, func(a, b route) int {
-		return cmp.Or(cmp.Compare(len(b.prefix), len(a.prefix)), cmp.Compare(a.prefix, b.prefix), cmp.Compare(a.provider, b.provider))
-	})
-	return routes
-}
-
-// find returns the route of a path, or nil.
-func (r Routes) find(path string) *route {
-	for i := range r {
-		if rest, ok := strings.CutPrefix(path, r[i].prefix); ok && (rest == "" || rest[0] == '/') {
-			return &r[i]
-		}
-	}
-	return nil
-}
-
-// rewrite returns the provider's path for a client's.
-func (r *route) rewrite(path string) string { return r.to + path[len(r.prefix):] }
-
-// climbs reports whether a path leads upwards for a server that reads escaped slashes as slashes: it would get out of what
-// the operator has routed.
-func climbs(path string) bool {
-	if !strings.Contains(path, "..") && !strings.Contains(path, "%") {
-		return false
-	}
-	plain, err := url.PathUnescape(path)
-	if err != nil {
-		return true
-	}
-	parts := strings.FieldsFunc(plain, func(r rune) bool { return r == '/' || r == '\\' })
-	return slices.Contains(parts, "..")
-}
-
-func climbing() *openai.Error {
-	return openai.BadRequest("", "invalid_path", "The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
-}
 
 // modelIn returns the model that a Route's path names, where it has a price: Bedrock's answers name none.
 func (x *Exchange) modelIn(vendor, path string) string {

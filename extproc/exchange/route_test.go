@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/access"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -28,7 +30,7 @@ func TestOperationsAreTheGatewaysOwn(t *testing.T) {
 }
 
 func TestRoutes(t *testing.T) {
-	routes := NewRoutes(map[string]*configv1.Route{
+	routes := routing.NewRoutes(map[string]*configv1.Route{
 		"short": {PathPrefix: "/a", Provider: "short"},
 		"long":  {PathPrefix: "/a/b/", Provider: "long", RewritePrefix: new("/c")},
 		"other": {PathPrefix: "/v1/rerank", Provider: "other"},
@@ -39,8 +41,8 @@ func TestRoutes(t *testing.T) {
 		"/a/bc": "short /a/bc", "/v1/rerank": "other /rerank", "/v1/rerank/x": "other /rerank/x", "/v1": "", "/": "", "": "", "/x/y": "none /y",
 	} {
 		got := ""
-		if r := routes.find(path); r != nil {
-			got = r.provider + " " + r.rewrite(path)
+		if r := routes.Find(path); r != nil {
+			got = r.Provider + " " + r.Rewrite(path)
 		}
 		require.Equal(t, want, got, path)
 	}
@@ -50,20 +52,20 @@ func TestClimbs(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/a/b": false, "/a/..b": false, "/a/b..": false, "/a/...": false, "/a/..": true, "/a/%2e%2e/b": true, "/a/x%2F..%2Fb": true, `/a\..\b`: true, "/a/%": true, "/a/.%2e": true,
 	} {
-		require.Equal(t, want, climbs(path), path)
+		require.Equal(t, want, routing.Climbs(path), path)
 	}
 }
 
 // routed returns an exchange over a provider "p" with a route "/p".
 func routed(t *testing.T, vendor provider.Provider, key *configv1.Key) (*Exchange, Headers) {
 	vendor.DefaultEndpoint = "https://p.test/base"
-	p, err := NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "p", Headers: map[string]string{"X-Team": "blue"}}, Credential: "credential"}, vendor)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "p", Headers: map[string]string{"X-Team": "blue"}}, Credential: "credential"}, vendor)
 	require.NoError(t, err)
 	secretKey := auth.Generate().Reveal()
 	c := &Config{
-		Hasher:    auth.NewHasher([]byte("pepper")),
-		Providers: map[string]*Provider{"p": p},
-		Routes:    NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p", RewritePrefix: new("")}, "lost": {PathPrefix: "/lost", Provider: "gone"}}),
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
+		Table:     routing.Table{Providers: map[string]*routing.Provider{"p": p}},
+		Routes:    routing.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p", RewritePrefix: new("")}, "lost": {PathPrefix: "/lost", Provider: "gone"}}),
 	}
 	hash := c.Hasher.Hash(secretKey)
 	key.Hash = hash[:]
@@ -149,7 +151,7 @@ func TestWhoMayUseARoute(t *testing.T) {
 	reply := x.RequestHeaders(context.Background(), h, true)
 	require.Equal(t, 502, reply.Immediate.Status)
 	require.NotContains(t, string(reply.Immediate.Body), "sk-secret")
-	require.Equal(t, secret.New("credential"), x.config.Providers["p"].credential)
+	require.Equal(t, []secret.Value{secret.New("credential")}, x.config.Providers["p"].Secrets())
 }
 
 type secretError struct{}

@@ -91,10 +91,10 @@ func (s *scrubber) has(text string) bool {
 // nor in its body, which goes on as it comes, however large it is.
 func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 	p := x.config.Providers[x.record.Provider]
-	if p == nil || len(p.secrets) == 0 {
+	if p == nil || len(p.Secrets()) == 0 {
 		return reply
 	}
-	s := newScrubber(p.secrets)
+	s := newScrubber(p.Secrets())
 	for i := range h {
 		if name := h[i].Name; name[0] != ':' && s.has(h[i].Value) {
 			reply.Set = slices.DeleteFunc(reply.Set, func(set Header) bool { return s.has(set.Value) })

@@ -15,13 +15,13 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
-	"github.com/modelgate/modelgate/internal/secret"
+	"github.com/modelgate/modelgate/extproc/routing"
 )
 
 const routeSecret = "vk/aaaaaaaaaaaaaaaaaaab+c" // of a form that no pattern knows
 
 func TestScrubbedBodiesDoNotDependOnTheCuts(t *testing.T) {
-	secrets := secretsOf("AKIAAAAAAAAAAAAAAAAA:aaaaaaaaaaaaaaaaaaaaaaab:short")
+	secrets := routing.SecretsOf("AKIAAAAAAAAAAAAAAAAA:aaaaaaaaaaaaaaaaaaaaaaab:short")
 	whole := secrets[0].Reveal()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -54,8 +54,9 @@ func TestScrubbedBodiesDoNotDependOnTheCuts(t *testing.T) {
 func answered(t *testing.T, status string, h ...Header) (*Exchange, Reply) {
 	t.Helper()
 	x, request := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
-	p := x.config.Providers["p"]
-	p.credential, p.secrets = secret.New(routeSecret), secretsOf(routeSecret)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: x.config.Providers["p"].Config, Credential: routeSecret}, x.config.Providers["p"].Vendor)
+	require.NoError(t, err)
+	x.config.Providers["p"] = p
 	request = append(request, Header{Name: "accept-encoding", Value: "gzip"})
 	reply := x.RequestHeaders(context.Background(), request, true)
 	require.Nil(t, reply.Immediate)
@@ -126,7 +127,7 @@ func TestAProviderForgesNoHeaderOfOurs(t *testing.T) {
 
 // A search for many secrets is linear in the body.
 func TestScrubbingIsLinear(t *testing.T) {
-	secrets := secretsOf("AKIAAAAAAAAAAAAAAAAA:aaaaaaaaaaaaaaaaaaaaaaab")
+	secrets := routing.SecretsOf("AKIAAAAAAAAAAAAAAAAA:aaaaaaaaaaaaaaaaaaaaaaab")
 	took := func(size int) time.Duration {
 		body := []byte(strings.Repeat(secrets[1].Reveal(), size))
 		start := time.Now()

@@ -10,6 +10,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -22,7 +23,7 @@ import (
 // everything and flex half.
 func feeMeter(t *testing.T, vendor provider.Provider) *meter {
 	m := newMeter(t, fullKey())
-	p, err := exchange.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name}, Credential: "sk-provider"}, vendor)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name}, Credential: "sk-provider"}, vendor)
 	require.NoError(t, err)
 	m.config.Providers["a"] = p
 	able := true

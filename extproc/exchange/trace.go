@@ -2,19 +2,15 @@ package exchange
 
 import (
 	"context"
-	"slices"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/modelgate/modelgate/internal/telemetry"
+	"github.com/modelgate/modelgate/extproc/message"
 )
 
 // Headers of W3C Trace Context. Baggage, which says what a client likes, goes nowhere.
-const (
-	headerTraceParent = "traceparent"
-	headerTraceState  = "tracestate"
-)
+const ()
 
 // A carrier shows headers to OpenTelemetry's propagator.
 type carrier struct{ *Headers }
@@ -36,7 +32,7 @@ func (c carrier) Keys() []string { return nil }
 // The span is of the kind CLIENT, as the GenAI conventions have it: what it describes is the call of a model.
 func (x *Exchange) beginSpan(h Headers) {
 	ctx := context.Background()
-	if h.Get(headerTraceParent) != "" {
+	if h.Get(message.HeaderTraceParent) != "" {
 		sent := h // it escapes, which h itself shall not
 		ctx = propagation.TraceContext{}.Extract(ctx, carrier{&sent})
 	} else if x.env.Tracer == nil {
@@ -49,52 +45,14 @@ func (x *Exchange) beginSpan(h Headers) {
 	_, x.record.Span = x.env.Tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.record.Start))
 }
 
-// traceContext returns the headers by which what the request leads to joins its trace; none where there is no trace.
-func (x *Exchange) traceContext() Headers {
+// TraceContext returns the headers by which what the request leads to joins its trace; none where there is no trace.
+func (x *Exchange) TraceContext() Headers {
 	if x.record.Span == nil || !x.record.Span.SpanContext().IsValid() {
 		return nil
 	}
 	var h Headers
 	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), x.record.Span), carrier{&h})
 	return h
-}
-
-// traceTargets keeps the trace's headers for those of the targets that are to get them.
-func (x *Exchange) traceTargets(p *Plan) {
-	if slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Provider.Config.GetTraceContext() }) {
-		p.trace = x.traceContext()
-	}
-}
-
-// carryTrace adds the trace's headers to the request of an attempt, or has those of an attempt before it, which another
-// provider was to get, taken away.
-func (p *Plan) carryTrace(t Target, a *Attempt) {
-	switch {
-	case len(p.trace) == 0:
-	case t.Provider.Config.GetTraceContext():
-		a.Header = append(a.Header, p.trace...)
-	default:
-		a.Remove = []string{headerTraceParent, headerTraceState}
-	}
-}
-
-// label returns what metrics and spans call a model that a client has named: one of a bounded set of names, and none that a
-// client could make up. A fine-tuned model, whose name has words of a client's, is called as the model that was tuned.
-func (c *Config) label(name string) string {
-	x := c.indexed()
-	m := c.Models[name]
-	if m == nil {
-		m = x.tuned[name]
-	}
-	if tuned := m.GetFineTuned(); tuned != nil {
-		if name = tuned.GetBaseModel(); c.Models[name].GetFineTuned() != nil {
-			return telemetry.Other
-		}
-	}
-	if i, ok := x.at(name); ok {
-		return x.listed[i].name
-	}
-	return telemetry.Other
 }
 
 // chunks notes that n chunks of a stream came together.

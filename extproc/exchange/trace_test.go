@@ -8,23 +8,22 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
 func TestModelsAreLabelledByNamesOfTheConfiguration(t *testing.T) {
-	provider := func(name string, models ...string) *Provider {
-		return &Provider{Config: &configv1.Provider{Name: name, Models: models}}
+	provider := func(name string, models ...string) *routing.Provider {
+		return &routing.Provider{Config: &configv1.Provider{Name: name, Models: models}}
 	}
 	tuned := func(name, upstream, base string) *configv1.Model {
 		return &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: "a", Model: upstream}}, FineTuned: &configv1.FineTuned{BaseModel: base}}
 	}
 	c := &Config{
-		Providers: map[string]*Provider{"a": provider("a"), "narrow": provider("narrow", "only")},
-		Models: map[string]*configv1.Model{
+		Table: routing.Table{Providers: map[string]*routing.Provider{"a": provider("a"), "narrow": provider("narrow", "only")}, Models: map[string]*configv1.Model{
 			"smart": {Name: "smart"}, "ft:mine": tuned("ft:mine", "ft:up", "a/listed"), "ft:twice": tuned("ft:twice", "ft:up2", "ft:mine"),
 			"ft:of-any": tuned("ft:of-any", "ft:up3", "a/whatever"),
-		},
-		Listings: map[string]*configv1.Listing{"a": {Models: []*configv1.ListedModel{{Id: "listed"}}}},
+		}, Listings: map[string]*configv1.Listing{"a": {Models: []*configv1.ListedModel{{Id: "listed"}}}}},
 	}
 	c.Index()
 	for name, want := range map[string]string{
@@ -40,7 +39,7 @@ func TestModelsAreLabelledByNamesOfTheConfiguration(t *testing.T) {
 		"ft:of-any":        telemetry.Other,
 		"nobody/something": telemetry.Other,
 	} {
-		require.Equal(t, want, c.label(name), name)
+		require.Equal(t, want, c.Label(name), name)
 	}
 }
 

@@ -1,12 +1,8 @@
 package exchange
 
 import (
-	"fmt"
-	"net/http"
 	"strings"
-	"time"
 
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 )
 
@@ -33,30 +29,4 @@ func notServed(method, path string) *openai.Error {
 	}
 	e.Code, e.Message = "unsupported_endpoint", e.Message+". "+why+byRoute
 	return e
-}
-
-// waitingRetry is after what time clients are to ask a provider again that waits for its credential.
-const waitingRetry = 2 * time.Second
-
-// noProvider is the error for a model of which no target can be asked.
-func (c *Config) noProvider(model string) *openai.Error {
-	head, _, _ := strings.Cut(model, "/")
-	targets := []*configv1.Target{{Provider: head}}
-	if m := c.Models[model]; m != nil {
-		targets = m.GetTargets()
-	}
-	for _, t := range targets {
-		if p := c.Providers[t.GetProvider()]; p.isWaiting() {
-			return waits()
-		}
-	}
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
-		Message: fmt.Sprintf("No provider of the model `%s` is enabled.", model)}
-}
-
-func (p *Provider) isWaiting() bool { return p != nil && p.waiting }
-
-func waits() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider", RetryAfter: waitingRetry,
-		Message: "The gateway has no valid credential for the provider at the moment, and is getting one. Please retry."}
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
 // Report 9: while a provider's credential cannot be had, its models are there and are to be asked again later.
 func TestModelsOfAProviderThatWaitsForItsCredential(t *testing.T) {
 	e := newTenancy(t, &configv1.Key{Name: "all"})
-	waiting, err := NewProvider(&configv1.ResolvedProvider{Waiting: true, Provider: &configv1.Provider{Name: "cloud", Models: []string{"m"}, Disabled: true}},
+	waiting, err := routing.NewProvider(&configv1.ResolvedProvider{Waiting: true, Provider: &configv1.Provider{Name: "cloud", Models: []string{"m"}, Disabled: true}},
 		provider.Provider{Name: "v", DefaultEndpoint: "https://p.test"})
 	require.NoError(t, err)
 	e.Providers["cloud"] = waiting
@@ -24,7 +25,7 @@ func TestModelsOfAProviderThatWaitsForItsCredential(t *testing.T) {
 	for _, name := range []string{"cloud/m", "m", "cloud/unlisted", "ours"} {
 		got := e.chats(t, "all", name)
 		require.Equal(t, http.StatusServiceUnavailable, got.Status, name)
-		require.Equal(t, waitingRetry, got.RetryAfter, name)
+		require.Equal(t, routing.WaitingRetry, got.RetryAfter, name)
 		require.Contains(t, got.Message, "no valid credential", name)
 	}
 	got := e.chats(t, "all", "closed")

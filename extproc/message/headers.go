@@ -34,3 +34,9 @@ func (h Headers) HTTP() http.Header {
 	}
 	return out
 }
+
+// Headers by which a request joins a trace.
+const (
+	HeaderTraceParent = "traceparent"
+	HeaderTraceState  = "tracestate"
+)

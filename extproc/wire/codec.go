@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 )
 
 // A Codec reads and writes the messages of the ext_proc protocol without the generated types. Every other message is left to
@@ -47,7 +48,7 @@ type Message struct {
 type Response struct {
 	Phase   Phase
 	Reply   *exchange.Reply
-	Attempt *exchange.Attempt
+	Attempt *routing.Attempt
 }
 
 // Unmarshal reads a message. What it holds is its own.

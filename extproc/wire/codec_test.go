@@ -20,6 +20,7 @@ import (
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 )
 
 func headersOf(pairs ...string) *extprocv3.HttpHeaders {
@@ -35,11 +36,11 @@ func requestHeaders(pairs ...string) *extprocv3.ProcessingRequest {
 }
 
 func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
-	plan := &exchange.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: 1500 * time.Millisecond, Retry: "500,503", Targets: []exchange.Target{
+	plan := &routing.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: 1500 * time.Millisecond, Retry: "500,503", Targets: []routing.Target{
 		{Cluster: "a/first"}, {Cluster: "b/retry"},
 	}}
-	passes := &exchange.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second, Targets: []exchange.Target{{Cluster: "a/first"}}}
-	jobs := &exchange.Plan{ID: "p-1", Kind: envoy.KindJobs}
+	passes := &routing.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second, Targets: []routing.Target{{Cluster: "a/first"}}}
+	jobs := &routing.Plan{ID: "p-1", Kind: envoy.KindJobs}
 	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""}, {Name: "long", Value: strings.Repeat("v", 70000)}}
 	for name, r := range map[string]Response{
 		"request headers":                    {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed, ID: "p-1", Remove: []string{"cookie", "x-title"}}},
@@ -59,7 +60,7 @@ func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
 		"a body larger than a pool's buffer": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true, Body: make([]byte, 3<<20)}},
 		"an answer that waits":               {Phase: RequestHeaders, Reply: &exchange.Reply{Drain: true, ID: "p-1", Patience: time.Second}},
 		"an immediate answer":                {Phase: RequestHeaders, Reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
-		"an attempt":                         {Attempt: &exchange.Attempt{Header: set, Body: []byte("body")}},
+		"an attempt":                         {Attempt: &routing.Attempt{Header: set, Body: []byte("body")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			written, err := New().Marshal(&r)
@@ -230,7 +231,7 @@ func bodyMutation(body []byte) *extprocv3.BodyMutation {
 	return &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_Body{Body: body}}
 }
 
-func planHeaders(p *exchange.Plan) []*corev3.HeaderValueOption {
+func planHeaders(p *routing.Plan) []*corev3.HeaderValueOption {
 	if p.Timeout == 0 {
 		return nil
 	}
@@ -266,7 +267,7 @@ func facts(r *exchange.Reply) *structpb.Struct {
 	return structOf(append(namespaces, field("mg", object(own...)))...)
 }
 
-func groups(p *exchange.Plan) *structpb.Value {
+func groups(p *routing.Plan) *structpb.Value {
 	groups := make([]*structpb.Value, len(p.Targets))
 	for i, t := range p.Targets {
 		cluster := object(field("cluster_name", structpb.NewStringValue(t.Cluster)), field("weight", structpb.NewNumberValue(100)))
@@ -311,7 +312,7 @@ func standardImmediate(i *exchange.Immediate) *extprocv3.ProcessingResponse {
 	}}}
 }
 
-func standardAttempt(a *exchange.Attempt) *extprocv3.ProcessingResponse {
+func standardAttempt(a *routing.Attempt) *extprocv3.ProcessingResponse {
 	length := structpb.NewStringValue(strconv.Itoa(len(a.Body)))
 	return &extprocv3.ProcessingResponse{
 		Response: &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{Response: &extprocv3.CommonResponse{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 )
 
 // size is about how long a response gets.
@@ -68,7 +69,7 @@ var answerField = [...]protowire.Number{RequestHeaders: 1, ResponseHeaders: 2, R
 
 // appendAttempt replaces the request of an earlier attempt by a later one's. Envoy drops content-length where it replaces
 // a body at the headers; a filter behind this one puts it back from the metadata.
-func appendAttempt(b []byte, a *exchange.Attempt) []byte {
+func appendAttempt(b []byte, a *routing.Attempt) []byte {
 	b, answer := begin(b, 1) // request_headers
 	b, common := begin(b, 1)
 	b = appendVarint(b, 1, 1) // status: CONTINUE_AND_REPLACE
@@ -119,7 +120,7 @@ func appendHeader(b []byte, name, value string) []byte {
 }
 
 // appendPlanHeaders tells Envoy's router how often and when to try again. The router takes them off.
-func appendPlanHeaders(b []byte, p *exchange.Plan) []byte {
+func appendPlanHeaders(b []byte, p *routing.Plan) []byte {
 	if p.Kind == envoy.KindLLM { // on the other ways there is no policy that these could add to
 		b = appendHeader(b, "x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1))
 		b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
@@ -253,7 +254,7 @@ func appendFacts(b []byte, r *exchange.Reply) []byte {
 }
 
 // appendPlan writes the namespace of a plan.
-func appendPlan(b []byte, p *exchange.Plan) []byte {
+func appendPlan(b []byte, p *routing.Plan) []byte {
 	b, namespace, fields := beginObject(b, envoy.MetadataPlan)
 	b, groups, list := beginList(b, "priority_groups")
 	for i := range p.Targets {

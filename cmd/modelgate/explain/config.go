@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/controlplane/xds"
 	"github.com/modelgate/modelgate/extproc/access"
-	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/provider/all"
@@ -76,15 +76,15 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 	if c.Projects, err = allOf[*configv1.Project](ctx, client); err != nil {
 		return err
 	}
-	c.Catalog, c.Routes = catalog.New(catalogs["default"]), exchange.NewRoutes(routes)
-	c.Providers, c.RateLimits = map[string]*exchange.Provider{}, rateLimits(limits)
+	c.Catalog, c.Routes = catalog.New(catalogs["default"]), routing.NewRoutes(routes)
+	c.Providers, c.RateLimits = map[string]*routing.Provider{}, rateLimits(limits)
 	for name, p := range providers {
 		vendor, ok := all.Providers()[p.GetVendor()]
 		if !ok {
 			continue // of a gateway that is newer
 		}
 		// The admin API shows no credentials.
-		resolved, err := exchange.NewProvider(&configv1.ResolvedProvider{Name: name, Provider: p, Credential: translate.Placeholder(vendor.Name)}, vendor)
+		resolved, err := routing.NewProvider(&configv1.ResolvedProvider{Name: name, Provider: p, Credential: translate.Placeholder(vendor.Name)}, vendor)
 		if err == nil { // the control plane leaves out others too, and status says so
 			c.Providers[name] = resolved
 		}

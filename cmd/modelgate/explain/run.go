@@ -19,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/exchange"
+	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -76,9 +77,9 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 // resolved puts the name of a model by which it is planned for a key, or for one that may do everything, in the place of what the request
 // calls it.
 func (e *Explainer) resolved(key *configv1.Key, model string, body []byte) (name string, with []byte) {
-	name, err := e.config.Resolve(key, model)
+	name, err := e.config.ResolveKey(key, model)
 	if err != nil {
-		name, err = e.config.Resolve(e.open, model)
+		name, err = e.config.ResolveKey(e.open, model)
 	}
 	if err != nil || name == model {
 		return model, body
@@ -163,7 +164,7 @@ func (x *Explanation) limits(p *probe, used map[string]int64) {
 	}
 }
 
-func explainedPlanOf(p *exchange.Plan) *explainedPlan {
+func explainedPlanOf(p *routing.Plan) *explainedPlan {
 	out := &explainedPlan{Attempts: len(p.Targets), TimeoutMS: p.Timeout.Milliseconds(), RetryStatuses: strings.FieldsFunc(p.Retry, func(r rune) bool { return r == ',' })}
 	for _, t := range p.Targets {
 		out.Order = append(out.Order, t.Provider.Config.GetName()+"/"+t.Model)
@@ -277,7 +278,7 @@ func explainedTiers(price *configv1.Price, a limit.Amounts, asked string) []expl
 }
 
 // vendorRequest returns an attempt with credentials masked.
-func vendorRequest(p *exchange.Provider, a exchange.Attempt) (translate.VendorRequest, error) {
+func vendorRequest(p *routing.Provider, a routing.Attempt) (translate.VendorRequest, error) {
 	endpoint, err := p.Vendor.Endpoint(p.Config)
 	if err != nil {
 		return translate.VendorRequest{}, err
@@ -293,7 +294,7 @@ func vendorRequest(p *exchange.Provider, a exchange.Attempt) (translate.VendorRe
 }
 
 // changed returns the parameters that the vendor cannot honour and the operator has dropped, and those whose values it does not take.
-func (e *Explainer) changed(p *exchange.Provider, model, operation string, body []byte) (dropped, adjusted []string) {
+func (e *Explainer) changed(p *routing.Provider, model, operation string, body []byte) (dropped, adjusted []string) {
 	endpoint, ok := map[string]translate.Endpoint{
 		"chat/completions": translate.Chat, "completions": translate.Completions, "embeddings": translate.Embeddings,
 	}[operation]

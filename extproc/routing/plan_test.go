@@ -1,4 +1,4 @@
-package exchange
+package routing
 
 import (
 	"slices"
@@ -14,8 +14,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-func testProviders(names ...string) *Config {
-	c := &Config{Providers: map[string]*Provider{}, Models: map[string]*configv1.Model{}}
+func testProviders(names ...string) *Table {
+	c := &Table{Providers: map[string]*Provider{}, Models: map[string]*configv1.Model{}}
 	for _, n := range names {
 		c.Providers[n] = &Provider{Config: &configv1.Provider{Name: n}}
 		c.Providers[n].nameClusters("")
@@ -126,12 +126,10 @@ func TestUnlistedModels(t *testing.T) {
 func TestAPlanNamesTheClustersOfThePlaceThatItIsSignedFor(t *testing.T) {
 	p := &Provider{Config: &configv1.Provider{Name: "a"}}
 	p.nameClusters("0a1b")
-	x := &Exchange{}
-	require.Equal(t, "a/first a/retry", p.cluster(1, x.places)+" "+p.cluster(2, x.places), "an Envoy that an older control plane configures has no others")
-	x.HasPlaces()
-	require.Equal(t, "a/first/0a1b a/retry/0a1b", p.cluster(1, x.places)+" "+p.cluster(2, x.places))
+	require.Equal(t, "a/first a/retry", p.Cluster(1, false)+" "+p.Cluster(2, false), "an Envoy that an older control plane configures has no others")
+	require.Equal(t, "a/first/0a1b a/retry/0a1b", p.Cluster(1, true)+" "+p.Cluster(2, true))
 	p.nameClusters("") // an older control plane said nothing of it
-	require.Equal(t, "a/first", p.cluster(1, x.places))
+	require.Equal(t, "a/first", p.Cluster(1, true))
 }
 
 // A builder says which requests it builds.

@@ -1,4 +1,4 @@
-package exchange
+package routing
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/access"
 )
 
 // An index is what is worked out of a configuration once, for all keys.
@@ -31,41 +32,41 @@ type listed struct {
 
 // Index works out, once for all, what depends on providers, models and listings, after those have changed. Without it that is
 // done wherever it is needed.
-func (c *Config) Index() { c.index = c.newIndex() }
+func (t *Table) Index() { t.index = t.newIndex() }
 
-func (c *Config) indexed() *index {
-	if c.index == nil {
-		return c.newIndex()
+func (t *Table) indexed() *index {
+	if t.index == nil {
+		return t.newIndex()
 	}
-	return c.index
+	return t.index
 }
 
-func (c *Config) newIndex() *index {
+func (t *Table) newIndex() *index {
 	x := &index{tuned: map[string]*configv1.Model{}, bare: map[string][]string{}}
-	for _, m := range c.Models {
-		for _, t := range m.GetTargets() {
+	for _, m := range t.Models {
+		for _, target := range m.GetTargets() {
 			if m.GetFineTuned() != nil {
-				x.tuned[t.GetProvider()+"/"+t.GetModel()] = m
+				x.tuned[target.GetProvider()+"/"+target.GetModel()] = m
 			}
 		}
 	}
-	for name, m := range c.Models {
+	for name, m := range t.Models {
 		x.add(name, m.GetCreatedAt().GetSeconds(), m.Owner())
 	}
 	// What is configured goes before what a provider says, and that before what only its name is known of.
-	shown := func(name string) bool { return c.Models[name] != nil || x.tuned[name] != nil }
-	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
-		p := c.Providers[name]
-		for _, m := range c.Listings[name].GetModels() {
+	shown := func(name string) bool { return t.Models[name] != nil || x.tuned[name] != nil }
+	for _, name := range slices.Sorted(maps.Keys(t.Providers)) {
+		p := t.Providers[name]
+		for _, m := range t.Listings[name].GetModels() {
 			full := name + "/" + m.GetId()
-			if other, _ := c.unlisted(full); other != nil && !shown(full) {
+			if other, _ := t.unlisted(full); other != nil && !shown(full) {
 				x.add(full, m.GetCreated(), cmp.Or(m.GetOwnedBy(), name))
 				x.addBare(p, m.GetId(), full)
 			}
 		}
 		for _, m := range p.Config.GetModels() {
 			full := name + "/" + m
-			if other, _ := c.unlisted(full); other != nil && !shown(full) {
+			if other, _ := t.unlisted(full); other != nil && !shown(full) {
 				x.add(full, 0, name)
 				x.addBare(p, m, full)
 			}
@@ -112,4 +113,29 @@ func appendModel(dst []byte, name string, created int64, owner string) []byte {
 	dst = append(dst, `,"owned_by":`...)
 	dst = openai.AppendString(dst, owner)
 	return append(dst, '}')
+}
+
+// Model returns what GET /v1/models says of a model, listed or not.
+func (t *Table) Model(name string) []byte {
+	if text := t.indexed().find(name); text != nil {
+		return text
+	}
+	owner, _, _ := strings.Cut(name, "/") // its provider
+	return appendModel(nil, name, 0, owner)
+}
+
+// AppendModels appends the listed models that a key may use, separated by commas.
+func (t *Table) AppendModels(dst []byte, k *access.Client) []byte {
+	index := t.indexed()
+	if len(k.Models) == 0 {
+		dst = slices.Grow(dst, index.size)
+	}
+	comma := ""
+	for _, m := range index.listed {
+		if t.mayUse(k, m.name) {
+			dst = append(append(dst, comma...), m.text...)
+			comma = ","
+		}
+	}
+	return dst
 }

@@ -1,4 +1,4 @@
-package exchange
+package routing
 
 import (
 	"slices"
@@ -17,42 +17,42 @@ const (
 	leastSimilar = 3
 )
 
-// resolve returns the name of a model by which it is planned: the client's own, or "<provider>/<model>" where it names a model that
+// Resolve returns the name of a model by which it is planned: the client's own, or "<provider>/<model>" where it names a model that
 // exactly one provider lists, of those that the key may use. An error is an *openai.Error, and names candidates. Models that the key may
 // not use are as if they were not there.
-func (c *Config) resolve(k *access.Client, name string) (string, error) {
-	if (c.Models[name] != nil || c.known(name)) && c.mayUse(k, name) {
+func (t *Table) Resolve(k *access.Client, name string) (string, error) {
+	if (t.Models[name] != nil || t.known(name)) && t.mayUse(k, name) {
 		return name, nil
 	}
-	listing := c.mine(k, c.indexed().bare[name])
+	listing := t.mine(k, t.indexed().bare[name])
 	switch len(listing) {
 	case 1:
 		return listing[0], nil
 	case 0:
-		return "", withCandidates(openai.ModelNotFound(name), " Models with a similar name: ", c.similar(k, name))
+		return "", withCandidates(openai.ModelNotFound(name), " Models with a similar name: ", t.similar(k, name))
 	}
 	return "", withCandidates(openai.ModelNotFound(name), " Several providers list it, please name one of: ", listing)
 }
 
-// Resolve returns the name of a model by which it is planned for a key, and an error where that may use none of the name.
-func (c *Config) Resolve(key *configv1.Key, name string) (string, error) {
-	return c.resolve(&access.Client{Organization: key.GetOrganization(), Project: key.GetProject(), Models: key.GetModels()}, name)
+// ResolveKey returns the name of a model by which it is planned for a key, and an error where that may use none of the name.
+func (t *Table) ResolveKey(key *configv1.Key, name string) (string, error) {
+	return t.Resolve(&access.Client{Organization: key.GetOrganization(), Project: key.GetProject(), Models: key.GetModels()}, name)
 }
 
 // known reports whether a name is that of a provider's model, "<provider>/<model>".
-func (c *Config) known(name string) bool {
-	p, _ := c.unlisted(name)
+func (t *Table) known(name string) bool {
+	p, _ := t.unlisted(name)
 	return p != nil
 }
 
 // mine returns those names of models that a key may use.
-func (c *Config) mine(k *access.Client, names []string) []string {
-	if !slices.ContainsFunc(names, func(name string) bool { return !c.mayUse(k, name) }) {
+func (t *Table) mine(k *access.Client, names []string) []string {
+	if !slices.ContainsFunc(names, func(name string) bool { return !t.mayUse(k, name) }) {
 		return names
 	}
 	var mine []string
 	for _, name := range names {
-		if c.mayUse(k, name) {
+		if t.mayUse(k, name) {
 			mine = append(mine, name)
 		}
 	}
@@ -60,16 +60,16 @@ func (c *Config) mine(k *access.Client, names []string) []string {
 }
 
 // similar returns a few of the listed models that a key may use, in whose names a name occurs, or which occur in it.
-func (c *Config) similar(k *access.Client, name string) []string {
+func (t *Table) similar(k *access.Client, name string) []string {
 	if len(name) < leastSimilar {
 		return nil
 	}
 	name = strings.ToLower(name)
 	var found []string
-	for _, m := range c.indexed().listed {
+	for _, m := range t.indexed().listed {
 		own := strings.ToLower(m.name[strings.LastIndexByte(m.name, '/')+1:])
 		like := strings.Contains(own, name) || len(own) >= leastSimilar && strings.Contains(name, own)
-		if like && c.mayUse(k, m.name) {
+		if like && t.mayUse(k, m.name) {
 			if found = append(found, m.name); len(found) == maxSimilar {
 				break
 			}

@@ -1,15 +1,13 @@
-package exchange
+package routing
 
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/limit"
 )
@@ -53,8 +51,8 @@ func (g *Gates) of(p *Provider) *limit.Gate {
 
 // Load returns how many requests a provider has from this process, and how many wait for their turn. It is false for one whose
 // number has never been bounded.
-func (e *Env) Load(provider string) (active, waiting int, ok bool) {
-	found, ok := e.gates.byName.Load(provider)
+func (g *Gates) Load(provider string) (active, waiting int, ok bool) {
+	found, ok := g.byName.Load(provider)
 	if !ok {
 		return 0, 0, false
 	}
@@ -70,14 +68,14 @@ func (g *Gates) place(of *Provider) (release func(), ok bool) {
 	return func() {}, true
 }
 
-// wait waits for a place at the first target until ctx ends.
-func (p *Plan) wait(ctx context.Context) error {
+// Wait waits for a place at the first target until ctx ends.
+func (p *Plan) Wait(ctx context.Context) error {
 	first := p.Targets[0].Provider
 	longest := defaultWait
 	if w := first.Config.GetConcurrency().GetMaxWait(); w != nil {
 		longest = w.AsDuration()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, min(longest, longestWait), errWaited)
+	ctx, cancel := context.WithTimeoutCause(ctx, min(longest, longestWait), ErrWaited)
 	defer cancel()
 	g := p.gates.of(first)
 	if g == nil {
@@ -90,8 +88,8 @@ func (p *Plan) wait(ctx context.Context) error {
 	return err
 }
 
-// errWaited means that a request has waited for its turn as long as it may.
-var errWaited = errors.New("no place became free in time")
+// ErrWaited means that a request has waited for its turn as long as it may.
+var ErrWaited = errors.New("no place became free in time")
 
 // move takes a place at the provider of a later attempt, which does not wait, and gives that of the one before back. It fails
 // where the exchange has ended. The plan is locked.
@@ -113,8 +111,8 @@ func (p *Plan) move(t Target) error {
 	return nil
 }
 
-// leave gives the place back that the plan has, for good, and returns the attempts after the first that were begun.
-func (p *Plan) leave() []metering.Retry {
+// Leave gives the place back that the plan has, for good, and returns the attempts after the first that were begun.
+func (p *Plan) Leave() []metering.Retry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true
@@ -123,23 +121,4 @@ func (p *Plan) leave() []metering.Retry {
 		p.held = nil
 	}
 	return p.retries
-}
-
-// Turn waits until the provider of the first attempt takes another request, after a reply to the request's body that has said
-// Queue, and returns the reply in its place. Ctx ends where the client leaves.
-func (x *Exchange) Turn(ctx context.Context) Reply {
-	reply := x.queued
-	x.queued = Reply{}
-	switch err := x.active.wait(ctx); {
-	case err == nil:
-		return x.sendOut(reply)
-	case errors.Is(err, limit.ErrFull), errors.Is(err, errWaited):
-		return x.reject(overloaded(), "mg_overloaded")
-	}
-	return Reply{Wait: true} // the client has left
-}
-
-func overloaded() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "server_is_overloaded",
-		Message: "The providers of this model have as many requests as they take at the moment. Please try again later.", RetryAfter: time.Second}
 }

@@ -1,0 +1,34 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/limit"
+)
+
+// Load is routing.Gates.Load.
+func (e *Env) Load(provider string) (active, waiting int, ok bool) { return e.gates.Load(provider) }
+
+// Turn waits until the provider of the first attempt takes another request, after a reply to the request's body that has said
+// Queue, and returns the reply in its place. Ctx ends where the client leaves.
+func (x *Exchange) Turn(ctx context.Context) Reply {
+	reply := x.queued
+	x.queued = Reply{}
+	switch err := x.active.Wait(ctx); {
+	case err == nil:
+		return x.sendOut(reply)
+	case errors.Is(err, limit.ErrFull), errors.Is(err, routing.ErrWaited):
+		return x.reject(overloaded(), "mg_overloaded")
+	}
+	return Reply{Wait: true} // the client has left
+}
+
+func overloaded() *openai.Error {
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "server_is_overloaded",
+		Message: "The providers of this model have as many requests as they take at the moment. Please try again later.", RetryAfter: time.Second}
+}

@@ -1,0 +1,342 @@
+package routing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/message"
+	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/catalog"
+	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/provider"
+)
+
+// A Plan is the attempts that may be made for one request, in order. What it decides never changes; the answers that its
+// attempts led to are kept as they are encoded. It is safe for concurrent use: attempts after the first are encoded on
+// another stream.
+type Plan struct {
+	ID      string // of the exchange, in its ext_proc process
+	Targets []Target
+	Timeout time.Duration // of one attempt, up to its response headers
+	Retry   string        // statuses that are tried again, comma-separated
+
+	// Kind is which of its own routes Envoy takes: envoy.KindLLM, or one by which the bodies pass, in one attempt. A plan of
+	// envoy.KindJobs has no targets: there is one job service.
+	Kind string
+
+	now     func() time.Time
+	catalog *catalog.Catalog
+
+	gates *Gates
+	trace message.Headers // of the targets that are to get them
+
+	mu      sync.Mutex       // guards what follows
+	request inbound.Encoder  // nil once an answer has begun
+	answers []Answer         // by attempt
+	retries []metering.Retry // so far
+	held    func()           // gives back the place at the provider of the last attempt, where there is one
+	over    bool             // the exchange has ended
+}
+
+// A Target is where one attempt goes.
+type Target struct {
+	Provider *Provider
+	Model    string // the provider's own name
+	Cluster  string // of Envoy
+}
+
+// An Answer is how what an attempt leads to is read.
+type Answer struct {
+	Made   bool            // the attempt's request was built
+	Reader provider.Answer // nil: it passes as it comes
+	// Names of parameters: see provider.Request.
+	Dropped, Adjusted []string
+}
+
+// An Attempt is the request of one attempt, ready to be sent.
+type Attempt struct {
+	Header message.Headers // the path included, content-length too
+	Remove []string
+	Body   []byte
+}
+
+// An Asking is what a plan is made for.
+type Asking struct {
+	ID       string // of the exchange
+	Model    string // resolved
+	Request  inbound.Encoder
+	ByPlace  bool // Envoy has clusters by place
+	Now      func() time.Time
+	Random   func(n uint32) uint32
+	Gates    *Gates
+	Cooldown *Cooldown
+	Trace    Trace
+}
+
+// A Trace is what the attempts of a request join.
+type Trace interface {
+	// TraceContext returns the headers by which they do; none where there is no trace.
+	TraceContext() message.Headers
+}
+
+// Plan finds the targets of a request and the order in which they are tried, and returns the first attempt, and whether its
+// provider has a place for it, which is taken. There is a plan also where there is an error, which is an *openai.Error. With ctx,
+// which ends with the exchange, the work ends.
+func (t *Table) Plan(ctx context.Context, o *Asking) (p *Plan, a Attempt, free bool, err error) {
+	p = &Plan{ID: o.ID, Kind: envoy.KindLLM, request: o.Request, now: o.Now, catalog: t.Catalog, gates: o.Gates}
+	m := t.Models[o.Model]
+	if m != nil {
+		p.Targets = t.targets(m, o.Random)
+	} else if prov, model := t.unlisted(o.Model); !prov.waiting {
+		p.Targets = []Target{{Provider: prov, Model: model}}
+	}
+	if len(p.Targets) == 0 {
+		return p, a, false, t.noProvider(o.Model)
+	}
+	p.traceBy(o.Trace)
+	o.Cooldown.order(p.Targets, o.Now)
+	first, free, err := p.choose(ctx)
+	if err != nil {
+		return p, a, false, err
+	}
+	p.Timeout = firstByte(m, p.Targets)
+	p.spread(m, o.ByPlace)
+	a, err = p.begin(1, first)
+	return p, a, free, err
+}
+
+// NewPassed returns the plan of a request that passes to a target as it is.
+func NewPassed(id string, t Target, trace Trace) *Plan {
+	p := &Plan{ID: id, Kind: envoy.KindPassed, Targets: []Target{t}, Timeout: firstByte(nil, []Target{t})}
+	p.traceBy(trace)
+	return p
+}
+
+// Seize takes a place at the only target of a plan, and reports false where there is none.
+func (p *Plan) Seize(g *Gates) bool {
+	place, ok := g.place(p.Targets[0].Provider)
+	if ok {
+		p.gates, p.held = g, place
+	}
+	return ok
+}
+
+// choose leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be planned
+// again. The first whose provider has a place, which is taken, comes to the front; where none has, the request has to wait for one
+// at the first. Only the request for that one is built, and returned: those for the others are asked for by retries. The error is
+// the first target's, where none is left.
+func (p *Plan) choose(ctx context.Context) (first encoded, free bool, err error) {
+	kept := p.Targets[:0]
+	for _, t := range p.Targets {
+		if ctx.Err() != nil {
+			return first, free, ClientGone()
+		}
+		place, got := func() {}, false
+		if !free {
+			place, got = p.gates.place(t.Provider)
+		}
+		e, cannot := p.encode(t, !got)
+		switch {
+		case cannot != nil:
+			err = cmp.Or(err, cannot)
+			if got {
+				place()
+			}
+		case got:
+			first, free, p.held = e, true, place
+			kept = slices.Insert(kept, 0, t)
+		default:
+			kept = append(kept, t)
+		}
+	}
+	if p.Targets = kept; len(kept) == 0 {
+		return first, false, err
+	}
+	if !free {
+		first, err = p.encode(kept[0], false)
+		return first, false, err
+	}
+	return first, true, nil
+}
+
+// firstByte is how long one attempt may take: what the model says, or the most patient of its providers. Envoy takes one
+// value for all attempts.
+func firstByte(m *configv1.Model, targets []Target) time.Duration {
+	longest := time.Duration(0)
+	for _, t := range targets {
+		longest = max(longest, m.GetTimeouts().Over(t.Provider.Config.GetTimeouts()).FirstByteTimeout())
+	}
+	return longest
+}
+
+// spread turns the targets into attempts: each target once, and then from the first again, as the model allows. Of an
+// unlisted model, m is nil. Whether Envoy has clusters by place is byPlace.
+func (p *Plan) spread(m *configv1.Model, byPlace bool) {
+	attempts := m.Attempts()
+	for i := 0; len(p.Targets) < attempts; i++ {
+		p.Targets = append(p.Targets, p.Targets[i])
+	}
+	p.Targets = p.Targets[:attempts]
+	for i := range p.Targets {
+		p.Targets[i].Cluster = p.Targets[i].Provider.Cluster(i+1, byPlace)
+	}
+	p.answers = make([]Answer, attempts)
+	codes := make([]byte, 0, 64)
+	for _, status := range m.RetryStatuses() {
+		if len(codes) > 0 {
+			codes = append(codes, ',')
+		}
+		codes = strconv.AppendUint(codes, uint64(status), 10)
+	}
+	p.Retry = string(codes)
+}
+
+// targets returns the enabled targets of a model: by priority, and by weighted lot within one.
+func (t *Table) targets(m *configv1.Model, random func(n uint32) uint32) []Target {
+	candidates := make([]*configv1.Target, 0, len(m.GetTargets()))
+	for _, target := range m.GetTargets() {
+		if p := t.Providers[target.GetProvider()]; p != nil && !p.Config.GetDisabled() {
+			candidates = append(candidates, target)
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b *configv1.Target) int { return cmp.Compare(a.GetPriority(), b.GetPriority()) })
+	out := make([]Target, 0, len(candidates))
+	for len(candidates) > 0 {
+		i := pick(candidates, random)
+		target := candidates[i]
+		candidates = slices.Delete(candidates, i, i+1)
+		out = append(out, Target{Provider: t.Providers[target.GetProvider()], Model: target.GetModel()})
+	}
+	return out
+}
+
+// pick draws one of the targets that share the first one's priority.
+func pick(targets []*configv1.Target, random func(n uint32) uint32) int {
+	total, n := uint32(0), 0
+	for n < len(targets) && targets[n].GetPriority() == targets[0].GetPriority() {
+		total += targets[n].Share()
+		n++
+	}
+	if n == 1 {
+		return 0
+	}
+	at := random(total)
+	for i := range n {
+		w := targets[i].Share()
+		if at < w {
+			return i
+		}
+		at -= w
+	}
+	return n - 1
+}
+
+// Encode builds the request of the n-th attempt, counted from 1. An error is an *openai.Error.
+func (p *Plan) Encode(n int) (Attempt, error) {
+	e, err := p.encode(p.Targets[n-1], false)
+	if err != nil {
+		return Attempt{}, err
+	}
+	return p.begin(n, e)
+}
+
+// begin keeps how the answer to the n-th attempt is read, and returns the attempt.
+func (p *Plan) begin(n int, e encoded) (Attempt, error) {
+	p.mu.Lock()
+	p.answers[n-1] = Answer{Made: true, Reader: e.answer, Dropped: e.request.Dropped, Adjusted: e.request.Adjusted}
+	var err error
+	target := p.Targets[n-1]
+	if n > 1 {
+		if err = p.move(target); err == nil {
+			p.retries = append(p.retries, metering.Retry{At: p.now(), Provider: target.Provider.Config.GetName()})
+		}
+	}
+	p.mu.Unlock()
+	if err != nil {
+		return Attempt{}, err
+	}
+	a, err := target.Provider.Attempt(http.MethodPost, e.request, p.now())
+	if err != nil {
+		return Attempt{}, err
+	}
+	p.CarryTrace(target, &a)
+	return a, nil
+}
+
+// encoded is a request for a target, and how the answer to it is read.
+type encoded struct {
+	request provider.Request
+	answer  provider.Answer
+}
+
+func (p *Plan) encode(t Target, unsent bool) (encoded, error) {
+	p.mu.Lock()
+	request := p.request
+	p.mu.Unlock()
+	if request == nil {
+		return encoded{}, errReleased
+	}
+	vendor := &t.Provider.Vendor
+	target := provider.Target{Config: t.Provider.Config, Model: t.Model, Unsent: unsent}
+	if p.catalog != nil {
+		target.Facts = p.catalog.Facts(vendor.Name, t.Model)
+	}
+	r, answer, err := request.Encode(vendor, target)
+	return encoded{r, answer}, err
+}
+
+// errReleased means that Envoy asked for another attempt after an answer had begun, which it never does.
+var errReleased = errors.New("the request was let go of")
+
+// Attempt adds to a request what authenticates it and what the operator configured. A request without a body keeps the
+// length that it has.
+func (p *Provider) Attempt(method string, r provider.Request, now time.Time) (Attempt, error) {
+	if r.Header == nil {
+		r.Header = make(http.Header, 4)
+	}
+	s := provider.Signing{Config: p.Config, Credential: p.credential, Method: method, Endpoint: p.endpoint, Now: now}
+	if err := p.Vendor.Sign(&r, s); err != nil {
+		return Attempt{}, &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_auth_failed",
+			Message: "The gateway's credential for the provider cannot be used."}
+	}
+	h := make(message.Headers, 0, len(r.Header)+len(p.Config.GetHeaders())+2)
+	h = append(h, message.Header{Name: ":path", Value: p.endpoint.Path + r.Path})
+	if r.Body != nil {
+		h = append(h, message.Header{Name: "content-length", Value: strconv.Itoa(len(r.Body))})
+	}
+	for name, values := range r.Header {
+		h = append(h, message.Header{Name: strings.ToLower(name), Value: values[0]})
+	}
+	for name, value := range p.Config.GetHeaders() {
+		h = append(h, message.Header{Name: strings.ToLower(name), Value: value})
+	}
+	return Attempt{Header: h, Body: r.Body}, nil
+}
+
+// Answer returns who answers the n-th attempt and how the answer is read.
+func (p *Plan) Answer(n int) (Target, Answer, bool) {
+	if n < 1 || n > len(p.Targets) {
+		return Target{}, Answer{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.answers[n-1]
+	return p.Targets[n-1], a, a.Made
+}
+
+// Release lets go of the request's body: once an answer has begun there is no further attempt, and streams are long.
+func (p *Plan) Release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.request = nil
+}
