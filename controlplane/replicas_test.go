@@ -13,6 +13,7 @@ import (
 )
 
 func TestAControlPlaneKnowsWhoIsConnectedToAnother(t *testing.T) {
+	t.Parallel()
 	p := startPlane(t)
 	other := p.another()
 	knows := func(of *plane) []string {

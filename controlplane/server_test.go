@@ -331,6 +331,7 @@ func TestGarbageInEtcdIsReportedAndTheLastGoodFormStays(t *testing.T) {
 }
 
 func TestTheLastConfigurationIsServedWhileEtcdIsAway(t *testing.T) {
+	t.Parallel()
 	p := startPlane(t, openai("a", nil))
 	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
 	s.await(func() bool { return s.has["a"] != nil })

@@ -15,6 +15,7 @@ import (
 )
 
 func TestAChangeIsAwaitedAtEveryControlPlane(t *testing.T) {
+	t.Parallel()
 	p := startPlane(t)
 	other := p.another()
 	lacking := func(revision int64, d time.Duration) []string {
@@ -60,6 +61,7 @@ func (c *countedKV) Txn(ctx context.Context) clientv3.Txn {
 }
 
 func TestWhoWaitsForAReplicaThatHangsAsksEtcdSeldom(t *testing.T) {
+	t.Parallel()
 	p := startPlane(t)
 	_, err := p.client.Put(t.Context(), configstore.Replicas+"hangs", `[{"node":"far","role":"extproc"}]`)
 	require.NoError(t, err)

@@ -21,9 +21,9 @@ others() { go list ./... | grep -v /test/; }
 services() { tools/services/install.sh; }
 vet() { go vet ./...; }
 # They wait more than they compute.
-unit() { events unit --format pkgname -- -timeout 30m -p 4 -skip InProportion $(others); }
+unit() { events unit --format pkgname -- -timeout 30m -p 4 -parallel 8 -skip InProportion $(others); }
 # The race detector needs a C compiler.
-race() { events race --format pkgname -- -timeout 30m -p 4 -race -skip InProportion $(others); }
+race() { events race --format pkgname -- -timeout 30m -parallel 8 -race -skip InProportion $(others); }
 # They measure CPU and memory.
 proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange; }
 # The first time Helm is built, and what two architectures need.

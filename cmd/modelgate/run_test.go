@@ -103,6 +103,7 @@ func (r *running) chat(t *testing.T, key string) (status int, body string) {
 }
 
 func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	first := startRun(t, data)
 	require.Contains(t, first.banner, first.file(t, admincli.FileURL)+"/v1")

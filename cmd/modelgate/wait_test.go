@@ -54,6 +54,7 @@ func TestApplyListsWhatHasNoEffect(t *testing.T) {
 }
 
 func TestAKeyWorksWhenItsCommandReturns(t *testing.T) {
+	t.Parallel()
 	r := startRun(t, t.TempDir())
 	secure, err := adminFlags{Data: r.data}.tls()
 	require.NoError(t, err)

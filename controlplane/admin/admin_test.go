@@ -298,6 +298,7 @@ func TestErrorsOfObjectsAreShown(t *testing.T) {
 }
 
 func TestStoreThatIsAwayIsA503(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.server.Stop()
 	requireError(t, b.do(t, "GET", "/admin/v1/providers/a", ""), 503, "store_unavailable", "last configuration")

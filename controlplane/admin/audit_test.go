@@ -130,6 +130,7 @@ func TestEntriesAreFoundOnTheirWay(t *testing.T) {
 }
 
 func TestEntriesWaitWhileTheLedgerIsAway(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.ledger.setAway(true)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,6 +27,7 @@ import (
 
 // TestAControlPlaneStartsWithoutItsDatabase is pitfall 119.
 func TestAControlPlaneStartsWithoutItsDatabase(t *testing.T) {
+	t.Parallel()
 	real, err := url.Parse(pgtest.Start(t))
 	require.NoError(t, err)
 	folder := real.Query().Get("host")
@@ -81,6 +82,7 @@ func forward(t *testing.T, address, socket string) {
 
 // A file that cannot be used ends nobody's start, and is used once it can be, without another start.
 func TestADamagedFileIsUsedOnceItIsMended(t *testing.T) {
+	t.Parallel()
 	for name, damage := range map[string]func(path string) error{
 		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
 		"garbage":  func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("garbage!"), 1000), 0o600) },

@@ -31,6 +31,7 @@ const victim = "MODELGATE_TEST_LEDGER_VICTIM"
 
 // A ledger's process is killed at random while a spool ships to it, and started anew. In the end all is there, once.
 func TestALedgerThatIsKilled(t *testing.T) {
+	t.Parallel()
 	if arguments := os.Getenv(victim); arguments != "" {
 		dsn, socket, _ := strings.Cut(arguments, "|")
 		beKilled(t, dsn, socket)

@@ -274,6 +274,7 @@ func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestControlPlanesThatStartTogether(t *testing.T) {
+	t.Parallel()
 	dsn := pgtest.Start(t)
 	var starting sync.WaitGroup
 	for range 4 {

@@ -17,6 +17,7 @@ import (
 
 // There is no ext_proc service here: what reaches the place where it would be asked gets a 503.
 func TestEnvoyAnswersBrowsersAndOldClients(t *testing.T) {
+	t.Parallel()
 	in, _ := everyKind(t)
 	in.Gateways[0].Cors = &configv1.Cors{Origins: []string{"https://app.example.com", "https://*.dev.example.com"}, ExposedHeaders: []string{"x-request-id"}}
 	in.Gateways = append(in.Gateways, &configv1.Gateway{Name: "closed", Address: "127.0.0.1"})

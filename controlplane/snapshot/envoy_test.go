@@ -161,6 +161,7 @@ func freePort(t *testing.T) uint32 {
 }
 
 func TestEnvoyTakesEverythingThatIsBuilt(t *testing.T) {
+	t.Parallel()
 	in, plainPort := everyKind(t)
 	e := startEnvoy(t, &in)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -185,6 +186,7 @@ func TestEnvoyTakesEverythingThatIsBuilt(t *testing.T) {
 }
 
 func TestEnvoyTakesANewCertificateAtOnce(t *testing.T) {
+	t.Parallel()
 	in, _ := everyKind(t)
 	e := startEnvoy(t, &in)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -199,6 +201,7 @@ func TestEnvoyTakesANewCertificateAtOnce(t *testing.T) {
 }
 
 func TestWhatEnvoyRefusesIsHeldBackAndTheRestGoesOn(t *testing.T) {
+	t.Parallel()
 	// A fault that Envoy finds by itself names the cluster; one against the schema loses the whole response, and names
 	// nothing.
 	for name, bad := range map[string]*clusterv3.Cluster{

@@ -139,6 +139,7 @@ func (s *site) allocated(t *testing.T) int64 {
 }
 
 func TestEnvoyLetsUploadsPastAndNothingElse(t *testing.T) {
+	t.Parallel()
 	const size = 100 << 20
 	s := startSite(t)
 	for name, c := range map[string]struct {
@@ -191,6 +192,7 @@ func TestEnvoyLetsUploadsPastAndNothingElse(t *testing.T) {
 }
 
 func TestTheJobServiceHearsWhoAsksFromTheGatewayAlone(t *testing.T) {
+	t.Parallel()
 	s := startSite(t)
 	status, text, _ := send(t, s.edge, http.MethodGet, "https://gateway.test/v1/batches/b", nil, "Authorization", "Bearer x",
 		envoy.HeaderKey, "key_one", envoy.HeaderKey, "key_two", envoy.HeaderOrganization, "a", envoy.HeaderOrganization, "b",
@@ -205,6 +207,7 @@ func TestTheJobServiceHearsWhoAsksFromTheGatewayAlone(t *testing.T) {
 }
 
 func TestAJobServiceThatIsAwayIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	s := startSite(t)
 	s.jobs.Close()
 	status, text, header := send(t, s.edge, http.MethodGet, "https://gateway.test/v1/files", nil)
@@ -233,6 +236,7 @@ func TestAJobServiceThatIsAwayIsSaidToBe(t *testing.T) {
 }
 
 func TestTheInternalListenerIsThereAgainAfterACrash(t *testing.T) {
+	t.Parallel()
 	s := startSite(t)
 	crashed := s.process.Pid()
 	require.NoError(t, syscall.Kill(crashed, syscall.SIGKILL)) // its socket is left behind
@@ -262,6 +266,7 @@ func (s *slowly) Read(p []byte) (int, error) {
 }
 
 func TestABodyThatIsBufferedMustArriveInTimeAndAnUploadMayTakeLonger(t *testing.T) {
+	t.Parallel()
 	s := startSite(t)
 	rs := built(t, s.in)
 	for _, r := range rs {
@@ -338,6 +343,7 @@ func (a *authority) pool() *x509.CertPool {
 }
 
 func TestAcrossMachinesBothEndsShowCertificates(t *testing.T) {
+	t.Parallel()
 	ours, stranger := newAuthority(t), newAuthority(t)
 	s := &site{jobs: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.TLS.PeerCertificates[0].DNSNames[0])

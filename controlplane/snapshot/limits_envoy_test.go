@@ -14,6 +14,7 @@ import (
 
 // A flood from one address is answered before anything looks at it. There is no ext_proc service here, so what passes gets a 503.
 func TestEnvoyLimitsEachAddress(t *testing.T) {
+	t.Parallel()
 	in, _ := everyKind(t)
 	in.Gateways[0].AddressLimit = &configv1.AddressLimit{RequestsPerSecond: 1, Burst: 3}
 	e := startEnvoy(t, &in)

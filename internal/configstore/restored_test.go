@@ -16,6 +16,7 @@ import (
 // TestAnEtcdThatWasReplacedIsFollowed has etcd lost, and a backup restored into another that has a lower revision, under a follower that
 // goes on. What it delivers is what was there before, and then what was restored.
 func TestAnEtcdThatWasReplacedIsFollowed(t *testing.T) {
+	t.Parallel()
 	before, after := etcdtest.New(t), etcdtest.New(t)
 	client, connect := severable(t, before)
 	good := func(configv1.Object) error { return nil }
@@ -51,6 +52,7 @@ func TestAnEtcdThatWasReplacedIsFollowed(t *testing.T) {
 
 // TestAnEtcdThatWasEmptiedIsNoEmptyConfiguration has etcd come back without anything, as a disk that was lost.
 func TestAnEtcdThatWasEmptiedIsNoEmptyConfiguration(t *testing.T) {
+	t.Parallel()
 	before, after := etcdtest.New(t), etcdtest.New(t)
 	client, connect := severable(t, before)
 	good := func(configv1.Object) error { return nil }

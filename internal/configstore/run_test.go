@@ -214,6 +214,7 @@ func TestCompactionOfTheLastGoodVersionIsTolerated(t *testing.T) {
 }
 
 func TestFollowingGoesOnAfterEtcdWasAway(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.New(t)
 	store := newStore(t, server.Client(t))
 	f := follow(t, store)
@@ -236,6 +237,7 @@ func TestFollowingGoesOnAfterEtcdWasAway(t *testing.T) {
 }
 
 func TestFollowingGoesOnAfterACompactionThatItMissed(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.New(t)
 	etcd := server.Client(t)
 	// This store's connection is lost, and it comes back only when what it has missed is compacted.

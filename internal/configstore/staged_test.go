@@ -74,6 +74,7 @@ func requireNothingStaged(t *testing.T, etcd *clientv3.Client) {
 
 // What no transaction takes is stored all the same, and those who follow never have half of it. (report 13)
 func TestManyObjectsAreAppliedAtOnce(t *testing.T) {
+	t.Parallel()
 	etcd := etcdtest.Start(t)
 	store := newStore(t, etcd)
 	ctx, end := context.WithCancel(t.Context())
@@ -109,6 +110,7 @@ func TestManyObjectsAreAppliedAtOnce(t *testing.T) {
 
 // Readers who come while changes are made wait for them, and so do writers, who learn of what was changed.
 func TestNobodyReadsHalfOfStagedChanges(t *testing.T) {
+	t.Parallel()
 	store := newStore(t, etcdtest.Start(t))
 	_, err := store.Apply(t.Context(), 1, generation(some, "a"))
 	require.NoError(t, err)
@@ -164,6 +166,7 @@ func dying(t *testing.T, server *etcdtest.Server, requests int64) *clientv3.Clie
 
 // One who stages dies after each of its requests to etcd: either nothing is changed, or all is, by whoever comes next.
 func TestWhoStagesMayDieAtAnyTime(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.New(t)
 	etcd := server.Client(t)
 	store := newStore(t, etcd)
@@ -218,6 +221,7 @@ func TestStagedChangesNeedRoom(t *testing.T) {
 
 // A member of etcd that takes connections and says nothing is not waited for.
 func TestStagedChangesDoNotWaitForAMemberThatHangs(t *testing.T) {
+	t.Parallel()
 	hangs, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { hangs.Close() })

@@ -23,6 +23,7 @@ import (
 
 // TestWorkGoesOnWhileEtcdChangesItsLeader: an election is over long before a lease is, and what runs must not notice it.
 func TestWorkGoesOnWhileEtcdChangesItsLeader(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.NewCluster(t, 3)
 	etcd := cluster.Client(t)
 	q := queue.New(queue.Options{Etcd: etcd, Node: "node", TTL: 10 * time.Second, Log: zap.NewNop()})

@@ -92,6 +92,7 @@ func TestAClaimThatCouldNotBeReleasedIsNotLeftBehind(t *testing.T) {
 }
 
 func TestAClaimWhoseAnswerIsLostDisturbsNoOther(t *testing.T) {
+	t.Parallel()
 	for name, asked := range map[string]bool{"etcd was not reached": false, "it was made": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -163,6 +164,7 @@ func (l *link) set(cut bool) {
 }
 
 func TestWorkGoesOnWhereEtcdHasForgottenWhatTheWatchMissed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var l link
 	client := b.faulty(func(*pb.TxnRequest) (bool, bool) { return true, true }, grpc.WithContextDialer(l.dial))

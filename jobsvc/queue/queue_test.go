@@ -201,6 +201,7 @@ func TestAReplicaThatStopsLetsGoAtOnce(t *testing.T) {
 }
 
 func TestWhatIsPutOffIsHandledWhenItIsDue(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	due := time.Now().Add(2 * time.Second).Unix()
 	b.start(b.etcd, 1, func(ctx context.Context, c *queue.Claim) error {
@@ -228,6 +229,7 @@ func TestWhatWasPutOffIsHandledEarlierWhenItIsPutAgain(t *testing.T) {
 }
 
 func TestAFailedItemIsTriedAgainAfterAPauseThatGrows(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var times []time.Time
 	b.start(b.etcd, 1, func(ctx context.Context, c *queue.Claim) error {
@@ -274,6 +276,7 @@ func TestAnItemThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 }
 
 func TestWorkGoesOnAfterEtcdWasAway(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.start(b.etcd, 2, b.doneAtOnce)
 	b.put(queue.Item{ID: "a"})

@@ -140,6 +140,7 @@ func (w *archiveWorld) blobs() []string {
 }
 
 func TestWhatIsArchivedReadsAsBefore(t *testing.T) {
+	t.Parallel()
 	w := newArchive(t)
 	w.fill(1000, func(i int) bool { return i%7 != 0 })
 	before := w.keysOf("works/")
@@ -189,6 +190,7 @@ func TestWhatIsStillNeededIsNotArchived(t *testing.T) {
 
 // TestListsAreWholeWhileTheirRecordsMove pages while two replicas move, one of which has lost its claim without knowing it.
 func TestListsAreWholeWhileTheirRecordsMove(t *testing.T) {
+	t.Parallel()
 	w := newArchive(t)
 	w.fill(1500, func(i int) bool { return i%5 != 0 })
 	var moving sync.WaitGroup

@@ -115,6 +115,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestListsAreWholeAndSayExactlyWhetherThereIsMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const n = 1234
 	all := w.createMany(acme, n)
@@ -343,6 +344,7 @@ func TestAWatchTellsOfChanges(t *testing.T) {
 }
 
 func TestWithoutEtcdThereIsAnErrorInTime(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.New(t)
 	s := store.New(server.Client(t)).Within(500 * time.Millisecond)
 	r := &store.Record[thing]{Tenant: acme, ID: things.NewID()}
