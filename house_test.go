@@ -1,7 +1,7 @@
 // Package modelgate_test checks the rules of this codebase that a compiler does not: who imports whom, what every package
 // says of itself, how large files get.
 //
-// What a newcomer gets wrong: an import that the table below does not allow is a question to the design, not to the table.
+// An import that the table below does not allow is a question to the design, not to the table.
 package modelgate_test
 
 import (

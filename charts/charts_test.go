@@ -2,7 +2,7 @@
 // comes out as Kubernetes does, and holds it against the binary, the profile "restricted", the arrows of the drawing and
 // the schema of the values. What only a cluster can show is in test/kubernetes.
 //
-// What a newcomer gets wrong: nothing is looked up in a rendered text. A check goes over typed objects, so that a field
+// Nothing is looked up in a rendered text. A check goes over typed objects, so that a field
 // which Kubernetes would drop without a word fails here.
 package charts_test
 

@@ -1,6 +1,6 @@
 // Package envoy holds the names that the control plane and the ext_proc service agree on: clusters, routes, metadata.
 //
-// What a newcomer gets wrong: the plan of a request travels as dynamic metadata, never as headers. A client can forge a
+// The plan of a request travels as dynamic metadata, never as headers. A client can forge a
 // header; it cannot write metadata.
 package envoy
 

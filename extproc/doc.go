@@ -3,6 +3,6 @@
 // the gRPC service, the configuration that comes over xDS, the access log. Package wire has the messages of the protocol, and package
 // metering what an exchange uses and costs.
 //
-// What a newcomer gets wrong: a Process call must never return nil before Envoy has closed its side. Envoy takes the end
+// A Process call must never return nil before Envoy has closed its side. Envoy takes the end
 // of a stream with status OK for "go on without me", which lets a request pass unchecked.
 package extproc

@@ -2,7 +2,7 @@
 // that the gateway has. Its state is in etcd, its bytes are in a blob store, and everything it asks of a provider goes
 // through Envoy.
 //
-// What a newcomer gets wrong: a replica keeps nothing of its own. Whatever one of them was doing when it died, another goes
+// A replica keeps nothing of its own. Whatever one of them was doing when it died, another goes
 // on with from what etcd and the blob store hold.
 package jobsvc
 

@@ -1,7 +1,7 @@
 // Package admin is the admin API as its clients see it: the bodies that are exchanged, and a [Client]. The description
 // for other languages is openapi.yaml beside this file.
 //
-// What a newcomer gets wrong: this is not generated from openapi.yaml. Objects are protobuf messages with a JSON form of
+// This is not generated from openapi.yaml. Objects are protobuf messages with a JSON form of
 // their own, which a generator would declare a second time. Tests check every answer against the description instead.
 package admin
 

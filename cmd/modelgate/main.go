@@ -1,6 +1,6 @@
 // Command modelgate is the gateway: one binary whose subcommands are its processes, and the tools of those who run it.
 //
-// What a newcomer gets wrong: there is no logic here. A subcommand reads its flags, builds the parts and starts them; what
+// There is no logic here. A subcommand reads its flags, builds the parts and starts them; what
 // the parts do is in their packages.
 package main
 

@@ -1,7 +1,7 @@
 // Package admin serves the admin API: reading and writing the configuration, making keys and tokens, and asking what has
 // happened.
 //
-// What a newcomer gets wrong: every change of configuration goes the same way (see plan), also a single PUT: read
+// Every change of configuration goes the same way (see plan), also a single PUT: read
 // everything, lay the change over it, validate the whole, and commit only if nothing else was written in the meantime, in one
 // transaction with the entries of the audit log. Nothing that makes the whole worse is stored. Credentials come in but never go
 // out: they are sealed before they are stored, and shown as "[redacted]", which, applied again, means the stored one.

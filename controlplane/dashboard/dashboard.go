@@ -1,7 +1,7 @@
 // Package dashboard serves the web pages of administration. It does everything by the admin API, which it calls in process as the
 // account that is signed in, so that roles, validation and the audit log are in one place.
 //
-// What a newcomer gets wrong: a page that hides a button protects nothing. What somebody may do is decided by the API; the
+// A page that hides a button protects nothing. What somebody may do is decided by the API; the
 // pages only do not offer what it would refuse.
 package dashboard
 

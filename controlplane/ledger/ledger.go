@@ -1,7 +1,7 @@
 // Package ledger keeps what every exchange used and cost, once, in SQLite or PostgreSQL; with it sums by hour and day, what
 // was spent of budgets, and the audit log. It answers OpenAI's usage and cost queries, and what the admin API shows.
 //
-// What a newcomer gets wrong: sums are not computed from the exchanges when somebody asks. They are kept in the transaction that
+// Sums are not computed from the exchanges when somebody asks. They are kept in the transaction that
 // inserts the exchanges, for those only that were not there before, and outlive them: exchanges are pruned after a month, sums
 // after a year.
 //

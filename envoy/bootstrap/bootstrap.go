@@ -1,7 +1,7 @@
 // Package bootstrap builds what an Envoy is started with: its name, its admin socket, its limits, and the few clusters
 // that it must have before the control plane answers. Everything else arrives over xDS.
 //
-// What a newcomer gets wrong: the ext_proc cluster belongs here and not in CDS. An update of a cluster rebuilds it, and
+// The ext_proc cluster belongs here and not in CDS. An update of a cluster rebuilds it, and
 // that would cut every gRPC stream that is open to it.
 package bootstrap
 

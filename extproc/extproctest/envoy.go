@@ -2,7 +2,7 @@
 // gateway sees it, in one process and without Envoy. What it does was measured on the real one; the end-to-end tests run
 // the same cases there.
 //
-// What a newcomer gets wrong: it is as strict as Envoy. A body that changed its length without a new content-length, a
+// It is as strict as Envoy. A body that changed its length without a new content-length, a
 // plan without a header mutation, a reply to another message than the one sent: each fails the request.
 package extproctest
 

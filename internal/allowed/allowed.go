@@ -1,7 +1,7 @@
 // Package allowed says which environment variables and files the configuration may name, and to which hosts what is in them may
 // be sent. The process's own flags decide that, and nobody who may only change the configuration.
 //
-// What a newcomer gets wrong: it does not say who may name them. It holds for everybody, also for whoever may do everything: an
+// It does not say who may name them. It holds for everybody, also for whoever may do everything: an
 // endpoint that etcd has is no more trusted than one that comes by the admin API.
 package allowed
 

@@ -1,6 +1,6 @@
 // Package atomicfile writes files that are never seen half written.
 //
-// What a newcomer gets wrong: the mode of the file that is there already does not survive; the new file has the mode
+// The mode of the file that is there already does not survive; the new file has the mode
 // that Write is given.
 package atomicfile
 

@@ -1,7 +1,7 @@
 // Package blobstore opens the store of large immutable values: a folder, or a bucket at S3, Google Cloud Storage or Azure,
 // by URL. Everything else is gocloud.dev/blob's.
 //
-// What a newcomer gets wrong: a blob that is being written is not there until its writer is closed without an error, and it
+// A blob that is being written is not there until its writer is closed without an error, and it
 // is given up by cancelling the context that the writer was made with, before it is closed. A writer that is not closed
 // leaks, and so may what it has written.
 package blobstore

@@ -1,7 +1,7 @@
 // Package catalog is what the gateway knows about models: what they take and can do, and what they cost. It is data, in
 // catalog.yaml; an operator's Catalog comes before it.
 //
-// What a newcomer gets wrong: several entries hold for one model. Each fact is the first that any of them states, so that
+// Several entries hold for one model. Each fact is the first that any of them states, so that
 // an entry of one model says only how it differs from the entry of its family below.
 package catalog
 

@@ -1,7 +1,7 @@
 // Package certs makes the certificates of a gateway that runs on one machine: an authority of its own, which clients are
 // told to trust, and the certificate that its listener shows.
 //
-// What a newcomer gets wrong: the authority is made once and must then stay, since clients hold a copy of it. Only the
+// The authority is made once and must then stay, since clients hold a copy of it. Only the
 // listener's certificate is issued again.
 package certs
 

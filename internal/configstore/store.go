@@ -2,7 +2,7 @@
 // is the object as protojson. Writes compare revisions, so that of two writers one learns that it was late; [Store.Run]
 // follows what is stored.
 //
-// What a newcomer gets wrong: what is in etcd need not be good, for anyone with access can write there. Reading never
+// What is in etcd need not be good, for anyone with access can write there. Reading never
 // fails because of one bad value: the object carries an error, and whoever follows keeps its last good version.
 package configstore
 

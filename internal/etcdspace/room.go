@@ -2,7 +2,7 @@
 // and takes nothing more, on any member, until somebody makes room and takes the alarm back. A [Room] knows how full each member
 // is, and says so; it keeps a reserve that tenants cannot use. A [Keeper] makes room: it compacts, defragments and takes the alarm back.
 //
-// What a newcomer gets wrong: the quota is one of the file, which never shrinks by itself. What is deleted is free after a
+// The quota is one of the file, which never shrinks by itself. What is deleted is free after a
 // compaction, and is used again; but only after defragmenting is the file smaller, and only then can the alarm be taken back.
 package etcdspace
 

@@ -1,6 +1,6 @@
 // Package etcdtest runs a real etcd within a test.
 //
-// What a newcomer gets wrong: it does not sync to disk, so that a test is fast. It survives [Server.Stop] and
+// It does not sync to disk, so that a test is fast. It survives [Server.Stop] and
 // [Server.Start], not a crash of the machine.
 package etcdtest
 

@@ -1,7 +1,7 @@
 // Package eventstream decodes the frames of AWS's event streams (application/vnd.amazon.eventstream,
 // https://smithy.io/2.0/aws/amazon-eventstream.html) from bytes that arrive in pieces.
 //
-// What a newcomer gets wrong: a piece has nothing to do with a frame. Pieces are cut anywhere, also within the twelve bytes
+// A piece has nothing to do with a frame. Pieces are cut anywhere, also within the twelve bytes
 // that say how long a frame is, and where the cuts fall never changes the frames that come out.
 package eventstream
 

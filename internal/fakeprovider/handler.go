@@ -1,7 +1,7 @@
 // Package fakeprovider is a provider of models without a model: an HTTP server that speaks OpenAI's dialect, repeats what the
 // user said, and plays the training of models. `modelgate run` serves it as the provider echo, and tests use it as an upstream.
 //
-// What a newcomer gets wrong: it is a provider, not a part of the gateway. It sits behind Envoy, and shares with the data
+// It is a provider, not a part of the gateway. It sits behind Envoy, and shares with the data
 // path no more than the check of requests and the shape of errors.
 package fakeprovider
 

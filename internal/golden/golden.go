@@ -1,6 +1,6 @@
 // Package golden compares what a test made with a file that was looked at and committed.
 //
-// What a newcomer gets wrong: -update makes every test pass. It is followed by reading the diff of the files.
+// -update makes every test pass. It is followed by reading the diff of the files.
 package golden
 
 import (

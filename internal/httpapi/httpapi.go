@@ -1,7 +1,7 @@
 // Package httpapi is what the HTTP handlers of the gateway's own APIs have in common: JSON answers, and errors in the one
 // shape that clients know, [openai.Error].
 //
-// What a newcomer gets wrong: a handler returns its error and logs nothing. [Handler] is the one place that renders
+// A handler returns its error and logs nothing. [Handler] is the one place that renders
 // errors and logs those that are the gateway's own fault; an error of any other type than *openai.Error is such a fault,
 // and the client learns nothing of it but the 500.
 package httpapi

@@ -1,6 +1,6 @@
 // Package id makes identifiers: a prefix that says of what, and a ULID, such as key_01JD3T9Q8H6R5W4Z2Y0X9V8N7M.
 //
-// What a newcomer gets wrong: identifiers sort by the millisecond in which they were made and no finer, and they are
+// Identifiers sort by the millisecond in which they were made and no finer, and they are
 // not secret. What must not be guessed needs crypto/rand itself.
 package id
 

@@ -4,7 +4,7 @@
 // It is no semaphore of golang.org/x/sync: room is taken of the process and of a key in one step, and who holds nothing gets what
 // there is room for, however much that is.
 //
-// What a newcomer gets wrong: it counts bodies once, as they are before translation. What the process takes for one is several
+// It counts bodies once, as they are before translation. What the process takes for one is several
 // times that, and the bounds are chosen for it.
 package inflight
 

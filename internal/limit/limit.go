@@ -5,7 +5,7 @@
 // It is no library's: golang.org/x/time/rate is one bucket in one process, and here all rules of a request are reserved or none
 // is, over replicas too. In memory that takes 2 µs a request (docs/benchmarks-limits.txt).
 //
-// What a newcomer gets wrong: a rate's window slides. In no minute, wherever it begins, is more admitted than the limit of a
+// A rate's window slides. In no minute, wherever it begins, is more admitted than the limit of a
 // minute; a window that is aligned to the clock would let twice the limit pass around its border. Budgets, which people
 // compare with bills, do follow the calendar (UTC).
 package limit

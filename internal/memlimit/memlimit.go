@@ -1,7 +1,7 @@
 // Package memlimit has a process live within the memory that it may take: it finds out how much that is, tells Go's garbage
 // collector, and says when so much is in use that nothing new should be begun.
 //
-// What a newcomer gets wrong: the memory in use right before a collection says nothing, for the collector lets garbage grow up to its
+// The memory in use right before a collection says nothing, for the collector lets garbage grow up to its
 // limit. Only what is left after one counts.
 package memlimit
 

@@ -1,6 +1,6 @@
 // Package memo remembers what was worked out, up to a bound.
 //
-// What a newcomer gets wrong: nothing is forgotten one by one. Where the bound is reached all is, for what is asked for by names
+// Nothing is forgotten one by one. Where the bound is reached all is, for what is asked for by names
 // that clients make up is not worth an order.
 package memo
 

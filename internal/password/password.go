@@ -1,6 +1,6 @@
 // Package password hashes the passwords of people and checks them, with argon2id.
 //
-// What a newcomer gets wrong: keys are not passwords. Keys are random and are looked up by a fast keyed hash (package auth);
+// Keys are not passwords. Keys are random and are looked up by a fast keyed hash (package auth);
 // what people choose needs a slow one. Slow means memory too: only a few hashes are made at once, and others wait.
 package password
 

@@ -1,6 +1,6 @@
 // Package pgtest runs a real PostgreSQL for the tests of a package.
 //
-// What a newcomer gets wrong: the server is started by [Run], from TestMain, once for a test binary. It does not sync to disk, so that
+// The server is started by [Run], from TestMain, once for a test binary. It does not sync to disk, so that
 // tests are fast: it survives the kill of a client, not a crash of the machine.
 package pgtest
 

@@ -1,7 +1,7 @@
 // Package provider says what a provider is: a value with one small codec for each thing the gateway asks of a vendor.
 // Each vendor is a folder below this one, and package all lists them.
 //
-// What a newcomer gets wrong: a codec holds no state. Everything that one request needs is in its arguments, and
+// A codec holds no state. Everything that one request needs is in its arguments, and
 // everything that one answer needs is in the Answer that came with the request: several attempts of one request,
 // at different vendors, are alive at the same time.
 package provider

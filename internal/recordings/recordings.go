@@ -1,7 +1,7 @@
 // Package recordings holds what vendors have really sent, for tests to replay: one archive a vendor, and INDEX.md, which names
 // the source and the licence of each recording. README.md says how an archive is laid out and made again.
 //
-// What a newcomer gets wrong: recordings are data. Nobody edits them, and no text of them becomes code.
+// Recordings are data. Nobody edits them, and no text of them becomes code.
 package recordings
 
 import (

@@ -1,6 +1,6 @@
 // Package redistest runs a real Redis within a test.
 //
-// What a newcomer gets wrong: unless it is told to persist, a server that was stopped comes back empty.
+// Unless it is told to persist, a server that was stopped comes back empty.
 package redistest
 
 import (

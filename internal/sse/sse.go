@@ -4,7 +4,7 @@
 // The decoder is fed, because Envoy hands bodies over in pieces, where libraries read from an io.Reader; and it allocates nothing
 // for an event (BenchmarkDecoder), of which an answer has hundreds.
 //
-// What a newcomer gets wrong: a piece has nothing to do with an event. Pieces are cut anywhere, also between CR and LF
+// A piece has nothing to do with an event. Pieces are cut anywhere, also between CR and LF
 // and within a rune, and where the cuts fall never changes the events that come out.
 package sse
 

@@ -1,6 +1,6 @@
 // Package telemetry builds the logger and the registry of metrics of a process.
 //
-// What a newcomer gets wrong: there is no global logger and no global registry. Both are made once, in cmd/modelgate, and
+// There is no global logger and no global registry. Both are made once, in cmd/modelgate, and
 // passed to what uses them. Secrets are kept out of logs by their type (package secret), not by a filter here.
 package telemetry
 

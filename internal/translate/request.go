@@ -1,8 +1,7 @@
 // Package translate is the way of a request to a vendor and of the answer back to the client, without a gateway around it:
 // no network, no retries, one vendor.
 //
-// What a newcomer gets wrong: the gateway does not call this package for answers. It gets them in pieces and in states;
-// what is here must do the same with an answer that is there already.
+// It is no way of its own: requests are parsed and answers are written as in the gateway, by the operations and the pipeline.
 package translate
 
 import (

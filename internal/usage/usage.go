@@ -1,7 +1,7 @@
 // Package usage is about what exchanges used and what that costs: the price of a usage, the spool in which records of the
 // ledger wait on disk, and the client that ships them to the control plane.
 //
-// What a newcomer gets wrong: money is an integer. Prices are decimals in US dollars for a million tokens, which is a whole
+// Money is an integer. Prices are decimals in US dollars for a million tokens, which is a whole
 // number of pico-dollars a token; sums are exact, and are rounded once, to the nano-dollar, half up.
 package usage
 

@@ -1,7 +1,7 @@
 // Package xdsclient keeps what a process knows of the configuration equal to what the control plane serves: it is a client
 // of delta xDS for resources of the gateway's own.
 //
-// What a newcomer gets wrong: what has been published is read by others from then on. A Handler's Fork copies what its Set
+// What has been published is read by others from then on. A Handler's Fork copies what its Set
 // and Remove are about to change.
 package xdsclient
 

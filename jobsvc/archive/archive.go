@@ -1,7 +1,7 @@
 // Package archive moves what has been over for a while from etcd into the blob store, and removes it from there when it is
 // old, so that etcd holds open work and the recent past, however much was ever done.
 //
-// What a newcomer gets wrong: readers know nothing of this package. Where a record is, the store looks up at each read; a
+// Readers know nothing of this package. Where a record is, the store looks up at each read; a
 // record is in exactly one of the two at any revision of etcd.
 package archive
 

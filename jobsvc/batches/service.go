@@ -7,7 +7,7 @@
 // asks what it does not hold. The files are written from the chain once it cannot grow any more, under ids that are in the
 // record by then, so that doing it again gives the same files.
 //
-// What a newcomer gets wrong: whatever one worker knows may be out of date. Every write of the record goes through
+// Whatever one worker knows may be out of date. Every write of the record goes through
 // [work.change], which requires that the claim is still held, and is repeated on top of what the API has changed meanwhile.
 package batches
 

@@ -1,7 +1,7 @@
 // Package config is what the job service knows of the configuration: providers, models and webhooks, as the control plane
 // serves them to it over xDS.
 //
-// What a newcomer gets wrong: there is no credential in it, and no key. A provider is asked through Envoy's internal
+// There is no credential in it, and no key. A provider is asked through Envoy's internal
 // listener, where the credential is added, and whether a key may use a model is asked there too.
 package config
 

@@ -8,7 +8,7 @@
 // need none, because no upload lives for a day. The blob store and etcd name one another, so that nothing is collected with
 // the wrong etcd, which has none of the records.
 //
-// What a newcomer gets wrong: when a transaction fails, its blob may be removed only where it is certain that the
+// When a transaction fails, its blob may be removed only where it is certain that the
 // transaction did nothing. etcd that did not answer may have made it.
 package files
 

@@ -1,7 +1,7 @@
 // Package finetuning serves fine-tuning jobs: it hands them to the provider that has their base model, mirrors how they
 // stand there, and makes what comes out a model that can be called.
 //
-// What a newcomer gets wrong: handlers never ask the provider. They read the job's record and write into it what the client
+// Handlers never ask the provider. They read the job's record and write into it what the client
 // wants; the one worker that has claimed the job carries that out, and notes each step before and after it, so that a
 // worker that takes the job up later knows what may have been done already.
 package finetuning

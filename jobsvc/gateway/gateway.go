@@ -1,7 +1,7 @@
 // Package gateway asks providers on behalf of jobs, through Envoy's internal listener: so that routing, fallback, limits,
 // prices and translation are those of every other request. The job service has no credential of any provider.
 //
-// What a newcomer gets wrong: the address is not a client's. On this listener Envoy believes the headers that say for whom
+// The address is not a client's. On this listener Envoy believes the headers that say for whom
 // is asked, and lets nobody in but the job service.
 package gateway
 

@@ -26,6 +26,6 @@
 //	       │               └──────┼ paused
 //	       └─► failed, cancelled ◄┴── from every state but the ends
 //
-// What a newcomer gets wrong: the stamps are not a log. A stamp is set by the transition into its state and by nothing else,
+// The stamps are not a log. A stamp is set by the transition into its state and by nothing else,
 // and a transition that the table does not have changes nothing.
 package job

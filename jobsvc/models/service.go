@@ -1,6 +1,6 @@
 // Package models deletes fine-tuned models, and asks providers in the background what models they have.
 //
-// What a newcomer gets wrong: nothing here answers GET /v1/models. The ext_proc service does, from the configuration, into
+// Nothing here answers GET /v1/models. The ext_proc service does, from the configuration, into
 // which this package writes what providers list: no provider is asked while a client waits.
 package models
 

@@ -3,7 +3,7 @@
 // under the replica's lease: when the replica dies, or cannot reach etcd for long enough, the claim goes, and another takes
 // the item up.
 //
-// What a newcomer gets wrong: a worker that has lost its claim may not know it yet. What it writes must require [Claim.Held]
+// A worker that has lost its claim may not know it yet. What it writes must require [Claim.Held]
 // in the same transaction; the end of its context is only a courtesy.
 package queue
 

@@ -1,7 +1,7 @@
 // Package quota is the gate through which everything passes that a tenant writes at the job service: it holds every write to the
 // rate of its organization and project, and every creation to their quotas. What etcd has room for is the transaction's to ask.
 //
-// What a newcomer gets wrong: the gate only says how much there may be. What is used is counted, and compared with that, in the
+// The gate only says how much there may be. What is used is counted, and compared with that, in the
 // transaction that creates (see store.Txn.Within): nobody gets beyond a quota by being one of many at once.
 package quota
 

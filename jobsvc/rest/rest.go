@@ -1,7 +1,7 @@
 // Package rest is what the handlers of the job service have in common: who asks, pages of lists, creation that can be
 // repeated, and what the client is told where storage fails.
 //
-// What a newcomer gets wrong: who asks is in headers that only Envoy sets, once the ext_proc service has checked the key.
+// Who asks is in headers that only Envoy sets, once the ext_proc service has checked the key.
 // That is safe because nobody but Envoy reaches the job service: its socket is private, and its port has mutual TLS.
 package rest
 

@@ -2,7 +2,7 @@
 // value is JSON, in folders by kind, organization and project. Keys sort newest first, so that a page of a list is one short
 // range, however many objects there are.
 //
-// What a newcomer gets wrong: nothing here locks. Who changes a record gives a transaction all that must still be true, and
+// Nothing here locks. Who changes a record gives a transaction all that must still be true, and
 // where it is not any more, the transaction is a conflict, changes nothing, and the record has to be read again.
 package store
 

@@ -2,7 +2,7 @@
 // (https://github.com/standard-webhooks/standard-webhooks): events signed under the webhook's secret, delivered at least once,
 // and again for three days where nobody takes them.
 //
-// What a newcomer gets wrong: the addresses are not to be trusted. Whoever may configure a webhook must not thereby reach what
+// The addresses are not to be trusted. Whoever may configure a webhook must not thereby reach what
 // only the job service can, so that every connection is checked once its address is known, and no redirect is followed.
 package webhooks
 

@@ -1,6 +1,6 @@
 // Package admin drives the admin API of the whole gateway from its own description, with schemathesis.
 //
-// What a newcomer gets wrong: what schemathesis sends is seldom accepted, for an object is checked against all that is stored. It
+// What schemathesis sends is seldom accepted, for an object is checked against all that is stored. It
 // finds what is refused wrongly, with the wrong status or in the wrong shape; that what is right is accepted is tested elsewhere.
 package admin
 

@@ -1,7 +1,7 @@
 // Command bench measures what the gateway costs: the complete gateway, and the same Envoy without it, side by side in
 // one run, against a mock provider on loopback.
 //
-// What a newcomer gets wrong: only the differences and ratios within one run carry over to another machine. The mock and
+// Only the differences and ratios within one run carry over to another machine. The mock and
 // the load generator run on the same cores as what they measure; they are processes of their own so that their CPU is
 // not counted, but while they run, what they measure waits.
 package main

@@ -1,6 +1,6 @@
 // Package browser uses the dashboard as people do: in Chromium, over the whole gateway.
 //
-// What a newcomer gets wrong: the cases are not here but in node/cases.mjs, which prints "ok NAME" or "not ok NAME: reason" for each.
+// The cases are not here but in node/cases.mjs, which prints "ok NAME" or "not ok NAME: reason" for each.
 // setup.sh installs what they need, and without it they skip. Pictures of every page are kept where $SCREENSHOTS names a folder:
 // look at them when you change a page.
 package browser

@@ -1,7 +1,7 @@
 // Package cases holds what the gateway must do, as a client sees it, over providers that replay what real ones sent. The
 // same cases run over extproctest, in one process, and over the real Envoy.
 //
-// What a newcomer gets wrong: a case knows only the Gateway it is given. What it needs of the configuration is in
+// A case knows only the Gateway it is given. What it needs of the configuration is in
 // [Config], and how a provider behaves it says itself, on the Vendor.
 package cases
 

@@ -1,7 +1,7 @@
 // Package harness builds the gateway and starts its processes, for tests of the whole system: the binary, the real Envoy,
 // real TLS, real etcd.
 //
-// What a newcomer gets wrong: a package whose tests use it has TestMain call [Main]. Some processes are the test's own binary,
+// A package whose tests use it has TestMain call [Main]. Some processes are the test's own binary,
 // started again in another role.
 package harness
 

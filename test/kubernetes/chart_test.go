@@ -1,7 +1,7 @@
 // Package kubernetes_test installs the chart into a real Kubernetes and proves what an operator is promised: that it installs under restricted pod
 // security and network policies, serves, and drops nothing while it is upgraded, rolled back, scaled, broken and renewed.
 //
-// What a newcomer gets wrong: run.sh makes the cluster and runs this inside of it; `go test` alone skips. The steps are one story of one
+// Run.sh makes the cluster and runs this inside of it; `go test` alone skips. The steps are one story of one
 // release, in their order, and what comes through the Service comes from the node, which no network policy holds back.
 package kubernetes_test
 

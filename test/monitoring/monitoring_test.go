@@ -1,7 +1,7 @@
 // Package monitoring proves the dashboards and alert rules of the chart on a real Prometheus, which scrapes the processes of a real
 // gateway while it is used: every query of every panel finds something, every rule can be evaluated, and what goes wrong is told.
 //
-// What a newcomer gets wrong: a query of a metric that does not exist is no error but an empty answer, and so is an alert that can
+// A query of a metric that does not exist is no error but an empty answer, and so is an alert that can
 // never fire. Whether the names are right shows only where there is traffic of every kind.
 package monitoring_test
 

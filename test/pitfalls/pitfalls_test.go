@@ -3,7 +3,7 @@
 // Envoy (71 to 89), limits, budgets and retries (90 to 104), files and batches (105 to 116), and operation and security (117 to 127).
 // A row that fails is run alone by its number: go test ./test/pitfalls -run 'Row/56:'
 //
-// What a newcomer gets wrong: a row is about every vendor that it could happen with, not about the one of the report. What a
+// A row is about every vendor that it could happen with, not about the one of the report. What a
 // model says is written once, as a [said], and the [dialect]s turn it into what each vendor sends.
 package pitfalls
 

@@ -1,7 +1,7 @@
 // Package sdk runs the official OpenAI SDKs, and the chat models that LangChain and the Vercel AI SDK make of OpenAI's
 // interface, as their users do, against the whole gateway over HTTPS.
 //
-// What a newcomer gets wrong: the cases are not here. Each client has a program of its own, written in its own language,
+// The cases are not here. Each client has a program of its own, written in its own language,
 // that prints "ok NAME" or "not ok NAME: reason" for every case; this package starts the gateway, runs the programs and
 // turns the lines into subtests. setup.sh installs the clients, and without it the cases skip. What recorded answers must
 // become in every client is in testdata/recordings.json and testdata/conversations.json.

@@ -3,7 +3,7 @@
 //
 //	testreport FOLDER    FOLDER holds a .json of each step, and steps: a line "NAME SECONDS STATUS" of each
 //
-// What a newcomer gets wrong: what failed comes last and is cut, because continuous integration shows the end of a run only.
+// What failed comes last and is cut, because continuous integration shows the end of a run only.
 // What processes printed is in the files, and further up.
 package main
 

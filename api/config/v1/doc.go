@@ -5,6 +5,6 @@
 // Documents are not read by protojson, which stops at the first thing that does not fit and shows its value, which may be a secret:
 // here all that is wrong is told at once, each with its line and column.
 //
-// What a newcomer gets wrong: defaults are never stored. An absent field stays absent in etcd and in what the admin API
+// Defaults are never stored. An absent field stays absent in etcd and in what the admin API
 // shows, and whoever acts on it asks the method that knows the default, such as [Gateway.ListenAddress].
 package configv1

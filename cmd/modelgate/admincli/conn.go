@@ -1,7 +1,7 @@
 // Package admincli is what commands that talk to a running gateway have in common: how they reach it, what its files and metrics are
 // called, and how they print what they found out.
 //
-// What a newcomer gets wrong: it knows no flags. Those are the command's, which gives a Conn.
+// It knows no flags. Those are the command's, which gives a Conn.
 package admincli
 
 import (

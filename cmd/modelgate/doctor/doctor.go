@@ -1,6 +1,6 @@
 // Package doctor looks at a gateway, its data folder and its data plane, and says what is wrong, why that matters and how to mend it.
 //
-// What a newcomer gets wrong: a check does no I/O. What it looks at is gathered before, so that each is tested with a patient that
+// A check does no I/O. What it looks at is gathered before, so that each is tested with a patient that
 // is made up.
 package doctor
 

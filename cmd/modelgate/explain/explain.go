@@ -1,6 +1,6 @@
 // Package explain says what a gateway would do with a request: where it would go, what would hold it up and what it would cost.
 //
-// What a newcomer gets wrong: it decides nothing itself. It puts the request to the code that the ext_proc service decides with,
+// It decides nothing itself. It puts the request to the code that the ext_proc service decides with,
 // over the configuration that the admin API shows, and plays the part of Envoy.
 package explain
 

@@ -1,6 +1,6 @@
 // Package legacy gives functions and function_call, which were there before tools, to vendors that have only tools.
 //
-// What a newcomer gets wrong: there is no vendor here. A request with functions becomes one with tools, which any chat codec
+// There is no vendor here. A request with functions becomes one with tools, which any chat codec
 // translates, and what that codec would have given its client is put back into the older form. All other requests go to the
 // codec as they are. A function_call has no id, so that nothing can travel in it: see openai.CarryID.
 package legacy

@@ -1,7 +1,7 @@
 // Package overchat gives legacy completions to vendors that have none: the prompt becomes a user message of a chat
 // completion, and what the model says is the text of the completion.
 //
-// What a newcomer gets wrong: there is no vendor here. The codec builds a client's chat completion request, has any chat
+// There is no vendor here. The codec builds a client's chat completion request, has any chat
 // codec translate it, and reads what that codec would have given the client, also of a stream.
 package overchat
 

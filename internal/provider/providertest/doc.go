@@ -6,7 +6,7 @@
 //	func FuzzAnswers(f *testing.F)     { providertest.Fuzz(f, Provider()) }
 //	func BenchmarkCodec(b *testing.B)  { providertest.Bench(b, Provider()) }
 //
-// What a newcomer gets wrong: a case states its inputs, and -update writes the rest. Read what it wrote before committing
+// A case states its inputs, and -update writes the rest. Read what it wrote before committing
 // it: the file is the specification.
 //
 // # Cases

@@ -1,7 +1,7 @@
 // Package reasoning reads how much a client wants the model to think, for codecs that translate. Clients say it in OpenAI's
 // words, or in those of the vendor that they were written for.
 //
-// What a newcomer gets wrong: the words are not the same thing said differently. Some name a level, some a number of tokens,
+// The words are not the same thing said differently. Some name a level, some a number of tokens,
 // some only switch thinking on; a codec says each in its vendor's nearest way, and no codec lets one pass that it did
 // not understand.
 package reasoning

@@ -1,7 +1,7 @@
 // Package schema reads and rewrites JSON Schemas as text, in the client's own order, for vendors that take a part of JSON
 // Schema.
 //
-// What a newcomer gets wrong: nothing here holds a tree. Members and Elements read one level, without a copy, and what lies
+// Nothing here holds a tree. Members and Elements read one level, without a copy, and what lies
 // within is read again by whoever goes down to it. A walk therefore ends at a depth (MaxDepth), which keeps the time in
 // proportion to the size.
 package schema

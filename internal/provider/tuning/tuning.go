@@ -1,7 +1,7 @@
 // Package tuning is what vendors' fine-tuning has in common: streamed uploads, reading hyperparameters and integrations, and
 // fine-tuning as OpenAI has it, for the vendors that copy it.
 //
-// What a newcomer gets wrong: an error decides about a job. A 4xx of the vendor ends it, so what only says that something is
+// An error decides about a job. A 4xx of the vendor ends it, so what only says that something is
 // not there yet, or that the gateway is wrongly configured for a moment, must be another error.
 package tuning
 

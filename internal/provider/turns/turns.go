@@ -2,7 +2,7 @@
 // turns alternate, every call is answered in the very next turn and in the order of the calls, and no text is empty.
 // It reads what else messages hold that no codec wants as clients write it: data URIs, and members without a place.
 //
-// What a newcomer gets wrong: OpenAI's messages cannot be mapped one by one. Its clients answer calls late, twice or not
+// OpenAI's messages cannot be mapped one by one. Its clients answer calls late, twice or not
 // at all, use an id again, and put system messages anywhere; all of that is dealt with here, once, so that a codec only
 // has to write what stands in a turn.
 package turns

@@ -1,6 +1,6 @@
 // Package otlptest is a collector of OpenTelemetry's in this process, for tests of what is exported.
 //
-// What a newcomer gets wrong: what is measured arrives when it is exported, which is in the background. Stop the telemetry first,
+// What is measured arrives when it is exported, which is in the background. Stop the telemetry first,
 // or wait.
 package otlptest
 

@@ -1,7 +1,7 @@
 // Package work measures what a function costs, for tests that bound it: a tenant or a vendor decides how large the input is, and
 // what is done with it must stay in proportion.
 //
-// What a newcomer gets wrong: the wall clock says nothing on a busy machine. CPU is that of the calling thread alone, and Bytes
+// The wall clock says nothing on a busy machine. CPU is that of the calling thread alone, and Bytes
 // are all that was allocated, which is no less than what was held at any time.
 package work
 

@@ -1,7 +1,7 @@
 // Package main is one binary that is every part of a Kubernetes cluster: etcd, the API server, the controllers, the scheduler, the kubelet,
 // the proxy and CoreDNS, and the clients kubectl and helm. The test of the chart runs a real cluster from it, without a registry of images.
 //
-// What a newcomer gets wrong: which part it is, is the name it is called by (a link named kubectl is kubectl), or else its first argument. All
+// Which part it is, is the name it is called by (a link named kubectl is kubectl), or else its first argument. All
 // parts share one process image and with it the global flags of every package that is linked, which is why main clears those.
 package main
 

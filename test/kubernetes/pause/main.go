@@ -1,6 +1,6 @@
 // Package main does nothing until it is told to end: the container that holds a pod's network, and pods that are there to be looked out from.
 //
-// What a newcomer gets wrong: as the first process of its namespace it gets no signal that it does not ask for.
+// As the first process of its namespace it gets no signal that it does not ask for.
 package main
 
 import (

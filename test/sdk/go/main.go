@@ -1,6 +1,6 @@
 // Command cases is the official Go SDK as a client of the gateway: it runs every case and prints one line for each.
 //
-// What a newcomer gets wrong: it is a module of its own, so that the gateway's does not depend on the SDK. The test in the
+// It is a module of its own, so that the gateway's does not depend on the SDK. The test in the
 // folder above builds it, says in the environment where the gateway is, and reads its lines.
 package main
 

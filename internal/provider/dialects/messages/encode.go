@@ -1,7 +1,7 @@
 // Package messages translates between OpenAI's chat completions and Anthropic's Messages dialect, which several clouds
 // serve. A vendor's folder adds where it is served and how a request is authenticated.
 //
-// What a newcomer gets wrong: the two APIs differ most in what they demand of a conversation, and clients of OpenAI's
+// The two APIs differ most in what they demand of a conversation, and clients of OpenAI's
 // API do none of that reliably. So the conversation is built anew (package turns) and never mapped message by message; and
 // what Claude signed of its thinking must come back as it was, though a stock client knows nothing of it (thought.go).
 package messages

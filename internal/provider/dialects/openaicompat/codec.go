@@ -3,7 +3,7 @@
 // are put right where they depart from what OpenAI's clients rely on, and keep the members that nobody here has heard of.
 // How a vendor deviates is said by its [Dialect].
 //
-// What a newcomer gets wrong: usage is always asked of the vendor, because requests are metered by it, whatever the
+// Usage is always asked of the vendor, because requests are metered by it, whatever the
 // client asked for. So the stream that comes back is not the one that the client wants: usage is taken out of it, and
 // given back at its end only to clients that asked.
 package openaicompat

@@ -1,7 +1,7 @@
 // Package tuningtest holds the tests that every vendor's fine-tuning must pass, and what the tests of one vendor need: a client
 // of a provider whose API is a handler.
 //
-// What a newcomer gets wrong: a fake is written from the vendor's documentation, not from the code that it tests. It refuses
+// A fake is written from the vendor's documentation, not from the code that it tests. It refuses
 // what the documentation does not have.
 package tuningtest
 

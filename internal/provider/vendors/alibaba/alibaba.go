@@ -1,6 +1,6 @@
 // Package alibaba is Alibaba Cloud's Model Studio (DashScope), which serves the Qwen models in OpenAI's dialect.
 //
-// What a newcomer gets wrong: keys hold for one region. Without a region it is Singapore, where the international keys are
+// Keys hold for one region. Without a region it is Singapore, where the international keys are
 // from.
 package alibaba
 

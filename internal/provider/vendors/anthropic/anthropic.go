@@ -1,6 +1,6 @@
 // Package anthropic is Anthropic's own API.
 //
-// What a newcomer gets wrong: there is no dialect here. Everything about requests and answers is in package messages,
+// There is no dialect here. Everything about requests and answers is in package messages,
 // which other clouds that serve the same models share; what is lossy is in README.md.
 package anthropic
 

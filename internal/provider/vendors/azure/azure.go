@@ -2,7 +2,7 @@
 // (https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle), and the older one, whose paths do. Other models
 // of Azure AI Foundry speak the same dialect.
 //
-// What a newcomer gets wrong: a model is a deployment, by whatever name somebody gave it. With an api_version its name is in
+// A model is a deployment, by whatever name somebody gave it. With an api_version its name is in
 // the path.
 package azure
 

@@ -1,7 +1,7 @@
 // Package bedrock is Amazon Bedrock: the Converse API, which serves the models of every publisher there in one dialect, and
 // InvokeModel for embeddings. What is lossy is in README.md.
 //
-// What a newcomer gets wrong: one dialect does not mean that models take the same. What a model refuses is in the catalog,
+// One dialect does not mean that models take the same. What a model refuses is in the catalog,
 // and what the models of a publisher demand of a conversation is in families.go; the codec asks these and never a model's name.
 package bedrock
 

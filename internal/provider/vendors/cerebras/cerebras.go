@@ -1,6 +1,6 @@
 // Package cerebras is the provider Cerebras, which speaks OpenAI's dialect: https://inference-docs.cerebras.ai/resources/openai.
 //
-// What a newcomer gets wrong: Cerebras is strict. A parameter that it does not know fails the request, also where its value
+// Cerebras is strict. A parameter that it does not know fails the request, also where its value
 // asks for nothing, and so does a member of a message.
 package cerebras
 

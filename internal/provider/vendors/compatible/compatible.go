@@ -1,6 +1,6 @@
 // Package compatible is whatever else serves OpenAI's dialect: an endpoint of its own, with a credential or without.
 //
-// What a newcomer gets wrong: nothing is refused here, for nothing is known of the server. Requests pass as they are, and
+// Nothing is refused here, for nothing is known of the server. Requests pass as they are, and
 // what the server says of them is the client's answer; where its answers depart from OpenAI's they are put right.
 package compatible
 

@@ -1,6 +1,6 @@
 // Package deepseek is DeepSeek's own API.
 //
-// What a newcomer gets wrong: thinking is on unless a request turns it off, and then the vendor refuses a tool choice that
+// Thinking is on unless a request turns it off, and then the vendor refuses a tool choice that
 // forces a tool, ignores temperature, and wants the reasoning of earlier tool calls back.
 package deepseek
 

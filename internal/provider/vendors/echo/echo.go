@@ -1,7 +1,7 @@
 // Package echo is the provider that is built into the gateway: it repeats what the user said, so that a first request
 // works without any account. It speaks OpenAI's dialect; package fakeprovider is the server behind it.
 //
-// What a newcomer gets wrong: it has no endpoint of its own. The gateway that serves it says where.
+// It has no endpoint of its own. The gateway that serves it says where.
 package echo
 
 import (

@@ -1,7 +1,7 @@
 // Package fireworks is the provider Fireworks AI, which speaks OpenAI's dialect:
 // https://docs.fireworks.ai/tools-sdks/openai-compatibility.
 //
-// What a newcomer gets wrong: models have long names, accounts/fireworks/models/..., and a prompt that is too long is cut
+// Models have long names, accounts/fireworks/models/..., and a prompt that is too long is cut
 // short, not refused, unless context_length_exceeded_behavior says otherwise.
 package fireworks
 

@@ -1,6 +1,6 @@
 // Package gemini is Google's Gemini API, as AI Studio serves it, and the codec of its dialect, which Vertex AI shares.
 //
-// What a newcomer gets wrong: the vendor's stream has no end mark. Each event is a whole answer by itself, with a piece of
+// The vendor's stream has no end mark. Each event is a whole answer by itself, with a piece of
 // the text; a reason for finishing may stand in any of them, or in all, and an error after it. So nothing is finished for
 // the client before the body ends.
 package gemini

@@ -1,6 +1,6 @@
 // Package groq is the provider Groq, which speaks OpenAI's dialect: https://console.groq.com/docs/openai.
 //
-// What a newcomer gets wrong: Groq is strict. A member of a message that it does not know fails the whole request, also one
+// Groq is strict. A member of a message that it does not know fails the whole request, also one
 // that its own answer had, such as reasoning_content under the gateway's name for it.
 package groq
 

@@ -1,6 +1,6 @@
 // Package huggingface is Hugging Face's router to inference providers, and its own Text Generation Inference servers.
 //
-// What a newcomer gets wrong: the model that answers is another vendor's, and so are the quirks of the answer: which
+// The model that answers is another vendor's, and so are the quirks of the answer: which
 // provider it is can be said with the model, as in "org/model:provider".
 package huggingface
 

@@ -1,6 +1,6 @@
 // Package llamacpp is llama.cpp's llama-server.
 //
-// What a newcomer gets wrong: the server takes one model whatever the request names, tools want --jinja, and it reads a
+// The server takes one model whatever the request names, tools want --jinja, and it reads a
 // tool_choice that is an object as auto.
 package llamacpp
 

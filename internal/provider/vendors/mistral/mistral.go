@@ -1,6 +1,6 @@
 // Package mistral is Mistral's own API: chat and embeddings.
 //
-// What a newcomer gets wrong: the dialect is OpenAI's, but the vendor refuses every member that it does not know, in a request
+// The dialect is OpenAI's, but the vendor refuses every member that it does not know, in a request
 // and in each of its messages. So requests are written anew from what is known, and never passed through. Answers are
 // written anew too, because content may be a list of thinking and text where clients want a string.
 package mistral

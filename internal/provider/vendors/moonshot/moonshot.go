@@ -1,6 +1,6 @@
 // Package moonshot is Moonshot AI's own API, which serves the Kimi models.
 //
-// What a newcomer gets wrong: a thinking Kimi refuses a conversation whose tool calls come back without their reasoning, and
+// A thinking Kimi refuses a conversation whose tool calls come back without their reasoning, and
 // no client of OpenAI's keeps it. The ids of calls carry it; where it is missing all the same a blank takes its place.
 package moonshot
 

@@ -1,6 +1,6 @@
 // Package nvidia is NVIDIA's API catalog, and NIM servers under an endpoint of one's own.
 //
-// What a newcomer gets wrong: each model has a schema of its own for requests, and refuses any member that is not in it,
+// Each model has a schema of its own for requests, and refuses any member that is not in it,
 // also one that other models of the vendor take.
 package nvidia
 

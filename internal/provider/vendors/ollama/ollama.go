@@ -1,6 +1,6 @@
 // Package ollama is an Ollama server, or ollama.com under its endpoint.
 //
-// What a newcomer gets wrong: the server ignores in silence what it does not know, tool_choice among it, and takes images by
+// The server ignores in silence what it does not know, tool_choice among it, and takes images by
 // their bytes alone.
 package ollama
 

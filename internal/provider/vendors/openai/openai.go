@@ -1,6 +1,6 @@
 // Package openai is the provider OpenAI, and whatever serves its API under another endpoint.
 //
-// What a newcomer gets wrong: an endpoint needs no credential. Local servers that speak OpenAI's dialect have none, and
+// An endpoint needs no credential. Local servers that speak OpenAI's dialect have none, and
 // refuse an empty bearer token.
 package openai
 

@@ -1,7 +1,7 @@
 // Package openrouter is the provider OpenRouter, which routes to others and speaks OpenAI's dialect:
 // https://openrouter.ai/docs/api-reference/overview.
 //
-// What a newcomer gets wrong: an answer with status 200 may be an error, whole, in the middle of a stream, or after its finish
+// An answer with status 200 may be an error, whole, in the middle of a stream, or after its finish
 // reason. Reasoning comes twice, as text and as reasoning_details, which must come back with the calls that it led to.
 package openrouter
 

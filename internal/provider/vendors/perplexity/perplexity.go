@@ -1,7 +1,7 @@
 // Package perplexity is the provider Perplexity, whose Sonar models answer from a search of the web and speak OpenAI's
 // dialect: https://docs.perplexity.ai/api-reference/chat-completions-post.
 //
-// What a newcomer gets wrong: every chunk of a stream repeats the whole message, the citations and the usage so far, and no
+// Every chunk of a stream repeats the whole message, the citations and the usage so far, and no
 // end mark follows the last.
 package perplexity
 

@@ -1,7 +1,7 @@
 // Package together is the provider Together AI, which speaks OpenAI's dialect:
 // https://docs.together.ai/docs/inference/openai-compatibility.
 //
-// What a newcomer gets wrong: logprobs is a number there, not a switch, and what comes back for it are lists, not OpenAI's
+// Logprobs is a number there, not a switch, and what comes back for it are lists, not OpenAI's
 // objects.
 package together
 

@@ -1,6 +1,6 @@
 // Package vertex is Google's Vertex AI: Gemini, Claude, and the models of others that it serves in OpenAI's dialect.
 //
-// What a newcomer gets wrong: which dialect is spoken follows from the model's name, whose first part is its publisher; and
+// Which dialect is spoken follows from the model's name, whose first part is its publisher; and
 // the credential that requests are signed with is not the configured one, for an account's key is exchanged for tokens
 // that last an hour.
 package vertex

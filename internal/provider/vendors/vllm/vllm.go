@@ -1,6 +1,6 @@
 // Package vllm is a vLLM server.
 //
-// What a newcomer gets wrong: what the server can do depends on how it was started: tools want --enable-auto-tool-choice
+// What the server can do depends on how it was started: tools want --enable-auto-tool-choice
 // and a parser, reasoning apart from the text wants a reasoning parser, roles are those of the model's chat template.
 package vllm
 

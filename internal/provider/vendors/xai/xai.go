@@ -1,6 +1,6 @@
 // Package xai is the provider xAI, which speaks OpenAI's dialect: https://docs.x.ai/docs/api-reference.
 //
-// What a newcomer gets wrong: completion_tokens leave out the reasoning, which only the total includes. What the single
+// Completion_tokens leave out the reasoning, which only the total includes. What the single
 // models refuse, such as stop and the penalties on those that reason, is in the catalog.
 package xai
 

@@ -1,6 +1,6 @@
 // Package zai is Z.AI's own API, which serves the GLM models.
 //
-// What a newcomer gets wrong: tool_choice says nothing here but auto, and thinking is a switch for most models and an
+// Tool_choice says nothing here but auto, and thinking is a switch for most models and an
 // effort for a few. What a model has is in the catalog.
 package zai
 
