@@ -225,7 +225,7 @@ func TestFilesAreWrittenByTheHouseRules(t *testing.T) {
 				t.Errorf("%s names a place on someone's machine: %s", at, place)
 			}
 			test := strings.HasSuffix(name, "_test.go") || matches("test/...", p.name())
-			for _, found := range forbidden(s, test) {
+			for _, found := range forbidden(s, p.name(), test) {
 				t.Errorf("%s: %s", at, found)
 			}
 		}
@@ -235,8 +235,11 @@ func TestFilesAreWrittenByTheHouseRules(t *testing.T) {
 // machinePath is a home or a place of work, written so that it does not match itself.
 var machinePath = regexp.MustCompile(`["'\x60 (](/(?:home|Users|root|work|workspace)/[\w./-]*)`)
 
+// skip are the names of what skips a test.
+var skip = regexp.MustCompile(`^Skip(f|Now)?$`)
+
 // forbidden returns what the file holds that no file may.
-func forbidden(s source, test bool) []string {
+func forbidden(s source, in string, test bool) []string {
 	var found []string
 	// Within a bubble of synctest the clock is not the real one, and Sleep is how it is moved.
 	bubble := slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
@@ -256,6 +259,9 @@ func forbidden(s source, test bool) []string {
 		case *ast.SelectorExpr:
 			if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && n.Sel.Name == "Sleep" && test && !bubble {
 				found = append(found, "time.Sleep in a test: wait for what is to happen")
+			}
+			if skip.MatchString(n.Sel.Name) && in != "internal/testenv" {
+				found = append(found, n.Sel.Name+": say with testenv what is missing or takes long")
 			}
 		}
 		return true

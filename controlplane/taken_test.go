@@ -31,17 +31,17 @@ func TestAChangeIsAwaitedAtEveryControlPlane(t *testing.T) {
 		s.await(func() bool { return len(s.has) == 1 })
 	}
 	at = p.put(&configv1.Key{Name: "key_2", Hash: append(make([]byte, 31), 1)})
-	require.Equal(t, []string{"extproc test", "what is connected to 1 other control planes"}, lacking(at, 200*time.Millisecond))
+	require.Equal(t, []string{"extproc test", "what is connected to 1 other control planes"}, lacking(at, time.Second))
 	near.await(func() bool { return len(near.has) == 2 })
-	require.Equal(t, []string{"what is connected to 1 other control planes"}, lacking(at, 200*time.Millisecond))
+	require.Equal(t, []string{"what is connected to 1 other control planes"}, lacking(at, time.Second))
 	far.await(func() bool { return len(far.has) == 2 })
 	require.Empty(t, lacking(at, 20*time.Second))
-	require.Equal(t, []string{"the control plane, which has not published it yet", "extproc test", "what is connected to 1 other control planes"}, lacking(at+1000, 100*time.Millisecond))
+	require.Equal(t, []string{"the control plane, which has not published it yet", "extproc test", "what is connected to 1 other control planes"}, lacking(at+1000, time.Second))
 
 	// What a control plane has told that is dead is there for some time. Nobody waits for it once its clients are elsewhere.
 	_, err := p.client.Put(t.Context(), configstore.Replicas+"dead", `[{"node":"test","role":"extproc"}]`)
 	require.NoError(t, err)
-	require.Equal(t, []string{"what is connected to 1 other control planes"}, lacking(at, 200*time.Millisecond))
+	require.Equal(t, []string{"what is connected to 1 other control planes"}, lacking(at, time.Second))
 	require.Empty(t, lacking(at, 20*time.Second))
 
 	p.etcd.Stop()

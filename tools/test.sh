@@ -31,7 +31,7 @@ modules() {
 	for folder in charts tools tools/image; do (cd $folder && events "${folder//\//-}" --format pkgname -- -timeout 30m ./...); done
 }
 clients() { for suite in sdk browser admin reports; do test/$suite/setup.sh; done; }
-system() { events system --format testname --hide-summary=output -- -timeout 45m -count=1 -p 1 $(whole_system); }
+system() { events system --format testname --hide-summary=output -- -timeout 45m -count=1 -p 2 $(whole_system); }
 ha() { MODELGATE_ALL=1 events ha --format standard-verbose --hide-summary=output -- -count=1 -parallel 2 -timeout 10m ./test/ha; }
 # It prints text, not events.
 chart() {

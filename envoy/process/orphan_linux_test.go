@@ -13,34 +13,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
-
-	"github.com/modelgate/modelgate/envoy/process"
 )
-
-// TestParent is not a case of its own: TestEnvoyDoesNotOutliveItsParent runs it as the parent that is killed.
-func TestParent(t *testing.T) {
-	binary := os.Getenv("TEST_PARENT_BINARY")
-	if binary == "" {
-		t.Skip("runs only as a child of TestEnvoyDoesNotOutliveItsParent")
-	}
-	p, err := process.Start(t.Context(), process.Options{
-		Binary:      binary,
-		Config:      os.Getenv("TEST_PARENT_CONFIG"),
-		AdminSocket: os.Getenv("TEST_PARENT_SOCKET"),
-		Concurrency: 1,
-		Log:         zap.NewNop(),
-	})
-	require.NoError(t, err)
-	fmt.Println("pid", p.Pid())
-	select {} // until it is killed
-}
 
 func TestEnvoyDoesNotOutliveItsParent(t *testing.T) {
 	o, _ := options(t, http.NotFoundHandler())
-	parent := exec.Command(os.Args[0], "-test.run=^TestParent$")
+	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(),
-		"TEST_PARENT_BINARY="+o.Binary, "TEST_PARENT_CONFIG="+o.Config, "TEST_PARENT_SOCKET="+o.AdminSocket)
+		parentOf+"="+o.Binary, "TEST_PARENT_CONFIG="+o.Config, "TEST_PARENT_SOCKET="+o.AdminSocket)
 	out, err := parent.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, parent.Start())

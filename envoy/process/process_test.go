@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,7 +28,32 @@ import (
 	"github.com/modelgate/modelgate/internal/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if binary := os.Getenv(parentOf); binary != "" {
+		parent(binary)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// parentOf names the Envoy of which the test's own binary, started again, is the parent.
+const parentOf = "TEST_PARENT_BINARY"
+
+// parent starts an Envoy, and runs until it is killed.
+func parent(binary string) {
+	p, err := process.Start(context.Background(), process.Options{
+		Binary:      binary,
+		Config:      os.Getenv("TEST_PARENT_CONFIG"),
+		AdminSocket: os.Getenv("TEST_PARENT_SOCKET"),
+		Concurrency: 1,
+		Log:         zap.NewNop(),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _ = fmt.Println("pid", p.Pid())
+	select {}
+}
 
 type object = map[string]any
 

@@ -3,11 +3,7 @@ package exchange_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"runtime/debug"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +18,6 @@ import (
 	"github.com/modelgate/modelgate/internal/catalog"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/all"
 	"github.com/modelgate/modelgate/internal/testenv/work"
 )
 
@@ -124,39 +119,4 @@ func models(vendor string) []string {
 		return []string{"gpt-4o"}
 	}
 	return []string{"some-model"}
-}
-
-func TestWorkOnARequestIsInProportionToItsSize(t *testing.T) {
-	if racing {
-		t.Skip("make test runs it without the race detector")
-	}
-	shapes := slices.Concat(schemas(), conversations(), members(), otherOperations())
-	slices.SortFunc(shapes, func(a, b shape) int { return strings.Compare(a.name, b.name) })
-	defer debug.SetGCPercent(debug.SetGCPercent(1000))
-	vendors := all.Providers()
-	bodies := make([]map[int][]byte, len(shapes))
-	for i, s := range shapes {
-		bodies[i] = map[int][]byte{smaller: []byte(s.body(smaller)), larger: []byte(s.body(larger))}
-	}
-	for n, vendor := range slices.Sorted(maps.Keys(vendors)) {
-		for _, model := range models(vendor) {
-			g := newGate(t, vendors[vendor], model)
-			for i, s := range shapes {
-				if model == "some-model" && i%4 != n%4 { // vendors of OpenAI's dialect share a codec, and together do every shape several times
-					continue
-				}
-				status := 200
-				linear(t, vendor+" "+model+": "+s.name, func(size int) {
-					x, reply := g.ask(s, bodies[i][size])
-					if reply.Immediate != nil {
-						status = reply.Immediate.Status
-					}
-					x.Close()
-				})
-				if status >= 500 {
-					t.Errorf("%s %s: %s: status %d", vendor, model, s.name, status)
-				}
-			}
-		}
-	}
 }

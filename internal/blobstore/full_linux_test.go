@@ -13,6 +13,7 @@ import (
 	"gocloud.dev/blob"
 
 	"github.com/modelgate/modelgate/internal/blobstore"
+	"github.com/modelgate/modelgate/internal/testenv"
 )
 
 // smallDisk is where the child process mounts a file system of 1 MB.
@@ -32,7 +33,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if _, ran := errors.AsType[*exec.ExitError](err); err != nil && !ran {
-		t.Skipf("a small disk needs a mount namespace, which this system does not give: %v", err)
+		testenv.Missing(t, "a mount namespace, for a small disk: "+err.Error(), "")
 	}
 	require.NoError(t, err, "%s", out)
 	t.Logf("%s", out)
@@ -40,7 +41,7 @@ func TestAFullDisk(t *testing.T) {
 
 func fillDisk(t *testing.T, dir string) {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("a small disk cannot be mounted here: %v", err)
+		testenv.Missing(t, "the right to mount a small disk: "+err.Error(), "")
 	}
 	b, err := blobstore.Open(t.Context(), "file://"+filepath.ToSlash(dir))
 	require.NoError(t, err)

@@ -24,6 +24,8 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/testenv"
 )
 
 // Address is the environment variable with the URL of a server, without a database. Where it is set already, Run starts none.
@@ -51,7 +53,7 @@ func Start(t testing.TB) string {
 	t.Helper()
 	address := os.Getenv(Address)
 	if address == "" {
-		t.Skip("needs PostgreSQL: initdb and postgres on the PATH, or in /usr/lib/postgresql")
+		testenv.Missing(t, "PostgreSQL (initdb and postgres on the PATH, or in /usr/lib/postgresql)", "tools/services/install.sh")
 	}
 	admin, err := sql.Open("pgx", address)
 	require.NoError(t, err)

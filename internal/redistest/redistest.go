@@ -36,7 +36,7 @@ func Persistent() []string { return []string{"--appendonly", "yes", "--appendfsy
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("there is no redis-server in the path")
+		testenv.Missing(t, "redis-server", "tools/services/install.sh")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -35,7 +36,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if _, ran := errors.AsType[*exec.ExitError](err); err != nil && !ran {
-		t.Skipf("a small disk needs a mount namespace, which this system does not give: %v", err)
+		testenv.Missing(t, "a mount namespace, for a small disk: "+err.Error(), "")
 	}
 	require.NoError(t, err, "%s", out)
 	t.Logf("%s", out)
@@ -43,7 +44,7 @@ func TestAFullDisk(t *testing.T) {
 
 func fillDisk(t *testing.T, dir string) {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("a small disk cannot be mounted here: %v", err)
+		testenv.Missing(t, "the right to mount a small disk: "+err.Error(), "")
 	}
 	registry := prometheus.NewRegistry()
 	o := usage.SpoolOptions{Dir: filepath.Join(dir, "spool"), Log: zap.NewNop(), Registerer: registry}

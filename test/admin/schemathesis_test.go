@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/test/harness"
 )
 
@@ -22,7 +23,7 @@ func TestAdminAPIIsAsItsDescriptionSays(t *testing.T) {
 	program, err := filepath.Abs("../../.cache/admin-python/bin/schemathesis")
 	require.NoError(t, err)
 	if _, err := exec.LookPath(program); err != nil {
-		t.Skip("schemathesis is not installed; test/admin/setup.sh installs it")
+		testenv.Missing(t, "schemathesis", "test/admin/setup.sh")
 	}
 	g := harness.Run(t, t.TempDir())
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

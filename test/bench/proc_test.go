@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/testenv"
 )
 
 func TestParseStat(t *testing.T) {
@@ -94,7 +96,7 @@ func TestBusyLeavesOutIdleTimeAndCountsGuestsOnce(t *testing.T) {
 
 func TestTheKernelsOwnFilesCanBeRead(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("needs Linux")
+		testenv.Missing(t, "Linux", "")
 	}
 	tree, err := procfs("/proc").tree(os.Getpid())
 	require.NoError(t, err)

@@ -28,16 +28,6 @@ const longest = 8 * time.Minute
 
 func TestMain(m *testing.M) { harness.Main(m) }
 
-// missing skips the tests where something is not installed. Continuous integration has all.
-func missing(t *testing.T, what string) {
-	t.Helper()
-	const hint = ": run test/browser/setup.sh"
-	if os.Getenv("CI") != "" {
-		t.Fatal("without " + what + hint)
-	}
-	t.Skip("needs " + what + hint)
-}
-
 func chromium(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("CHROMIUM"); path != "" {
@@ -45,7 +35,7 @@ func chromium(t *testing.T) string {
 	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		missing(t, "Chromium")
+		testenv.Missing(t, "Chromium", "test/browser/setup.sh")
 	}
 	return path
 }
@@ -55,10 +45,10 @@ func TestDashboard(t *testing.T) {
 	browser := chromium(t)
 	node, err := exec.LookPath("node")
 	if err != nil {
-		missing(t, "Node")
+		testenv.Missing(t, "Node", "test/browser/setup.sh")
 	}
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".installed")); err != nil {
-		missing(t, "playwright-core")
+		testenv.Missing(t, "playwright-core", "test/browser/setup.sh")
 	}
 	g := harness.Run(t, t.TempDir())
 	line := g.WaitFor(t, "/sign-in/first?token=")

@@ -24,7 +24,7 @@ func oldBinary(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
 	if err != nil || exec.Command("git", "cat-file", "-e", before+"^{commit}").Run() != nil {
-		t.Skipf("needs revision %s, the version before this one: git fetch --unshallow", before)
+		testenv.Missing(t, "revision "+before+", the version before this one (git fetch --unshallow)", "")
 	}
 	root := strings.TrimSpace(string(out))
 	binary := filepath.Join(root, ".cache", "ha", "modelgate-"+before[:12])

@@ -22,15 +22,12 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// tool finds a program of Debian's package prometheus. Where there is none the test skips, and in CI fails.
+// tool finds a program of Debian's package prometheus.
 func tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
-	if err != nil && os.Getenv("CI") != "" {
-		t.Fatalf("there is no %s: run tools/services/install.sh", name)
-	}
 	if err != nil {
-		t.Skipf("needs %s: run tools/services/install.sh, or apt install prometheus", name)
+		testenv.Missing(t, name, "tools/services/install.sh")
 	}
 	return path
 }

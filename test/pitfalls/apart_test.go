@@ -84,7 +84,7 @@ func pgtestDir(t testing.TB) string {
 	u, err := url.Parse(os.Getenv(pgtest.Address))
 	require.NoError(t, err)
 	if u.Query().Get("host") == "" {
-		t.Skip("needs a PostgreSQL on a Unix socket")
+		testenv.Missing(t, "a PostgreSQL on a Unix socket", "")
 	}
 	return u.Query().Get("host")
 }

@@ -133,8 +133,8 @@ func arrive(t *testing.T, g *harness.Gateway, all []early) {
 		t.Run("httpx", func(t *testing.T) {
 			t.Parallel()
 			interpreter := filepath.Join(testenv.Root(t), ".cache", "reports-python", "bin", "python")
-			if _, err := os.Stat(interpreter); err != nil && os.Getenv("CI") == "" {
-				t.Skip("needs httpx: run test/reports/setup.sh")
+			if _, err := os.Stat(interpreter); err != nil {
+				testenv.Missing(t, "httpx", "test/reports/setup.sh")
 			}
 			report(t, exec.Command(interpreter, "testdata/early.py"), g, all, file)
 		})
@@ -142,7 +142,7 @@ func arrive(t *testing.T, g *harness.Gateway, all []early) {
 			t.Parallel()
 			java, err := exec.LookPath("java")
 			if err != nil {
-				t.Skip("needs a JDK")
+				testenv.Missing(t, "a JDK", "")
 			}
 			report(t, exec.Command(java, "testdata/Early.java"), g, all, file)
 		})
@@ -156,7 +156,7 @@ func arrive(t *testing.T, g *harness.Gateway, all []early) {
 func curl(t *testing.T, g *harness.Gateway, e early, body string) {
 	path, err := exec.LookPath("curl")
 	if err != nil {
-		t.Skip("needs curl")
+		testenv.Missing(t, "curl", "")
 	}
 	const requests = 10
 	for range times / requests {

@@ -37,7 +37,7 @@ func testREADME(t *testing.T, g *harness.Gateway) {
 	})
 	t.Run("curl", func(t *testing.T) {
 		if _, err := exec.LookPath("curl"); err != nil {
-			missing(t, "curl")
+			testenv.Missing(t, "curl", "test/sdk/setup.sh")
 		}
 		_, command, ok := strings.Cut(string(text), "curl --cacert")
 		require.True(t, ok)

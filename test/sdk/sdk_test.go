@@ -108,7 +108,7 @@ func TestSDKs(t *testing.T) {
 func python(t *testing.T, folder, program string) *exec.Cmd {
 	interpreter := filepath.Join(testenv.Root(t), ".cache", "sdk-python", "bin", "python")
 	if _, err := os.Stat(interpreter); err != nil {
-		missing(t, "the Python SDK")
+		testenv.Missing(t, "the Python SDK", "test/sdk/setup.sh")
 	}
 	return exec.Command(interpreter, filepath.Join(folder, "python", program))
 }
@@ -117,10 +117,10 @@ func python(t *testing.T, folder, program string) *exec.Cmd {
 func node(t *testing.T, folder, program string) *exec.Cmd {
 	interpreter, err := exec.LookPath("node")
 	if err != nil {
-		missing(t, "Node")
+		testenv.Missing(t, "Node", "test/sdk/setup.sh")
 	}
 	if _, err := os.Stat(filepath.Join(folder, "node", "node_modules", ".installed")); err != nil {
-		missing(t, "the Node SDK")
+		testenv.Missing(t, "the Node SDK", "test/sdk/setup.sh")
 	}
 	return exec.Command(interpreter, filepath.Join(folder, "node", program))
 }
@@ -129,7 +129,7 @@ func node(t *testing.T, folder, program string) *exec.Cmd {
 func golang(t *testing.T, folder, _ string) *exec.Cmd {
 	module := filepath.Join(folder, "go")
 	if out, err := offline("go", "-C", module, "list", "-deps", "./...").CombinedOutput(); err != nil {
-		missing(t, "the Go SDK ("+firstLine(out)+")")
+		testenv.Missing(t, "the Go SDK ("+firstLine(out)+")", "test/sdk/setup.sh")
 	}
 	program := filepath.Join(t.TempDir(), "cases")
 	out, err := offline("go", "-C", module, "build", "-o", program, ".").CombinedOutput()
@@ -147,16 +147,6 @@ func offline(name string, args ...string) *exec.Cmd {
 func firstLine(b []byte) string {
 	line, _, _ := strings.Cut(string(b), "\n")
 	return line
-}
-
-// missing skips the cases of a client that is not installed. Continuous integration has all.
-func missing(t *testing.T, what string) {
-	t.Helper()
-	const hint = ": run test/sdk/setup.sh"
-	if os.Getenv("CI") != "" {
-		t.Fatal("without " + what + hint)
-	}
-	t.Skip("needs " + what + hint)
 }
 
 // run runs the program of a client to its end and returns the lines that it printed.
