@@ -152,7 +152,7 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 	}
 	for i := range h {
 		// What is compressed tells no usage, and in an error what is to be taken out of it is not found.
-		if h[i].Name == "accept-encoding" || travelsNot(h[i].Name, p.Vendor.CredentialHeaders) {
+		if h[i].Name == "accept-encoding" || isWithheld(h[i].Name, p.Vendor.CredentialHeaders) {
 			next.remove = append(next.remove, h[i].Name)
 		}
 	}

@@ -49,9 +49,9 @@ var (
 	stayEnds = [...]string{"authorization", "-auth", "-token", "api-key", "-subscription-key"}
 )
 
-// travelsNot reports whether a header of a client must not reach the provider of a Route. What Envoy needs stays, and the
+// isWithheld reports whether a header of a client must not reach the provider of a Route. What Envoy needs stays, and the
 // route removes it once Envoy has logged it.
-func travelsNot(name string, credentials []string) bool {
+func isWithheld(name string, credentials []string) bool {
 	switch {
 	case name[0] == ':' || kept[name]:
 		return false

@@ -76,12 +76,12 @@ type entry struct {
 
 func newOwed() *owed {
 	o := &owed{process: rand.Text(), rates: map[rateSlot]int64{}, spent: map[period]int64{}, mine: newRecord()}
-	o.succeed()
+	o.renewLease()
 	return o
 }
 
-// succeed makes a new current lease.
-func (o *owed) succeed() {
+// renewLease makes a new current lease.
+func (o *owed) renewLease() {
 	o.made++
 	o.current = &lease{
 		name: fmt.Sprintf("%s.%d", o.process, o.made),
@@ -146,7 +146,7 @@ func (o *owed) retire(l *lease) {
 	}
 	l.delta = nil
 	o.retired = append(o.retired, l)
-	o.succeed()
+	o.renewLease()
 }
 
 // settle adds what the store is to be told of a reservation. Without a lease nothing is held.
