@@ -64,7 +64,7 @@ var table = []rule{
 	{"internal/provider/all", []string{"internal/provider/..."}, none},
 	{"internal/provider/vendors/*", []string{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/turns", "internal/provider/schema",
-		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/provider/vendors/gemini", "internal/chat", "api/...",
+		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 	{"internal/provider/dialects/*", []string{

@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/gemini"
 	"github.com/modelgate/modelgate/internal/recordings"
 )
 
 func client(answer func(r *http.Request) string) *provider.Client {
-	return &provider.Client{DecodeError: DecodeError, Send: func(r *http.Request) (*http.Response, error) {
+	return &provider.Client{DecodeError: gemini.DecodeError, Send: func(r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		_, _ = fmt.Fprint(w, answer(r))
 		return w.Result(), nil

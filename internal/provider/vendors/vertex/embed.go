@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
-	"github.com/modelgate/modelgate/internal/provider/vendors/gemini"
+	"github.com/modelgate/modelgate/internal/provider/dialects/gemini"
 )
 
 type embedding struct{}

@@ -18,10 +18,10 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/gemini"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
-	"github.com/modelgate/modelgate/internal/provider/vendors/gemini"
 )
 
 // name is the vendor's.

@@ -17,7 +17,10 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-type embedding struct{}
+type embedding struct{ vendor string }
+
+// Embedding returns the codec of embeddings, several texts in a request, of a vendor.
+func Embedding(vendor string) provider.EmbeddingCodec { return embedding{vendor} }
 
 // An embedRequest asks for the embedding of one text.
 type embedRequest struct {
@@ -32,15 +35,15 @@ type embedRequest struct {
 const maxEmbeddings = 100
 
 // Encode implements provider.EmbeddingCodec.
-func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	texts, err := Texts(name, r, maxEmbeddings)
+func (e embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+	texts, err := Texts(e.vendor, r, maxEmbeddings)
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
 	var body struct {
 		Requests []embedRequest `json:"requests"`
 	}
-	path := resource(t.Model)
+	path := Resource(t.Model)
 	own, dropped := EmbeddingMembers(r)
 	for _, text := range texts {
 		body.Requests = append(body.Requests, embedRequest{
