@@ -43,7 +43,7 @@ var table = []rule{
 	{"cmd/modelgate/...", []string{"..."}, nil},
 	{"test/...", []string{"..."}, nil},
 
-	{"controlplane/xds/...", []string{"api/config/...", "envoy", "internal/provider/...", "internal/secret"}, nil},
+	{"controlplane/xds/...", []string{"api/config/...", "api/openai", "envoy", "internal/provider/...", "internal/secret"}, nil},
 	{"jobsvc/job/...", []string{"api/openai"}, none},
 	{"extproc/wire", []string{"extproc/exchange", "extproc/message", "extproc/routing", "envoy"}, nil},
 	{"extproc/message", none, none},

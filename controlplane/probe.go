@@ -60,7 +60,7 @@ func (p *probes) end(name string) {
 // client.
 func (s *Server) TestProvider(ctx context.Context, p *configv1.Provider) (adminapi.ProviderTest, error) {
 	if !s.probes.begin(p.GetName()) {
-		return adminapi.ProviderTest{}, &openaiapi.Error{Status: http.StatusConflict, Type: openaiapi.TypeInvalidRequest, Code: "test_running",
+		return adminapi.ProviderTest{}, &openaiapi.Error{Status: http.StatusConflict, Type: openaiapi.TypeInvalidRequest, Code: openaiapi.CodeTestRunning,
 			Message: "The provider is being tested already. Wait for that to end."}
 	}
 	defer s.probes.end(p.GetName())

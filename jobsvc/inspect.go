@@ -102,7 +102,7 @@ func (i *Inspector) find(ctx context.Context, id string) (*store.Record[finetuni
 			return r, err
 		}
 	}
-	return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "not_found",
+	return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
 		Message: fmt.Sprintf("There is no fine-tuning job %q.", id)}
 }
 

@@ -41,21 +41,21 @@ func checkMembers(body []byte) error {
 		}
 	}
 	if n > maxMembers {
-		return BadRequest("", "object_above_max_properties", "The JSON body of your request has too many members. Expected at most %d in all objects, but got %d instead.", maxMembers, n)
+		return BadRequest("", CodeObjectAboveMaxProperties, "The JSON body of your request has too many members. Expected at most %d in all objects, but got %d instead.", maxMembers, n)
 	}
 	return nil
 }
 
 func tooManyOwnMembers() *Error {
-	return BadRequest("", "object_above_max_properties", "The JSON body of your request has too many members. Expected at most %d besides those of objects in it.", maxOwnMembers)
+	return BadRequest("", CodeObjectAboveMaxProperties, "The JSON body of your request has too many members. Expected at most %d besides those of objects in it.", maxOwnMembers)
 }
 
 func tooDeep(param string) *Error {
-	return BadRequest(param, "invalid_value", "Invalid '%s': nested too deep. Expected at most %d objects and arrays within one another.", param, maxDepth)
+	return BadRequest(param, CodeInvalidValue, "Invalid '%s': nested too deep. Expected at most %d objects and arrays within one another.", param, maxDepth)
 }
 
 func tooLong(param string, most int) *Error {
-	return BadRequest(param, "array_above_max_length", "Invalid '%s': array too long. Expected an array with maximum length %d, but got a longer one instead.", param, most)
+	return BadRequest(param, CodeArrayAboveMaxLength, "Invalid '%s': array too long. Expected an array with maximum length %d, but got a longer one instead.", param, most)
 }
 
 // checkSchemas bounds the members of these names, and the references of the schemas in them. A name that hides "$ref" behind escapes is
@@ -68,10 +68,10 @@ func (o *Object) checkSchemas(names ...string) error {
 	for _, name := range names {
 		schemas := o.Get(name)
 		if len(schemas) > maxSchemas {
-			return BadRequest(name, "invalid_json_schema", "Invalid '%s': too long. Expected at most %d bytes, but got %d instead.", name, maxSchemas, len(schemas))
+			return BadRequest(name, CodeInvalidJSONSchema, "Invalid '%s': too long. Expected at most %d bytes, but got %d instead.", name, maxSchemas, len(schemas))
 		}
 		if n := bytes.Count(schemas, mark); n > maxReferences {
-			return BadRequest(name, "invalid_json_schema", "Invalid schema in '%s': too many references. Expected at most %d, but got %d instead.", name, maxReferences, n)
+			return BadRequest(name, CodeInvalidJSONSchema, "Invalid schema in '%s': too many references. Expected at most %d, but got %d instead.", name, maxReferences, n)
 		}
 	}
 	return nil

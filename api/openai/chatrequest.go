@@ -51,9 +51,9 @@ func notJSON(err error) *Error {
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			param := pointerPath(syntactic.JSONPointer)
-			return BadRequest(param, "duplicate_parameter", "Duplicate member '%s' in the JSON body of your request. Send each member once.", param)
+			return BadRequest(param, CodeDuplicateParameter, "Duplicate member '%s' in the JSON body of your request. Send each member once.", param)
 		}
-		return BadRequest("", "invalid_json", "We could not parse the JSON body of your request: %v at byte %d. Send a JSON object with content-type application/json.", syntactic.Err, syntactic.ByteOffset)
+		return BadRequest("", CodeInvalidJSON, "We could not parse the JSON body of your request: %v at byte %d. Send a JSON object with content-type application/json.", syntactic.Err, syntactic.ByteOffset)
 	}
-	return BadRequest("", "invalid_json", "We could not parse the JSON body of your request. Send a JSON object with content-type application/json.")
+	return BadRequest("", CodeInvalidJSON, "We could not parse the JSON body of your request. Send a JSON object with content-type application/json.")
 }

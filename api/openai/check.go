@@ -25,11 +25,11 @@ func integer(low, high int64) check {
 		n, err := strconv.ParseInt(string(v), 10, 64)
 		switch {
 		case err != nil && bytes.ContainsAny(v, ".eE"):
-			return BadRequest(param, "invalid_type", "Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
+			return BadRequest(param, CodeInvalidType, "Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
 		case err == nil && n < low, err != nil && v[0] == '-':
-			return BadRequest(param, "integer_below_min_value", "Invalid '%s': integer below minimum value. Expected a value >= %d, but got %s instead.", param, low, v)
+			return BadRequest(param, CodeIntegerBelowMinValue, "Invalid '%s': integer below minimum value. Expected a value >= %d, but got %s instead.", param, low, v)
 		case err != nil, n > high:
-			return BadRequest(param, "integer_above_max_value", "Invalid '%s': integer above maximum value. Expected a value <= %d, but got %s instead.", param, high, v)
+			return BadRequest(param, CodeIntegerAboveMaxValue, "Invalid '%s': integer above maximum value. Expected a value <= %d, but got %s instead.", param, high, v)
 		}
 		return nil
 	}
@@ -54,9 +54,9 @@ func numberError(param string, v jsontext.Value, low, high float64) *Error {
 	case v.Kind() != '0':
 		return WrongType(param, "a decimal", v.Kind())
 	case err == nil && f < low:
-		return BadRequest(param, "decimal_below_min_value", "Invalid '%s': decimal below minimum value. Expected a value >= %v, but got %s instead.", param, low, v)
+		return BadRequest(param, CodeDecimalBelowMinValue, "Invalid '%s': decimal below minimum value. Expected a value >= %v, but got %s instead.", param, low, v)
 	default:
-		return BadRequest(param, "decimal_above_max_value", "Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %s instead.", param, high, v)
+		return BadRequest(param, CodeDecimalAboveMaxValue, "Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %s instead.", param, high, v)
 	}
 }
 
@@ -123,16 +123,16 @@ func arrayOf(what string, want jsontext.Kind) check {
 }
 
 func missing(param string) *Error {
-	return BadRequest(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
+	return BadRequest(param, CodeMissingRequiredParameter, "Missing required parameter: '%s'.", param)
 }
 
 func emptyArray(param string) *Error {
-	return BadRequest(param, "empty_array", "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
+	return BadRequest(param, CodeEmptyArray, "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
 }
 
 // WrongType is the 400 for a member of another type than it should have.
 func WrongType(param, want string, got jsontext.Kind) *Error {
-	return BadRequest(param, "invalid_type", "Invalid type for '%s': expected %s, but got %s instead.", param, want, kindName(got))
+	return BadRequest(param, CodeInvalidType, "Invalid type for '%s': expected %s, but got %s instead.", param, want, kindName(got))
 }
 
 func kindName(k jsontext.Kind) string {

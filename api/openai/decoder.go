@@ -29,7 +29,7 @@ func (d *decoder) err() error {
 	}
 	d.at = d.wrong
 	param := pointerPath(dec.StackPointer())
-	return BadRequest(param, "invalid_type", "Invalid type for '%s': got %s instead.", param, kindName(d.peek()))
+	return BadRequest(param, CodeInvalidType, "Invalid type for '%s': got %s instead.", param, kindName(d.peek()))
 }
 
 // is reports whether a value of the kind comes next. Anything else it steps over; it is wrong unless it is null.

@@ -75,7 +75,7 @@ func unknownWord(param, word string, known []string) *Error {
 	if last := len(known) - 1; last > 0 {
 		supported = "'" + strings.Join(known[:last], "', '") + "', and '" + known[last] + "'"
 	}
-	return BadRequest(param, "invalid_value", "Invalid value: '%s'. Supported values are: %s.", word, supported)
+	return BadRequest(param, CodeInvalidValue, "Invalid value: '%s'. Supported values are: %s.", word, supported)
 }
 
 // Judge returns OpenAI's error for the first thing in the request that OpenAI would refuse and that is not among the vendor's own.

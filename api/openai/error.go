@@ -87,51 +87,51 @@ func BadRequest(param, code, format string, args ...any) *Error {
 
 // ModelNotFound is the 404 for a model that does not exist or that the key may not use; the two look the same.
 func ModelNotFound(model string) *Error {
-	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: "model_not_found",
+	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeModelNotFound,
 		Message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model)}
 }
 
 // UnknownURL is the 404 for a path at which there is nothing.
 func UnknownURL(method, path string) *Error {
-	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: "unknown_url", Message: "Invalid URL (" + method + " " + path + ")"}
+	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL, Message: "Invalid URL (" + method + " " + path + ")"}
 }
 
 // WrongMethod is the 405 for a method that a path does not have, of which the first is what is meant most.
 func WrongMethod(method, path string, allowed ...string) *Error {
-	return &Error{Status: http.StatusMethodNotAllowed, Type: TypeInvalidRequest, Code: "method_not_supported", Allow: strings.Join(allowed, ", "),
+	return &Error{Status: http.StatusMethodNotAllowed, Type: TypeInvalidRequest, Code: CodeMethodNotSupported, Allow: strings.Join(allowed, ", "),
 		Message: "Not allowed to " + method + " on " + path + " (HINT: Perhaps you meant to use " + allowed[0] + "?)"}
 }
 
 // UnsupportedContentType is the 415 for a body of another type than those that are accepted.
 func UnsupportedContentType(got string, accepted ...string) *Error {
-	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: "unsupported_content_type",
+	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: CodeUnsupportedContentType,
 		Message: "Unsupported content type: '" + got + "'. This API method only accepts '" + strings.Join(accepted, "' and '") + "' requests, but you specified the header 'Content-Type: " + got + "'."}
 }
 
 // UnsupportedContentEncoding is the 415 for a body that is compressed in another way than one that is taken.
 func UnsupportedContentEncoding(got, taken string) *Error {
-	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: "unsupported_content_encoding",
+	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: CodeUnsupportedContentEncoding,
 		Message: "Unsupported content encoding: '" + got + "'. Send the body " + taken + "."}
 }
 
 // NoBody is the 400 for a request without a body, which is to be a JSON object.
 func NoBody(needs string) *Error {
-	return BadRequest("", "invalid_json", "The request has no body. Send a JSON object%s.", needs)
+	return BadRequest("", CodeInvalidJSON, "The request has no body. Send a JSON object%s.", needs)
 }
 
 // InvalidForm is the 400 for a form that cannot be read.
 func InvalidForm(why string) *Error {
-	return BadRequest("", "invalid_form", "We could not read the form of your request: %s.", why)
+	return BadRequest("", CodeInvalidForm, "We could not read the form of your request: %s.", why)
 }
 
 // Unsupported is the 400 for a parameter that the named provider cannot honour.
 func Unsupported(param, provider string) *Error {
-	return BadRequest(param, "unsupported_parameter", "Unsupported parameter: '%s' is not supported by the provider '%s'. Remove it or choose another model.", param, provider)
+	return BadRequest(param, CodeUnsupportedParameter, "Unsupported parameter: '%s' is not supported by the provider '%s'. Remove it or choose another model.", param, provider)
 }
 
 // BadValue is the 400 for a value that the provider has no place for.
 func BadValue(param, format string, args ...any) *Error {
-	return BadRequest(param, "unsupported_value", format, args...)
+	return BadRequest(param, CodeUnsupportedValue, format, args...)
 }
 
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.

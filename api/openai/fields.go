@@ -142,5 +142,5 @@ func (c *cursor) notEmpty(name string, value []byte) error {
 		return nil
 	}
 	param := c.where(name)
-	return BadRequest(param, "empty_string", "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
+	return BadRequest(param, CodeEmptyString, "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
 }

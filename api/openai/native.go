@@ -72,7 +72,7 @@ func (r *NativeRequest) checkNumber() error {
 		return nil
 	}
 	if len(v) == 0 || len(v) > len("9007199254740991") || v[0] == '0' || bytes.ContainsFunc(v, func(c rune) bool { return c < '0' || c > '9' }) {
-		return BadRequest("n", "invalid_type", "Invalid type for 'n': expected a positive integer, written with digits alone.")
+		return BadRequest("n", CodeInvalidType, "Invalid type for 'n': expected a positive integer, written with digits alone.")
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ var countedFields = [...]string{"n", "user", "service_tier", "size", "quality", 
 // which the vendor takes.
 func onceInForm(body []byte, boundary, name string) error {
 	_, _, err := findField(body, boundary, name)
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == "missing_required_parameter" {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeMissingRequiredParameter {
 		return nil
 	}
 	return err

@@ -147,11 +147,11 @@ func invalid(body []byte) error {
 		return errNoObject()
 	}
 	rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")
-	return BadRequest("", "invalid_json", "We could not parse the JSON body of your request: there is more after its end, at byte %d.", len(body)-len(rest))
+	return BadRequest("", CodeInvalidJSON, "We could not parse the JSON body of your request: there is more after its end, at byte %d.", len(body)-len(rest))
 }
 
 func errNoObject() error {
-	return BadRequest("", "invalid_type", "The JSON body of your request must be an object.")
+	return BadRequest("", CodeInvalidType, "The JSON body of your request must be an object.")
 }
 
 // present returns a member's value, or nil where it is absent or null.
@@ -176,9 +176,9 @@ func (o *Object) checkModel(model string) error {
 func checkModelName(model string) error {
 	switch {
 	case strings.TrimSpace(model) == "":
-		return BadRequest("model", "invalid_value", "Invalid 'model': it is empty. Name a model, such as 'openai/gpt-4o'.")
+		return BadRequest("model", CodeInvalidValue, "Invalid 'model': it is empty. Name a model, such as 'openai/gpt-4o'.")
 	case len(model) > maxModelName:
-		return BadRequest("model", "string_above_max_length", "Invalid 'model': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxModelName, len(model))
+		return BadRequest("model", CodeStringAboveMaxLength, "Invalid 'model': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxModelName, len(model))
 	}
 	return nil
 }
@@ -203,6 +203,6 @@ func (o *Object) unstreamed(stream bool) error {
 		return nil
 	}
 	return o.departs("stream_options", func() *Error {
-		return BadRequest("stream_options", "invalid_value", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+		return BadRequest("stream_options", CodeInvalidValue, "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	})
 }

@@ -85,7 +85,7 @@ func checkToolChoice(param string, c *cursor) error {
 	case '"':
 		if s := c.str(); string(s) != "none" && string(s) != "auto" && string(s) != "required" {
 			return c.departs(param+":"+string(s), func() *Error {
-				return BadRequest(param, "invalid_value", "Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required', or an object.", s)
+				return BadRequest(param, CodeInvalidValue, "Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required', or an object.", s)
 			})
 		}
 		return nil

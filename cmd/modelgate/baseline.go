@@ -107,5 +107,5 @@ func (b *baseline) apply(ctx context.Context) error {
 // refused reports whether trying again is of no use. Where another control plane applies its files at the same time it is.
 func refused(err error) bool {
 	e, ok := errors.AsType[*openai.Error](err)
-	return ok && e.Status < http.StatusInternalServerError && e.Code != "conflict"
+	return ok && e.Status < http.StatusInternalServerError && e.Code != openai.CodeConflict
 }

@@ -11,7 +11,6 @@ import (
 
 	adminapi "github.com/modelgate/modelgate/api/admin"
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/controlplane/admin"
 	"github.com/modelgate/modelgate/internal/etcdspace"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
@@ -93,5 +92,5 @@ func (g *gateway) configureOrDefer(ctx context.Context, at netip.AddrPort, api *
 // storeFull reports whether the admin API could not store something because etcd is full.
 func storeFull(err error) bool {
 	e, ok := errors.AsType[*openai.Error](err)
-	return ok && e.Code == admin.CodeStoreFull
+	return ok && e.Code == openai.CodeStoreFull
 }

@@ -20,7 +20,7 @@ func (p *plan) mayWrite(objects ...configv1.Object) error {
 	for _, o := range objects {
 		for _, scope := range rightsOf(o) {
 			if !p.caller.May(scope) {
-				return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+				return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
 					Message: fmt.Sprintf("You have insufficient permissions for this operation: %s has the scope %s, and you do not.", configv1.Label(o), scope)}
 			}
 		}
@@ -58,7 +58,7 @@ func isOwn(variable string) bool {
 }
 
 func everythingFor(field, what string) error {
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions", Param: field,
+	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions, Param: field,
 		Message: "You have insufficient permissions for this operation: " + what + " takes the scope *. Leave it as it is, or give the credential anew, as value."}
 }
 
@@ -132,6 +132,6 @@ func (p *plan) checkOwners() error {
 	if !slices.ContainsFunc(p.objects(nil), isOwner) || slices.ContainsFunc(p.objects(p.writes), isOwner) {
 		return nil
 	}
-	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "last_owner",
+	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeLastOwner,
 		Message: "It is the last account with the role OWNER that can sign in. Make another one first."}
 }

@@ -90,9 +90,6 @@ func New(c Config) http.Handler {
 	return httpapi.Recover(c.Log, limited(unredirected(open)))
 }
 
-// CodeStoreFull is the code of the error that etcd has no room for a change.
-const CodeStoreFull = "store_full"
-
 // clientError returns what the client is told of an error.
 func clientError(err error) error {
 	if err == nil {
@@ -102,34 +99,34 @@ func clientError(err error) error {
 		return err
 	}
 	if invalid, ok := errors.AsType[configv1.Errors](err); ok {
-		return openai.BadRequest(invalid[0].Field, "invalid_object", "%s", invalid.Error())
+		return openai.BadRequest(invalid[0].Field, openai.CodeInvalidObject, "%s", invalid.Error())
 	}
 	switch {
 	case errors.Is(err, configstore.ErrNotFound):
-		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "not_found", Message: err.Error()}
+		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound, Message: err.Error()}
 	case errors.Is(err, configstore.ErrConflict):
-		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "conflict",
+		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeConflict,
 			Message: "The configuration was changed by others at the same time, several times over. Try again."}
 	case errors.Is(err, configstore.ErrTooLarge), errors.Is(err, rpctypes.ErrRequestTooLarge):
-		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "object_too_large", Message: err.Error()}
+		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: openai.CodeObjectTooLarge, Message: err.Error()}
 	case errors.Is(err, configstore.ErrUnfinished):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "apply_unfinished", RetryAfter: 10 * time.Second,
+		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeApplyUnfinished, RetryAfter: 10 * time.Second,
 			Message: "The changes are decided, and etcd has not taken all of them yet: the control planes write the rest as soon as it does, and nobody sees a part of them before."}, err)
 	case errors.Is(err, configstore.ErrRestoring):
-		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "store_restoring", RetryAfter: 10 * time.Second,
+		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeStoreRestoring, RetryAfter: 10 * time.Second,
 			Message: "A backup is being restored: nothing can be changed before that is done."}
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: CodeStoreFull, RetryAfter: 10 * time.Second,
+		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: openai.CodeStoreFull, RetryAfter: 10 * time.Second,
 			Message: "etcd is full: nothing can be stored, but deleting goes on. The control plane makes room where it can; modelgate doctor says what else to do."}, err)
 	}
 	if !fromStore(err) {
 		return err
 	}
 	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok && refuses(e.Code()) {
-		return httpapi.WithCause(&openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "store_refused",
+		return httpapi.WithCause(&openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeStoreRefused,
 			Message: "The configuration store is there, and refuses this: " + e.Error() + "."}, err)
 	}
-	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "store_unavailable",
+	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeStoreUnavailable,
 		Message: "The configuration store cannot be reached. Traffic goes on with the last configuration."}, err)
 }
 
@@ -148,7 +145,7 @@ func fromStore(err error) bool {
 }
 
 func badQuery(err error) error {
-	return openai.BadRequest("", "invalid_value", "The query of the URL is not one: %v.", err)
+	return openai.BadRequest("", openai.CodeInvalidValue, "The query of the URL is not one: %v.", err)
 }
 
 var errNoLedger = errors.New("this control plane has no ledger")
@@ -158,10 +155,10 @@ func ledgerError(err error) error {
 	if _, ok := errors.AsType[*openai.Error](err); ok {
 		return err
 	}
-	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "ledger_unavailable",
+	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeLedgerUnavailable,
 		Message: "The ledger cannot be reached. Traffic goes on, and what is used meanwhile is not lost."}, err)
 }
 
 func givenTwice(parameter string) error {
-	return openai.BadRequest(parameter, "invalid_value", "The parameter %s is given more than once.", parameter)
+	return openai.BadRequest(parameter, openai.CodeInvalidValue, "The parameter %s is given more than once.", parameter)
 }

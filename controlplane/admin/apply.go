@@ -30,7 +30,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(docs) > maxObjects {
-		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "object_too_large",
+		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: openai.CodeObjectTooLarge,
 			Message: fmt.Sprintf("An apply takes at most %d objects, and this has %d.", maxObjects, len(docs))}
 	}
 	if len(docs) == 0 {

@@ -120,7 +120,7 @@ const maxUnix = 253370764800
 func unixOf(name, value string) (time.Time, error) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || n > maxUnix {
-		return time.Time{}, openai.BadRequest(name, "invalid_value", "The parameter %s must be a time in Unix seconds.", name)
+		return time.Time{}, openai.BadRequest(name, openai.CodeInvalidValue, "The parameter %s must be a time in Unix seconds.", name)
 	}
 	return time.Unix(n, 0).UTC(), nil
 }

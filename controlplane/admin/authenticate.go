@@ -72,7 +72,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (s *server) principal(r *http.Request) (Principal, error) {
 	address := addressOf(r)
 	if wait := s.guesses.wait(address); wait > 0 {
-		return Principal{}, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "too_many_failed_attempts", RetryAfter: wait,
+		return Principal{}, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
 			Message: "Too many wrong tokens came from your address. Wait before you try again."}
 	}
 	token, given := auth.FromHeader(r.Header.Get("Authorization"))
@@ -91,7 +91,7 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 			s.config.Log.Warn("too many wrong tokens from one address, which now has to wait", zap.String("address", address))
 		}
 	}
-	return Principal{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_admin_token",
+	return Principal{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidAdminToken,
 		Message: "Send an admin token in an Authorization header using Bearer auth. One is in the file admin-token of the gateway's data directory."}
 }
 

@@ -34,7 +34,7 @@ type object struct {
 // export waits until no other table is being made, and returns what is to be called when this one has been answered with.
 func (s *server) export(ctx context.Context) (leave func(), err error) {
 	if s.exports.Acquire(ctx, 1) != nil {
-		return nil, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "rate_limit_exceeded",
+		return nil, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeRateLimitExceeded,
 			Message: "Other exports are being made. Try again when they are done.", RetryAfter: 10 * time.Second}
 	}
 	return func() { s.exports.Release(1) }, nil

@@ -21,7 +21,7 @@ func TestErrorsOfTheStoreAreToldAsWhatTheyAre(t *testing.T) {
 		status int
 		code   string
 	}{
-		"full":                 {rpctypes.ErrNoSpace, http.StatusInsufficientStorage, CodeStoreFull},
+		"full":                 {rpctypes.ErrNoSpace, http.StatusInsufficientStorage, openai.CodeStoreFull},
 		"too large for etcd":   {rpctypes.ErrRequestTooLarge, http.StatusRequestEntityTooLarge, "object_too_large"},
 		"too large an object":  {configstore.ErrTooLarge, http.StatusRequestEntityTooLarge, "object_too_large"},
 		"too many operations":  {rpctypes.ErrTooManyOps, http.StatusBadGateway, "store_refused"},

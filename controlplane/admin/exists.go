@@ -82,7 +82,7 @@ func (s *server) checkEmpty(ctx context.Context, of ref) error {
 	if err != nil || len(keys) == 0 {
 		return err
 	}
-	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "in_use",
+	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
 		Message: fmt.Sprintf("%s %s has keys, such as %s, for which none of its limits and budgets would hold any more: revoke them or give them to another one first.", of.kind.Name, of.name, keys[0].Name)}
 }
 

@@ -66,7 +66,7 @@ func chosen(k *configv1.Key, now time.Time) error {
 func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
 	o.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		if !slices.Contains(fields, fd.Name()) {
-			err = openai.BadRequest(string(fd.Name()), "invalid_value", "The member %s cannot be chosen; leave it out.", fd.Name())
+			err = openai.BadRequest(string(fd.Name()), openai.CodeInvalidValue, "The member %s cannot be chosen; leave it out.", fd.Name())
 		}
 		return err == nil
 	})
@@ -76,9 +76,9 @@ func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
 func named(displayName string, expires *timestamppb.Timestamp, now time.Time) error {
 	switch {
 	case displayName == "":
-		return openai.BadRequest("display_name", "missing", "Give it a display_name, by which people recognise it.")
+		return openai.BadRequest("display_name", openai.CodeMissing, "Give it a display_name, by which people recognise it.")
 	case expires != nil && !expires.AsTime().After(now):
-		return openai.BadRequest("expires_at", "invalid_value", "It would already be expired: expires_at must be in the future.")
+		return openai.BadRequest("expires_at", openai.CodeInvalidValue, "It would already be expired: expires_at must be in the future.")
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (s *server) rotateKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if asked.Grace < 0 || asked.Grace > int64(maxGrace/time.Second) {
-		return openai.BadRequest("grace_seconds", "invalid_value", "The parameter grace_seconds must be between 0 and %d.", int64(maxGrace/time.Second))
+		return openai.BadRequest("grace_seconds", openai.CodeInvalidValue, "The parameter grace_seconds must be between 0 and %d.", int64(maxGrace/time.Second))
 	}
 	dryRun, err := boolOf(r, "dry_run")
 	if err != nil {
@@ -137,7 +137,7 @@ func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
-		return openai.BadRequest("", "invalid_json", "The body of your request is not a JSON object as it is needed here: %v.", err)
+		return openai.BadRequest("", openai.CodeInvalidJSON, "The body of your request is not a JSON object as it is needed here: %v.", err)
 	}
 	return nil
 }

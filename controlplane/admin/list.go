@@ -83,12 +83,12 @@ func optionsOf(r *http.Request) (adminapi.ListOptions, error) {
 		case "limit":
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 || n > maxPage {
-				return o, openai.BadRequest("limit", "invalid_value", "The parameter limit must be a number between 1 and %d.", maxPage)
+				return o, openai.BadRequest("limit", openai.CodeInvalidValue, "The parameter limit must be a number between 1 and %d.", maxPage)
 			}
 			o.Limit = n
 		case "disabled":
 			if value != "true" && value != "false" {
-				return o, openai.BadRequest(name, "invalid_value", "The parameter disabled must be true or false.")
+				return o, openai.BadRequest(name, openai.CodeInvalidValue, "The parameter disabled must be true or false.")
 			}
 			o.Filters[name] = value
 		case "start", "end":
@@ -101,7 +101,7 @@ func optionsOf(r *http.Request) (adminapi.ListOptions, error) {
 		}
 	}
 	if strings.ContainsFunc(o.After+o.Query, func(c rune) bool { return c < ' ' }) {
-		return o, openai.BadRequest("", "invalid_value", "The parameters after and q must have no control characters.")
+		return o, openai.BadRequest("", openai.CodeInvalidValue, "The parameters after and q must have no control characters.")
 	}
 	return o, nil
 }

@@ -162,7 +162,7 @@ func (p *plan) check() error {
 	if slices.ContainsFunc(p.writes, func(c configstore.Change) bool { return c.Object != nil }) {
 		return errs
 	}
-	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "in_use",
+	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
 		Message: "The object is still in use: " + errs.Error()}
 }
 

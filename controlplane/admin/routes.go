@@ -97,7 +97,7 @@ func needs(ctx context.Context, scope Scope) error {
 	if p, _ := PrincipalOf(ctx); p.May(scope) {
 		return nil
 	}
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
 		Message: fmt.Sprintf("You have insufficient permissions for this operation. Missing scopes: %s.", scope)}
 }
 

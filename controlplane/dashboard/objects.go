@@ -176,14 +176,14 @@ func (v *visit) writeObject(w http.ResponseWriter, r *http.Request) error {
 func oneObject(text string, kind configv1.Kind, name string) (configv1.Object, error) {
 	docs, err := configv1.ParseYAML("line", []byte(text))
 	if err != nil {
-		return nil, openai.BadRequest("", "invalid_object", "%s", err.Error())
+		return nil, openai.BadRequest("", openai.CodeInvalidObject, "%s", err.Error())
 	}
 	if len(docs) != 1 {
-		return nil, openai.BadRequest("", "invalid_object", "There must be one object here, not %d.", len(docs))
+		return nil, openai.BadRequest("", openai.CodeInvalidObject, "There must be one object here, not %d.", len(docs))
 	}
 	o := docs[0].Object
 	if docs[0].Kind.Name != kind.Name || name != "" && o.GetName() != name {
-		return nil, openai.BadRequest("", "invalid_object", "The object must stay %s. To rename it, make another one and delete this.", strings.TrimSpace(kind.Name+" "+name))
+		return nil, openai.BadRequest("", openai.CodeInvalidObject, "The object must stay %s. To rename it, make another one and delete this.", strings.TrimSpace(kind.Name+" "+name))
 	}
 	return o, nil
 }
@@ -222,10 +222,10 @@ func (v *visit) deleteObject(w http.ResponseWriter, r *http.Request) error {
 func (v *visit) create(r *http.Request, o configv1.Object) error {
 	kind := configv1.KindOf(o)
 	if strings.Trim(o.GetName(), "/") != o.GetName() || o.GetName() == "" {
-		return openai.BadRequest("name", "missing", "Give it a name.")
+		return openai.BadRequest("name", openai.CodeMissing, "Give it a name.")
 	}
 	if _, err := v.api.Get(r.Context(), kind, o.GetName()); err == nil {
-		return openai.BadRequest("name", "conflict", "There is a %s named %s already.", kind.Name, o.GetName())
+		return openai.BadRequest("name", openai.CodeConflict, "There is a %s named %s already.", kind.Name, o.GetName())
 	}
 	_, err := v.api.Put(r.Context(), o, 0)
 	return err

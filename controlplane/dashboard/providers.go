@@ -115,7 +115,7 @@ func smallNumber(text, field string) (uint32, error) {
 	}
 	n, err := amountOf(text, field)
 	if err == nil && n > 1<<31 {
-		err = openai.BadRequest(field, "invalid_value", "%s is too large.", text)
+		err = openai.BadRequest(field, openai.CodeInvalidValue, "%s is too large.", text)
 	}
 	return uint32(n), err
 }

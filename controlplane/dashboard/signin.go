@@ -102,7 +102,7 @@ func (v *visit) throttled(name string) *openai.Error {
 
 func errTooMany(wait time.Duration) *openai.Error {
 	seconds := (wait + time.Second - 1) / time.Second
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "too_many_failed_attempts", RetryAfter: wait,
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
 		Message: fmt.Sprintf("Too many attempts. Try again in %d seconds.", seconds)}
 }
 

@@ -38,7 +38,7 @@ type visit struct {
 // Errors that pages answer with.
 var (
 	errNoPage = &openai.Error{Status: http.StatusNotFound, Message: "There is no such page."}
-	errForm   = &openai.Error{Status: http.StatusForbidden, Code: "stale_form",
+	errForm   = &openai.Error{Status: http.StatusForbidden, Code: openai.CodeStaleForm,
 		Message: "The form was not sent from this dashboard, or you have signed in or out since it was opened. Go back, load the page again and repeat."}
 	errUnread     = &openai.Error{Status: http.StatusBadRequest, Message: "The form could not be read. It may be too large."}
 	errNotAllowed = &openai.Error{Status: http.StatusForbidden, Message: "Your role does not allow this. An owner can change it."}
@@ -108,7 +108,7 @@ func (v *visit) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		e = &openai.Error{Status: http.StatusInternalServerError, Message: "Something went wrong on the gateway's side. Its log says more."}
 	}
-	if e.Status == http.StatusNotFound && e.Code == "unknown_kind" {
+	if e.Status == http.StatusNotFound && e.Code == openai.CodeUnknownKind {
 		e = errNoPage
 	}
 	if e.RetryAfter > 0 {

@@ -110,7 +110,7 @@ func decodeAfter(after string) (at int64, id string, ok bool) {
 }
 
 func errAfter() error {
-	return openai.BadRequest("after", "invalid_value", "Invalid value for 'after': it must be the 'next' of an earlier answer.")
+	return openai.BadRequest("after", openai.CodeInvalidValue, "Invalid value for 'after': it must be the 'next' of an earlier answer.")
 }
 
 // AppendAudit keeps entries of the audit log, each once: one whose id is known is ignored.

@@ -67,10 +67,10 @@ func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	from := r.one("page")
 	r.unknown()
 	if r.err == nil && start < 0 {
-		r.fail(openai.BadRequest("start_time", "missing_required_parameter", "Missing required parameter: 'start_time'."))
+		r.fail(openai.BadRequest("start_time", openai.CodeMissingRequiredParameter, "Missing required parameter: 'start_time'."))
 	}
 	if r.err == nil && end <= start {
-		r.fail(openai.BadRequest("end_time", "invalid_value", "Invalid value for 'end_time': it must be after 'start_time'."))
+		r.fail(openai.BadRequest("end_time", openai.CodeInvalidValue, "Invalid value for 'end_time': it must be after 'start_time'."))
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -80,7 +80,7 @@ func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	if from != "" {
 		var ok bool
 		if p.From, p.end, ok = decodePage(from, width); !ok {
-			return nil, openai.BadRequest("page", "invalid_value", "Invalid value for 'page': it must be the 'next_page' of an earlier answer.")
+			return nil, openai.BadRequest("page", openai.CodeInvalidValue, "Invalid value for 'page': it must be the 'next_page' of an earlier answer.")
 		}
 	}
 	p.To = p.From.Add(time.Duration(limit) * width)
@@ -138,11 +138,11 @@ func (r *reader) list(name string) []string {
 		all = append(all, r.values[key]...)
 	}
 	if len(all) > maxValues {
-		r.fail(openai.BadRequest(name, "array_above_max_length", "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", name, maxValues, len(all)))
+		r.fail(openai.BadRequest(name, openai.CodeArrayAboveMaxLength, "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", name, maxValues, len(all)))
 	}
 	for i, v := range all {
 		if all[i] = text(v); v == "" {
-			r.fail(openai.BadRequest(name, "invalid_value", "Invalid value for '%s': it must not be empty.", name))
+			r.fail(openai.BadRequest(name, openai.CodeInvalidValue, "Invalid value for '%s': it must not be empty.", name))
 		}
 	}
 	return all
@@ -153,7 +153,7 @@ func (r *reader) fields(name string, allowed []string) []string {
 	var all []string
 	for _, field := range r.list(name) {
 		if !slices.Contains(allowed, field) {
-			r.fail(openai.BadRequest(name, "invalid_value", "Invalid value: '%s'. Supported values are: '%s'.", field, strings.Join(allowed, "', '")))
+			r.fail(openai.BadRequest(name, openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '%s'.", field, strings.Join(allowed, "', '")))
 		} else if !slices.Contains(all, field) {
 			all = append(all, field)
 		}
@@ -165,7 +165,7 @@ func (r *reader) fields(name string, allowed []string) []string {
 func (r *reader) one(name string) string {
 	r.known[name] = true
 	if len(r.values[name]) > 1 {
-		r.fail(openai.BadRequest(name, "invalid_value", "Invalid value for '%s': it must be given once.", name))
+		r.fail(openai.BadRequest(name, openai.CodeInvalidValue, "Invalid value for '%s': it must be given once.", name))
 	}
 	return r.values.Get(name)
 }
@@ -178,11 +178,11 @@ func (r *reader) number(name string, none, least, most int64) int64 {
 	n, err := strconv.ParseInt(value, 10, 64)
 	switch {
 	case err != nil:
-		r.fail(openai.BadRequest(name, "invalid_type", "Invalid type for '%s': expected an integer, but got '%s' instead.", name, text(value)))
+		r.fail(openai.BadRequest(name, openai.CodeInvalidType, "Invalid type for '%s': expected an integer, but got '%s' instead.", name, text(value)))
 	case n < least:
-		r.fail(openai.BadRequest(name, "integer_below_min_value", "Invalid '%s': integer below minimum value. Expected a value >= %d, but got %d instead.", name, least, n))
+		r.fail(openai.BadRequest(name, openai.CodeIntegerBelowMinValue, "Invalid '%s': integer below minimum value. Expected a value >= %d, but got %d instead.", name, least, n))
 	case n > most:
-		r.fail(openai.BadRequest(name, "integer_above_max_value", "Invalid '%s': integer above maximum value. Expected a value <= %d, but got %d instead.", name, most, n))
+		r.fail(openai.BadRequest(name, openai.CodeIntegerAboveMaxValue, "Invalid '%s': integer above maximum value. Expected a value <= %d, but got %d instead.", name, most, n))
 	}
 	return n
 }
@@ -198,7 +198,7 @@ func (r *reader) boolean(name string) *bool {
 		b = true
 	case "false", "False", "0":
 	default:
-		r.fail(openai.BadRequest(name, "invalid_type", "Invalid type for '%s': expected a boolean, but got '%s' instead.", name, text(value)))
+		r.fail(openai.BadRequest(name, openai.CodeInvalidType, "Invalid type for '%s': expected a boolean, but got '%s' instead.", name, text(value)))
 	}
 	return &b
 }
@@ -212,7 +212,7 @@ func (r *reader) unknown() {
 	slices.Sort(names)
 	for _, name := range names {
 		if !r.known[name] {
-			r.fail(openai.BadRequest(text(name), "unknown_parameter", "Unknown parameter: '%s'.", text(name)))
+			r.fail(openai.BadRequest(text(name), openai.CodeUnknownParameter, "Unknown parameter: '%s'.", text(name)))
 		}
 	}
 }

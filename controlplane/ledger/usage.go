@@ -141,7 +141,7 @@ func (p *pageQuery) result(r Row) any {
 }
 
 func errTooMany() error {
-	return openai.BadRequest("limit", "too_many_results", "The answer would have more than %d results. Ask for fewer buckets, or group by fewer fields.", MaxRows)
+	return openai.BadRequest("limit", openai.CodeTooManyResults, "The answer would have more than %d results. Ask for fewer buckets, or group by fewer fields.", MaxRows)
 }
 
 // asClientError returns the error that crosses to the client.
@@ -158,7 +158,7 @@ func widthOf(resource, name string) (width time.Duration, usual, most int, err e
 	case resource == "costs" && (name == "" || name == "1d"):
 		return 24 * time.Hour, 7, 180, nil
 	case resource == "costs":
-		return 0, 0, 0, openai.BadRequest("bucket_width", "invalid_value", "Invalid value: '%s'. Supported values are: '1d'.", name)
+		return 0, 0, 0, openai.BadRequest("bucket_width", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '1d'.", name)
 	case name == "" || name == "1d":
 		return 24 * time.Hour, 7, 31, nil
 	case name == "1h":
@@ -166,5 +166,5 @@ func widthOf(resource, name string) (width time.Duration, usual, most int, err e
 	case name == "1m":
 		return time.Minute, 60, 1440, nil
 	}
-	return 0, 0, 0, openai.BadRequest("bucket_width", "invalid_value", "Invalid value: '%s'. Supported values are: '1m', '1h', and '1d'.", name)
+	return 0, 0, 0, openai.BadRequest("bucket_width", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '1m', '1h', and '1d'.", name)
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 )
 
@@ -30,45 +31,45 @@ type localReply struct {
 // answers with, which must not be touched.
 func localReplies() *hcmv3.LocalReplyConfig {
 	const (
-		clients = "invalid_request_error"
-		ours    = "server_error"
+		clients = openai.TypeInvalidRequest
+		ours    = openai.TypeServer
 	)
 	unreachable := []string{"UH", "NC", "NFCF", "UO", "UF", "UC", "UR", "LR", "UPE"}
 	replies := []localReply{
 		{filter: cel("response.code_details.startsWith('ext_proc_') || response.code_details.startsWith('mismatch_between_content_length')"),
-			status: 503, errorType: ours, code: "gateway_unavailable", message: "The gateway is temporarily unavailable. Please retry."},
+			status: 503, errorType: ours, code: openai.CodeGatewayUnavailable, message: "The gateway is temporarily unavailable. Please retry."},
 		{filter: cel("response.code_details == 'request_payload_too_large' || response.code_details == 'body_size_limit_exceeded'"),
-			errorType: clients, code: "request_too_large", message: "Request body too large."},
+			errorType: clients, code: openai.CodeRequestTooLarge, message: "Request body too large."},
 		{filter: ofEnvoy(431),
-			errorType: clients, code: "headers_too_large", message: "Request headers too large."},
+			errorType: clients, code: openai.CodeHeadersTooLarge, message: "Request headers too large."},
 		{filter: cel("response.code_details == 'overload'"), retryAfter: "1",
-			errorType: ours, code: "overloaded", message: "The gateway is overloaded. Please retry."},
+			errorType: ours, code: openai.CodeOverloaded, message: "The gateway is overloaded. Please retry."},
 		{filter: cel("response.code_details == 'local_rate_limited'"), status: 429, retryAfter: "1",
-			errorType: "requests", code: "rate_limit_exceeded", message: "Too many requests from this address. Please retry."},
+			errorType: openai.TypeRequests, code: openai.CodeRateLimitExceeded, message: "Too many requests from this address. Please retry."},
 		{filter: cel("response.code_details == 'response_payload_too_large'"), status: 502,
-			errorType: ours, code: "upstream_response_too_large", message: "The provider's answer is larger than the gateway can hold."},
+			errorType: ours, code: openai.CodeUpstreamResponseTooLarge, message: "The provider's answer is larger than the gateway can hold."},
 		{filter: cel("response.code_details == 'upgrade_failed'"),
-			errorType: clients, code: "upgrade_not_supported", message: "Protocol upgrades are not supported."},
+			errorType: clients, code: openai.CodeUpgradeNotSupported, message: "Protocol upgrades are not supported."},
 		// Before what flags say of providers: this is of a request that did not arrive, wherever it was going.
 		{filter: ofEnvoy(408),
-			errorType: clients, code: "request_timeout", message: "The request was not received in time."},
+			errorType: clients, code: openai.CodeRequestTimeout, message: "The request was not received in time."},
 		{filter: both(ofJobs(), flags("NC")), status: 503, noRetry: true,
-			errorType: ours, code: "jobs_not_configured", message: "This gateway has no job service, which files, batches, fine-tuning and the deletion of models need. An operator can set it up, with an object of kind JobService."},
+			errorType: ours, code: openai.CodeJobsNotConfigured, message: "This gateway has no job service, which files, batches, fine-tuning and the deletion of models need. An operator can set it up, with an object of kind JobService."},
 		{filter: both(ofJobs(), flags("UT", "SI", "DT", "UMSDR")), status: 504,
-			errorType: ours, code: "jobs_timeout", message: "The job service, which serves files, batches and fine-tuning, did not answer in time. Please retry."},
+			errorType: ours, code: openai.CodeJobsTimeout, message: "The job service, which serves files, batches and fine-tuning, did not answer in time. Please retry."},
 		{filter: both(ofJobs(), flags(unreachable...)), status: 503, retryAfter: "1",
-			errorType: ours, code: "jobs_unavailable", message: "The job service, which serves files, batches and fine-tuning, is unavailable. Please retry."},
+			errorType: ours, code: openai.CodeJobsUnavailable, message: "The job service, which serves files, batches and fine-tuning, is unavailable. Please retry."},
 		{filter: flags("NR"),
-			errorType: clients, code: "unknown_url", message: "Invalid URL (%REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%)"},
+			errorType: clients, code: openai.CodeUnknownURL, message: "Invalid URL (%REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%)"},
 		{filter: flags("UT", "SI", "DT", "UMSDR"), status: 504,
-			errorType: ours, code: "upstream_timeout", message: "The provider did not answer in time."},
+			errorType: ours, code: openai.CodeUpstreamTimeout, message: "The provider did not answer in time."},
 		{filter: flags(unreachable...), status: 503,
-			errorType: ours, code: "upstream_unavailable", message: "The provider is unavailable."},
+			errorType: ours, code: openai.CodeUpstreamUnavailable, message: "The provider is unavailable."},
 		{filter: ofEnvoy(426),
-			errorType: clients, code: "upgrade_required", message: "HTTP/1.1 or HTTP/2 is required."},
+			errorType: clients, code: openai.CodeUpgradeRequired, message: "HTTP/1.1 or HTTP/2 is required."},
 		// The flag of a protocol error is not set yet where these are made, so the status has to do.
 		{filter: ofEnvoy(400),
-			errorType: clients, code: "bad_request", message: "Malformed HTTP request."},
+			errorType: clients, code: openai.CodeBadRequest, message: "Malformed HTTP request."},
 	}
 	config := &hcmv3.LocalReplyConfig{}
 	for _, r := range replies {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 )
 
 // plainListener refuses every request that arrives without TLS. It does not redirect: the client has sent its key in
@@ -61,7 +62,7 @@ func refuseAll() *routev3.RouteConfiguration {
 
 func httpsRequired() string {
 	text, err := json.Marshal(errorBody("Plain HTTP is not accepted. Use https://, and replace the key that was sent in clear.",
-		"invalid_request_error", "https_required"))
+		openai.TypeInvalidRequest, openai.CodeHTTPSRequired))
 	if err != nil {
 		panic(err) // a map of strings and nil
 	}

@@ -51,15 +51,15 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."
 	}
 	if key == nil || !d.isValid(key, now) {
-		return nil, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key", Message: why}
+		return nil, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidAPIKey, Message: why}
 	}
 	if !c.Internal && !key.usableFrom(c.Address) {
-		return key, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "ip_not_authorized",
+		return key, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeIPNotAuthorized,
 			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
 	}
 	// What a model is, the job service has to know on behalf of any key.
 	if !key.usableFor(c.Path) && (!c.Internal || !strings.HasPrefix(c.Path, "/v1/models/")) {
-		return key, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+		return key, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
 			Message: "You have insufficient permissions for this operation: this API key may not be used for " + telemetry.Clip(c.Path) + "."}
 	}
 	return key, nil

@@ -23,7 +23,7 @@ type Refusal struct {
 // Rate returns the error of a limit, in OpenAI's words, which clients read. After is how long to wait, 0 where waiting does
 // not help.
 func (r *Refusal) Rate(after time.Duration) *openai.Error {
-	e := &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeTokens, Code: "rate_limit_exceeded"}
+	e := &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeTokens, Code: openai.CodeRateLimitExceeded}
 	if r.Rule.Measure == limit.Requests || r.Rule.Measure == limit.Concurrency {
 		e.Type = openai.TypeRequests
 	}
@@ -64,7 +64,7 @@ func (r *Refusal) Budget(reset, after time.Duration) *openai.Error {
 		period = "day"
 	}
 	if after > 0 && after < reset {
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "rate_limit_exceeded", RetryAfter: after,
+		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeRateLimitExceeded, RetryAfter: after,
 			Message: fmt.Sprintf("Requests that run have reserved what is left of the budget of $%s a %s of the %s: $%s is free, and the request may cost $%s. Please try again in %s.",
 				usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), after)}
 	}
@@ -72,7 +72,7 @@ func (r *Refusal) Budget(reset, after time.Duration) *openai.Error {
 	if r.Wanted > r.Rule.Limit {
 		next = "That is more than the whole of it."
 	}
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota, Code: "insufficient_quota", NoRetry: true,
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota, Code: openai.CodeInsufficientQuota, NoRetry: true,
 		Message: fmt.Sprintf("You exceeded your current quota, please check your plan and billing details: of the budget of $%s a %s of the %s, $%s is left, and the request may cost $%s. %s",
 			usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), next)}
 }

@@ -83,11 +83,11 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 			continue
 		}
 		if _, ok := rates.In(s.Tier); !ok {
-			return openai.BadRequest("service_tier", "unsupported_parameter", "The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
+			return openai.BadRequest("service_tier", openai.CodeUnsupportedParameter, "The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
 		}
 		for _, of := range s.Tools {
 			if _, ok := rates.Calls(of.Tool, 1); !ok {
-				return openai.BadRequest(of.Param, "unsupported_parameter", "What '%s' has the provider do has no price for this model, and your key has a budget.", of.Param)
+				return openai.BadRequest(of.Param, openai.CodeUnsupportedParameter, "What '%s' has the provider do has no price for this model, and your key has a budget.", of.Param)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ const patience = 15 * time.Second
 // maxAnswer bounds an answer that is needed whole, as the limit of what Envoy buffers bounds the others.
 const maxAnswer = 48 << 20
 
-var errAnswerTooLarge = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_response_too_large",
+var errAnswerTooLarge = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamResponseTooLarge,
 	Message: "The provider's answer is larger than the gateway can hold."}
 
 // await keeps the reply to an answer's headers back where it depends on the body.

@@ -193,9 +193,9 @@ func clientError(err error) *openai.Error {
 		return e
 	}
 	if errors.Is(err, provider.ErrTruncated) {
-		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_truncated",
+		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamTruncated,
 			Message: "The provider's answer ended before it was complete."}
 	}
-	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
+	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
 		Message: "The provider's answer could not be understood."}
 }

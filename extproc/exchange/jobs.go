@@ -123,7 +123,7 @@ func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, que
 		return x.reject(routing.Waits(), "mg_no_provider")
 	}
 	if p == nil || p.Config.GetDisabled() {
-		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "provider_not_found",
+		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeProviderNotFound,
 			Message: "There is no provider '" + name + "', or it is disabled."}, "mg_no_provider")
 	}
 	return x.pass(ctx, p.AtRoot(), p.Join(x.record.Path), h, query, end)

@@ -119,7 +119,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 		return x.reject(routing.Waits(), "mg_no_plan")
 	}
 	if p == nil || p.Config.GetDisabled() {
-		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
+		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider,
 			Message: "The provider of this path is not enabled."}, "mg_no_plan")
 	}
 	// Its answer would be the request, with the credential in it, and be no error.
@@ -129,7 +129,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	}
 	// A key that is bound to models may use what takes any model only where it may use every one of them.
 	if !routing.Bound(x.key, r.Provider+"/*") {
-		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "route_not_allowed",
+		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeRouteNotAllowed,
 			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider + "' as they are."}, "mg_no_plan")
 	}
 	if e := x.enter(ctx, x.known()); e != nil {

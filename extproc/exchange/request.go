@@ -158,7 +158,7 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		return x.reject(e, "mg_limited")
 	}
 	if d.Background && x.meters() { // its usage would be told to whoever asks for it later
-		return x.mistake(ctx, openai.BadRequest("background", "unsupported_parameter", "This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
+		return x.mistake(ctx, openai.BadRequest("background", openai.CodeUnsupportedParameter, "This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
 	}
 	if e := x.unpriced(d.Surcharges); e != nil {
 		return x.mistake(ctx, e, "mg_unpriced")
@@ -184,6 +184,6 @@ func wrongMethod(method, path string, allowed ...string) *openai.Error {
 func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 func notReady() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable",
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable,
 		Message: "The gateway has no configuration yet. Please retry.", RetryAfter: 1e9}
 }

@@ -73,7 +73,7 @@ func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decisi
 func (x *Exchange) told(wanted limit.Amounts, decided limit.Decision, err error) *openai.Error {
 	switch {
 	case err != nil:
-		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "limits_unavailable",
+		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeLimitsUnavailable,
 			Message: "The gateway cannot check the limits of your key at the moment. Please retry.", RetryAfter: time.Second}
 	case decided.Degraded && x.env.Observer != nil:
 		x.env.Observer.Degraded()

@@ -111,7 +111,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	return reply
 }
 
-var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_not_a_stream",
+var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamNotAStream,
 	Message: "The provider answered a request for a stream with something else."}
 
 // answerHeaders keeps of a provider's headers only what is the client's business.

@@ -37,7 +37,7 @@ const (
 	shedKey    = "key_bytes"
 )
 
-var errNoRoom = &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "server_is_overloaded",
+var errNoRoom = &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeServerIsOverloaded,
 	Message: "The gateway holds as many answers as it can at the moment. The provider's answer is lost."}
 
 // spared refuses a request where the process has no memory left.
@@ -50,7 +50,7 @@ func (x *Exchange) spared() *openai.Error {
 }
 
 func crowdedOut(message string) *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "server_is_overloaded", Message: message, RetryAfter: time.Second}
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeServerIsOverloaded, Message: message, RetryAfter: time.Second}
 }
 
 func (x *Exchange) shed(why string) {
@@ -72,7 +72,7 @@ func (x *Exchange) hold(bytes int64) *openai.Error {
 	switch err := x.room.Grow(x.env.Bytes, x.record.KeyID, copies*bytes); {
 	case errors.Is(err, inflight.ErrKey):
 		x.shed(shedKey)
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: "rate_limit_exceeded", RetryAfter: time.Second,
+		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second,
 			Message: fmt.Sprintf("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID)}
 	case err != nil:
 		x.shed(shedTotal)
@@ -111,7 +111,7 @@ func (x *Exchange) Room(ctx context.Context, piece int) {
 
 // gunzip returns a body that was sent compressed as it is, which takes room as it grows.
 func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
-	bad := openai.BadRequest("", "invalid_encoding", "The body is not the gzip data that its content-encoding says.")
+	bad := openai.BadRequest("", openai.CodeInvalidEncoding, "The body is not the gzip data that its content-encoding says.")
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
 		return nil, bad
@@ -133,7 +133,7 @@ func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
 		case err != nil && !ended:
 			return nil, bad
 		case len(plain) > most:
-			return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "request_too_large",
+			return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: openai.CodeRequestTooLarge,
 				Message: fmt.Sprintf("Request body too large: one of %d compressed bytes may become %d at most.", len(body), most)}
 		}
 		plain = append(make([]byte, 0, min(2*cap(plain), most+1)), plain...)

@@ -107,7 +107,7 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 		return reply // it has no body
 	}
 	if h.Get("content-encoding") != "" && h.Get("content-encoding") != "identity" { // though none was asked for
-		e := &openai.Error{Status: status, Type: openai.TypeServer, Code: "upstream_error_encoded",
+		e := &openai.Error{Status: status, Type: openai.TypeServer, Code: openai.CodeUpstreamErrorEncoded,
 			Message: fmt.Sprintf("The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)}
 		x.record.Error = e
 		x.finish()

@@ -29,6 +29,6 @@ func (x *Exchange) Turn(ctx context.Context) Reply {
 }
 
 func overloaded() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "server_is_overloaded",
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeServerIsOverloaded,
 		Message: "The providers of this model have as many requests as they take at the moment. Please try again later.", RetryAfter: time.Second}
 }

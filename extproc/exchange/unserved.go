@@ -27,6 +27,6 @@ func notServed(method, path string) *openai.Error {
 	default:
 		return e
 	}
-	e.Code, e.Message = "unsupported_endpoint", e.Message+". "+why+byRoute
+	e.Code, e.Message = openai.CodeUnsupportedEndpoint, e.Message+". "+why+byRoute
 	return e
 }

@@ -306,7 +306,7 @@ func (p *Provider) Attempt(method string, r provider.Request, now time.Time) (At
 	}
 	s := provider.Signing{Config: p.Config, Credential: p.credential, Method: method, Endpoint: p.endpoint, Now: now}
 	if err := p.Vendor.Sign(&r, s); err != nil {
-		return Attempt{}, &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_auth_failed",
+		return Attempt{}, &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamAuthFailed,
 			Message: "The gateway's credential for the provider cannot be used."}
 	}
 	h := make(message.Headers, 0, len(r.Header)+len(p.Config.GetHeaders())+2)

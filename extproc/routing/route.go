@@ -64,5 +64,5 @@ func Climbs(path string) bool {
 
 // Climbing is the error for a path that climbs.
 func Climbing() *openai.Error {
-	return openai.BadRequest("", "invalid_path", "The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
+	return openai.BadRequest("", openai.CodeInvalidPath, "The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
 }

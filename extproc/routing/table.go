@@ -94,7 +94,7 @@ func (t *Table) noProvider(model string) *openai.Error {
 			return Waits()
 		}
 	}
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider",
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider,
 		Message: fmt.Sprintf("No provider of the model `%s` is enabled.", model)}
 }
 
@@ -103,6 +103,6 @@ func (p *Provider) IsWaiting() bool { return p != nil && p.waiting }
 
 // Waits is the error for a provider that waits for its credential.
 func Waits() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "no_provider", RetryAfter: WaitingRetry,
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider, RetryAfter: WaitingRetry,
 		Message: "The gateway has no valid credential for the provider at the moment, and is getting one. Please retry."}
 }

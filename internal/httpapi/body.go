@@ -13,11 +13,11 @@ import (
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "request_too_large",
+		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: openai.CodeRequestTooLarge,
 			Message: fmt.Sprintf("The body of your request is larger than %d bytes.", limit)}
 	}
 	if err != nil {
-		return nil, openai.BadRequest("", "incomplete_body", "The body of your request did not arrive whole.")
+		return nil, openai.BadRequest("", openai.CodeIncompleteBody, "The body of your request did not arrive whole.")
 	}
 	return body, nil
 }

@@ -57,7 +57,7 @@ func asError(err error) *openai.Error {
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		return e
 	}
-	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: "internal_error",
+	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: openai.CodeInternalError,
 		Message: "The server had an error while it processed your request. Its log says more."}
 }
 

@@ -25,21 +25,21 @@ func StatusError(status int, header http.Header, message string) *openai.Error {
 	switch {
 	case status == http.StatusUnauthorized:
 		// The client's key was good; it is the gateway's credential that the provider refused.
-		e.Status, e.Code, e.Message = http.StatusBadGateway, "upstream_auth_failed", "The provider refused the gateway's credential."
+		e.Status, e.Code, e.Message = http.StatusBadGateway, openai.CodeUpstreamAuthFailed, "The provider refused the gateway's credential."
 	case status == http.StatusPaymentRequired:
-		e.Status, e.Type, e.Code, e.NoRetry = http.StatusTooManyRequests, openai.TypeInsufficientQuota, "insufficient_quota", true
+		e.Status, e.Type, e.Code, e.NoRetry = http.StatusTooManyRequests, openai.TypeInsufficientQuota, openai.CodeInsufficientQuota, true
 	case status == http.StatusTooManyRequests:
-		e.Type, e.Code = openai.TypeRequests, "rate_limit_exceeded"
+		e.Type, e.Code = openai.TypeRequests, openai.CodeRateLimitExceeded
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout, status == 499:
-		e.Status, e.Code = http.StatusGatewayTimeout, "upstream_timeout"
+		e.Status, e.Code = http.StatusGatewayTimeout, openai.CodeUpstreamTimeout
 	case status == http.StatusServiceUnavailable, status == 529, status == 498:
-		e.Status, e.Code = http.StatusServiceUnavailable, "overloaded"
+		e.Status, e.Code = http.StatusServiceUnavailable, openai.CodeOverloaded
 	case status == http.StatusNotFound:
-		e.Type, e.Code = openai.TypeInvalidRequest, "model_not_found"
+		e.Type, e.Code = openai.TypeInvalidRequest, openai.CodeModelNotFound
 	case status == http.StatusUnprocessableEntity:
 		e.Status, e.Type = http.StatusBadRequest, openai.TypeInvalidRequest
 	case status == http.StatusRequestEntityTooLarge:
-		e.Type, e.Code = openai.TypeInvalidRequest, "request_too_large"
+		e.Type, e.Code = openai.TypeInvalidRequest, openai.CodeRequestTooLarge
 	case status >= 400 && status < 500:
 		e.Type = openai.TypeInvalidRequest
 	case status > 599 || status < 400:

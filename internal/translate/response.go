@@ -28,7 +28,7 @@ type Response struct {
 	Body   []byte
 }
 
-var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_not_a_stream",
+var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamNotAStream,
 	Message: "The provider answered a request for a stream with something else."}
 
 // An Exchange is a request that was sent, and how the answer to it is read.
@@ -121,10 +121,10 @@ func clientError(err error) *openai.Error {
 		return e
 	}
 	if errors.Is(err, provider.ErrTruncated) {
-		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_truncated",
+		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamTruncated,
 			Message: "The provider's answer ended before it was complete."}
 	}
-	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
+	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
 		Message: "The provider's answer could not be understood."}
 }
 

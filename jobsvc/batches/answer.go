@@ -20,14 +20,6 @@ import (
 // maxLineAnswer is the size of the largest answer to a line, in bytes.
 const maxLineAnswer = 32 << 20
 
-// Codes of lines that have no answer.
-const (
-	codeBadAnswer  = "invalid_response"
-	codeTooLarge   = "response_too_large"
-	codeConnection = "connection_error"
-	codeTimeout    = "request_timeout"
-)
-
 // An answer is what became of a line: an answer of HTTP, or else why there is none.
 type answer struct {
 	status    int // 0: none
@@ -56,7 +48,7 @@ func (a *answer) normalise() {
 	switch {
 	case err == nil:
 	case a.completed():
-		*a = answer{code: codeBadAnswer, message: "The answer to this request is not JSON.", requestID: a.requestID}
+		*a = answer{code: openai.CodeInvalidResponse, message: "The answer to this request is not JSON.", requestID: a.requestID}
 		return
 	default:
 		e := openai.Error{Type: openai.TypeServer, Message: http.StatusText(a.status)}

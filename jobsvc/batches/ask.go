@@ -118,7 +118,7 @@ func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) 
 	case err != nil:
 		return unanswered(err), nil, err
 	case n > maxLineAnswer:
-		return answer{code: codeTooLarge, message: "The answer to this request is larger than " + strconv.Itoa(maxLineAnswer) + " bytes."}, nil, nil
+		return answer{code: openai.CodeResponseTooLarge, message: "The answer to this request is larger than " + strconv.Itoa(maxLineAnswer) + " bytes."}, nil, nil
 	}
 	return answer{status: r.StatusCode, requestID: r.Header.Get("X-Request-Id"), body: a.buffer.Bytes()}, r.Header, nil
 }
@@ -132,9 +132,9 @@ func (a *asker) trim() {
 
 func unanswered(err error) answer {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return answer{code: codeTimeout, message: "The request was not answered in time."}
+		return answer{code: openai.CodeRequestTimeout, message: "The request was not answered in time."}
 	}
-	return answer{code: codeConnection, message: "The connection broke before the request was answered."}
+	return answer{code: openai.CodeConnectionError, message: "The connection broke before the request was answered."}
 }
 
 // A verdict is what is to be made of one try.
@@ -164,7 +164,7 @@ func judge(a *answer, h http.Header, err error) verdict {
 		code, typ := a.failure()
 		lasts = lasts || code == openai.TypeInsufficientQuota || typ == openai.TypeInsufficientQuota
 		// A limit, and who says how long to wait, is waited for as long as the window lasts.
-		v.outcome, v.counts = refused, v.wait == 0 && code != "rate_limit_exceeded"
+		v.outcome, v.counts = refused, v.wait == 0 && code != openai.CodeRateLimitExceeded
 	case http.StatusServiceUnavailable:
 		code, _ := a.failure()
 		v.outcome, v.counts = refused, !slices.Contains(gatewayAway, code)
@@ -186,7 +186,7 @@ func judge(a *answer, h http.Header, err error) verdict {
 }
 
 // gatewayAway are the codes by which the gateway says that it cannot ask for now, which is no fault of the line.
-var gatewayAway = []string{"gateway_unavailable", "limits_unavailable", "server_is_overloaded"}
+var gatewayAway = []string{openai.CodeGatewayUnavailable, openai.CodeLimitsUnavailable, openai.CodeServerIsOverloaded}
 
 // pause returns how long to wait before the next try, after so many failures.
 func (v verdict) pause(base time.Duration, failures int) time.Duration {

@@ -9,6 +9,7 @@ import (
 
 	"gocloud.dev/blob"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/jobsvc/files"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -112,9 +113,9 @@ func (w *work) writeFiles(ctx context.Context) (_ *filesWritten, err error) {
 
 // writeLeft writes a line for each line of the input that has no answer.
 func (w *work) writeLeft(ctx context.Context, to *file, done *set) error {
-	why := answer{code: codeBatchExpired, message: "This request could not be executed before the completion window expired."}
+	why := answer{code: openai.CodeBatchExpired, message: "This request could not be executed before the completion window expired."}
 	if w.rec.Value.Closing.Reason == cancelled {
-		why = answer{code: codeBatchStopped, message: "This request was cancelled before it could be executed."}
+		why = answer{code: openai.CodeBatchCancelled, message: "This request was cancelled before it could be executed."}
 	}
 	names := w.names()
 	var text []byte

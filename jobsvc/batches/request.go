@@ -10,30 +10,13 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/jobsvc/files"
 )
 
 const (
 	maxCustomID  = 512 // in characters
 	maxModelName = 256 // in bytes
-)
-
-// Codes of problems, by OpenAI's names where it has one.
-const (
-	codeInvalidJSON  = "invalid_json_line"
-	codeInvalid      = "invalid_request"
-	codeMissing      = "missing_required_parameter"
-	codeDuplicate    = "duplicate_custom_id"
-	codeURL          = "url_mismatch"
-	codeModel        = "model_not_found"
-	codeManyModels   = "too_many_models"
-	codeEmpty        = "empty_file"
-	codeManyLines    = "too_many_tasks"
-	codeInputGone    = "input_file_unavailable"
-	codeAnswersGone  = "results_unavailable"
-	codeLineTooLong  = "line_too_long"
-	codeBatchExpired = "batch_expired"
-	codeBatchStopped = "batch_cancelled"
 )
 
 // A request is one line of the input. Its slices are parts of the line.
@@ -62,7 +45,7 @@ func (p *parser) parse(line []byte) (request, *Problem) {
 	// The last of several members of one name counts, as with most readers.
 	p.dec.Reset(bytes.NewBuffer(line), jsontext.AllowDuplicateNames(true))
 	if err := p.read(); err != nil {
-		return request{}, &Problem{Code: codeInvalidJSON, Message: "This line is not parseable as valid JSON."}
+		return request{}, &Problem{Code: openai.CodeInvalidJSONLine, Message: "This line is not parseable as valid JSON."}
 	}
 	if p.problem == nil {
 		p.check()
@@ -88,7 +71,7 @@ func (p *parser) blame(code, param, format string, args ...any) {
 // read reads the line to its end. Its error means that the line is no JSON.
 func (p *parser) read() error {
 	if p.dec.PeekKind() != '{' {
-		p.blame(codeInvalid, "", "This line must be a JSON object with 'custom_id', 'method', 'url' and 'body'.")
+		p.blame(openai.CodeInvalidRequest, "", "This line must be a JSON object with 'custom_id', 'method', 'url' and 'body'.")
 		if _, err := p.dec.ReadValue(); err != nil {
 			return err
 		}
@@ -139,7 +122,7 @@ func (p *parser) customID() error {
 		return err
 	}
 	if value.Kind() != '"' {
-		p.blame(codeInvalid, "custom_id", "Invalid type for 'custom_id': expected a string.")
+		p.blame(openai.CodeInvalidRequest, "custom_id", "Invalid type for 'custom_id': expected a string.")
 		return nil
 	}
 	end := p.dec.InputOffset()
@@ -156,7 +139,7 @@ func unquoted(raw []byte) []byte {
 // text reads a string into to.
 func (p *parser) text(param string, to *string) error {
 	if p.dec.PeekKind() != '"' {
-		p.blame(codeInvalid, param, "Invalid type for '%s': expected a string.", param)
+		p.blame(openai.CodeInvalidRequest, param, "Invalid type for '%s': expected a string.", param)
 		return p.dec.SkipValue()
 	}
 	token, err := p.dec.ReadToken()
@@ -168,7 +151,7 @@ func (p *parser) text(param string, to *string) error {
 
 func (p *parser) body() error {
 	if p.dec.PeekKind() != '{' {
-		p.blame(codeInvalid, "body", "Invalid type for 'body': expected an object, the body of a request to the endpoint.")
+		p.blame(openai.CodeInvalidRequest, "body", "Invalid type for 'body': expected an object, the body of a request to the endpoint.")
 		return p.dec.SkipValue()
 	}
 	p.request.model, p.request.maxTokens = "", 0
@@ -188,7 +171,7 @@ func (p *parser) bodyMember(name string) error {
 	case "stream":
 		value, err := p.dec.ReadValue()
 		if value.Kind() == 't' {
-			p.blame(codeInvalid, "body.stream", "Answers of a batch cannot be streamed. Remove 'stream' from the body.")
+			p.blame(openai.CodeInvalidRequest, "body.stream", "Answers of a batch cannot be streamed. Remove 'stream' from the body.")
 		}
 		return err
 	case "max_tokens", "max_completion_tokens":
@@ -212,7 +195,7 @@ func (p *parser) check() {
 		{"body.model", r.model == "" && r.body != nil},
 	} {
 		if member.missing {
-			p.blame(codeMissing, member.name, "Missing required parameter: '%s'.", member.name)
+			p.blame(openai.CodeMissingRequiredParameter, member.name, "Missing required parameter: '%s'.", member.name)
 		}
 	}
 	if p.problem != nil {
@@ -220,14 +203,14 @@ func (p *parser) check() {
 	}
 	switch n := utf8.RuneCount(unquoted(r.customID)); {
 	case n == 0:
-		p.blame(codeInvalid, "custom_id", "Invalid 'custom_id': it is empty.")
+		p.blame(openai.CodeInvalidRequest, "custom_id", "Invalid 'custom_id': it is empty.")
 	case n > maxCustomID:
-		p.blame(codeInvalid, "custom_id", "Invalid 'custom_id': string too long. Expected at most %d characters, but got %d instead.", maxCustomID, n)
+		p.blame(openai.CodeInvalidRequest, "custom_id", "Invalid 'custom_id': string too long. Expected at most %d characters, but got %d instead.", maxCustomID, n)
 	case r.method != "POST":
-		p.blame(codeInvalid, "method", "Invalid value: '%s'. The only supported method is 'POST'.", shortened(r.method))
+		p.blame(openai.CodeInvalidRequest, "method", "Invalid value: '%s'. The only supported method is 'POST'.", shortened(r.method))
 	case r.url != p.endpoint:
-		p.blame(codeURL, "url", "The URL provided for this request does not match the batch endpoint '%s'.", p.endpoint)
+		p.blame(openai.CodeURLMismatch, "url", "The URL provided for this request does not match the batch endpoint '%s'.", p.endpoint)
 	case len(r.model) > maxModelName:
-		p.blame(codeInvalid, "body.model", "Invalid 'body.model': string too long. Expected at most %d bytes, but got %d instead.", maxModelName, len(r.model))
+		p.blame(openai.CodeInvalidRequest, "body.model", "Invalid 'body.model': string too long. Expected at most %d bytes, but got %d instead.", maxModelName, len(r.model))
 	}
 }

@@ -92,18 +92,18 @@ func (w *work) survey(ctx context.Context) (*survey, error) {
 		switch {
 		case errors.Is(err, io.EOF):
 			if v.lines == 0 {
-				v.blame(Problem{Code: codeEmpty, Message: "The input file is empty. It must have one request on each line."}, 0)
+				v.blame(Problem{Code: openai.CodeEmptyFile, Message: "The input file is empty. It must have one request on each line."}, 0)
 			}
 			return v, nil
 		case errors.Is(err, errLong):
 			v.lines++
-			v.blame(Problem{Code: codeLineTooLong, Message: fmt.Sprintf("This line has more than %d bytes.", maxLine)}, l.number)
+			v.blame(Problem{Code: openai.CodeLineTooLong, Message: fmt.Sprintf("This line has more than %d bytes.", maxLine)}, l.number)
 			continue
 		case err != nil:
 			return nil, missing(err)
 		}
 		if v.lines++; v.lines > maxLines {
-			v.problems = []Problem{{Code: codeManyLines, Message: fmt.Sprintf("The input file has more than %d requests. Split it into several batches.", maxLines)}}
+			v.problems = []Problem{{Code: openai.CodeTooManyTasks, Message: fmt.Sprintf("The input file has more than %d requests. Split it into several batches.", maxLines)}}
 			return v, nil
 		}
 		q, problem := p.parse(line)
@@ -126,7 +126,7 @@ func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
 	sum := sha256.Sum256(customID)
 	hash := [16]byte(sum[:])
 	if _, ok := seen[hash]; ok {
-		v.blame(Problem{Code: codeDuplicate, Param: "custom_id",
+		v.blame(Problem{Code: openai.CodeDuplicateCustomID, Param: "custom_id",
 			Message: fmt.Sprintf("The custom_id '%s' was used by an earlier line. Each line must have one of its own.", shortened(string(customID)))}, line)
 	}
 	seen[hash] = struct{}{}
@@ -134,7 +134,7 @@ func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
 		return
 	}
 	if len(v.models) == maxModels {
-		v.blame(Problem{Code: codeManyModels, Param: "body.model", Message: fmt.Sprintf("The lines name more than %d models. Split them into several batches.", maxModels)}, line)
+		v.blame(Problem{Code: openai.CodeTooManyModels, Param: "body.model", Message: fmt.Sprintf("The lines name more than %d models. Split them into several batches.", maxModels)}, line)
 	}
 	v.models[r.model] = line
 }
@@ -145,7 +145,7 @@ func (w *work) checkModels(ctx context.Context, v *survey) error {
 	for model, line := range v.models {
 		name, err := w.s.Gateway.Find(ctx, w.rec.Value.Key, model)
 		if unknown, ok := errors.AsType[*openai.Error](err); ok {
-			v.blame(Problem{Code: codeModel, Param: "body.model", Message: unknown.Message}, line)
+			v.blame(Problem{Code: openai.CodeModelNotFound, Param: "body.model", Message: unknown.Message}, line)
 		} else if err != nil {
 			return err
 		}

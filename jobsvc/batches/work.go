@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/jobsvc/job"
 	"github.com/modelgate/modelgate/jobsvc/queue"
 	"github.com/modelgate/modelgate/jobsvc/store"
@@ -23,8 +24,8 @@ var (
 )
 
 var (
-	inputGone   = Problem{Code: codeInputGone, Message: "The input file is not available any more."}
-	answersGone = Problem{Code: codeAnswersGone, Message: "Answers of this batch were lost in the gateway's storage. Create the batch again."}
+	inputGone   = Problem{Code: openai.CodeInputFileUnavailable, Message: "The input file is not available any more."}
+	answersGone = Problem{Code: openai.CodeResultsUnavailable, Message: "Answers of this batch were lost in the gateway's storage. Create the batch again."}
 )
 
 // A work is a batch that this replica has claimed. Its methods are called by one goroutine at a time.

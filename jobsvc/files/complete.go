@@ -45,12 +45,12 @@ func parseCompletion(o *rest.Object) (*completion, error) {
 		return nil, err
 	}
 	if _, err := hex.DecodeString(q.MD5); q.MD5 != "" && (err != nil || len(q.MD5) != 2*md5.Size) {
-		return nil, openai.BadRequest("md5", "invalid_value", "Invalid 'md5': expected %d hexadecimal digits.", 2*md5.Size)
+		return nil, openai.BadRequest("md5", openai.CodeInvalidValue, "Invalid 'md5': expected %d hexadecimal digits.", 2*md5.Size)
 	}
 	seen := map[string]bool{}
 	for _, id := range q.PartIDs {
 		if seen[id] {
-			return nil, openai.BadRequest("part_ids", "invalid_value", "The part '%s' is named more than once.", shortened(id))
+			return nil, openai.BadRequest("part_ids", openai.CodeInvalidValue, "The part '%s' is named more than once.", shortened(id))
 		}
 		seen[id] = true
 	}
@@ -144,7 +144,7 @@ func checkSum(actual, wanted string) error {
 	if strings.EqualFold(actual, wanted) {
 		return nil
 	}
-	return openai.BadRequest("md5", "checksum_mismatch", "The parts have the MD5 checksum %s together, in this order, and not %s. The upload is still pending.", actual, wanted)
+	return openai.BadRequest("md5", openai.CodeChecksumMismatch, "The parts have the MD5 checksum %s together, in this order, and not %s. The upload is still pending.", actual, wanted)
 }
 
 // copyPart copies a part, and adds it to the sum where that is not nil.
@@ -178,12 +178,12 @@ func (s *Service) checkParts(ctx context.Context, u *store.Record[upload], q *co
 	for _, id := range q.PartIDs {
 		n, ok := size[id]
 		if !ok {
-			return openai.BadRequest("part_ids", "invalid_value", "The upload has no part '%s'.", shortened(id))
+			return openai.BadRequest("part_ids", openai.CodeInvalidValue, "The upload has no part '%s'.", shortened(id))
 		}
 		sum += n
 	}
 	if sum != u.Value.Bytes {
-		return openai.BadRequest("part_ids", "size_mismatch", "The parts have %d bytes together, but the upload was created for %d. The upload is still pending.", sum, u.Value.Bytes)
+		return openai.BadRequest("part_ids", openai.CodeSizeMismatch, "The parts have %d bytes together, but the upload was created for %d. The upload is still pending.", sum, u.Value.Bytes)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (s *Service) overtaken(r *http.Request, c rest.Caller, cause error) (*store
 	case u.Value.Status != uploadPending:
 		return u, nil
 	case blobstore.IsMissing(cause):
-		return nil, httpapi.WithCause(&openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: "part_content_missing", NoRetry: true,
+		return nil, httpapi.WithCause(&openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: openai.CodePartContentMissing, NoRetry: true,
 			Message: "The content of a part is missing from the gateway's storage. Cancel the upload and begin a new one."}, cause)
 	}
 	return nil, cause

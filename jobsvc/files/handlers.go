@@ -58,7 +58,7 @@ func uploadable() []string {
 // checkPurpose refuses a purpose that no client may give, and a name that does not suit it.
 func checkPurpose(purpose, filename string) error {
 	if !slices.Contains(uploadable(), purpose) {
-		return openai.BadRequest("purpose", "invalid_value", "Invalid value: '%s'. Supported values are: '%s'.",
+		return openai.BadRequest("purpose", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '%s'.",
 			shortened(purpose), strings.Join(uploadable(), "', '"))
 	}
 	if strings.HasSuffix(strings.ToLower(filename), ".jsonl") {
@@ -84,18 +84,18 @@ func checkExpiry(purpose, anchor string, seconds int64) (int64, error) {
 	case anchor == "":
 		return 0, missing("expires_after[anchor]")
 	case anchor != "created_at":
-		return 0, openai.BadRequest("expires_after[anchor]", "invalid_value", "Invalid value: '%s'. Supported values are: 'created_at'.", shortened(anchor))
+		return 0, openai.BadRequest("expires_after[anchor]", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: 'created_at'.", shortened(anchor))
 	case seconds == 0:
 		return 0, missing("expires_after[seconds]")
 	case seconds < int64(minExpiresIn/time.Second) || seconds > int64(maxExpiresIn/time.Second):
-		return 0, openai.BadRequest("expires_after[seconds]", "invalid_value", "Invalid 'expires_after[seconds]': expected a value from %d to %d, but got %d instead.",
+		return 0, openai.BadRequest("expires_after[seconds]", openai.CodeInvalidValue, "Invalid 'expires_after[seconds]': expected a value from %d to %d, but got %d instead.",
 			minExpiresIn/time.Second, maxExpiresIn/time.Second, seconds)
 	}
 	return seconds, nil
 }
 
 func missing(param string) error {
-	return openai.BadRequest(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
+	return openai.BadRequest(param, openai.CodeMissingRequiredParameter, "Missing required parameter: '%s'.", param)
 }
 
 // A fileForm is the form that creates a file.
@@ -118,7 +118,7 @@ func (f *fileForm) checkFields(in *intake) error {
 	}
 	switch {
 	case in.began && in.filename == "":
-		return openai.BadRequest("file", "invalid_type", "Invalid type for 'file': expected a file with a filename, but got a field instead.")
+		return openai.BadRequest("file", openai.CodeInvalidType, "Invalid type for 'file': expected a file with a filename, but got a field instead.")
 	case in.bytes > in.limit:
 		return tooLarge("file", in.limit)
 	case in.whole && !in.began:
@@ -126,7 +126,7 @@ func (f *fileForm) checkFields(in *intake) error {
 	case in.whole && !known:
 		return missing("purpose")
 	case in.whole && in.bytes == 0:
-		return openai.BadRequest("file", "empty_file", "The file is empty.")
+		return openai.BadRequest("file", openai.CodeEmptyFile, "The file is empty.")
 	}
 	if known {
 		name := in.filename
@@ -147,7 +147,7 @@ func (f *fileForm) checkExpiry(purpose string) error {
 	if timed {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n == 0 {
-			return openai.BadRequest("expires_after[seconds]", "invalid_type", "Invalid type for 'expires_after[seconds]': expected an integer above 0, but got '%s' instead.", shortened(text))
+			return openai.BadRequest("expires_after[seconds]", openai.CodeInvalidType, "Invalid type for 'expires_after[seconds]': expected an integer above 0, but got '%s' instead.", shortened(text))
 		}
 		seconds = n
 	}
@@ -261,7 +261,7 @@ func (s *Service) remove(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		if _, err := s.find(r, c); err != nil { // another request has removed it
 			return err
 		}
-		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Param: "id", Code: "file_in_use", NoRetry: true,
+		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Param: "id", Code: openai.CodeFileInUse, NoRetry: true,
 			Message: fmt.Sprintf("The file %s is used by a job that has not ended. Cancel the job, or wait for its end, before you delete the file.", f.ID)}
 	} else if err != nil {
 		return err

@@ -167,17 +167,17 @@ func multipartOf(r *http.Request) (form *multipart.Reader, boundary string, err 
 func (in *intake) field(part *multipart.Part) error {
 	name := part.FormName()
 	if !slices.Contains(in.known, name) {
-		return openai.BadRequest(shortened(name), "unknown_parameter", "Unknown parameter: '%s'.", shortened(name))
+		return openai.BadRequest(shortened(name), openai.CodeUnknownParameter, "Unknown parameter: '%s'.", shortened(name))
 	}
 	if _, twice := in.fields[name]; twice {
-		return openai.BadRequest(name, "duplicate_parameter", "The parameter '%s' was sent more than once.", name)
+		return openai.BadRequest(name, openai.CodeDuplicateParameter, "The parameter '%s' was sent more than once.", name)
 	}
 	value, err := io.ReadAll(io.LimitReader(part, maxField+1))
 	if err != nil {
 		return incomplete()
 	}
 	if len(value) > maxField {
-		return openai.BadRequest(name, "string_above_max_length", "Invalid '%s': it must not be longer than %d bytes.", name, maxField)
+		return openai.BadRequest(name, openai.CodeStringAboveMaxLength, "Invalid '%s': it must not be longer than %d bytes.", name, maxField)
 	}
 	in.fields[name] = string(value)
 	in.around += int64(len(value))
@@ -194,16 +194,16 @@ func shortened(s string) string {
 // begin learns what the content is called. Part.FileName would give the last element of a path only.
 func (in *intake) begin(part *multipart.Part, length, boundary int64) error {
 	if in.began {
-		return openai.BadRequest(in.content, "duplicate_parameter", "The parameter '%s' was sent more than once. Send one file in a request.", in.content)
+		return openai.BadRequest(in.content, openai.CodeDuplicateParameter, "The parameter '%s' was sent more than once. Send one file in a request.", in.content)
 	}
 	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil {
-		return openai.BadRequest(in.content, "invalid_value", "The header Content-Disposition of '%s' cannot be read.", in.content)
+		return openai.BadRequest(in.content, openai.CodeInvalidValue, "The header Content-Disposition of '%s' cannot be read.", in.content)
 	}
 	in.filename = strings.ToValidUTF8(params["filename"], "\uFFFD")
 	in.began = true
 	if len(in.filename) > maxField {
-		return openai.BadRequest(in.content, "string_above_max_length", "Invalid filename: it must not be longer than %d bytes.", maxField)
+		return openai.BadRequest(in.content, openai.CodeStringAboveMaxLength, "Invalid filename: it must not be longer than %d bytes.", maxField)
 	}
 	if err := in.check(in); err != nil {
 		return err
@@ -286,6 +286,6 @@ func incomplete() error {
 }
 
 func tooLarge(param string, limit int64) error {
-	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Param: param, Code: "file_too_large",
+	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Param: param, Code: openai.CodeFileTooLarge,
 		Message: fmt.Sprintf("The content of '%s' is too large: at most %d bytes (%d MB) are allowed here.", param, limit, limit>>20)}
 }

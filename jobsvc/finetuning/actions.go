@@ -90,10 +90,10 @@ func (s *Service) ask(found *store.Record[Job], what string, states ...job.Tunin
 	}
 	p := current.Providers[j.Provider]
 	if p == nil {
-		return false, openai.BadRequest("", "unsupported_operation", "Cannot %s job %s: its provider '%s' is not configured any more. Ask your operator.", what, found.ID, j.Provider)
+		return false, openai.BadRequest("", openai.CodeUnsupportedOperation, "Cannot %s job %s: its provider '%s' is not configured any more. Ask your operator.", what, found.ID, j.Provider)
 	}
 	if _, ok := p.Vendor.FineTuning.(provider.Pauser); !ok {
-		return false, openai.BadRequest("", "unsupported_operation", "Cannot %s job %s: its provider '%s' can neither pause nor resume jobs. You can cancel it.", what, found.ID, j.Provider)
+		return false, openai.BadRequest("", openai.CodeUnsupportedOperation, "Cannot %s job %s: its provider '%s' can neither pause nor resume jobs. You can cancel it.", what, found.ID, j.Provider)
 	}
 	if j.Ask == what {
 		return false, nil
@@ -108,5 +108,5 @@ func (s *Service) ask(found *store.Record[Job], what string, states ...job.Tunin
 	if j.Cancelling {
 		stands = "it is being cancelled"
 	}
-	return false, openai.BadRequest("", "invalid_job_state", "Cannot %s job %s: %s.", what, found.ID, stands)
+	return false, openai.BadRequest("", openai.CodeInvalidJobState, "Cannot %s job %s: %s.", what, found.ID, stands)
 }

@@ -215,7 +215,7 @@ func (w *worker) publish(ctx context.Context) error {
 	if o.Status == job.TuningSucceeded {
 		err := w.put(ctx, modelOf(w.job, name, o.Model, w.Now()))
 		if invalid, ok := errors.AsType[configv1.Errors](err); ok {
-			return w.fail(ctx, "invalid_model", "", fmt.Sprintf("The model that was made cannot be configured: %v", invalid))
+			return w.fail(ctx, openai.CodeInvalidModel, "", fmt.Sprintf("The model that was made cannot be configured: %v", invalid))
 		}
 		if err != nil {
 			return err

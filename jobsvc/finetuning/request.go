@@ -45,7 +45,7 @@ func parse(o *rest.Object, maxSuffix int) (*request, error) {
 	r.suffix = o.Text("suffix", maxSuffix)
 	// A colon or a slash would make another part of the model's name.
 	if !suffixes.MatchString(r.suffix) {
-		o.Fail("suffix", "invalid_value", "Invalid 'suffix': '%s' becomes a part of the model's name. Use letters, digits and ._-@+ only.", r.suffix)
+		o.Fail("suffix", openai.CodeInvalidValue, "Invalid 'suffix': '%s' becomes a part of the model's name. Use letters, digits and ._-@+ only.", r.suffix)
 	}
 	if v, ok := o.Take("seed"); ok {
 		seed := int64(o.Number("seed", v, rest.Span{Low: 0, High: maxSeed, Whole: true}))
@@ -74,16 +74,16 @@ func readMethod(o *rest.Object) Method {
 	method := Method{Type: m.OneOf("type", supervised, dpo, reinforcement)}
 	for _, name := range []string{supervised, dpo, reinforcement} {
 		if name != method.Type && m.Has(name) {
-			o.Fail("method."+name, "invalid_value", "'method.%s' is only allowed when 'method.type' is '%s'.", name, name)
+			o.Fail("method."+name, openai.CodeInvalidValue, "'method.%s' is only allowed when 'method.type' is '%s'.", name, name)
 		}
 	}
 	settings := m.Object(method.Type)
 	inner := settings.Object("hyperparameters")
 	if inner != nil && older != nil {
-		o.Fail("hyperparameters", "invalid_value", "'hyperparameters' is the older form of '%shyperparameters'. Send only one of the two.", settings.Path)
+		o.Fail("hyperparameters", openai.CodeInvalidValue, "'hyperparameters' is the older form of '%shyperparameters'. Send only one of the two.", settings.Path)
 	}
 	if inner == nil && older != nil && method.Type != supervised {
-		o.Fail("hyperparameters", "invalid_value", "'hyperparameters' is of supervised fine-tuning. Use 'method.%s.hyperparameters'.", method.Type)
+		o.Fail("hyperparameters", openai.CodeInvalidValue, "'hyperparameters' is of supervised fine-tuning. Use 'method.%s.hyperparameters'.", method.Type)
 	}
 	if inner == nil {
 		inner = older
@@ -179,7 +179,7 @@ func readIntegrations(o *rest.Object) json.RawMessage {
 		at := fmt.Sprintf("integrations[%d]", i)
 		one := o.ObjectOf(at, v)
 		if one.Required("type", maxID) != "wandb" {
-			o.Fail(at+".type", "invalid_value", "Invalid value for '%s.type'. The supported value is 'wandb'.", at)
+			o.Fail(at+".type", openai.CodeInvalidValue, "Invalid value for '%s.type'. The supported value is 'wandb'.", at)
 		}
 		if !one.Has("wandb") {
 			one.Missing("wandb")

@@ -33,12 +33,12 @@ const (
 // failJob returns what is done where the provider refuses: the job fails with the provider's reason.
 func (w *worker) failJob(code, param string) func(context.Context, *openai.Error) error {
 	return func(ctx context.Context, e *openai.Error) error {
-		return w.fail(ctx, cmp.Or(code, e.Code, "invalid_request"), cmp.Or(param, e.Param), e.Message)
+		return w.fail(ctx, cmp.Or(code, e.Code, openai.CodeInvalidRequest), cmp.Or(param, e.Param), e.Message)
 	}
 }
 
 // upload gives the provider a file. Where the worker is killed before the id is written down, the file is given again.
-func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File, param string, set func(*Remote, string)) error {
+func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File, param, missing string, set func(*Remote, string)) error {
 	if err := w.uploads.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *p
 		return err
 	}, w.failJob("", param))
 	if gone.Load() {
-		return w.fail(ctx, "invalid_"+param, param, fmt.Sprintf("The content of the file %s is missing. Upload it again, and create a new job.", f.ID))
+		return w.fail(ctx, missing, param, fmt.Sprintf("The content of the file %s is missing. Upload it again, and create a new job.", f.ID))
 	}
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (w *worker) poll(ctx context.Context, tuner provider.FineTuner, client *pro
 		return err
 	}, func(ctx context.Context, e *openai.Error) error {
 		if e.Status == http.StatusNotFound || e.Status == http.StatusGone {
-			return w.fail(ctx, "job_lost", "", fmt.Sprintf("The provider '%s' does not know the job any more.", w.job.Value.Provider))
+			return w.fail(ctx, openai.CodeJobLost, "", fmt.Sprintf("The provider '%s' does not know the job any more.", w.job.Value.Provider))
 		}
 		return w.failJob("", "")(ctx, e)
 	})
@@ -150,7 +150,7 @@ func (w *worker) poll(ctx context.Context, tuner provider.FineTuner, client *pro
 	}
 	next := *w.job
 	if err := w.mirror(&next.Value, &report); err != nil {
-		return w.fail(ctx, "no_model", "", err.Error())
+		return w.fail(ctx, openai.CodeNoModel, "", err.Error())
 	}
 	if same(&w.job.Value, &next.Value) {
 		return nil
@@ -203,7 +203,7 @@ func (w *worker) reason(report *provider.TuningReport) *provider.TuningError {
 	}
 	ours := w.job.Value.translator(w.job.Tenant, w.job.ID, "")
 	return &provider.TuningError{
-		Code: cmp.Or(clip(e.Code, maxID), "training_failed"), Param: clip(e.Param, maxID),
+		Code: cmp.Or(clip(e.Code, maxID), openai.CodeTrainingFailed), Param: clip(e.Param, maxID),
 		Message: cmp.Or(clip(ours.Replace(e.Message), maxMessage), "The provider does not say why the job failed."),
 	}
 }

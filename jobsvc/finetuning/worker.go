@@ -287,9 +287,9 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	}
 	switch {
 	case j.Remote.Training == "":
-		return 0, w.upload(ctx, tuner, client, j.Training, "training_file", func(r *Remote, id string) { r.Training = id })
+		return 0, w.upload(ctx, tuner, client, j.Training, "training_file", openai.CodeInvalidTrainingFile, func(r *Remote, id string) { r.Training = id })
 	case j.Validation != nil && j.Remote.Validation == "":
-		return 0, w.upload(ctx, tuner, client, *j.Validation, "validation_file", func(r *Remote, id string) { r.Validation = id })
+		return 0, w.upload(ctx, tuner, client, *j.Validation, "validation_file", openai.CodeInvalidValidationFile, func(r *Remote, id string) { r.Validation = id })
 	case j.Remote.Job == "":
 		return 0, w.createThere(ctx, tuner, client)
 	case j.Ask != "" && (j.Ask == askCancel || j.Status != job.TuningValidating):

@@ -157,7 +157,7 @@ var ErrNoProvider = errors.New("the provider is not configured, or disabled")
 func unlessUnknown(answer *http.Response) (*http.Response, error) {
 	body := answer.Body
 	text, err := io.ReadAll(io.LimitReader(body, maxError))
-	if err == nil && gjson.GetBytes(text, "error.code").String() == "provider_not_found" {
+	if err == nil && gjson.GetBytes(text, "error.code").String() == openai.CodeProviderNotFound {
 		return nil, errors.Join(ErrNoProvider, body.Close())
 	}
 	answer.Body = struct {

@@ -49,7 +49,7 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		return notFound(name) // it was deleted just now, and the gateway has not heard of it yet
 	}
 	if m.GetFineTuned() == nil || c.Tenant != (store.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}) {
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "insufficient_permissions",
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
 			Message: fmt.Sprintf("You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)}
 	}
 	if err := s.unfinished(r.Context(), c.Tenant, m); err != nil {
@@ -169,5 +169,5 @@ func notFound(name string) error {
 }
 
 func unavailable(message string) *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable", Message: message, RetryAfter: time.Second}
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable, Message: message, RetryAfter: time.Second}
 }

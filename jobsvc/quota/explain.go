@@ -10,9 +10,6 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// codeQuota is the code of a quota that is used up.
-const codeQuota = "insufficient_quota"
-
 // A kept quota is of jobs that have ended too.
 type kept struct {
 	quota   store.Quota
@@ -78,7 +75,7 @@ func (g *Gate) room(ctx context.Context, e *store.QuotaError) string {
 
 // explained is what the client is told of a quota that is used up.
 func (g *Gate) explained(ctx context.Context, e *store.QuotaError) error {
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: codeQuota, Code: codeQuota, NoRetry: true,
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota, Code: openai.CodeInsufficientQuota, NoRetry: true,
 		Message: fmt.Sprintf("The quota '%s' of %s is used up: %d of %d are in use, and this request needs more than is left. %s Or ask your operator to raise quotas.%s.",
 			e.Quota, e.Account, e.Used, e.Limit, g.room(ctx, e), e.Quota)}
 }

@@ -96,7 +96,7 @@ func (o *Object) Has(name string) bool {
 // Missing is Fail for a member that is not there.
 func (o *Object) Missing(name string) {
 	o.absent = o.absent || o.err == nil
-	o.Fail(o.Path+name, "missing_required_parameter", "Missing required parameter: '%s'.", o.Path+name)
+	o.Fail(o.Path+name, openai.CodeMissingRequiredParameter, "Missing required parameter: '%s'.", o.Path+name)
 }
 
 // Text takes a string of 1 to most characters, or returns "".
@@ -128,9 +128,9 @@ func (r *reader) TextOf(param string, v jsontext.Value, least, most int) string 
 	}
 	switch n := utf8.RuneCountInString(s); {
 	case n < least:
-		r.Fail(param, "empty_string", "Invalid '%s': empty string. Expected a string with minimum length %d, but got an empty string instead.", param, least)
+		r.Fail(param, openai.CodeEmptyString, "Invalid '%s': empty string. Expected a string with minimum length %d, but got an empty string instead.", param, least)
 	case n > most:
-		r.Fail(param, "string_above_max_length", "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, n)
+		r.Fail(param, openai.CodeStringAboveMaxLength, "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, n)
 	}
 	return s
 }
@@ -149,7 +149,7 @@ func (r *reader) unsupported(param, got string, values []string) {
 	if last := strings.LastIndex(list, ", "); last > 0 {
 		list = list[:last] + " and" + list[last+1:]
 	}
-	r.Fail(param, "invalid_value", "Invalid value: '%s'. Supported values are: %s.", telemetry.Clip(got), list)
+	r.Fail(param, openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: %s.", telemetry.Clip(got), list)
 }
 
 // Object takes an object, or returns nil.
@@ -185,7 +185,7 @@ func (o *Object) Array(name string, most int) []jsontext.Value {
 		o.WrongType(o.Path+name, "an array", v)
 	}
 	if len(all) > most {
-		o.Fail(o.Path+name, "array_above_max_length", "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
+		o.Fail(o.Path+name, openai.CodeArrayAboveMaxLength, "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
 			o.Path+name, most, len(all))
 		return nil
 	}
@@ -198,7 +198,7 @@ func (o *Object) Done() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
-		o.Fail(o.Path+name, "unknown_parameter", "Unknown parameter: '%s'.", o.Path+name)
+		o.Fail(o.Path+name, openai.CodeUnknownParameter, "Unknown parameter: '%s'.", o.Path+name)
 	}
 }
 
@@ -211,24 +211,24 @@ type Span struct {
 
 // Number checks a number and returns it.
 func (r *reader) Number(param string, v jsontext.Value, s Span) float64 {
-	what, kind := "a decimal", "decimal"
+	what, kind, below, above := "a decimal", "decimal", openai.CodeDecimalBelowMinValue, openai.CodeDecimalAboveMaxValue
 	if s.Whole {
-		what, kind = "an integer", "integer"
+		what, kind, below, above = "an integer", "integer", openai.CodeIntegerBelowMinValue, openai.CodeIntegerAboveMaxValue
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
 	switch _, notWhole := strconv.ParseInt(string(v), 10, 64); {
 	case v.Kind() != '0':
 		r.WrongType(param, what, v)
 	case s.Whole && notWhole != nil && strings.ContainsAny(string(v), ".eE"):
-		r.Fail(param, "invalid_type", "Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
+		r.Fail(param, openai.CodeInvalidType, "Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
 	case err == nil && (f < s.Low || s.Above && f == s.Low):
 		sign := ">="
 		if s.Above {
 			sign = ">"
 		}
-		r.Fail(param, kind+"_below_min_value", "Invalid '%s': %s below minimum value. Expected a value %s %s, but got %s instead.", param, kind, sign, digits(s.Low), v)
+		r.Fail(param, below, "Invalid '%s': %s below minimum value. Expected a value %s %s, but got %s instead.", param, kind, sign, digits(s.Low), v)
 	case err != nil || f > s.High:
-		r.Fail(param, kind+"_above_max_value", "Invalid '%s': %s above maximum value. Expected a value <= %s, but got %s instead.", param, kind, digits(s.High), v)
+		r.Fail(param, above, "Invalid '%s': %s above maximum value. Expected a value <= %s, but got %s instead.", param, kind, digits(s.High), v)
 	}
 	return f
 }
@@ -252,12 +252,12 @@ func (o *Object) Metadata() map[string]string {
 		return nil
 	}
 	if n := len(m.members); n > configv1.MaxMetadata {
-		o.Fail("metadata", "object_above_max_properties", "Invalid 'metadata': too many properties. Expected an object with at most %d properties, but got an object with %d properties instead.", configv1.MaxMetadata, n)
+		o.Fail("metadata", openai.CodeObjectAboveMaxProperties, "Invalid 'metadata': too many properties. Expected an object with at most %d properties, but got an object with %d properties instead.", configv1.MaxMetadata, n)
 	}
 	pairs := make(map[string]string, len(m.members))
 	for _, key := range slices.Sorted(maps.Keys(m.members)) {
 		if n := utf8.RuneCountInString(key); n > configv1.MaxMetadataKey {
-			o.Fail("metadata", "property_name_above_max_length", "Invalid property name in 'metadata': too long. Expected a string with maximum length %d, but got a string with length %d instead.", configv1.MaxMetadataKey, n)
+			o.Fail("metadata", openai.CodePropertyNameAboveMaxLength, "Invalid property name in 'metadata': too long. Expected a string with maximum length %d, but got a string with length %d instead.", configv1.MaxMetadataKey, n)
 		}
 		pairs[key] = o.TextOf(fmt.Sprintf("metadata.%s", key), m.members[key], 0, configv1.MaxMetadataValue)
 	}

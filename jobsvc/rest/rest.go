@@ -85,7 +85,7 @@ func callerOf(r *http.Request) (Caller, error) {
 	project, err2 := url.QueryUnescape(r.Header.Get(envoy.HeaderProject))
 	key := r.Header.Get(envoy.HeaderKey)
 	if key == "" || err1 != nil || err2 != nil {
-		return Caller{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: "invalid_api_key",
+		return Caller{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidAPIKey,
 			Message: "The request did not come through the gateway. Send it to the gateway's address."}
 	}
 	return Caller{Key: key, Tenant: store.Tenant{Organization: organization, Project: project}}, nil
@@ -101,23 +101,23 @@ func explained(err error) error {
 	}
 	switch {
 	case blobstore.IsFull(err), errors.Is(err, rpctypes.ErrNoSpace):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: "storage_full",
+		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: openai.CodeStorageFull,
 			Message: "The gateway has no room left to store this. Nothing was kept of it.", NoRetry: true}, err)
 	case errors.Is(err, store.ErrArchiveDamaged):
-		e := &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: "archive_damaged", NoRetry: true,
+		e := &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: openai.CodeArchiveDamaged, NoRetry: true,
 			Message: "A part of the gateway's archive is missing or damaged. Objects that are not in it can be read."}
 		if of, ok := errors.AsType[*store.ArchiveError](err); ok {
 			e.Message = fmt.Sprintf("A part of the gateway's archive, '%s', is missing or damaged. Objects that are not in it can be read.", of.Segment)
 		}
 		return httpapi.WithCause(e, err)
 	case errors.Is(err, etcdspace.ErrReserved):
-		return &openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: "store_full", RetryAfter: 30 * time.Second,
+		return &openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: openai.CodeStoreFull, RetryAfter: 30 * time.Second,
 			Message: "The gateway's store for jobs and files is nearly full, and takes nothing new. Nothing was kept of this. Delete what you do not need, or try again later."}
 	case errors.Is(err, store.ErrConflict):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: "conflict",
+		return httpapi.WithCause(&openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeConflict,
 			Message: "The object was changed by another request at the same time. Please retry."}, err)
 	case errors.Is(err, store.ErrBusy), unavailable(err):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: "gateway_unavailable",
+		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable,
 			Message: "The gateway's storage is temporarily unavailable. Please retry.", RetryAfter: time.Second}, err)
 	}
 	return err
@@ -148,11 +148,11 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 		n, err := strconv.Atoi(s)
 		switch {
 		case err != nil:
-			return p, openai.BadRequest("limit", "invalid_type", "Invalid type for 'limit': expected an integer, but got '%s' instead.", s)
+			return p, openai.BadRequest("limit", openai.CodeInvalidType, "Invalid type for 'limit': expected an integer, but got '%s' instead.", s)
 		case n < 1:
-			return p, openai.BadRequest("limit", "integer_below_min_value", "Invalid 'limit': integer below minimum value. Expected a value >= 1, but got %d instead.", n)
+			return p, openai.BadRequest("limit", openai.CodeIntegerBelowMinValue, "Invalid 'limit': integer below minimum value. Expected a value >= 1, but got %d instead.", n)
 		case n > most:
-			return p, openai.BadRequest("limit", "integer_above_max_value", "Invalid 'limit': integer above maximum value. Expected a value <= %d, but got %d instead.", most, n)
+			return p, openai.BadRequest("limit", openai.CodeIntegerAboveMaxValue, "Invalid 'limit': integer above maximum value. Expected a value <= %d, but got %d instead.", most, n)
 		}
 		p.Limit = n
 	}
@@ -161,7 +161,7 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 	case order == "asc":
 		p.Ascending = true
 	default:
-		return p, openai.BadRequest("order", "invalid_value", "Invalid value: '%s'. Supported values are: 'asc' and 'desc'.", order)
+		return p, openai.BadRequest("order", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: 'asc' and 'desc'.", order)
 	}
 	return p, nil
 }
@@ -169,7 +169,7 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 // Cursor explains an error of a list whose cursor is none.
 func Cursor(err error, after string) error {
 	if errors.Is(err, store.ErrCursor) {
-		return openai.BadRequest("after", "invalid_value", "Invalid 'after': '%s' is not the id of an object of this list.", after)
+		return openai.BadRequest("after", openai.CodeInvalidValue, "Invalid 'after': '%s' is not the id of an object of this list.", after)
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func chatStream(asked chat.Asked) chat.Writer { return NewChatStream(asked) }
 func completionStream(asked chat.Asked) chat.Writer { return NewCompletionStream(asked) }
 
 func unserved(t provider.Target, what string) error {
-	return openai.BadRequest("model", "unsupported_endpoint", "The provider '%s' does not serve %s. Choose another model.", t.Config.GetName(), what)
+	return openai.BadRequest("model", openai.CodeUnsupportedEndpoint, "The provider '%s' does not serve %s. Choose another model.", t.Config.GetName(), what)
 }
 
 type chatRequest struct{ *openai.ChatRequest }
@@ -148,7 +148,7 @@ func parseNative(path string) func(string, []byte) (Request, error) {
 		case err == nil:
 			r.NativeRequest, err = openai.ParseFormRequest(body, params["boundary"])
 		default:
-			err = openai.BadRequest("", "invalid_form", "The parameters of the content-type of your request could not be read.")
+			err = openai.BadRequest("", openai.CodeInvalidForm, "The parameters of the content-type of your request could not be read.")
 		}
 		if err != nil {
 			return Request{}, err

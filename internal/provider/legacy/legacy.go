@@ -60,11 +60,11 @@ func (c codec) encode(r *openai.ChatRequest, t provider.Target, parallel openai.
 // toTools returns what makes functions tools.
 func toTools(sent *openai.Object) ([]openai.Edit, error) {
 	if !isEmpty(sent.Get("tools")) {
-		return nil, openai.BadRequest("functions", "invalid_value", "Send 'tools' or 'functions', not both.")
+		return nil, openai.BadRequest("functions", openai.CodeInvalidValue, "Send 'tools' or 'functions', not both.")
 	}
 	functions := gjson.ParseBytes(sent.Get("functions"))
 	if !functions.IsArray() {
-		return nil, openai.BadRequest("functions", "invalid_type", "Invalid type for 'functions': expected an array of objects.")
+		return nil, openai.BadRequest("functions", openai.CodeInvalidType, "Invalid type for 'functions': expected an array of objects.")
 	}
 	tools := []byte{'['}
 	for i, f := range functions.Array() {
@@ -82,7 +82,7 @@ func toTools(sent *openai.Object) ([]openai.Edit, error) {
 	} else if choice.Type == gjson.String {
 		edits[4].Value = []byte(choice.Raw)
 	} else if choice.Exists() && choice.Type != gjson.Null {
-		return nil, openai.BadRequest("function_call", "invalid_type", "Invalid type for 'function_call': expected one of 'none' and 'auto', or an object.")
+		return nil, openai.BadRequest("function_call", openai.CodeInvalidType, "Invalid type for 'function_call': expected one of 'none' and 'auto', or an object.")
 	}
 	return edits, nil
 }

@@ -106,7 +106,7 @@ func wanted(r *openai.CompletionRequest) int64 {
 }
 
 func (c codec) refuse(param, why string) *openai.Error {
-	return openai.BadRequest(param, "unsupported_parameter", "The provider '%s' serves completions by way of chat completions, which %s", c.vendor, why)
+	return openai.BadRequest(param, openai.CodeUnsupportedParameter, "The provider '%s' serves completions by way of chat completions, which %s", c.vendor, why)
 }
 
 // asCompletion makes the error of a chat completion one about the request that the client sent.

@@ -65,7 +65,7 @@ func OfJob(err error) error {
 	if !HasStatus(err, http.StatusNotFound) {
 		return err
 	}
-	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "fine_tune_not_found",
+	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeFineTuneNotFound,
 		Message: "The provider does not know this fine-tuning job, or no longer does."}
 }
 
@@ -129,7 +129,7 @@ func ReadWandb(c *provider.Client, integrations json.RawMessage) (*Wandb, error)
 		return nil, nil
 	}
 	if err := json.Unmarshal(integrations, &all); err != nil {
-		return nil, openai.BadRequest("integrations", "invalid_type", "Invalid type for 'integrations': expected an array of integrations.")
+		return nil, openai.BadRequest("integrations", openai.CodeInvalidType, "Invalid type for 'integrations': expected an array of integrations.")
 	}
 	switch {
 	case len(all) == 0:

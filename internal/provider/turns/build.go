@@ -85,7 +85,7 @@ func (b *builder) assistant(m *openai.Message, param string) error {
 		call := &m.ToolCalls[i]
 		at := param + ".tool_calls[" + strconv.Itoa(i) + "]"
 		if call.Type != "" && call.Type != "function" {
-			return openai.BadRequest(at+".type", "unsupported_value", "Tool calls of type '%s' are not supported by this model's provider.", call.Type)
+			return openai.BadRequest(at+".type", openai.CodeUnsupportedValue, "Tool calls of type '%s' are not supported by this model's provider.", call.Type)
 		}
 		said.Calls = append(said.Calls, b.call(call.ID, call.Function, Call{Source: call, Param: at}))
 	}
@@ -185,7 +185,7 @@ func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 			kept = append(kept, p)
 			continue
 		case p.Type != "text":
-			return nil, openai.BadRequest(p.Param+".type", "unsupported_value", "Content of type '%s' is not supported in a message of the role '%s'.", p.Type, m.Role)
+			return nil, openai.BadRequest(p.Param+".type", openai.CodeUnsupportedValue, "Content of type '%s' is not supported in a message of the role '%s'.", p.Type, m.Role)
 		}
 		if strings.TrimSpace(p.Text) != "" {
 			kept = append(kept, p)

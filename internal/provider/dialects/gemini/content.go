@@ -36,7 +36,7 @@ func (e *encoder) image(uri, param string) (part, error) {
 		return part{InlineData: &inlineData{MIMEType: sniff(mimeType, data), Data: data}}, nil
 	}
 	if !e.isAddress(uri) {
-		return part{}, openai.BadRequest(param, "invalid_image_url", "Invalid '%s': expected an http(s) URL or a base64 data URI.", param)
+		return part{}, openai.BadRequest(param, openai.CodeInvalidImageURL, "Invalid '%s': expected an http(s) URL or a base64 data URI.", param)
 	}
 	mimeType := typeByName(uri)
 	if mimeType == "" {
@@ -67,11 +67,11 @@ func (e *encoder) file(f *openai.File, param string) (part, error) {
 	mimeType, data, ok := turns.DataURI(f.FileData)
 	if !ok {
 		if data, ok = turns.Base64(f.FileData); !ok {
-			return part{}, openai.BadRequest(param+".file_data", "invalid_base64", "Invalid '%s.file_data': expected a base64 string or data URI.", param)
+			return part{}, openai.BadRequest(param+".file_data", openai.CodeInvalidBase64, "Invalid '%s.file_data': expected a base64 string or data URI.", param)
 		}
 	}
 	if data == "" {
-		return part{}, openai.BadRequest(param+".file_data", "missing_required_parameter", "Missing required parameter: '%s.file_data'.", param)
+		return part{}, openai.BadRequest(param+".file_data", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.file_data'.", param)
 	}
 	if mimeType == "" || mimeType == "application/octet-stream" {
 		mimeType = typeByName(f.Filename)

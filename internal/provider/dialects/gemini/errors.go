@@ -112,9 +112,9 @@ func (v vendorError) decode(status int, header http.Header) *openai.Error {
 	}
 	switch {
 	case status == http.StatusBadRequest && isContextLength(lower):
-		e.Param, e.Code = "messages", "context_length_exceeded"
+		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
 	case status == http.StatusForbidden:
-		e.Code = "permission_denied"
+		e.Code = openai.CodePermissionDenied
 	case status == http.StatusTooManyRequests && strings.Contains(strings.ToLower(v.quota), "token"):
 		e.Type = openai.TypeTokens
 	}

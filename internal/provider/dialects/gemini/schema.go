@@ -36,7 +36,7 @@ func (e *encoder) cleanSchema(text jsontext.Value, param string) (jsontext.Value
 	c := &cleaner{references: schema.NewReferences(text), most: min(maxClean, maxAllClean-e.replaced)}
 	cleaned := c.schema(text, schema.MaxDepth)
 	if e.replaced += c.size; e.replaced > maxAllClean {
-		return nil, openai.BadRequest(param, "invalid_json_schema", "Invalid schema for '%s': with it, the references in the schemas of the request stand for more than %d bytes. Use fewer references, or smaller definitions.", param, maxAllClean)
+		return nil, openai.BadRequest(param, openai.CodeInvalidJSONSchema, "Invalid schema for '%s': with it, the references in the schemas of the request stand for more than %d bytes. Use fewer references, or smaller definitions.", param, maxAllClean)
 	}
 	return cleaned, nil
 }

@@ -63,7 +63,7 @@ func (e *encoder) tools() error {
 	if len(functions) > 0 {
 		text, err := json.Marshal(declarations{functions}, jsontext.PreserveRawStrings(true))
 		if err != nil {
-			return openai.BadRequest("tools", "invalid_value", "Invalid 'tools': %v.", err)
+			return openai.BadRequest("tools", openai.CodeInvalidValue, "Invalid 'tools': %v.", err)
 		}
 		e.out.Tools = append(e.out.Tools, text)
 	}
@@ -125,14 +125,14 @@ func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return declaration{}, openai.BadRequest(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
+		return declaration{}, openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.name'.", param)
 	}
 	out := declaration{Name: e.names.Sent(f.Name), Description: f.Description}
 	if !turns.Asked(f.Parameters) {
 		return out, nil
 	}
 	if f.Parameters.Kind() != '{' {
-		return declaration{}, openai.BadRequest(param+".parameters", "invalid_type", "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+		return declaration{}, openai.BadRequest(param+".parameters", openai.CodeInvalidType, "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	var err error
 	if out.Parameters, err = e.cleanSchema(f.Parameters, param+".parameters"); err != nil {
@@ -152,7 +152,7 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	}
 	if len(functions) == 0 {
 		if c.Mode != "none" && c.Mode != "auto" {
-			return nil, openai.BadRequest("tool_choice", "invalid_value", "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
+			return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 		}
 		return nil, nil
 	}
@@ -199,9 +199,9 @@ func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice
 	allowed := slices.DeleteFunc(slices.Clone(functions), func(f declaration) bool { return !names[f.Name] })
 	switch {
 	case len(allowed) == 0 && c.Mode == "function":
-		return nil, openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)
+		return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.", c.Name)
 	case len(allowed) == 0:
-		return nil, openai.BadRequest("tool_choice", "invalid_value", "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+		return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue, "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	config.Allowed = nil
 	if config.Mode == modeAuto {

@@ -178,7 +178,7 @@ func tells(typ string, data []byte) bool {
 // the connection for the first was lost: the two together are none.
 func (s *Stream) start(e *event, out chat.Sink) error {
 	if s.begun && e.Message.ID != s.id {
-		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
+		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
 			Message: "The provider began another answer before the first was complete."}
 	}
 	again := s.begun

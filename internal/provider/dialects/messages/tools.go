@@ -131,10 +131,10 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return tool{}, openai.BadRequest(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
+		return tool{}, openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.name'.", param)
 	}
 	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
-		return tool{}, openai.BadRequest(param+".parameters", "invalid_type", "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+		return tool{}, openai.BadRequest(param+".parameters", openai.CodeInvalidType, "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	out := tool{name: e.names.Sent(f.Name), description: f.Description, cacheControl: t.CacheControl}
 	input, also := schema.Object(f.Parameters)
@@ -161,7 +161,7 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 // vendor demands, but the model may use none.
 func (e *encoder) withoutTools() error {
 	if c := e.chat.ToolChoice; c != nil && c.Mode != "none" && c.Mode != "auto" {
-		return openai.BadRequest("tool_choice", "invalid_value", "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 	}
 	if len(e.out.Tools) > 0 {
 		e.out.ToolChoice = &toolChoice{kind: "none"}
@@ -186,7 +186,7 @@ func (e *encoder) choice() error {
 	case "function":
 		out.kind, out.name = "tool", e.names.Sent(c.Name)
 		if !e.hasTool(out.name) {
-			return openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)
+			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.", c.Name)
 		}
 	default:
 		return openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, e.vendor)
@@ -219,7 +219,7 @@ func (e *encoder) allow(names []string) error {
 	}
 	kept := slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !allowed[t.name] })
 	if len(kept) == 0 {
-		return openai.BadRequest("tool_choice", "invalid_value", "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	e.out.Tools = kept
 	return nil

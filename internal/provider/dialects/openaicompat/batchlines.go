@@ -74,7 +74,7 @@ func (c Codecs) Lines(b provider.Batch) (*Lines, error) {
 			return unstreamed(r.Model, false)(c.Embedding.Encode(r, b.Target))
 		}
 	default:
-		return nil, openai.BadRequest("endpoint", "unsupported_endpoint",
+		return nil, openai.BadRequest("endpoint", openai.CodeUnsupportedEndpoint,
 			"The provider '%s' runs no batches of '%s' itself.", c.Vendor, b.Endpoint)
 	}
 	return l, nil
@@ -85,7 +85,7 @@ func (c Codecs) Fit(lines int, bytes int64, maxLines int, maxBytes int64) error 
 	if lines <= maxLines && bytes <= maxBytes {
 		return nil
 	}
-	return openai.BadRequest("", "batch_too_large", "The batch has %d lines and %d bytes. The provider '%s' takes up to %d lines and %d bytes itself.",
+	return openai.BadRequest("", openai.CodeBatchTooLarge, "The batch has %d lines and %d bytes. The provider '%s' takes up to %d lines and %d bytes itself.",
 		lines, bytes, c.Vendor, maxLines, maxBytes)
 }
 
@@ -93,7 +93,7 @@ func (c Codecs) Fit(lines int, bytes int64, maxLines int, maxBytes int64) error 
 func unstreamed(model string, stream bool) func(provider.Request, provider.Answer, error) (Line, error) {
 	return func(r provider.Request, a provider.Answer, err error) (Line, error) {
 		if err == nil && stream {
-			err = openai.BadRequest("stream", "unsupported_value", "Requests of a batch cannot be streamed. Leave out 'stream'.")
+			err = openai.BadRequest("stream", openai.CodeUnsupportedValue, "Requests of a batch cannot be streamed. Leave out 'stream'.")
 		}
 		return Line{Model: model, Request: r, Answer: a}, err
 	}
@@ -217,7 +217,7 @@ func decoded(line *Line, number int, a LineAnswer) provider.BatchAnswer {
 	if err != nil {
 		e, ok := errors.AsType[*openai.Error](err)
 		if !ok {
-			e = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
+			e = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
 				Message: "The provider's answer could not be understood."}
 		}
 		return failed(number, a.RequestID, e)

@@ -178,7 +178,7 @@ func (x *Batches) read(ctx context.Context, c *provider.Client, file string, add
 // TooLong is the answer of a line of which only the beginning was read.
 func TooLong(line []byte) LineAnswer {
 	return LineAnswer{CustomID: gjson.GetBytes(line, "custom_id").Str, Error: &openai.Error{
-		Status: http.StatusBadGateway, Type: openai.TypeServer, Code: "upstream_invalid_response",
+		Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
 		Message: "The provider's answer is too long to be taken.",
 	}}
 }

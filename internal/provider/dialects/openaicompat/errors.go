@@ -118,8 +118,8 @@ func stringOf(r gjson.Result) string {
 
 // codes are vendors' own words for what OpenAI has a code for.
 var codes = map[string]string{
-	"DeploymentNotFound": "model_not_found", // Azure
-	"RateLimitReached":   "rate_limit_exceeded",
+	"DeploymentNotFound": openai.CodeModelNotFound, // Azure
+	"RateLimitReached":   openai.CodeRateLimitExceeded,
 }
 
 // types are those of OpenAI's errors. Others say no more than the status does, in as many ways as there are vendors.
@@ -184,9 +184,9 @@ func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.
 	}
 	e := provider.StatusError(v.meant(status), header, message)
 	switch {
-	case e.Code == "upstream_auth_failed":
+	case e.Code == openai.CodeUpstreamAuthFailed:
 		return e
-	case e.Code == "insufficient_quota" && v.typ != openai.TypeInsufficientQuota:
+	case e.Code == openai.CodeInsufficientQuota && v.typ != openai.TypeInsufficientQuota:
 		return e // the status says it, and the vendor's own words say less
 	}
 	e.Param = v.param
@@ -203,7 +203,7 @@ func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.
 		e.Code = v.codeOr(e.Code)
 	}
 	if e.Status == http.StatusBadRequest && v.isTooLong() {
-		e.Code = "context_length_exceeded"
+		e.Code = openai.CodeContextLengthExceeded
 	}
 	return e
 }

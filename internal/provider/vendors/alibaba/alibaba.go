@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
@@ -29,11 +30,11 @@ func Provider() provider.Provider {
 		SystemRole: true,
 		Rewrite:    rewrite,
 		Codes: map[string]string{ // https://www.alibabacloud.com/help/en/model-studio/error-code
-			"Arrearage":              "insufficient_quota",
-			"data_inspection_failed": "content_filter", "DataInspectionFailed": "content_filter",
-			"Throttling": "rate_limit_exceeded", "Throttling.RateQuota": "rate_limit_exceeded", "Throttling.BurstRate": "rate_limit_exceeded",
-			"Throttling.AllocationQuota": "rate_limit_exceeded", "limit_requests": "rate_limit_exceeded", "limit_burst_rate": "rate_limit_exceeded",
-			"ModelNotFound": "model_not_found", "model_not_found": "model_not_found",
+			"Arrearage":              openai.CodeInsufficientQuota,
+			"data_inspection_failed": openai.CodeContentFilter, "DataInspectionFailed": openai.CodeContentFilter,
+			"Throttling": openai.CodeRateLimitExceeded, "Throttling.RateQuota": openai.CodeRateLimitExceeded, "Throttling.BurstRate": openai.CodeRateLimitExceeded,
+			"Throttling.AllocationQuota": openai.CodeRateLimitExceeded, "limit_requests": openai.CodeRateLimitExceeded, "limit_burst_rate": openai.CodeRateLimitExceeded,
+			"ModelNotFound": openai.CodeModelNotFound, "model_not_found": openai.CodeModelNotFound,
 		},
 	}
 	return provider.Provider{

@@ -56,7 +56,7 @@ type embeddingCodec struct{}
 func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	form := embeddingFormOf(t.Model)
 	if form == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", "unsupported_endpoint", "The model '%s' of the provider '%s' is not known to give embeddings. Choose another model.", t.Model, name)
+		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint, "The model '%s' of the provider '%s' is not known to give embeddings. Choose another model.", t.Model, name)
 	}
 	if form.one && len(r.Inputs) > 1 {
 		return provider.Request{}, nil, openai.BadValue("input", "This model takes one text a request, but got %d. Send one request for each.", len(r.Inputs))

@@ -98,12 +98,12 @@ func (x exception) error(status int, header http.Header) *openai.Error {
 		status = http.StatusNotFound
 	case x.class == "AccessDeniedException" && strings.Contains(lower, "access to the model"):
 		// The gateway's account has not asked for the model: not a broken credential, and another model may do.
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: "permission_denied", Message: message}
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodePermissionDenied, Message: message}
 	}
 	e := provider.StatusError(status, header, message)
 	switch {
 	case status == http.StatusBadRequest && isContextLength(lower):
-		e.Param, e.Code = "messages", "context_length_exceeded"
+		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "token"):
 		e.Type = openai.TypeTokens
 	}

@@ -38,7 +38,7 @@ func (e *encoder) tools() error {
 	}
 	if e.out.ToolConfig == nil {
 		if choice.Mode != "" && choice.Mode != "none" && choice.Mode != "auto" {
-			return openai.BadRequest("tool_choice", "invalid_value", "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
+			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 		}
 		e.noTools()
 		return nil
@@ -50,10 +50,10 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) error {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return openai.BadRequest(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
+		return openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.name'.", param)
 	}
 	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
-		return openai.BadRequest(param+".parameters", "invalid_type", "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+		return openai.BadRequest(param+".parameters", openai.CodeInvalidType, "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	object, also := schema.Object(f.Parameters)
 	spec := toolSpec{Name: e.names.Sent(f.Name), Description: f.Description, InputSchema: inputSchema{object}}
@@ -116,7 +116,7 @@ func (e *encoder) choice(c *openai.ToolChoice) error {
 	case "function":
 		e.force, e.forced = "tool", e.names.Sent(c.Name)
 		if !e.hasTool(e.forced) {
-			return openai.BadRequest("tool_choice", "invalid_value", "Tool choice '%s' not found in 'tools' parameter.", c.Name)
+			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.", c.Name)
 		}
 	default:
 		return openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, name)
@@ -144,7 +144,7 @@ func (e *encoder) allow(names []string) error {
 	}
 	kept := slices.DeleteFunc(e.out.ToolConfig.Tools, func(t tool) bool { return t.ToolSpec == nil || !allowed[t.ToolSpec.Name] })
 	if len(kept) == 0 {
-		return openai.BadRequest("tool_choice", "invalid_value", "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	e.out.ToolConfig.Tools = kept
 	return nil

@@ -5,6 +5,7 @@
 package cerebras
 
 import (
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
@@ -23,7 +24,7 @@ func Provider() provider.Provider {
 		Hints:          openaicompat.AllHints,
 		SystemRole:     true,
 		Codes: map[string]string{
-			"token_quota_exceeded": "rate_limit_exceeded", "request_quota_exceeded": "rate_limit_exceeded", "queue_exceeded": "rate_limit_exceeded",
+			"token_quota_exceeded": openai.CodeRateLimitExceeded, "request_quota_exceeded": openai.CodeRateLimitExceeded, "queue_exceeded": openai.CodeRateLimitExceeded,
 		},
 	}
 	return provider.Provider{

@@ -46,7 +46,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 		out.InputType = jsontext.Value(`"search_document"`)
 	}
 	if len(r.Inputs) > maxTexts {
-		return provider.Request{}, nil, openai.BadRequest("input", "array_above_max_length",
+		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeArrayAboveMaxLength,
 			"Invalid 'input': array too long. The provider '%s' takes %d texts in one request, but got %d.", name, maxTexts, len(r.Inputs))
 	}
 	for _, in := range r.Inputs {

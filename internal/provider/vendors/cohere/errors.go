@@ -80,7 +80,7 @@ func (v vendorError) render(status int, header http.Header) *openai.Error {
 	switch {
 	case status == 498: // text that is on a deny list
 		e := provider.StatusError(http.StatusBadRequest, header, message)
-		e.Code = "content_filter"
+		e.Code = openai.CodeContentFilter
 		return e
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "/ month"):
 		status = http.StatusPaymentRequired // no retry helps before the month ends
@@ -88,11 +88,11 @@ func (v vendorError) render(status int, header http.Header) *openai.Error {
 	e := provider.StatusError(status, header, message)
 	switch {
 	case status == http.StatusBadRequest && v.tooLong():
-		e.Param, e.Code = "messages", "context_length_exceeded"
+		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
 	case status == http.StatusTooManyRequests && strings.Contains(lower, "token rate limit"):
 		e.Type = openai.TypeTokens
 	case status == http.StatusForbidden:
-		e.Code = "permission_denied"
+		e.Code = openai.CodePermissionDenied
 	}
 	return e
 }

@@ -33,7 +33,7 @@ const (
 // account returns the resource name of the configured account.
 func account(c *provider.Client) (string, error) {
 	if c.Config.GetProject() == "" {
-		return "", openai.BadRequest("", "provider_not_configured",
+		return "", openai.BadRequest("", openai.CodeProviderNotConfigured,
 			"The provider '%s' cannot train models: it has no project. Ask your operator to set it to the id of the Fireworks account.", c.Config.GetName())
 	}
 	return "accounts/" + c.Config.GetProject(), nil
@@ -63,7 +63,7 @@ func (trainer) Upload(ctx context.Context, c *provider.Client, f provider.Traini
 		return "", err
 	}
 	if f.Size > maxUpload {
-		return "", openai.BadRequest("training_file", "file_too_large",
+		return "", openai.BadRequest("training_file", openai.CodeFileTooLarge,
 			"The file is too large: the provider '%s' takes %d MB at most. Use a smaller file or choose another model.", c.Config.GetName(), maxUpload/1_000_000)
 	}
 	id := "mg-" + strings.ToLower(rand.Text())
@@ -90,7 +90,7 @@ func await(ctx context.Context, c *provider.Client, id, param string) error {
 	case dataset.State == "READY":
 		return nil
 	case dataset.Status.failed():
-		return openai.BadRequest(param, "invalid_training_file", "The provider could not read the file: %s", cmp.Or(dataset.Status.Message, dataset.Status.Code))
+		return openai.BadRequest(param, openai.CodeInvalidTrainingFile, "The provider could not read the file: %s", cmp.Or(dataset.Status.Message, dataset.Status.Code))
 	}
 	return fmt.Errorf("the provider is still processing a dataset, which is %s", cmp.Or(dataset.State, "in no state"))
 }
@@ -200,7 +200,7 @@ func (trainer) DeleteModel(ctx context.Context, c *provider.Client, model string
 	}
 	id, ok := strings.CutPrefix(model, a+"/models/")
 	if !ok {
-		return openai.BadRequest("model", "invalid_value", "The model '%s' is not one of the account that the provider '%s' is configured with.", model, c.Config.GetName())
+		return openai.BadRequest("model", openai.CodeInvalidValue, "The model '%s' is not one of the account that the provider '%s' is configured with.", model, c.Config.GetName())
 	}
 	err = call(ctx, c, http.MethodDelete, "models/"+url.PathEscape(id), nil, nil)
 	if tuning.HasStatus(err, http.StatusNotFound) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
@@ -120,15 +121,15 @@ func (j *job) events(state, status string) []provider.TuningEvent {
 }
 
 func (j *job) failure(state string) *provider.TuningError {
-	e := &provider.TuningError{Code: "training_failed", Message: "The provider does not say why the job failed."}
+	e := &provider.TuningError{Code: openai.CodeTrainingFailed, Message: "The provider does not say why the job failed."}
 	if state == "EXPIRED" {
-		e.Code, e.Message = "training_expired", "The job took too long at the provider."
+		e.Code, e.Message = openai.CodeTrainingExpired, "The job took too long at the provider."
 	}
 	if j.Status == nil {
 		return e
 	}
 	if j.Status.Code == "INVALID_ARGUMENT" {
-		e.Code, e.Param = "invalid_training_file", "training_file"
+		e.Code, e.Param = openai.CodeInvalidTrainingFile, "training_file"
 	}
 	e.Message = cmp.Or(j.Status.Message, e.Message)
 	return e

@@ -158,7 +158,7 @@ func (e *encoder) prediction() error {
 			return true
 		})
 	default:
-		return openai.BadRequest("prediction.content", "invalid_type", "Invalid type for 'prediction.content': expected a string or an array of text parts.")
+		return openai.BadRequest("prediction.content", openai.CodeInvalidType, "Invalid type for 'prediction.content': expected a string or an array of text parts.")
 	}
 	e.out = openai.AppendString(append(e.member("prediction"), `{"type":"content","content":`...), text.String())
 	e.out = append(e.out, '}')

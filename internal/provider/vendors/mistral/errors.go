@@ -161,7 +161,7 @@ func (v vendorError) render(status int, header http.Header) *openai.Error {
 	case status == http.StatusUnauthorized:
 		return e
 	case e.Status == http.StatusBadRequest && v.tooLong():
-		e.Param, e.Code = "messages", "context_length_exceeded"
+		e.Param, e.Code = "messages", openai.CodeContextLengthExceeded
 		return e
 	case status == http.StatusTooManyRequests && strings.Contains(strings.ToLower(message), "token"):
 		e.Type = openai.TypeTokens

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
@@ -210,9 +211,9 @@ func (e tuningEvent) report() provider.TuningEvent {
 
 // failure returns why a job failed, which Mistral only says among its events.
 func failure(j *tuningJob) *provider.TuningError {
-	e := &provider.TuningError{Code: "training_failed"}
+	e := &provider.TuningError{Code: openai.CodeTrainingFailed}
 	if j.Status == "FAILED_VALIDATION" {
-		e.Code, e.Param = "invalid_training_file", "training_file"
+		e.Code, e.Param = openai.CodeInvalidTrainingFile, "training_file"
 	}
 	last := int64(-1)
 	for _, event := range j.Events {

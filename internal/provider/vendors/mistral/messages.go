@@ -190,7 +190,7 @@ func (e *encoder) part(p *turns.Part) error {
 	case p.Type == "image_url" && p.ImageURL != nil:
 		address, ok := turns.Address(p.ImageURL.URL)
 		if !ok {
-			return openai.BadRequest(p.Param+".image_url.url", "invalid_image_url", "Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
+			return openai.BadRequest(p.Param+".image_url.url", openai.CodeInvalidImageURL, "Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
 		}
 		e.out = openai.AppendString(append(e.out, `{"type":"image_url","image_url":{"url":`...), address)
 		if p.ImageURL.Detail != "" {
@@ -222,7 +222,7 @@ func (e *encoder) file(f *openai.File, at string) error {
 	url := f.FileData
 	switch {
 	case url == "":
-		return openai.BadRequest(at+".file_data", "missing_required_parameter", "Missing required parameter: '%s.file_data'.", at)
+		return openai.BadRequest(at+".file_data", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.file_data'.", at)
 	case strings.HasPrefix(url, "data:image/"):
 		e.out = append(openai.AppendString(append(e.out, `{"type":"image_url","image_url":{"url":`...), url), "}}"...)
 		return nil

@@ -5,6 +5,7 @@
 package moonshot
 
 import (
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
@@ -26,10 +27,10 @@ func Provider() provider.Provider {
 		Carry:      "reasoning_content",
 		Rewrite:    rewrite,
 		Codes: map[string]string{ // its errors have types, but no codes
-			"exceeded_current_quota_error": "insufficient_quota",
-			"engine_overloaded_error":      "overloaded",
-			"rate_limit_reached_error":     "rate_limit_exceeded",
-			"content_filter":               "content_filter",
+			"exceeded_current_quota_error": openai.CodeInsufficientQuota,
+			"engine_overloaded_error":      openai.CodeOverloaded,
+			"rate_limit_reached_error":     openai.CodeRateLimitExceeded,
+			"content_filter":               openai.CodeContentFilter,
 		},
 	}
 	return provider.Provider{

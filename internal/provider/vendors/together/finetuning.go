@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
@@ -223,7 +224,7 @@ func (e event) report() provider.TuningEvent {
 
 // failure returns why a job failed, which Together only says among its events.
 func failure(events []provider.TuningEvent) *provider.TuningError {
-	e := &provider.TuningError{Code: "training_failed", Message: "The provider does not say why the job failed."}
+	e := &provider.TuningError{Code: openai.CodeTrainingFailed, Message: "The provider does not say why the job failed."}
 	last := int64(-1)
 	for _, event := range events {
 		if event.Level == "error" && event.CreatedAt >= last {

@@ -63,7 +63,7 @@ type textPart struct {
 func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	family, model := familyOf(t.Model)
 	if family != google {
-		return provider.Request{}, nil, openai.BadRequest("model", "unsupported_value", "Embeddings of the model '%s' are not supported by the provider '%s'.", t.Model, name)
+		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedValue, "Embeddings of the model '%s' are not supported by the provider '%s'.", t.Model, name)
 	}
 	embedder := embedders[0]
 	for _, embedder = range embedders {
@@ -92,7 +92,7 @@ func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider
 	}
 	encoded, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return provider.Request{}, nil, openai.BadRequest("input", "invalid_value", "The request could not be translated: %v.", err)
+		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeInvalidValue, "The request could not be translated: %v.", err)
 	}
 	return provider.Request{
 		Path: resource("google", model) + method, Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded, Dropped: dropped,

@@ -5,6 +5,7 @@
 package zai
 
 import (
+	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 	"github.com/modelgate/modelgate/internal/provider/legacy"
@@ -28,7 +29,7 @@ func Provider() provider.Provider {
 		AutoTools:  true,
 		Rewrite:    rewrite,
 		Codes: map[string]string{ // https://docs.z.ai/api-reference/api-code
-			"1113": "insufficient_quota", "1211": "model_not_found", "1261": "context_length_exceeded", "1301": "content_filter",
+			"1113": openai.CodeInsufficientQuota, "1211": openai.CodeModelNotFound, "1261": openai.CodeContextLengthExceeded, "1301": openai.CodeContentFilter,
 		},
 	}
 	return provider.Provider{
