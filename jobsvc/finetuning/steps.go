@@ -38,7 +38,7 @@ func (w *worker) failJob(code, param string) func(context.Context, *openai.Error
 }
 
 // upload gives the provider a file. Where the worker is killed before the id is written down, the file is given again.
-func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File, param, missing string, set func(*Remote, string)) error {
+func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File, param, goneCode string, set func(*Remote, string)) error {
 	if err := w.uploads.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *p
 		return err
 	}, w.failJob("", param))
 	if gone.Load() {
-		return w.fail(ctx, missing, param, fmt.Sprintf("The content of the file %s is missing. Upload it again, and create a new job.", f.ID))
+		return w.fail(ctx, goneCode, param, fmt.Sprintf("The content of the file %s is missing. Upload it again, and create a new job.", f.ID))
 	}
 	if err != nil {
 		return err

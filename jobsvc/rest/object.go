@@ -211,9 +211,9 @@ type Span struct {
 
 // Number checks a number and returns it.
 func (r *reader) Number(param string, v jsontext.Value, s Span) float64 {
-	what, kind, below, above := "a decimal", "decimal", openai.CodeDecimalBelowMinValue, openai.CodeDecimalAboveMaxValue
+	what, kind, belowCode, aboveCode := "a decimal", "decimal", openai.CodeDecimalBelowMinValue, openai.CodeDecimalAboveMaxValue
 	if s.Whole {
-		what, kind, below, above = "an integer", "integer", openai.CodeIntegerBelowMinValue, openai.CodeIntegerAboveMaxValue
+		what, kind, belowCode, aboveCode = "an integer", "integer", openai.CodeIntegerBelowMinValue, openai.CodeIntegerAboveMaxValue
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
 	switch _, notWhole := strconv.ParseInt(string(v), 10, 64); {
@@ -226,9 +226,9 @@ func (r *reader) Number(param string, v jsontext.Value, s Span) float64 {
 		if s.Above {
 			sign = ">"
 		}
-		r.Fail(param, below, "Invalid '%s': %s below minimum value. Expected a value %s %s, but got %s instead.", param, kind, sign, digits(s.Low), v)
+		r.Fail(param, belowCode, "Invalid '%s': %s below minimum value. Expected a value %s %s, but got %s instead.", param, kind, sign, digits(s.Low), v)
 	case err != nil || f > s.High:
-		r.Fail(param, above, "Invalid '%s': %s above maximum value. Expected a value <= %s, but got %s instead.", param, kind, digits(s.High), v)
+		r.Fail(param, aboveCode, "Invalid '%s': %s above maximum value. Expected a value <= %s, but got %s instead.", param, kind, digits(s.High), v)
 	}
 	return f
 }
