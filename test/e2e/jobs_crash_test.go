@@ -32,6 +32,7 @@ var (
 // TestCrashes runs a batch over a provider that fails at random, while every second one of the gateway's processes is killed,
 // etcd among them. What is wrong with the outcome would be a lost line, a line twice, or one that is charged twice.
 func TestCrashes(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := startCrashing(t, seed)

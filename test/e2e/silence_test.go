@@ -22,6 +22,7 @@ import (
 // TestASilentProvider holds that the headers of a stream wait for the first token, no longer than a proxy on the way to the
 // client may wait for headers, and that no timeout of the gateway's own parts counts a provider's silence.
 func TestASilentProvider(t *testing.T) {
+	t.Parallel()
 	g := startRun(t, t.TempDir())
 	spoke := make(chan time.Time, 1)
 	silent := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
