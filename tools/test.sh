@@ -23,7 +23,7 @@ vet() { go vet ./...; }
 # They wait more than they compute.
 unit() { events unit --format pkgname -- -timeout 30m -p 4 -parallel 8 -skip InProportion $(others); }
 # The race detector needs a C compiler.
-race() { events race --format pkgname -- -timeout 30m -parallel 8 -race -skip InProportion $(others); }
+race() { events race --format pkgname -- -timeout 30m -parallel 4 -race -skip InProportion $(others); }
 # They measure CPU and memory.
 proportion() { events proportion --format pkgname -- -run InProportion ./extproc/exchange; }
 # The first time Helm is built, and what two architectures need.

@@ -115,7 +115,6 @@ func save(t *testing.T, s Source) string {
 }
 
 func TestWhatWasSavedIsRestored(t *testing.T) {
-	t.Parallel()
 	databases := map[string]func(*testing.T) string{"sqlite": sqlite, "postgres": func(t *testing.T) string { return pgtest.Start(t) }}
 	for from, source := range databases {
 		for to, target := range databases {
@@ -153,7 +152,6 @@ func TestWhatWasSavedIsRestored(t *testing.T) {
 }
 
 func TestKeysAreOfOneRevision(t *testing.T) {
-	t.Parallel()
 	etcd := filled(t)
 	first, last := "/modelgate/a", "/modelgate/zzz"
 	ctx, stop := context.WithCancel(t.Context())
@@ -234,7 +232,6 @@ func TestWhatMustNotBeRestoredIsRefusedAndChangesNothing(t *testing.T) {
 }
 
 func TestADamagedFileIsRefusedAndChangesNothing(t *testing.T) {
-	t.Parallel()
 	book := openLedger(t, sqlite(t))
 	spend(t, book, 3)
 	small := etcdtest.Start(t)

@@ -74,7 +74,6 @@ func requireNothingStaged(t *testing.T, etcd *clientv3.Client) {
 
 // What no transaction takes is stored all the same, and those who follow never have half of it. (report 13)
 func TestManyObjectsAreAppliedAtOnce(t *testing.T) {
-	t.Parallel()
 	etcd := etcdtest.Start(t)
 	store := newStore(t, etcd)
 	ctx, end := context.WithCancel(t.Context())
@@ -110,7 +109,6 @@ func TestManyObjectsAreAppliedAtOnce(t *testing.T) {
 
 // Readers who come while changes are made wait for them, and so do writers, who learn of what was changed.
 func TestNobodyReadsHalfOfStagedChanges(t *testing.T) {
-	t.Parallel()
 	store := newStore(t, etcdtest.Start(t))
 	_, err := store.Apply(t.Context(), 1, generation(some, "a"))
 	require.NoError(t, err)
@@ -166,7 +164,6 @@ func dying(t *testing.T, server *etcdtest.Server, requests int64) *clientv3.Clie
 
 // One who stages dies after each of its requests to etcd: either nothing is changed, or all is, by whoever comes next.
 func TestWhoStagesMayDieAtAnyTime(t *testing.T) {
-	t.Parallel()
 	server := etcdtest.New(t)
 	etcd := server.Client(t)
 	store := newStore(t, etcd)
