@@ -32,7 +32,8 @@ var (
 	codeLike     = regexp.MustCompile(`^(code[A-Z]\w*|code|Code|\w+Code)$`) // variables, parameters and members that hold codes
 	errorTypes   = regexp.MustCompile(`^((openai(api)?|provider)\.)?(Error|TuningError|Problem|answer|localReply)$`)
 	typeNames    = map[string]string{"openai.TypeInvalidRequest": openai.TypeInvalidRequest, "openai.TypeServer": openai.TypeServer,
-		"openai.TypeRequests": openai.TypeRequests, "openai.TypeTokens": openai.TypeTokens, "openai.TypeInsufficientQuota": openai.TypeInsufficientQuota}
+		"openai.TypeRequests": openai.TypeRequests, "openai.TypeTokens": openai.TypeTokens, "openai.TypeInsufficientQuota": openai.TypeInsufficientQuota,
+		"clients": openai.TypeInvalidRequest, "ours": openai.TypeServer} // as the local replies of Envoy call them
 	statuses = statusNames()
 )
 
@@ -101,6 +102,9 @@ func TestSifterFindsWhatItShould(t *testing.T) {
 		`var e = openai.BadRequest("n", cmp.Or(code, "typo"), "")`:                                                `"typo" is no constant`,
 		`var e = mine("typo")`:                                                                        `"typo" is no constant`,
 		`var l = []localReply{{status: 503, code: "typo"}}`:                                           `"typo" is no constant`,
+		`var l = []localReply{{errorType: ours, code: openai.CodeUpgradeRequired}}`:                   "another type",
+		`func f(e *openai.Error) { e.Status, e.Code = 500, openai.CodeInUse }`:                        "another status",
+		`func f(e *openai.Error) { e.Type, e.Code = openai.TypeServer, openai.CodeInUse }`:            "another type",
 		`var d = Dialect{Codes: map[string]string{"a": "typo"}}`:                                      `"typo" is no constant`,
 		`var codes = map[string]string{"a": "typo"}`:                                                  `"typo" is no constant`,
 		`const codeMine = "typo"`:                                                                     `"typo" is no constant`,
@@ -193,12 +197,7 @@ func (s *sifter) sift(dir string, f *ast.File) {
 				s.compared(n.Y)
 			}
 		case *ast.AssignStmt:
-			for i, to := range n.Lhs {
-				if named(to) && len(n.Lhs) == len(n.Rhs) {
-					member, ok := to.(*ast.SelectorExpr)
-					s.code(n.Rhs[i], ok && member.Sel.Name == "Code")
-				}
-			}
+			s.assigned(n)
 		case *ast.ValueSpec:
 			for i, name := range n.Names {
 				if name.Name == "codes" && i < len(n.Values) {
@@ -211,6 +210,26 @@ func (s *sifter) sift(dir string, f *ast.File) {
 		}
 		return true
 	})
+}
+
+// assigned looks at codes that are set, and at the status and the type that are set with them.
+func (s *sifter) assigned(a *ast.AssignStmt) {
+	if len(a.Lhs) != len(a.Rhs) {
+		return
+	}
+	members := map[string]ast.Expr{}
+	for i, to := range a.Lhs {
+		member, ok := to.(*ast.SelectorExpr)
+		if ok {
+			members[member.Sel.Name] = a.Rhs[i]
+		}
+		if named(to) {
+			s.code(a.Rhs[i], ok && member.Sel.Name == "Code")
+		}
+	}
+	if code := members["Code"]; code != nil {
+		s.agrees(code, written(members["Status"]), written(members["Type"]))
+	}
 }
 
 // named reports whether an expression is a variable or a member that holds a code.
