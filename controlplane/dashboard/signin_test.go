@@ -119,18 +119,22 @@ func TestSignInTakesAsLongForAnUnknownAccount(t *testing.T) {
 	b := newBench(t)
 	b.owner(t)
 	w, shortest := b.browser(t), map[string]time.Duration{"ada": time.Hour, "nobody": time.Hour}
-	for range 5 { // in turn, since other tests may keep the machine busy
-		for name := range shortest {
-			w.get("/sign-in")
-			began := time.Now()
-			require.Equal(t, 401, w.post("/sign-in", "name", name, "password", "not the password").status)
-			shortest[name] = min(shortest[name], time.Since(began))
-			b.pass(time.Minute)
-		}
+	ask := func(name string) {
+		w.get("/sign-in")
+		began := time.Now()
+		require.Equal(t, 401, w.post("/sign-in", "name", name, "password", "not the password").status)
+		shortest[name] = min(shortest[name], time.Since(began))
+		b.pass(time.Minute)
 	}
-	// Without a hash it would take a fiftieth.
-	require.Greater(t, shortest["nobody"], shortest["ada"]/4, "%v", shortest)
-	require.Greater(t, shortest["ada"], shortest["nobody"]/4, "%v", shortest)
+	// Without a hash it would take a fiftieth. Other tests may keep the machine busy: the shortest of many is what it takes.
+	alike := func() bool {
+		return shortest["nobody"] > shortest["ada"]/4 && shortest["ada"] > shortest["nobody"]/4
+	}
+	for rounds := 0; rounds < 5 || rounds < 50 && !alike(); rounds++ {
+		ask("ada")
+		ask("nobody")
+	}
+	require.True(t, alike(), "%v", shortest)
 }
 
 func TestBruteForceIsSlowedAndNobodyIsLockedOutForEver(t *testing.T) {
