@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/pipeline"
-	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
@@ -185,17 +183,4 @@ func (x *Exchange) immediate(status int, h http.Header, body []byte, details str
 	}
 	x.record.Sent = int64(len(body))
 	return Reply{Immediate: &Immediate{Status: status, Header: h, Body: body, Details: details}}
-}
-
-// clientError is the error that a client gets for err, which is one of a codec's.
-func clientError(err error) *openai.Error {
-	if e, ok := errors.AsType[*openai.Error](err); ok {
-		return e
-	}
-	if errors.Is(err, provider.ErrTruncated) {
-		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamTruncated,
-			Message: "The provider's answer ended before it was complete."}
-	}
-	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
-		Message: "The provider's answer could not be understood."}
 }

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
 // models answers GET /v1/models and, where id is not empty, GET /v1/models/{id}. Ids hold slashes, plain or as %2F.
@@ -19,7 +20,7 @@ func (x *Exchange) models(id string) Reply {
 	} else {
 		var err error
 		if id, err = x.config.Resolve(x.key, id); err != nil {
-			e := clientError(err)
+			e := pipeline.ClientError(err)
 			e.Param = "model"
 			return x.reject(e, "mg_no_model")
 		}

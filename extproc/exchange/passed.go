@@ -10,6 +10,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
@@ -185,7 +186,7 @@ func (x *Exchange) passSigned(ctx context.Context, body []byte) Reply {
 func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	attempt, err := next.provider.Attempt(next.method, next.request, x.record.Start)
 	if err != nil {
-		return x.reject(clientError(err), "mg_no_plan")
+		return x.reject(pipeline.ClientError(err), "mg_no_plan")
 	}
 	target := routing.Target{Provider: next.provider, Model: x.modelIn(next.provider.Vendor.Name, next.request.Path), Cluster: next.provider.Cluster(1, x.places)}
 	x.active = routing.NewPassed(x.record.ID, target, x)

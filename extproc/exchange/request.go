@@ -9,6 +9,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
@@ -142,16 +143,16 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	}
 	r, err := x.operation.Parse(x.contentType, body)
 	if err != nil {
-		return x.mistake(ctx, clientError(err), "mg_bad_request")
+		return x.mistake(ctx, pipeline.ClientError(err), "mg_bad_request")
 	}
 	x.wantsStream, x.includeUsage = r.Stream, r.IncludeUsage
 	x.record.Stream = r.Stream
 	if r.Model, err = x.config.Resolve(x.key, r.Model); err != nil {
-		return x.mistake(ctx, clientError(err), "mg_no_model")
+		return x.mistake(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
 	first, free, err := x.plan(ctx, r)
 	if err != nil {
-		return x.mistake(ctx, clientError(err), "mg_no_plan")
+		return x.mistake(ctx, pipeline.ClientError(err), "mg_no_plan")
 	}
 	d := metering.DemandOf(x.operation, r, body)
 	if e := x.reserve(ctx, d); e != nil {

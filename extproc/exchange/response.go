@@ -102,7 +102,7 @@ func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 // beginStream takes the headers of an answer that is to be translated piece by piece.
 func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	if !x.by.Vendor.Streams(h.Get("content-type")) {
-		return x.failUpstream(errNotAStream, "mg_not_a_stream")
+		return x.failUpstream(pipeline.ErrNotAStream, "mg_not_a_stream")
 	}
 	x.state, reply.ResponseBody = inStream, Streamed
 	x.open(x.operation.Stream)
@@ -110,9 +110,6 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeSSE}, Header{Name: "cache-control", Value: "no-cache"})
 	return reply
 }
-
-var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamNotAStream,
-	Message: "The provider answered a request for a stream with something else."}
 
 // answerHeaders keeps of a provider's headers only what is the client's business.
 func (x *Exchange) answerHeaders(h Headers) Reply {
@@ -198,7 +195,7 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 // fail ends the exchange, which is the provider's fault, and returns the error that the client gets.
 func (x *Exchange) fail(err error) *openai.Error {
 	x.charging.billed = x.charging.begun && !refuses(err)
-	e := x.exhausted(x.by.Scrub(clientError(err)))
+	e := x.exhausted(x.by.Scrub(pipeline.ClientError(err)))
 	if x.charging.billed && !x.internal && !errors.Is(err, provider.ErrTruncated) {
 		e = e.Final() // the next answer would be billed as this one is, and be no better
 	}

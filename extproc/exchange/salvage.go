@@ -13,7 +13,7 @@ import (
 // that the provider has given, and bills.
 func refuses(err error) bool {
 	e, stated := errors.AsType[*openai.Error](err)
-	return stated && e != errNotAStream && e != errAnswerTooLarge && e != errNoRoom
+	return stated && e != pipeline.ErrNotAStream && e != errAnswerTooLarge && e != errNoRoom
 }
 
 // spoke reports whether an answer that has failed had begun: the client has seen some of it, it said something, or what it was cannot

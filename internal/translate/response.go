@@ -3,7 +3,6 @@ package translate
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -27,9 +25,6 @@ type Response struct {
 	Header http.Header
 	Body   []byte
 }
-
-var errNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamNotAStream,
-	Message: "The provider answered a request for a stream with something else."}
 
 // An Exchange is a request that was sent, and how the answer to it is read.
 type Exchange struct {
@@ -69,7 +64,7 @@ func (x *Exchange) respond(from Response, pieces [][]byte) Response {
 		}
 		return succeeded("application/json", body)
 	case media != "" && !x.Provider.Streams(media):
-		return failed(errNotAStream)
+		return failed(pipeline.ErrNotAStream)
 	}
 	return x.stream(pieces)
 }
@@ -90,7 +85,7 @@ func (x *Exchange) stream(pieces [][]byte) Response {
 			return failed(err)
 		}
 		if err != nil {
-			out = append(out, p.Fail(clientError(err))...)
+			out = append(out, p.Fail(pipeline.ClientError(err))...)
 			break
 		}
 		if p.HasEnded() {
@@ -108,24 +103,11 @@ func succeeded(contentType string, body []byte) Response {
 }
 
 func failed(err error) Response {
-	e := clientError(err)
+	e := pipeline.ClientError(err)
 	body := e.AppendJSON(nil)
 	header := e.Header()
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	return Response{e.Status, header, body}
-}
-
-// clientError is the error that a client gets for err, which is one of a codec's.
-func clientError(err error) *openai.Error {
-	if e, ok := errors.AsType[*openai.Error](err); ok {
-		return e
-	}
-	if errors.Is(err, provider.ErrTruncated) {
-		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamTruncated,
-			Message: "The provider's answer ended before it was complete."}
-	}
-	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
-		Message: "The provider's answer could not be understood."}
 }
 
 // fed is about how many bytes Cuts feeds to codecs.

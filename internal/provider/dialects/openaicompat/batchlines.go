@@ -215,12 +215,7 @@ func decoded(line *Line, number int, a LineAnswer) provider.BatchAnswer {
 	p := pipeline.New(pipeline.Options{Answer: line.Answer, Asked: asked, Writer: inbound.NewChatDocument(asked)})
 	body, err := p.Whole(context.Background(), a.Body)
 	if err != nil {
-		e, ok := errors.AsType[*openai.Error](err)
-		if !ok {
-			e = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
-				Message: "The provider's answer could not be understood."}
-		}
-		return failed(number, a.RequestID, e)
+		return failed(number, a.RequestID, pipeline.ClientError(err))
 	}
 	return provider.BatchAnswer{Line: number, Status: http.StatusOK, RequestID: a.RequestID, Body: body, Usage: p.Usage()}
 }
