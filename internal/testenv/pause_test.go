@@ -10,7 +10,7 @@ import (
 // A process that is busy is stopped once Pause has returned.
 func TestPause(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("what a process does is read from /proc")
+		Missing(t, "/proc, from which what a process does is read", "")
 	}
 	busy := exec.Command("sh", "-c", "while :; do :; done")
 	if err := busy.Start(); err != nil {
