@@ -18,8 +18,9 @@ const (
 type guesses struct {
 	now func() time.Time
 
-	mu sync.Mutex // guards by
-	by map[string]*guesser
+	mu    sync.Mutex // guards all below
+	by    map[string]*guesser
+	swept time.Time // when old windows were last deleted
 }
 
 type guesser struct {
@@ -50,7 +51,7 @@ func (g *guesses) failed(address string) (full bool) {
 	now, name := g.now(), guesserOf(address)
 	of := g.by[name]
 	if of == nil && len(g.by) >= maxGuessers {
-		g.forget(now)
+		g.sweep(now)
 		if len(g.by) >= maxGuessers {
 			name = ""
 			of = g.by[name]
@@ -64,7 +65,12 @@ func (g *guesses) failed(address string) (full bool) {
 	return of.count == maxGuesses
 }
 
-func (g *guesses) forget(now time.Time) {
+// sweep deletes the windows that have ended, at most once a second: it reads them all.
+func (g *guesses) sweep(now time.Time) {
+	if now.Sub(g.swept) < time.Second {
+		return
+	}
+	g.swept = now
 	for name, of := range g.by {
 		if now.Sub(of.since) >= guessWindow {
 			delete(g.by, name)

@@ -129,7 +129,7 @@ func TestEveryDocumentedChangeOfAPrice(t *testing.T) {
 		})
 	}
 	t.Run("native batches", func(t *testing.T) {
-		cost, _ := usage.Cost(&configv1.Price{Input: "1", Output: "2", BatchFactor: "0.25"}, usage.Used{Usage: api.Usage{PromptTokens: 8}, Batch: true})
+		cost, _ := usage.Compile(&configv1.Price{Input: "1", Output: "2", BatchFactor: "0.25"}).Cost(usage.Used{Usage: api.Usage{PromptTokens: 8}, Batch: true})
 		require.EqualValues(t, 2000, cost)
 	})
 }

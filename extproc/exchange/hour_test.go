@@ -129,7 +129,7 @@ func TestClaudesPricesForAnHour(t *testing.T) {
 	used := usage.Used{Usage: api.Usage{PromptTokens: 1000, CacheWriteTokens: 1000, HourWriteTokens: 1000}}
 	for model, cost := range map[string]int64{"claude-opus-4-5": 10_000_000, "claude-sonnet-4-6": 6_000_000, "claude-haiku-4-5": 2_000_000, "claude-3-haiku-20240307": 500_000} {
 		for _, vendor := range []string{"anthropic", "bedrock", "vertex"} {
-			got, _ := usage.Cost(catalog.New(nil).Facts(vendor, model).GetPrice(), used)
+			got, _ := usage.Compile(catalog.New(nil).Facts(vendor, model).GetPrice()).Cost(used)
 			require.EqualValues(t, cost, got, "%s %s", vendor, model)
 		}
 	}

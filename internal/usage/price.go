@@ -9,16 +9,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// Cost returns what something costs, and whether the price book has a price for it. A price that does not parse counts as none:
-// validation has refused it before it is stored. It reads the decimals anew: what is asked often asks [Rates].
-func Cost(p *configv1.Price, u Used) (cost Nano, priced bool) { return Compile(p).Cost(u) }
-
-// EstimateCost returns the most that so many tokens of text can cost, for reservations, and whether there is a price.
-func EstimateCost(p *configv1.Price, inputTokens, maxOutputTokens int64) (cost Nano, priced bool) {
-	return Compile(p).Estimate(inputTokens, maxOutputTokens, false)
-}
-
-// Rates are a price that is ready to be computed with. They are immutable; nil is no price.
+// Rates are a price that is ready to be computed with. A decimal that does not parse is no price: validation refuses it before it is stored. They are immutable; nil is no price.
 type Rates struct {
 	tiers []tier // ascending; the first holds from the first token on
 	image uint64 // pico-dollars

@@ -71,7 +71,7 @@ func TestCost(t *testing.T) {
 		"more than there is money":          {&configv1.Price{Input: "10000", Output: "10000"}, used(openai.Usage{PromptTokens: math.MaxInt64, CompletionTokens: math.MaxInt64}), math.MaxInt64},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cost, priced := usage.Cost(c.price, c.used)
+			cost, priced := usage.Compile(c.price).Cost(c.used)
 			require.True(t, priced)
 			require.Equal(t, c.want, cost)
 			again, _ := usage.Compile(c.price).Cost(c.used)
@@ -97,10 +97,10 @@ func TestWhatHasNoPrice(t *testing.T) {
 		"only a batch factor, which is no price": {BatchFactor: "0.5"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cost, priced := usage.Cost(p, used(openai.Usage{PromptTokens: 1000}))
+			cost, priced := usage.Compile(p).Cost(used(openai.Usage{PromptTokens: 1000}))
 			require.False(t, priced)
 			require.Zero(t, cost)
-			_, priced = usage.EstimateCost(p, 1, 1)
+			_, priced = usage.Compile(p).Estimate(1, 1, false)
 			require.False(t, priced)
 		})
 	}
@@ -192,7 +192,7 @@ func TestCostIsExactToHalfANanoDollar(t *testing.T) {
 	half := big.NewRat(1, 2)
 	for range 4_000 {
 		p, u := random(r)
-		cost, priced := usage.Cost(p, u)
+		cost, priced := usage.Compile(p).Cost(u)
 		require.True(t, priced)
 		over := new(big.Rat).Sub(new(big.Rat).SetInt64(int64(cost)), fraction(p, u))
 		require.True(t, over.Cmp(half) <= 0 && over.Cmp(new(big.Rat).Neg(half)) > 0, "%v %v: %s off by %s", p, u, cost, over)
@@ -206,12 +206,12 @@ func TestAnEstimateOfTextIsNeverTooLow(t *testing.T) {
 	for range 4_000 {
 		p, u := random(r)
 		u.Images, u.PromptAudio, u.CompletionAudio, u.Batch = 0, 0, 0, false
-		cost, _ := usage.Cost(p, u)
+		cost, _ := usage.Compile(p).Cost(u)
 		dearest, _ := usage.Compile(p).Estimate(u.PromptTokens, u.CompletionTokens, true)
 		require.GreaterOrEqual(t, dearest, cost, "%v %v", p, u)
 		u.HourWriteTokens = 0
-		cost, _ = usage.Cost(p, u)
-		estimate, priced := usage.EstimateCost(p, u.PromptTokens, u.CompletionTokens)
+		cost, _ = usage.Compile(p).Cost(u)
+		estimate, priced := usage.Compile(p).Estimate(u.PromptTokens, u.CompletionTokens, false)
 		require.True(t, priced)
 		require.GreaterOrEqual(t, estimate, cost, "%v %v", p, u)
 	}
@@ -251,7 +251,7 @@ func BenchmarkCost(b *testing.B) {
 		cost func() (usage.Nano, bool)
 	}{
 		{"compiled", func() (usage.Nano, bool) { return rates.Cost(u) }},
-		{"parsed", func() (usage.Nano, bool) { return usage.Cost(claude, u) }},
+		{"parsed", func() (usage.Nano, bool) { return usage.Compile(claude).Cost(u) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -7,7 +7,6 @@ package config
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -116,14 +115,6 @@ func (c *Client) Run(ctx context.Context) { c.xds.Run(ctx) }
 
 // Current returns the newest configuration, or nil where none has come yet.
 func (c *Client) Current() *Config { return c.current.Load() }
-
-// Ready returns why there is no configuration yet, or nil.
-func (c *Client) Ready() error {
-	if c.Current() == nil {
-		return errors.New("no configuration from the control plane yet")
-	}
-	return nil
-}
 
 // Nothing here refuses a resource: the control plane would take the object from the ext_proc service too, and with it from
 // the requests that it serves well.
