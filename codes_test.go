@@ -29,11 +29,15 @@ var passed = []string{
 
 var (
 	codeConstant = regexp.MustCompile(`^(openai(api)?\.)?Code[A-Z]\w+$`)
-	codeLike     = regexp.MustCompile(`^(code[A-Z]\w*|code|Code|\w+Code)$`) // variables, parameters and members that hold codes
-	errorTypes   = regexp.MustCompile(`^((openai(api)?|provider)\.)?(Error|TuningError|Problem|answer|localReply)$`)
-	typeNames    = map[string]string{"openai.TypeInvalidRequest": openai.TypeInvalidRequest, "openai.TypeServer": openai.TypeServer,
-		"openai.TypeRequests": openai.TypeRequests, "openai.TypeTokens": openai.TypeTokens, "openai.TypeInsufficientQuota": openai.TypeInsufficientQuota,
-		"clients": openai.TypeInvalidRequest, "ours": openai.TypeServer} // as the local replies of Envoy call them
+	// variables, parameters and members that hold codes
+	codeLike   = regexp.MustCompile(`^(code[A-Z]\w*|code|Code|\w+Code)$`)
+	errorTypes = regexp.MustCompile(`^((openai(api)?|provider)\.)?(Error|TuningError|Problem|answer|localReply)$`)
+	typeNames  = map[string]string{"openai.TypeInvalidRequest": openai.TypeInvalidRequest,
+		"openai.TypeServer":   openai.TypeServer,
+		"openai.TypeRequests": openai.TypeRequests, "openai.TypeTokens": openai.TypeTokens,
+		"openai.TypeInsufficientQuota": openai.TypeInsufficientQuota,
+		// as the local replies of Envoy call them
+		"clients": openai.TypeInvalidRequest, "ours": openai.TypeServer}
 	statuses = statusNames()
 )
 
@@ -60,8 +64,8 @@ func newSifter(entries map[string]openai.Entry) *sifter {
 	return &sifter{entries: entries, set: token.NewFileSet(), makers: map[string]int{}, used: map[string]bool{}}
 }
 
-// TestCodesAreMadeInTheCatalogue fails for a code that is written as a text in place of a constant of api/openai, for a status
-// or a type that the catalogue does not have, and for a code that nobody makes.
+// TestCodesAreMadeInTheCatalogue fails for a code that is written as a text in place of a constant of api/openai, for
+// a status or a type that the catalogue does not have, and for a code that nobody makes.
 func TestCodesAreMadeInTheCatalogue(t *testing.T) {
 	s := newSifter(catalogued(t))
 	dirs := map[string][]*ast.File{}
@@ -115,7 +119,8 @@ func TestSifterFindsWhatItShould(t *testing.T) {
 		`func f(e *openai.Error) bool { return e.Code == "a vendor's" }`:                              "",
 	} {
 		s := newSifter(catalogued(t))
-		f, err := parser.ParseFile(s.set, "x.go", "package x\nfunc mine(code string)\nfunc BadRequest(param, code, format string)\n"+text, 0)
+		f, err := parser.ParseFile(s.set, "x.go",
+			"package x\nfunc mine(code string)\nfunc BadRequest(param, code, format string)\n"+text, 0)
 		require.NoError(t, err)
 		s.learn("x", f)
 		s.sift("x", f)
@@ -284,7 +289,8 @@ func (s *sifter) table(e ast.Expr) {
 	}
 }
 
-// code takes a constant of the catalogue, none, and what is called a code; where it is that of an error, else only what passes.
+// code takes a constant of the catalogue, none, and what is called a code; where it is that of an error, else only
+// what passes.
 func (s *sifter) code(e ast.Expr, ofError bool) {
 	text := types.ExprString(e)
 	switch e := e.(type) {

@@ -1,5 +1,5 @@
-// Package modelgate_test checks the rules of this codebase that a compiler does not: who imports whom, what every package
-// says of itself, how large files get.
+// Package modelgate_test checks the rules of this codebase that a compiler does not: who imports whom, what every
+// package says of itself, how large files get.
 //
 // An import that the table below does not allow is a question to the design, not to the table.
 package modelgate_test
@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -38,17 +39,20 @@ var (
 	protobuf = []string{"google.golang.org/protobuf/..."}
 )
 
-// table is the one place that says which way imports go. Services know domains, domains know formats, formats know bytes.
+// table is the one place that says which way imports go. Services know domains, domains know formats, formats know
+// bytes.
 var table = []rule{
 	{"cmd/modelgate/...", []string{"..."}, nil},
 	{"test/...", []string{"..."}, nil},
 
-	{"controlplane/xds/...", []string{"api/config/...", "api/openai", "envoy", "internal/provider/...", "internal/secret"}, nil},
+	{"controlplane/xds/...", []string{"api/config/...", "api/openai", "envoy", "internal/provider/...",
+		"internal/secret"}, nil},
 	{"jobsvc/job/...", []string{"api/openai"}, none},
 	{"extproc/wire", []string{"extproc/exchange", "extproc/message", "extproc/routing", "envoy"}, nil},
 	{"extproc/message", none, none},
 	{"extproc/access", []string{"extproc/message", "api/...", "internal/..."}, nil},
-	{"extproc/routing", []string{"extproc/access", "extproc/message", "extproc/metering", "api/...", "envoy", "internal/..."}, nil},
+	{"extproc/routing", []string{"extproc/access", "extproc/message", "extproc/metering", "api/...", "envoy",
+		"internal/..."}, nil},
 	{"extproc/metering", []string{"api/...", "internal/..."}, nil},
 	{"extproc/...", []string{"extproc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"controlplane/...", []string{"controlplane/...", "api/...", "envoy", "internal/..."}, nil},
@@ -57,7 +61,8 @@ var table = []rule{
 
 	{"internal/chat", []string{"api/openai"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"internal/pipeline", []string{"api/openai", "internal/chat", "internal/provider"}, none},
-	{"internal/inbound/*", []string{"api/openai", "internal/chat", "internal/provider", "internal/provider/overchat"}, nil},
+	{"internal/inbound/*", []string{"api/openai", "internal/chat", "internal/provider", "internal/provider/overchat"},
+		nil},
 	{"internal/provider", []string{"api/...", "internal/chat", "internal/secret"}, nil},
 	{"internal/provider/providertest", []string{"internal/...", "api/..."}, nil},
 	{"internal/catalog", []string{"api/config/...", "internal/memo"}, nil},
@@ -69,12 +74,14 @@ var table = []rule{
 	}, nil},
 	{"internal/provider/dialects/*", []string{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/turns", "internal/provider/schema",
-		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat", "internal/inbound/openai", "internal/pipeline", "api/...",
+		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat",
+		"internal/inbound/openai", "internal/pipeline", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 	{"internal/provider/*", []string{
 		"internal/provider", "internal/provider/dialects/openaicompat", "internal/provider/turns",
-		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat", "api/...",
+		"internal/provider/schema", "internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning",
+		"internal/chat", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 
@@ -88,14 +95,16 @@ var table = []rule{
 	{"internal/...", []string{"internal/...", "api/...", "envoy"}, nil},
 
 	{"api/openai", none, []string{"github.com/go-json-experiment/json/..."}},
-	{"api/config/...", []string{"api/config/..."}, []string{"google.golang.org/protobuf/...", "sigs.k8s.io/yaml", "go.yaml.in/yaml/v3"}},
+	{"api/config/...", []string{"api/config/..."}, []string{"google.golang.org/protobuf/...", "sigs.k8s.io/yaml",
+		"go.yaml.in/yaml/v3"}},
 	{"api/ledger/...", none, append([]string{"google.golang.org/grpc/..."}, protobuf...)},
 	{"api/...", []string{"api/..."}, protobuf},
 }
 
 // pure packages have no clock, context, store or logger.
 var pure = []rule{
-	{packages: "controlplane/xds/...", others: []string{"context", "go.uber.org/zap/...", "go.etcd.io/...", "net/http", "os"}},
+	{packages: "controlplane/xds/...", others: []string{"context", "go.uber.org/zap/...", "go.etcd.io/...", "net/http",
+		"os"}},
 	{packages: "jobsvc/job/...", others: []string{"context", "os"}},
 	{packages: "envoy/bootstrap", others: []string{"context", "go.uber.org/zap/...", "os"}},
 }
@@ -224,6 +233,9 @@ func TestFilesAreWrittenByTheHouseRules(t *testing.T) {
 			if place := machinePath.FindString(string(s.text)); place != "" {
 				t.Errorf("%s names a place on someone's machine: %s", at, place)
 			}
+			for _, line := range long(s) {
+				t.Errorf("%s:%d: a line ends before column 120", at, line)
+			}
 			test := strings.HasSuffix(name, "_test.go") || matches("test/...", p.name())
 			for _, found := range forbidden(s, p.name(), test) {
 				t.Errorf("%s: %s", at, found)
@@ -231,6 +243,30 @@ func TestFilesAreWrittenByTheHouseRules(t *testing.T) {
 		}
 	}
 }
+
+// long returns the numbers of the lines that reach column 120. Those with a string of 40 bytes or more, which is not
+// broken, may be longer, and the spaces by which gofmt aligns a table do not count.
+func long(s source) []int {
+	strings := map[int]bool{}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING && len(l.Value) >= 40 {
+			for line := s.set.Position(l.Pos()).Line; line <= s.set.Position(l.End()).Line; line++ {
+				strings[line] = true
+			}
+		}
+		return true
+	})
+	var found []int
+	for i, line := range bytes.Split(s.text, []byte("\n")) {
+		if utf8.RuneCount(spaces.ReplaceAll(line, []byte(" "))) >= 120 && !strings[i+1] &&
+			!bytes.HasPrefix(line, []byte("//go:")) {
+			found = append(found, i+1)
+		}
+	}
+	return found
+}
+
+var spaces = regexp.MustCompile(" {2,}")
 
 // machinePath is a home or a place of work, written so that it does not match itself.
 var machinePath = regexp.MustCompile(`["'\x60 (](/(?:home|Users|root|work|workspace)/[\w./-]*)`)
@@ -242,7 +278,8 @@ var skip = regexp.MustCompile(`^Skip(f|Now)?$`)
 func forbidden(s source, in string, test bool) []string {
 	var found []string
 	// Within a bubble of synctest the clock is not the real one, and Sleep is how it is moved.
-	bubble := slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
+	bubble := slices.ContainsFunc(s.file.Imports,
+		func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
 	ast.Inspect(s.file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
@@ -292,7 +329,9 @@ func parse(t *testing.T, path string) source {
 }
 
 func allGenerated(t *testing.T, p listed) bool {
-	return !slices.ContainsFunc(p.GoFiles, func(name string) bool { return !parse(t, filepath.Join(p.Dir, name)).generated })
+	return !slices.ContainsFunc(p.GoFiles, func(name string) bool {
+		return !parse(t, filepath.Join(p.Dir, name)).generated
+	})
 }
 
 func TestTheTableRefusesWhatItShould(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package charts_test checks the Helm chart without a cluster: it renders every example and the forms below, decodes what
-// comes out as Kubernetes does, and holds it against the binary, the profile "restricted", the arrows of the drawing and
-// the schema of the values. What only a cluster can show is in test/kubernetes.
+// Package charts_test checks the Helm chart without a cluster: it renders every example and the forms below, decodes
+// what comes out as Kubernetes does, and holds it against the binary, the profile "restricted", the arrows of the
+// drawing and the schema of the values. What only a cluster can show is in test/kubernetes.
 //
 // Nothing is looked up in a rendered text. A check goes over typed objects, so that a field
 // which Kubernetes would drop without a word fails here.
@@ -194,7 +194,8 @@ func empty(t *testing.T, text []byte) bool {
 	return content == nil || len(bytes.TrimSpace(text)) == 0
 }
 
-// renderText renders a release as Helm does, values checked against the schema. Without a cluster nothing is looked up.
+// renderText renders a release as Helm does, values checked against the schema. Without a cluster nothing is looked
+// up.
 func renderText(release, namespace string, values map[string]any) (map[string]string, error) {
 	chart, err := loader.Load(chartDir)
 	if err != nil {
@@ -212,7 +213,8 @@ func renderText(release, namespace string, values map[string]any) (map[string]st
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{kubernetes.AddToScheme, certmanagerv1.AddToScheme, monitoringv1.AddToScheme, gatewayv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{kubernetes.AddToScheme, certmanagerv1.AddToScheme,
+		monitoringv1.AddToScheme, gatewayv1.Install} {
 		require.NoError(t, add(s))
 	}
 	return s

@@ -31,7 +31,8 @@ func modelgate(t *testing.T) string {
 	return path
 }
 
-// TestTheBinaryKnowsWhatTheChartSays, of flags and of configuration. Building it takes most of the time, so it is built once.
+// TestTheBinaryKnowsWhatTheChartSays, of flags and of configuration. Building it takes most of the time, so it is
+// built once.
 func TestTheBinaryKnowsWhatTheChartSays(t *testing.T) {
 	binary := modelgate(t)
 	t.Run("knows every flag", func(t *testing.T) { knowsEveryFlag(t, binary) })
@@ -90,7 +91,8 @@ func knowsEveryFlag(t *testing.T, binary string) {
 			require.NoError(t, err, "%s: modelgate %s\n%s", p.name(), strings.Join(p.container.Args, " "), out)
 		}
 	})
-	for _, command := range []string{"controlplane", "extproc", "envoy run", "jobsvc", "install /opt/modelgate/bin", "echo", "check"} {
+	for _, command := range []string{"controlplane", "extproc", "envoy run", "jobsvc", "install /opt/modelgate/bin",
+		"echo", "check"} {
 		require.True(t, commands[command], "nothing runs modelgate %s", command)
 	}
 	out, err := exec.Command(binary, "controlplane", "--no-such-flag=1", "--help").CombinedOutput()
@@ -106,8 +108,8 @@ func eachReleaseInTurn(t *testing.T, check func(*testing.T, []object)) {
 	}
 }
 
-// TestTheBinaryReadsEveryVariable, though not each by the process that has it: some are for the commands that people run in
-// a pod of the control plane.
+// TestTheBinaryReadsEveryVariable, though not each by the process that has it: some are for the commands that people
+// run in a pod of the control plane.
 func TestTheBinaryReadsEveryVariable(t *testing.T) {
 	read := map[string]bool{}
 	reader := regexp.MustCompile(`(?:os\.Getenv\("|os\.LookupEnv\("|env:"|env=')(MODELGATE_[A-Z0-9_]+)`)
@@ -143,7 +145,8 @@ func TestPortsAreWhatTheProcessesListenOn(t *testing.T) {
 				}
 			}
 			if p.command() == "envoy run" { // its listeners are in the configuration
-				for _, match := range regexp.MustCompile(`(?:port: |listen: 0\.0\.0\.0:)(\d+)`).FindAllStringSubmatch(baseline(t, objects), -1) {
+				for _, match := range regexp.MustCompile(`(?:port: |listen: 0\.0\.0\.0:)(\d+)`).FindAllStringSubmatch(baseline(t,
+					objects), -1) {
 					number, err := strconv.ParseInt(match[1], 10, 32)
 					require.NoError(t, err)
 					listens[int32(number)] = true
@@ -230,7 +233,8 @@ func requireService(t *testing.T, services map[string]*corev1.Service, address s
 	s, ok := services[name]
 	require.True(t, ok, "%s: the release has no Service %s", address, name)
 	if port != "" {
-		require.True(t, slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == port }),
+		require.True(t, slices.ContainsFunc(s.Spec.Ports,
+			func(p corev1.ServicePort) bool { return strconv.Itoa(int(p.Port)) == port }),
 			"%s: the Service %s has no such port", address, name)
 	}
 }

@@ -114,7 +114,8 @@ func TestMonitorsFindWhatTheyScrape(t *testing.T) {
 		}
 		require.Equal(t, len(m.Spec.Endpoints), found, m.Name)
 	}
-	for _, want := range []string{"dataplane/envoy-admin", "dataplane/extproc-admin", "controlplane/admin", "jobsvc/admin", "etcd/metrics"} {
+	for _, want := range []string{"dataplane/envoy-admin", "dataplane/extproc-admin", "controlplane/admin",
+		"jobsvc/admin", "etcd/metrics"} {
 		require.True(t, scraped[want], "nothing scrapes %s", want)
 	}
 }

@@ -40,15 +40,18 @@ func ends(t *testing.T, objects []object) map[string]end {
 		"a mesh's Envoy":     {namespace: "mesh", labels: labels.Set{"app": "ingress"}, ip: "10.244.0.9"},
 		"a neighbour":        {namespace: namespace, labels: labels.Set{"app": "neighbour"}, ip: "10.244.0.10"},
 		"a pod elsewhere":    {namespace: "elsewhere", labels: labels.Set{"app": "other"}, ip: "10.244.0.11"},
-		"another release's":  {namespace: namespace, labels: labels.Set{"app.kubernetes.io/name": "modelgate", "app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "dataplane"}, ip: "10.244.0.12"},
-		"Redis outside":      {namespace: "stores", labels: labels.Set{"app.kubernetes.io/name": "redis"}, ip: "10.244.1.1"},
-		"PostgreSQL outside": {namespace: "stores", labels: labels.Set{"app.kubernetes.io/name": "postgresql"}, ip: "10.244.1.2"},
+		"another release's": {namespace: namespace, labels: labels.Set{"app.kubernetes.io/name": "modelgate",
+			"app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "dataplane"}, ip: "10.244.0.12"},
+		"Redis outside": {namespace: "stores", labels: labels.Set{"app.kubernetes.io/name": "redis"}, ip: "10.244.1.1"},
+		"PostgreSQL outside": {namespace: "stores", labels: labels.Set{"app.kubernetes.io/name": "postgresql"},
+			ip: "10.244.1.2"},
 		"etcd outside":       {namespace: "stores", labels: labels.Set{"app.kubernetes.io/name": "etcd"}, ip: "10.244.1.3"},
 		"the OTLP collector": {namespace: "observability", labels: labels.Set{"app": "collector"}, ip: "10.244.1.4"},
 		"an admin's ingress": {namespace: "ingress", labels: labels.Set{"app": "nginx"}, ip: "10.244.1.5"},
 	}
 	known["a component without a policy"] = end{namespace: namespace, labels: labels.Set{
-		"app.kubernetes.io/name": "modelgate", "app.kubernetes.io/instance": releaseName, "app.kubernetes.io/component": "new",
+		"app.kubernetes.io/name": "modelgate", "app.kubernetes.io/instance": releaseName,
+		"app.kubernetes.io/component": "new",
 	}, ip: "10.244.2.200"}
 	for i, w := range workloads(t, objects) {
 		known[w.component()] = end{namespace: namespace, labels: w.meta.Labels, ip: fmt.Sprintf("10.244.2.%d", i+1), pod: w}
@@ -71,18 +74,24 @@ func TestNetworkPoliciesAllowTheArrowsOfTheDrawing(t *testing.T) {
 		tcp("Prometheus", "jobsvc", 9003), tcp("Prometheus", "etcd", 2381),
 	}
 	inside := []arrow{
-		tcp("the world", "dataplane", 8443), tcp("a neighbour", "dataplane", 8443), tcp("a pod elsewhere", "dataplane", 8443),
-		tcp("dataplane", "controlplane", 18000), tcp("dataplane", "jobsvc", 9090), tcp("dataplane", "redis", 6379), tcp("dataplane", "echo", 9100),
-		tcp("dataplane", "the world", 443), tcp("dataplane", "the world, by IPv6", 443), {"dataplane", "DNS", 53, corev1.ProtocolUDP},
-		tcp("jobsvc", "dataplane", 8444), tcp("jobsvc", "controlplane", 18000), tcp("jobsvc", "etcd", 2379), tcp("jobsvc", "the world", 443),
-		tcp("controlplane", "etcd", 2379), tcp("controlplane", "postgresql", 5432), tcp("controlplane", "dataplane", 8443), tcp("controlplane", "DNS", 53),
+		tcp("the world", "dataplane", 8443), tcp("a neighbour", "dataplane", 8443),
+		tcp("a pod elsewhere", "dataplane", 8443),
+		tcp("dataplane", "controlplane", 18000), tcp("dataplane", "jobsvc", 9090), tcp("dataplane", "redis", 6379),
+		tcp("dataplane", "echo", 9100),
+		tcp("dataplane", "the world", 443), tcp("dataplane", "the world, by IPv6", 443),
+		{"dataplane", "DNS", 53, corev1.ProtocolUDP},
+		tcp("jobsvc", "dataplane", 8444), tcp("jobsvc", "controlplane", 18000), tcp("jobsvc", "etcd", 2379),
+		tcp("jobsvc", "the world", 443),
+		tcp("controlplane", "etcd", 2379), tcp("controlplane", "postgresql", 5432), tcp("controlplane", "dataplane", 8443),
+		tcp("controlplane", "DNS", 53),
 		tcp("etcd", "etcd", 2380), {"etcd", "DNS", 53, corev1.ProtocolUDP},
 		tcp("test", "dataplane", 8443), tcp("test", "controlplane", 8081),
 		tcp("a pod of people", "controlplane", 8081),
 	}
 	requireArrows(t, form(t, "everything bundled and kept"), slices.Concat(metrics, inside), true)
 	requireArrows(t, form(t, "as it stands"), metrics, false)
-	requireArrows(t, form(t, "as it stands"), []arrow{tcp("a pod of people", "controlplane", 8081), tcp("a neighbour", "controlplane", 8081)}, false)
+	requireArrows(t, form(t, "as it stands"), []arrow{tcp("a pod of people", "controlplane", 8081),
+		tcp("a neighbour", "controlplane", 8081)}, false)
 }
 
 func TestNetworkPoliciesForbidWhatIsNotInTheDrawing(t *testing.T) {
@@ -90,22 +99,29 @@ func TestNetworkPoliciesForbidWhatIsNotInTheDrawing(t *testing.T) {
 	for _, stranger := range []string{"the world", "a neighbour", "a pod elsewhere", "another release's", "echo"} {
 		forbidden = append(forbidden,
 			tcp(stranger, "dataplane", 8444), tcp(stranger, "dataplane", 9002), tcp(stranger, "dataplane", 9004),
-			tcp(stranger, "controlplane", 18000), tcp(stranger, "controlplane", 8081), tcp(stranger, "jobsvc", 9090), tcp(stranger, "jobsvc", 9003),
-			tcp(stranger, "etcd", 2379), tcp(stranger, "etcd", 2380), tcp(stranger, "redis", 6379), tcp(stranger, "postgresql", 5432), tcp(stranger, "echo", 9100))
+			tcp(stranger, "controlplane", 18000), tcp(stranger, "controlplane", 8081), tcp(stranger, "jobsvc", 9090),
+			tcp(stranger, "jobsvc", 9003),
+			tcp(stranger, "etcd", 2379), tcp(stranger, "etcd", 2380), tcp(stranger, "redis", 6379),
+			tcp(stranger, "postgresql", 5432), tcp(stranger, "echo", 9100))
 	}
 	for _, idle := range []string{"echo", "redis", "postgresql", "etcd", "test"} {
-		forbidden = append(forbidden, tcp(idle, "the world", 443), tcp(idle, "a neighbour", 80), tcp(idle, "a private network", 443))
+		forbidden = append(forbidden, tcp(idle, "the world", 443), tcp(idle, "a neighbour", 80),
+			tcp(idle, "a private network", 443))
 	}
 	for _, out := range []string{"dataplane", "jobsvc", "controlplane"} {
 		forbidden = append(forbidden,
-			tcp(out, "cloud metadata", 80), tcp(out, "cloud metadata", 443), tcp(out, "a private network", 443), tcp(out, "a neighbour", 443),
+			tcp(out, "cloud metadata", 80), tcp(out, "cloud metadata", 443), tcp(out, "a private network", 443),
+			tcp(out, "a neighbour", 443),
 			tcp(out, "the world", 22), tcp(out, "the world", 80), tcp(out, "a pod elsewhere", 443))
 	}
 	forbidden = append(forbidden,
 		// The data plane holds no credentials of stores, and does not administer.
-		tcp("dataplane", "etcd", 2379), tcp("dataplane", "postgresql", 5432), tcp("dataplane", "controlplane", 8081), tcp("dataplane", "jobsvc", 9003),
-		tcp("jobsvc", "postgresql", 5432), tcp("jobsvc", "redis", 6379), tcp("jobsvc", "controlplane", 8081), tcp("jobsvc", "echo", 9100),
-		tcp("controlplane", "dataplane", 8444), tcp("controlplane", "redis", 6379), tcp("controlplane", "jobsvc", 9090), tcp("controlplane", "etcd", 2380),
+		tcp("dataplane", "etcd", 2379), tcp("dataplane", "postgresql", 5432), tcp("dataplane", "controlplane", 8081),
+		tcp("dataplane", "jobsvc", 9003),
+		tcp("jobsvc", "postgresql", 5432), tcp("jobsvc", "redis", 6379), tcp("jobsvc", "controlplane", 8081),
+		tcp("jobsvc", "echo", 9100),
+		tcp("controlplane", "dataplane", 8444), tcp("controlplane", "redis", 6379), tcp("controlplane", "jobsvc", 9090),
+		tcp("controlplane", "etcd", 2380),
 		tcp("test", "etcd", 2379), tcp("test", "dataplane", 8444), tcp("test", "controlplane", 18000),
 		tcp("Prometheus", "controlplane", 18000), tcp("Prometheus", "dataplane", 8444), tcp("Prometheus", "etcd", 2379),
 		tcp("a pod of people", "controlplane", 18000), tcp("a pod of people", "jobsvc", 9090),
@@ -116,19 +132,24 @@ func TestNetworkPoliciesForbidWhatIsNotInTheDrawing(t *testing.T) {
 }
 
 func TestNetworkPoliciesBehindAMesh(t *testing.T) {
-	values := form(t, "ext_proc alone, scaled", "dataplane.enabled=false", "jobsvc.enabled=false", "networkPolicy.redis.peers[0].podSelector.matchLabels.app=neighbour")
+	values := form(t, "ext_proc alone, scaled", "dataplane.enabled=false", "jobsvc.enabled=false",
+		"networkPolicy.redis.peers[0].podSelector.matchLabels.app=neighbour")
 	requireArrows(t, values, []arrow{
-		tcp("a mesh's Envoy", "extproc", 9001), tcp("a mesh's Envoy", "controlplane", 18000), tcp("extproc", "controlplane", 18000), tcp("extproc", "a neighbour", 6379),
+		tcp("a mesh's Envoy", "extproc", 9001), tcp("a mesh's Envoy", "controlplane", 18000),
+		tcp("extproc", "controlplane", 18000), tcp("extproc", "a neighbour", 6379),
 	}, true)
 	requireArrows(t, values, []arrow{
-		tcp("the world", "extproc", 9001), tcp("a neighbour", "extproc", 9001), tcp("a mesh's Envoy", "extproc", 9002), tcp("a mesh's Envoy", "controlplane", 8081),
+		tcp("the world", "extproc", 9001), tcp("a neighbour", "extproc", 9001), tcp("a mesh's Envoy", "extproc", 9002),
+		tcp("a mesh's Envoy", "controlplane", 8081),
 		tcp("a mesh's Envoy", "etcd", 2379), tcp("extproc", "etcd", 2379),
 	}, false)
 }
 
 func TestNetworkPoliciesOfClientsThatAreNamed(t *testing.T) {
-	values := form(t, "as it stands", "networkPolicy.clients[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=elsewhere")
-	requireArrows(t, values, []arrow{tcp("a pod elsewhere", "dataplane", 8443), tcp("test", "dataplane", 8443), tcp("controlplane", "dataplane", 8443)}, true)
+	values := form(t, "as it stands",
+		"networkPolicy.clients[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=elsewhere")
+	requireArrows(t, values, []arrow{tcp("a pod elsewhere", "dataplane", 8443), tcp("test", "dataplane", 8443),
+		tcp("controlplane", "dataplane", 8443)}, true)
 	requireArrows(t, values, []arrow{tcp("the world", "dataplane", 8443), tcp("a neighbour", "dataplane", 8443)}, false)
 }
 
@@ -136,12 +157,16 @@ func TestNetworkPoliciesOfTheProductionExample(t *testing.T) {
 	values := releases(t)["examples/production.yaml"]
 	require.NotNil(t, values)
 	requireArrows(t, values, []arrow{
-		tcp("dataplane", "Redis outside", 6379), tcp("controlplane", "PostgreSQL outside", 5432), tcp("controlplane", "etcd outside", 2379),
-		tcp("jobsvc", "etcd outside", 2379), tcp("jobsvc", "the world", 443), tcp("an admin's ingress", "controlplane", 8081), tcp("Prometheus", "dataplane", 9004),
-		tcp("dataplane", "the OTLP collector", 4317), tcp("controlplane", "the OTLP collector", 4317), tcp("jobsvc", "the OTLP collector", 4317),
+		tcp("dataplane", "Redis outside", 6379), tcp("controlplane", "PostgreSQL outside", 5432),
+		tcp("controlplane", "etcd outside", 2379),
+		tcp("jobsvc", "etcd outside", 2379), tcp("jobsvc", "the world", 443), tcp("an admin's ingress", "controlplane",
+			8081), tcp("Prometheus", "dataplane", 9004),
+		tcp("dataplane", "the OTLP collector", 4317), tcp("controlplane", "the OTLP collector", 4317),
+		tcp("jobsvc", "the OTLP collector", 4317),
 	}, true)
 	requireArrows(t, values, []arrow{
-		tcp("dataplane", "PostgreSQL outside", 5432), tcp("dataplane", "etcd outside", 2379), tcp("jobsvc", "PostgreSQL outside", 5432), tcp("controlplane", "Redis outside", 6379),
+		tcp("dataplane", "PostgreSQL outside", 5432), tcp("dataplane", "etcd outside", 2379),
+		tcp("jobsvc", "PostgreSQL outside", 5432), tcp("controlplane", "Redis outside", 6379),
 	}, false)
 }
 
@@ -168,7 +193,8 @@ func requireArrows(t *testing.T, values map[string]any, arrows []arrow, want boo
 	}
 }
 
-// leaves reports whether the policies of from let it connect. Where none of that direction selects a pod, all is allowed.
+// leaves reports whether the policies of from let it connect. Where none of that direction selects a pod, all is
+// allowed.
 func leaves(t *testing.T, policies []*networkingv1.NetworkPolicy, from, to end, a arrow) bool {
 	t.Helper()
 	free := true
@@ -250,7 +276,8 @@ func isPeer(t *testing.T, peers []networkingv1.NetworkPolicyPeer, own string, e 
 		if e.namespace == "" {
 			return false
 		}
-		if p.NamespaceSelector == nil && e.namespace != own || p.NamespaceSelector != nil && !matches(t, p.NamespaceSelector, e.namespaceLabels()) {
+		if p.NamespaceSelector == nil && e.namespace != own || p.NamespaceSelector != nil &&
+			!matches(t, p.NamespaceSelector, e.namespaceLabels()) {
 			return false
 		}
 		return p.PodSelector == nil || matches(t, p.PodSelector, e.labels)

@@ -67,7 +67,8 @@ func TestSelectorsFindTheirPods(t *testing.T) {
 		pods := workloads(t, objects)
 		for _, w := range pods {
 			if w.selector != nil {
-				require.Equal(t, []string{w.name}, selected(t, pods, w.selector), "%s selects others' pods, or not its own", w.name)
+				require.Equal(t, []string{w.name}, selected(t, pods, w.selector), "%s selects others' pods, or not its own",
+					w.name)
 			}
 		}
 		for _, s := range all[*corev1.Service](objects) {
@@ -106,7 +107,8 @@ func selected(t *testing.T, pods []workload, selector *metav1.LabelSelector) []s
 	return names
 }
 
-// TestWhatPodsReferToIsThere: a Secret, ConfigMap, ServiceAccount or claim is rendered, issued, or named in the values.
+// TestWhatPodsReferToIsThere: a Secret, ConfigMap, ServiceAccount or claim is rendered, issued, or named in the
+// values.
 func TestWhatPodsReferToIsThere(t *testing.T) {
 	all := releases(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -119,7 +121,8 @@ func TestWhatPodsReferToIsThere(t *testing.T) {
 			for _, w := range workloads(t, objects) {
 				for _, reference := range references(w) {
 					_, name, _ := strings.Cut(reference, "/")
-					require.True(t, there[reference] || given[name], "%s refers to %s, which neither the chart makes nor the values name", w.name, reference)
+					require.True(t, there[reference] || given[name],
+						"%s refers to %s, which neither the chart makes nor the values name", w.name, reference)
 				}
 			}
 		})

@@ -30,7 +30,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"an unknown way to make certificates", "pki.mode=magic", "mode"},
 		{"certificates that are not given", "pki.mode=secrets", "controlplane"},
 		{"a gateway's certificate that is not given", "gateway.certificate.source=secret", "secretName"},
-		{"a public issuer without names", "gateway.certificate.source=certManager,gateway.certificate.issuerRef.name=public", "dnsNames"},
+		{"a public issuer without names", "gateway.certificate.source=certManager,gateway.certificate.issuerRef.name=public",
+			"dnsNames"},
 		{"a port beyond all", "gateway.service.port=70000", "port"},
 		{"an unknown type of Service", "gateway.service.type=Magic", "type"},
 		{"an Ingress of no host", "gateway.ingress.enabled=true", "hosts"},
@@ -50,8 +51,10 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"a job service without a data plane", "dataplane.enabled=false", "enabled"},
 		{"no etcd at all", "etcd.bundled.enabled=false", "endpoints"},
 		{"two etcds", "etcd.endpoints[0]=https://etcd:2379", "endpoints"},
-		{"an etcd without TLS", "etcd.bundled.enabled=false,etcd.endpoints[0]=http://etcd:2379,etcd.tls.secretName=x", "endpoints"},
-		{"an etcd that does not know its clients", "etcd.bundled.enabled=false,etcd.endpoints[0]=https://etcd:2379", "secretName"},
+		{"an etcd without TLS", "etcd.bundled.enabled=false,etcd.endpoints[0]=http://etcd:2379,etcd.tls.secretName=x",
+			"endpoints"},
+		{"an etcd that does not know its clients", "etcd.bundled.enabled=false,etcd.endpoints[0]=https://etcd:2379",
+			"secretName"},
 		{"two Redis", "redis.bundled.enabled=true,redis.url=redis://redis:6379", "url"},
 		{"a Redis that is none", "redis.url=http://redis:6379", "url"},
 		{"two PostgreSQL", "postgresql.bundled.enabled=true,postgresql.url=postgres://db/modelgate", "url"},
@@ -87,8 +90,8 @@ type schema struct {
 	Defs                 map[string]schema `json:"$defs"`
 }
 
-// TestValuesSchemaAndTemplatesNameTheSame: what values.yaml shows is all there is, the schema knows each of it, and a template
-// names it.
+// TestValuesSchemaAndTemplatesNameTheSame: what values.yaml shows is all there is, the schema knows each of it, and a
+// template names it.
 func TestValuesSchemaAndTemplatesNameTheSame(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chartDir, "values.schema.json"))
 	require.NoError(t, err)
@@ -105,14 +108,15 @@ func TestValuesSchemaAndTemplatesNameTheSame(t *testing.T) {
 func templates(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	require.NoError(t, filepath.WalkDir(filepath.Join(chartDir, "templates"), func(path string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+	require.NoError(t, filepath.WalkDir(filepath.Join(chartDir, "templates"),
+		func(path string, e os.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			all.Write(text)
 			return err
-		}
-		text, err := os.ReadFile(path)
-		all.Write(text)
-		return err
-	}))
+		}))
 	return all.String()
 }
 

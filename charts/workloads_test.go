@@ -26,9 +26,11 @@ func workloads(t *testing.T, objects []object) []workload {
 	for _, o := range objects {
 		switch o := o.typed.(type) {
 		case *appsv1.Deployment:
-			found = append(found, workload{"Deployment", o.Name, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec, o.Spec.Selector, nil})
+			found = append(found, workload{"Deployment", o.Name, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec,
+				o.Spec.Selector, nil})
 		case *appsv1.StatefulSet:
-			found = append(found, workload{"StatefulSet", o.Name, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec, o.Spec.Selector, o.Spec.VolumeClaimTemplates})
+			found = append(found, workload{"StatefulSet", o.Name, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec,
+				o.Spec.Selector, o.Spec.VolumeClaimTemplates})
 		case *batchv1.Job:
 			found = append(found, workload{"Job", o.Name, o.Spec.Template.ObjectMeta, o.Spec.Template.Spec, nil, nil})
 		case *corev1.Pod:

@@ -11,7 +11,8 @@ func (s *Server) clients() []adminapi.DataPlaneClient {
 	all := []adminapi.DataPlaneClient{}
 	for _, c := range s.publisher.Clients() {
 		all = append(all, adminapi.DataPlaneClient{
-			Node: c.Node, Role: shortRole(c.Role), Version: c.Version, Revision: c.Revision, ConnectedAt: c.ConnectedAt, Health: health(c), Error: c.Refused,
+			Node: c.Node, Role: shortRole(c.Role), Version: c.Version, Revision: c.Revision, ConnectedAt: c.ConnectedAt,
+			Health: health(c), Error: c.Refused,
 		})
 	}
 	return all

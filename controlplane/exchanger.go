@@ -28,8 +28,8 @@ var (
 	errExpired = errors.New("the token has expired and could not be renewed; the provider takes no requests")
 )
 
-// An exchanger exchanges the credentials of providers for such as their vendors take, and renews those in good time. Nobody
-// waits for it: it works in the background and says when there is something new. It is safe for concurrent use.
+// An exchanger exchanges the credentials of providers for such as their vendors take, and renews those in good time.
+// Nobody waits for it: it works in the background and says when there is something new. It is safe for concurrent use.
 type exchanger struct {
 	now     func() time.Time
 	changed chan struct{} // buffers one: a token has come or gone, or an error has
@@ -65,11 +65,12 @@ func (e *exchanger) run(ctx context.Context) {
 	e.workers.Wait()
 }
 
-// exchange returns what the credential of a provider was exchanged for, and begins to exchange it where nothing does. The
-// token of an earlier credential is returned until there is a newer one or it has expired, as long as it goes where it went: who brings
-// a credential of their own may send that anywhere, and not what somebody else's was exchanged for. An error may come with a
-// token: it could not be renewed.
-func (e *exchanger) exchange(v provider.Provider, p *configv1.Provider, credential secret.Value) (secret.Value, error) {
+// exchange returns what the credential of a provider was exchanged for, and begins to exchange it where nothing does.
+// The token of an earlier credential is returned until there is a newer one or it has expired, as long as it goes
+// where it went: who brings a credential of their own may send that anywhere, and not what somebody else's was
+// exchanged for. An error may come with a token: it could not be renewed.
+func (e *exchanger) exchange(v provider.Provider, p *configv1.Provider, credential secret.Value) (secret.Value,
+	error) {
 	of, err := fingerprint(p, credential)
 	if err != nil {
 		return secret.Value{}, err
@@ -98,8 +99,8 @@ func (e *exchanger) exchange(v provider.Provider, p *configv1.Provider, credenti
 	return t.now(e.now())
 }
 
-// last returns the token of a provider whose credential cannot be had, which is renewed from the last one that could. It goes
-// where it went, or nowhere. The error says what became of it.
+// last returns the token of a provider whose credential cannot be had, which is renewed from the last one that could.
+// It goes where it went, or nowhere. The error says what became of it.
 func (e *exchanger) last(p *configv1.Provider) (secret.Value, error) {
 	place, err := placeOf(p)
 	e.mu.Lock()
@@ -126,12 +127,14 @@ func (t *token) now(now time.Time) (secret.Value, error) {
 
 // fingerprint tells what a credential is exchanged from. Models and the like do not matter to it.
 func fingerprint(p *configv1.Provider, credential secret.Value) ([sha256.Size]byte, error) {
-	return hashOf(&configv1.Provider{Name: p.GetName(), Vendor: p.GetVendor(), Endpoint: p.GetEndpoint(), Region: p.GetRegion(), Project: p.GetProject(), ApiVersion: p.GetApiVersion()}, credential)
+	return hashOf(&configv1.Provider{Name: p.GetName(), Vendor: p.GetVendor(), Endpoint: p.GetEndpoint(),
+		Region: p.GetRegion(), Project: p.GetProject(), ApiVersion: p.GetApiVersion()}, credential)
 }
 
 // placeOf tells who sees what a credential is exchanged for: it differs where a field does that decides it.
 func placeOf(p *configv1.Provider) ([sha256.Size]byte, error) {
-	return hashOf(&configv1.Provider{Vendor: p.GetVendor(), Endpoint: p.GetEndpoint(), Region: p.GetRegion(), Project: p.GetProject(), Headers: p.GetHeaders(), Tls: p.GetTls()}, secret.Value{})
+	return hashOf(&configv1.Provider{Vendor: p.GetVendor(), Endpoint: p.GetEndpoint(), Region: p.GetRegion(),
+		Project: p.GetProject(), Headers: p.GetHeaders(), Tls: p.GetTls()}, secret.Value{})
 }
 
 func hashOf(p *configv1.Provider, credential secret.Value) ([sha256.Size]byte, error) {

@@ -42,7 +42,8 @@ func (v *tokenVendor) exchanged() []string {
 	return slices.Clone(v.from)
 }
 
-func (v *tokenVendor) exchange(ctx context.Context, _ *configv1.Provider, c secret.Value) (secret.Value, time.Time, error) {
+func (v *tokenVendor) exchange(ctx context.Context, _ *configv1.Provider, c secret.Value) (secret.Value, time.Time,
+	error) {
 	v.mu.Lock()
 	v.from = append(v.from, c.Reveal())
 	err, block, n := v.err, v.block, len(v.from)
@@ -72,10 +73,12 @@ var environment = map[string]string{"A": "credential of A", "B": "credential of 
 
 // resolving runs f with a resolver whose exchanges run, in a bubble with a clock of its own. What f gets returns the
 // credential of the provider "a" and its error, once all that can happen has.
-func resolving(t *testing.T, v *tokenVendor, f func(t *testing.T, resolve func(objects ...configv1.Object) (string, string))) {
+func resolving(t *testing.T, v *tokenVendor,
+	f func(t *testing.T, resolve func(objects ...configv1.Object) (string, string))) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExchanger(time.Now)
-		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true }, map[string]provider.Provider{"cloud": v.provider(), "openai": {}}, anywhere(t, nil, "A", "B", "NONE"), e)
+		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true },
+			map[string]provider.Provider{"cloud": v.provider(), "openai": {}}, anywhere(t, nil, "A", "B", "NONE"), e)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -108,7 +111,8 @@ func resolving(t *testing.T, v *tokenVendor, f func(t *testing.T, resolve func(o
 }
 
 func cloud(env string) *configv1.Provider {
-	return &configv1.Provider{Name: "a", Vendor: "cloud", Endpoint: "https://cloud.test", Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: env}}}
+	return &configv1.Provider{Name: "a", Vendor: "cloud", Endpoint: "https://cloud.test",
+		Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: env}}}
 }
 
 func TestTokensAreRenewedInGoodTime(t *testing.T) {
@@ -254,8 +258,8 @@ func TestAnExchangeThatHangsKeepsNothingElseWaiting(t *testing.T) {
 	})
 }
 
-// Whoever brings a credential of their own, even one that is good for nothing, may send it anywhere. What the one before was exchanged for
-// does not go there.
+// Whoever brings a credential of their own, even one that is good for nothing, may send it anywhere. What the one
+// before was exchanged for does not go there.
 func TestATokenDoesNotFollowAnotherCredentialElsewhere(t *testing.T) {
 	v := &tokenVendor{life: time.Hour}
 	for what, move := range map[string]func(*configv1.Provider){
@@ -298,7 +302,8 @@ func TestAProviderWaitsForItsToken(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		go e.run(ctx)
 		synctest.Wait()
-		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true }, map[string]provider.Provider{"cloud": v.provider()}, anywhere(t, nil, "A"), e)
+		r := newResolver(nil, func(name string) (string, bool) { return environment[name], true },
+			map[string]provider.Provider{"cloud": v.provider()}, anywhere(t, nil, "A"), e)
 		resolve := func() *configv1.ResolvedProvider {
 			synctest.Wait()
 			in, _ := r.resolve(configstore.State{Objects: map[string]map[string]configv1.Object{"Provider": {"a": cloud("A")}}})

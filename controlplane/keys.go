@@ -6,14 +6,14 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// A keyBook finds the keys that have changed: there may be very many, and each configuration has all of them. It is used by one
-// goroutine.
+// A keyBook finds the keys that have changed: there may be very many, and each configuration has all of them. It is
+// used by one goroutine.
 type keyBook struct {
 	published map[string]*configv1.Key
 }
 
-// changes returns the keys that differ from those of the time before, nil for those that are gone, and what is wrong with
-// keys. One that is wrong stays as it was.
+// changes returns the keys that differ from those of the time before, nil for those that are gone, and what is wrong
+// with keys. One that is wrong stays as it was.
 func (b *keyBook) changes(state configstore.State) (map[string]*configv1.Key, []xds.ObjectError) {
 	changed := map[string]*configv1.Key{}
 	var errs []xds.ObjectError

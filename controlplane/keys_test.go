@@ -27,7 +27,8 @@ func keyNumber(n int) *configv1.Key {
 	hash := sha256.Sum256([]byte(strconv.Itoa(n)))
 	return &configv1.Key{
 		Name: fmt.Sprintf("key_%026d", n), DisplayName: fmt.Sprintf("service number %d", n), Hash: hash[:], Hint: "abcd",
-		Organization: fmt.Sprintf("organization-%d", n%100), Project: fmt.Sprintf("project-%d", n%1000), Models: []string{"openai/*"},
+		Organization: fmt.Sprintf("organization-%d", n%100), Project: fmt.Sprintf("project-%d", n%1000),
+		Models:   []string{"openai/*"},
 		Limits:   []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: uint64(100 + n%40)}},
 		Budgets:  []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "100"}},
 		Metadata: map[string]string{"ticket": fmt.Sprintf("REQ-%d", n)},
@@ -93,8 +94,8 @@ func (r *replica) await(t *testing.T, done func(map[string]bool) bool) {
 	}
 }
 
-// A key that is revoked stops working on every replica within a second, however many there are. That is measured with 5,000 keys
-// here, and with as many as the environment says: MODELGATE_TEST_KEYS=100000.
+// A key that is revoked stops working on every replica within a second, however many there are. That is measured with
+// 5,000 keys here, and with as many as the environment says: MODELGATE_TEST_KEYS=100000.
 func TestARevokedKeyStopsWorkingWithinASecond(t *testing.T) {
 	n := 5_000
 	if text := os.Getenv("MODELGATE_TEST_KEYS"); text != "" {
@@ -155,7 +156,8 @@ func TestWhatLimitsAreOfReachesTheExtProcService(t *testing.T) {
 	k := keyNumber(2)
 	k.Name = "key_gone"
 	p.put(k)
-	require.Eventually(t, func() bool { return p.ObjectError("RateLimit", "users") == "" }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.ObjectError("RateLimit", "users") == "" }, 10*time.Second,
+		10*time.Millisecond)
 
 	// Who administers is nobody's business.
 	accounts := subscribe[*configv1.Account](p, envoy.RoleExtProc)

@@ -55,12 +55,13 @@ func (p *probes) end(name string) {
 	delete(p.running, name)
 }
 
-// TestProvider asks a provider for its models with its credential, as the data plane would: from this machine, at the endpoint
-// of its configuration and nowhere else. It takes at most 10 s. While the same provider is being asked, it is an error of the
-// client.
+// TestProvider asks a provider for its models with its credential, as the data plane would: from this machine, at the
+// endpoint of its configuration and nowhere else. It takes at most 10 s. While the same provider is being asked, it is
+// an error of the client.
 func (s *Server) TestProvider(ctx context.Context, p *configv1.Provider) (adminapi.ProviderTest, error) {
 	if !s.probes.begin(p.GetName()) {
-		return adminapi.ProviderTest{}, &openaiapi.Error{Status: http.StatusConflict, Type: openaiapi.TypeInvalidRequest, Code: openaiapi.CodeTestRunning,
+		return adminapi.ProviderTest{}, &openaiapi.Error{Status: http.StatusConflict, Type: openaiapi.TypeInvalidRequest,
+			Code:    openaiapi.CodeTestRunning,
 			Message: "The provider is being tested already. Wait for that to end."}
 	}
 	defer s.probes.end(p.GetName())
@@ -69,14 +70,16 @@ func (s *Server) TestProvider(ctx context.Context, p *configv1.Provider) (admina
 	p = proto.CloneOf(p)
 	p.Disabled = false // whether it would work is asked before it is enabled
 	// Its own resolver: the other is used by one goroutine.
-	resolved, err := newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed, s.exchanger).provider(p)
+	resolved, err := newResolver(s.config.Root.Sealer(), os.LookupEnv, s.config.Providers, s.config.Allowed,
+		s.exchanger).provider(p)
 	if err != nil {
 		return adminapi.ProviderTest{Message: "The credential cannot be had: " + err.Error()}, nil
 	}
 	a := &probe{vendor: s.config.Providers[p.GetVendor()], config: p, credential: secret.New(resolved.GetCredential())}
 	started := time.Now()
 	models, err := a.ask(ctx)
-	found := adminapi.ProviderTest{OK: err == nil, Status: a.status, LatencyMS: time.Since(started).Milliseconds(), Models: models}
+	found := adminapi.ProviderTest{OK: err == nil, Status: a.status, LatencyMS: time.Since(started).Milliseconds(),
+		Models: models}
 	switch {
 	case err != nil:
 		found.Message = a.scrubbed(explained(ctx, a.status, err))
@@ -121,7 +124,8 @@ func (p *probe) ask(ctx context.Context) (int, error) {
 	}
 	defer transport.CloseIdleConnections()
 	// A redirect would take the credential elsewhere.
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	api := &provider.Client{
 		Config: p.config, DecodeError: p.vendor.DecodeError,
 		Send: func(r *http.Request) (*http.Response, error) {
@@ -160,7 +164,8 @@ func (p *probe) sign(r *http.Request, e provider.Endpoint) (*http.Request, error
 		}
 		request.Body = body
 	}
-	err := p.vendor.Sign(&request, provider.Signing{Config: p.config, Credential: p.credential, Method: r.Method, Endpoint: e, Now: time.Now()})
+	err := p.vendor.Sign(&request, provider.Signing{Config: p.config, Credential: p.credential, Method: r.Method,
+		Endpoint: e, Now: time.Now()})
 	if err != nil {
 		return nil, fmt.Errorf("the credential cannot be used: %w", err)
 	}
@@ -168,7 +173,8 @@ func (p *probe) sign(r *http.Request, e provider.Endpoint) (*http.Request, error
 	if e.TLS {
 		scheme = "https"
 	}
-	signed, err := http.NewRequestWithContext(r.Context(), r.Method, scheme+"://"+e.Authority()+e.Join(request.Path), strings.NewReader(string(request.Body)))
+	signed, err := http.NewRequestWithContext(r.Context(), r.Method, scheme+"://"+e.Authority()+e.Join(request.Path),
+		strings.NewReader(string(request.Body)))
 	if err != nil {
 		return nil, err
 	}
@@ -197,8 +203,8 @@ func transportTo(e provider.Endpoint, o *configv1.UpstreamTLS) (*http.Transport,
 	return t, nil
 }
 
-// scrubbed returns what was found without the credential, and without the headers that the operator has set: what a provider
-// says may repeat what it was sent.
+// scrubbed returns what was found without the credential, and without the headers that the operator has set: what a
+// provider says may repeat what it was sent.
 func (p *probe) scrubbed(s string) string {
 	secrets := append(strings.Split(p.credential.Reveal(), ":"), p.credential.Reveal()) // some have parts
 	for _, value := range p.config.GetHeaders() {

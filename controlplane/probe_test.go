@@ -18,7 +18,8 @@ import (
 
 const probeCredential = "sk-upstream-secret"
 
-// probing returns a control plane that does not run, with the real vendors, and a provider at a server with the handler.
+// probing returns a control plane that does not run, with the real vendors, and a provider at a server with the
+// handler.
 func probing(t *testing.T, handler http.HandlerFunc) (*Server, *configv1.Provider) {
 	t.Helper()
 	upstream := httptest.NewTLSServer(handler)
@@ -31,15 +32,19 @@ func probing(t *testing.T, handler http.HandlerFunc) (*Server, *configv1.Provide
 	}
 	s := &Server{config: Config{Root: root, Providers: vendors, Allowed: anywhere(t, vendors, "CONTROLPLANE_NONE")}}
 	return s, &configv1.Provider{
-		Name: "p", Vendor: "openai", Endpoint: upstream.URL + "/v1", Disabled: true, Headers: map[string]string{"X-Team": "very-private"},
-		Credential: &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: root.Sealer().Seal("Provider", "p", "credential", secret.New(probeCredential))}},
-		Tls:        &configv1.UpstreamTLS{Ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: upstream.Certificate().Raw})), ServerName: "example.com"},
+		Name: "p", Vendor: "openai", Endpoint: upstream.URL + "/v1", Disabled: true,
+		Headers: map[string]string{"X-Team": "very-private"},
+		Credential: &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: root.Sealer().Seal("Provider", "p",
+			"credential", secret.New(probeCredential))}},
+		Tls: &configv1.UpstreamTLS{Ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: upstream.Certificate().Raw})), ServerName: "example.com"},
 	}
 }
 
 func TestAProviderIsTestedWithItsCredential(t *testing.T) {
 	s, p := probing(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/models" || r.Header.Get("Authorization") != "Bearer "+probeCredential || r.Header.Get("X-Team") != "very-private" {
+		if r.URL.Path != "/v1/models" || r.Header.Get("Authorization") != "Bearer "+probeCredential ||
+			r.Header.Get("X-Team") != "very-private" {
 			w.WriteHeader(http.StatusTeapot)
 		}
 		_, _ = fmt.Fprint(w, `{"object":"list","data":[{"id":"a"},{"id":"b"}]}`)
@@ -62,13 +67,18 @@ func TestWhatIsWrongWithAProviderIsSaidWithoutSecrets(t *testing.T) {
 		says   string
 		status int
 	}{
-		"wrong credential": {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, says: "refused the credential", status: 401},
+		"wrong credential": {answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+			says: "refused the credential", status: 401},
 		"what repeats it": {answer: func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = fmt.Fprintf(w, `{"error":{"message":"bad: %s %s"}}`, r.Header.Get("Authorization"), r.Header.Get("X-Team"))
 		}, says: "status 400: bad: ", status: 400},
-		"redirect":        {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, says: "", status: 302},
-		"not JSON":        {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, says: "could not be read", status: 200},
+		"redirect": {answer: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL,
+				http.StatusFound)
+		}, says: "", status: 302},
+		"not JSON": {answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+			says: "could not be read", status: 200},
 		"other authority": {change: func(p *configv1.Provider) { p.Tls.Ca = "" }, says: "certificate"},
 		"other name":      {change: func(p *configv1.Provider) { p.Tls.ServerName = "other.test" }, says: "certificate"},
 		"nobody there":    {change: func(p *configv1.Provider) { p.Endpoint = "https://127.0.0.1:1/v1" }, says: "refused"},

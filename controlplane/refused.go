@@ -28,8 +28,8 @@ type refusals struct {
 	told  []byte
 }
 
-// ObjectError returns why an object, or its last change, has no effect, or has none with what is connected to another control plane, and ""
-// where it has.
+// ObjectError returns why an object, or its last change, has no effect, or has none with what is connected to another
+// control plane, and "" where it has.
 func (s *Server) ObjectError(kind, name string) string {
 	if own := s.publisher.ObjectError(kind, name); own != "" {
 		return own
@@ -119,10 +119,12 @@ func (s *Server) followRefusedOnce(ctx context.Context) error {
 	}
 }
 
-// changedSince waits until something else is told, at or after a revision of etcd. It is false where that cannot be known any more.
+// changedSince waits until something else is told, at or after a revision of etcd. It is false where that cannot be
+// known any more.
 func (s *Server) changedSince(ctx context.Context, revision int64) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	changed, ok := <-s.config.Etcd.Watch(clientv3.WithRequireLeader(ctx), configstore.Untaken, clientv3.WithPrefix(), clientv3.WithRev(revision))
+	changed, ok := <-s.config.Etcd.Watch(clientv3.WithRequireLeader(ctx), configstore.Untaken, clientv3.WithPrefix(),
+		clientv3.WithRev(revision))
 	return ok && changed.Err() == nil
 }

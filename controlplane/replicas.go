@@ -27,8 +27,8 @@ const (
 	replicaTimeout = time.Second
 )
 
-// DataPlane returns how those stand that are connected to this control plane and to its replicas, as far as etcd can tell. Who
-// calls sets the version.
+// DataPlane returns how those stand that are connected to this control plane and to its replicas, as far as etcd can
+// tell. Who calls sets the version.
 func (s *Server) DataPlane(ctx context.Context) adminapi.DataPlane {
 	d := adminapi.DataPlane{Revision: s.publisher.Status().Revision, Clients: s.clients()}
 	others, err := s.othersClients(ctx)
@@ -40,12 +40,14 @@ func (s *Server) DataPlane(ctx context.Context) adminapi.DataPlane {
 	slices.SortStableFunc(d.Clients, func(a, b adminapi.DataPlaneClient) int {
 		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Node, b.Node), b.ConnectedAt.Compare(a.ConnectedAt))
 	})
-	d.Clients = slices.CompactFunc(d.Clients, func(a, b adminapi.DataPlaneClient) bool { return a.Role == b.Role && a.Node == b.Node })
+	d.Clients = slices.CompactFunc(d.Clients, func(a, b adminapi.DataPlaneClient) bool {
+		return a.Role == b.Role && a.Node == b.Node
+	})
 	return d
 }
 
-// Leads reports whether of all control planes of this etcd this one does what only one may do: the one that has told the others
-// longest. Where none could, since etcd is full, each leads. While etcd does not answer none does.
+// Leads reports whether of all control planes of this etcd this one does what only one may do: the one that has told
+// the others longest. Where none could, since etcd is full, each leads. While etcd does not answer none does.
 func (s *Server) Leads(ctx context.Context) bool {
 	if s.config.Etcd == nil {
 		return true

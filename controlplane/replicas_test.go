@@ -26,7 +26,8 @@ func TestAControlPlaneKnowsWhoIsConnectedToAnother(t *testing.T) {
 	subscribe[*clusterv3.Cluster](other, envoy.RoleEnvoy)
 	subscribe[*clusterv3.Cluster](p, envoy.RoleExtProc)
 	both := []string{"envoy", "extproc"}
-	require.Eventually(t, func() bool { return len(knows(p)) == 2 && len(knows(other)) == 2 }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(knows(p)) == 2 && len(knows(other)) == 2 }, 20*time.Second,
+		20*time.Millisecond)
 	require.Equal(t, both, knows(p))
 	require.Equal(t, both, knows(other))
 	for _, c := range p.DataPlane(t.Context()).Clients {

@@ -43,7 +43,8 @@ type stamp struct {
 	size     int64
 }
 
-func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider, a *allowed.List, e *exchanger) *resolver {
+func newResolver(sealer *secret.Sealer, lookupEnv func(string) (string, bool), vendors map[string]provider.Provider,
+	a *allowed.List, e *exchanger) *resolver {
 	return &resolver{
 		sealer:       sealer,
 		lookupEnv:    lookupEnv,
@@ -85,7 +86,8 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 		}
 		resolved, err := r.provider(p)
 		if err != nil {
-			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: xds.KindProvider, Name: p.GetName()}, Err: err, Withdraws: errors.Is(err, errExpired)})
+			errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: xds.KindProvider, Name: p.GetName()}, Err: err,
+				Withdraws: errors.Is(err, errExpired)})
 		}
 		if resolved != nil {
 			providers[p.GetName()] = resolved
@@ -104,9 +106,10 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 	return in, append(errs, more...)
 }
 
-// resolveAll resolves objects of a kind, and keeps them in last, which holds those of the time before: one whose secret cannot
-// be had stays as it was.
-func resolveAll[M configv1.Object](last map[string]M, objects []M, resolve func(M) (M, error)) (resolved []M, errs []xds.ObjectError) {
+// resolveAll resolves objects of a kind, and keeps them in last, which holds those of the time before: one whose
+// secret cannot be had stays as it was.
+func resolveAll[M configv1.Object](last map[string]M, objects []M, resolve func(M) (M, error)) (resolved []M,
+	errs []xds.ObjectError) {
 	before := maps.Clone(last)
 	clear(last)
 	for _, o := range objects {
@@ -125,8 +128,8 @@ func resolveAll[M configv1.Object](last map[string]M, objects []M, resolve func(
 	return resolved, errs
 }
 
-// provider returns a provider with its credential, or nil where that cannot be had. An error may come with a provider: as it
-// last was, or with a token that could not be renewed.
+// provider returns a provider with its credential, or nil where that cannot be had. An error may come with a provider:
+// as it last was, or with a token that could not be renewed.
 func (r *resolver) provider(p *configv1.Provider) (*configv1.ResolvedProvider, error) {
 	resolved := &configv1.ResolvedProvider{Name: p.GetName(), Provider: p}
 	if p.GetCredential() == nil || p.GetDisabled() {
@@ -188,8 +191,8 @@ func (r *resolver) webhook(w *configv1.Webhook) (*configv1.Webhook, error) {
 	return resolved, nil
 }
 
-// mayName returns why an object names what the process's flags do not allow, or nil. It is asked here too, for what is stored may be
-// from before the flags, or past the admin API.
+// mayName returns why an object names what the process's flags do not allow, or nil. It is asked here too, for what is
+// stored may be from before the flags, or past the admin API.
 func (r *resolver) mayName(o configv1.Object) error {
 	if errs, ok := errors.AsType[configv1.Errors](r.allowed.Check(o)); ok {
 		return fmt.Errorf("%s: %s", errs[0].Field, errs[0].Message)

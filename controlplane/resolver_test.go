@@ -20,7 +20,8 @@ func TestWhatTheFlagsDoNotAllowIsNotResolved(t *testing.T) {
 		return &configv1.Credential{Source: &configv1.Credential_Env{Env: name}}
 	}
 	kept := openai("kept", env("CONTROLPLANE_TEST_KEY"))
-	p := startPlane(t, kept, openai("foreign", env("CONTROLPLANE_TEST_FOREIGN")), openai("pepper", fromFile("/etc/modelgate/pepper")))
+	p := startPlane(t, kept, openai("foreign", env("CONTROLPLANE_TEST_FOREIGN")),
+		openai("pepper", fromFile("/etc/modelgate/pepper")))
 	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
 	s.await(func() bool { return s.has["kept"].GetCredential() == "from-env" })
 	require.Len(t, s.has, 1)
@@ -29,7 +30,8 @@ func TestWhatTheFlagsDoNotAllowIsNotResolved(t *testing.T) {
 		require.Eventually(t, func() bool { return p.ObjectError(kind, name) != "" }, 10*time.Second, 10*time.Millisecond)
 		require.Contains(t, p.ObjectError(kind, name), message)
 	}
-	says("Provider", "foreign", "credential.env: CONTROLPLANE_TEST_FOREIGN is not among the variables that the configuration may name. Start the control plane with --credential-env")
+	says("Provider", "foreign",
+		"credential.env: CONTROLPLANE_TEST_FOREIGN is not among the variables that the configuration may name. Start the control plane with --credential-env")
 	says("Provider", "pepper", "--credential-file /etc/modelgate/pepper")
 
 	moved := openai("kept", env("CONTROLPLANE_TEST_KEY"))
@@ -45,7 +47,8 @@ func TestWhatTheFlagsDoNotAllowIsNotResolved(t *testing.T) {
 
 	p.put(&configv1.Webhook{Name: "w", Url: "https://hooks.test", Secret: env("CONTROLPLANE_TEST_FOREIGN")})
 	says("Webhook", "w", "--credential-env CONTROLPLANE_TEST_FOREIGN")
-	p.put(&configv1.Certificate{Name: "c", ChainFile: "/etc/ssl/certs/ca-certificates.crt", PrivateKey: fromFile("/proc/self/environ")})
+	p.put(&configv1.Certificate{Name: "c", ChainFile: "/etc/ssl/certs/ca-certificates.crt",
+		PrivateKey: fromFile("/proc/self/environ")})
 	says("Certificate", "c", "--credential-file /etc/ssl/certs/ca-certificates.crt")
 	file := filepath.Join(t.TempDir(), "tls.crt")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))

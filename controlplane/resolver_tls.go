@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/controlplane/xds"
 )
 
-// certificate returns a certificate with its chain and its key. While its files are being replaced, what is read of them may
-// not belong together; the files have changed again by the time that it does.
+// certificate returns a certificate with its chain and its key. While its files are being replaced, what is read of
+// them may not belong together; the files have changed again by the time that it does.
 func (r *resolver) certificate(c *configv1.Certificate) (*configv1.Certificate, error) {
 	if err := r.mayName(c); err != nil {
 		return nil, err

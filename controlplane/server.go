@@ -36,8 +36,9 @@ type Config struct {
 	// Credentials are the mutual TLS of xDS. Whoever connects is given the credentials of providers, so they may be nil
 	// only where XDS cannot be reached from another machine.
 	Credentials credentials.TransportCredentials
-	// ClientNames are, by role of package envoy, the DNS name that the certificate of such a client must have. Without one,
-	// each client that Credentials let in may have the role: a job service could ask for the credentials of providers.
+	// ClientNames are, by role of package envoy, the DNS name that the certificate of such a client must have. Without
+	// one, each client that Credentials let in may have the role: a job service could ask for the credentials of
+	// providers.
 	ClientNames map[string]string
 	// Root opens sealed credentials and gives the pepper of keys.
 	Root *secret.Root
@@ -76,7 +77,8 @@ type Server struct {
 	chains    atomic.Pointer[map[string][]byte] // of the certificates that are served, by name
 }
 
-// CheckXDS returns an ErrNeedsTLS where other machines reach an address at which xDS would be served without credentials.
+// CheckXDS returns an ErrNeedsTLS where other machines reach an address at which xDS would be served without
+// credentials.
 func CheckXDS(at net.Addr, c credentials.TransportCredentials) error {
 	if c == nil && !local(at) {
 		return fmt.Errorf("xDS at %s: %w", at, ErrNeedsTLS)
@@ -117,12 +119,13 @@ func (s *Server) registerMetrics() error {
 	for _, c := range []prometheus.Collector{
 		certs.NewExpiry("config", func() map[string][]byte { return *s.chains.Load() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_config_followed",
-			Help: "1 while this control plane hears of changes of the configuration in etcd; else the last one holds."}, func() float64 {
-			if s.config.Store.Following() {
-				return 1
-			}
-			return 0
-		}),
+			Help: "1 while this control plane hears of changes of the configuration in etcd; else the last one holds."},
+			func() float64 {
+				if s.config.Store.Following() {
+					return 1
+				}
+				return 0
+			}),
 	} {
 		if err := s.config.Registerer.Register(c); err != nil {
 			return fmt.Errorf("registering the metrics of the control plane: %w", err)
@@ -142,8 +145,8 @@ func local(a net.Addr) bool {
 	}
 }
 
-// Ready returns why there is no configuration to serve yet, or nil. It does not depend on etcd being there: what was read
-// once is served on.
+// Ready returns why there is no configuration to serve yet, or nil. It does not depend on etcd being there: what was
+// read once is served on.
 func (s *Server) Ready() error {
 	if !s.publisher.Status().Ready {
 		return errors.New("no configuration has been read from etcd yet")
@@ -154,7 +157,8 @@ func (s *Server) Ready() error {
 // Status returns what is published.
 func (s *Server) Status() snapshot.Status { return s.publisher.Status() }
 
-// Keys returns every key by name, as they were last read, and at which revision of the configuration. They must not be modified.
+// Keys returns every key by name, as they were last read, and at which revision of the configuration. They must not be
+// modified.
 func (s *Server) Keys() (revision int64, keys map[string]configv1.Object) {
 	if state := s.last.Load(); state != nil {
 		return state.Revision, state.Objects[xds.KindKey]
@@ -162,8 +166,8 @@ func (s *Server) Keys() (revision int64, keys map[string]configv1.Object) {
 	return 0, nil
 }
 
-// Claim checks that the configuration in etcd was written under the root secret of this Server, and at the first time binds
-// it to that. With another, every key of clients would be refused and no sealed credential could be opened.
+// Claim checks that the configuration in etcd was written under the root secret of this Server, and at the first time
+// binds it to that. With another, every key of clients would be refused and no sealed credential could be opened.
 func (s *Server) Claim(ctx context.Context) error {
 	return s.config.Store.Claim(ctx, s.config.Root.Fingerprint())
 }

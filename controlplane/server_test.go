@@ -65,7 +65,8 @@ func startPlane(t *testing.T, objects ...configv1.Object) *plane {
 	client := etcd.Client(t)
 	vendors := map[string]provider.Provider{
 		"openai": {Name: "openai", CredentialHeaders: []string{"Authorization"}},
-		"cloud": {Name: "cloud", Exchange: func(_ context.Context, _ *configv1.Provider, c secret.Value) (secret.Value, time.Time, error) {
+		"cloud": {Name: "cloud", Exchange: func(_ context.Context, _ *configv1.Provider, c secret.Value) (secret.Value,
+			time.Time, error) {
 			if c.Reveal() == "bad" {
 				return secret.Value{}, time.Time{}, errors.New("the account is locked")
 			}
@@ -73,7 +74,11 @@ func startPlane(t *testing.T, objects ...configv1.Object) *plane {
 		}},
 	}
 	store := configstore.New(client, func(o configv1.Object) error {
-		if errs := configv1.ValidateStored(o, func(name string) (configv1.Vendor, bool) { _, ok := vendors[name]; return configv1.Vendor{}, ok }); len(errs) > 0 {
+		if errs := configv1.ValidateStored(o, func(name string) (configv1.Vendor, bool) {
+			_,
+				ok := vendors[name]
+			return configv1.Vendor{}, ok
+		}); len(errs) > 0 {
 			return errs
 		}
 		return nil
@@ -99,8 +104,10 @@ func (p *plane) start() {
 	l, err := net.Listen("unix", p.socket)
 	require.NoError(p.t, err)
 	p.Server, err = New(Config{
-		Store: p.store, Etcd: p.client, XDS: l, Root: p.root, Providers: p.vendors, SystemCA: "/etc/ssl/certs/ca-certificates.crt",
-		Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(), FileInterval: 10 * time.Millisecond, Allowed: p.allowed,
+		Store: p.store, Etcd: p.client, XDS: l, Root: p.root, Providers: p.vendors,
+		SystemCA: "/etc/ssl/certs/ca-certificates.crt",
+		Logger:   zap.NewNop(), Registerer: prometheus.NewRegistry(), FileInterval: 10 * time.Millisecond,
+		Allowed: p.allowed,
 	})
 	require.NoError(p.t, err)
 	require.Error(p.t, p.Ready())
@@ -145,7 +152,8 @@ func subscribe[M proto.Message](p *plane, role string) *subscriber[M] {
 	p.t.Cleanup(func() { _ = conn.Close() })
 	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
 	p.t.Cleanup(cancel)
-	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx, grpc.WaitForReady(true))
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx,
+		grpc.WaitForReady(true))
 	require.NoError(p.t, err)
 	var m M
 	require.NoError(p.t, stream.Send(&discoveryv3.DeltaDiscoveryRequest{
@@ -176,7 +184,8 @@ func (s *subscriber[M]) await(ok func() bool) {
 			delete(s.has, name)
 		}
 		s.version = r.GetSystemVersionInfo()
-		require.NoError(s.t, s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce()}))
+		require.NoError(s.t, s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(),
+			ResponseNonce: r.GetNonce()}))
 	}
 }
 
@@ -227,14 +236,19 @@ func TestSecretsOfWebhooksReachTheJobServiceAlone(t *testing.T) {
 	s.await(func() bool { return len(s.has) == 2 })
 	require.Equal(t, second, s.has["sealed"].GetSecret().GetValue())
 	require.Equal(t, first, s.has["file"].GetSecret().GetValue())
-	require.Eventually(t, func() bool { return strings.Contains(p.ObjectError("Webhook", "never"), "secret: reading the file") }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.ObjectError("Webhook", "never"), "secret: reading the file")
+	}, 10*time.Second, 10*time.Millisecond)
 
 	// It stays as it was where it cannot be had, or is none, and is taken again when it changes.
 	require.NoError(t, os.WriteFile(path, []byte("not a secret of webhooks"), 0o600))
-	require.Eventually(t, func() bool { return strings.Contains(p.ObjectError("Webhook", "file"), "whsec_") }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.ObjectError("Webhook", "file"), "whsec_") },
+		10*time.Second, 10*time.Millisecond)
 	require.NoError(t, os.Remove(path))
-	require.Eventually(t, func() bool { return strings.Contains(p.ObjectError("Webhook", "file"), "reading the file") }, 10*time.Second, 10*time.Millisecond)
-	p.put(hook("another", &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: p.root.Sealer().Seal("Webhook", "another", "secret", secret.New(second))}}))
+	require.Eventually(t, func() bool { return strings.Contains(p.ObjectError("Webhook", "file"), "reading the file") },
+		10*time.Second, 10*time.Millisecond)
+	p.put(hook("another", &configv1.Credential{Source: &configv1.Credential_Sealed{Sealed: p.root.Sealer().Seal("Webhook",
+		"another", "secret", secret.New(second))}}))
 	s.await(func() bool { return s.has["another"] != nil })
 	require.Equal(t, first, s.has["file"].GetSecret().GetValue())
 	require.NoError(t, os.WriteFile(path, []byte(second), 0o600))
@@ -265,7 +279,8 @@ func TestACredentialThatIsExchangedReachesTheDataPlaneAsAToken(t *testing.T) {
 	t.Setenv("CONTROLPLANE_TEST_KEY", "account")
 	t.Setenv("CONTROLPLANE_TEST_BAD", "bad")
 	at := func(name, env string) *configv1.Provider {
-		return &configv1.Provider{Name: name, Vendor: "cloud", Endpoint: "http://127.0.0.1:1", Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: env}}}
+		return &configv1.Provider{Name: name, Vendor: "cloud", Endpoint: "http://127.0.0.1:1",
+			Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: env}}}
 	}
 	p := startPlane(t, at("good", "CONTROLPLANE_TEST_KEY"), at("bad", "CONTROLPLANE_TEST_BAD"), openai("other", nil))
 	s := subscribe[*configv1.ResolvedProvider](p, envoy.RoleExtProc)
@@ -275,7 +290,8 @@ func TestACredentialThatIsExchangedReachesTheDataPlaneAsAToken(t *testing.T) {
 	require.Equal(t, "token for account", s.has["good"].GetCredential())
 	require.True(t, s.has["bad"].GetWaiting())
 	require.Empty(t, s.has["bad"].GetCredential())
-	require.Eventually(t, func() bool { return p.ObjectError("Provider", "bad") == "credential: the account is locked" }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.ObjectError("Provider", "bad") == "credential: the account is locked" },
+		10*time.Second, 10*time.Millisecond)
 	require.Empty(t, p.ObjectError("Provider", "good"))
 }
 
@@ -309,7 +325,8 @@ func TestACredentialThatCannotBeHadLeavesTheProviderAsItWas(t *testing.T) {
 	require.Contains(t, p.ObjectError("Provider", "never"), "credential: reading the file")
 
 	require.NoError(t, os.Remove(path))
-	require.Eventually(t, func() bool { return p.ObjectError("Provider", "a") != "" }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.ObjectError("Provider", "a") != "" }, 10*time.Second,
+		10*time.Millisecond)
 	p.put(openai("b", nil))
 	s.await(func() bool { return s.has["b"] != nil })
 	require.Equal(t, "good", s.has["a"].GetCredential())
@@ -324,7 +341,8 @@ func TestGarbageInEtcdIsReportedAndTheLastGoodFormStays(t *testing.T) {
 	s.await(func() bool { return s.has["a"] != nil })
 	_, err := p.client.Put(t.Context(), "/modelgate/v1/providers/a", "garbage")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return p.ObjectError("Provider", "a") != "" }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.ObjectError("Provider", "a") != "" }, 10*time.Second,
+		10*time.Millisecond)
 	p.put(openai("b", nil))
 	s.await(func() bool { return s.has["b"] != nil })
 	require.Contains(t, s.has, "a")
@@ -349,7 +367,8 @@ func TestXDSThatOthersCanReachNeedsTLS(t *testing.T) {
 		l, err := net.Listen("tcp", address)
 		require.NoError(t, err)
 		for _, c := range []credentials.TransportCredentials{nil, credentials.NewTLS(nil)} {
-			_, err = New(Config{XDS: l, Credentials: c, Root: &secret.Root{}, Logger: zap.NewNop(), Registerer: prometheus.NewRegistry()})
+			_, err = New(Config{XDS: l, Credentials: c, Root: &secret.Root{}, Logger: zap.NewNop(),
+				Registerer: prometheus.NewRegistry()})
 			require.Equal(t, ok || c != nil, err == nil, "%s: %v", address, err)
 		}
 		require.NoError(t, l.Close())

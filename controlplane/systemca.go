@@ -2,8 +2,8 @@ package controlplane
 
 import "os"
 
-// SystemCA returns the path of this machine's certificate authorities as one PEM file, or "" where there is none that is
-// known. It is of use where Envoy runs on the same machine.
+// SystemCA returns the path of this machine's certificate authorities as one PEM file, or "" where there is none that
+// is known. It is of use where Envoy runs on the same machine.
 func SystemCA() string {
 	for _, path := range []string{
 		"/etc/ssl/certs/ca-certificates.crt", // Debian, Alpine

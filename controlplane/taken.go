@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// takenPause is how often one tells of revisions, and how often it is looked at first what other replicas have told. It is looked more
-	// and more seldom, up to takenPauses: many may wait for one that hangs.
+	// takenPause is how often one tells of revisions, and how often it is looked at first what other replicas have told.
+	// It is looked more and more seldom, up to takenPauses: many may wait for one that hangs.
 	takenPause  = 50 * time.Millisecond
 	takenPauses = time.Second
 	// deadAfter is longer than one that lives takes to tell who is connected to it.
 	deadAfter = 2 * replicaInterval
 )
 
-// Await returns when everything that is connected to any control plane of this etcd has taken a revision of the configuration, or
-// when ctx ends: then it returns who has not, in words.
+// Await returns when everything that is connected to any control plane of this etcd has taken a revision of the
+// configuration, or when ctx ends: then it returns who has not, in words.
 func (s *Server) Await(ctx context.Context, revision int64) []string {
 	var missing []string
 	lacking, published := s.publisher.Await(ctx, revision)
@@ -65,14 +65,15 @@ func (s *Server) awaitReplicas(ctx context.Context, revision int64) []string {
 // A connection is a client of xDS, by its role and node.
 type connection [2]string
 
-// replicasBehind returns how many other replicas have not told that all that are connected to them have a revision. It is asked
-// also when ctx has ended. Where movedOn says so, one whose clients are all connected elsewhere does not count: it may be dead, and
-// what it has told outlives it.
+// replicasBehind returns how many other replicas have not told that all that are connected to them have a revision. It
+// is asked also when ctx has ended. Where movedOn says so, one whose clients are all connected elsewhere does not
+// count: it may be dead, and what it has told outlives it.
 func (s *Server) replicasBehind(ctx context.Context, revision int64, movedOn bool) (behind int, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replicaTimeout)
 	defer cancel()
 	found, err := s.config.Etcd.Txn(ctx).Then(
-		clientv3.OpGet(configstore.Replicas, clientv3.WithPrefix()), clientv3.OpGet(configstore.Taken, clientv3.WithPrefix()),
+		clientv3.OpGet(configstore.Replicas, clientv3.WithPrefix()),
+		clientv3.OpGet(configstore.Taken, clientv3.WithPrefix()),
 		clientv3.OpGet(configstore.Untaken, clientv3.WithPrefix()),
 	).Commit()
 	if err != nil {
@@ -114,8 +115,8 @@ func (s *Server) replicasBehind(ctx context.Context, revision int64, movedOn boo
 	return behind, nil
 }
 
-// tellTaken keeps in etcd, under a lease, which revision all have taken that are connected to this control plane, until ctx ends.
-// While etcd takes nothing, as one that is full, it tries again.
+// tellTaken keeps in etcd, under a lease, which revision all have taken that are connected to this control plane,
+// until ctx ends. While etcd takes nothing, as one that is full, it tries again.
 func (s *Server) tellTaken(ctx context.Context, lease clientv3.LeaseID) {
 	key := configstore.Taken + strings.TrimPrefix(s.replica, configstore.Replicas)
 	told := int64(0)

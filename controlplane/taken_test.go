@@ -36,9 +36,11 @@ func TestAChangeIsAwaitedAtEveryControlPlane(t *testing.T) {
 	require.Equal(t, []string{"what is connected to 1 other control planes"}, lacking(at, time.Second))
 	far.await(func() bool { return len(far.has) == 2 })
 	require.Empty(t, lacking(at, 20*time.Second))
-	require.Equal(t, []string{"the control plane, which has not published it yet", "extproc test", "what is connected to 1 other control planes"}, lacking(at+1000, time.Second))
+	require.Equal(t, []string{"the control plane, which has not published it yet", "extproc test",
+		"what is connected to 1 other control planes"}, lacking(at+1000, time.Second))
 
-	// What a control plane has told that is dead is there for some time. Nobody waits for it once its clients are elsewhere.
+	// What a control plane has told that is dead is there for some time. Nobody waits for it once its clients are
+	// elsewhere.
 	_, err := p.client.Put(t.Context(), configstore.Replicas+"dead", `[{"node":"test","role":"extproc"}]`)
 	require.NoError(t, err)
 	require.Equal(t, []string{"what is connected to 1 other control planes"}, lacking(at, time.Second))

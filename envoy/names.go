@@ -61,28 +61,31 @@ const (
 	RoleHeader     = "x-role"
 	RoleDownstream = "down" // the filter of the listener: one stream for each request
 	RoleUpstream   = "up"   // the filter of a retry cluster: one stream for each further attempt
-	RoleInternal   = "jobs" // the filter of the listener that only the job service reaches: like down, but headers below are believed
+	// the filter of the listener that only the job service reaches: like down, but headers below are believed
+	RoleInternal = "jobs"
 )
 
 // PlacesHeader is gRPC metadata on an ext_proc stream of an Envoy whose providers have clusters by place.
 const PlacesHeader = "x-places"
 
-// DrainsHeader is gRPC metadata on an ext_proc stream of a listener that holds a request from its way on while the body of it comes.
+// DrainsHeader is gRPC metadata on an ext_proc stream of a listener that holds a request from its way on while the
+// body of it comes.
 const DrainsHeader = "x-drains"
 
-// Headers between the job service and the ext_proc service. To the job service they say who asks: the ext_proc service sets
-// them, and what a client sends under these names never passes. From the job service, on its own listener, they say on
-// whose behalf it asks.
+// Headers between the job service and the ext_proc service. To the job service they say who asks: the ext_proc service
+// sets them, and what a client sends under these names never passes. From the job service, on its own listener, they
+// say on whose behalf it asks.
 const (
 	// HeaderKey is the name of a Key object. From the job service: the request is authenticated as that key's.
 	HeaderKey = "x-modelgate-key"
-	// HeaderLength is the content-length that the client has announced. The body itself goes on in chunks: its end is the client's then.
+	// HeaderLength is the content-length that the client has announced. The body itself goes on in chunks: its end is the
+	// client's then.
 	HeaderLength = "x-modelgate-length"
 	// HeaderOrganization and HeaderProject are those of the key, percent-encoded as url.QueryEscape does.
 	HeaderOrganization = "x-modelgate-organization"
 	HeaderProject      = "x-modelgate-project"
-	// HeaderProvider, from the job service in place of HeaderKey, has the request pass to that provider as it is, with the
-	// path relative to the provider's endpoint, and the credential added.
+	// HeaderProvider, from the job service in place of HeaderKey, has the request pass to that provider as it is, with
+	// the path relative to the provider's endpoint, and the credential added.
 	HeaderProvider = "x-modelgate-to-provider"
 	// HeaderCharge, from the job service, is the id under which the exchange is charged: exchanges with the same id are
 	// charged once, whichever of them is seen first.
@@ -110,9 +113,10 @@ func FirstCluster(provider string) string { return provider + "/first" }
 // RetryCluster is the cluster of a provider's further attempts, whose upstream filter strips and rewrites the request.
 func RetryCluster(provider string) string { return provider + "/retry" }
 
-// AtPlace returns the cluster of a provider that leads to a place. A request that was signed for one place never goes to another, whatever
-// the configuration has become meanwhile: its plan names the cluster of that place, which may be gone. Without a place it is the
-// cluster that leads wherever the provider is, for ext_proc services of the version before.
+// AtPlace returns the cluster of a provider that leads to a place. A request that was signed for one place never goes
+// to another, whatever the configuration has become meanwhile: its plan names the cluster of that place, which may be
+// gone. Without a place it is the cluster that leads wherever the provider is, for ext_proc services of the version
+// before.
 func AtPlace(cluster, place string) string {
 	if place == "" {
 		return cluster
@@ -130,7 +134,8 @@ func ProviderOf(cluster string) string {
 	return name
 }
 
-// HeaderAddress is where Envoy says which address a request is from. With use_remote_address it sets the header on every request
-// that comes over IP, whatever the client has sent: to the connection's address or, with trusted hops, to the one that the
-// outermost trusted proxy has put into x-forwarded-for. That header itself holds what the client likes.
+// HeaderAddress is where Envoy says which address a request is from. With use_remote_address it sets the header on
+// every request that comes over IP, whatever the client has sent: to the connection's address or, with trusted hops,
+// to the one that the outermost trusted proxy has put into x-forwarded-for. That header itself holds what the client
+// likes.
 const HeaderAddress = "x-envoy-external-address"

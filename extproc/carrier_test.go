@@ -66,20 +66,26 @@ func carried(t *testing.T, c *carrier, in *wire.Message) {
 
 // carry returns a carrier of a request for a stream that was sent to a provider.
 func carry(t *testing.T) (*carrier, *toEnvoy) {
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, openai.Provider())
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"},
+		Credential: "sk"}, openai.Provider())
 	require.NoError(t, err)
 	config := &exchange.Config{
 		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
 		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": p}},
 	}
 	config.Keyring = keyring(config, map[string]string{"k": validKey})
-	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-")}
+	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")},
+		journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()),
+			nil, "p-")}
 	e := &toEnvoy{}
 	c := &carrier{server: s, stream: e, exchange: exchange.New(&s.env, config)}
 	for _, in := range []wire.Message{
-		{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + validKey}}},
-		{Phase: wire.RequestBody, Body: []byte(`{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`), End: true},
-		{Phase: wire.ResponseHeaders, Headers: exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "text/event-stream"}},
+		{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"},
+			{Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + validKey}}},
+		{Phase: wire.RequestBody, Body: []byte(`{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`),
+			End: true},
+		{Phase: wire.ResponseHeaders, Headers: exchange.Headers{{Name: ":status", Value: "200"},
+			{Name: "content-type", Value: "text/event-stream"}},
 			Facts: exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}},
 	} {
 		carried(t, c, &in)
@@ -108,7 +114,8 @@ func TestHeadersWaitNoLongerThanTheyMay(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, e.told(), 4)
 		require.NotNil(t, e.told()[2].GetResponseHeaders())
-		require.Contains(t, string(e.told()[3].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), `"role"`)
+		require.Contains(t,
+			string(e.told()[3].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), `"role"`)
 		carried(t, c, piece(textChunk))
 		require.Len(t, e.told(), 5)
 		c.close()
@@ -125,7 +132,9 @@ func TestTheFirstTokenGoesWithTheHeadersAtOnce(t *testing.T) {
 		require.Len(t, e.told(), 4, "nothing to say, nothing is said")
 		carried(t, c, &wire.Message{Phase: wire.ResponseTrailers, Headers: exchange.Headers{{Name: "x-t", Value: "1"}}})
 		require.Len(t, e.told(), 6)
-		require.Contains(t, string(e.told()[4].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()), "upstream_truncated")
+		require.Contains(t,
+			string(e.told()[4].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()),
+			"upstream_truncated")
 		require.Equal(t, []string{"x-t"}, e.told()[5].GetResponseTrailers().GetHeaderMutation().GetRemoveHeaders())
 		time.Sleep(time.Minute)
 		require.Len(t, e.told(), 6, "the timer was stopped")
@@ -143,13 +152,17 @@ func TestNothingIsSentOnceEnvoyHasLeft(t *testing.T) {
 	})
 }
 
-// TestAnAnswerWaitsForABodyNoLongerThanItMay plays a stranger who sends a byte a second, and trailers in the place of an end.
+// TestAnAnswerWaitsForABodyNoLongerThanItMay plays a stranger who sends a byte a second, and trailers in the place of
+// an end.
 func TestAnAnswerWaitsForABodyNoLongerThanItMay(t *testing.T) {
 	refused := func() *wire.Message {
-		return &wire.Message{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}}
+		return &wire.Message{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"},
+			{Name: ":path", Value: "/v1/chat/completions"}}}
 	}
 	start := func() (*carrier, *toEnvoy) {
-		s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")}, journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-")}
+		s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")},
+			journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()),
+				nil, "p-")}
 		e := &toEnvoy{}
 		return &carrier{server: s, stream: e, exchange: exchange.New(&s.env, &exchange.Config{})}, e
 	}

@@ -39,7 +39,8 @@ type controlStream struct {
 	end chan error
 }
 
-func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (c *controlPlane) DeltaAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	cs := &controlStream{s, make(chan error)}
 	select {
 	case c.streams <- cs:
@@ -55,13 +56,16 @@ func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscover
 }
 
 // send gives the client resources and removals of one type, and returns its acknowledgement.
-func (s *controlStream) send(t *testing.T, revision string, of proto.Message, removed []string, resources ...proto.Message) *discoveryv3.DeltaDiscoveryRequest {
+func (s *controlStream) send(t *testing.T, revision string, of proto.Message, removed []string,
+	resources ...proto.Message) *discoveryv3.DeltaDiscoveryRequest {
 	t.Helper()
-	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdsclient.TypeURL(of), SystemVersionInfo: revision, Nonce: revision, RemovedResources: removed}
+	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdsclient.TypeURL(of), SystemVersionInfo: revision, Nonce: revision,
+		RemovedResources: removed}
 	for _, m := range resources {
 		packed, err := anypb.New(m)
 		require.NoError(t, err)
-		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: m.(interface{ GetName() string }).GetName(), Version: revision, Resource: packed})
+		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: m.(interface{ GetName() string }).GetName(),
+			Version: revision, Resource: packed})
 	}
 	require.NoError(t, s.Send(r))
 	ack, err := s.Recv()
@@ -99,7 +103,8 @@ func startConfigClient(t *testing.T) (*configClient, *controlPlane) {
 	go func() { _ = server.Serve(l) }()
 	conn, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	c := newConfigClient(Options{XDS: conn, NodeID: "test", Vendors: all.Providers(), Logger: zaptest.NewLogger(t), Registerer: prometheus.NewRegistry()})
+	c := newConfigClient(Options{XDS: conn, NodeID: "test", Vendors: all.Providers(), Logger: zaptest.NewLogger(t),
+		Registerer: prometheus.NewRegistry()})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -122,7 +127,8 @@ func testKey(name string, b byte) *configv1.Key {
 }
 
 func resolved(name, vendor string) *configv1.ResolvedProvider {
-	return &configv1.ResolvedProvider{Name: name, Provider: &configv1.Provider{Name: name, Vendor: vendor}, Credential: "c"}
+	return &configv1.ResolvedProvider{Name: name, Provider: &configv1.Provider{Name: name, Vendor: vendor},
+		Credential: "c"}
 }
 
 func TestConfigFollowsTheControlPlane(t *testing.T) {
@@ -184,9 +190,11 @@ func TestConfigFollowsTheControlPlane(t *testing.T) {
 	most := builtin + 1
 	s.send(t, "5", &configv1.Catalog{}, nil, &configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{
 		{Models: []string{"no-such-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: &most}}}})
-	require.Equal(t, most, c.current.Load().Catalog.Facts("openai", "no-such-model").GetCapabilities().GetMaxOutputTokens())
+	require.Equal(t, most, c.current.Load().Catalog.Facts("openai",
+		"no-such-model").GetCapabilities().GetMaxOutputTokens())
 	s.send(t, "6", &configv1.Catalog{}, []string{"default"})
-	require.Equal(t, builtin, c.current.Load().Catalog.Facts("openai", "no-such-model").GetCapabilities().GetMaxOutputTokens())
+	require.Equal(t, builtin, c.current.Load().Catalog.Facts("openai",
+		"no-such-model").GetCapabilities().GetMaxOutputTokens())
 }
 
 func TestConfigSurvivesTheControlPlane(t *testing.T) {
@@ -209,7 +217,8 @@ func TestConfigSurvivesTheControlPlane(t *testing.T) {
 	s = <-plane.streams // it comes back by itself
 	require.Same(t, before, c.current.Load())
 	asked, _ := s.subscriptions(t)
-	require.Equal(t, map[string]string{"k1": "1"}, asked[xdsclient.TypeURL(&configv1.Key{})].GetInitialResourceVersions(), "only what changed need be sent")
+	require.Equal(t, map[string]string{"k1": "1"}, asked[xdsclient.TypeURL(&configv1.Key{})].GetInitialResourceVersions(),
+		"only what changed need be sent")
 	s.send(t, "2", &configv1.Key{}, []string{"k1"})
 	require.Zero(t, c.current.Load().Keyring.Len())
 }

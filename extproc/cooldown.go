@@ -12,7 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// attempt takes Envoy's record of an attempt that a provider refused. Of one that Envoy then made elsewhere no exchange is told.
+// attempt takes Envoy's record of an attempt that a provider refused. Of one that Envoy then made elsewhere no
+// exchange is told.
 func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	config := s.config.current.Load()
 	if config == nil {
@@ -30,10 +31,12 @@ func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	s.env.Cooldown.Refused(p, int(e.GetResponse().GetResponseCode().GetValue()), provider.RetryAfter(h), s.env.Now())
 }
 
-// newRefusals counts attempts, of which requests_total knows only the last of each request. The statuses are those that Envoy tells.
+// newRefusals counts attempts, of which requests_total knows only the last of each request. The statuses are those
+// that Envoy tells.
 func newRefusals() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_provider_refusals_total",
-		Help: "Attempts that a provider refused for its load, by provider and status: 429, 503 or 529."}, []string{"provider", "status"})
+		Help: "Attempts that a provider refused for its load, by provider and status: 429, 503 or 529."},
+		[]string{"provider", "status"})
 }
 
 // A providerCollector tells which providers are cooling, and what those have to do that take so many requests at once.
@@ -46,9 +49,11 @@ func newProviderCollector(s *Server) providerCollector {
 	return providerCollector{
 		s,
 		prometheus.NewDesc("modelgate_provider_cooling",
-			"1 while a provider is tried last because it has refused requests for its load, by provider.", []string{"provider"}, nil),
+			"1 while a provider is tried last because it has refused requests for its load, by provider.", []string{"provider"},
+			nil),
 		prometheus.NewDesc("modelgate_provider_requests",
-			"Requests at a provider whose concurrency is bounded (active), and those that wait for their turn (waiting).", []string{"provider", "state"}, nil),
+			"Requests at a provider whose concurrency is bounded (active), and those that wait for their turn (waiting).",
+			[]string{"provider", "state"}, nil),
 	}
 }
 

@@ -24,7 +24,8 @@ import (
 func refusal(cluster string, status uint32, headers map[string]string) *accesslogdatav3.HTTPAccessLogEntry {
 	return &accesslogdatav3.HTTPAccessLogEntry{
 		CommonProperties: &accesslogdatav3.AccessLogCommon{UpstreamCluster: cluster},
-		Response:         &accesslogdatav3.HTTPResponseProperties{ResponseCode: wrapperspb.UInt32(status), ResponseHeaders: headers},
+		Response: &accesslogdatav3.HTTPResponseProperties{ResponseCode: wrapperspb.UInt32(status),
+			ResponseHeaders: headers},
 	}
 }
 
@@ -47,7 +48,8 @@ func TestRefusedAttemptsOfEnvoysLogCoolTheirProvider(t *testing.T) {
 		require.NoError(t, err)
 		for i, e := range entries {
 			m := &accesslogv3.StreamAccessLogsMessage{LogEntries: &accesslogv3.StreamAccessLogsMessage_HttpLogs{
-				HttpLogs: &accesslogv3.StreamAccessLogsMessage_HTTPAccessLogEntries{LogEntry: []*accesslogdatav3.HTTPAccessLogEntry{e}}}}
+				HttpLogs: &accesslogv3.StreamAccessLogsMessage_HTTPAccessLogEntries{
+					LogEntry: []*accesslogdatav3.HTTPAccessLogEntry{e}}}}
 			if i == 0 {
 				m.Identifier = &accesslogv3.StreamAccessLogsMessage_Identifier{LogName: log}
 			}
@@ -62,7 +64,8 @@ func TestRefusedAttemptsOfEnvoysLogCoolTheirProvider(t *testing.T) {
 	require.Zero(t, server.env.Cooldown.Until(p, now), "a request's own record says nothing of an attempt")
 	require.Equal(t, 1, logs.FilterMessage("request").Len())
 
-	send(envoy.LogAttempts, refusal("elsewhere/first", 429, late), refusal("extproc", 429, late), refusal("busy/first", 503, nil))
+	send(envoy.LogAttempts, refusal("elsewhere/first", 429, late), refusal("extproc", 429, late),
+		refusal("busy/first", 503, nil))
 	require.Zero(t, cooling())
 
 	send(envoy.LogAttempts, refusal("elsewhere/first", 429, late), refusal("busy/retry", 503, late))

@@ -26,9 +26,12 @@ func full(t *testing.T) *metering.Record {
 	require.NoError(t, err)
 	own := trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{1}})
 	return &metering.Record{
-		ID: "1", RequestID: "r", Start: at, FirstByte: at, FirstChunk: at, End: at, Method: "POST", Path: chats, Internal: true, Charge: "c",
-		Operation: "chat/completions", KeyID: "k", Organization: "o", Project: "p", User: "u", Model: "m", Label: "m", Provider: "a", Vendor: "openai", Upstream: "up",
-		Attempts: 1, Stream: true, Status: 200, Sent: 1, Usage: openai.Usage{PromptTokens: 1}, Estimated: true, Cost: 1, Priced: true,
+		ID: "1", RequestID: "r", Start: at, FirstByte: at, FirstChunk: at, End: at, Method: "POST", Path: chats,
+		Internal: true, Charge: "c",
+		Operation: "chat/completions", KeyID: "k", Organization: "o", Project: "p", User: "u", Model: "m", Label: "m",
+		Provider: "a", Vendor: "openai", Upstream: "up",
+		Attempts: 1, Stream: true, Status: 200, Sent: 1, Usage: openai.Usage{PromptTokens: 1}, Estimated: true, Cost: 1,
+		Priced:  true,
 		Outcome: metering.OutcomeFailed, Error: &openai.Error{Code: "c", Type: "t"},
 		Span: trace.SpanFromContext(trace.ContextWithSpanContext(context.Background(), own)),
 	}

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Envoy sends what it logs every tenth of a second: what there is to say of the last exchange has come when none was open for quiet looks.
+// Envoy sends what it logs every tenth of a second: what there is to say of the last exchange has come when none was
+// open for quiet looks.
 const (
 	drainLook = 100 * time.Millisecond
 	quiet     = 5
 )
 
-// A drain ends the streams of Envoy's access logs, which Envoy keeps open for as long as it lives, when the process ends and nothing else is open any
-// more. Envoy then opens others to the process that has taken the socket.
+// A drain ends the streams of Envoy's access logs, which Envoy keeps open for as long as it lives, when the process
+// ends and nothing else is open any more. Envoy then opens others to the process that has taken the socket.
 type drain struct {
 	exchanges atomic.Int64  // streams of filters that are open
 	over      chan struct{} // closed when those of logs are to end

@@ -18,8 +18,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
-// TestAProcessThatEndsDoesNotWaitForEnvoysLog has an Envoy go on with its log, as beside a process that is being replaced. The process ends when its
-// last exchange has, and not when its grace is over.
+// TestAProcessThatEndsDoesNotWaitForEnvoysLog has an Envoy go on with its log, as beside a process that is being
+// replaced. The process ends when its last exchange has, and not when its grace is over.
 func TestAProcessThatEndsDoesNotWaitForEnvoysLog(t *testing.T) {
 	s := newServer(t, &exchange.Config{}, zap.NewNop())
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

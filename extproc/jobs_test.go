@@ -22,15 +22,16 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/all"
 )
 
-// TestTheJobServiceAndTheWayBack plays both of Envoy's listeners: what a client sends reaches the job service as it comes, and
-// what the job service asks reaches a provider.
+// TestTheJobServiceAndTheWayBack plays both of Envoy's listeners: what a client sends reaches the job service as it
+// comes, and what the job service asks reaches a provider.
 func TestTheJobServiceAndTheWayBack(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Request-Id", "theirs")
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "/chat/completions") {
-			_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
+			_, _ = io.WriteString(w,
+				`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
 			return
 		}
 		for name := range r.Header {
@@ -38,11 +39,13 @@ func TestTheJobServiceAndTheWayBack(t *testing.T) {
 				_, _ = io.WriteString(w, name+"="+r.Header.Get(name)+" ")
 			}
 		}
-		_, _ = io.WriteString(w, r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Request-Id")+" "+string(body))
+		_, _ = io.WriteString(w, r.Method+" "+r.RequestURI+" "+r.Header.Get("Authorization")+" "+
+			r.Header.Get("X-Request-Id")+" "+string(body))
 	}))
 	t.Cleanup(upstream.Close)
 	p, err := routing.NewProvider(&configv1.ResolvedProvider{Name: "a", Credential: "credential",
-		Provider: &configv1.Provider{Name: "a", Vendor: "openai", Endpoint: upstream.URL + "/base"}}, all.Providers()["openai"])
+		Provider: &configv1.Provider{Name: "a", Vendor: "openai", Endpoint: upstream.URL + "/base"}},
+		all.Providers()["openai"])
 	require.NoError(t, err)
 	secret := auth.Generate().Reveal()
 	key := &configv1.Key{Name: "key_a", Organization: "org"}
@@ -52,7 +55,8 @@ func TestTheJobServiceAndTheWayBack(t *testing.T) {
 	}
 	config.Keyring = keyring(config, map[string]string{"key_a": secret}, key)
 	core, logs := observer.New(zap.InfoLevel)
-	player := extproctest.New(startServerWithLog(t, config, zap.New(core)), map[string]string{"a": upstream.URL, envoy.ClusterJobs: upstream.URL})
+	player := extproctest.New(startServerWithLog(t, config, zap.New(core)),
+		map[string]string{"a": upstream.URL, envoy.ClusterJobs: upstream.URL})
 	edge, internal := httptest.NewServer(player), httptest.NewServer(player.Internal())
 	t.Cleanup(edge.Close)
 	t.Cleanup(internal.Close)
@@ -83,7 +87,8 @@ func TestTheJobServiceAndTheWayBack(t *testing.T) {
 		return found
 	}
 
-	status, text, header := ask("POST", edge.URL+"/v1/files?a=b", "bytes", "Authorization", "Bearer "+secret, envoy.HeaderProject, "forged")
+	status, text, header := ask("POST", edge.URL+"/v1/files?a=b", "bytes", "Authorization", "Bearer "+secret,
+		envoy.HeaderProject, "forged")
 	require.Equal(t, 200, status)
 	require.Contains(t, text, "X-Modelgate-Key=key_a")
 	require.Contains(t, text, "X-Modelgate-Organization=org")
@@ -96,7 +101,8 @@ func TestTheJobServiceAndTheWayBack(t *testing.T) {
 	require.NotContains(t, logged, "internal")
 	require.NotContains(t, logged, "charge")
 
-	status, _, _ = ask("POST", internal.URL+"/v1/chat/completions", `{"model":"a/m","messages":[{"role":"user","content":"x"}]}`,
+	status, _, _ = ask("POST", internal.URL+"/v1/chat/completions",
+		`{"model":"a/m","messages":[{"role":"user","content":"x"}]}`,
 		"Content-Type", "application/json", envoy.HeaderKey, "key_a", envoy.HeaderCharge, "batch_1/2")
 	require.Equal(t, 200, status)
 	logged = line("/v1/chat/completions")

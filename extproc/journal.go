@@ -22,13 +22,13 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// flushWait is how long a record of an exchange that was cut waits for Envoy's. Envoy flushes its access log every 0.1 s; a
-// record that never comes, because Envoy died, must not be lost.
+// flushWait is how long a record of an exchange that was cut waits for Envoy's. Envoy flushes its access log every 0.1
+// s; a record that never comes, because Envoy died, must not be lost.
 const flushWait = 2 * time.Second
 
-// A journal writes one line for each request. An exchange knows who asked and what was answered. Envoy knows who cut, how
-// answers ended that it did not show, and of the requests that it answered alone: it sends its record of those only. The two records of one request meet here, by
-// the exchange's id.
+// A journal writes one line for each request. An exchange knows who asked and what was answered. Envoy knows who cut,
+// how answers ended that it did not show, and of the requests that it answered alone: it sends its record of those
+// only. The two records of one request meet here, by the exchange's id.
 type journal struct {
 	log     *zap.Logger
 	metrics *metrics
@@ -61,7 +61,8 @@ type envoyFacts struct {
 }
 
 func newJournal(log *zap.Logger, m *metrics, s *sampler, spool usage.Spool, process string) *journal {
-	return &journal{log: log, metrics: m, sampler: s, spool: spool, process: process, records: make(map[string]waiting), entries: make(map[string]waitingEntry)}
+	return &journal{log: log, metrics: m, sampler: s, spool: spool, process: process, records: make(map[string]waiting),
+		entries: make(map[string]waitingEntry)}
 }
 
 // exchange takes the record of an exchange that has ended.

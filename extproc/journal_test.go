@@ -23,7 +23,8 @@ import (
 
 func testJournal() (*journal, *observer.ObservedLogs) {
 	core, logs := observer.New(zap.InfoLevel)
-	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil, "p-"), logs
+	return newJournal(zap.New(core), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), nil,
+		"p-"), logs
 }
 
 func entry(id, details string, flags *accesslogdatav3.ResponseFlags) *accesslogdatav3.HTTPAccessLogEntry {
@@ -62,7 +63,8 @@ func TestJournalJoinsTheTwoRecordsOfARequest(t *testing.T) {
 		for order, envoyFirst := range map[string]bool{"the exchange's first": false, "Envoy's first": true} {
 			t.Run(c.name+", "+order, func(t *testing.T) {
 				j, logs := testJournal()
-				r := metering.Record{ID: "p-1", KeyID: "key_1", Provider: "a", Operation: "completions", Outcome: c.outcome, Unseen: c.unseen, Status: 200,
+				r := metering.Record{ID: "p-1", KeyID: "key_1", Provider: "a", Operation: "completions", Outcome: c.outcome,
+					Unseen: c.unseen, Status: 200,
 					Usage: openai.Usage{PromptTokens: 3}}
 				e := entry("p-1", "", c.flags)
 				if envoyFirst {
@@ -119,14 +121,15 @@ func TestJournalWritesWhatHasNoOtherHalf(t *testing.T) {
 	})
 }
 
-// TestLinesOfStrangersAreFewAndShort holds that a flood of requests without a good key costs little room: what a stranger wrote is
-// clipped, and beyond a number of lines there is only a count.
+// TestLinesOfStrangersAreFewAndShort holds that a flood of requests without a good key costs little room: what a
+// stranger wrote is clipped, and beyond a number of lines there is only a count.
 func TestLinesOfStrangersAreFewAndShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, logs := testJournal()
 		long := strings.Repeat("x", 30_000)
 		refused := func() {
-			j.exchange(metering.Record{RequestID: long, Method: long, Path: "/v1/" + long, Outcome: metering.OutcomeRejected, Status: 401, Start: time.Now(), End: time.Now(),
+			j.exchange(metering.Record{RequestID: long, Method: long, Path: "/v1/" + long, Outcome: metering.OutcomeRejected,
+				Status: 401, Start: time.Now(), End: time.Now(),
 				Error: &openai.Error{Type: "invalid_request_error", Code: "invalid_api_key"}})
 		}
 		for range 5000 {

@@ -24,12 +24,14 @@ import (
 // allKeys is a response with n keys, as different from each other as those of a large company are, in forty tariffs.
 func allKeys(t *testing.T, n int) *discoveryv3.DeltaDiscoveryResponse {
 	t.Helper()
-	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdsclient.TypeURL(&configv1.Key{}), SystemVersionInfo: "1", Nonce: "keys"}
+	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdsclient.TypeURL(&configv1.Key{}), SystemVersionInfo: "1",
+		Nonce: "keys"}
 	for i := range n {
 		hash := sha256.Sum256(fmt.Append(nil, i))
 		k := &configv1.Key{
 			Name: fmt.Sprintf("key_%026d", i), DisplayName: fmt.Sprintf("service number %d", i), Hash: hash[:], Hint: "abcd",
-			Organization: fmt.Sprintf("organization-%d", i%100), Project: fmt.Sprintf("project-%d", i%1000), Models: []string{"openai/*"},
+			Organization: fmt.Sprintf("organization-%d", i%100), Project: fmt.Sprintf("project-%d", i%1000),
+			Models: []string{"openai/*"},
 			Limits: []*configv1.Limit{
 				{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: uint64(100 + i%40)},
 				{Domain: "tokens", Unit: configv1.Unit_DAY, RequestsPerUnit: 1_000_000},
@@ -40,7 +42,8 @@ func allKeys(t *testing.T, n int) *discoveryv3.DeltaDiscoveryResponse {
 		packed, err := anypb.New(k)
 		require.NoError(t, err)
 		sum := sha256.Sum256(packed.GetValue())
-		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: k.GetName(), Version: hex.EncodeToString(sum[:]), Resource: packed})
+		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: k.GetName(), Version: hex.EncodeToString(sum[:]),
+			Resource: packed})
 	}
 	return r
 }
@@ -53,8 +56,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A hundred thousand keys take less than 40 MB, of which little does not depend on how many there are. That is measured with a
-// fifth of them here, and with as many as the environment says: MODELGATE_TEST_KEYS=100000.
+// A hundred thousand keys take less than 40 MB, of which little does not depend on how many there are. That is
+// measured with a fifth of them here, and with as many as the environment says: MODELGATE_TEST_KEYS=100000.
 func TestKeysTakeLittleMemory(t *testing.T) {
 	n := 20_000
 	if text := os.Getenv("MODELGATE_TEST_KEYS"); text != "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// metrics are what the service counts. Labels are bounded: providers, operations, outcomes, and of models only those that the
-// operator's configuration names; never keys or what clients call models.
+// metrics are what the service counts. Labels are bounded: providers, operations, outcomes, and of models only those
+// that the operator's configuration names; never keys or what clients call models.
 type metrics struct {
 	requests *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
@@ -42,15 +42,18 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 		genai: genai,
 		known: memo.New[seriesKey, *series](maxKnown),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_requests_total",
-			Help: "Requests by provider, operation, outcome and class of status."}, []string{"provider", "operation", "outcome", "status"}),
+			Help: "Requests by provider, operation, outcome and class of status."}, []string{"provider", "operation", "outcome",
+			"status"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_tokens_total",
 			Help: "Tokens that were charged, by provider, operation and kind."}, []string{"provider", "operation", "kind"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_retries_total",
 			Help: "Attempts after the first, by the provider that answered in the end."}, []string{"provider"}),
 		cost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_cost_usd_total",
-			Help: "What requests cost, in US dollars, by provider and operation, as far as there are prices."}, []string{"provider", "operation"}),
+			Help: "What requests cost, in US dollars, by provider and operation, as far as there are prices."},
+			[]string{"provider", "operation"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_limit_refusals_total",
-			Help: "Requests that a limit or a budget refused, by what it counts and whose it is."}, []string{"domain", "scope"}),
+			Help: "Requests that a limit or a budget refused, by what it counts and whose it is."},
+			[]string{"domain", "scope"}),
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_shed_total",
 			Help: "Requests that were refused, and answers that were lost, because there was no room, by what ran out: memory, bytes, key_bytes."}, []string{"reason"}),
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_limits_degraded_total",
@@ -70,7 +73,8 @@ type seriesKey struct {
 	status                             int
 }
 
-// A series is where requests of one seriesKey are counted. Finding each of its counters by its labels costs more than all the rest.
+// A series is where requests of one seriesKey are counted. Finding each of its counters by its labels costs more than
+// all the rest.
 type series struct {
 	requests, attempts, cost prometheus.Counter
 	tokens                   [usage.Kinds]prometheus.Counter // nil for those without a type
@@ -82,7 +86,8 @@ const maxKnown = 4096
 
 // of returns where a request is counted, of which nothing is known yet but who answers it where outcome is empty.
 func (m *metrics) of(r *metering.Record, outcome metering.Outcome, status int) *series {
-	key := seriesKey{provider: r.Provider, vendor: r.Vendor, operation: r.Operation, model: r.Label, outcome: outcome, status: status}
+	key := seriesKey{provider: r.Provider, vendor: r.Vendor, operation: r.Operation, model: r.Label, outcome: outcome,
+		status: status}
 	if s, ok := m.known.Find(key); ok {
 		return s
 	}
@@ -104,12 +109,14 @@ func (m *metrics) newSeries(k seriesKey) *series {
 		}
 	}
 	s.genai = m.genai.Series(telemetry.Labels{
-		Operation: k.operation, Vendor: k.vendor, Provider: k.provider, Model: k.model, ErrorType: errorType(k.outcome, k.status),
+		Operation: k.operation, Vendor: k.vendor, Provider: k.provider, Model: k.model,
+		ErrorType: errorType(k.outcome, k.status),
 	})
 	return s
 }
 
-// isUsual reports whether a status of an error is told apart. A provider may send any other, and there would be as many series.
+// isUsual reports whether a status of an error is told apart. A provider may send any other, and there would be as
+// many series.
 func isUsual(status int) bool {
 	switch status {
 	case 400, 401, 402, 403, 404, 408, 409, 413, 415, 422, 424, 429, 499, 500, 501, 502, 503, 504, 529:
@@ -118,8 +125,8 @@ func isUsual(status int) bool {
 	return false
 }
 
-// errorType says why a request failed, in words of a bounded set: the status that the provider or the gateway has answered with,
-// or else how it ended. The codes of errors are no such set: vendors have their own.
+// errorType says why a request failed, in words of a bounded set: the status that the provider or the gateway has
+// answered with, or else how it ended. The codes of errors are no such set: vendors have their own.
 func errorType(o metering.Outcome, status int) string {
 	switch o {
 	case "", metering.OutcomeFinished:
@@ -193,5 +200,6 @@ func cutQuery(path string) string {
 // newBodyGauge shows what is held of bodies.
 func newBodyGauge(b *inflight.Bytes) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_body_bytes",
-		Help: "Bytes of large bodies that are held, as they came and translated."}, func() float64 { return float64(b.Held()) })
+		Help: "Bytes of large bodies that are held, as they came and translated."},
+		func() float64 { return float64(b.Held()) })
 }

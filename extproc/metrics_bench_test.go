@@ -15,8 +15,10 @@ import (
 func BenchmarkObserve(b *testing.B) {
 	at := time.Unix(1, 0)
 	unary := metering.Record{
-		Operation: "chat/completions", Provider: "a", Vendor: "openai", Model: "smart", Label: "smart", Attempts: 1, Status: 200,
-		Start: at, FirstByte: at.Add(time.Second), End: at.Add(2 * time.Second), Outcome: metering.OutcomeFinished, Cost: 1000,
+		Operation: "chat/completions", Provider: "a", Vendor: "openai", Model: "smart", Label: "smart", Attempts: 1,
+		Status: 200,
+		Start:  at, FirstByte: at.Add(time.Second), End: at.Add(2 * time.Second), Outcome: metering.OutcomeFinished,
+		Cost:  1000,
 		Usage: openai.Usage{PromptTokens: 90, CompletionTokens: 110},
 	}
 	stream := unary

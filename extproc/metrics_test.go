@@ -25,7 +25,8 @@ import (
 
 // TestModelsThatClientsMakeUpAreNoSeries asks a provider that takes any model for a hundred thousand.
 func TestModelsThatClientsMakeUpAreNoSeries(t *testing.T) {
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: "sk"}, all.Providers()["openai"])
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"},
+		Credential: "sk"}, all.Providers()["openai"])
 	require.NoError(t, err)
 	key := auth.Generate().Reveal()
 	c := &exchange.Config{
@@ -38,12 +39,14 @@ func TestModelsThatClientsMakeUpAreNoSeries(t *testing.T) {
 	require.NoError(t, err)
 	m := newMetrics(measured.Registry, measured.Meter())
 	env := &exchange.Env{Now: time.Now, NewID: func() string { return "id" }, Observer: m}
-	header := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: chats}, {Name: "authorization", Value: "Bearer " + key}}
+	header := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: chats},
+		{Name: "authorization", Value: "Bearer " + key}}
 	ask := func(i int) {
 		x := exchange.New(env, c)
 		x.RequestHeaders(context.Background(), header, false)
 		x.RequestBody(context.Background(), []byte(hi(fmt.Sprint("a/made-up-", i), "")))
-		x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"}},
+		x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"},
+			{Name: "content-type", Value: "application/json"}},
 			exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 		x.ResponseBody(context.Background(), []byte(unary), true)
 		r := x.Close()
@@ -79,7 +82,8 @@ func TestModelsThatClientsMakeUpAreNoSeries(t *testing.T) {
 // Whatever the labels are, what is kept at hand of series is bounded.
 func TestSeriesAtHandAreBounded(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry(), nil)
-	r := &metering.Record{Provider: "a", Vendor: "openai", Operation: "chat/completions", Outcome: metering.OutcomeFinished, Status: 200}
+	r := &metering.Record{Provider: "a", Vendor: "openai", Operation: "chat/completions",
+		Outcome: metering.OutcomeFinished, Status: 200}
 	for i := range maxKnown + 10 {
 		r.Label = fmt.Sprint(i)
 		m.observe(r)

@@ -21,8 +21,8 @@ type replayer interface {
 	Hurry()
 }
 
-// seed has the windows of an hour and a day count what was used in them before this process began, once. What the spool holds of an
-// earlier process is in the ledger before the ledger is asked.
+// seed has the windows of an hour and a day count what was used in them before this process began, once. What the
+// spool holds of an earlier process is in the ledger before the ledger is asked.
 func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
 	if s.began.IsZero() {
 		return nil
@@ -35,7 +35,8 @@ func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
 			return fmt.Errorf("wait for the ledger to take what the spool held: %w", ctx.Err())
 		}
 	}
-	answers, err := s.ledger.Past(ctx, &ledgerv1.PastRequest{Until: timestamppb.New(s.began), Users: config.LimitsUsers()})
+	answers, err := s.ledger.Past(ctx, &ledgerv1.PastRequest{Until: timestamppb.New(s.began),
+		Users: config.LimitsUsers()})
 	if err != nil {
 		return fmt.Errorf("ask what was used: %w", err)
 	}
@@ -47,7 +48,8 @@ func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
 	past := map[counter]limit.Past{} // together: that there are many keys or models makes one counter no larger
 	for {
 		some, err := answers.Recv()
-		if errors.Is(err, io.EOF) || status.Code(err) == codes.Unimplemented { // of a control plane that is to be replaced yet
+		// of a control plane that is to be replaced yet
+		if errors.Is(err, io.EOF) || status.Code(err) == codes.Unimplemented {
 			break
 		}
 		if err != nil {

@@ -47,11 +47,13 @@ func (l *pastLedger) fails(err error) {
 	l.err = err
 }
 
-func (l *pastLedger) Spent(context.Context, *ledgerv1.SpentRequest, ...grpc.CallOption) (*ledgerv1.SpentAnswer, error) {
+func (l *pastLedger) Spent(context.Context, *ledgerv1.SpentRequest, ...grpc.CallOption) (*ledgerv1.SpentAnswer,
+	error) {
 	return &ledgerv1.SpentAnswer{Cursor: "c"}, nil
 }
 
-func (l *pastLedger) Past(_ context.Context, r *ledgerv1.PastRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[ledgerv1.PastAnswer], error) {
+func (l *pastLedger) Past(_ context.Context, r *ledgerv1.PastRequest,
+	_ ...grpc.CallOption) (grpc.ServerStreamingClient[ledgerv1.PastAnswer], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked = append(l.asked, r)
@@ -82,29 +84,40 @@ type replayedSpool struct {
 func (s *replayedSpool) Replayed() <-chan struct{} { return s.replayed }
 func (s *replayedSpool) Hurry()                    { s.hurried.Add(1) }
 
-// TestWindowsFollowTheLedgerAfterARestart: limits of hours and days, of every scope, count what the ledger knows to have been used
-// before, once what the spool held is there.
+// TestWindowsFollowTheLedgerAfterARestart: limits of hours and days, of every scope, count what the ledger knows to
+// have been used before, once what the spool held is there.
 func TestWindowsFollowTheLedgerAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rate := func(domain string, unit configv1.Unit, n uint64) *configv1.Limit {
 			return &configv1.Limit{Domain: domain, Unit: unit, RequestsPerUnit: n}
 		}
-		ofUsers := &rlsv3.RateLimitDescriptor{Key: "user", RateLimit: &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit_DAY, RequestsPerUnit: 100}}
+		ofUsers := &rlsv3.RateLimitDescriptor{Key: "user", RateLimit: &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit_DAY,
+			RequestsPerUnit: 100}}
 		config := &exchange.Config{
-			Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")), Organizations: map[string]*configv1.Organization{"acme": {Limits: []*configv1.Limit{rate("tokens", configv1.Unit_DAY, 1000)}}}, Projects: map[string]*configv1.Project{"acme/web": {Limits: []*configv1.Limit{{Domain: "output_tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 100, Model: "gpt*"}}}}, RateLimits: map[string]*rlsv3.RateLimitConfig{"users": {Name: "users", Domain: "requests", Descriptors: []*rlsv3.RateLimitDescriptor{ofUsers}}}},
+			Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")),
+				Organizations: map[string]*configv1.Organization{"acme": {Limits: []*configv1.Limit{rate("tokens",
+					configv1.Unit_DAY, 1000)}}},
+				Projects: map[string]*configv1.Project{"acme/web": {Limits: []*configv1.Limit{{Domain: "output_tokens",
+					Unit: configv1.Unit_HOUR, RequestsPerUnit: 100, Model: "gpt*"}}}},
+				RateLimits: map[string]*rlsv3.RateLimitConfig{"users": {Name: "users", Domain: "requests",
+					Descriptors: []*rlsv3.RateLimitDescriptor{ofUsers}}}},
 		}
-		config.Keyring = keyring(config, map[string]string{"k": "secret"}, &configv1.Key{Name: "k", Organization: "acme", Project: "web",
-			Limits: []*configv1.Limit{rate("requests", configv1.Unit_DAY, 100), rate("requests", configv1.Unit_MINUTE, 100)}})
+		config.Keyring = keyring(config, map[string]string{"k": "secret"}, &configv1.Key{Name: "k", Organization: "acme",
+			Project: "web",
+			Limits:  []*configv1.Limit{rate("requests", configv1.Unit_DAY, 100), rate("requests", configv1.Unit_MINUTE, 100)}})
 		now := time.Now()
 		past := func(ago time.Duration, model string, n int64) *ledgerv1.Past {
-			return &ledgerv1.Past{End: timestamppb.New(now.Add(-ago)), Key: "k", Organization: "acme", Project: "web", User: "ann", Model: model,
+			return &ledgerv1.Past{End: timestamppb.New(now.Add(-ago)), Key: "k", Organization: "acme", Project: "web",
+				User: "ann", Model: model,
 				Provider: "p", Requests: n, InputTokens: 10 * n, OutputTokens: n}
 		}
 		gone := past(2*time.Hour, "gpt-1", 3)
 		gone.Key = "revoked"
-		ledger := &pastLedger{past: []*ledgerv1.Past{past(10*time.Minute, "gpt-1", 5), past(10*time.Minute, "claude", 1), past(20*time.Hour, "gpt-1", 7), gone}, err: errors.New("away")}
+		ledger := &pastLedger{past: []*ledgerv1.Past{past(10*time.Minute, "gpt-1", 5), past(10*time.Minute, "claude", 1),
+			past(20*time.Hour, "gpt-1", 7), gone}, err: errors.New("away")}
 		spool := &replayedSpool{replayed: make(chan struct{})}
-		s := &Server{log: zap.NewNop(), ledger: ledger, spool: spool, config: &configClient{}, env: exchange.Env{Limits: limit.NewMemory(limit.Options{})}, began: now}
+		s := &Server{log: zap.NewNop(), ledger: ledger, spool: spool, config: &configClient{},
+			env: exchange.Env{Limits: limit.NewMemory(limit.Options{})}, began: now}
 		s.config.current.Store(config)
 		left := func(counter string, w limit.Window) int64 {
 			states, err := s.env.Limits.Peek(t.Context(), []limit.Rule{{Counter: counter, Window: w, Limit: 1000}})
@@ -131,7 +144,8 @@ func TestWindowsFollowTheLedgerAfterARestart(t *testing.T) {
 		require.EqualValues(t, 1000-13, left("key/k/requests/day", limit.Day))
 		require.EqualValues(t, 1000, left("key/k/requests/minute", limit.Minute))
 		require.EqualValues(t, 1000-16*11, left("organization/acme/tokens/day", limit.Day))
-		require.EqualValues(t, 1000-5, left("project/acme/web/output_tokens/hour/gpt*", limit.Hour), "an hour is an hour, and the model counts")
+		require.EqualValues(t, 1000-5, left("project/acme/web/output_tokens/hour/gpt*", limit.Hour),
+			"an hour is an hour, and the model counts")
 		time.Sleep(time.Minute)
 		require.Len(t, ledger.requests(), asked, "once")
 		require.EqualValues(t, 1000-13, left("key/k/requests/day", limit.Day))

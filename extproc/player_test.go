@@ -38,7 +38,8 @@ func TestCases(t *testing.T) {
 		key := auth.Generate().Reveal()
 		core, logs := observer.New(zap.InfoLevel)
 		server := newServer(t, testConfig(t, key, a, b), zap.New(core))
-		gateway := httptest.NewServer(extproctest.New(serve(t, server), map[string]string{"a": a.URL, "b": b.URL, "c": b.URL, "narrow": a.URL}))
+		gateway := httptest.NewServer(extproctest.New(serve(t, server), map[string]string{"a": a.URL, "b": b.URL, "c": b.URL,
+			"narrow": a.URL}))
 		t.Cleanup(gateway.Close)
 		newKey := func(_ testing.TB, k *configv1.Key) string {
 			next, secret := *server.config.current.Load(), auth.Generate().Reveal()
@@ -47,33 +48,37 @@ func TestCases(t *testing.T) {
 			server.config.current.Store(&next)
 			return secret
 		}
-		return &cases.Gateway{URL: gateway.URL, Key: key, Client: gateway.Client(), NewKey: newKey, NewRefusedKey: newKey, Logged: func(t testing.TB, requestID string) map[string]any {
-			var line map[string]any
-			require.Eventually(t, func() bool {
-				for _, e := range logs.FilterMessage("request").All() {
-					if e.ContextMap()["request_id"] == requestID {
-						line = e.ContextMap()
+		return &cases.Gateway{URL: gateway.URL, Key: key, Client: gateway.Client(), NewKey: newKey, NewRefusedKey: newKey,
+			Logged: func(t testing.TB, requestID string) map[string]any {
+				var line map[string]any
+				require.Eventually(t, func() bool {
+					for _, e := range logs.FilterMessage("request").All() {
+						if e.ContextMap()["request_id"] == requestID {
+							line = e.ContextMap()
+						}
 					}
-				}
-				return line != nil
-			}, 10*time.Second, time.Millisecond)
-			return line
-		}}
+					return line != nil
+				}, 10*time.Second, time.Millisecond)
+				return line
+			}}
 	})
 }
 
 // testConfig is the cases' configuration, as the control plane would have resolved it.
 func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 	c := &exchange.Config{
-		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")), Organizations: map[string]*configv1.Organization{}, Projects: map[string]*configv1.Project{}, RateLimits: map[string]*rlsv3.RateLimitConfig{}},
-		Table:     routing.Table{Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
+		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")),
+			Organizations: map[string]*configv1.Organization{}, Projects: map[string]*configv1.Project{},
+			RateLimits: map[string]*rlsv3.RateLimitConfig{}},
+		Table: routing.Table{Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
 	}
 	c.Keyring = keyring(c, map[string]string{"key_test": key})
 	routes := map[string]*configv1.Route{}
 	for _, o := range cases.Config(a, b) {
 		switch o := o.(type) {
 		case *configv1.Provider:
-			resolved, err := routing.NewProvider(&configv1.ResolvedProvider{Name: o.GetName(), Provider: o, Credential: o.GetCredential().GetValue()}, all.Providers()[o.GetVendor()])
+			resolved, err := routing.NewProvider(&configv1.ResolvedProvider{Name: o.GetName(), Provider: o,
+				Credential: o.GetCredential().GetValue()}, all.Providers()[o.GetVendor()])
 			require.NoError(t, err)
 			c.Providers[o.GetName()] = resolved
 		case *configv1.Model:
@@ -87,7 +92,8 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 		case *configv1.Project:
 			c.Projects[o.GetName()] = o
 		case *configv1.RateLimit:
-			c.RateLimits[o.GetName()] = &rlsv3.RateLimitConfig{Domain: o.GetDomain(), Descriptors: descriptors(o.GetDescriptors())}
+			c.RateLimits[o.GetName()] = &rlsv3.RateLimitConfig{Domain: o.GetDomain(),
+				Descriptors: descriptors(o.GetDescriptors())}
 		}
 	}
 	c.Routes = routing.NewRoutes(routes)
@@ -97,9 +103,11 @@ func testConfig(t *testing.T, key string, a, b *cases.Vendor) *exchange.Config {
 // descriptors are as the control plane sends them.
 func descriptors(in []*configv1.RateLimitDescriptor) (out []*rlsv3.RateLimitDescriptor) {
 	for _, d := range in {
-		made := &rlsv3.RateLimitDescriptor{Key: d.GetKey(), Value: d.GetValue(), ShadowMode: d.GetShadowMode(), Descriptors: descriptors(d.GetDescriptors())}
+		made := &rlsv3.RateLimitDescriptor{Key: d.GetKey(), Value: d.GetValue(), ShadowMode: d.GetShadowMode(),
+			Descriptors: descriptors(d.GetDescriptors())}
 		if p := d.GetRateLimit(); p != nil {
-			made.RateLimit = &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit(p.GetUnit()), RequestsPerUnit: uint32(p.GetRequestsPerUnit())}
+			made.RateLimit = &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit(p.GetUnit()),
+				RequestsPerUnit: uint32(p.GetRequestsPerUnit())}
 		}
 		out = append(out, made)
 	}
@@ -135,7 +143,8 @@ func newServer(t *testing.T, config *exchange.Config, accessLog *zap.Logger) *Se
 	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	nowhere, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
-	s := New(Options{XDS: nowhere, Vendors: all.Providers(), Logger: log, AccessLog: accessLog, Registerer: prometheus.NewRegistry()})
+	s := New(Options{XDS: nowhere, Vendors: all.Providers(), Logger: log, AccessLog: accessLog,
+		Registerer: prometheus.NewRegistry()})
 	s.config.current.Store(config)
 	return s
 }
@@ -155,7 +164,8 @@ func serve(t *testing.T, s *Server) *grpc.ClientConn {
 		stop()
 		require.NoError(t, <-done)
 	})
-	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn

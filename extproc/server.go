@@ -51,14 +51,14 @@ type Options struct {
 
 	// Limits decides on limits and budgets; nil is a limiter in memory.
 	Limits limit.Limiter
-	// Spool takes the records for the ledger. Run ships them; who has opened it closes it when Run has returned. Nil: there are
-	// no records.
+	// Spool takes the records for the ledger. Run ships them; who has opened it closes it when Run has returned. Nil:
+	// there are no records.
 	Spool usage.Spool
 	// Ledger is the control plane's. Nil: records stay in the spool, and nothing is known of what others have spent.
 	Ledger ledgerv1.LedgerClient
 
-	// Bytes bounds what is held of bodies; nil: nothing does. Shedding reports whether new requests are to be refused, for want of
-	// memory; nil: never.
+	// Bytes bounds what is held of bodies; nil: nothing does. Shedding reports whether new requests are to be refused,
+	// for want of memory; nil: never.
 	Bytes    *inflight.Bytes
 	Shedding func() bool
 }
@@ -110,7 +110,8 @@ func New(o Options) *Server {
 	}
 	o.Registerer.MustRegister(newProviderCollector(s), s.refusals, newBodyGauge(o.Bytes))
 	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(wire.New()), grpc.StreamInterceptor(s.recoverPanic),
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20), grpc.WaitForHandlers(true))
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20),
+		grpc.WaitForHandlers(true))
 	s.grpc.RegisterService(&processorService, s)
 	accesslogv3.RegisterAccessLogServiceServer(s.grpc, s)
 	return s

@@ -19,8 +19,8 @@ const (
 	// spentEvery is how often the ledger is asked what was spent, and spentTimeout how long it may take to say.
 	spentEvery   = 5 * time.Second
 	spentTimeout = 10 * time.Second
-	// firstTimeout is how long requests wait for its first answer after a start. Where it has come, they wait for spentTimeout at most until
-	// windows count what was used before, and then seedEvery is how soon that is tried again.
+	// firstTimeout is how long requests wait for its first answer after a start. Where it has come, they wait for
+	// spentTimeout at most until windows count what was used before, and then seedEvery is how soon that is tried again.
 	firstTimeout = 2 * time.Second
 	seedEvery    = 250 * time.Millisecond
 	// manySpent is how many subjects an answer has at least that is a part of what there is.
@@ -41,8 +41,8 @@ type spent struct {
 	day, month int64
 }
 
-// followSpent keeps the counters of budgets at what the ledger knows to have been spent, also by other replicas and before this
-// process began, until ctx ends.
+// followSpent keeps the counters of budgets at what the ledger knows to have been spent, also by other replicas and
+// before this process began, until ctx ends.
 func (s *Server) followSpent(ctx context.Context) {
 	b := &spentBook{known: map[string]spent{}}
 	pause := time.NewTimer(0)
@@ -56,7 +56,8 @@ func (s *Server) followSpent(ctx context.Context) {
 		}
 		err := s.raiseSpent(ctx, b)
 		if err != nil && !failing && ctx.Err() == nil {
-			s.log.Warn("the ledger does not say what was spent; budgets and windows go by what this process knows", zap.Error(err))
+			s.log.Warn("the ledger does not say what was spent; budgets and windows go by what this process knows",
+				zap.Error(err))
 		}
 		failing = err != nil
 		pause.Reset(spentEvery)

@@ -34,7 +34,8 @@ type fakeLedger struct {
 	err     error
 }
 
-func (l *fakeLedger) Spent(_ context.Context, r *ledgerv1.SpentRequest, _ ...grpc.CallOption) (*ledgerv1.SpentAnswer, error) {
+func (l *fakeLedger) Spent(_ context.Context, r *ledgerv1.SpentRequest, _ ...grpc.CallOption) (*ledgerv1.SpentAnswer,
+	error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cursors = append(l.cursors, r.GetCursor())
@@ -56,12 +57,17 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 		ledger := &fakeLedger{}
 		budgets := []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}, {Unit: configv1.Unit_MONTH, Usd: "5"}}
 		config := &exchange.Config{
-			Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")), Organizations: map[string]*configv1.Organization{"acme": {Budgets: budgets}}, Projects: map[string]*configv1.Project{"acme/web": {Budgets: budgets[1:]}}},
+			Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper")),
+				Organizations: map[string]*configv1.Organization{"acme": {Budgets: budgets}},
+				Projects:      map[string]*configv1.Project{"acme/web": {Budgets: budgets[1:]}}},
 		}
-		config.Keyring = keyring(config, map[string]string{"k": "secret", "free": "other"}, &configv1.Key{Name: "k", Budgets: budgets[:1]})
-		s := &Server{log: zap.NewNop(), ledger: ledger, config: &configClient{}, env: exchange.Env{Limits: limit.NewMemory(limit.Options{})}}
+		config.Keyring = keyring(config, map[string]string{"k": "secret", "free": "other"},
+			&configv1.Key{Name: "k", Budgets: budgets[:1]})
+		s := &Server{log: zap.NewNop(), ledger: ledger, config: &configClient{},
+			env: exchange.Env{Limits: limit.NewMemory(limit.Options{})}}
 		left := func(counter string, w limit.Window) int64 {
-			states, err := s.env.Limits.Peek(t.Context(), []limit.Rule{{Counter: counter, Window: w, Measure: limit.Cost, Limit: 1000}})
+			states, err := s.env.Limits.Peek(t.Context(),
+				[]limit.Rule{{Counter: counter, Window: w, Measure: limit.Cost, Limit: 1000}})
 			require.NoError(t, err)
 			return states[0].Remaining
 		}
@@ -71,8 +77,10 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 		time.Sleep(time.Second) // of the bubble
 		require.Empty(t, ledger.cursors, "without a configuration nobody is served")
 
-		ledger.says("c1", nil, &ledgerv1.Spent{Subject: "key/k", DayNanoUsd: 100, MonthNanoUsd: 300}, &ledgerv1.Spent{Subject: "key/free", DayNanoUsd: 7, MonthNanoUsd: 7},
-			&ledgerv1.Spent{Subject: "organization/acme", DayNanoUsd: 10, MonthNanoUsd: 20}, &ledgerv1.Spent{Subject: "project/acme/web", DayNanoUsd: 1, MonthNanoUsd: 2}, &ledgerv1.Spent{Subject: "key/gone"})
+		ledger.says("c1", nil, &ledgerv1.Spent{Subject: "key/k", DayNanoUsd: 100, MonthNanoUsd: 300},
+			&ledgerv1.Spent{Subject: "key/free", DayNanoUsd: 7, MonthNanoUsd: 7},
+			&ledgerv1.Spent{Subject: "organization/acme", DayNanoUsd: 10, MonthNanoUsd: 20},
+			&ledgerv1.Spent{Subject: "project/acme/web", DayNanoUsd: 1, MonthNanoUsd: 2}, &ledgerv1.Spent{Subject: "key/gone"})
 		s.config.current.Store(config)
 		require.Nil(t, s.configuration(), "nobody is served before it is known what was spent")
 		time.Sleep(100 * time.Millisecond)
@@ -91,11 +99,13 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 		require.EqualValues(t, 850, left("budget/key/k/day", limit.CalendarDay))
 
 		next := *config
-		next.Keyring = next.Keyring.With(map[string]*configv1.Key{"free": {Name: "free", Hash: make([]byte, 32), Budgets: budgets[:1]}})
+		next.Keyring = next.Keyring.With(map[string]*configv1.Key{"free": {Name: "free", Hash: make([]byte, 32),
+			Budgets: budgets[:1]}})
 		s.config.current.Store(&next)
 		ledger.says("c3", nil)
 		time.Sleep(spentEvery)
-		require.EqualValues(t, 993, left("budget/key/free/day", limit.CalendarDay), "a budget that is new knows what was spent before")
+		require.EqualValues(t, 993, left("budget/key/free/day", limit.CalendarDay),
+			"a budget that is new knows what was spent before")
 		require.Equal(t, []string{"", "c1", "c1", "c2"}, ledger.cursors)
 	})
 }
@@ -120,7 +130,8 @@ func (s *recordSpool) Close() error                                     { return
 // TestTheLedgerHearsOfTheEndOnce is about records that wait for what only Envoy knows.
 func TestTheLedgerHearsOfTheEndOnce(t *testing.T) {
 	spool := &recordSpool{}
-	j := newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), spool, "p-")
+	j := newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), spool,
+		"p-")
 	cut := metering.Record{ID: "p-1", Out: true, Outcome: metering.OutcomeCut, End: time.Now()}
 	j.exchange(cut)
 	require.Empty(t, spool.ended, "by whom it was cut is not known yet")
@@ -131,5 +142,6 @@ func TestTheLedgerHearsOfTheEndOnce(t *testing.T) {
 	j.exchange(metering.Record{ID: "p-2", Out: true, Outcome: metering.OutcomeFinished, End: time.Now()})
 	j.exchange(metering.Record{ID: "p-3", Outcome: metering.OutcomeCut, End: time.Now()})
 	j.sweep(time.Now().Add(2 * flushWait))
-	require.Len(t, spool.ended, 1, "one that finished has told it itself, and one that did not go out has nothing to tell")
+	require.Len(t, spool.ended, 1,
+		"one that finished has told it itself, and one that did not go out has nothing to tell")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 )
 
-// What strangers, who have no good key, may cost. A client whose key is wrong needs one answer, and a person who looks for it one
-// line: both bounds are far above that, and a flood is far above them.
+// What strangers, who have no good key, may cost. A client whose key is wrong needs one answer, and a person who looks
+// for it one line: both bounds are far above that, and a flood is far above them.
 const (
 	refusalsPerSecond, refusalsAtOnce = 10, 100 // answers to one address
 	linesPerSecond, linesAtOnce       = 10, 200 // lines of the access log, of all addresses

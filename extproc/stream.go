@@ -33,7 +33,8 @@ var processorService = grpc.ServiceDesc{
 }
 
 // recoverPanic has a panic end the stream that it is on, with an error, and nothing else.
-func (s *Server) recoverPanic(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
+func (s *Server) recoverPanic(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
+	handle grpc.StreamHandler) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.Error("panic on a stream", zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
@@ -60,7 +61,8 @@ func (s *Server) process(stream grpc.ServerStream) error {
 }
 
 // downstream carries one exchange, from its request headers to its end.
-func (s *Server) downstream(stream grpc.ServerStream, open func(*exchange.Env, *exchange.Config) *exchange.Exchange) error {
+func (s *Server) downstream(stream grpc.ServerStream,
+	open func(*exchange.Env, *exchange.Config) *exchange.Exchange) error {
 	c := &carrier{server: s, stream: stream, exchange: open(&s.env, s.configuration())}
 	defer c.close()
 	if len(metadata.ValueFromIncomingContext(stream.Context(), envoy.PlacesHeader)) > 0 {
@@ -148,8 +150,8 @@ func (c *carrier) reply(p wire.Phase, reply *exchange.Reply) error {
 	return c.send(p, reply)
 }
 
-// queue waits for the exchange's turn, and meanwhile for what Envoy says next into in: whatever it is, the client waits no
-// more. It returns how that next message is received.
+// queue waits for the exchange's turn, and meanwhile for what Envoy says next into in: whatever it is, the client
+// waits no more. It returns how that next message is received.
 func (c *carrier) queue(in *wire.Message) (receive func() error, err error) {
 	ctx, leave := context.WithCancel(c.stream.Context())
 	defer leave()
@@ -230,8 +232,8 @@ func step(ctx context.Context, x *exchange.Exchange, in *wire.Message) (exchange
 	return exchange.Reply{}, false
 }
 
-// upstream carries one attempt after the first: its headers come once, and go out with the body for its provider. Every
-// other way out is an error, for the request must not go on as it was made for another provider.
+// upstream carries one attempt after the first: its headers come once, and go out with the body for its provider.
+// Every other way out is an error, for the request must not go on as it was made for another provider.
 func (s *Server) upstream(stream grpc.ServerStream) error {
 	var in wire.Message
 	if err := stream.RecvMsg(&in); err != nil {

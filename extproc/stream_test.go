@@ -24,7 +24,8 @@ func headersOf(pairs ...string) *extprocv3.HttpHeaders {
 }
 
 func requestHeaders(pairs ...string) *extprocv3.ProcessingRequest {
-	return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headersOf(pairs...)}}
+	return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{
+		RequestHeaders: headersOf(pairs...)}}
 }
 
 // TestNoEndButEnvoysIsOK holds the rule that keeps unchecked requests out: Envoy takes a stream that ends with OK for
@@ -38,7 +39,9 @@ func TestNoEndButEnvoysIsOK(t *testing.T) {
 	}{
 		{"no role", "", requestHeaders(":path", "/"), codes.InvalidArgument},
 		{"unknown role", "root", requestHeaders(":path", "/"), codes.InvalidArgument},
-		{"a message that was not asked for", envoy.RoleDownstream, &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}}, codes.InvalidArgument},
+		{"a message that was not asked for", envoy.RoleDownstream,
+			&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{
+				RequestTrailers: &extprocv3.HttpTrailers{}}}, codes.InvalidArgument},
 		{"a message without content", envoy.RoleDownstream, &extprocv3.ProcessingRequest{}, codes.InvalidArgument},
 		{"an attempt of an unknown exchange", envoy.RoleUpstream, requestHeaders(":path", "/"), codes.NotFound},
 	} {
@@ -60,7 +63,10 @@ func TestEnvoysOwnAnswerMayComeFirst(t *testing.T) {
 	client := extprocv3.NewExternalProcessorClient(startServer(t, &exchange.Config{}))
 	stream, err := client.Process(metadata.AppendToOutgoingContext(t.Context(), envoy.RoleHeader, envoy.RoleDownstream))
 	require.NoError(t, err)
-	require.NoError(t, stream.Send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: headersOf(":status", "408")}}))
+	require.NoError(t,
+		stream.Send(
+			&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{
+				ResponseHeaders: headersOf(":status", "408")}}))
 	reply, err := stream.Recv()
 	require.NoError(t, err)
 	require.Empty(t, reply.GetResponseHeaders().GetResponse().GetHeaderMutation().GetSetHeaders())
@@ -69,14 +75,20 @@ func TestEnvoysOwnAnswerMayComeFirst(t *testing.T) {
 
 func TestWithoutConfigurationNothingPasses(t *testing.T) {
 	client := extprocv3.NewExternalProcessorClient(startServer(t, nil))
-	stream, err := client.Process(metadata.AppendToOutgoingContext(t.Context(), envoy.RoleHeader, envoy.RoleDownstream, envoy.DrainsHeader, "1"))
+	stream, err := client.Process(metadata.AppendToOutgoingContext(t.Context(), envoy.RoleHeader, envoy.RoleDownstream,
+		envoy.DrainsHeader, "1"))
 	require.NoError(t, err)
-	require.NoError(t, stream.Send(requestHeaders(":method", "POST", ":path", "/v1/chat/completions", "authorization", "Bearer x")))
+	require.NoError(t, stream.Send(requestHeaders(":method", "POST", ":path", "/v1/chat/completions", "authorization",
+		"Bearer x")))
 	reply, err := stream.Recv()
 	require.NoError(t, err)
-	require.Equal(t, filterv3.ProcessingMode_STREAMED, reply.GetModeOverride().GetRequestBodyMode(), "the answer waits for the body")
+	require.Equal(t, filterv3.ProcessingMode_STREAMED, reply.GetModeOverride().GetRequestBodyMode(),
+		"the answer waits for the body")
 	for _, end := range []bool{false, true} {
-		require.NoError(t, stream.Send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte("x"), EndOfStream: end}}}))
+		require.NoError(t,
+			stream.Send(
+				&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{
+					RequestBody: &extprocv3.HttpBody{Body: []byte("x"), EndOfStream: end}}}))
 		require.Equal(t, end, reply.GetRequestBody() != nil)
 		reply, err = stream.Recv()
 		require.NoError(t, err)
@@ -87,10 +99,12 @@ func TestWithoutConfigurationNothingPasses(t *testing.T) {
 
 	stream, err = client.Process(metadata.AppendToOutgoingContext(t.Context(), envoy.RoleHeader, envoy.RoleDownstream))
 	require.NoError(t, err)
-	require.NoError(t, stream.Send(requestHeaders(":method", "POST", ":path", "/v1/chat/completions", "authorization", "Bearer x")))
+	require.NoError(t, stream.Send(requestHeaders(":method", "POST", ":path", "/v1/chat/completions", "authorization",
+		"Bearer x")))
 	reply, err = stream.Recv()
 	require.NoError(t, err)
-	require.EqualValues(t, 503, reply.GetImmediateResponse().GetStatus().GetCode(), "a listener that does not drain has the answer at once")
+	require.EqualValues(t, 503, reply.GetImmediateResponse().GetStatus().GetCode(),
+		"a listener that does not drain has the answer at once")
 }
 
 // TestAPanicEndsOneExchange sends a request that only a configuration without a hasher cannot bear.
@@ -99,7 +113,8 @@ func TestAPanicEndsOneExchange(t *testing.T) {
 	for range 2 {
 		stream, err := client.Process(metadata.AppendToOutgoingContext(t.Context(), envoy.RoleHeader, envoy.RoleDownstream))
 		require.NoError(t, err)
-		require.NoError(t, stream.Send(requestHeaders(":method", "GET", ":path", "/v1/models", "authorization", "Bearer "+validKey)))
+		require.NoError(t, stream.Send(requestHeaders(":method", "GET", ":path", "/v1/models", "authorization", "Bearer "+
+			validKey)))
 		_, err = stream.Recv()
 		require.Equal(t, codes.Internal, status.Code(err), "%v", err)
 	}

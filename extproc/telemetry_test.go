@@ -32,8 +32,9 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry/otlptest"
 )
 
-// measured is a gateway whose telemetry is looked at. Its providers are "plain" and "traced", which gets the context of traces;
-// both speak OpenAI's dialect. The model "first" is plain's and falls back to traced; "second" is the other way round.
+// measured is a gateway whose telemetry is looked at. Its providers are "plain" and "traced", which gets the context
+// of traces; both speak OpenAI's dialect. The model "first" is plain's and falls back to traced; "second" is the other
+// way round.
 type measured struct {
 	t         *testing.T
 	url, key  string
@@ -66,7 +67,8 @@ func newMeasured(t *testing.T, exported bool) *measured {
 	m.telemetry, err = telemetry.Start(t.Context(), telemetry.Options{Service: "modelgate-extproc", Log: zap.NewNop()})
 	require.NoError(t, err)
 	m.key = auth.Generate().Reveal()
-	player := extproctest.New(m.serve(upstream.URL), map[string]string{"plain": upstream.URL, "traced": upstream.URL, envoy.ClusterJobs: upstream.URL})
+	player := extproctest.New(m.serve(upstream.URL), map[string]string{"plain": upstream.URL, "traced": upstream.URL,
+		envoy.ClusterJobs: upstream.URL})
 	edge, internal := httptest.NewServer(player), httptest.NewServer(player.Internal())
 	t.Cleanup(edge.Close)
 	t.Cleanup(internal.Close)
@@ -80,16 +82,21 @@ func (m *measured) serve(upstream string) *grpc.ClientConn {
 		Table:     routing.Table{Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
 	}
 	for _, name := range []string{"plain", "traced"} {
-		p := &configv1.Provider{Name: name, Vendor: "openai", Endpoint: upstream + "/" + name, TraceContext: name == "traced"}
+		p := &configv1.Provider{Name: name, Vendor: "openai", Endpoint: upstream + "/" + name,
+			TraceContext: name == "traced"}
 		var err error
-		config.Providers[name], err = routing.NewProvider(&configv1.ResolvedProvider{Name: name, Credential: "credential", Provider: p}, all.Providers()["openai"])
+		config.Providers[name], err = routing.NewProvider(&configv1.ResolvedProvider{Name: name, Credential: "credential",
+			Provider: p}, all.Providers()["openai"])
 		require.NoError(m.t, err)
 	}
 	for name, order := range map[string][]string{"first": {"plain", "traced"}, "second": {"traced", "plain"}} {
-		config.Models[name] = &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: order[0], Model: "up"}, {Provider: order[1], Model: "up", Priority: 1}}}
+		config.Models[name] = &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: order[0], Model: "up"},
+			{Provider: order[1], Model: "up", Priority: 1}}}
 	}
-	config.Routes = routing.NewRoutes(map[string]*configv1.Route{"t": {PathPrefix: "/traced", Provider: "traced"}, "p": {PathPrefix: "/plain", Provider: "plain"}})
-	config.Keyring = keyring(config, map[string]string{"key_a": m.key}, &configv1.Key{Name: "key_a", Organization: "org", Project: "proj"})
+	config.Routes = routing.NewRoutes(map[string]*configv1.Route{"t": {PathPrefix: "/traced", Provider: "traced"},
+		"p": {PathPrefix: "/plain", Provider: "plain"}})
+	config.Keyring = keyring(config, map[string]string{"key_a": m.key}, &configv1.Key{Name: "key_a", Organization: "org",
+		Project: "proj"})
 	core, logs := observer.New(zap.InfoLevel)
 	m.logs = logs
 	nowhere, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -100,7 +107,8 @@ func (m *measured) serve(upstream string) *grpc.ClientConn {
 	return serve(m.t, s)
 }
 
-// ask sends a request to the gateway, whose provider answers so from now on, and returns what the provider was asked with.
+// ask sends a request to the gateway, whose provider answers so from now on, and returns what the provider was asked
+// with.
 func (m *measured) ask(base, path, body string, answer http.HandlerFunc, headers ...string) []http.Header {
 	m.mu.Lock()
 	m.asked, m.answer = nil, answer
@@ -117,7 +125,8 @@ func (m *measured) ask(base, path, body string, answer http.HandlerFunc, headers
 		_, _ = io.Copy(io.Discard, resp.Body)
 		require.NoError(m.t, resp.Body.Close())
 	}
-	require.Eventually(m.t, func() bool { return m.logs.FilterMessage("request").Len() > before }, 10*time.Second, time.Millisecond)
+	require.Eventually(m.t, func() bool { return m.logs.FilterMessage("request").Len() > before }, 10*time.Second,
+		time.Millisecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.asked
@@ -177,7 +186,8 @@ const chats = "/v1/chat/completions"
 
 func TestSpanOfAStream(t *testing.T) {
 	m := newMeasured(t, true)
-	m.ask(m.url, chats, hi("first", `,"stream":true,"stream_options":{"include_usage":true}`), events, "traceparent", parent, "tracestate", "vendor=x")
+	m.ask(m.url, chats, hi("first", `,"stream":true,"stream_options":{"include_usage":true}`), events, "traceparent",
+		parent, "tracestate", "vendor=x")
 	line := m.line()
 	spans := m.spans()
 	require.Len(t, spans, 1)
@@ -191,16 +201,21 @@ func TestSpanOfAStream(t *testing.T) {
 	require.Equal(t, parentTrace, line["trace_id"])
 	require.Equal(t, hexOf(span.GetSpanId()), line["span_id"])
 	took := time.Duration(span.GetEndTimeUnixNano() - span.GetStartTimeUnixNano())
-	require.InDelta(t, line["total"], took, float64(time.Millisecond), "the record's own times; only one of the two clocks is monotonic")
+	require.InDelta(t, line["total"], took, float64(time.Millisecond),
+		"the record's own times; only one of the two clocks is monotonic")
 	attributes := otlptest.Attributes(span.GetAttributes())
 	require.Positive(t, attributes["gen_ai.response.time_to_first_chunk"])
 	delete(attributes, "gen_ai.response.time_to_first_chunk")
 	require.Equal(t, map[string]any{
-		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "first", "gen_ai.request.stream": true,
-		"gen_ai.usage.input_tokens": int64(3), "gen_ai.usage.output_tokens": int64(2), "gen_ai.usage.cache_read.input_tokens": int64(0),
+		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "first",
+		"gen_ai.request.stream":     true,
+		"gen_ai.usage.input_tokens": int64(3), "gen_ai.usage.output_tokens": int64(2),
+		"gen_ai.usage.cache_read.input_tokens":     int64(0),
 		"gen_ai.usage.cache_creation.input_tokens": int64(0), "gen_ai.usage.reasoning.output_tokens": int64(0),
-		"http.response.status_code": int64(200), "modelgate.provider": "plain", "modelgate.upstream_model": "up", "modelgate.outcome": "finished",
-		"modelgate.attempts": int64(1), "modelgate.key_id": "key_a", "modelgate.organization": "org", "modelgate.project": "proj",
+		"http.response.status_code": int64(200), "modelgate.provider": "plain", "modelgate.upstream_model": "up",
+		"modelgate.outcome":  "finished",
+		"modelgate.attempts": int64(1), "modelgate.key_id": "key_a", "modelgate.organization": "org",
+		"modelgate.project": "proj",
 	}, attributes)
 
 	all := m.collector.Metrics()
@@ -275,8 +290,10 @@ func TestTraceContextReachesOnlyProvidersThatAreToHaveIt(t *testing.T) {
 
 func TestTraceContextThatIsNoneIsIgnored(t *testing.T) {
 	m := newMeasured(t, true)
-	bad := []string{"", "00", "00-" + parentTrace, "00-00000000000000000000000000000000-" + parentSpan + "-01", "00-" + parentTrace + "-0000000000000000-01",
-		"ff-" + parentTrace + "-" + parentSpan + "-01", strings.ToUpper(parent), parent + "-more", "MARK" + parent, strings.Repeat("0", 4096)}
+	bad := []string{"", "00", "00-" + parentTrace, "00-00000000000000000000000000000000-" + parentSpan + "-01", "00-" +
+		parentTrace + "-0000000000000000-01",
+		"ff-" + parentTrace + "-" + parentSpan + "-01", strings.ToUpper(parent), parent + "-more", "MARK" + parent,
+		strings.Repeat("0", 4096)}
 	for _, header := range bad {
 		asked := m.ask(m.url, chats, hi("second", ""), document, "traceparent", header, "tracestate", "MARK=1")
 		require.NotContains(t, asked[0].Get("traceparent"), parentTrace, header)
@@ -310,12 +327,13 @@ func TestWithoutACollectorATraceIsPassedOnAsItIs(t *testing.T) {
 	require.NotContains(t, m.line(), "trace_id")
 }
 
-// TestTelemetryHasNothingThatAClientSaid asks in every way with a mark wherever a client can put one, and looks for it in
-// whatever leaves the process as telemetry.
+// TestTelemetryHasNothingThatAClientSaid asks in every way with a mark wherever a client can put one, and looks for it
+// in whatever leaves the process as telemetry.
 func TestTelemetryHasNothingThatAClientSaid(t *testing.T) {
 	const mark = "M4RK"
 	m := newMeasured(t, true)
-	headers := []string{"X-Request-Id", mark, "User-Agent", mark, "Openai-Organization", mark, "X-Stainless-Lang", mark, "baggage", mark + "=1", "Cookie", mark}
+	headers := []string{"X-Request-Id", mark, "User-Agent", mark, "Openai-Organization", mark, "X-Stainless-Lang", mark,
+		"baggage", mark + "=1", "Cookie", mark}
 	says := func(status int, contentType, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", contentType)
@@ -347,7 +365,8 @@ func TestTelemetryHasNothingThatAClientSaid(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/M4RK", "/v1/M4RK?M4RK=M4RK", "/v1/models/M4RK", "/traced/M4RK?M4RK", "/v1/files/M4RK", "/v1/organization/M4RK"} {
+	for _, path := range []string{"/M4RK", "/v1/M4RK?M4RK=M4RK", "/v1/models/M4RK", "/traced/M4RK?M4RK", "/v1/files/M4RK",
+		"/v1/organization/M4RK"} {
 		m.ask(m.url, path, `{"M4RK":1}`, answers[0], headers...)
 	}
 	m.ask(m.url, chats, bodies[0], answers[0], "Authorization", "Bearer "+mark)

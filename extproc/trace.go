@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// endSpan ends the span of an exchange, of which all is known by now. It has nothing of what a client has said: no text of a
-// prompt or an answer, no header, no path, and a model's name only where the configuration has it.
+// endSpan ends the span of an exchange, of which all is known by now. It has nothing of what a client has said: no
+// text of a prompt or an answer, no header, no path, and a model's name only where the configuration has it.
 func endSpan(r *metering.Record) {
 	if r.Span == nil || !r.Span.IsRecording() {
 		return
@@ -46,12 +46,14 @@ func callAttributes(r *metering.Record) []attribute.KeyValue {
 		return nil
 	}
 	a := make([]attribute.KeyValue, 0, 24) // with room for those of the request
-	a = append(a, telemetry.AttrOperation.String(telemetry.OperationName(r.Operation)), telemetry.AttrStream.Bool(r.Stream))
+	a = append(a, telemetry.AttrOperation.String(telemetry.OperationName(r.Operation)),
+		telemetry.AttrStream.Bool(r.Stream))
 	if r.Label != "" {
 		a = append(a, telemetry.AttrModel.String(r.Label))
 	}
 	if r.Provider != "" {
-		a = append(a, telemetry.AttrProvider.String(telemetry.ProviderName(r.Vendor)), telemetry.AttrGatewayProvider.String(r.Provider))
+		a = append(a, telemetry.AttrProvider.String(telemetry.ProviderName(r.Vendor)),
+			telemetry.AttrGatewayProvider.String(r.Provider))
 	}
 	if r.Label != "" && r.Label != telemetry.Other && r.Upstream != "" { // or else it is what the client has made up
 		a = append(a, telemetry.AttrUpstreamModel.String(r.Upstream))

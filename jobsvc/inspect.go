@@ -25,8 +25,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// An Inspector reads the jobs of all tenants, for operators. It needs no replica of the job service to run, and changes
-// nothing. It is safe for concurrent use.
+// An Inspector reads the jobs of all tenants, for operators. It needs no replica of the job service to run, and
+// changes nothing. It is safe for concurrent use.
 type Inspector struct {
 	store *store.Store
 	gate  *quota.Gate
@@ -43,15 +43,18 @@ func NewInspector(etcd *clientv3.Client, blobs *blob.Bucket) *Inspector {
 	return i
 }
 
-// Batches returns a page of the batches of all tenants, newest first. The filters are organization, project, key and status.
-func (i *Inspector) Batches(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {
+// Batches returns a page of the batches of all tenants, newest first. The filters are organization, project, key and
+// status.
+func (i *Inspector) Batches(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject],
+	error) {
 	return inspect(ctx, i.store, batches.Kind, o, batches.Show, func(b *batches.Batch) (key, status string) {
 		return b.Key, string(b.Status)
 	})
 }
 
 // FineTuningJobs returns a page of the fine-tuning jobs of all tenants, as Batches does.
-func (i *Inspector) FineTuningJobs(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {
+func (i *Inspector) FineTuningJobs(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject],
+	error) {
 	return inspect(ctx, i.store, finetuning.Kind, o, finetuning.Show, keyAndStatus)
 }
 
@@ -67,7 +70,8 @@ func (i *Inspector) FineTuningJob(ctx context.Context, id string) (adminapi.Tena
 }
 
 // FineTuningEvents returns a page of the events of a job, newest first.
-func (i *Inspector) FineTuningEvents(ctx context.Context, id string, o adminapi.ListOptions) (adminapi.Page[json.RawMessage], error) {
+func (i *Inspector) FineTuningEvents(ctx context.Context, id string,
+	o adminapi.ListOptions) (adminapi.Page[json.RawMessage], error) {
 	page := adminapi.Page[json.RawMessage]{Items: []json.RawMessage{}}
 	of, err := i.find(ctx, id)
 	if err != nil {
@@ -107,7 +111,9 @@ func (i *Inspector) find(ctx context.Context, id string) (*store.Record[finetuni
 }
 
 // inspect merges the newest objects of every tenant.
-func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o adminapi.ListOptions, show func(*store.Record[T]) any, describe func(*T) (key, status string)) (adminapi.Page[adminapi.TenantObject], error) {
+func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o adminapi.ListOptions,
+	show func(*store.Record[T]) any, describe func(*T) (key, status string)) (adminapi.Page[adminapi.TenantObject],
+	error) {
 	page := adminapi.Page[adminapi.TenantObject]{Items: []adminapi.TenantObject{}}
 	tenants, err := kind.Tenants(ctx, s)
 	if err != nil {
@@ -116,7 +122,8 @@ func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o a
 	equal := func(filter, value string) bool { return o.Filters[filter] == "" || o.Filters[filter] == value }
 	keep := func(r *store.Record[T]) bool {
 		key, status := describe(&r.Value)
-		return equal("key", key) && equal("status", status) && strings.Contains(strings.ToLower(r.ID), strings.ToLower(o.Query))
+		return equal("key", key) && equal("status", status) &&
+			strings.Contains(strings.ToLower(r.ID), strings.ToLower(o.Query))
 	}
 	var all []*store.Record[T] // one more than are shown
 	wanted := store.Page{After: o.After, Limit: o.Limit + 1}
@@ -152,7 +159,9 @@ func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o a
 	return page, nil
 }
 
-func tenantObject[T any](r *store.Record[T], key string, show func(*store.Record[T]) any) (adminapi.TenantObject, error) {
+func tenantObject[T any](r *store.Record[T], key string, show func(*store.Record[T]) any) (adminapi.TenantObject,
+	error) {
 	object, err := json.Marshal(show(r))
-	return adminapi.TenantObject{Organization: r.Tenant.Organization, Project: r.Tenant.Project, Key: key, Object: object}, err
+	return adminapi.TenantObject{Organization: r.Tenant.Organization, Project: r.Tenant.Project, Key: key,
+		Object: object}, err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// Quotas returns what organizations, projects and keys without an organization have at the job service, of what they may have: those
-// that ever had anything. The filters are organization, project and key.
+// Quotas returns what organizations, projects and keys without an organization have at the job service, of what they
+// may have: those that ever had anything. The filters are organization, project and key.
 func (i *Inspector) Quotas(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error) {
 	page := adminapi.Page[adminapi.TenantQuotas]{Items: []adminapi.TenantQuotas{}}
 	usages, err := i.store.Usages(ctx)
@@ -34,7 +34,8 @@ func (i *Inspector) Quotas(ctx context.Context, o adminapi.ListOptions) (adminap
 		page.Items = append(page.Items, item)
 	}
 	slices.SortFunc(page.Items, func(a, b adminapi.TenantQuotas) int {
-		return cmp.Or(cmp.Compare(a.Organization, b.Organization), cmp.Compare(a.Project, b.Project), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(a.Organization, b.Organization), cmp.Compare(a.Project, b.Project),
+			cmp.Compare(a.Key, b.Key))
 	})
 	return page, nil
 }

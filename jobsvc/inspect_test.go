@@ -67,7 +67,8 @@ func TestInspectorSeesTheJobsOfAllTenantsNewestFirst(t *testing.T) {
 		}
 	}
 	require.Len(t, all(adminapi.ListOptions{Limit: 2, Filters: map[string]string{"organization": "a"}}), 10)
-	require.Len(t, all(adminapi.ListOptions{Limit: 2, Filters: map[string]string{"organization": "a", "project": "p"}}), 5)
+	require.Len(t, all(adminapi.ListOptions{Limit: 2, Filters: map[string]string{"organization": "a", "project": "p"}}),
+		5)
 	require.Len(t, all(adminapi.ListOptions{Limit: 2, Filters: map[string]string{"key": "key_1"}}), 10)
 	require.Empty(t, all(adminapi.ListOptions{Limit: 2, Filters: map[string]string{"status": "failed"}}))
 	_, err := inspector.Batches(t.Context(), adminapi.ListOptions{Limit: 2, After: "../x"})
@@ -91,7 +92,8 @@ func TestInspectorFindsAFineTuningJobAndItsEvents(t *testing.T) {
 	require.NotNil(t, none.Items)
 
 	tenant := store.Tenant{Organization: "org", Project: "p"}
-	r := &store.Record[finetuning.Job]{Tenant: tenant, ID: finetuning.Kind.NewID(), Value: finetuning.Job{Model: "m", Key: "key_1", Status: job.TuningRunning}}
+	r := &store.Record[finetuning.Job]{Tenant: tenant, ID: finetuning.Kind.NewID(),
+		Value: finetuning.Job{Model: "m", Key: "key_1", Status: job.TuningRunning}}
 	tx := st.Begin()
 	finetuning.Kind.Create(tx, r)
 	for i := range 3 {

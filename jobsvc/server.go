@@ -1,6 +1,6 @@
-// Package jobsvc is the job service: OpenAI's APIs for what takes long, files, batches and fine-tuning, over the providers
-// that the gateway has. Its state is in etcd, its bytes are in a blob store, and everything it asks of a provider goes
-// through Envoy.
+// Package jobsvc is the job service: OpenAI's APIs for what takes long, files, batches and fine-tuning, over the
+// providers that the gateway has. Its state is in etcd, its bytes are in a blob store, and everything it asks of a
+// provider goes through Envoy.
 //
 // A replica keeps nothing of its own. Whatever one of them was doing when it died, another goes
 // on with from what etcd and the blob store hold.
@@ -86,15 +86,19 @@ type Server struct {
 
 // New returns a replica that does nothing yet.
 func New(o Options) (*Server, error) {
-	st := store.New(o.Etcd).Archived(o.Bucket).Counting(append(files.Counted(), batches.Kind, finetuning.Kind)...).Reserving(o.Room)
+	st := store.New(o.Etcd).Archived(o.Bucket).Counting(append(files.Counted(), batches.Kind,
+		finetuning.Kind)...).Reserving(o.Room)
 	s := &Server{
 		log: o.Log, store: st,
-		config: config.New(config.Options{XDS: o.XDS, NodeID: o.Node, Vendors: o.Vendors, Logger: o.Log.Named("config"), Registerer: o.Registerer}),
+		config: config.New(config.Options{XDS: o.XDS, NodeID: o.Node, Vendors: o.Vendors, Logger: o.Log.Named("config"),
+			Registerer: o.Registerer}),
 	}
-	work := queue.New(queue.Options{Etcd: o.Etcd, Node: o.Node, TTL: o.Lease, Log: o.Log.Named("queue"), Registerer: o.Registerer})
+	work := queue.New(queue.Options{Etcd: o.Etcd, Node: o.Node, TTL: o.Lease, Log: o.Log.Named("queue"),
+		Registerer: o.Registerer})
 	objects := configstore.New(o.Etcd, o.Validate, o.Log.Named("configstore"))
 	past, err := archive.New(archive.Options{
-		Store: st, Queue: work, Kinds: []archive.Kind{batches.Archived(), finetuning.Archived()}, Limits: o.Archive, Now: time.Now, Log: o.Log.Named("archive"), Registerer: o.Registerer,
+		Store: st, Queue: work, Kinds: []archive.Kind{batches.Archived(), finetuning.Archived()}, Limits: o.Archive,
+		Now: time.Now, Log: o.Log.Named("archive"), Registerer: o.Registerer,
 	})
 	if err != nil {
 		return nil, err
@@ -110,19 +114,23 @@ func New(o Options) (*Server, error) {
 	}
 	file := files.New(files.Options{Store: st, Bucket: o.Bucket, Now: time.Now, Gate: gate, Log: o.Log.Named("files")})
 	batch, err := batches.New(batches.Options{
-		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Ledger: ledgerv1.NewLedgerClient(o.XDS),
-		Config: s.config.Current, Now: time.Now, Announce: hooks.Announce, Limits: o.Batches, Gate: gate, Log: o.Log.Named("batches"), Registerer: o.Registerer, Tracer: o.Tracer,
+		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects,
+		Ledger: ledgerv1.NewLedgerClient(o.XDS),
+		Config: s.config.Current, Now: time.Now, Announce: hooks.Announce, Limits: o.Batches, Gate: gate,
+		Log: o.Log.Named("batches"), Registerer: o.Registerer, Tracer: o.Tracer,
 		Shedding: o.Shedding,
 	})
 	if err != nil {
 		return nil, err
 	}
 	tuning := finetuning.New(finetuning.Options{
-		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Now: time.Now,
+		Store: st, Bucket: o.Bucket, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current,
+		Now:      time.Now,
 		Announce: hooks.Announce, Gate: gate, Log: o.Log.Named("finetuning"),
 	})
 	model := models.New(models.Options{
-		Store: st, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Gate: gate, Log: o.Log.Named("models"),
+		Store: st, Queue: work, Gateway: o.Gateway, Objects: objects, Config: s.config.Current, Gate: gate,
+		Log: o.Log.Named("models"),
 	})
 
 	s.files = file
@@ -153,7 +161,8 @@ func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
 				if err := s.files.Collect(ctx); err != nil { // where the store is another gateway's, nothing is
 					return err
 				}
-				return errors.Join(batch.Collect(ctx), batches.Kind.CollectArchive(ctx, s.store, time.Now()), finetuning.Kind.CollectArchive(ctx, s.store, time.Now()))
+				return errors.Join(batch.Collect(ctx), batches.Kind.CollectArchive(ctx, s.store, time.Now()),
+					finetuning.Kind.CollectArchive(ctx, s.store, time.Now()))
 			})
 		},
 	}
@@ -162,8 +171,8 @@ func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
 // Handler serves the API to Envoy.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run works until ctx ends and everything that was begun has been handed over. Before that it ends with files.ErrOwner where
-// the blob store is another gateway's.
+// Run works until ctx ends and everything that was begun has been handed over. Before that it ends with files.ErrOwner
+// where the blob store is another gateway's.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -184,12 +193,14 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) recount(ctx context.Context) error {
 	found, err := s.store.Recount(ctx)
 	for _, c := range found {
-		s.log.Warn("what a tenant uses was counted wrong, and is corrected", zap.Stringer("account", c.Account), zap.Any("too_much", c.Wrong))
+		s.log.Warn("what a tenant uses was counted wrong, and is corrected", zap.Stringer("account", c.Account),
+			zap.Any("too_much", c.Wrong))
 	}
 	return err
 }
 
-// own makes sure that the blob store is this gateway's, as soon as it and etcd answer. The error is files.ErrOwner or ctx's.
+// own makes sure that the blob store is this gateway's, as soon as it and etcd answer. The error is files.ErrOwner or
+// ctx's.
 func (s *Server) own(ctx context.Context) error {
 	for pause := time.Second; ; pause = min(2*pause, maxOwnPause) {
 		err := s.files.Own(ctx)

@@ -39,7 +39,8 @@ func newServer(t *testing.T, etcd *clientv3.Client, bucket *blob.Bucket) *jobsvc
 	return s
 }
 
-// TestABlobStoreHasOneGateway: one with another etcd knows none of the other's records, and would in time remove all blobs.
+// TestABlobStoreHasOneGateway: one with another etcd knows none of the other's records, and would in time remove all
+// blobs.
 func TestABlobStoreHasOneGateway(t *testing.T) {
 	bucket, err := blobstore.Open(t.Context(), "file://"+t.TempDir())
 	require.NoError(t, err)

@@ -19,8 +19,8 @@ import (
 // maxRead bounds how much of an answer is read.
 const maxRead = 256 << 20
 
-// A Client calls the admin API. It is safe for concurrent use. Its errors are an *[openai.Error] where the API answered
-// with one.
+// A Client calls the admin API. It is safe for concurrent use. Its errors are an *[openai.Error] where the API
+// answered with one.
 type Client struct {
 	base  string
 	token string
@@ -30,23 +30,26 @@ type Client struct {
 	pending func(who string)
 }
 
-// NewClient returns a client of the API at base, the URL without /admin/v1. It follows no redirect, whatever client would: see
-// [Redirected].
+// NewClient returns a client of the API at base, the URL without /admin/v1. It follows no redirect, whatever client
+// would: see [Redirected].
 func NewClient(base, token string, client *http.Client) *Client {
 	own := *client
 	own.CheckRedirect = Redirected
 	return &Client{base: strings.TrimRight(base, "/"), token: token, http: &own}
 }
 
-// Redirected is the CheckRedirect of an [http.Client] that calls the admin API. A change that is redirected would be sent as a GET, which
-// changes nothing and succeeds, and the token would go to another port of the host, or go in clear.
+// Redirected is the CheckRedirect of an [http.Client] that calls the admin API. A change that is redirected would be
+// sent as a GET, which changes nothing and succeeds, and the token would go to another port of the host, or go in
+// clear.
 func Redirected(r *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
-	return fmt.Errorf("%s://%s answers with a redirect to %s://%s, which is not followed: give the address of the admin API itself", from.Scheme, from.Host, r.URL.Scheme, r.URL.Host)
+	return fmt.Errorf(
+		"%s://%s answers with a redirect to %s://%s, which is not followed: give the address of the admin API itself",
+		from.Scheme, from.Host, r.URL.Scheme, r.URL.Host)
 }
 
-// Waiting returns a client whose changes return when the data plane has taken them, or after a time in whole seconds, of which 0
-// is not to wait. Pending is called with who has not taken a change by then.
+// Waiting returns a client whose changes return when the data plane has taken them, or after a time in whole seconds,
+// of which 0 is not to wait. Pending is called with who has not taken a change by then.
 func (c *Client) Waiting(d time.Duration, pending func(who string)) *Client {
 	waiting := *c
 	waiting.wait, waiting.pending = "wait="+strconv.Itoa(int(d/time.Second)), pending
@@ -79,15 +82,16 @@ func (c *Client) Get(ctx context.Context, kind configv1.Kind, name string) (Item
 	return item, err
 }
 
-// Put stores one object, and returns it as it is then. Where revision is not 0, the object must still have it: the error
-// is a 412 otherwise.
+// Put stores one object, and returns it as it is then. Where revision is not 0, the object must still have it: the
+// error is a 412 otherwise.
 func (c *Client) Put(ctx context.Context, o configv1.Object, revision int64) (Item, error) {
 	var item Item
 	body, err := configv1.MarshalJSON(o)
 	if err != nil {
 		return item, err
 	}
-	err = c.call(ctx, request{method: http.MethodPut, path: pathOf(configv1.KindOf(o), o.GetName()), body: body, revision: revision}, &item)
+	err = c.call(ctx, request{method: http.MethodPut, path: pathOf(configv1.KindOf(o), o.GetName()), body: body,
+		revision: revision}, &item)
 	return item, err
 }
 

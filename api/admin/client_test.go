@@ -46,8 +46,11 @@ func TestClientErrors(t *testing.T) {
 		code    string
 		message string
 	}{
-		"of the API":       {400, `{"error":{"message":"Bad.","type":"invalid_request_error","param":"name","code":"invalid_object"}}`, "invalid_object", "Bad."},
-		"with null":        {404, `{"error":{"message":"Gone.","type":"invalid_request_error","param":null,"code":null}}`, "", "Gone."},
+		"of the API": {400,
+			`{"error":{"message":"Bad.","type":"invalid_request_error","param":"name","code":"invalid_object"}}`,
+			"invalid_object", "Bad."},
+		"with null": {404, `{"error":{"message":"Gone.","type":"invalid_request_error","param":null,"code":null}}`,
+			"", "Gone."},
 		"of another thing": {502, "<html>", "", "is this its address?"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +80,8 @@ func TestClientFollowsNoRedirect(t *testing.T) {
 				http.Redirect(w, r, "/there", status)
 			}
 		}))
-		err := admin.NewClient(server.URL, "token", server.Client()).Delete(t.Context(), configv1.KindOf((*configv1.Key)(nil)), "key_a")
+		err := admin.NewClient(server.URL, "token", server.Client()).Delete(t.Context(),
+			configv1.KindOf((*configv1.Key)(nil)), "key_a")
 		server.Close()
 		require.ErrorContains(t, err, "a redirect to "+server.URL+", which is not followed")
 		require.Equal(t, []string{"DELETE"}, asked)
@@ -87,8 +91,10 @@ func TestClientFollowsNoRedirect(t *testing.T) {
 func TestItemSurvivesJSON(t *testing.T) {
 	key := configv1.KindOf((*configv1.Key)(nil))
 	for name, item := range map[string]admin.Item{
-		"good":       {Kind: key, Name: "a", Object: &configv1.Key{Name: "a", DisplayName: "x"}, Status: admin.Status{Revision: 3}},
-		"with error": {Kind: key, Name: "a", Object: &configv1.Key{Name: "a"}, Status: admin.Status{Revision: 3, Error: "no"}},
+		"good": {Kind: key, Name: "a", Object: &configv1.Key{Name: "a", DisplayName: "x"},
+			Status: admin.Status{Revision: 3}},
+		"with error": {Kind: key, Name: "a", Object: &configv1.Key{Name: "a"},
+			Status: admin.Status{Revision: 3, Error: "no"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := json.Marshal(item)

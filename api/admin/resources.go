@@ -24,8 +24,8 @@ type NewToken struct {
 	Token string `json:"token"`
 }
 
-// Consumption is what of a key's limits and budgets is used, as the ledger knows it: exchanges that have not ended, and those
-// of the last second or two, are not in it.
+// Consumption is what of a key's limits and budgets is used, as the ledger knows it: exchanges that have not ended,
+// and those of the last second or two, are not in it.
 type Consumption struct {
 	Limits  []LimitUse  `json:"limits"`
 	Budgets []BudgetUse `json:"budgets"`

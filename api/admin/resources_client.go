@@ -82,7 +82,8 @@ func (c *Client) TestProvider(ctx context.Context, name string) (ProviderTest, e
 	return post[ProviderTest](ctx, c, "providers/"+url.PathEscape(name)+"/test", struct{}{})
 }
 
-// Summary returns what happened. The filters are start and end (Unix seconds), organization, project, key, model, provider.
+// Summary returns what happened. The filters are start and end (Unix seconds), organization, project, key, model,
+// provider.
 func (c *Client) Summary(ctx context.Context, o ListOptions) (Summary, error) {
 	return get[Summary](ctx, c, "summary"+o.query())
 }
@@ -97,8 +98,8 @@ func (c *Client) Audit(ctx context.Context, o ListOptions) (Page[AuditEntry], er
 	return get[Page[AuditEntry]](ctx, c, "audit"+o.query())
 }
 
-// Usage returns the JSON of OpenAI's usage and cost endpoints over all tenants. Resource is completions, embeddings, ..., or
-// costs; query is theirs.
+// Usage returns the JSON of OpenAI's usage and cost endpoints over all tenants. Resource is completions, embeddings,
+// ..., or costs; query is theirs.
 func (c *Client) Usage(ctx context.Context, resource string, query url.Values) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "usage/"+url.PathEscape(resource)+"?"+query.Encode())
 }
@@ -128,8 +129,8 @@ func (c *Client) FineTuningJob(ctx context.Context, id string) (TenantObject, er
 	return get[TenantObject](ctx, c, "fine_tuning/jobs/"+url.PathEscape(id))
 }
 
-// FineTuningEvents returns the events of a job, newest first, as the clients' API shows them; with metrics where the provider
-// reports them.
+// FineTuningEvents returns the events of a job, newest first, as the clients' API shows them; with metrics where the
+// provider reports them.
 func (c *Client) FineTuningEvents(ctx context.Context, id string, o ListOptions) (Page[json.RawMessage], error) {
 	return get[Page[json.RawMessage]](ctx, c, "fine_tuning/jobs/"+url.PathEscape(id)+"/events"+o.query())
 }

@@ -95,8 +95,8 @@ type Change struct {
 	Error string `json:"error,omitempty"`
 }
 
-// HeaderPending is the header of an answer to a change that was waited for: it names who has not taken it in time, and is not there
-// where everybody has.
+// HeaderPending is the header of an answer to a change that was waited for: it names who has not taken it in time, and
+// is not there where everybody has.
 const HeaderPending = "X-Modelgate-Pending"
 
 // MaxWait is how long a change may be waited for at most.

@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A stock client gives back of an assistant's turn what it knows: its text, and the id, name and arguments of its calls. What
-// a vendor must see again besides, such as the signature of its thinking, therefore travels in the id of a tool call:
-// the vendor's id, the mark, and the data, deflated, in base64url. Every codec gets ids without it.
+// A stock client gives back of an assistant's turn what it knows: its text, and the id, name and arguments of its
+// calls. What a vendor must see again besides, such as the signature of its thinking, therefore travels in the id of a
+// tool call: the vendor's id, the mark, and the data, deflated, in base64url. Every codec gets ids without it.
 
 // carriedMark separates a tool call's id from what it carries. No vendor's id has it.
 const carriedMark = "~mg1."
@@ -22,8 +22,8 @@ const carriedMark = "~mg1."
 // maxCarried bounds what an id may carry, in bytes before and after it is deflated.
 const maxCarried = 256 << 10
 
-// CarryID returns id with data, which must come back with the call: a JSON value. Data that is empty or too large is left
-// out.
+// CarryID returns id with data, which must come back with the call: a JSON value. Data that is empty or too large is
+// left out.
 func CarryID(id string, data []byte) string {
 	if len(data) == 0 || len(data) > maxCarried {
 		return id
@@ -49,8 +49,8 @@ func SplitID(carrying string) (id string, data jsontext.Value) {
 	return id, data
 }
 
-// splitID is SplitID for data of at most limit bytes, and says how many there were, be they good for anything or not. A client can
-// make what it likes of an id, so that nothing but valid JSON comes out.
+// splitID is SplitID for data of at most limit bytes, and says how many there were, be they good for anything or not.
+// A client can make what it likes of an id, so that nothing but valid JSON comes out.
 func splitID(carrying string, limit int) (id string, data jsontext.Value, inflated int) {
 	id, text, found := strings.Cut(carrying, carriedMark)
 	if !found || limit <= 0 {
@@ -72,7 +72,8 @@ func splitID(carrying string, limit int) (id string, data jsontext.Value, inflat
 
 var inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
 
-// splitIDs takes what ids carry out of them. size is that of the body: data that is many times as large is no vendor's.
+// splitIDs takes what ids carry out of them. size is that of the body: data that is many times as large is no
+// vendor's.
 func (c *Chat) splitIDs(size int) {
 	left := 4*size + maxCarried
 	for i := range c.Messages {
@@ -87,8 +88,8 @@ func (c *Chat) splitIDs(size int) {
 	}
 }
 
-// dropCarried takes what ids carry out of the messages of the body, once it was checked. Any other string stays as it is,
-// though text of the client's may look the same.
+// dropCarried takes what ids carry out of the messages of the body, once it was checked. Any other string stays as it
+// is, though text of the client's may look the same.
 func (r *ChatRequest) dropCarried() {
 	if !bytes.Contains(r.Body, []byte(carriedMark[1:])) { // its first byte may be escaped
 		return

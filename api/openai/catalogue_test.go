@@ -26,7 +26,8 @@ func TestDocumentOfErrorsIsFresh(t *testing.T) {
 
 func TestCatalogueSaysAllOfACode(t *testing.T) {
 	for _, section := range openai.Catalogue() {
-		require.True(t, slices.IsSortedFunc(section.Entries, func(a, b openai.Entry) int { return cmp.Compare(a.Code, b.Code) }), section.Title)
+		require.True(t, slices.IsSortedFunc(section.Entries,
+			func(a, b openai.Entry) int { return cmp.Compare(a.Code, b.Code) }), section.Title)
 		for _, e := range section.Entries {
 			require.Regexp(t, `^[^|\n]+[.]$`, e.Means, e.Code)
 			require.Regexp(t, `^[^|\n]+[.]$`, e.Do, e.Code)

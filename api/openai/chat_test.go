@@ -28,26 +28,34 @@ func chat(t *testing.T, body string) *openai.Chat {
 func value(s string) jsontext.Value { return jsontext.Value(s) }
 
 func TestChatHasEveryMember(t *testing.T) {
-	got := chat(t, ` { "model":"m", "max_tokens" : 1, "max_completion_tokens":2,"temperature":0.5,"top_p":1e-1,"frequency_penalty":-2,"presence_penalty":1.5,`+
-		`"n":3,"stop":["a","\n"],"seed":-7,"logit_bias":{"1": 2},"logprobs":true,"top_logprobs":4,"modalities":["text"],"audio":{"voice":"x","format":"wav"},`+
-		`"response_format":{"type":"json_schema","json_schema":{"name":"s","description":"d","strict":true,"schema":{"type": "object"}}},`+
-		`"tools":[{"type":"function","function":{"name":"f","description":"says \"f\"","parameters":{"type":"object"},"strict":false},"cache_control":{"type":"ephemeral"}},{"type":"custom","custom":{"name":"g"}}],`+
-		`"tool_choice":"required","parallel_tool_calls":false,"reasoning_effort":"low","verbosity":"high","user":"u","safety_identifier":"i","service_tier":"flex",`+
-		`"prediction":{"type":"content","content":"x"},"metadata":{"a":"b"},"store":false,"web_search_options":{},"functions":[{"name":"h"}],"function_call":"auto","thinking":{"type":"enabled"},"top_k":40,`+
-		`"unknown":[{"model":"x"}],"messages":[{"role":"user","content":"hi"}]}`)
+	got := chat(t,
+		` { "model":"m", "max_tokens" : 1, "max_completion_tokens":2,"temperature":0.5,"top_p":1e-1,"frequency_penalty":-2,"presence_penalty":1.5,`+
+			`"n":3,"stop":["a","\n"],"seed":-7,"logit_bias":{"1": 2},"logprobs":true,"top_logprobs":4,"modalities":["text"],"audio":{"voice":"x","format":"wav"},`+
+			`"response_format":{"type":"json_schema","json_schema":{"name":"s","description":"d","strict":true,"schema":{"type": "object"}}},`+
+			`"tools":[{"type":"function","function":{"name":"f","description":"says \"f\"","parameters":{"type":"object"},"strict":false},"cache_control":{"type":"ephemeral"}},{"type":"custom","custom":{"name":"g"}}],`+
+			`"tool_choice":"required","parallel_tool_calls":false,"reasoning_effort":"low","verbosity":"high","user":"u","safety_identifier":"i","service_tier":"flex",`+
+			`"prediction":{"type":"content","content":"x"},"metadata":{"a":"b"},"store":false,"web_search_options":{},"functions":[{"name":"h"}],"function_call":"auto","thinking":{"type":"enabled"},"top_k":40,`+
+			`"unknown":[{"model":"x"}],"messages":[{"role":"user","content":"hi"}]}`)
 	require.Empty(t, cmp.Diff(&openai.Chat{
 		Messages:  []openai.Message{{Role: "user", Content: openai.Content{{Type: "text", Text: "hi"}}}},
-		MaxTokens: new(int64(1)), MaxCompletionTokens: new(int64(2)), Temperature: new(0.5), TopP: new(0.1), FrequencyPenalty: new(-2.0), PresencePenalty: new(1.5),
-		N: new(int64(3)), Stop: openai.Strings{"a", "\n"}, Seed: new(int64(-7)), LogitBias: value(`{"1": 2}`), Logprobs: new(true), TopLogprobs: new(int64(4)),
+		MaxTokens: new(int64(1)), MaxCompletionTokens: new(int64(2)), Temperature: new(0.5), TopP: new(0.1),
+		FrequencyPenalty: new(-2.0), PresencePenalty: new(1.5),
+		N: new(int64(3)), Stop: openai.Strings{"a", "\n"}, Seed: new(int64(-7)), LogitBias: value(`{"1": 2}`),
+		Logprobs: new(true), TopLogprobs: new(int64(4)),
 		Modalities: []string{"text"}, Audio: value(`{"voice":"x","format":"wav"}`),
-		ResponseFormat: &openai.ResponseFormat{Type: "json_schema", JSONSchema: &openai.JSONSchema{Name: "s", Description: "d", Strict: new(true), Schema: value(`{"type": "object"}`)}},
+		ResponseFormat: &openai.ResponseFormat{Type: "json_schema", JSONSchema: &openai.JSONSchema{Name: "s",
+			Description: "d", Strict: new(true), Schema: value(`{"type": "object"}`)}},
 		Tools: []openai.Tool{
-			{Type: "function", Function: openai.Function{Name: "f", Description: `says "f"`, Parameters: value(`{"type":"object"}`), Strict: new(false)}, CacheControl: value(`{"type":"ephemeral"}`)},
+			{Type: "function", Function: openai.Function{Name: "f", Description: `says "f"`,
+				Parameters: value(`{"type":"object"}`), Strict: new(false)}, CacheControl: value(`{"type":"ephemeral"}`)},
 			{Type: "custom"},
 		},
-		ToolChoice: &openai.ToolChoice{Mode: "required"}, ParallelToolCalls: new(false), ReasoningEffort: "low", Verbosity: "high", User: "u", SafetyIdentifier: "i",
-		ServiceTier: "flex", Prediction: value(`{"type":"content","content":"x"}`), Metadata: value(`{"a":"b"}`), Store: new(false), WebSearchOptions: value(`{}`),
-		Functions: value(`[{"name":"h"}]`), FunctionCall: value(`"auto"`), Thinking: value(`{"type":"enabled"}`), TopK: new(int64(40)),
+		ToolChoice: &openai.ToolChoice{Mode: "required"}, ParallelToolCalls: new(false), ReasoningEffort: "low",
+		Verbosity: "high", User: "u", SafetyIdentifier: "i",
+		ServiceTier: "flex", Prediction: value(`{"type":"content","content":"x"}`), Metadata: value(`{"a":"b"}`),
+		Store: new(false), WebSearchOptions: value(`{}`),
+		Functions: value(`[{"name":"h"}]`), FunctionCall: value(`"auto"`), Thinking: value(`{"type":"enabled"}`),
+		TopK: new(int64(40)),
 	}, got))
 }
 
@@ -57,28 +65,36 @@ func TestChatHasEveryKindOfMessage(t *testing.T) {
 		message string
 		want    openai.Message
 	}{
-		"escapes":    {`{"role":"us\u0065r","content":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00 é"}`, openai.Message{Role: "user", Content: text("\"\\/\b\f\n\r\té😀 é")}},
-		"names":      {`{"ro\u006ce":"user","content":"","na\u006de":"n"}`, openai.Message{Role: "user", Content: text(""), Name: "n"}},
+		"escapes": {`{"role":"us\u0065r","content":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00 é"}`,
+			openai.Message{Role: "user", Content: text("\"\\/\b\f\n\r\té😀 é")}},
+		"names": {`{"ro\u006ce":"user","content":"","na\u006de":"n"}`, openai.Message{Role: "user", Content: text(""),
+			Name: "n"}},
 		"no content": {`{"role":"assistant","content":null,"refusal":"no","reasoning_content":"why","thinking_blocks":[ ],"audio":{"id":"a"}}`, openai.Message{Role: "assistant", Refusal: "no", Audio: value(`{"id":"a"}`), ReasoningContent: "why", ThinkingBlocks: value(`[ ]`)}},
 		"nulls":      {`{"role":"user","content":"x","name":null,"tool_calls":null,"function_call":null,"cache_control":null,"thinking_blocks":null}`, openai.Message{Role: "user", Content: text("x")}},
 		"no parts":   {`{"role":"user","content":[]}`, openai.Message{Role: "user", Content: openai.Content{}}},
 		"parts": {`{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"image_url","image_url":{"url":"data:,","detail":"low","x":1}},` +
 			`{"type":"input_audio","input_audio":{"data":"d","format":"wav"}},{"type":"file","file":{"file_id":"i","filename":"n","file_data":"d"}},{"type":"refusal","refusal":"r"},{"type":"own","own":[]}]}`,
 			openai.Message{Role: "user", Content: openai.Content{
-				{Type: "text", Text: "a", CacheControl: value(`{"type":"ephemeral"}`)}, {Type: "image_url", ImageURL: &openai.ImageURL{URL: "data:,", Detail: "low"}},
-				{Type: "input_audio", InputAudio: &openai.InputAudio{Data: "d", Format: "wav"}}, {Type: "file", File: &openai.File{FileID: "i", Filename: "n", FileData: "d"}},
+				{Type: "text", Text: "a", CacheControl: value(`{"type":"ephemeral"}`)},
+				{Type: "image_url", ImageURL: &openai.ImageURL{URL: "data:,", Detail: "low"}},
+				{Type: "input_audio", InputAudio: &openai.InputAudio{Data: "d", Format: "wav"}},
+				{Type: "file", File: &openai.File{FileID: "i", Filename: "n", FileData: "d"}},
 				{Type: "refusal", Refusal: "r"}, {Type: "own"},
 			}}},
 		"thoughts": {`{"role":"assistant","content":[ {"signature":"s","type":"thinking","thinking":"t"},{"type":"redacted_thinking","data":"d"},{"type":"thinking","thinking":[]}]}`,
 			openai.Message{Role: "assistant", Content: openai.Content{
-				{Type: "thinking", Thought: value(`{"signature":"s","type":"thinking","thinking":"t"}`)}, {Type: "redacted_thinking", Thought: value(`{"type":"redacted_thinking","data":"d"}`)}, {Type: "thinking"},
+				{Type: "thinking", Thought: value(`{"signature":"s","type":"thinking","thinking":"t"}`)},
+				{Type: "redacted_thinking", Thought: value(`{"type":"redacted_thinking","data":"d"}`)}, {Type: "thinking"},
 			}}},
 		"calls": {`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"},"extra_content":{"google":{}}},{"id":"2"}]}`,
 			openai.Message{Role: "assistant", ToolCalls: []openai.ToolCall{
-				{ID: "1", Type: "function", Function: openai.FunctionCall{Name: "f", Arguments: `{"a":1}`}, ExtraContent: value(`{"google":{}}`)}, {ID: "2"},
+				{ID: "1", Type: "function", Function: openai.FunctionCall{Name: "f", Arguments: `{"a":1}`},
+					ExtraContent: value(`{"google":{}}`)}, {ID: "2"},
 			}}},
-		"a function call": {`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""}}`, openai.Message{Role: "assistant", FunctionCall: &openai.FunctionCall{Name: "f"}}},
-		"a result":        {`{"role":"tool","tool_call_id":"1","content":"r"}`, openai.Message{Role: "tool", ToolCallID: "1", Content: text("r")}},
+		"a function call": {`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":""}}`,
+			openai.Message{Role: "assistant", FunctionCall: &openai.FunctionCall{Name: "f"}}},
+		"a result": {`{"role":"tool","tool_call_id":"1","content":"r"}`, openai.Message{Role: "tool", ToolCallID: "1",
+			Content: text("r")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, cmp.Diff([]openai.Message{c.want}, chat(t, message(c.message)).Messages))
@@ -108,7 +124,9 @@ func TestChatSaysWhichMemberHasTheWrongType(t *testing.T) {
 	for _, c := range []struct{ body, param, message string }{
 		{with(`"top_k":1.5`), "top_k", "a number"},
 		{with(`"top_k":99999999999999999999`), "top_k", "a number"},
-		{message(`{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"1","function":{"arguments":{"a":1}}}]}`), "messages[1].tool_calls[0].function.arguments", "an object"},
+		{message(
+			`{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"1","function":{"arguments":{"a":1}}}]}`),
+			"messages[1].tool_calls[0].function.arguments", "an object"},
 		{message(`{"role":"assistant","function_call":{"n\u0061me":[]}}`), "messages[0].function_call.name", "an array"},
 		{message(`{"role":"assistant","content":"","reasoning_content":{}}`), "messages[0].reasoning_content", "an object"},
 	} {
@@ -138,7 +156,8 @@ func TestADeepRequestIsRefusedOrRead(t *testing.T) {
 // An image is copied once: whatever else is made of a request is small beside it.
 func TestChatCopiesAnImageOnce(t *testing.T) {
 	for _, image := range []string{strings.Repeat("iVBORw0K", 1<<17), strings.Repeat(`iVBOR\/w`, 1<<17)} {
-		body := []byte(message(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + image + `"}}]}`))
+		body := []byte(message(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
+			image + `"}}]}`))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		r, err := openai.ParseChatRequest(body)
@@ -147,7 +166,8 @@ func TestChatCopiesAnImageOnce(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(body)+len(body)/8))
-		require.Equal(t, strings.ReplaceAll(image, `\/`, "/"), strings.TrimPrefix(c.Messages[0].Content[0].ImageURL.URL, "data:image/png;base64,"))
+		require.Equal(t, strings.ReplaceAll(image, `\/`, "/"), strings.TrimPrefix(c.Messages[0].Content[0].ImageURL.URL,
+			"data:image/png;base64,"))
 	}
 }
 
@@ -165,8 +185,10 @@ func conversation(size int) []byte {
 }
 
 func BenchmarkChat(b *testing.B) {
-	image := `{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("iVBORw0K", 1<<17) + `"}}]}`
-	for name, body := range map[string][]byte{"2KB": conversation(2 << 10), "1MB": conversation(1 << 20), "1MB image": []byte(message(image))} {
+	image := `{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
+		strings.Repeat("iVBORw0K", 1<<17) + `"}}]}`
+	for name, body := range map[string][]byte{"2KB": conversation(2 << 10), "1MB": conversation(1 << 20),
+		"1MB image": []byte(message(image))} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()

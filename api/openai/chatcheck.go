@@ -8,8 +8,9 @@ import (
 )
 
 // chatChecks are the members of a chat completion request whose type or range is known, messages apart. Null means
-// absent for all but the required ones. Everything else passes: providers have members of their own. Bounds are those of
-// the interface document and of OpenAI's API description; what other vendors may take in their place is a departure.
+// absent for all but the required ones. Everything else passes: providers have members of their own. Bounds are those
+// of the interface document and of OpenAI's API description; what other vendors may take in their place is a
+// departure.
 var chatChecks = map[string]check{
 	"max_tokens":            rangedInteger(1, maxInteger),
 	"max_completion_tokens": rangedInteger(1, maxInteger),
@@ -94,7 +95,8 @@ func (r *ChatRequest) checkWhole() error {
 	logprobs := r.present("logprobs").Kind()
 	if r.present("top_logprobs") != nil && logprobs != 't' && logprobs != '0' {
 		if err := r.departs("top_logprobs", func() *Error {
-			return BadRequest("top_logprobs", CodeInvalidValue, "The 'top_logprobs' parameter is only allowed when 'logprobs' is true.")
+			return BadRequest("top_logprobs", CodeInvalidValue,
+				"The 'top_logprobs' parameter is only allowed when 'logprobs' is true.")
 		}); err != nil {
 			return err
 		}

@@ -25,8 +25,8 @@ type ChatRequest struct {
 	chatErr  error
 }
 
-// ParseChatRequest checks body and returns what it holds. It keeps body. What ids of tool calls carry (see CarryID) is in
-// ToolCall.Carried alone. An error is an *Error with status 400 that names the member at fault.
+// ParseChatRequest checks body and returns what it holds. It keeps body. What ids of tool calls carry (see CarryID) is
+// in ToolCall.Carried alone. An error is an *Error with status 400 that names the member at fault.
 func ParseChatRequest(body []byte) (*ChatRequest, error) {
 	r := &ChatRequest{Object: Object{Body: body}}
 	if err := r.check(); err != nil {
@@ -51,9 +51,12 @@ func notJSON(err error) *Error {
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			param := pointerPath(syntactic.JSONPointer)
-			return BadRequest(param, CodeDuplicateParameter, "Duplicate member '%s' in the JSON body of your request. Send each member once.", param)
+			return BadRequest(param, CodeDuplicateParameter,
+				"Duplicate member '%s' in the JSON body of your request. Send each member once.", param)
 		}
-		return BadRequest("", CodeInvalidJSON, "We could not parse the JSON body of your request: %v at byte %d. Send a JSON object with content-type application/json.", syntactic.Err, syntactic.ByteOffset)
+		return BadRequest("", CodeInvalidJSON,
+			"We could not parse the JSON body of your request: %v at byte %d. Send a JSON object with content-type application/json.", syntactic.Err, syntactic.ByteOffset)
 	}
-	return BadRequest("", CodeInvalidJSON, "We could not parse the JSON body of your request. Send a JSON object with content-type application/json.")
+	return BadRequest("", CodeInvalidJSON,
+		"We could not parse the JSON body of your request. Send a JSON object with content-type application/json.")
 }

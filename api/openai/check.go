@@ -25,11 +25,14 @@ func integer(low, high int64) check {
 		n, err := strconv.ParseInt(string(v), 10, 64)
 		switch {
 		case err != nil && bytes.ContainsAny(v, ".eE"):
-			return BadRequest(param, CodeInvalidType, "Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
+			return BadRequest(param, CodeInvalidType,
+				"Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
 		case err == nil && n < low, err != nil && v[0] == '-':
-			return BadRequest(param, CodeIntegerBelowMinValue, "Invalid '%s': integer below minimum value. Expected a value >= %d, but got %s instead.", param, low, v)
+			return BadRequest(param, CodeIntegerBelowMinValue,
+				"Invalid '%s': integer below minimum value. Expected a value >= %d, but got %s instead.", param, low, v)
 		case err != nil, n > high:
-			return BadRequest(param, CodeIntegerAboveMaxValue, "Invalid '%s': integer above maximum value. Expected a value <= %d, but got %s instead.", param, high, v)
+			return BadRequest(param, CodeIntegerAboveMaxValue,
+				"Invalid '%s': integer above maximum value. Expected a value <= %d, but got %s instead.", param, high, v)
 		}
 		return nil
 	}
@@ -54,9 +57,11 @@ func numberError(param string, v jsontext.Value, low, high float64) *Error {
 	case v.Kind() != '0':
 		return WrongType(param, "a decimal", v.Kind())
 	case err == nil && f < low:
-		return BadRequest(param, CodeDecimalBelowMinValue, "Invalid '%s': decimal below minimum value. Expected a value >= %v, but got %s instead.", param, low, v)
+		return BadRequest(param, CodeDecimalBelowMinValue,
+			"Invalid '%s': decimal below minimum value. Expected a value >= %v, but got %s instead.", param, low, v)
 	default:
-		return BadRequest(param, CodeDecimalAboveMaxValue, "Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %s instead.", param, high, v)
+		return BadRequest(param, CodeDecimalAboveMaxValue,
+			"Invalid '%s': decimal above maximum value. Expected a value <= %v, but got %s instead.", param, high, v)
 	}
 }
 
@@ -127,12 +132,14 @@ func missing(param string) *Error {
 }
 
 func emptyArray(param string) *Error {
-	return BadRequest(param, CodeEmptyArray, "Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
+	return BadRequest(param, CodeEmptyArray,
+		"Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
 }
 
 // WrongType is the 400 for a member of another type than it should have.
 func WrongType(param, want string, got jsontext.Kind) *Error {
-	return BadRequest(param, CodeInvalidType, "Invalid type for '%s': expected %s, but got %s instead.", param, want, kindName(got))
+	return BadRequest(param, CodeInvalidType, "Invalid type for '%s': expected %s, but got %s instead.", param, want,
+		kindName(got))
 }
 
 func kindName(k jsontext.Kind) string {

@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A CompletionRequest is a legacy completion request that has been checked once. It is immutable and safe for concurrent
-// use.
+// A CompletionRequest is a legacy completion request that has been checked once. It is immutable and safe for
+// concurrent use.
 type CompletionRequest struct {
 	Object
 
@@ -17,8 +17,8 @@ type CompletionRequest struct {
 	Completion
 }
 
-// A Completion is the body of a legacy completion request, typed as far as the gateway needs. Members that are null are
-// as if absent.
+// A Completion is the body of a legacy completion request, typed as far as the gateway needs. Members that are null
+// are as if absent.
 type Completion struct {
 	// Prompts are the prompts that are text. Where the client sent tokens, it is nil and Tokens is set.
 	Prompts []string
@@ -62,8 +62,8 @@ var completionChecks = map[string]check{
 	"user":              kind("a string", '"'),
 }
 
-// ParseCompletionRequest checks body and returns what it holds. It keeps body. An error is an *Error with status 400 that
-// names the member at fault.
+// ParseCompletionRequest checks body and returns what it holds. It keeps body. An error is an *Error with status 400
+// that names the member at fault.
 func ParseCompletionRequest(body []byte) (*CompletionRequest, error) {
 	r := &CompletionRequest{Object: Object{Body: body}}
 	if err := r.read(r.checkMember); err != nil {

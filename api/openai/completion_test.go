@@ -14,23 +14,28 @@ import (
 )
 
 func TestParseCompletionRequest(t *testing.T) {
-	r, err := openai.ParseCompletionRequest([]byte(`{"model":"m","prompt":["a\n","b"],"stream":true,"stream_options":{"include_usage":true},"best_of":2,"echo":true,"frequency_penalty":1,` +
+	r,
+		err := openai.ParseCompletionRequest([]byte(`{"model":"m","prompt":["a\n","b"],"stream":true,"stream_options":{"include_usage":true},"best_of":2,"echo":true,"frequency_penalty":1,` +
 		`"presence_penalty":-1,"logit_bias":{"1":2},"logprobs":5,"max_tokens":0,"n":2,"seed":7,"stop":"x","suffix":"s\"","temperature":0,"top_p":1,"user":"u","own":{}}`))
 	require.NoError(t, err)
 	require.Equal(t, "m", r.Model)
 	require.True(t, r.Stream)
 	require.True(t, r.IncludeUsage)
 	require.Empty(t, cmp.Diff(openai.Completion{
-		Prompts: []string{"a\n", "b"}, BestOf: new(int64(2)), Echo: new(true), FrequencyPenalty: new(1.0), PresencePenalty: new(-1.0), LogitBias: value(`{"1":2}`),
-		Logprobs: new(int64(5)), MaxTokens: new(int64(0)), N: new(int64(2)), Seed: new(int64(7)), Stop: openai.Strings{"x"}, Suffix: `s"`, Temperature: new(0.0), TopP: new(1.0), User: "u",
+		Prompts: []string{"a\n", "b"}, BestOf: new(int64(2)), Echo: new(true), FrequencyPenalty: new(1.0),
+		PresencePenalty: new(-1.0), LogitBias: value(`{"1":2}`),
+		Logprobs: new(int64(5)), MaxTokens: new(int64(0)), N: new(int64(2)), Seed: new(int64(7)), Stop: openai.Strings{"x"},
+		Suffix: `s"`, Temperature: new(0.0), TopP: new(1.0), User: "u",
 	}, r.Completion))
 }
 
 func TestPrompts(t *testing.T) {
 	for prompt, want := range map[string]openai.Completion{
-		`"a"`: {Prompts: []string{"a"}}, `""`: {Prompts: []string{""}}, `["a","b"]`: {Prompts: []string{"a", "b"}}, `[1,2]`: {Tokens: true}, `[[1],[2]]`: {Tokens: true},
+		`"a"`: {Prompts: []string{"a"}}, `""`: {Prompts: []string{""}}, `["a","b"]`: {Prompts: []string{"a", "b"}},
+		`[1,2]`: {Tokens: true}, `[[1],[2]]`: {Tokens: true},
 	} {
-		r, err := openai.ParseCompletionRequest([]byte(`{"prompt":` + prompt + `,"model":"m","suffix":null,"stop":null,"n":null}`))
+		r, err := openai.ParseCompletionRequest([]byte(`{"prompt":` + prompt +
+			`,"model":"m","suffix":null,"stop":null,"n":null}`))
 		require.NoError(t, err)
 		require.Empty(t, cmp.Diff(want, r.Completion), prompt)
 	}
@@ -83,7 +88,8 @@ func TestParseEmbeddingRequest(t *testing.T) {
 		`[1, 2]`:      {{Tokens: []int64{1, 2}}},
 		`[[1],[2,3]]`: {{Tokens: []int64{1}}, {Tokens: []int64{2, 3}}},
 	} {
-		r, err := openai.ParseEmbeddingRequest([]byte(`{"model":"m","input": ` + input + ` ,"dimensions":256,"encoding_format":"base64","user":"u\n","own":1}`))
+		r, err := openai.ParseEmbeddingRequest([]byte(`{"model":"m","input": ` + input +
+			` ,"dimensions":256,"encoding_format":"base64","user":"u\n","own":1}`))
 		require.NoError(t, err)
 		require.Equal(t, want, r.Inputs, input)
 		require.Equal(t, int64(256), r.Dimensions)
@@ -91,7 +97,8 @@ func TestParseEmbeddingRequest(t *testing.T) {
 		require.Equal(t, "u\n", r.User)
 		require.Equal(t, input, string(r.Get("input")))
 	}
-	r, err := openai.ParseEmbeddingRequest([]byte(`{"model":"m","input":"a","dimensions":null,"encoding_format":"float","user":null}`))
+	r, err := openai.ParseEmbeddingRequest(
+		[]byte(`{"model":"m","input":"a","dimensions":null,"encoding_format":"float","user":null}`))
 	require.NoError(t, err)
 	require.False(t, r.Base64)
 	require.Zero(t, r.Dimensions)
@@ -127,12 +134,17 @@ func TestAppendEmbeddings(t *testing.T) {
 	vectors := []jsontext.Value{value(`[0.5, -1e-3]`), value(`[]`)}
 	got, err := openai.AppendEmbeddings(nil, "p/m", vectors, false, openai.Usage{PromptTokens: 3})
 	require.NoError(t, err)
-	require.Equal(t, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5, -1e-3]},{"object":"embedding","index":1,"embedding":[]}],"model":"p/m","usage":{"prompt_tokens":3,"total_tokens":3}}`, string(got))
+	require.Equal(t,
+		`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5, -1e-3]},{"object":"embedding","index":1,"embedding":[]}],"model":"p/m","usage":{"prompt_tokens":3,"total_tokens":3}}`, string(got))
 
-	raw := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.5)), math.Float32bits(-1e-3))
+	raw := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.5)),
+		math.Float32bits(-1e-3))
 	got, err = openai.AppendEmbeddings(nil, "p/m", vectors, true, openai.Usage{PromptTokens: 3, TotalTokens: 4})
 	require.NoError(t, err)
-	require.Equal(t, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":"`+base64.StdEncoding.EncodeToString(raw)+`"},{"object":"embedding","index":1,"embedding":""}],"model":"p/m","usage":{"prompt_tokens":3,"total_tokens":4}}`, string(got))
+	require.Equal(t, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":"`+
+		base64.StdEncoding.EncodeToString(raw)+
+		`"},{"object":"embedding","index":1,"embedding":""}],"model":"p/m","usage":{"prompt_tokens":3,"total_tokens":4}}`,
+		string(got))
 
 	_, err = openai.AppendEmbeddings(nil, "m", []jsontext.Value{value(`["a"]`)}, true, openai.Usage{})
 	require.Error(t, err)

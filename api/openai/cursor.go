@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A cursor walks over JSON that is known to be valid: a request is checked once, as a whole, and then only stepped through.
-// On any other text a cursor may panic.
+// A cursor walks over JSON that is known to be valid: a request is checked once, as a whole, and then only stepped
+// through. On any other text a cursor may panic.
 //
 // The members of an object, or the elements of an array, are walked by
 //
@@ -57,7 +57,8 @@ func (c *cursor) more() bool {
 	return false
 }
 
-// str steps over a string, such as the name of a member, and returns what it stands for. It may share memory with the data.
+// str steps over a string, such as the name of a member, and returns what it stands for. It may share memory with the
+// data.
 func (c *cursor) str() []byte {
 	inside, escaped := c.text()
 	if !escaped {
@@ -68,8 +69,8 @@ func (c *cursor) str() []byte {
 	return []byte(b.String())
 }
 
-// text steps over a string, whose opening quote is next, and returns it without its quotes, and whether there are escapes
-// in it.
+// text steps over a string, whose opening quote is next, and returns it without its quotes, and whether there are
+// escapes in it.
 func (c *cursor) text() (inside []byte, escaped bool) {
 	rest := c.data[c.at+1:]
 	for i, b := range rest[:min(len(rest), shortText)] {
@@ -139,7 +140,7 @@ func (c *cursor) number() {
 	}
 }
 
-// unquote returns the string that a valid JSON string stands for, in memory of its own.
+// Unquote returns the string that a valid JSON string stands for, in memory of its own.
 func Unquote(v jsontext.Value) string {
 	c := cursor{data: v}
 	return string(c.str())

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A decoder reads the typed members of a body that has been checked. It goes on after a value of the wrong type, and keeps
-// where the first stands.
+// A decoder reads the typed members of a body that has been checked. It goes on after a value of the wrong type, and
+// keeps where the first stands.
 type decoder struct {
 	cursor
 	strings strings.Builder // of all texts: one allocation, and each text is copied once

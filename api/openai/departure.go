@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// A departure is something in a request that OpenAI would refuse and another vendor may have documented: a value out of OpenAI's range,
-// a word that it does not know, a form of its own. The check of a request keeps it, and who knows the vendor judges it.
+// A departure is something in a request that OpenAI would refuse and another vendor may have documented: a value out
+// of OpenAI's range, a word that it does not know, a form of its own. The check of a request keeps it, and who knows
+// the vendor judges it.
 type departure struct {
 	key string // the member, or a path in it; behind a colon the word
 	err *Error
@@ -22,8 +23,8 @@ type departures struct {
 	marks   Mark
 }
 
-// A Mark says that something stands in the messages or the tools of a request which some vendors take in another form, or not at all. The
-// check notes it, so that no codec searches the text of a request for it.
+// A Mark says that something stands in the messages or the tools of a request which some vendors take in another form,
+// or not at all. The check notes it, so that no codec searches the text of a request for it.
 type Mark uint8
 
 // The marks of a request.
@@ -56,7 +57,8 @@ func (d *departures) has(key string) bool {
 	return slices.ContainsFunc(d.all, func(d departure) bool { return d.key == key })
 }
 
-// word notes a word, a JSON string, of a list to which OpenAI adds words, where it is none of those known. Nothing is noted of nil.
+// word notes a word, a JSON string, of a list to which OpenAI adds words, where it is none of those known. Nothing is
+// noted of nil.
 func (d *departures) word(param func() string, word []byte, known ...string) {
 	if len(word) < len(`""`) || d.newWord != nil {
 		return
@@ -78,9 +80,9 @@ func unknownWord(param, word string, known []string) *Error {
 	return BadRequest(param, CodeInvalidValue, "Invalid value: '%s'. Supported values are: %s.", word, supported)
 }
 
-// Judge returns OpenAI's error for the first thing in the request that OpenAI would refuse and that is not among the vendor's own.
-// Those are named by the member or the path in it, such as "top_p", or by one word of it, such as "tool_choice:any"; "*" is all there
-// is. Words of lists to which OpenAI adds are not judged.
+// Judge returns OpenAI's error for the first thing in the request that OpenAI would refuse and that is not among the
+// vendor's own. Those are named by the member or the path in it, such as "top_p", or by one word of it, such as
+// "tool_choice:any"; "*" is all there is. Words of lists to which OpenAI adds are not judged.
 func (o *Object) Judge(own ...string) error {
 	for _, d := range o.all {
 		if !owns(own, d.key) {

@@ -28,8 +28,8 @@ type Input struct {
 	Tokens []int64
 }
 
-// ParseEmbeddingRequest checks body and returns what it holds. It keeps body. An error is an *Error with status 400 that
-// names the member at fault.
+// ParseEmbeddingRequest checks body and returns what it holds. It keeps body. An error is an *Error with status 400
+// that names the member at fault.
 func ParseEmbeddingRequest(body []byte) (*EmbeddingRequest, error) {
 	r := &EmbeddingRequest{Object: Object{Body: body}}
 	if err := r.read(r.checkMember); err != nil {
@@ -145,8 +145,8 @@ func readTokens(param string, c *cursor) ([]int64, error) {
 	return tokens, nil
 }
 
-// AppendEmbeddings appends the answer to an embedding request to dst: vectors are JSON arrays of numbers, in the order of
-// the inputs, which are given as they are or, with asBase64, as base64 of little-endian float32.
+// AppendEmbeddings appends the answer to an embedding request to dst: vectors are JSON arrays of numbers, in the order
+// of the inputs, which are given as they are or, with asBase64, as base64 of little-endian float32.
 func AppendEmbeddings(dst []byte, model string, vectors []jsontext.Value, asBase64 bool, u Usage) ([]byte, error) {
 	dst = append(dst, `{"object":"list","data":[`...)
 	for i, v := range vectors {

@@ -82,7 +82,8 @@ func (e *Error) Header() http.Header {
 
 // BadRequest is a 400 about the member of the body that param names, as a path such as messages[0].content.
 func BadRequest(param, code, format string, args ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Code: code, Message: fmt.Sprintf(format, args...)}
+	return &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Code: code,
+		Message: fmt.Sprintf(format, args...)}
 }
 
 // ModelNotFound is the 404 for a model that does not exist or that the key may not use; the two look the same.
@@ -93,19 +94,22 @@ func ModelNotFound(model string) *Error {
 
 // UnknownURL is the 404 for a path at which there is nothing.
 func UnknownURL(method, path string) *Error {
-	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL, Message: "Invalid URL (" + method + " " + path + ")"}
+	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL, Message: "Invalid URL (" +
+		method + " " + path + ")"}
 }
 
 // WrongMethod is the 405 for a method that a path does not have, of which the first is what is meant most.
 func WrongMethod(method, path string, allowed ...string) *Error {
-	return &Error{Status: http.StatusMethodNotAllowed, Type: TypeInvalidRequest, Code: CodeMethodNotSupported, Allow: strings.Join(allowed, ", "),
+	return &Error{Status: http.StatusMethodNotAllowed, Type: TypeInvalidRequest, Code: CodeMethodNotSupported,
+		Allow:   strings.Join(allowed, ", "),
 		Message: "Not allowed to " + method + " on " + path + " (HINT: Perhaps you meant to use " + allowed[0] + "?)"}
 }
 
 // UnsupportedContentType is the 415 for a body of another type than those that are accepted.
 func UnsupportedContentType(got string, accepted ...string) *Error {
 	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: CodeUnsupportedContentType,
-		Message: "Unsupported content type: '" + got + "'. This API method only accepts '" + strings.Join(accepted, "' and '") + "' requests, but you specified the header 'Content-Type: " + got + "'."}
+		Message: "Unsupported content type: '" + got + "'. This API method only accepts '" +
+			strings.Join(accepted, "' and '") + "' requests, but you specified the header 'Content-Type: " + got + "'."}
 }
 
 // UnsupportedContentEncoding is the 415 for a body that is compressed in another way than one that is taken.
@@ -126,7 +130,9 @@ func InvalidForm(why string) *Error {
 
 // Unsupported is the 400 for a parameter that the named provider cannot honour.
 func Unsupported(param, provider string) *Error {
-	return BadRequest(param, CodeUnsupportedParameter, "Unsupported parameter: '%s' is not supported by the provider '%s'. Remove it or choose another model.", param, provider)
+	return BadRequest(param, CodeUnsupportedParameter,
+		"Unsupported parameter: '%s' is not supported by the provider '%s'. Remove it or choose another model.", param,
+		provider)
 }
 
 // BadValue is the 400 for a value that the provider has no place for.

@@ -14,7 +14,8 @@ type field struct {
 	inner    func(c *cursor) error // steps over the value, and checks what is in it
 }
 
-// A step is one of the way to the object at hand: into a member, and, where index is not negative, into an element of it.
+// A step is one of the way to the object at hand: into a member, and, where index is not negative, into an element of
+// it.
 type step struct {
 	name  string
 	index int
@@ -44,7 +45,8 @@ func (c *cursor) where(name string) string {
 	return path
 }
 
-// object steps over the object at hand, checks the fields, and sets got to their values. A field that is not there has none.
+// object steps over the object at hand, checks the fields, and sets got to their values. A field that is not there has
+// none.
 func (c *cursor) object(fields []field, got []jsontext.Value) error {
 	if k := c.peek(); k != '{' {
 		return WrongType(c.where(""), "an object", k)
@@ -142,5 +144,6 @@ func (c *cursor) notEmpty(name string, value []byte) error {
 		return nil
 	}
 	param := c.where(name)
-	return BadRequest(param, CodeEmptyString, "Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
+	return BadRequest(param, CodeEmptyString,
+		"Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", param)
 }

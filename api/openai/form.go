@@ -9,12 +9,12 @@ import (
 // maxBoundary bounds the boundary of a form (RFC 2046, section 5.1.1).
 const maxBoundary = 70
 
-// maxFormLine bounds a line of a part's header: a name and a file's name are far shorter, and each line is read for each field that
-// counts.
+// maxFormLine bounds a line of a part's header: a name and a file's name are far shorter, and each line is read for
+// each field that counts.
 const maxFormLine = 4 << 10
 
-// findField returns where the value of a form's only field of a name stands. What cannot be read for certain is an error:
-// a provider that reads it otherwise would take another model than the one that the key was checked for.
+// findField returns where the value of a form's only field of a name stands. What cannot be read for certain is an
+// error: a provider that reads it otherwise would take another model than the one that the key was checked for.
 func findField(body []byte, boundary, name string) (start, end int, err error) {
 	if boundary == "" || len(boundary) > maxBoundary {
 		return 0, 0, InvalidForm("its content-type has no boundary of 1 to 70 characters")
@@ -54,15 +54,15 @@ func findField(body []byte, boundary, name string) (start, end int, err error) {
 	return start, end, nil
 }
 
-// A delimiter is a line that separates the parts of a form, with the line break before it, which belongs to it (RFC 2046,
-// section 5.1.1).
+// A delimiter is a line that separates the parts of a form, with the line break before it, which belongs to it (RFC
+// 2046, section 5.1.1).
 type delimiter struct {
 	before, after int // where the part before it ends, and the part after it begins
 	last          bool
 }
 
-// nextDelimiter finds the first delimiter in body from a byte on, which begins a line, or returns nil. A mark within a line
-// is a part's own; of one that begins a line which then goes on, some readers would say so and others not.
+// nextDelimiter finds the first delimiter in body from a byte on, which begins a line, or returns nil. A mark within a
+// line is a part's own; of one that begins a line which then goes on, some readers would say so and others not.
 func nextDelimiter(body, mark []byte, from int) (*delimiter, error) {
 	for at := from; ; {
 		i := bytes.Index(body[at:], mark)
@@ -149,11 +149,12 @@ func isIdentity(encoding string) bool {
 	return false
 }
 
-// disposition reads a content-disposition, and reports whether every reader would read it so: an extended name (RFC 8187) has
-// no place in a form.
+// disposition reads a content-disposition, and reports whether every reader would read it so: an extended name (RFC
+// 8187) has no place in a form.
 func (h *formHeader) disposition(text string) bool {
 	disposition, params, err := mime.ParseMediaType(text)
-	if err != nil || disposition != "form-data" || strings.Contains(strings.ReplaceAll(strings.ToLower(text), "filename", ""), "name*") {
+	if err != nil || disposition != "form-data" ||
+		strings.Contains(strings.ReplaceAll(strings.ToLower(text), "filename", ""), "name*") {
 		return false
 	}
 	h.name = params["name"]

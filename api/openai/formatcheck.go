@@ -11,11 +11,14 @@ import (
 const Unnamed = "response_format.json_schema.name"
 
 var (
-	formatFields = []field{{name: "type", kind: '"', required: true}, {name: "json_schema", kind: '{', inner: checkSchema}}
-	schemaFields = []field{{name: "name", kind: '"'}, {name: "description", kind: '"'}, {name: "schema", kind: '{'}, {name: "strict", kind: 't'}}
+	formatFields = []field{{name: "type", kind: '"', required: true},
+		{name: "json_schema", kind: '{', inner: checkSchema}}
+	schemaFields = []field{{name: "name", kind: '"'}, {name: "description", kind: '"'}, {name: "schema", kind: '{'},
+		{name: "strict", kind: 't'}}
 )
 
-// checkFormat checks a response format. Vendors have types of their own, and JSON schemas without a name or at another place.
+// checkFormat checks a response format. Vendors have types of their own, and JSON schemas without a name or at another
+// place.
 func checkFormat(c *cursor) error {
 	var got [2]jsontext.Value
 	if err := c.object(formatFields, got[:]); err != nil {

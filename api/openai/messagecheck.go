@@ -93,7 +93,8 @@ func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 
 var (
 	callFields = []field{
-		{name: "id", kind: '"'}, {name: "type", kind: '"'}, {name: "function", kind: '{', inner: checkCalled}, {name: "custom", kind: '{'},
+		{name: "id", kind: '"'}, {name: "type", kind: '"'}, {name: "function", kind: '{', inner: checkCalled},
+		{name: "custom", kind: '{'},
 	}
 	calledFields = []field{{name: "name", kind: '"'}}
 )
@@ -147,7 +148,8 @@ func (f *messageFacts) check(c *cursor, n int) error {
 		}
 	default:
 		return c.departs("messages.role:"+f.role, func() *Error {
-			return unknownWord(fmt.Sprintf("messages[%d].role", n), f.role, []string{"system", "developer", "user", "assistant", "tool", "function"})
+			return unknownWord(fmt.Sprintf("messages[%d].role", n), f.role, []string{"system", "developer", "user", "assistant",
+				"tool", "function"})
 		})
 	}
 	return nil
@@ -169,11 +171,13 @@ func checkParts(c *cursor, n int) error {
 
 // partFields are the members of parts: the type, and for each type that OpenAI knows the one of its name.
 var partFields = []field{
-	{name: "type", required: true}, {name: "text"}, {name: "image_url", inner: checkImage}, {name: "input_audio", inner: checkSound}, {name: "file", inner: checkFile},
+	{name: "type", required: true}, {name: "text"}, {name: "image_url", inner: checkImage},
+	{name: "input_audio", inner: checkSound}, {name: "file", inner: checkFile},
 	{name: "refusal"},
 }
 
-// partKinds are the kinds of partFields in parts of their type, and in the place of an object a text that some vendors take.
+// partKinds are the kinds of partFields in parts of their type, and in the place of an object a text that some vendors
+// take.
 var partKinds = [...]jsontext.Kind{0, '"', '{', '{', '{', '"'}
 
 func checkPart(c *cursor) error {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A NativeRequest is a request to an operation that providers serve as OpenAI does, such as an upload of audio: it passes
-// as it came, but for the name of its model. It is immutable and safe for concurrent use.
+// A NativeRequest is a request to an operation that providers serve as OpenAI does, such as an upload of audio: it
+// passes as it came, but for the name of its model. It is immutable and safe for concurrent use.
 type NativeRequest struct {
 	Model string
 
@@ -44,8 +44,8 @@ func ParseNativeRequest(body []byte) (*NativeRequest, error) {
 	return &NativeRequest{Model: model, body: body, start: m.start, end: m.end, quoted: true}, nil
 }
 
-// ParseFormRequest reads the model of body, a form with content type multipart/form-data and the boundary of that type. It
-// keeps body. An error is an *Error with status 400.
+// ParseFormRequest reads the model of body, a form with content type multipart/form-data and the boundary of that
+// type. It keeps body. An error is an *Error with status 400.
 func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 	start, end, err := findField(body, boundary, "model")
 	if err != nil {
@@ -63,16 +63,18 @@ func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 	return r, r.checkNumber()
 }
 
-// checkNumber returns an error where the form's n is anything but digits: of " 5", "+5" or "05" nobody knows how many answers a vendor
-// reads.
+// checkNumber returns an error where the form's n is anything but digits: of " 5", "+5" or "05" nobody knows how many
+// answers a vendor reads.
 func (r *NativeRequest) checkNumber() error {
 	start, end, err := findField(r.body, r.boundary, "n")
 	v, given := r.body[start:end], err == nil
 	if !given {
 		return nil
 	}
-	if len(v) == 0 || len(v) > len("9007199254740991") || v[0] == '0' || bytes.ContainsFunc(v, func(c rune) bool { return c < '0' || c > '9' }) {
-		return BadRequest("n", CodeInvalidType, "Invalid type for 'n': expected a positive integer, written with digits alone.")
+	if len(v) == 0 || len(v) > len("9007199254740991") || v[0] == '0' ||
+		bytes.ContainsFunc(v, func(c rune) bool { return c < '0' || c > '9' }) {
+		return BadRequest("n", CodeInvalidType,
+			"Invalid type for 'n': expected a positive integer, written with digits alone.")
 	}
 	return nil
 }
@@ -80,8 +82,8 @@ func (r *NativeRequest) checkNumber() error {
 // countedFields are those of forms, besides the model, by which a price is worked out.
 var countedFields = [...]string{"n", "user", "service_tier", "size", "quality", "stream"}
 
-// onceInForm returns an error where a form has a field of a name that cannot be read for certain: several, say, of which nobody knows
-// which the vendor takes.
+// onceInForm returns an error where a form has a field of a name that cannot be read for certain: several, say, of
+// which nobody knows which the vendor takes.
 func onceInForm(body []byte, boundary, name string) error {
 	_, _, err := findField(body, boundary, name)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeMissingRequiredParameter {

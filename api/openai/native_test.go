@@ -51,10 +51,13 @@ func TestNativeRequestIsRefused(t *testing.T) {
 func TestTheNumberOfAFormIsDigits(t *testing.T) {
 	for n, good := range map[string]bool{
 		"1": true, "5": true, "10": true, "9007199254740991": true,
-		"": false, " 5": false, "5 ": false, "+5": false, "-5": false, "05": false, "0": false, "5.0": false, "5e0": false, "0x5": false, "5\r\n": false, "\uff15": false, "five": false,
+		"": false, " 5": false, "5 ": false, "+5": false, "-5": false, "05": false, "0": false, "5.0": false, "5e0": false,
+		"0x5": false, "5\r\n": false, "\uff15": false, "five": false,
 		"90071992547409910": false,
 	} {
-		_, err := openai.ParseFormRequest([]byte("--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"), "b")
+		_, err := openai.ParseFormRequest(
+			[]byte(
+				"--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"), "b")
 		if good {
 			require.NoError(t, err, n)
 			continue
@@ -111,16 +114,21 @@ func TestFormRequestKeepsEveryOtherByte(t *testing.T) {
 func TestFormRequest(t *testing.T) {
 	const head = "Content-Disposition: form-data; name="
 	field := func(name, value string) string { return "--b\r\n" + head + name + "\r\n\r\n" + value + "\r\n" }
-	file := "--b\r\nContent-Type: audio/mpeg\r\n" + head + `"file"; filename="a.mp3"` + "\r\n\r\n --b\r\nx--b\r\n--a\r\n\r\n"
+	file := "--b\r\nContent-Type: audio/mpeg\r\n" + head + `"file"; filename="a.mp3"` +
+		"\r\n\r\n --b\r\nx--b\r\n--a\r\n\r\n"
 	for _, c := range []struct{ name, boundary, body, model, code string }{
 		{"unquoted name", "b", field("model", "m") + "--b--", "m", ""},
-		{"padding, preamble and epilogue", "b", "hello\r\n" + strings.Replace(field(`"model"`, "m"), "--b\r\n", "--b \t\r\n", 1) + "--b--\r\nbye --b\r\n", "m", ""},
+		{"padding, preamble and epilogue", "b", "hello\r\n" + strings.Replace(field(`"model"`, "m"), "--b\r\n", "--b \t\r\n",
+			1) + "--b--\r\nbye --b\r\n", "m", ""},
 		{"lines that end with LF", "b", strings.ReplaceAll(field(`"model"`, "m")+"--b--\n", "\r\n", "\n"), "m", ""},
-		{"header in another case, and others", "b", strings.Replace(field(`"model"`, "m"), "Content-Disp", "X-A: b\r\ncONTENT-dISP", 1) + "--b--", "m", ""},
-		{"a boundary with special characters", "gc0pJq0M:08jU534c0p=?", strings.ReplaceAll(field(`"model"`, "m")+"--b--", "--b", "--gc0pJq0M:08jU534c0p=?"), "m", ""},
+		{"header in another case, and others", "b", strings.Replace(field(`"model"`, "m"), "Content-Disp",
+			"X-A: b\r\ncONTENT-dISP", 1) + "--b--", "m", ""},
+		{"a boundary with special characters", "gc0pJq0M:08jU534c0p=?", strings.ReplaceAll(field(`"model"`, "m")+"--b--",
+			"--b", "--gc0pJq0M:08jU534c0p=?"), "m", ""},
 		{"after a file that looks like boundaries", "b", file + field(`"model"`, "m") + "--b--", "m", ""},
 
-		{"an encoding that changes nothing", "b", strings.Replace(field("model", "m"), "\r\n\r\n", "\r\nContent-Transfer-Encoding: 8bit\r\n\r\n", 1) + "--b--", "m", ""},
+		{"an encoding that changes nothing", "b", strings.Replace(field("model", "m"), "\r\n\r\n",
+			"\r\nContent-Transfer-Encoding: 8bit\r\n\r\n", 1) + "--b--", "m", ""},
 
 		{"no model", "b", file + "--b--", "", "missing_required_parameter"},
 		{"an empty model", "b", field("model", "") + "--b--", "", "invalid_value"},
@@ -130,18 +138,25 @@ func TestFormRequest(t *testing.T) {
 		{"another boundary", "c", field("model", "m") + "--b--", "", "invalid_form"},
 		{"no boundary", "", field("model", "m") + "--b--", "", "invalid_form"},
 		{"a long boundary", strings.Repeat("b", 71), "", "", "invalid_form"},
-		{"a part without a name that can be read", "b", field("model", "m") + "--b\r\n" + head + `"a` + "\r\n\r\nx\r\n--b--", "", "invalid_form"},
+		{"a part without a name that can be read", "b", field("model", "m") + "--b\r\n" + head + `"a` + "\r\n\r\nx\r\n--b--",
+			"", "invalid_form"},
 		{"a part without a header", "b", "--b\r\n\r\nx\r\n--b--", "", "invalid_form"},
-		{"a disposition twice", "b", strings.Replace(field("x", "m"), head, head+"model\r\n"+head, 1) + "--b--", "", "invalid_form"},
+		{"a disposition twice", "b", strings.Replace(field("x", "m"), head, head+"model\r\n"+head, 1) + "--b--", "",
+			"invalid_form"},
 		{"an empty part", "b", "--b\r\n--b--", "", "invalid_form"},
 		{"nothing", "b", "", "", "invalid_form"},
 		// What some readers take for a model, or for its end, and others do not.
 		{"an extended name", "b", field("model", "m") + field(`"model"; name*=utf-8''x`, "n") + "--b--", "", "invalid_form"},
-		{"a name in pieces", "b", field("model", "m") + field(`"x"; name*0="mo"; name*1="del"`, "n") + "--b--", "", "invalid_form"},
-		{"an encoded model", "b", strings.Replace(field("model", "=6d"), "\r\n\r\n", "\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", 1) + "--b--", "", "invalid_form"},
-		{"a header that goes on in the next line", "b", field("model", "m") + "--b\r\nContent-Disposition: form-data;\r\n name=model\r\n\r\nn\r\n--b--", "", "invalid_form"},
-		{"white space after a header's name", "b", strings.Replace(field("model", "m"), "Disposition:", "Disposition :", 1) + "--b--", "", "invalid_form"},
-		{"a line that begins as the boundary does", "b", field("model", "m") + field("x", "\r\n--b x\r\n") + "--b--", "", "invalid_form"},
+		{"a name in pieces", "b", field("model", "m") + field(`"x"; name*0="mo"; name*1="del"`, "n") + "--b--", "",
+			"invalid_form"},
+		{"an encoded model", "b", strings.Replace(field("model", "=6d"), "\r\n\r\n",
+			"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", 1) + "--b--", "", "invalid_form"},
+		{"a header that goes on in the next line", "b", field("model", "m") +
+			"--b\r\nContent-Disposition: form-data;\r\n name=model\r\n\r\nn\r\n--b--", "", "invalid_form"},
+		{"white space after a header's name", "b", strings.Replace(field("model", "m"), "Disposition:", "Disposition :", 1) +
+			"--b--", "", "invalid_form"},
+		{"a line that begins as the boundary does", "b", field("model", "m") + field("x", "\r\n--b x\r\n") + "--b--", "",
+			"invalid_form"},
 		{"another line that begins so", "b", field("model", "m") + field("x", "\n--bb\r\n") + "--b--", "", "invalid_form"},
 		{"an end that goes on", "b", field("model", "m") + "--b--x\r\n" + field("model", "n") + "--b--", "", "invalid_form"},
 		{"parts after the end", "b", field("model", "m") + "--b--\r\n" + field("model", "n") + "--b--", "", "invalid_form"},

@@ -92,8 +92,8 @@ func findEdit(edits []Edit, name string) *Edit {
 	return nil
 }
 
-// read checks the syntax of the body, and records where each member stands. member steps over the value of one, and checks
-// it.
+// read checks the syntax of the body, and records where each member stands. member steps over the value of one, and
+// checks it.
 func (o *Object) read(member func(c *cursor, name string) error) error {
 	if err := checkMembers(o.Body); err != nil {
 		return err
@@ -126,8 +126,8 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 	return nil
 }
 
-// CheckObject returns what is wrong with a body as such, an *Error with status 400: it is to be one JSON object, within the bounds of a
-// request, in which no name occurs twice.
+// CheckObject returns what is wrong with a body as such, an *Error with status 400: it is to be one JSON object,
+// within the bounds of a request, in which no name occurs twice.
 func CheckObject(body []byte) error {
 	o := Object{Body: body}
 	return o.read(func(c *cursor, _ string) error {
@@ -147,7 +147,8 @@ func invalid(body []byte) error {
 		return errNoObject()
 	}
 	rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")
-	return BadRequest("", CodeInvalidJSON, "We could not parse the JSON body of your request: there is more after its end, at byte %d.", len(body)-len(rest))
+	return BadRequest("", CodeInvalidJSON,
+		"We could not parse the JSON body of your request: there is more after its end, at byte %d.", len(body)-len(rest))
 }
 
 func errNoObject() error {
@@ -178,7 +179,8 @@ func checkModelName(model string) error {
 	case strings.TrimSpace(model) == "":
 		return BadRequest("model", CodeInvalidValue, "Invalid 'model': it is empty. Name a model, such as 'openai/gpt-4o'.")
 	case len(model) > maxModelName:
-		return BadRequest("model", CodeStringAboveMaxLength, "Invalid 'model': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxModelName, len(model))
+		return BadRequest("model", CodeStringAboveMaxLength,
+			"Invalid 'model': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", maxModelName, len(model))
 	}
 	return nil
 }
@@ -203,6 +205,7 @@ func (o *Object) unstreamed(stream bool) error {
 		return nil
 	}
 	return o.departs("stream_options", func() *Error {
-		return BadRequest("stream_options", CodeInvalidValue, "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+		return BadRequest("stream_options", CodeInvalidValue,
+			"The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	})
 }

@@ -3,7 +3,8 @@ package openai
 import "github.com/go-json-experiment/json/jsontext"
 
 var functionFields = []field{
-	{name: "name", kind: '"', required: true}, {name: "description", kind: '"'}, {name: "parameters", kind: '{'}, {name: "strict", kind: 't'},
+	{name: "name", kind: '"', required: true}, {name: "description", kind: '"'}, {name: "parameters", kind: '{'},
+	{name: "strict", kind: 't'},
 }
 
 // checkFunction checks a description of a function.
@@ -27,7 +28,8 @@ func checkNamed(c *cursor) error {
 }
 
 var toolFields = []field{
-	{name: "type", kind: '"'}, {name: "function", kind: '{', inner: checkFunction}, {name: "custom", kind: '{', inner: checkNamed},
+	{name: "type", kind: '"'}, {name: "function", kind: '{', inner: checkFunction},
+	{name: "custom", kind: '{', inner: checkNamed},
 }
 
 // checkTool checks a tool. What tools of other types have is their vendor's; Google's have the name of the type alone.
@@ -72,7 +74,8 @@ func (c *cursor) ofType(typ []byte, a string, hasA []byte, b string, hasB []byte
 
 var (
 	choiceFields = []field{
-		{name: "type", kind: '"'}, {name: "function", kind: '{', inner: checkNamed}, {name: "custom", kind: '{', inner: checkNamed},
+		{name: "type", kind: '"'}, {name: "function", kind: '{', inner: checkNamed},
+		{name: "custom", kind: '{', inner: checkNamed},
 		{name: "allowed_tools", kind: '{', inner: checkAllowed},
 	}
 	allowedFields = []field{{name: "mode", kind: '"', required: true}, {name: "tools", kind: '[', required: true}}
@@ -85,7 +88,8 @@ func checkToolChoice(param string, c *cursor) error {
 	case '"':
 		if s := c.str(); string(s) != "none" && string(s) != "auto" && string(s) != "required" {
 			return c.departs(param+":"+string(s), func() *Error {
-				return BadRequest(param, CodeInvalidValue, "Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required', or an object.", s)
+				return BadRequest(param, CodeInvalidValue,
+					"Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required', or an object.", s)
 			})
 		}
 		return nil

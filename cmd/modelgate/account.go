@@ -112,8 +112,8 @@ func (f passwordFlags) password(ctx context.Context) (string, error) {
 	return first, nil
 }
 
-// ask goes to stderr: stdout may be read by a program. It ends with ctx, so that the terminal is left as it was; the read that
-// nothing can interrupt ends with the process.
+// ask goes to stderr: stdout may be read by a program. It ends with ctx, so that the terminal is left as it was; the
+// read that nothing can interrupt ends with the process.
 func ask(ctx context.Context, input *bufio.Reader, prompt string) (string, error) {
 	fmt.Fprint(os.Stderr, prompt)
 	defer fmt.Fprintln(os.Stderr)

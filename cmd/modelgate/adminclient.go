@@ -62,7 +62,8 @@ func (f adminFlags) connect() (admincli.Conn, error) {
 			return admincli.Conn{}, err
 		}
 	}
-	return admincli.Conn{Server: strings.TrimRight(server, "/"), Token: token, HTTP: &http.Client{Timeout: adminTimeout, Transport: transport, CheckRedirect: adminapi.Redirected}}, nil
+	return admincli.Conn{Server: strings.TrimRight(server, "/"), Token: token, HTTP: &http.Client{Timeout: adminTimeout,
+		Transport: transport, CheckRedirect: adminapi.Redirected}}, nil
 }
 
 // tls trusts the system's authorities and --ca, or that of the data folder where the address is from there too.
@@ -74,7 +75,8 @@ func (f adminFlags) tls() (*tls.Config, error) {
 	path := f.CA
 	switch {
 	case path == "" && f.Server != "":
-		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil // what lies in a folder says nothing about elsewhere
+		// what lies in a folder says nothing about elsewhere
+		return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 	case path == "":
 		path = filepath.Join(f.Data, certs.FileCA)
 	}
@@ -89,7 +91,8 @@ func (f adminFlags) tls() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
-// token returns the admin token. The one that lies in the data folder is for the gateway of that folder, and goes nowhere else.
+// token returns the admin token. The one that lies in the data folder is for the gateway of that folder, and goes
+// nowhere else.
 func (f adminFlags) token() (string, error) {
 	if f.Token == "" && f.TokenFile != "" {
 		text, err := os.ReadFile(f.TokenFile)
@@ -99,7 +102,10 @@ func (f adminFlags) token() (string, error) {
 		return strings.TrimSpace(string(text)), nil
 	}
 	if f.Token == "" && !f.ofFolder() {
-		return "", fmt.Errorf("the admin token in %s is not for %s: give the one of that gateway with --token-file, $MODELGATE_TOKEN or --token", f.Data, f.Server)
+		return "",
+			fmt.Errorf(
+				"the admin token in %s is not for %s: give the one of that gateway with --token-file, $MODELGATE_TOKEN or --token",
+				f.Data, f.Server)
 	}
 	return f.orFile(f.Token, admincli.FileAdminToken, "give the admin token with --token or $MODELGATE_TOKEN")
 }
@@ -125,7 +131,8 @@ func (f adminFlags) orFile(flag, file, hint string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// idOf returns the id of a key or a token that is given by its id or by its name, which only one may have. Of another kind it is the name.
+// idOf returns the id of a key or a token that is given by its id or by its name, which only one may have. Of another
+// kind it is the name.
 func idOf(ctx context.Context, client *adminapi.Client, kind configv1.Kind, given string) (string, error) {
 	what := map[string]string{configv1.KeyKind().Name: "key", tokenKind().Name: "token"}[kind.Name]
 	if what == "" || given == "" || strings.HasPrefix(given, "key_") || strings.HasPrefix(given, "adm_") {

@@ -19,7 +19,8 @@ func TestATokenOfTheDataFolderGoesNowhereElse(t *testing.T) {
 		told = append(told, r.Header.Get("Authorization"))
 	}))
 	t.Cleanup(stranger.Close)
-	for _, command := range []string{"config list providers", "key list", "key create --name n", "status", "usage", "audit", "quotas", "dashboard link", "check", "explain x.json"} {
+	for _, command := range []string{"config list providers", "key list", "key create --name n", "status", "usage",
+		"audit", "quotas", "dashboard link", "check", "explain x.json"} {
 		_, errOut := c.run(t, exitFailed, append(strings.Fields(command), "--server", stranger.URL)...)
 		require.Contains(t, errOut, "the admin token in data is not for "+stranger.URL, command)
 	}
@@ -36,8 +37,10 @@ func TestNoCommandFollowsARedirect(t *testing.T) {
 		http.Redirect(w, r, f.url+r.URL.Path, http.StatusMovedPermanently)
 	}))
 	t.Cleanup(redirects.Close)
-	for _, command := range []string{"key revoke key_a", "key disable key_a", "token revoke adm_a", "dashboard link", "status"} {
-		_, errOut := c.run(t, exitFailed, append(strings.Fields(command), "--server", redirects.URL, "--token", adminToken)...)
+	for _, command := range []string{"key revoke key_a", "key disable key_a", "token revoke adm_a", "dashboard link",
+		"status"} {
+		_, errOut := c.run(t, exitFailed, append(strings.Fields(command), "--server", redirects.URL, "--token",
+			adminToken)...)
 		require.Contains(t, errOut, redirects.URL+" answers with a redirect to "+f.url+", which is not followed", command)
 	}
 	require.Empty(t, f.asked)
@@ -56,6 +59,7 @@ func TestCompletionAsksWhatTheCommandWouldAsk(t *testing.T) {
 	for _, name := range []string{"SERVER", "TOKEN", "TOKEN_FILE", "CA"} {
 		t.Setenv("MODELGATE_"+name, "of "+name)
 	}
-	require.Equal(t, adminFlags{Data: "data", Server: "of SERVER", Token: "of TOKEN", TokenFile: "of TOKEN_FILE", CA: "of CA"}, flagsOf(nil))
+	require.Equal(t, adminFlags{Data: "data", Server: "of SERVER", Token: "of TOKEN", TokenFile: "of TOKEN_FILE",
+		CA: "of CA"}, flagsOf(nil))
 	require.Equal(t, "there", flagsOf([]string{"key", "list", "--server", "there"}).Server)
 }

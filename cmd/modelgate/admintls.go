@@ -14,7 +14,8 @@ import (
 )
 
 // errAdminNeedsTLS refuses to send tokens and keys in clear to other machines.
-var errAdminNeedsTLS = admincli.Misused("--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
+var errAdminNeedsTLS = admincli.Misused(
+	"--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
 
 // adminTLS returns the TLS of the admin address, or nil where there is none.
 func (c *controlplaneCmd) adminTLS(log *zap.Logger) (*tls.Config, error) {
@@ -66,6 +67,7 @@ func (g *gateway) adminTLS(addresses ...netip.Addr) (*tls.Config, *http.Client, 
 	if err != nil {
 		return nil, nil, err
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12,
+		RootCAs: authorities}}}
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}}, client, nil
 }

@@ -44,14 +44,17 @@ func TestTheAdminAddressNeedsTLSWhereOthersReachIt(t *testing.T) {
 	dir := t.TempDir()
 	run := func(exit int, args ...string) string {
 		var stderr bytes.Buffer
-		base := []string{"controlplane", "--etcd-endpoints", etcd.Endpoint(), "--listen", "unix://" + filepath.Join(t.TempDir(), "x"), "--ledger", "sqlite://" + filepath.Join(t.TempDir(), "l.db"),
+		base := []string{"controlplane", "--etcd-endpoints", etcd.Endpoint(), "--listen", "unix://" +
+			filepath.Join(t.TempDir(), "x"), "--ledger", "sqlite://" + filepath.Join(t.TempDir(), "l.db"),
 			"--pepper", filepath.Join(dir, "pepper"), "--admin-token", filepath.Join(dir, "token")}
 		require.Equal(t, exit, execute(t.Context(), append(base, args...), io.Discard, &stderr))
 		return stderr.String()
 	}
 	require.Contains(t, run(exitUsage, "--admin", "0.0.0.0:0"), "--admin-cert")
-	require.Contains(t, run(exitUsage, "--admin", "127.0.0.1:0", "--admin-cert", "x"), "--admin-cert and --admin-key go together")
-	require.Contains(t, run(exitFailed, "--admin", "127.0.0.1:0", "--admin-cert", "x", "--admin-key", "y"), "reading a certificate")
+	require.Contains(t, run(exitUsage, "--admin", "127.0.0.1:0", "--admin-cert", "x"),
+		"--admin-cert and --admin-key go together")
+	require.Contains(t, run(exitFailed, "--admin", "127.0.0.1:0", "--admin-cert", "x", "--admin-key", "y"),
+		"reading a certificate")
 }
 
 func TestTheURLOfTheAdminAddress(t *testing.T) {
@@ -76,5 +79,6 @@ func TestHeadersOfTheAdminAddressAreBounded(t *testing.T) {
 }
 
 func TestBodiesOfTheAdminAddressHaveATime(t *testing.T) {
-	require.Positive(t, newHTTPServer(nil, http.NotFoundHandler(), zap.NewNop()).ReadTimeout, "/metrics reads what is left of a body, and sets no deadline")
+	require.Positive(t, newHTTPServer(nil, http.NotFoundHandler(), zap.NewNop()).ReadTimeout,
+		"/metrics reads what is left of a body, and sets no deadline")
 }

@@ -60,7 +60,8 @@ func (c auditCmd) Run(ctx context.Context, stdout io.Writer) error {
 	return c.show(stdout, entries, func(w io.Writer) error { return auditTable(w, entries, c.Diff) })
 }
 
-func auditEntries(ctx context.Context, client *adminapi.Client, most int, o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
+func auditEntries(ctx context.Context, client *adminapi.Client, most int,
+	o adminapi.ListOptions) ([]adminapi.AuditEntry, error) {
 	entries := []adminapi.AuditEntry{}
 	for len(entries) < most {
 		o.Limit = min(most-len(entries), admincli.PageSize)
@@ -87,7 +88,8 @@ func auditTable(w io.Writer, entries []adminapi.AuditEntry, diff bool) error {
 	}
 	for _, e := range entries {
 		row := auditRow(e)
-		if _, err := fmt.Fprintf(w, "%s  %s (%s)  %s %s %s\n%s\n", row[0], row[1], row[2], row[3], row[4], row[5], e.Diff); err != nil {
+		if _, err := fmt.Fprintf(w, "%s  %s (%s)  %s %s %s\n%s\n", row[0], row[1], row[2], row[3], row[4], row[5],
+			e.Diff); err != nil {
 			return err
 		}
 	}
@@ -115,7 +117,9 @@ func parseSince(flag, s string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, admincli.Misused("%s is neither a time such as 2026-11-01T00:00:00Z or 2026-11-01 nor a duration such as 24h or 7d", flag)
+	return time.Time{},
+		admincli.Misused("%s is neither a time such as 2026-11-01T00:00:00Z or 2026-11-01 nor a duration such as 24h or 7d",
+			flag)
 }
 
 // daysOf reads such as 7d.

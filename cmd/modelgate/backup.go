@@ -79,7 +79,8 @@ func (c backupCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "saved %d keys of revision %d and %d rows of the ledger in %s\n", counts.Keys, h.Revision, counts.Rows, c.Output)
+	_, err = fmt.Fprintf(stdout, "saved %d keys of revision %d and %d rows of the ledger in %s\n", counts.Keys,
+		h.Revision, counts.Rows, c.Output)
 	return err
 }
 
@@ -109,7 +110,8 @@ func (c backupCmd) open(ctx context.Context, log *zap.Logger) (etcd *clientv3.Cl
 	leave = func() error {
 		return errors.Join(p.stop(context.WithoutCancel(ctx)), remove(), data.close())
 	}
-	if etcd, err = startEtcd(ctx, p, data.file(dirEtcd), sockets, 0, log.Named("etcd").WithOptions(zap.IncreaseLevel(etcdQuiet))); err != nil {
+	if etcd, err = startEtcd(ctx, p, data.file(dirEtcd), sockets, 0,
+		log.Named("etcd").WithOptions(zap.IncreaseLevel(etcdQuiet))); err != nil {
 		return nil, nil, errors.Join(err, leave())
 	}
 	return etcd, leave, nil

@@ -22,7 +22,8 @@ func TestADataFolderIsSavedWhetherItsGatewayRunsOrNot(t *testing.T) {
 	save := func(want int) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		require.Equal(t, want, execute(t.Context(), []string{"backup", "--data", dir, "-o", file, "--log-level", "error"}, &out, &errs), errs.String())
+		require.Equal(t, want, execute(t.Context(), []string{"backup", "--data", dir, "-o", file, "--log-level", "error"},
+			&out, &errs), errs.String())
 		return out.String() + errs.String()
 	}
 	require.Contains(t, save(exitFailed), "is not the data folder of a gateway")
@@ -72,10 +73,13 @@ func TestBackupAndRestoreAreCommands(t *testing.T) {
 		exit int
 		want string
 	}{
-		"a backup that does not say what of the ledger":  {save, exitUsage, "--without-ledger"},
-		"a backup of a ledger that is not there":         {append(save, "--ledger", "sqlite://"+filepath.Join(dir, "none")), exitFailed, "opening the ledger"},
-		"a restore that does not say what of the ledger": {append(restore, "--pepper", pepper), exitUsage, "--without-ledger"},
-		"a restore without the root secret":              {append(restore, "--pepper", filepath.Join(dir, "other"), "--without-ledger"), exitFailed, "no root secret"},
+		"a backup that does not say what of the ledger": {save, exitUsage, "--without-ledger"},
+		"a backup of a ledger that is not there": {append(save, "--ledger", "sqlite://"+filepath.Join(dir, "none")),
+			exitFailed, "opening the ledger"},
+		"a restore that does not say what of the ledger": {append(restore, "--pepper", pepper), exitUsage,
+			"--without-ledger"},
+		"a restore without the root secret": {append(restore, "--pepper", filepath.Join(dir, "other"),
+			"--without-ledger"), exitFailed, "no root secret"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, _, stderr := run(tc.args...)

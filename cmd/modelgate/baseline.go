@@ -21,8 +21,8 @@ import (
 // baselinePause is how long a control plane waits before it tries again to apply the files of --config.
 const baselinePause = 250 * time.Millisecond
 
-// A baseline is what the files of --config say. They are the operator's word each time a control plane starts: what was
-// changed in these objects since then is overwritten.
+// A baseline is what the files of --config say. They are the operator's word each time a control plane starts: what
+// was changed in these objects since then is overwritten.
 type baseline struct {
 	objects []configv1.Object
 	api     *adminapi.Client
@@ -48,9 +48,10 @@ func configObjects(files []string) ([]configv1.Object, error) {
 func newBaseline(objects []configv1.Object, plane *controlPlane, log *zap.Logger) *baseline {
 	return &baseline{
 		objects: objects,
-		api:     admin.InProcess(plane.admin, admin.Principal{Name: "--config", Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER)}),
-		loaded:  plane.Ready,
-		log:     log,
+		api: admin.InProcess(plane.admin, admin.Principal{Name: "--config", Role: "owner",
+			Scopes: admin.ScopesOf(configv1.Role_OWNER)}),
+		loaded: plane.Ready,
+		log:    log,
 	}
 }
 
@@ -104,7 +105,8 @@ func (b *baseline) apply(ctx context.Context) error {
 	return nil
 }
 
-// refused reports whether trying again is of no use. Where another control plane applies its files at the same time it is.
+// refused reports whether trying again is of no use. Where another control plane applies its files at the same time it
+// is.
 func refused(err error) bool {
 	e, ok := errors.AsType[*openai.Error](err)
 	return ok && e.Status < http.StatusInternalServerError && e.Code != openai.CodeConflict

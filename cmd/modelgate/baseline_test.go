@@ -21,8 +21,10 @@ func controlPlaneArgs(t *testing.T, etcd, config string) []string {
 	path := filepath.Join(dir, "config.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
 	return []string{
-		"controlplane", "--etcd-endpoints", etcd, "--listen", "unix://" + filepath.Join(dir, "xds"), "--admin", "127.0.0.1:0",
-		"--ledger", "sqlite://" + filepath.Join(dir, "l.db"), "--pepper", filepath.Join(dir, "pepper"), "--admin-token", filepath.Join(dir, "token"),
+		"controlplane", "--etcd-endpoints", etcd, "--listen", "unix://" + filepath.Join(dir, "xds"), "--admin",
+		"127.0.0.1:0",
+		"--ledger", "sqlite://" + filepath.Join(dir, "l.db"), "--pepper", filepath.Join(dir, "pepper"), "--admin-token",
+		filepath.Join(dir, "token"),
 		"--config", path,
 	}
 }
@@ -72,7 +74,8 @@ func TestFilesThatAreRefusedEndTheControlPlane(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stderr bytes.Buffer
-			require.Equal(t, exitFailed, execute(t.Context(), controlPlaneArgs(t, etcd.Endpoint(), tc.config), io.Discard, &stderr))
+			require.Equal(t, exitFailed, execute(t.Context(), controlPlaneArgs(t, etcd.Endpoint(), tc.config), io.Discard,
+				&stderr))
 			require.Contains(t, stderr.String(), "--config")
 			require.Contains(t, stderr.String(), tc.says)
 		})

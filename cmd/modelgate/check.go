@@ -53,7 +53,9 @@ func (c checkCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if c.URL == "" && !c.ofFolder() {
-		return admincli.Misused("the gateway of %s is not that of %s, for which the key would be: say where the gateway is with --url", c.Data, c.Server)
+		return admincli.Misused(
+			"the gateway of %s is not that of %s, for which the key would be: say where the gateway is with --url", c.Data,
+			c.Server)
 	}
 	base, err := c.orFile(c.URL, admincli.FileURL, "say where the gateway is with --url")
 	if err != nil {
@@ -110,7 +112,8 @@ func (g checkedGateway) check(ctx context.Context, stdout io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", question.what, err)
 		}
-		if _, err := fmt.Fprintf(stdout, "ok  %-36s %6d ms  %s\n", question.what, time.Since(start).Milliseconds(), told); err != nil {
+		if _, err := fmt.Fprintf(stdout, "ok  %-36s %6d ms  %s\n", question.what, time.Since(start).Milliseconds(),
+			told); err != nil {
 			return err
 		}
 	}

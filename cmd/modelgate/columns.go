@@ -51,7 +51,8 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 			if len(k.GetModels()) > 0 {
 				models = strings.Join(k.GetModels(), ",")
 			}
-			return []string{k.GetDisplayName(), "..." + k.GetHint(), k.GetOrganization(), k.GetProject(), models, whenever(k.GetExpiresAt())}
+			return []string{k.GetDisplayName(), "..." + k.GetHint(), k.GetOrganization(), k.GetProject(), models,
+				whenever(k.GetExpiresAt())}
 		}
 	case *configv1.Organization, *configv1.Project:
 		return []string{"LABEL", "LIMITS", "BUDGETS"}, func(o configv1.Object) []string {
@@ -66,7 +67,8 @@ func columnsOf(kind configv1.Kind) (names []string, cells func(configv1.Object) 
 	case *configv1.AdminToken:
 		return []string{"LABEL", "HINT", "SCOPES", "EXPIRES"}, func(o configv1.Object) []string {
 			t := o.(*configv1.AdminToken)
-			return []string{t.GetDisplayName(), "..." + t.GetHint(), strings.Join(t.GetScopes(), ","), whenever(t.GetExpiresAt())}
+			return []string{t.GetDisplayName(), "..." + t.GetHint(), strings.Join(t.GetScopes(), ","),
+				whenever(t.GetExpiresAt())}
 		}
 	case *configv1.RateLimit:
 		return []string{"DOMAIN", "DESCRIPTORS"}, func(o configv1.Object) []string {
@@ -100,7 +102,8 @@ func stateOf(i adminapi.Item, now time.Time) string {
 	if d, ok := i.Object.(interface{ GetDisabled() bool }); ok && d.GetDisabled() {
 		return "disabled"
 	}
-	if e, ok := i.Object.(interface{ GetExpiresAt() *timestamppb.Timestamp }); ok && e.GetExpiresAt() != nil && !e.GetExpiresAt().AsTime().After(now) {
+	if e, ok := i.Object.(interface{ GetExpiresAt() *timestamppb.Timestamp }); ok && e.GetExpiresAt() != nil &&
+		!e.GetExpiresAt().AsTime().After(now) {
 		return "expired"
 	}
 	return "active"

@@ -32,8 +32,8 @@ func (c completionCmd) Run(k *kong.Context) error {
 	return (&kongcompletion.Completion{Shell: c.Shell, Code: true}).Run(k)
 }
 
-// completed answers a shell that asks how a command line goes on, which it does through the environment. It reports whether
-// one did.
+// completed answers a shell that asks how a command line goes on, which it does through the environment. It reports
+// whether one did.
 func completed(ctx context.Context, parser *kong.Kong) (done bool) {
 	if os.Getenv("COMP_LINE") == "" {
 		return false
@@ -61,7 +61,8 @@ func kindNames() []string {
 func scopeNames() []string {
 	var names []string
 	for _, s := range []admin.Scope{
-		admin.ConfigRead, admin.ConfigWrite, admin.KeysRead, admin.KeysWrite, admin.UsageRead, admin.JobsRead, admin.AuditRead,
+		admin.ConfigRead, admin.ConfigWrite, admin.KeysRead, admin.KeysWrite, admin.UsageRead, admin.JobsRead,
+		admin.AuditRead,
 		admin.StatusRead, admin.AdminsWrite, admin.Playground, admin.Everything,
 	} {
 		names = append(names, string(s))
@@ -115,7 +116,9 @@ func flagsOf(words []string) adminFlags {
 		return otherwise
 	}
 	return adminFlags{
-		Data: value("--data", "data"), Server: value("--server", os.Getenv("MODELGATE_SERVER")), CA: value("--ca", os.Getenv("MODELGATE_CA")),
-		Token: value("--token", os.Getenv("MODELGATE_TOKEN")), TokenFile: value("--token-file", os.Getenv("MODELGATE_TOKEN_FILE")),
+		Data: value("--data", "data"), Server: value("--server", os.Getenv("MODELGATE_SERVER")),
+		CA:        value("--ca", os.Getenv("MODELGATE_CA")),
+		Token:     value("--token", os.Getenv("MODELGATE_TOKEN")),
+		TokenFile: value("--token-file", os.Getenv("MODELGATE_TOKEN_FILE")),
 	}
 }

@@ -52,10 +52,12 @@ func newCLI(t *testing.T) *cli {
 	root, err := secret.LoadRoot(filepath.Join("data", admincli.FilePepper))
 	require.NoError(t, err)
 	etcd := etcdtest.Start(t)
-	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, knownVendor).Err() }, zap.NewNop())
+	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, knownVendor).Err() },
+		zap.NewNop())
 	c := &cli{hasher: auth.NewHasher(root.KeyPepper()), store: store}
 	server := httptest.NewServer(admin.New(admin.Config{
-		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: knownVendor, Plane: noPlane{},
+		Store: store, Sealer: root.Sealer(), Hasher: c.hasher, Token: secret.New(adminToken), Vendors: knownVendor,
+		Plane: noPlane{},
 		Audit: admin.NewAuditLog(etcd, nil, zap.NewNop()), Log: zap.NewNop(),
 	}))
 	t.Cleanup(server.Close)
@@ -231,12 +233,15 @@ func TestWhatGetPrintsCanBeAppliedAgain(t *testing.T) {
 
 func TestConfigValidateReportsEverythingAtOnceWithoutAGateway(t *testing.T) {
 	t.Chdir(t.TempDir())
-	require.NoError(t, os.WriteFile("a.yaml", []byte("kind: Provider\nname: a\nvendor: acme\nendpoint: x\n---\nkind: Nothing\n"), 0o600))
-	require.NoError(t, os.WriteFile("b.yaml", []byte("kind: Gateway\nname: g\nport: 1\n---\nkind: Gateway\nname: h\nport: 1\n"), 0o600))
+	require.NoError(t, os.WriteFile("a.yaml",
+		[]byte("kind: Provider\nname: a\nvendor: acme\nendpoint: x\n---\nkind: Nothing\n"), 0o600))
+	require.NoError(t, os.WriteFile("b.yaml",
+		[]byte("kind: Gateway\nname: g\nport: 1\n---\nkind: Gateway\nname: h\nport: 1\n"), 0o600))
 	c := &cli{}
 	_, errOut := c.run(t, exitFailed, "config", "validate", "a.yaml", "b.yaml")
 	for _, want := range []string{
-		"a.yaml:3:1: Provider a: vendor:", "a.yaml:4:1: Provider a: endpoint:", "a.yaml:6:1: kind:", "b.yaml:7:1: Gateway h: port: port 1 is already taken",
+		"a.yaml:3:1: Provider a: vendor:", "a.yaml:4:1: Provider a: endpoint:", "a.yaml:6:1: kind:",
+		"b.yaml:7:1: Gateway h: port: port 1 is already taken",
 	} {
 		require.Contains(t, errOut, want)
 	}
@@ -281,7 +286,8 @@ func TestFindingTheGateway(t *testing.T) {
 
 func TestKeyLivesFromCreateToRevoke(t *testing.T) {
 	c := newCLI(t)
-	out, _ := c.run(t, exitOK, "key", "create", "--data", "data", "--name", "CI", "--organization", "org", "--create-missing", "--model", "openai/*", "--model", "echo/echo", "--expires", "720h", "-o", "json")
+	out, _ := c.run(t, exitOK, "key", "create", "--data", "data", "--name", "CI", "--organization", "org",
+		"--create-missing", "--model", "openai/*", "--model", "echo/echo", "--expires", "720h", "-o", "json")
 	require.Equal(t, 1, strings.Count(out, "\n"), "one line")
 	var made map[string]string
 	require.NoError(t, json.Unmarshal([]byte(out), &made))

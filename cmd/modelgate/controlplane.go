@@ -94,7 +94,8 @@ func (c *controlplaneCmd) Run(ctx context.Context, log *zap.Logger) error {
 	return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 }
 
-func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *clientv3.Client, calls etcdCalls, log *zap.Logger) error {
+func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *clientv3.Client, calls etcdCalls,
+	log *zap.Logger) error {
 	objects, mayName, err := c.objects()
 	if err != nil {
 		return err
@@ -132,8 +133,10 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 		return errors.Join(err, xds.Close())
 	}
 	plane, err := c.plane(ctx, p, controlPlaneOptions{
-		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root, adminToken: token,
-		ledger: book, memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, allowed: mayName, room: room,
+		etcd: etcd, xds: xds, credentials: secure, clientNames: c.clientNames(), systemCA: c.SystemCA, root: root,
+		adminToken: token,
+		ledger:     book, memory: startMemory(p, aloneShare, measured, log), log: log, telemetry: measured, allowed: mayName,
+		room: room,
 	})
 	if err != nil {
 		return err
@@ -151,7 +154,8 @@ func (c *controlplaneCmd) start(ctx context.Context, p *parts, e *ending, etcd *
 }
 
 // measure starts what the process tells of itself and of etcd.
-func (c *controlplaneCmd) measure(ctx context.Context, p *parts, etcd *clientv3.Client, calls etcdCalls, log *zap.Logger) (*telemetry.Telemetry, *etcdspace.Room, error) {
+func (c *controlplaneCmd) measure(ctx context.Context, p *parts, etcd *clientv3.Client, calls etcdCalls,
+	log *zap.Logger) (*telemetry.Telemetry, *etcdspace.Room, error) {
 	measured, err := startTelemetry(ctx, p, "modelgate-controlplane", log)
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +178,8 @@ func (c *controlplaneCmd) objects() ([]configv1.Object, *allowed.List, error) {
 }
 
 // serveAdmin starts the admin address of a control plane.
-func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, secure *tls.Config, playground playground, e *ending, base *baseline) (net.Addr, error) {
+func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, secure *tls.Config, playground playground,
+	e *ending, base *baseline) (net.Addr, error) {
 	log := plane.options.log
 	l, err := listen(c.Admin)
 	if err != nil {
@@ -184,7 +189,8 @@ func (c *controlplaneCmd) serveAdmin(p *parts, plane *controlPlane, secure *tls.
 		return nil, errors.Join(errAdminNeedsTLS, l.Close())
 	}
 	pages, _ := plane.withDashboard(cmp.Or(c.AdminURL, urlOf(l.Addr(), secure != nil)), playground)
-	mux := healthHandler(allReady(e.Ready, plane.Ready, base.Ready), plane.options.telemetry, noteOf(plane.options.room), noteOfLedger(plane.options.ledger), noteOfMemory(plane.options.memory))
+	mux := healthHandler(allReady(e.Ready, plane.Ready, base.Ready), plane.options.telemetry, noteOf(plane.options.room),
+		noteOfLedger(plane.options.ledger), noteOfMemory(plane.options.memory))
 	mux.Handle("/", pages)
 	serveHTTP(p, l, secure, e.handler(mux), log)
 	return l.Addr(), nil
@@ -282,7 +288,10 @@ func (c *controlplaneCmd) listenXDS(secure credentials.TransportCredentials) (ne
 		return nil, err
 	}
 	if err := controlplane.CheckXDS(l.Addr(), secure); err != nil {
-		return nil, errors.Join(admincli.Misused("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err), l.Close())
+		return nil,
+			errors.Join(
+				admincli.Misused("%w: give --xds-cert, --xds-key and --xds-ca, or a --listen that is on this machine alone", err),
+				l.Close())
 	}
 	return l, nil
 }
@@ -308,7 +317,9 @@ func (c *controlplaneCmd) credentials(log *zap.Logger) (credentials.TransportCre
 	}
 	if files == nil {
 		if c.TLS.DataplaneName != "" || c.TLS.JobsName != "" {
-			return nil, admincli.Misused("--xds-dataplane-name and --xds-jobs-name are of certificates, and go with --xds-cert, --xds-key and --xds-ca")
+			return nil,
+				admincli.Misused(
+					"--xds-dataplane-name and --xds-jobs-name are of certificates, and go with --xds-cert, --xds-key and --xds-ca")
 		}
 		return nil, nil
 	}
@@ -376,7 +387,9 @@ func (f etcdFlags) tls(log *zap.Logger) (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate.now(), nil }
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return certificate.now(), nil
+		}
 	}
 	return config, nil
 }

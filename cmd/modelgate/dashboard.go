@@ -54,7 +54,8 @@ func (c dashboardLinkCmd) Run(ctx context.Context, stdout io.Writer) error {
 		return fmt.Errorf("the answer (%s) is not a dashboard's; is this its address?", resp.Status)
 	}
 	return c.show(stdout, answer, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s\n\nIt is good once, within %s.\n", answer.URL, time.Duration(answer.Seconds)*time.Second)
+		_, err := fmt.Fprintf(w, "%s\n\nIt is good once, within %s.\n", answer.URL,
+			time.Duration(answer.Seconds)*time.Second)
 		return err
 	})
 }

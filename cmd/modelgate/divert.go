@@ -20,8 +20,9 @@ import (
 // tellAgain is the pause after Envoy could not be told something.
 const tellAgain = 100 * time.Millisecond
 
-// An extProcWatch knows whether the ext_proc service beside an Envoy is there: it keeps a connection, which ends with that process,
-// and of which the system tells at once. Without it every request is a 503, for as long as it takes until the service is started again.
+// An extProcWatch knows whether the ext_proc service beside an Envoy is there: it keeps a connection, which ends with
+// that process, and of which the system tells at once. Without it every request is a 503, for as long as it takes
+// until the service is started again.
 type extProcWatch struct {
 	connection *grpc.ClientConn
 	away       atomic.Bool
@@ -41,9 +42,11 @@ func (c *envoyRunCmd) watchExtProc(log *zap.Logger, files *mutualTLS) (*extProcW
 		}
 		secure = credentials.NewTLS(files.client(name))
 	}
-	connection, err := grpc.NewClient(c.Extproc, grpc.WithTransportCredentials(secure), grpc.WithIdleTimeout(0), grpc.WithNoProxy(),
+	connection, err := grpc.NewClient(c.Extproc, grpc.WithTransportCredentials(secure), grpc.WithIdleTimeout(0),
+		grpc.WithNoProxy(),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 200 * time.Millisecond},
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: 200 * time.Millisecond},
 			MinConnectTimeout: time.Second,
 		}))
 	if err != nil {
@@ -60,8 +63,8 @@ func (w *extProcWatch) Ready() error {
 	return nil
 }
 
-// run has Envoy end the connections of clients while the service is away: each gets one 503 on the one that it keeps, and the next may
-// lead to another Envoy.
+// run has Envoy end the connections of clients while the service is away: each gets one 503 on the one that it keeps,
+// and the next may lead to another Envoy.
 func (w *extProcWatch) run(ctx context.Context, envoy *process.Process) error {
 	for ctx.Err() == nil {
 		w.connection.Connect()

@@ -17,7 +17,8 @@ import (
 func TestDoctorOfAGateway(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	f.objects = []configv1.Object{
-		&configv1.Provider{Name: "mine", Vendor: "openai", Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: "K"}}},
+		&configv1.Provider{Name: "mine", Vendor: "openai",
+			Credential: &configv1.Credential{Source: &configv1.Credential_Env{Env: "K"}}},
 		&configv1.Key{Name: "key_a"}, &configv1.Key{Name: "key_b"}, &configv1.Key{Name: "key_c", Disabled: true},
 	}
 	f.tests["mine"] = adminapi.ProviderTest{Message: "401"}

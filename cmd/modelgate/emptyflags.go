@@ -9,8 +9,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// givenEmpty refuses what is given empty to a command that administers, as by a script whose variable is not set: left out it would mean
-// every model, no limit, no budget, or the gateway of this machine.
+// givenEmpty refuses what is given empty to a command that administers, as by a script whose variable is not set: left
+// out it would mean every model, no limit, no budget, or the gateway of this machine.
 func givenEmpty(command *kong.Context) error {
 	of, _, _ := strings.Cut(command.Command(), " ")
 	if !slices.Contains([]string{"account", "config", "key", "org", "project", "token"}, of) {

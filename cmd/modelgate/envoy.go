@@ -41,10 +41,12 @@ type extprocClientFlags struct {
 	Name string `help:"DNS name in the ext_proc service's certificate. Default: the host of the address."`
 }
 
-// options returns what the flags say. Envoy follows the certificates by files in secrets; where that is empty, it reads them once.
+// options returns what the flags say. Envoy follows the certificates by files in secrets; where that is empty, it
+// reads them once.
 func (f envoyFlags) options(adminSocket, secrets string) (o bootstrap.Options, err error) {
 	o = bootstrap.Options{
-		NodeID: f.Node, AdminSocket: adminSocket, MaxHeapBytes: f.MaxHeap, MaxConnections: f.MaxConnections, SecretsDir: secrets,
+		NodeID: f.Node, AdminSocket: adminSocket, MaxHeapBytes: f.MaxHeap, MaxConnections: f.MaxConnections,
+		SecretsDir: secrets,
 	}
 	if o.ExtProc, err = parseAddress(f.Extproc); err != nil {
 		return o, err
@@ -84,8 +86,10 @@ type envoyFiles struct {
 	secrets   map[string][]byte // by which it follows its certificates, by name of the file
 }
 
-// files returns what Envoy is started with: what text makes of the options. In dir, where it is not empty, the files will be.
-func (f envoyFlags) files(dir, adminSocket string, text func(bootstrap.Options) ([]byte, error)) (files envoyFiles, err error) {
+// files returns what Envoy is started with: what text makes of the options. In dir, where it is not empty, the files
+// will be.
+func (f envoyFlags) files(dir, adminSocket string, text func(bootstrap.Options) ([]byte, error)) (files envoyFiles,
+	err error) {
 	o, err := f.options(adminSocket, dir)
 	if err != nil {
 		return files, err
@@ -115,7 +119,8 @@ type outputFolder struct {
 	Output string `placeholder:"DIR" help:"Folder, as Envoy sees it, into which envoy.yaml is written, and files by which Envoy follows its certificates when they are renewed. Default: it is printed, and Envoy reads its certificates once."`
 }
 
-func (d outputFolder) emit(stdout io.Writer, f envoyFlags, adminSocket string, text func(bootstrap.Options) ([]byte, error)) error {
+func (d outputFolder) emit(stdout io.Writer, f envoyFlags, adminSocket string,
+	text func(bootstrap.Options) ([]byte, error)) error {
 	if d.Output == "" {
 		files, err := f.files("", adminSocket, text)
 		if err == nil {

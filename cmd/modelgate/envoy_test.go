@@ -34,13 +34,15 @@ func TestASnippetLeavesToOthersWhatIsTheirs(t *testing.T) {
 
 	var stderr bytes.Buffer
 	require.NoError(t, os.WriteFile(file, []byte("kind: Model\nname: m\ntargets: [{provider: a, model: b}]\n"), 0o600))
-	require.Equal(t, exitFailed, execute(t.Context(), []string{"envoy", "snippet", "--gateway", file}, &bytes.Buffer{}, &stderr))
+	require.Equal(t, exitFailed, execute(t.Context(), []string{"envoy", "snippet", "--gateway", file}, &bytes.Buffer{},
+		&stderr))
 	require.Contains(t, stderr.String(), "has no Gateway")
 }
 
 func TestABootstrapWithOutputFollowsItsCertificates(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "envoy")
-	args := []string{"envoy", "bootstrap", "--xds-address", "plane:1", "--xds-cert", "c", "--xds-key", "k", "--xds-ca", "a"}
+	args := []string{"envoy", "bootstrap", "--xds-address", "plane:1", "--xds-cert", "c", "--xds-key", "k", "--xds-ca",
+		"a"}
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, exitOK, execute(t.Context(), append(args, "--output", dir), &stdout, &stderr), stderr.String())
 	require.Equal(t, filepath.Join(dir, "envoy.yaml")+"\n", stdout.String())

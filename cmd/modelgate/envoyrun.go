@@ -112,8 +112,9 @@ func (c *envoyRunCmd) start(ctx context.Context, p *parts, binary string, log *z
 	return nil
 }
 
-// watchCertificates checks the files that Envoy reads, and says in the log when a certificate has expired: Envoy's own words for that
-// are those of whoever refuses it. It returns those of the connection to the ext_proc service, nil where it has no TLS.
+// watchCertificates checks the files that Envoy reads, and says in the log when a certificate has expired: Envoy's own
+// words for that are those of whoever refuses it. It returns those of the connection to the ext_proc service, nil
+// where it has no TLS.
 func (c *envoyRunCmd) watchCertificates(p *parts, log *zap.Logger) (extProc *mutualTLS, err error) {
 	xds, err := readMutualTLS(log, "--xds-", c.XDS.Cert, c.XDS.Key, c.XDS.CA)
 	if err != nil {
@@ -165,8 +166,9 @@ func (s supervised) ready() error {
 	return errors.New("no gateway listens: the control plane has sent none yet")
 }
 
-// statsShown are Envoy's statistics that operators need, by Envoy's own names. All of them would be several hundred for each
-// of a provider's clusters, and for each worker of a listener. Those of HTTP are of the prefixes that the control plane gives.
+// statsShown are Envoy's statistics that operators need, by Envoy's own names. All of them would be several hundred
+// for each of a provider's clusters, and for each worker of a listener. Those of HTTP are of the prefixes that the
+// control plane gives.
 const statsShown = `^(` +
 	`http\.(edge|jobs|plain)\.(downstream_rq_(active|total|time|[1-5]xx|timeout|idle_timeout|overload_close|rx_reset|tx_reset|too_large)` +
 	`|downstream_cx_(active|total|rx_bytes_total|tx_bytes_total|drain_close|overload_disable_keepalive)|rds\..*\.update_rejected|ext_proc\..*)` +
@@ -180,8 +182,8 @@ const statsShown = `^(` +
 	`|server\.(live|state|uptime|concurrency|memory_.*|total_connections|days_until_first_cert_expiring|envoy_bug_failures|version)` +
 	`)$`
 
-// metrics passes on what Envoy counts. Nothing of this process is with it: whether it was Envoy that started again shows in
-// its uptime, and where Envoy is away there is no answer.
+// metrics passes on what Envoy counts. Nothing of this process is with it: whether it was Envoy that started again
+// shows in its uptime, and where Envoy is away there is no answer.
 func (s supervised) metrics(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), statsTimeout)
 	defer cancel()

@@ -12,9 +12,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// startEtcd starts an etcd of one member that keeps its data in dir and returns a client within the process. It listens
-// only on the Unix socket etcd.sock in sockets, for etcdctl. Quota is the most bytes that its database may have.
-func startEtcd(ctx context.Context, p *parts, dir, sockets string, quota int64, log *zap.Logger) (*clientv3.Client, error) {
+// startEtcd starts an etcd of one member that keeps its data in dir and returns a client within the process. It
+// listens only on the Unix socket etcd.sock in sockets, for etcdctl. Quota is the most bytes that its database may
+// have.
+func startEtcd(ctx context.Context, p *parts, dir, sockets string, quota int64, log *zap.Logger) (*clientv3.Client,
+	error) {
 	config := embed.NewConfig()
 	config.Name = "modelgate"
 	config.Dir = dir
@@ -52,7 +54,8 @@ func startEtcd(ctx context.Context, p *parts, dir, sockets string, quota int64, 
 	return etcd, nil
 }
 
-// embeddedMaintenance defragments an etcd of this process. The client's own way wants a health server, which only etcd's listeners have.
+// embeddedMaintenance defragments an etcd of this process. The client's own way wants a health server, which only
+// etcd's listeners have.
 type embeddedMaintenance struct {
 	clientv3.Maintenance
 	defragment func() error

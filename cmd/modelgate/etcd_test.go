@@ -43,7 +43,8 @@ func TestEtcdKeepsItsDataAndServesOnItsSocket(t *testing.T) {
 	require.NoError(t, p.stop(t.Context()))
 }
 
-// What etcd does not survive, or waits for without end, is an error that names the file and says what helps. Nothing of it is changed.
+// What etcd does not survive, or waits for without end, is an error that names the file and says what helps. Nothing
+// of it is changed.
 func TestADamagedEtcdSaysWhatIsWrong(t *testing.T) {
 	sockets, err := os.MkdirTemp("", "mg") // a test's own folder is too long for sockets
 	require.NoError(t, err)
@@ -64,19 +65,28 @@ func TestADamagedEtcdSaysWhatIsWrong(t *testing.T) {
 		damage func(dir string) error
 		want   string // empty: it heals
 	}{
-		"no write-ahead log":         {func(dir string) error { return os.RemoveAll(filepath.Join(dir, "member/wal")) }, "member/wal"},
-		"its only file is gone":      {func(dir string) error { return os.Remove(filepath.Join(dir, log)) }, "member/wal"},
-		"its file is empty":          {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 0) }, log},
-		"its end is gone":            {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 2000) }, "write-ahead log beside it ends"},
-		"its file is garbage":        {func(dir string) error { return os.WriteFile(filepath.Join(dir, log), garbage, 0o600) }, "member/wal"},
-		"its file is a folder":       {func(dir string) error { return folderFor(filepath.Join(dir, log)) }, log},
-		"no database":                {func(dir string) error { return os.Remove(filepath.Join(dir, database)) }, ""},
-		"the database is empty":      {func(dir string) error { return os.Truncate(filepath.Join(dir, database), 0) }, ""},
-		"the database's end is gone": {func(dir string) error { return os.Truncate(filepath.Join(dir, database), 9000) }, database},
-		"the database is garbage":    {func(dir string) error { return os.WriteFile(filepath.Join(dir, database), garbage, 0o600) }, database},
-		"the database is a folder":   {func(dir string) error { return folderFor(filepath.Join(dir, database)) }, database},
-		"nothing is left":            {os.RemoveAll, ""},
-		"a file in its place":        {func(dir string) error { return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)) }, "is not a folder"},
+		"no write-ahead log": {func(dir string) error { return os.RemoveAll(filepath.Join(dir, "member/wal")) },
+			"member/wal"},
+		"its only file is gone": {func(dir string) error { return os.Remove(filepath.Join(dir, log)) }, "member/wal"},
+		"its file is empty":     {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 0) }, log},
+		"its end is gone": {func(dir string) error { return os.Truncate(filepath.Join(dir, log), 2000) },
+			"write-ahead log beside it ends"},
+		"its file is garbage": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, log), garbage, 0o600)
+		}, "member/wal"},
+		"its file is a folder":  {func(dir string) error { return folderFor(filepath.Join(dir, log)) }, log},
+		"no database":           {func(dir string) error { return os.Remove(filepath.Join(dir, database)) }, ""},
+		"the database is empty": {func(dir string) error { return os.Truncate(filepath.Join(dir, database), 0) }, ""},
+		"the database's end is gone": {func(dir string) error { return os.Truncate(filepath.Join(dir, database), 9000) },
+			database},
+		"the database is garbage": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, database), garbage, 0o600)
+		}, database},
+		"the database is a folder": {func(dir string) error { return folderFor(filepath.Join(dir, database)) }, database},
+		"nothing is left":          {os.RemoveAll, ""},
+		"a file in its place": {func(dir string) error {
+			return errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
+		}, "is not a folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "etcd")
@@ -99,7 +109,8 @@ func TestADamagedEtcdSaysWhatIsWrong(t *testing.T) {
 // folderFor puts a folder in the place of a file.
 func folderFor(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }
 
-// A start ends with its context while etcd takes its time, and etcd's last words are an error and not the end of the process.
+// A start ends with its context while etcd takes its time, and etcd's last words are an error and not the end of the
+// process.
 func TestEtcdThatGivesUpEndsInOrder(t *testing.T) {
 	end := newEtcdEnd()
 	done := make(chan struct{})

@@ -28,7 +28,8 @@ func newRoom(etcd *clientv3.Client, measured *telemetry.Telemetry, log *zap.Logg
 }
 
 // keeper returns what makes room in etcd, where this control plane leads.
-func (f upkeepFlags) keeper(room *etcdspace.Room, leads func(context.Context) bool, log *zap.Logger) *etcdspace.Keeper {
+func (f upkeepFlags) keeper(room *etcdspace.Room, leads func(context.Context) bool,
+	log *zap.Logger) *etcdspace.Keeper {
 	return etcdspace.NewKeeper(room, etcdspace.KeeperOptions{
 		Compact: f.Compact, Defragment: f.Defragment, Leads: leads, Now: time.Now, Log: log.Named("etcd-room"),
 	})
@@ -42,8 +43,8 @@ func followRoom(p *parts, room *etcdspace.Room, act func(context.Context)) {
 // repairTime is how long the start of run tries to make room in an etcd that is full.
 const repairTime = 20 * time.Second
 
-// startRoom has etcd's room followed and kept. Where etcd is full it makes room first, where it can: what run writes at its start can be
-// written then.
+// startRoom has etcd's room followed and kept. Where etcd is full it makes room first, where it can: what run writes
+// at its start can be written then.
 func (g *gateway) startRoom(ctx context.Context) error {
 	var err error
 	if g.room, err = newRoom(g.etcd, g.telemetry, g.log); err != nil {
@@ -62,7 +63,8 @@ func (g *gateway) startRoom(ctx context.Context) error {
 // configureAgain is how often what could not be stored is tried again.
 const configureAgain = 5 * time.Second
 
-// configureOrDefer is configure. Where etcd is full, what is stored already is served, and what could not be stored is when there is room.
+// configureOrDefer is configure. Where etcd is full, what is stored already is served, and what could not be stored is
+// when there is room.
 func (g *gateway) configureOrDefer(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
 	err := g.configure(ctx, at, api)
 	if !storeFull(err) {

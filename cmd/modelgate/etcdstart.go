@@ -26,7 +26,8 @@ const (
 	etcdCloseTimeout = 3 * time.Second
 )
 
-// damagedEtcd is an error that says what is wrong with the folder of etcd, and what helps. What may not be read is not damaged.
+// damagedEtcd is an error that says what is wrong with the folder of etcd, and what helps. What may not be read is not
+// damaged.
 func damagedEtcd(dir string, what error) error {
 	if errors.Is(what, fs.ErrPermission) {
 		return fmt.Errorf("etcd in %s cannot be started: %w", dir, what)
@@ -70,7 +71,8 @@ func checkEtcd(dir string) error {
 	return nil
 }
 
-// lastLogged returns the index of the last entry of the write-ahead log. An end that is torn, as a crash leaves it, is none.
+// lastLogged returns the index of the last entry of the write-ahead log. An end that is torn, as a crash leaves it, is
+// none.
 func lastLogged(logs, first string) (uint64, error) {
 	if err := begun(first); err != nil {
 		return 0, err
@@ -115,8 +117,8 @@ func begun(path string) error {
 	return nil
 }
 
-// checkDatabase opens the database for reading: a file that is shorter than it says would end the process when it is read, and for what
-// the log has not, etcd would wait for ever.
+// checkDatabase opens the database for reading: a file that is shorter than it says would end the process when it is
+// read, and for what the log has not, etcd would wait for ever.
 func checkDatabase(path string, info os.FileInfo, logged uint64) (err error) {
 	if !info.Mode().IsRegular() {
 		return errors.New("it is not a file")
@@ -134,14 +136,16 @@ func checkDatabase(path string, info os.FileInfo, logged uint64) (err error) {
 			return nil
 		}
 		if applied := meta.Get([]byte("consistent_index")); len(applied) == 8 && binary.BigEndian.Uint64(applied) > logged {
-			return fmt.Errorf("it has change %d, while the write-ahead log beside it ends with %d", binary.BigEndian.Uint64(applied), logged)
+			return fmt.Errorf("it has change %d, while the write-ahead log beside it ends with %d",
+				binary.BigEndian.Uint64(applied), logged)
 		}
 		return nil
 	})
 	return errors.Join(err, db.Close())
 }
 
-// An etcdEnd takes the last words of an etcd that gives up, which would otherwise end the process at once: its goroutine ends instead.
+// An etcdEnd takes the last words of an etcd that gives up, which would otherwise end the process at once: its
+// goroutine ends instead.
 type etcdEnd struct {
 	said chan error // the first
 }
@@ -177,7 +181,8 @@ func openEtcd(ctx context.Context, config *embed.Config, end *etcdEnd) (*embed.E
 	if err := checkEtcd(config.Dir); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, etcdReadyTimeout, errors.New("it is not ready after "+etcdReadyTimeout.String()))
+	ctx, cancel := context.WithTimeoutCause(ctx, etcdReadyTimeout,
+		errors.New("it is not ready after "+etcdReadyTimeout.String()))
 	defer cancel()
 	started := make(chan *embed.Etcd, 1)
 	go func() { // it cannot be told to stop, and ends with the process where it does not by itself

@@ -28,17 +28,23 @@ func explainable(t *testing.T) (*fakeAdmin, *cli) {
 	env := &configv1.Credential{Source: &configv1.Credential_Env{Env: "K"}}
 	f.objects = []configv1.Object{
 		&configv1.Provider{Name: "openai", Vendor: "openai", Credential: env, Headers: map[string]string{"x-team": "blue"}},
-		&configv1.Provider{Name: "claude", Vendor: "anthropic", Credential: env, UnsupportedParameters: configv1.UnsupportedParameters_DROP},
+		&configv1.Provider{Name: "claude", Vendor: "anthropic", Credential: env,
+			UnsupportedParameters: configv1.UnsupportedParameters_DROP},
 		&configv1.Provider{Name: "aws", Vendor: "bedrock", Region: "us-east-1", Credential: env},
 		&configv1.Provider{Name: "off", Vendor: "openai", Credential: env, Disabled: true},
 		&configv1.Model{Name: "smart", Targets: []*configv1.Target{
-			{Provider: "aws", Model: "anthropic.claude-sonnet-4-5", Priority: 1}, {Provider: "openai", Model: "gpt-4.1", Weight: 3},
-			{Provider: "claude", Model: "claude-sonnet-4-5"}, {Provider: "off", Model: "gpt-4.1"}, {Provider: "gone", Model: "m"},
+			{Provider: "aws", Model: "anthropic.claude-sonnet-4-5", Priority: 1},
+			{Provider: "openai", Model: "gpt-4.1", Weight: 3},
+			{Provider: "claude", Model: "claude-sonnet-4-5"}, {Provider: "off", Model: "gpt-4.1"},
+			{Provider: "gone", Model: "m"},
 		}},
-		&configv1.Organization{Name: "acme", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1000}}},
-		&configv1.RateLimit{Name: "all", Domain: "requests", Descriptors: []*configv1.RateLimitDescriptor{{Key: "model", Value: "smart",
-			RateLimit: &configv1.RateLimitPolicy{Unit: configv1.Unit_HOUR, RequestsPerUnit: 77}}}},
-		&configv1.Key{Name: "key_a", DisplayName: "A", Organization: "acme", Models: []string{"smart"}, Addresses: []string{"10.0.0.0/8"},
+		&configv1.Organization{Name: "acme", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_MINUTE,
+			RequestsPerUnit: 1000}}},
+		&configv1.RateLimit{Name: "all", Domain: "requests",
+			Descriptors: []*configv1.RateLimitDescriptor{{Key: "model", Value: "smart",
+				RateLimit: &configv1.RateLimitPolicy{Unit: configv1.Unit_HOUR, RequestsPerUnit: 77}}}},
+		&configv1.Key{Name: "key_a", DisplayName: "A", Organization: "acme", Models: []string{"smart"},
+			Addresses: []string{"10.0.0.0/8"},
 			Endpoints: []string{"chat/completions"}, Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}}},
 	}
 	return f, &cli{}
@@ -58,14 +64,16 @@ func TestExplainLeavesOutWhatHasNoCredential(t *testing.T) {
 
 func TestExplainFindsAModelWithoutItsProvider(t *testing.T) {
 	f, c := explainable(t)
-	f.objects = append(f.objects, &configv1.Provider{Name: "one", Vendor: "echo", Endpoint: "http://e.test", Models: []string{"bare"}}, &configv1.Key{Name: "key_one", Models: []string{"one/*"}})
+	f.objects = append(f.objects, &configv1.Provider{Name: "one", Vendor: "echo", Endpoint: "http://e.test",
+		Models: []string{"bare"}}, &configv1.Key{Name: "key_one", Models: []string{"one/*"}})
 	for range 2 {
 		x := explained(t, c, exitOK, "bare", "--key-id", "key_one")
 		require.Equal(t, `["one/bare","one/bare"]`, x.Get("plan.order").Raw)
 		require.Equal(t, `["one"]`, x.Get("targets.#.provider").Raw, "as it is planned")
 		require.Equal(t, "one/bare", x.Get("model").Str)
 		// Another lists it, too: who may use that as well has to say which is meant.
-		f.objects = append(f.objects, &configv1.Provider{Name: "two", Vendor: "echo", Endpoint: "http://e.test", Models: []string{"bare"}})
+		f.objects = append(f.objects, &configv1.Provider{Name: "two", Vendor: "echo", Endpoint: "http://e.test",
+			Models: []string{"bare"}})
 	}
 	x := explained(t, c, exitRefused, "bare")
 	require.Contains(t, x.Get("refused.body.error.message").Str, "Several providers list it")
@@ -77,7 +85,8 @@ func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 	x := explained(t, c, exitOK, "smart")
 	require.Equal(t, `["openai","claude","off","gone","aws"]`, x.Get("targets.#.provider").Raw, "by priority")
 	require.Equal(t, `[0.75,0.25,0,0,1]`, x.Get("targets.#.chance").Raw, "among those that take it")
-	require.Equal(t, `["The provider is disabled.","There is no such provider, or its configuration is refused."]`, x.Get("targets.#.left_out").Raw)
+	require.Equal(t, `["The provider is disabled.","There is no such provider, or its configuration is refused."]`,
+		x.Get("targets.#.left_out").Raw)
 	require.False(t, x.Get("refused").Exists())
 	require.False(t, x.Get("key").Exists())
 
@@ -102,7 +111,8 @@ func TestExplainShowsEveryTargetAndWhatItWouldBeSent(t *testing.T) {
 
 	c.stdin(t, `{"model":"claude/x","n":2,"messages":[{"role":"user","content":"hi"}]}`)
 	out, _ := c.run(t, exitOK, "explain", "-", "-o", "json")
-	require.Equal(t, `["n"]`, gjson.Get(out, "targets.0.request.dropped").Raw, "an unlisted model, and a parameter that it lacks")
+	require.Equal(t, `["n"]`, gjson.Get(out, "targets.0.request.dropped").Raw,
+		"an unlisted model, and a parameter that it lacks")
 	out, _ = c.run(t, exitOK, "explain", "input")
 	require.Contains(t, out, "claude/x (anthropic), priority 0, weight 1, first of its priority in 100% of cases")
 	require.Contains(t, out, "price: unknown")
@@ -128,7 +138,8 @@ func TestExplainOnBehalfOfAKey(t *testing.T) {
 	f, c := explainable(t)
 	used := int64(500)
 	f.consumption["key_a"] = adminapi.Consumption{
-		Limits:  []adminapi.LimitUse{{Scope: "organization/acme", Domain: "tokens", Unit: "minute", Limit: 1000, Used: &used}},
+		Limits: []adminapi.LimitUse{{Scope: "organization/acme", Domain: "tokens", Unit: "minute", Limit: 1000,
+			Used: &used}},
 		Budgets: []adminapi.BudgetUse{{Scope: "key/key_a", Unit: "day", USD: "1", Spent: "0.25", Resets: time.Now()}},
 	}
 	x := explained(t, c, exitOK, "smart", "--key-id", "key_a")
@@ -179,9 +190,11 @@ func TestExplainShowsWhatServiceTiersCost(t *testing.T) {
 	require.True(t, tiers.Get("0.asked").Bool())
 	require.Equal(t, x.Get("targets.0.estimated_cost_usd").Str, tiers.Get("0.estimated_cost_usd").Str)
 	priority := tiers.Get(`#(name=="priority").estimated_cost_usd`).Float()
-	require.InDelta(t, 1.75*tiers.Get("0.estimated_cost_usd").Float(), priority, 1e-6, "gpt-4.1 costs 1.75 times as much in it")
+	require.InDelta(t, 1.75*tiers.Get("0.estimated_cost_usd").Float(), priority, 1e-6,
+		"gpt-4.1 costs 1.75 times as much in it")
 
-	for tier, want := range map[string]string{"priority": "priority \\$[0-9.]+ \\(asked for\\)", "scale": "scale no price: refused under a budget, and otherwise charged as default \\(asked for\\)"} {
+	for tier, want := range map[string]string{"priority": "priority \\$[0-9.]+ \\(asked for\\)",
+		"scale": "scale no price: refused under a budget, and otherwise charged as default \\(asked for\\)"} {
 		c.stdin(t, `{"model":"openai/gpt-4.1","service_tier":"`+tier+`","messages":[{"role":"user","content":"hi"}]}`)
 		out, _ := c.run(t, exitOK, "explain", "input")
 		require.Regexp(t, want, out)

@@ -51,7 +51,8 @@ func (c *extprocCmd) Run(ctx context.Context, log *zap.Logger) error {
 	return errors.Join(err, p.stop(context.WithoutCancel(ctx)))
 }
 
-func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.ClientConnInterface, log *zap.Logger) error {
+func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.ClientConnInterface,
+	log *zap.Logger) error {
 	measured, err := startTelemetry(ctx, p, "modelgate-extproc", log)
 	if err != nil {
 		return err
@@ -83,7 +84,8 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured, noteOfMemory(memory), noteOfBodies(bytes)), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured, noteOfMemory(memory),
+		noteOfBodies(bytes)), log)
 	log.Info("ext_proc service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }

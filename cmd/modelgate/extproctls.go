@@ -8,8 +8,8 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
-// extprocServerFlags are the mutual TLS of an ext_proc service that Envoy reaches over a network, as where an Envoy that is
-// there already asks it.
+// extprocServerFlags are the mutual TLS of an ext_proc service that Envoy reaches over a network, as where an Envoy
+// that is there already asks it.
 type extprocServerFlags struct {
 	Cert string `help:"PEM file of the certificate that Envoy is shown. With it, Envoy must show one too."`
 	Key  string `help:"PEM file of its private key."`

@@ -47,9 +47,11 @@ const fakePage = 2
 func startFakeAdmin(t *testing.T) *fakeAdmin {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	f := &fakeAdmin{errors: map[string]string{}, tests: map[string]adminapi.ProviderTest{}, consumption: map[string]adminapi.Consumption{}, usage: map[string]string{}}
+	f := &fakeAdmin{errors: map[string]string{}, tests: map[string]adminapi.ProviderTest{},
+		consumption: map[string]adminapi.Consumption{}, usage: map[string]string{}}
 	f.plane = adminapi.DataPlane{Revision: 7, Version: "v1", Clients: []adminapi.DataPlaneClient{
-		{Node: "e", Role: "envoy", Version: "1.40.0", Revision: 7, Health: "ok"}, {Node: "x", Role: "extproc", Version: "v1", Revision: 7, Health: "ok"},
+		{Node: "e", Role: "envoy", Version: "1.40.0", Revision: 7, Health: "ok"}, {Node: "x", Role: "extproc", Version: "v1",
+			Revision: 7, Health: "ok"},
 	}}
 	server := httptest.NewServer(f.handler(t))
 	t.Cleanup(server.Close)
@@ -85,13 +87,20 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 	answer("PUT /admin/v1/{kind}/{name...}", func(r *http.Request) (any, int) { return f.put(t, r), 200 })
 	answer("DELETE /admin/v1/{kind}/{name...}", func(*http.Request) (any, int) { return struct{}{}, 200 })
 	answer("POST /admin/v1/apply", func(*http.Request) (any, int) { return f.applied, 200 })
-	answer("POST /admin/v1/keys", func(*http.Request) (any, int) { return adminapi.NewKey{ID: "key_new", Key: "sk-mg-new"}, 201 })
+	answer("POST /admin/v1/keys", func(*http.Request) (any, int) {
+		return adminapi.NewKey{ID: "key_new", Key: "sk-mg-new"}, 201
+	})
 	answer("POST /admin/v1/keys/{id}/rotate", func(r *http.Request) (any, int) {
 		return adminapi.NewKey{ID: r.PathValue("id"), Key: "sk-mg-rotated"}, 200
 	})
-	answer("POST /admin/v1/admintokens", func(*http.Request) (any, int) { return adminapi.NewToken{ID: "adm_new", Token: "mgadm"}, 201 })
-	answer("GET /admin/v1/keys/{id}/consumption", func(r *http.Request) (any, int) { return f.consumption[r.PathValue("id")], 200 })
-	answer("POST /admin/v1/providers/{name}/test", func(r *http.Request) (any, int) { return f.tests[r.PathValue("name")], 200 })
+	answer("POST /admin/v1/admintokens", func(*http.Request) (any, int) {
+		return adminapi.NewToken{ID: "adm_new", Token: "mgadm"}, 201
+	})
+	answer("GET /admin/v1/keys/{id}/consumption",
+		func(r *http.Request) (any, int) { return f.consumption[r.PathValue("id")], 200 })
+	answer("POST /admin/v1/providers/{name}/test", func(r *http.Request) (any, int) {
+		return f.tests[r.PathValue("name")], 200
+	})
 	answer("GET /admin/v1/dataplane", func(*http.Request) (any, int) { return f.plane, 200 })
 	answer("GET /admin/v1/audit", func(r *http.Request) (any, int) { return page(f.audit, r), 200 })
 	answer("GET /admin/v1/summary", func(*http.Request) (any, int) {
@@ -134,14 +143,16 @@ func (f *fakeAdmin) handler(t *testing.T) http.Handler {
 }
 
 func apiError(message string) any {
-	return map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error", "param": nil, "code": nil}}
+	return map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error", "param": nil,
+		"code": nil}}
 }
 
 func (f *fakeAdmin) items(plural string) []adminapi.Item {
 	var items []adminapi.Item
 	for _, o := range f.objects {
 		if kind := configv1.KindOf(o); kind.Plural == plural {
-			items = append(items, adminapi.Item{Kind: kind, Name: o.GetName(), Object: o, Status: adminapi.Status{Revision: 3, Error: f.errors[configv1.Label(o)]}})
+			items = append(items, adminapi.Item{Kind: kind, Name: o.GetName(), Object: o,
+				Status: adminapi.Status{Revision: 3, Error: f.errors[configv1.Label(o)]}})
 		}
 	}
 	return items

@@ -29,10 +29,10 @@ const (
 	listenerName = "gateway/" + defaultName
 )
 
-// configure brings the stored configuration in line with the command line and the environment, through the admin API. At
-// each start it sets the listener, its certificate, the built-in provider and the job service; where they are missing, it adds the
-// providers whose keys are in the environment, and a first key. The files of --config come last, and may replace any of
-// it.
+// configure brings the stored configuration in line with the command line and the environment, through the admin API.
+// At each start it sets the listener, its certificate, the built-in provider and the job service; where they are
+// missing, it adds the providers whose keys are in the environment, and a first key. The files of --config come last,
+// and may replace any of it.
 func (g *gateway) configure(ctx context.Context, at netip.AddrPort, api *adminapi.Client) error {
 	certificate, err := g.certificate(ctx, api)
 	if err != nil {
@@ -92,8 +92,8 @@ func (g *gateway) listener(ctx context.Context, at netip.AddrPort, api *adminapi
 	return wanted, nil
 }
 
-// providers returns the built-in provider, whose socket can be elsewhere at each start, and one for each vendor whose own
-// variable for a key is set and of whose name there is none.
+// providers returns the built-in provider, whose socket can be elsewhere at each start, and one for each vendor whose
+// own variable for a key is set and of whose name there is none.
 func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]configv1.Object, error) {
 	var wanted []configv1.Object
 	echo, err := get(ctx, api, &configv1.Provider{Name: admincli.EchoProvider})
@@ -101,7 +101,8 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 		return nil, err
 	}
 	if echo == nil {
-		echo = &configv1.Provider{Name: admincli.EchoProvider, Vendor: admincli.EchoProvider, Models: []string{admincli.EchoProvider}}
+		echo = &configv1.Provider{Name: admincli.EchoProvider, Vendor: admincli.EchoProvider,
+			Models: []string{admincli.EchoProvider}}
 	}
 	if echo.GetVendor() == admincli.EchoProvider { // and not the operator's own, of that name
 		echo = proto.CloneOf(echo)
@@ -130,7 +131,8 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 			continue
 		}
 		if err := g.mayName.Check(p); err != nil {
-			g.log.Info("provider not added from the environment: --credential-env has its variable go elsewhere", zap.String("provider", name), zap.Error(err))
+			g.log.Info("provider not added from the environment: --credential-env has its variable go elsewhere",
+				zap.String("provider", name), zap.Error(err))
 			continue
 		}
 		wanted = append(wanted, p)
@@ -140,11 +142,13 @@ func (g *gateway) providers(ctx context.Context, api *adminapi.Client) ([]config
 	return wanted, nil
 }
 
-// createFirstKey makes a key where there is no file of one. A key that was revoked does not come back: its file is there.
+// createFirstKey makes a key where there is no file of one. A key that was revoked does not come back: its file is
+// there.
 func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) error {
 	info, err := os.Stat(g.data.file(admincli.FileKey))
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file: put it back from a copy; or move it away, and a new key is made", g.data.file(admincli.FileKey))
+		return fmt.Errorf("%s is not a file: put it back from a copy; or move it away, and a new key is made",
+			g.data.file(admincli.FileKey))
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -156,7 +160,8 @@ func (g *gateway) createFirstKey(ctx context.Context, api *adminapi.Client) erro
 	return atomicfile.Write(g.data.file(admincli.FileKey), []byte(made.Key+"\n"), 0o600)
 }
 
-// checkFirstKey says where the key in the data folder lets nobody in: who reads only what is printed would look for the reason elsewhere.
+// checkFirstKey says where the key in the data folder lets nobody in: who reads only what is printed would look for
+// the reason elsewhere.
 func (g *gateway) checkFirstKey() error {
 	text, err := os.ReadFile(g.data.file(admincli.FileKey))
 	if err != nil {
@@ -164,7 +169,8 @@ func (g *gateway) checkFirstKey() error {
 	}
 	if !g.extProc.Knows(strings.TrimSpace(string(text))) {
 		g.log.Warn("the key in this file lets nobody in: it was revoked, is damaged, or belongs to another configuration than that in etcd. "+
-			"Put it back from a copy; or move it away and start again, and a new key is made", zap.String("file", g.data.file(admincli.FileKey)))
+			"Put it back from a copy; or move it away and start again, and a new key is made",
+			zap.String("file", g.data.file(admincli.FileKey)))
 	}
 	return nil
 }

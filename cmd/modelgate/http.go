@@ -21,8 +21,8 @@ import (
 // httpStop is how long requests to the admin address may go on when the process ends.
 const httpStop = 2 * time.Second
 
-// serveHTTP starts the server of an admin address, without TLS where there is no configuration of it. Bodies are bounded by
-// the handlers, which know how large theirs are, and so is how long an answer may take.
+// serveHTTP starts the server of an admin address, without TLS where there is no configuration of it. Bodies are
+// bounded by the handlers, which know how large theirs are, and so is how long an answer may take.
 func serveHTTP(p *parts, l net.Listener, secure *tls.Config, handler http.Handler, log *zap.Logger) {
 	server := newHTTPServer(secure, handler, log)
 	p.serve("admin address", func(ctx context.Context) error { return serveUntil(ctx, server, l, httpStop) })
@@ -67,8 +67,8 @@ func serveUntil(ctx context.Context, server *http.Server, l net.Listener, grace 
 	return nil
 }
 
-// A note is what /readyz says besides, or "". It changes nothing of the status: were every control plane out of service because etcd
-// fills, nobody could make room, and without its jobs a gateway still serves chat.
+// A note is what /readyz says besides, or "". It changes nothing of the status: were every control plane out of
+// service because etcd fills, nobody could make room, and without its jobs a gateway still serves chat.
 type note func() (what string, severe bool)
 
 // noteOf is that etcd fills.

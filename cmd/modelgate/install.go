@@ -30,8 +30,8 @@ func (c *installCmd) Run() error {
 	return nil
 }
 
-// install copies the program at path to dir/modelgate, for anyone to run and for no one to change. Whoever looks finds the
-// whole program or none.
+// install copies the program at path to dir/modelgate, for anyone to run and for no one to change. Whoever looks finds
+// the whole program or none.
 func install(path, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

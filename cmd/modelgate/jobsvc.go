@@ -87,7 +87,8 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Log
 	}
 	calls := newEtcdCalls()
 	measured.Registry.MustRegister(calls, fileExpiry(map[string]string{
-		"jobs": c.TLS.Cert, "jobs-ca": c.TLS.CA, "xds-client": c.XDS.Cert, "xds-ca": c.XDS.CA, "etcd-client": c.Etcd.Cert, "etcd-ca": c.Etcd.CA,
+		"jobs": c.TLS.Cert, "jobs-ca": c.TLS.CA, "xds-client": c.XDS.Cert, "xds-ca": c.XDS.CA, "etcd-client": c.Etcd.Cert,
+		"etcd-ca": c.Etcd.CA,
 	}))
 	etcd, err := c.Etcd.client(log, calls.option())
 	if err != nil {
@@ -124,7 +125,8 @@ func (c *jobsvcCmd) start(ctx context.Context, p *parts, e *ending, log *zap.Log
 	if err != nil {
 		return err
 	}
-	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured, noteOf(room), noteOfMemory(memory)), log)
+	serveHTTP(p, admin, nil, healthHandler(allReady(e.Ready, server.Ready), measured, noteOf(room), noteOfMemory(memory)),
+		log)
 	log.Info("job service started", zap.Stringer("listen", l.Addr()), zap.Stringer("admin", admin.Addr()))
 	return nil
 }
@@ -175,7 +177,8 @@ func startJobs(ctx context.Context, p *parts, o jobsOptions) (*jobsvc.Server, er
 	if o.gate != nil {
 		handler = o.gate(handler)
 	}
-	api := &http.Server{Handler: o.ending.handler(handler), ReadHeaderTimeout: 10 * time.Second, ErrorLog: zap.NewStdLog(log)}
+	api := &http.Server{Handler: o.ending.handler(handler), ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: zap.NewStdLog(log)}
 	p.serve("job service", func(ctx context.Context) error { return serveUntil(ctx, api, o.listener, uploadGrace) })
 	return server, nil
 }
@@ -195,7 +198,9 @@ func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, 
 		if onSocket(listen) && onSocket(gateway) {
 			return nil, nil, nil
 		}
-		return nil, nil, admincli.Misused("give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
+		return nil, nil,
+			admincli.Misused(
+				"give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
 	}
 	name := f.Name
 	if name == "" && !onSocket(gateway) {
@@ -204,7 +209,9 @@ func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, 
 		}
 	}
 	if name == "" {
-		return nil, nil, admincli.Misused("give --tls-name, the DNS name in Envoy's certificate: others that the authorities know must not pass for it")
+		return nil, nil,
+			admincli.Misused(
+				"give --tls-name, the DNS name in Envoy's certificate: others that the authorities know must not pass for it")
 	}
 	if !onSocket(gateway) {
 		client = files.client(name)

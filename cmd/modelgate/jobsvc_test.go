@@ -17,11 +17,13 @@ func TestPortsOfTheJobServiceNeedMutualTLS(t *testing.T) {
 		listen, gateway string
 		want            string // of the error; empty: none
 	}{
-		"two sockets":           {listen: socket, gateway: socket},
-		"a port for Envoy":      {listen: port, gateway: socket, want: "--tls-cert"},
-		"a port of Envoy's":     {listen: socket, gateway: port, want: "--tls-cert"},
-		"a key is missing":      {flags: jobsTLSFlags{Cert: "a", CA: "b"}, listen: port, gateway: port, want: "all three or none"},
-		"files that are absent": {flags: jobsTLSFlags{Cert: "/no/a", Key: "/no/b", CA: "/no/c"}, listen: port, gateway: port, want: "reading a certificate"},
+		"two sockets":       {listen: socket, gateway: socket},
+		"a port for Envoy":  {listen: port, gateway: socket, want: "--tls-cert"},
+		"a port of Envoy's": {listen: socket, gateway: port, want: "--tls-cert"},
+		"a key is missing": {flags: jobsTLSFlags{Cert: "a", CA: "b"}, listen: port, gateway: port,
+			want: "all three or none"},
+		"files that are absent": {flags: jobsTLSFlags{Cert: "/no/a", Key: "/no/b", CA: "/no/c"}, listen: port, gateway: port,
+			want: "reading a certificate"},
 	} {
 		client, server, err := c.flags.configs(c.listen, c.gateway, zap.NewNop())
 		if c.want == "" {
@@ -36,8 +38,9 @@ func TestPortsOfTheJobServiceNeedMutualTLS(t *testing.T) {
 
 func TestTheJobServiceSaysWhatItLacks(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--blobs is missing":           {"jobsvc"},
-		"no driver registered":         {"jobsvc", "--blobs", "gopher://x", "--admin", "127.0.0.1:0", "--listen", "unix://" + t.TempDir() + "/s"},
+		"--blobs is missing": {"jobsvc"},
+		"no driver registered": {"jobsvc", "--blobs", "gopher://x", "--admin", "127.0.0.1:0", "--listen", "unix://" +
+			t.TempDir() + "/s"},
 		"a folder is written file:///": {"jobsvc", "--blobs", "file://x/y", "--listen", "unix://" + t.TempDir() + "/s"},
 		"--listen and a --gateway":     {"jobsvc", "--blobs", "mem://", "--listen", "0.0.0.0:1"},
 	} {

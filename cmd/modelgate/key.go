@@ -72,7 +72,8 @@ func (c keyCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 
 func printNewKey(stdout io.Writer, o outputFlags, key adminapi.NewKey) error {
 	return o.show(stdout, key, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n", key.ID, key.Key)
+		_, err := fmt.Fprintf(w,
+			"Id   %s\nKey  %s\n\nKeep the key now: it is stored only as a hash and cannot be shown again.\n", key.ID, key.Key)
 		return err
 	})
 }
@@ -108,7 +109,8 @@ func (c keyListCmd) Run(ctx context.Context, stdout io.Writer) error {
 }
 
 // listObjects prints the objects of a kind that the options choose.
-func listObjects(ctx context.Context, stdout io.Writer, f adminFlags, o itemFlags, kind configv1.Kind, options adminapi.ListOptions) error {
+func listObjects(ctx context.Context, stdout io.Writer, f adminFlags, o itemFlags, kind configv1.Kind,
+	options adminapi.ListOptions) error {
 	client, err := f.client()
 	if err != nil {
 		return err
@@ -128,7 +130,8 @@ type keyGetCmd struct {
 
 // Run prints a key's document.
 func (c keyGetCmd) Run(ctx context.Context, stdout io.Writer) error {
-	return configGetCmd{adminFlags: c.adminFlags, Output: c.Output, Kind: configv1.KeyKind().Name, Name: c.ID}.Run(ctx, stdout)
+	return configGetCmd{adminFlags: c.adminFlags, Output: c.Output, Kind: configv1.KeyKind().Name, Name: c.ID}.Run(ctx,
+		stdout)
 }
 
 type keyRotateCmd struct {

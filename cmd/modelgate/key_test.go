@@ -15,16 +15,20 @@ import (
 
 func TestKeyCreateAsksForWhatTheFlagsSay(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
-	out, _ := c.run(t, exitOK, "key", "create", "--data", "data", "--name", "N", "--organization", "O", "--project", "P", "--models", "echo/*",
+	out, _ := c.run(t, exitOK, "key", "create", "--data", "data", "--name", "N", "--organization", "O", "--project", "P",
+		"--models", "echo/*",
 		"--rpm", "5", "--tpm", "1000", "--budget-usd-month", "10", "-o", "json")
 	require.JSONEq(t, `{"id":"key_new","key":"sk-mg-new"}`, out)
 	require.JSONEq(t, `{"display_name":"N","organization":"O","project":"P","models":["echo/*"],
 		"limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":5},{"domain":"tokens","unit":"MINUTE","requests_per_unit":1000}],
 		"budgets":[{"unit":"MONTH","usd":"10"}]}`, string(f.body))
 
-	c.run(t, exitOK, "key", "create", "--name", "all", "--models", "a,b", "--models", "c", "--endpoints", "chat/completions", "--addresses", "10.0.0.0/8,::1",
-		"--metadata", "team=blue;x", "--metadata", "k=v=w", "--rph", "1", "--rpd", "2", "--tpd", "3", "--input-tpm", "4", "--output-tpm", "5", "--concurrency", "6",
-		"--limit", "tokens:hour:7:ollama/llama3:8b", "--limit", "concurrency::8:m", "--budget-usd-day", "0.5", "--expires", "2030-01-31T00:00:00Z")
+	c.run(t, exitOK, "key", "create", "--name", "all", "--models", "a,b", "--models", "c", "--endpoints",
+		"chat/completions", "--addresses", "10.0.0.0/8,::1",
+		"--metadata", "team=blue;x", "--metadata", "k=v=w", "--rph", "1", "--rpd", "2", "--tpd", "3", "--input-tpm", "4",
+		"--output-tpm", "5", "--concurrency", "6",
+		"--limit", "tokens:hour:7:ollama/llama3:8b", "--limit", "concurrency::8:m", "--budget-usd-day", "0.5", "--expires",
+		"2030-01-31T00:00:00Z")
 	var asked adminapi.KeyRequest
 	require.NoError(t, json.Unmarshal(f.body, &asked))
 	require.Equal(t, []string{"a", "b", "c"}, asked.Models)
@@ -34,11 +38,13 @@ func TestKeyCreateAsksForWhatTheFlagsSay(t *testing.T) {
 		{Domain: "requests", Unit: "HOUR", RequestsPerUnit: 1}, {Domain: "requests", Unit: "DAY", RequestsPerUnit: 2},
 		{Domain: "tokens", Unit: "DAY", RequestsPerUnit: 3}, {Domain: "input_tokens", Unit: "MINUTE", RequestsPerUnit: 4},
 		{Domain: "output_tokens", Unit: "MINUTE", RequestsPerUnit: 5}, {Domain: "concurrency", RequestsPerUnit: 6},
-		{Domain: "tokens", Unit: "HOUR", RequestsPerUnit: 7, Model: "ollama/llama3:8b"}, {Domain: "concurrency", RequestsPerUnit: 8, Model: "m"},
+		{Domain: "tokens", Unit: "HOUR", RequestsPerUnit: 7, Model: "ollama/llama3:8b"},
+		{Domain: "concurrency", RequestsPerUnit: 8, Model: "m"},
 	}, asked.Limits)
 	require.Equal(t, []adminapi.Budget{{Unit: "DAY", USD: "0.5"}}, asked.Budgets)
 
-	for want, limit := range map[string]string{"write DOMAIN:UNIT:N": "tokens:5", "no whole number": "tokens:minute:many"} {
+	for want, limit := range map[string]string{"write DOMAIN:UNIT:N": "tokens:5",
+		"no whole number": "tokens:minute:many"} {
 		_, errOut := c.run(t, exitUsage, "key", "create", "--name", "x", "--limit", limit)
 		require.Contains(t, errOut, want)
 	}
@@ -47,7 +53,8 @@ func TestKeyCreateAsksForWhatTheFlagsSay(t *testing.T) {
 func TestALimitOfZeroIsNotLeftOut(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	c.run(t, exitOK, "key", "create", "--name", "n", "--rpm", "0", "--concurrency", "0")
-	require.JSONEq(t, `{"display_name":"n","limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":0},{"domain":"concurrency","requests_per_unit":0}]}`, string(f.body))
+	require.JSONEq(t,
+		`{"display_name":"n","limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":0},{"domain":"concurrency","requests_per_unit":0}]}`, string(f.body))
 }
 
 func TestWhatIsGivenEmptyIsNotTakenForEverything(t *testing.T) {
@@ -76,7 +83,8 @@ func TestWhatIsGivenEmptyIsNotTakenForEverything(t *testing.T) {
 func TestKeyListReadsEveryPageAndSendsItsFilters(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	for _, name := range []string{"key_a", "key_b", "key_c", "key_d", "key_e"} {
-		f.objects = append(f.objects, &configv1.Key{Name: name, DisplayName: "of\n" + name, ExpiresAt: timestamppb.New(time.Unix(1, 0))})
+		f.objects = append(f.objects, &configv1.Key{Name: name, DisplayName: "of\n" + name,
+			ExpiresAt: timestamppb.New(time.Unix(1, 0))})
 	}
 	f.errors["Key key_c"] = "broken\nbadly"
 	out, _ := c.run(t, exitOK, "key", "list", "--organization", "acme", "--project", "web", "-q", "of", "-o", "name")
@@ -118,7 +126,8 @@ func TestKeyUsage(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	used := int64(4)
 	f.consumption["key_a"] = adminapi.Consumption{
-		Limits:  []adminapi.LimitUse{{Scope: "key/key_a", Domain: "requests", Unit: "minute", Limit: 5, Used: &used}, {Scope: "organization/o", Domain: "concurrency", Limit: 3}},
+		Limits: []adminapi.LimitUse{{Scope: "key/key_a", Domain: "requests", Unit: "minute", Limit: 5, Used: &used},
+			{Scope: "organization/o", Domain: "concurrency", Limit: 3}},
 		Budgets: []adminapi.BudgetUse{{Scope: "key/key_a", Unit: "month", USD: "10", Spent: "9.5", Resets: time.Unix(0, 0)}},
 	}
 	out, _ := c.run(t, exitOK, "key", "usage", "key_a")
@@ -132,11 +141,13 @@ func TestKeyUsage(t *testing.T) {
 
 func TestOrganizationsProjectsAccountsAndTokens(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
-	f.objects = []configv1.Object{&configv1.Organization{Name: "old", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 9}}}}
+	f.objects = []configv1.Object{&configv1.Organization{Name: "old",
+		Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 9}}}}
 	_, errOut := c.run(t, exitFailed, "org", "create", "old")
 	require.Contains(t, errOut, "there already")
 	c.run(t, exitOK, "org", "create", "acme", "--rpm", "9", "--budget-usd-day", "2")
-	require.JSONEq(t, `{"kind":"Organization","name":"acme","limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":"9"}],"budgets":[{"unit":"DAY","usd":"2"}]}`, string(f.body))
+	require.JSONEq(t,
+		`{"kind":"Organization","name":"acme","limits":[{"domain":"requests","unit":"MINUTE","requests_per_unit":"9"}],"budgets":[{"unit":"DAY","usd":"2"}]}`, string(f.body))
 	_, errOut = c.run(t, exitUsage, "org", "create", "acme", "--limit", "tokens:week:1")
 	require.Contains(t, errOut, `no unit "week"`)
 	_, errOut = c.run(t, exitUsage, "project", "create", "web")
@@ -148,7 +159,8 @@ func TestOrganizationsProjectsAccountsAndTokens(t *testing.T) {
 
 	c.stdin(t, "correct horse battery\n")
 	c.run(t, exitOK, "account", "create", "ann@example.com", "--role", "owner", "--password-stdin")
-	require.JSONEq(t, `{"kind":"Account","name":"ann@example.com","role":"OWNER","password":"correct horse battery"}`, string(f.body))
+	require.JSONEq(t, `{"kind":"Account","name":"ann@example.com","role":"OWNER","password":"correct horse battery"}`,
+		string(f.body))
 	c.stdin(t, "x\n")
 	_, errOut = c.run(t, exitFailed, "account", "create", "bob", "--role", "viewer")
 	require.Contains(t, errOut, "--password-stdin", "there is no terminal")

@@ -64,7 +64,8 @@ func serveLedger(l *ledger.Ledger) func(*grpc.Server) {
 	return func(s *grpc.Server) { ledgerv1.RegisterLedgerServer(s, ledger.NewService(l)) }
 }
 
-// withDashboard adds the dashboard, which people reach at base, to the admin API. The gateway is where the playground asks.
+// withDashboard adds the dashboard, which people reach at base, to the admin API. The gateway is where the playground
+// asks.
 func (c *controlPlane) withDashboard(base string, gateway playground) (http.Handler, *dashboard.Dashboard) {
 	var names []string
 	for name := range vendors() {

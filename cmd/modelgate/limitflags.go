@@ -9,7 +9,8 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
-// limitFlags are what a key, a project or an organization may use and spend. A limit of 0 admits nothing; nil is no limit.
+// limitFlags are what a key, a project or an organization may use and spend. A limit of 0 admits nothing; nil is no
+// limit.
 type limitFlags struct {
 	RPM            *uint64  `name:"rpm" placeholder:"N" group:"Limits" help:"Requests a minute."`
 	RPH            *uint64  `name:"rph" placeholder:"N" group:"Limits" help:"Requests an hour."`
@@ -31,7 +32,8 @@ func (f limitFlags) limits() ([]adminapi.Limit, error) {
 		n            *uint64
 		domain, unit string
 	}{
-		{f.RPM, configv1.DomainRequests, "MINUTE"}, {f.RPH, configv1.DomainRequests, "HOUR"}, {f.RPD, configv1.DomainRequests, "DAY"},
+		{f.RPM, configv1.DomainRequests, "MINUTE"}, {f.RPH, configv1.DomainRequests, "HOUR"},
+		{f.RPD, configv1.DomainRequests, "DAY"},
 		{f.TPM, configv1.DomainTokens, "MINUTE"}, {f.TPD, configv1.DomainTokens, "DAY"},
 		{f.InputTPM, configv1.DomainInputTokens, "MINUTE"}, {f.OutputTPM, configv1.DomainOutputTokens, "MINUTE"},
 		{f.Concurrency, configv1.DomainConcurrency, ""},
@@ -54,7 +56,9 @@ func (f limitFlags) limits() ([]adminapi.Limit, error) {
 func parseLimit(text string) (adminapi.Limit, error) {
 	parts := strings.SplitN(text, ":", 4)
 	if len(parts) < 3 {
-		return adminapi.Limit{}, admincli.Misused("--limit %q: write DOMAIN:UNIT:N or DOMAIN:UNIT:N:MODEL, such as tokens:hour:100000:openai/*", text)
+		return adminapi.Limit{},
+			admincli.Misused("--limit %q: write DOMAIN:UNIT:N or DOMAIN:UNIT:N:MODEL, such as tokens:hour:100000:openai/*",
+				text)
 	}
 	n, err := strconv.ParseUint(parts[2], 10, 64)
 	if err != nil {

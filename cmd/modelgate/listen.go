@@ -70,8 +70,8 @@ func listenOn(network, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// gatewayAddress reads the address that Envoy is to listen on, and checks that nobody else does: Envoy would only say so
-// in its log. An empty host is every address, and localhost is 127.0.0.1.
+// gatewayAddress reads the address that Envoy is to listen on, and checks that nobody else does: Envoy would only say
+// so in its log. An empty host is every address, and localhost is 127.0.0.1.
 func gatewayAddress(listen string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

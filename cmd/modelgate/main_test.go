@@ -33,16 +33,20 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 		"a bootstrap":            {[]string{"envoy", "bootstrap", "--node", "edge-7"}, exitOK, "id: edge-7", ""},
 		"a bootstrap of nowhere": {[]string{"envoy", "bootstrap", "--xds-address", "nowhere"}, exitUsage, "", `"nowhere"`},
 		// Report 15: what is checked at run time has the exit code of what is checked before.
-		"a time that is none":     {[]string{"audit", "--since", "yesterday"}, exitUsage, "", "--since is neither"},
-		"a time-out too long":     {[]string{"config", "apply", "-f", "/dev/null", "--timeout", "2m"}, exitFailed, "", "holds no object"},
+		"a time that is none": {[]string{"audit", "--since", "yesterday"}, exitUsage, "", "--since is neither"},
+		"a time-out too long": {[]string{"config", "apply", "-f", "/dev/null", "--timeout", "2m"}, exitFailed, "",
+			"holds no object"},
 		"a wait that is too long": {[]string{"key", "revoke", "x", "--timeout", "2m"}, exitUsage, "", "--timeout must be"},
 		"a kind that is none":     {[]string{"config", "get", "things"}, exitUsage, "", "there is no kind"},
 		"a limit that is none":    {[]string{"org", "create", "acme", "--limit", "tokens:5"}, exitUsage, "", "--limit"},
-		"an expiry that is none":  {[]string{"token", "create", "--name", "n", "--scopes", "usage:read", "--expires", "soon"}, exitUsage, "", "--expires"},
-		"no files":                {[]string{"config", "validate"}, exitUsage, "", "at least one file"},
-		"a vendor that is none":   {[]string{"translate", "request", "--provider", "acme", "--model", "m", "/dev/null"}, exitUsage, "", `no provider "acme"`},
+		"an expiry that is none": {[]string{"token", "create", "--name", "n", "--scopes", "usage:read", "--expires",
+			"soon"}, exitUsage, "", "--expires"},
+		"no files": {[]string{"config", "validate"}, exitUsage, "", "at least one file"},
+		"a vendor that is none": {[]string{"translate", "request", "--provider", "acme", "--model", "m", "/dev/null"},
+			exitUsage, "", `no provider "acme"`},
 		"xDS on a network without TLS": {
-			[]string{"controlplane", "--listen", "0.0.0.0:0", "--pepper", "pepper", "--admin-token", "token"}, exitUsage, "", "mutual TLS",
+			[]string{"controlplane", "--listen", "0.0.0.0:0", "--pepper", "pepper", "--admin-token", "token"}, exitUsage, "",
+			"mutual TLS",
 		},
 	}
 	for name, c := range cases {
@@ -64,7 +68,8 @@ func TestExitCodesAndWhereThingsAreSaid(t *testing.T) {
 func TestWhatMayNotBeOpenedNamesWhoseItHasToBe(t *testing.T) {
 	denied := &fs.PathError{Op: "open", Path: "/data/etcd/member/wal", Err: syscall.EACCES}
 	err := ofAnother(damagedEtcd("/data/etcd", denied))
-	require.Contains(t, err.Error(), fmt.Sprintf("give /data/etcd/member/wal to the user that runs modelgate (uid %d)", os.Getuid()))
+	require.Contains(t, err.Error(), fmt.Sprintf("give /data/etcd/member/wal to the user that runs modelgate (uid %d)",
+		os.Getuid()))
 	require.NotContains(t, err.Error(), "backup", "it is not damaged")
 	require.Contains(t, damagedEtcd("/data/etcd", io.ErrUnexpectedEOF).Error(), "backup")
 	port := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)}

@@ -11,7 +11,8 @@ import (
 	"github.com/modelgate/modelgate/internal/certs"
 )
 
-// etcdCalls measure what a process asks of etcd, each try apart: how etcd looks from here, which is what counts for this process.
+// etcdCalls measure what a process asks of etcd, each try apart: how etcd looks from here, which is what counts for
+// this process.
 type etcdCalls struct{ *prometheus.HistogramVec }
 
 func newEtcdCalls() etcdCalls {
@@ -22,7 +23,8 @@ func newEtcdCalls() etcdCalls {
 
 // option has a client of etcd measure its calls. What it only follows is not measured: it lasts.
 func (c etcdCalls) option() grpc.DialOption {
-	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, in, out any, conn *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, in, out any, conn *grpc.ClientConn,
+		call grpc.UnaryInvoker, o ...grpc.CallOption) error {
 		began := time.Now()
 		err := call(ctx, method, in, out, conn, o...)
 		c.WithLabelValues(status.Code(err).String()).Observe(time.Since(began).Seconds())

@@ -12,7 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// Parts of the memory that a process and its children may take. What is left is what Go's runtime does not count, and the kernel's.
+// Parts of the memory that a process and its children may take. What is left is what Go's runtime does not count, and
+// the kernel's.
 const (
 	aloneShare    = 0.90 // of Go, where it is alone
 	goBesideEnvoy = 0.60 // of Go, where Envoy is a child in the same control group
@@ -20,7 +21,8 @@ const (
 	envoyAlone    = 0.75 // of Envoy's heap where its supervisor alone is beside it
 )
 
-// startMemory has the process live within a share of the memory that it may take, and returns what says that there is none left.
+// startMemory has the process live within a share of the memory that it may take, and returns what says that there is
+// none left.
 func startMemory(p *parts, share float64, measured *telemetry.Telemetry, log *zap.Logger) *memlimit.Watch {
 	w := memlimit.New(memlimit.Set(share))
 	measured.Registry.MustRegister(w.Collectors()...)
@@ -37,7 +39,8 @@ type bodyFlags struct {
 	BodyBytes int64 `default:"0" placeholder:"N" help:"Most bytes of bodies that are held at the same time, as they came and translated; a key gets half. Default: an eighth of the memory, and at least 96 MiB and at most 512 MiB."`
 }
 
-// Bounds of what is held of bodies where the operator does not say: room for the largest answer, and what fits beside all else.
+// Bounds of what is held of bodies where the operator does not say: room for the largest answer, and what fits beside
+// all else.
 const (
 	leastBodies = 96 << 20
 	mostBodies  = 512 << 20
@@ -81,5 +84,6 @@ func isNewWork(r *http.Request) bool {
 
 // isExport reports whether a request to the control plane is for a table, which is made in memory.
 func isExport(r *http.Request) bool {
-	return strings.HasSuffix(r.URL.Path, ".csv") || r.URL.Query().Get("format") == "csv" || strings.Contains(r.Header.Get("Accept"), "text/csv")
+	return strings.HasSuffix(r.URL.Path, ".csv") || r.URL.Query().Get("format") == "csv" ||
+		strings.Contains(r.Header.Get("Accept"), "text/csv")
 }

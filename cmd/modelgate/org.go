@@ -103,7 +103,8 @@ func (c projectListCmd) Run(ctx context.Context, stdout io.Writer) error {
 }
 
 // createObject stores an object that must not be there yet, and prints it.
-func createObject(ctx context.Context, stdout io.Writer, f adminFlags, w waitFlags, o itemFlags, object configv1.Object) error {
+func createObject(ctx context.Context, stdout io.Writer, f adminFlags, w waitFlags, o itemFlags,
+	object configv1.Object) error {
 	client, pending, err := w.client(f)
 	if err != nil {
 		return err
@@ -133,9 +134,11 @@ func (f limitFlags) stored() ([]*configv1.Limit, error) {
 	for _, l := range limits {
 		unit, ok := configv1.Unit_value[l.Unit]
 		if !ok && l.Unit != "" {
-			return nil, admincli.Misused("--limit: there is no unit %q; there are minute, hour and day", strings.ToLower(l.Unit))
+			return nil, admincli.Misused("--limit: there is no unit %q; there are minute, hour and day",
+				strings.ToLower(l.Unit))
 		}
-		all = append(all, &configv1.Limit{Domain: l.Domain, Unit: configv1.Unit(unit), RequestsPerUnit: l.RequestsPerUnit, Model: l.Model})
+		all = append(all, &configv1.Limit{Domain: l.Domain, Unit: configv1.Unit(unit), RequestsPerUnit: l.RequestsPerUnit,
+			Model: l.Model})
 	}
 	return all, nil
 }

@@ -68,8 +68,8 @@ func (f itemFlags) showOne(w io.Writer, kind configv1.Kind, item adminapi.Item) 
 	return err
 }
 
-// show writes objects as an array of JSON, as YAML, both of which apply takes back, as names, or as a table with the columns of
-// the kind.
+// show writes objects as an array of JSON, as YAML, both of which apply takes back, as names, or as a table with the
+// columns of the kind.
 func (f itemFlags) show(w io.Writer, kind configv1.Kind, items []adminapi.Item) error {
 	switch f.Output {
 	case formJSON:

@@ -16,8 +16,8 @@ import (
 	"github.com/modelgate/modelgate/cmd/modelgate/admincli"
 )
 
-// A followed value is made of files, and made again when they have changed. While they cannot be used, as when one of them
-// is being replaced, it is the last good one. It is safe for concurrent use.
+// A followed value is made of files, and made again when they have changed. While they cannot be used, as when one of
+// them is being replaced, it is the last good one. It is safe for concurrent use.
 type followed[T any] struct {
 	paths []string
 	read  func() (T, error)
@@ -45,7 +45,8 @@ func (f *followed[T]) now() T {
 	}
 	value, err := f.read()
 	if err != nil {
-		f.log.Warn("files of TLS cannot be used, and what they held before is", zap.Strings("files", f.paths), zap.Error(err))
+		f.log.Warn("files of TLS cannot be used, and what they held before is", zap.Strings("files", f.paths),
+			zap.Error(err))
 		return f.value
 	}
 	f.value, f.files = value, files
@@ -92,16 +93,16 @@ func readCertificate(certificate, key string) (*tls.Certificate, error) {
 	return &c, nil
 }
 
-// A mutualTLS is one end of connections on which both ends show a certificate. All of its files are read again when they
-// are renewed.
+// A mutualTLS is one end of connections on which both ends show a certificate. All of its files are read again when
+// they are renewed.
 type mutualTLS struct {
 	certificate *followed[*tls.Certificate]
 	authorities *followed[*x509.CertPool] // of the other end
 	log         *zap.Logger
 }
 
-// readMutualTLS returns nil where no file is given. Some of them without the others are a mistake that must not lead to a
-// connection without TLS.
+// readMutualTLS returns nil where no file is given. Some of them without the others are a mistake that must not lead
+// to a connection without TLS.
 func readMutualTLS(log *zap.Logger, prefix, certificate, key, ca string) (*mutualTLS, error) {
 	given, err := allOrNone(prefix, certificate, key, ca)
 	if err != nil || !given {
@@ -134,8 +135,8 @@ func (m *mutualTLS) client(name string) *tls.Config {
 	return c
 }
 
-// server returns the configuration of a server. A client's certificate must have one of the names; without any, each is
-// let in that the authorities know.
+// server returns the configuration of a server. A client's certificate must have one of the names; without any, each
+// is let in that the authorities know.
 func (m *mutualTLS) server(names ...string) *tls.Config {
 	known := verified(m.authorities, x509.ExtKeyUsageClientAuth, names)
 	return &tls.Config{
@@ -172,9 +173,10 @@ func trusting(authorities *followed[*x509.CertPool], names ...string) *tls.Confi
 	}
 }
 
-// verified returns a check of the other end's certificate: by the authorities as they are then, and by name where there are
-// any.
-func verified(authorities *followed[*x509.CertPool], usage x509.ExtKeyUsage, names []string) func(tls.ConnectionState) error {
+// verified returns a check of the other end's certificate: by the authorities as they are then, and by name where
+// there are any.
+func verified(authorities *followed[*x509.CertPool], usage x509.ExtKeyUsage,
+	names []string) func(tls.ConnectionState) error {
 	return func(c tls.ConnectionState) error {
 		if len(c.PeerCertificates) == 0 {
 			return errors.New("the other end shows no certificate")
@@ -195,7 +197,8 @@ func verified(authorities *followed[*x509.CertPool], usage x509.ExtKeyUsage, nam
 				return nil
 			}
 		}
-		return fmt.Errorf("the certificate is for %s, not for %s", strings.Join(leafNames(c), ", "), strings.Join(names, ", "))
+		return fmt.Errorf("the certificate is for %s, not for %s", strings.Join(leafNames(c), ", "),
+			strings.Join(names, ", "))
 	}
 }
 

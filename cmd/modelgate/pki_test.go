@@ -31,8 +31,10 @@ func newTestCA(t *testing.T) *testCA {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
 	certificate, err := x509.ParseCertificate(der)
@@ -45,8 +47,10 @@ func (a *testCA) issue(t *testing.T, dir, name string, use x509.ExtKeyUsage, tru
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{use}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{use}}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	require.NoError(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
@@ -68,7 +72,8 @@ func (a *testCA) issue(t *testing.T, dir, name string, use x509.ExtKeyUsage, tru
 
 func readTestTLS(t *testing.T, dir string) *mutualTLS {
 	t.Helper()
-	m, err := readMutualTLS(zap.NewNop(), "--x-", filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "ca.crt"))
+	m, err := readMutualTLS(zap.NewNop(), "--x-", filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"),
+		filepath.Join(dir, "ca.crt"))
 	require.NoError(t, err)
 	return m
 }
@@ -108,16 +113,20 @@ func TestMutualTLSFollowsItsFiles(t *testing.T) {
 		client, error string // what is wrong with the server, and with the client; empty: nothing
 	}{
 		{"as it was", func() {}, "", ""},
-		{"a client of an unknown authority", func() { next.issue(t, of, "client", x509.ExtKeyUsageClientAuth, old) }, "", "unknown authority"},
+		{"a client of an unknown authority", func() { next.issue(t, of, "client", x509.ExtKeyUsageClientAuth, old) }, "",
+			"unknown authority"},
 		{"which becomes known", func() { old.issue(t, at, "server", x509.ExtKeyUsageServerAuth, old, next) }, "", ""},
-		{"a server of the new one", func() { next.issue(t, at, "server", x509.ExtKeyUsageServerAuth, old, next) }, "unknown authority", "bad certificate"},
+		{"a server of the new one", func() { next.issue(t, at, "server", x509.ExtKeyUsageServerAuth, old, next) },
+			"unknown authority", "bad certificate"},
 		{"which becomes known too", func() { next.issue(t, of, "client", x509.ExtKeyUsageClientAuth, next) }, "", ""},
 		{"a client of the old one, which has gone", func() {
 			next.issue(t, at, "server", x509.ExtKeyUsageServerAuth, next)
 			old.issue(t, of, "client", x509.ExtKeyUsageClientAuth, next)
 		}, "", "unknown authority"},
-		{"a client of another name", func() { next.issue(t, of, "other", x509.ExtKeyUsageClientAuth, next) }, "", "not for client"},
-		{"a server's certificate as a client's", func() { next.issue(t, of, "client", x509.ExtKeyUsageServerAuth, next) }, "", "incompatible key usage"},
+		{"a client of another name", func() { next.issue(t, of, "other", x509.ExtKeyUsageClientAuth, next) }, "",
+			"not for client"},
+		{"a server's certificate as a client's", func() { next.issue(t, of, "client", x509.ExtKeyUsageServerAuth, next) },
+			"", "incompatible key usage"},
 		{"files that are half written", func() {
 			next.issue(t, of, "client", x509.ExtKeyUsageClientAuth, next)
 			_, _ = handshake(t, client, server) // read while they were good
@@ -171,7 +180,8 @@ func TestMembersOfEtcdAreVerifiedByTheirEndpoints(t *testing.T) {
 func TestTLSOfExtprocIsOfPorts(t *testing.T) {
 	ca, dir := newTestCA(t), t.TempDir()
 	ca.issue(t, dir, "extproc", x509.ExtKeyUsageServerAuth, ca)
-	files := extprocServerFlags{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}
+	files := extprocServerFlags{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"),
+		CA: filepath.Join(dir, "ca.crt")}
 	_, err := files.config("unix:///run/x.sock", zap.NewNop())
 	require.ErrorContains(t, err, "no TLS")
 	_, err = extprocServerFlags{Name: "envoy"}.config("127.0.0.1:1", zap.NewNop())
@@ -197,7 +207,8 @@ func TestClientsOfXDSHaveTheNameOfARole(t *testing.T) {
 		{"dataplane", "", "other", ""}, // it may be the job service
 	} {
 		var c controlplaneCmd
-		c.TLS.Cert, c.TLS.Key, c.TLS.CA = filepath.Join(at, "tls.crt"), filepath.Join(at, "tls.key"), filepath.Join(at, "ca.crt")
+		c.TLS.Cert, c.TLS.Key, c.TLS.CA = filepath.Join(at, "tls.crt"), filepath.Join(at, "tls.key"), filepath.Join(at,
+			"ca.crt")
 		c.TLS.DataplaneName, c.TLS.JobsName = tc.dataplane, tc.jobs
 		secure, err := c.credentials(zap.NewNop())
 		require.NoError(t, err)

@@ -34,7 +34,8 @@ func (c quotasCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	page, err := client.Quotas(ctx, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization, "project": c.Project}})
+	page, err := client.Quotas(ctx, adminapi.ListOptions{Filters: map[string]string{"organization": c.Organization,
+		"project": c.Project}})
 	if err != nil {
 		return admincli.Said(err)
 	}
@@ -43,7 +44,8 @@ func (c quotasCmd) Run(ctx context.Context, stdout io.Writer) error {
 		for _, item := range page.Items {
 			for _, q := range item.Quotas {
 				if q.Used > 0 || c.All {
-					rows = append(rows, []string{item.Owner(), q.Name, strconv.FormatInt(q.Used, 10), strconv.FormatInt(q.Limit, 10), fmt.Sprintf("%d%%", q.Percent())})
+					rows = append(rows, []string{item.Owner(), q.Name, strconv.FormatInt(q.Used, 10), strconv.FormatInt(q.Limit, 10),
+						fmt.Sprintf("%d%%", q.Percent())})
 				}
 			}
 		}

@@ -71,12 +71,13 @@ func (c restoreCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) 
 	if c.WithoutLedger {
 		rows = 0
 	}
-	_, err = fmt.Fprintf(stdout, "restored %d keys and %d rows of the ledger, as they were at %s\n", counts.Keys, rows, h.Created.Format("2006-01-02 15:04:05 MST"))
+	_, err = fmt.Fprintf(stdout, "restored %d keys and %d rows of the ledger, as they were at %s\n", counts.Keys, rows,
+		h.Created.Format("2006-01-02 15:04:05 MST"))
 	return err
 }
 
-// file returns the path of the backup. The standard input is kept in a file for as long: a backup is read twice, so that nothing is
-// written of one that is not good.
+// file returns the path of the backup. The standard input is kept in a file for as long: a backup is read twice, so
+// that nothing is written of one that is not good.
 func (c restoreCmd) file(stdin io.Reader) (path string, remove func(), err error) {
 	if c.File != "-" {
 		return c.File, func() {}, nil

@@ -216,14 +216,16 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		g.log.Warn("the archive of jobs cannot be opened; only those in etcd are listed", zap.Error(err))
 	}
 	g.controlPlane, err = newControlPlane(controlPlaneOptions{
-		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs, memory: g.memory,
-		log: g.log, telemetry: g.telemetry, allowed: g.mayName, room: g.room,
+		etcd: g.etcd, xds: xds, systemCA: controlplane.SystemCA(), root: root, adminToken: token, ledger: book, blobs: blobs,
+		memory: g.memory,
+		log:    g.log, telemetry: g.telemetry, allowed: g.mayName, room: g.room,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := g.controlPlane.Claim(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w: put back the one that belongs to %s", g.data.file(admincli.FilePepper), err, g.data.file(dirEtcd))
+		return nil, fmt.Errorf("%s: %w: put back the one that belongs to %s", g.data.file(admincli.FilePepper), err,
+			g.data.file(dirEtcd))
 	}
 	admin, err := listen(g.Admin)
 	if err != nil {
@@ -238,9 +240,12 @@ func (g *gateway) startAdmin(ctx context.Context, gatewayHost netip.Addr) (*admi
 		return nil, errors.Join(fmt.Errorf("preparing the certificate: %w", err), admin.Close())
 	}
 	g.adminURL = "https://" + reachable(at)
-	pages, board := g.controlPlane.withDashboard(g.adminURL, func() (string, http.RoundTripper) { return g.baseURL(), client.Transport })
+	pages, board := g.controlPlane.withDashboard(g.adminURL, func() (string, http.RoundTripper) {
+		return g.baseURL(), client.Transport
+	})
 	g.dashboard = board
-	mux := healthHandler(g.ready, g.telemetry, noteOf(g.room), g.jobsNote, noteOfLedger(g.controlPlane.options.ledger), noteOfMemory(g.memory), noteOfBodies(g.bytes))
+	mux := healthHandler(g.ready, g.telemetry, noteOf(g.room), g.jobsNote, noteOfLedger(g.controlPlane.options.ledger),
+		noteOfMemory(g.memory), noteOfBodies(g.bytes))
 	mux.Handle("/", pages)
 	serveHTTP(g.parts, admin, server, mux, g.log)
 	return adminapi.NewClient(g.adminURL, token.Reveal(), client), g.data.write(admincli.FileAdmin, g.adminURL)
@@ -336,7 +341,8 @@ func (g *gateway) ready() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return allReady(g.controlPlane.Ready, g.extProc.Ready, g.jobsReady, func() error { return g.envoy.Admin().Ready(ctx) })()
+	return allReady(g.controlPlane.Ready, g.extProc.Ready, g.jobsReady,
+		func() error { return g.envoy.Admin().Ready(ctx) })()
 }
 
 // publish waits until Envoy listens and writes where.

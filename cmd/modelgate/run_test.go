@@ -81,7 +81,8 @@ func (r *running) client(t *testing.T) *http.Client {
 	t.Helper()
 	authorities := x509.NewCertPool()
 	require.True(t, authorities.AppendCertsFromPEM([]byte(r.file(t, certs.FileCA))))
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities}, ForceAttemptHTTP2: true}}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities},
+		ForceAttemptHTTP2: true}}
 }
 
 // chat asks the built-in provider, as the banner tells, and returns the status and the answer.
@@ -89,7 +90,8 @@ func (r *running) chat(t *testing.T, key string) (status int, body string) {
 	t.Helper()
 	client := r.client(t)
 	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.file(t, admincli.FileURL)+"/v1/chat/completions",
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.file(t, admincli.FileURL)+
+		"/v1/chat/completions",
 		strings.NewReader(`{"model": "echo/echo", "messages": [{"role": "user", "content": "Hello"}]}`))
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+key)
@@ -115,7 +117,8 @@ func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 	status, body = first.chat(t, "sk-mg-wrong")
 	require.Equal(t, http.StatusUnauthorized, status, body)
 
-	for name, mode := range map[string]os.FileMode{admincli.FileKey: 0o600, admincli.FileAdminToken: 0o600, admincli.FilePepper: 0o600, certs.FileCA: 0o644} {
+	for name, mode := range map[string]os.FileMode{admincli.FileKey: 0o600, admincli.FileAdminToken: 0o600,
+		admincli.FilePepper: 0o600, certs.FileCA: 0o644} {
 		info, err := os.Stat(filepath.Join(data, name))
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode().Perm(), name)
@@ -128,7 +131,8 @@ func TestRunServesAndKeepsWhatItHasWhenItIsStartedAgain(t *testing.T) {
 	client.CloseIdleConnections()
 
 	var stderr bytes.Buffer
-	require.Equal(t, exitFailed, execute(t.Context(), []string{"run", "--data", data, "--listen", "127.0.0.1:0"}, io.Discard, &stderr))
+	require.Equal(t, exitFailed, execute(t.Context(), []string{"run", "--data", data, "--listen", "127.0.0.1:0"},
+		io.Discard, &stderr))
 	require.Contains(t, stderr.String(), "another modelgate runs in")
 
 	authority := first.file(t, certs.FileCA)

@@ -55,7 +55,8 @@ func (g *gateway) jobsGate(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		httpapi.WriteError(w, r, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeJobsUnavailable,
+		httpapi.WriteError(w, r, &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+			Code:    openai.CodeJobsUnavailable,
 			Message: "The job service, which serves files, batches and fine-tuning, is unavailable."})
 	})
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// claimedTimeout is how long etcd, which may be starting too, may take to say whether a configuration is there, of which the root secret would have to be.
+// claimedTimeout is how long etcd, which may be starting too, may take to say whether a configuration is there, of
+// which the root secret would have to be.
 const claimedTimeout = 15 * time.Second
 
-// loadRoot reads the root secret. It makes one only where no configuration was written under another: a wrong one that lies where the
-// right one has to be would only hide that it is missing.
+// loadRoot reads the root secret. It makes one only where no configuration was written under another: a wrong one that
+// lies where the right one has to be would only hide that it is missing.
 func loadRoot(ctx context.Context, path string, etcd *clientv3.Client) (*secret.Root, error) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return secret.LoadRoot(path)
@@ -32,9 +33,14 @@ func loadRoot(ctx context.Context, path string, etcd *clientv3.Client) (*secret.
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, fmt.Errorf("secret file %s is missing, and is only made where etcd says that no configuration was written under another: %w", path, err)
+		return nil,
+			fmt.Errorf(
+				"secret file %s is missing, and is only made where etcd says that no configuration was written under another: %w",
+				path, err)
 	case claimed:
-		return nil, fmt.Errorf("secret file %s is missing, and the configuration in etcd was written under it: put it back from a copy. Without it keys cannot be checked, nor sealed credentials opened", path)
+		return nil,
+			fmt.Errorf(
+				"secret file %s is missing, and the configuration in etcd was written under it: put it back from a copy. Without it keys cannot be checked, nor sealed credentials opened", path)
 	}
 	return secret.LoadRoot(path)
 }
@@ -46,7 +52,9 @@ func loadAdminToken(path string) (secret.Value, error) {
 		return token, fmt.Errorf("%w; or move it away, and a new token is made", err)
 	}
 	if strings.ContainsFunc(token.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return token, fmt.Errorf("secret file %s holds what no header can: put it back from a copy, or move it away, and a new token is made", path)
+		return token,
+			fmt.Errorf(
+				"secret file %s holds what no header can: put it back from a copy, or move it away, and a new token is made", path)
 	}
 	return token, nil
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// shutdownFlags are of processes that others reach through something that balances, which needs a while to learn that one
-// of them ends.
+// shutdownFlags are of processes that others reach through something that balances, which needs a while to learn that
+// one of them ends.
 type shutdownFlags struct {
 	ShutdownDelay time.Duration `default:"0s" help:"How long the process goes on to serve when it is told to end, while /readyz says that it is not ready. Longer than what balances takes to notice."`
 }

@@ -141,8 +141,8 @@ func withReason(what, why string) string {
 	return what + ": " + why
 }
 
-// objects finds the providers and what is refused. Keys are left out: there may be a hundred thousand, and what is wrong with
-// one of them is nobody else's problem.
+// objects finds the providers and what is refused. Keys are left out: there may be a hundred thousand, and what is
+// wrong with one of them is nobody else's problem.
 func (r *statusReport) objects(ctx context.Context, client *adminapi.Client) error {
 	for _, kind := range configv1.Kinds() {
 		if kind.Name == configv1.KeyKind().Name {
@@ -195,15 +195,18 @@ func (r statusReport) table(w io.Writer) error {
 	if r.Backlog != nil {
 		ledger += fmt.Sprintf(", %d records wait", *r.Backlog)
 	}
-	if _, err := fmt.Fprintf(w, "Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
+	if _, err := fmt.Fprintf(w,
+		"Control plane  %s\nVersion        %s\nRevision       %d\nReady          %s\nLedger         %s\n\n",
 		r.Admin, r.Version, r.Revision, admincli.OneLine(r.Ready), admincli.OneLine(ledger)); err != nil {
 		return err
 	}
 	var rows [][]string
 	for _, c := range r.Clients {
-		rows = append(rows, []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt), withReason(c.Health, c.Error)})
+		rows = append(rows, []string{c.Node, c.Role, c.Version, strconv.FormatInt(c.Revision, 10), since(c.ConnectedAt),
+			withReason(c.Health, c.Error)})
 	}
-	if err := admincli.PrintTable(w, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"}, rows); err != nil {
+	if err := admincli.PrintTable(w, []string{"NODE", "ROLE", "VERSION", "REVISION", "CONNECTED", "HEALTH"},
+		rows); err != nil {
 		return err
 	}
 	rows = nil
@@ -215,7 +218,8 @@ func (r statusReport) table(w io.Writer) error {
 		if p.Error != "" {
 			state = "error: " + p.Error
 		}
-		rows = append(rows, []string{p.Name, strconv.FormatInt(p.Requests, 10), strconv.FormatInt(p.Errors, 10), p.CostUSD, state})
+		rows = append(rows, []string{p.Name, strconv.FormatInt(p.Requests, 10), strconv.FormatInt(p.Errors, 10), p.CostUSD,
+			state})
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err

@@ -17,8 +17,10 @@ import (
 
 func TestStatus(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
-	f.objects = []configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Provider{Name: "b", Disabled: true}, &configv1.Model{Name: "m"}}
-	f.summary.Providers = []adminapi.NamedTotals{{Name: "a", Totals: adminapi.Totals{Requests: 10, Errors: 4, CostUSD: "0.5"}}, {Name: "gone", Totals: adminapi.Totals{Requests: 1}}}
+	f.objects = []configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Provider{Name: "b", Disabled: true},
+		&configv1.Model{Name: "m"}}
+	f.summary.Providers = []adminapi.NamedTotals{{Name: "a", Totals: adminapi.Totals{Requests: 10, Errors: 4,
+		CostUSD: "0.5"}}, {Name: "gone", Totals: adminapi.Totals{Requests: 1}}}
 	f.metrics = "# HELP modelgate_ledger_backlog_records Records 9\nmodelgate_ledger_backlog_records{a=\"x y\"} 1\nmodelgate_ledger_backlog_records{a=\"b\"} 2\n"
 	out, _ := c.run(t, exitOK, "status")
 	require.Contains(t, out, "Ledger         ok, 3 records wait")
@@ -27,9 +29,12 @@ func TestStatus(t *testing.T) {
 	require.Regexp(t, `a +10 +4 +0.5 +active\nb +0 +0 +- +disabled\ngone +1`, out)
 
 	for name, spoil := range map[string]func(){
-		"not ready: etcd is away":                              func() { f.notReady = true },
-		"no extproc is connected":                              func() { f.plane.Clients = f.plane.Clients[:1] },
-		"envoy e: refused: bad listener":                       func() { f.plane.Clients[0].Health, f.plane.Clients[0].Error = "refused", "bad listener" },
+		"not ready: etcd is away": func() { f.notReady = true },
+		"no extproc is connected": func() { f.plane.Clients = f.plane.Clients[:1] },
+		"envoy e: refused: bad listener": func() {
+			f.plane.Clients[0].Health,
+				f.plane.Clients[0].Error = "refused", "bad listener"
+		},
 		"Provider a: $K is not set":                            func() { f.errors["Provider a"] = "$K is not set" },
 		"provider a: 5 of 10 requests of the last hour failed": func() { f.summary.Providers[0].Errors = 5 },
 		"ledger: The ledger cannot be reached.":                func() { f.ledgerAway = true },
@@ -38,7 +43,8 @@ func TestStatus(t *testing.T) {
 			plane := f.plane
 			plane.Clients = slices.Clone(f.plane.Clients)
 			defer func() {
-				f.notReady, f.plane, f.errors, f.ledgerAway, f.summary.Providers[0].Errors = false, plane, map[string]string{}, false, 4
+				f.notReady, f.plane, f.errors, f.ledgerAway, f.summary.Providers[0].Errors = false, plane, map[string]string{},
+					false, 4
 			}()
 			spoil()
 			out, errOut := c.run(t, exitFailed, "status", "-o", "json")
@@ -67,12 +73,15 @@ func TestUsage(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	day := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
 	f.summary.Totals = adminapi.Totals{Requests: 9, InputTokens: 90, OutputTokens: 9, CostUSD: "1"}
-	f.summary.Providers = []adminapi.NamedTotals{{Name: "=cmd()", Totals: adminapi.Totals{Requests: 4, InputTokens: 40, OutputTokens: 4, CostUSD: "0.9"}}}
+	f.summary.Providers = []adminapi.NamedTotals{{Name: "=cmd()", Totals: adminapi.Totals{Requests: 4, InputTokens: 40,
+		OutputTokens: 4, CostUSD: "0.9"}}}
 	for i := range 3 {
-		f.summary.Hours = append(f.summary.Hours, adminapi.SummaryHour{Start: day.Add(time.Duration(i) * time.Hour), Totals: adminapi.Totals{Requests: 1, CostUSD: "0.1"}})
+		f.summary.Hours = append(f.summary.Hours, adminapi.SummaryHour{Start: day.Add(time.Duration(i) * time.Hour),
+			Totals: adminapi.Totals{Requests: 1, CostUSD: "0.1"}})
 	}
 	out, _ := c.run(t, exitOK, "usage", "-o", "csv", "--organization", "acme", "--since", "7d")
-	require.Equal(t, "day,requests,input_tokens,output_tokens,cost_usd\n2026-11-20,2,0,0,0.2\n2026-11-21,1,0,0,0.1\n", out)
+	require.Equal(t, "day,requests,input_tokens,output_tokens,cost_usd\n2026-11-20,2,0,0,0.2\n2026-11-21,1,0,0,0.1\n",
+		out)
 	require.Contains(t, f.asked[0], "organization=acme")
 	out, _ = c.run(t, exitOK, "usage", "--by", "provider", "-o", "csv")
 	require.Contains(t, out, "\n'=cmd(),4,40,4,0.9\n(others),5,50,5,0.1\n", "a spreadsheet takes it for text")
@@ -84,16 +93,20 @@ func TestUsage(t *testing.T) {
 	f.usage["embeddings "] = `{"data":[{"results":[{"api_key_id":"k2","num_model_requests":1,"input_tokens":7}]}]}`
 	f.usage["costs "] = `{"data":[{"results":[{"api_key_id":"k2","amount":{"value":0.0000015,"currency":"usd"}}]}]}`
 	out, _ = c.run(t, exitOK, "usage", "--by", "key", "-o", "json")
-	require.JSONEq(t, `[{"name":"k2","requests":4,"input_tokens":7,"output_tokens":0,"cost_usd":"0.0000015"},{"name":"k1","requests":2,"input_tokens":10,"output_tokens":2,"cost_usd":"0"}]`, out)
+	require.JSONEq(t,
+		`[{"name":"k2","requests":4,"input_tokens":7,"output_tokens":0,"cost_usd":"0.0000015"},{"name":"k1","requests":2,"input_tokens":10,"output_tokens":2,"cost_usd":"0"}]`, out)
 	f.objects = []configv1.Object{&configv1.Key{Name: "key_1", DisplayName: "ci"}}
 	f.asked = nil
 	c.run(t, exitOK, "usage", "--key", "ci")
 	require.Contains(t, f.asked[len(f.asked)-1], "key=key_1", "report 15: by its name")
 	f.usage["completions "] = `{"data":[{"results":[{"organization_id":"acme","project_id":"web","num_model_requests":1},{"organization_id":"other","project_id":"web","num_model_requests":2},{"num_model_requests":4}]}]}`
-	f.usage["embeddings "], f.usage["costs "] = "", `{"data":[{"results":[{"organization_id":"acme","project_id":"web","amount":{"value":0.5}}]}]}`
+	f.usage["embeddings "], f.usage["costs "] = "",
+		`{"data":[{"results":[{"organization_id":"acme","project_id":"web","amount":{"value":0.5}}]}]}`
 	f.asked = nil
 	out, _ = c.run(t, exitOK, "usage", "--by", "project", "-o", "csv")
-	require.Equal(t, "project,requests,input_tokens,output_tokens,cost_usd\nacme/web,1,0,0,0.5\n,4,0,0,0\nother/web,2,0,0,0\n", out, "report 15")
+	require.Equal(t,
+		"project,requests,input_tokens,output_tokens,cost_usd\nacme/web,1,0,0,0.5\n,4,0,0,0\nother/web,2,0,0,0\n", out,
+		"report 15")
 	require.Contains(t, f.asked[0], "group_by=organization_id&group_by=project_id")
 	out, _ = c.run(t, exitOK, "usage", "--by", "organization", "--organization", "acme", "-o", "csv")
 	require.Equal(t, "organization,requests,input_tokens,output_tokens,cost_usd\nacme,1,0,0,0.5\n", out, "report 15")
@@ -118,7 +131,8 @@ func TestUsage(t *testing.T) {
 func TestAudit(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	for _, name := range []string{"a", "b", "c"} {
-		f.audit = append(f.audit, adminapi.AuditEntry{ID: name, At: time.Unix(0, 0), Actor: "ann", Address: "::1", Action: "update", Kind: "Key", Name: name + "\x1b[2J", Diff: "-old\n+new\n"})
+		f.audit = append(f.audit, adminapi.AuditEntry{ID: name, At: time.Unix(0, 0), Actor: "ann", Address: "::1",
+			Action: "update", Kind: "Key", Name: name + "\x1b[2J", Diff: "-old\n+new\n"})
 	}
 	out, _ := c.run(t, exitOK, "audit", "--kind", "keys", "--limit", "3")
 	require.Equal(t, 4, strings.Count(out, "\n"), "over two pages")
@@ -161,7 +175,8 @@ func TestCompletion(t *testing.T) {
 func TestEveryFormOfEveryReport(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	f.objects = []configv1.Object{&configv1.Provider{Name: "a", Vendor: "echo"}}
-	for _, line := range []string{"config list providers", "config get provider a", "status", "usage", "audit", "key usage key_k", "key list", "account list", "token list", "dashboard link"} {
+	for _, line := range []string{"config list providers", "config get provider a", "status", "usage", "audit",
+		"key usage key_k", "key list", "account list", "token list", "dashboard link"} {
 		for _, form := range []string{"text", "json", "yaml"} {
 			out, _ := c.run(t, exitOK, append(strings.Fields(line), "-o", form)...)
 			if form == "json" && out != "" {

@@ -8,7 +8,8 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// startTelemetry starts the telemetry of a process. It stops with p: start it before what is to be measured to its end.
+// startTelemetry starts the telemetry of a process. It stops with p: start it before what is to be measured to its
+// end.
 func startTelemetry(ctx context.Context, p *parts, service string, log *zap.Logger) (*telemetry.Telemetry, error) {
 	log = log.Named("telemetry")
 	t, err := telemetry.Start(ctx, telemetry.Options{Service: service, Version: version(), Log: log})

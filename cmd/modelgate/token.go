@@ -39,12 +39,15 @@ func (c tokenCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	token, err := client.CreateToken(ctx, adminapi.TokenRequest{DisplayName: c.Name, Scopes: c.Scopes, ExpiresAt: expires})
+	token, err := client.CreateToken(ctx, adminapi.TokenRequest{DisplayName: c.Name, Scopes: c.Scopes,
+		ExpiresAt: expires})
 	if err != nil {
 		return admincli.Said(err)
 	}
 	return c.show(stdout, token, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "Id     %s\nToken  %s\n\nKeep the token now: it is stored only as a hash and cannot be shown again.\n", token.ID, token.Token)
+		_, err := fmt.Fprintf(w,
+			"Id     %s\nToken  %s\n\nKeep the token now: it is stored only as a hash and cannot be shown again.\n", token.ID,
+			token.Token)
 		return err
 	})
 }

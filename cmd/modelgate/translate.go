@@ -47,7 +47,8 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 	f.Provider = cmp.Or(kinds[f.Provider], f.Provider)
 	p, ok := vendors()[f.Provider]
 	if !ok {
-		return p, provider.Target{}, admincli.Misused("there is no provider %q; there are %s", f.Provider, strings.Join(vendorNames(), ", "))
+		return p, provider.Target{}, admincli.Misused("there is no provider %q; there are %s", f.Provider,
+			strings.Join(vendorNames(), ", "))
 	}
 	config := &configv1.Provider{}
 	if f.Config != "" {
@@ -62,7 +63,8 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 	for _, flag := range []struct {
 		value string
 		field *string
-	}{{f.BaseURL, &config.Endpoint}, {f.Region, &config.Region}, {f.Project, &config.Project}, {f.APIVersion, &config.ApiVersion}} {
+	}{{f.BaseURL, &config.Endpoint}, {f.Region, &config.Region}, {f.Project, &config.Project},
+		{f.APIVersion, &config.ApiVersion}} {
 		if flag.value != "" {
 			*flag.field = flag.value
 		}
@@ -80,7 +82,8 @@ func (f translateFlags) target() (provider.Provider, provider.Target, error) {
 			return p, provider.Target{}, err
 		}
 	}
-	target := provider.Target{Config: translate.Complete(p, config), Model: f.Model, Facts: catalog.New(own).Facts(p.Name, f.Model)}
+	target := provider.Target{Config: translate.Complete(p, config), Model: f.Model,
+		Facts: catalog.New(own).Facts(p.Name, f.Model)}
 	return p, target, nil
 }
 
@@ -196,7 +199,8 @@ func (c translateResponseCmd) Run(stdout io.Writer) error {
 		return err
 	}
 	from := translate.Response{Status: c.Status, Header: header, Body: body}
-	x := translate.Exchange{Provider: p, Request: r, Answer: answer, Dropped: encoded.Dropped, Adjusted: encoded.Adjusted, Created: time.Now().Unix()}
+	x := translate.Exchange{Provider: p, Request: r, Answer: answer, Dropped: encoded.Dropped, Adjusted: encoded.Adjusted,
+		Created: time.Now().Unix()}
 	reply := x.Respond(from, body)
 	if c.AllCuts {
 		if err := x.Cuts(from, reply); err != nil {

@@ -85,7 +85,8 @@ func (c usageCmd) show(stdout io.Writer, rows []usageRow) error {
 	header := []string{c.By, "requests", "input_tokens", "output_tokens", "cost_usd"}
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
-		cells[i] = []string{r.Name, strconv.FormatInt(r.Requests, 10), strconv.FormatInt(r.InputTokens, 10), strconv.FormatInt(r.OutputTokens, 10), r.CostUSD}
+		cells[i] = []string{r.Name, strconv.FormatInt(r.Requests, 10), strconv.FormatInt(r.InputTokens, 10),
+			strconv.FormatInt(r.OutputTokens, 10), r.CostUSD}
 	}
 	if c.Output == "csv" {
 		for i := range cells {
@@ -121,7 +122,8 @@ func (c usageCmd) summed(ctx context.Context, client *adminapi.Client, start, en
 		rest := rowOf("(others)", s.Totals)
 		for _, n := range s.Providers {
 			row := rowOf(n.Name, n.Totals)
-			rest.Requests, rest.InputTokens, rest.OutputTokens = rest.Requests-row.Requests, rest.InputTokens-row.InputTokens, rest.OutputTokens-row.OutputTokens
+			rest.Requests, rest.InputTokens, rest.OutputTokens = rest.Requests-row.Requests, rest.InputTokens-row.InputTokens,
+				rest.OutputTokens-row.OutputTokens
 			rest.cost -= row.cost
 			rows = append(rows, row)
 		}
@@ -153,11 +155,13 @@ func rowOf(name string, t adminapi.Totals) usageRow {
 	if err != nil {
 		cost = 0 // the API leaves it empty where there is none
 	}
-	return usageRow{Name: name, Requests: t.Requests, InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, cost: cost}
+	return usageRow{Name: name, Requests: t.Requests, InputTokens: t.InputTokens, OutputTokens: t.OutputTokens,
+		cost: cost}
 }
 
 func (r *usageRow) add(o usageRow) {
-	r.Requests, r.InputTokens, r.OutputTokens, r.cost = r.Requests+o.Requests, r.InputTokens+o.InputTokens, r.OutputTokens+o.OutputTokens, r.cost+o.cost
+	r.Requests, r.InputTokens, r.OutputTokens, r.cost = r.Requests+o.Requests, r.InputTokens+o.InputTokens,
+		r.OutputTokens+o.OutputTokens, r.cost+o.cost
 }
 
 // merge sums rows up by their names, and sorts them by cost.

@@ -42,7 +42,8 @@ func (r usageResult) name(by string) string {
 	if project != "" && r.Owner != "" {
 		project = r.Owner + "/" + project
 	}
-	return map[string]string{"key": r.Key, "organization": r.Owner, "project": project, "user": r.User, "model": cmp.Or(r.Model, r.Item)}[by]
+	return map[string]string{"key": r.Key, "organization": r.Owner, "project": project, "user": r.User,
+		"model": cmp.Or(r.Model, r.Item)}[by]
 }
 
 // resources are those of OpenAI's usage endpoints; what each counts is in no other.
@@ -52,14 +53,17 @@ func resources() []string {
 
 // groupFields are the fields of OpenAI's endpoints, and the gateway's own of organizations, that a sum is split by.
 func groupFields(by string) []string {
-	return map[string][]string{"model": {"model"}, "key": {"api_key_id"}, "organization": {"organization_id"}, "project": {"organization_id", "project_id"}, "user": {"user_id"}}[by]
+	return map[string][]string{"model": {"model"}, "key": {"api_key_id"}, "organization": {"organization_id"},
+		"project": {"organization_id", "project_id"}, "user": {"user_id"}}[by]
 }
 
 // grouped returns the rows by model, key, project, organization or user.
 func (c usageCmd) grouped(ctx context.Context, client *adminapi.Client, start, end time.Time) ([]usageRow, error) {
 	owned := c.By == "organization" || c.By == "project"
 	if c.Model != "" || c.Organization != "" && !owned {
-		return nil, admincli.Misused("--model goes with --by day and --by provider only, and --organization with these, --by organization and --by project")
+		return nil,
+			admincli.Misused(
+				"--model goes with --by day and --by provider only, and --organization with these, --by organization and --by project")
 	}
 	query := url.Values{
 		"start_time": {strconv.FormatInt(start.Unix(), 10)}, "end_time": {strconv.FormatInt(end.Unix(), 10)},
@@ -90,7 +94,8 @@ func (c usageCmd) grouped(ctx context.Context, client *adminapi.Client, start, e
 }
 
 // results reads all pages of a query.
-func (c usageCmd) results(ctx context.Context, client *adminapi.Client, resource string, query url.Values) ([]usageRow, error) {
+func (c usageCmd) results(ctx context.Context, client *adminapi.Client, resource string, query url.Values) ([]usageRow,
+	error) {
 	var rows []usageRow
 	for page := ""; ; {
 		if query.Del("page"); page != "" {
@@ -109,7 +114,8 @@ func (c usageCmd) results(ctx context.Context, client *adminapi.Client, resource
 				if c.Organization != "" && r.Owner != c.Organization {
 					continue
 				}
-				row := rowOf(r.name(c.By), adminapi.Totals{Requests: r.Requests, InputTokens: r.Input, OutputTokens: r.Output, CostUSD: r.Amount.Value.String()})
+				row := rowOf(r.name(c.By), adminapi.Totals{Requests: r.Requests, InputTokens: r.Input, OutputTokens: r.Output,
+					CostUSD: r.Amount.Value.String()})
 				rows = append(rows, row)
 			}
 		}

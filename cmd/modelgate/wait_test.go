@@ -18,7 +18,8 @@ func TestAChangeThatIsNotInForceSaysSo(t *testing.T) {
 	f.objects = []configv1.Object{&configv1.Key{Name: "key_a", DisplayName: "A"}}
 	c.write(t, "gw.yaml", files)
 	commands := []string{
-		"key create --name n", "key rotate key_a", "key disable key_a", "key enable key_a", "key revoke key_a", "config apply gw.yaml", "config delete key key_a",
+		"key create --name n", "key rotate key_a", "key disable key_a", "key enable key_a", "key revoke key_a",
+		"config apply gw.yaml", "config delete key key_a",
 		"org create acme", "project create acme/web",
 	}
 	for _, command := range commands {
@@ -44,7 +45,8 @@ func TestApplyListsWhatHasNoEffect(t *testing.T) {
 	f, c := startFakeAdmin(t), &cli{}
 	c.write(t, "gw.yaml", files)
 	f.applied = adminapi.ApplyAnswer{Revision: 5, Changes: []adminapi.Change{
-		{Kind: "Provider", Name: "mine", Action: "created", Error: "it is\nbroken"}, {Kind: "Model", Name: "team/best", Action: "created"},
+		{Kind: "Provider", Name: "mine", Action: "created", Error: "it is\nbroken"},
+		{Kind: "Model", Name: "team/best", Action: "created"},
 	}}
 	out, errOut := c.run(t, exitRefused, "config", "apply", "gw.yaml")
 	require.Equal(t, "Provider mine created\nModel team/best created\n", out)

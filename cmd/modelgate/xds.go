@@ -46,7 +46,8 @@ func (f xdsFlags) dial(log *zap.Logger) (*grpc.ClientConn, error) {
 	connection, err := grpc.NewClient(f.Address, grpc.WithTransportCredentials(secure),
 		// Not gRPC's own pauses of up to two minutes: a control plane that is back is of use at once.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: 2 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}))

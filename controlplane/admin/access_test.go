@@ -55,7 +55,8 @@ func endpoints() []struct {
 			read, write = admin.AdminsWrite, admin.AdminsWrite
 		}
 		path := "/admin/v1/" + k.Plural
-		all = append(all, endpoint{"GET", path, "", read}, endpoint{"GET", path + "/x", "", read}, endpoint{"POST", path, `{"name":""}`, write},
+		all = append(all, endpoint{"GET", path, "", read}, endpoint{"GET", path + "/x", "", read},
+			endpoint{"POST", path, `{"name":""}`, write},
 			endpoint{"PUT", path + "/x", `{"name":"y"}`, write}, endpoint{"DELETE", path + "/x", "", write})
 	}
 	return all
@@ -120,14 +121,16 @@ func TestTokenLivesFromItsCreationToItsDeletion(t *testing.T) {
 	b := newBench(t)
 	made := b.makeToken(t, `{"display_name":"ci","scopes":["config:read"]}`)
 	require.Equal(t, 200, b.do(t, "GET", "/admin/v1/providers", "", as(made.Token)).status)
-	requireError(t, b.do(t, "PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo"}`, as(made.Token)), 403, "insufficient_permissions", "config:write")
+	requireError(t, b.do(t, "PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo"}`, as(made.Token)), 403,
+		"insufficient_permissions", "config:write")
 	raw, err := b.etcd.Get(t.Context(), "/modelgate/v1/admintokens/"+made.ID)
 	require.NoError(t, err)
 	require.NotContains(t, string(raw.Kvs[0].Value), made.Token)
 	shown := b.do(t, "GET", "/admin/v1/admintokens", "")
 	require.NotContains(t, shown.body, made.Token)
 	require.NotContains(t, shown.body, `"hash"`)
-	for _, wrong := range []string{made.Token[:len(made.Token)-1], made.Token + "x", strings.TrimPrefix(made.Token, "mg"), "mgadm_01JD3T9Q8H6R5W4Z2Y0X9V8N7M.x", "mg../keys.x"} {
+	for _, wrong := range []string{made.Token[:len(made.Token)-1], made.Token + "x", strings.TrimPrefix(made.Token, "mg"),
+		"mgadm_01JD3T9Q8H6R5W4Z2Y0X9V8N7M.x", "mg../keys.x"} {
 		requireError(t, b.do(t, "GET", "/admin/v1/providers", "", as(wrong)), 401, "invalid_admin_token", "")
 	}
 	require.Equal(t, 204, b.do(t, "DELETE", "/admin/v1/admintokens/"+made.ID, "").status)
@@ -136,10 +139,12 @@ func TestTokenLivesFromItsCreationToItsDeletion(t *testing.T) {
 
 func TestTokenExpires(t *testing.T) {
 	b := newBench(t)
-	requireError(t, b.do(t, "POST", "/admin/v1/admintokens", `{"display_name":"x","scopes":["*"],"expires_at":"2001-01-01T00:00:00Z"}`), 400, "invalid_value", "future")
+	requireError(t, b.do(t, "POST", "/admin/v1/admintokens",
+		`{"display_name":"x","scopes":["*"],"expires_at":"2001-01-01T00:00:00Z"}`), 400, "invalid_value", "future")
 	made := b.makeToken(t, `{"display_name":"x","scopes":["*"],"expires_at":"2090-01-01T00:00:00Z"}`)
 	require.Equal(t, 200, b.do(t, "GET", "/admin/v1/providers", "", as(made.Token)).status)
-	past := b.do(t, "PUT", "/admin/v1/admintokens/"+made.ID, `{"name":"`+made.ID+`","scopes":["*"],"expires_at":"2001-01-01T00:00:00Z"}`)
+	past := b.do(t, "PUT", "/admin/v1/admintokens/"+made.ID, `{"name":"`+made.ID+
+		`","scopes":["*"],"expires_at":"2001-01-01T00:00:00Z"}`)
 	require.Equal(t, 200, past.status, past.body)
 	requireError(t, b.do(t, "GET", "/admin/v1/providers", "", as(made.Token)), 401, "invalid_admin_token", "")
 }
@@ -165,7 +170,8 @@ func TestBadTokenRequests(t *testing.T) {
 
 func TestNobodyGivesRightsThatAreNotTheirs(t *testing.T) {
 	b := newBench(t)
-	require.Equal(t, 201, b.do(t, "POST", "/admin/v1/accounts", `{"name":"boss","role":"OWNER","password":"correct horse battery"}`).status)
+	require.Equal(t, 201, b.do(t, "POST", "/admin/v1/accounts",
+		`{"name":"boss","role":"OWNER","password":"correct horse battery"}`).status)
 	boss := b.makeToken(t, `{"display_name":"all","scopes":["*"]}`)
 	of := b.makeToken(t, `{"display_name":"admins","scopes":["admins:write","keys:read"]}`).Token
 	for _, tc := range []struct{ method, path, body string }{
@@ -187,15 +193,20 @@ func TestNobodyGivesRightsThatAreNotTheirs(t *testing.T) {
 func TestOnlyWhoMayDoEverythingHasFilesOfTheControlPlaneRead(t *testing.T) {
 	b := newBench(t)
 	operator := as(b.makeToken(t, `{"display_name":"ops","scopes":["config:read","config:write"]}`).Token)
-	for source, status := range map[string]int{`"file":"/etc/modelgate/admin-token"`: 403, `"env":"MODELGATE_TOKEN"`: 403, `"env":"PGPASSWORD"`: 403, `"env":"OTEL_EXPORTER_OTLP_HEADERS"`: 403, `"env":"OPENAI_API_KEY"`: 200, `"value":"sk-x"`: 200} {
-		a := b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", `{"name":"p","vendor":"openai","credential":{`+source+`}}`, operator)
+	for source, status := range map[string]int{`"file":"/etc/modelgate/admin-token"`: 403, `"env":"MODELGATE_TOKEN"`: 403,
+		`"env":"PGPASSWORD"`: 403, `"env":"OTEL_EXPORTER_OTLP_HEADERS"`: 403, `"env":"OPENAI_API_KEY"`: 200,
+		`"value":"sk-x"`: 200} {
+		a := b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", `{"name":"p","vendor":"openai","credential":{`+source+`}}`,
+			operator)
 		require.Equal(t, status, a.status, source+a.body)
 	}
 	const byFile = `{"name":"p","vendor":"openai","credential":{"file":"/run/secrets/openai"}}`
 	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/providers/p", byFile).status)
-	changed := b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(byFile, `"vendor"`, `"models":["a"],"vendor"`, 1), operator)
+	changed := b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(byFile, `"vendor"`, `"models":["a"],"vendor"`, 1),
+		operator)
 	require.Equal(t, 200, changed.status, "what is stored stays: %s", changed.body)
-	requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(byFile, "openai\"}", "other\"}", 1), operator), 403, "insufficient_permissions", "scope *")
+	requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(byFile, "openai\"}", "other\"}", 1),
+		operator), 403, "insufficient_permissions", "scope *")
 }
 
 func TestOnlyWhoMayDoEverythingSendsTheGatewayToItsOwnSockets(t *testing.T) {
@@ -212,9 +223,11 @@ func TestOnlyWhoMayDoEverythingSendsTheGatewayToItsOwnSockets(t *testing.T) {
 	} {
 		requireError(t, b.do(t, "PUT", "/admin/v1/"+path, body, operator), 403, "insufficient_permissions", "scope *")
 	}
-	requireError(t, b.do(t, "POST", "/admin/v1/apply", `[{"kind":"Provider",`+local[1:]+`]`, operator), 403, "insufficient_permissions", "scope *")
+	requireError(t, b.do(t, "POST", "/admin/v1/apply", `[{"kind":"Provider",`+local[1:]+`]`, operator), 403,
+		"insufficient_permissions", "scope *")
 	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/providers/p", local).status)
-	changed := b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(local, `"vendor"`, `"models":["a"],"vendor"`, 1), operator)
+	changed := b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(local, `"vendor"`, `"models":["a"],"vendor"`, 1),
+		operator)
 	require.Equal(t, 200, changed.status, "what is stored stays: %s", changed.body)
 }
 
@@ -222,7 +235,8 @@ func TestStoredCredentialDoesNotMoveWithTheEndpoint(t *testing.T) {
 	b := newBench(t)
 	operator := as(b.makeToken(t, `{"display_name":"ops","scopes":["config:read","config:write"]}`).Token)
 	for source, kept := range map[string]string{
-		`"file":"/run/secrets/openai"`: `"file":"/run/secrets/openai"`, `"env":"MODELGATE_OPENAI"`: `"env":"MODELGATE_OPENAI"`, `"value":"sk-secret"`: `"sealed":"[redacted]"`,
+		`"file":"/run/secrets/openai"`: `"file":"/run/secrets/openai"`,
+		`"env":"MODELGATE_OPENAI"`:     `"env":"MODELGATE_OPENAI"`, `"value":"sk-secret"`: `"sealed":"[redacted]"`,
 	} {
 		stored := `{"name":"p","vendor":"openai","endpoint":"https://vendor.example","credential":{` + source + `}}`
 		require.Less(t, b.do(t, "PUT", "/admin/v1/providers/p", stored).status, 300)
@@ -269,7 +283,9 @@ func TestAnswersAreKeptNowhereAndNamed(t *testing.T) {
 
 func TestKeyRotation(t *testing.T) {
 	b := newBench(t)
-	made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: "ci", Limits: []adminapi.Limit{{Domain: "requests", Unit: "MINUTE", RequestsPerUnit: 5}}})
+	made, err := b.client.CreateKey(t.Context(),
+		adminapi.KeyRequest{DisplayName: "ci",
+			Limits: []adminapi.Limit{{Domain: "requests", Unit: "MINUTE", RequestsPerUnit: 5}}})
 	require.NoError(t, err)
 	stored := func() *configv1.Key {
 		e, err := b.store.Get(t.Context(), configv1.KindOf((*configv1.Key)(nil)), made.ID)
@@ -298,7 +314,8 @@ func TestKeyRotation(t *testing.T) {
 	require.NotContains(t, shown.body, `"hash"`)
 	require.Contains(t, shown.body, `"retired":{"hint":`)
 	same := b.do(t, "PUT", "/admin/v1/keys/"+made.ID, shown.body)
-	require.Equal(t, shown.header.Get("ETag"), same.header.Get("ETag"), "what was read can be sent again and changes nothing: %s", same.body)
+	require.Equal(t, shown.header.Get("ETag"), same.header.Get("ETag"),
+		"what was read can be sent again and changes nothing: %s", same.body)
 
 	without := b.do(t, "PUT", "/admin/v1/keys/"+made.ID, `{"name":"`+made.ID+`","display_name":"ci"}`)
 	require.Equal(t, 200, without.status, without.body)
@@ -307,10 +324,13 @@ func TestKeyRotation(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, stored().GetRetired(), "without grace the old one stops at once")
 
-	requireError(t, b.do(t, "POST", "/admin/v1/keys/"+made.ID+"/rotate", `{"grace_seconds":2592001}`), 400, "invalid_value", "2592000")
-	requireError(t, b.do(t, "POST", "/admin/v1/keys/"+made.ID+"/rotate", `{"grace_seconds":-1}`), 400, "invalid_value", "")
+	requireError(t, b.do(t, "POST", "/admin/v1/keys/"+made.ID+"/rotate", `{"grace_seconds":2592001}`), 400,
+		"invalid_value", "2592000")
+	requireError(t, b.do(t, "POST", "/admin/v1/keys/"+made.ID+"/rotate", `{"grace_seconds":-1}`), 400, "invalid_value",
+		"")
 	requireError(t, b.do(t, "POST", "/admin/v1/keys/"+made.ID+"/rotate", `{"grace":1}`), 400, "invalid_json", "grace")
-	requireError(t, b.do(t, "POST", "/admin/v1/keys/"+made.ID+"/rotate", ``, `If-Match: "1"`), 412, "precondition_failed", "")
+	requireError(t, b.do(t, "POST", "/admin/v1/keys/"+made.ID+"/rotate", ``, `If-Match: "1"`), 412, "precondition_failed",
+		"")
 	requireError(t, b.do(t, "POST", "/admin/v1/keys/key_none/rotate", ``), 404, "not_found", "key_none")
 }
 
@@ -318,7 +338,8 @@ func TestListIsPagedSearchedAndFiltered(t *testing.T) {
 	b := newBench(t)
 	var ids []string
 	for i := range 7 {
-		made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: fmt.Sprintf("Key number-%d", i), Organization: []string{"a", "b"}[i%2], CreateMissing: true})
+		made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: fmt.Sprintf("Key number-%d", i),
+			Organization: []string{"a", "b"}[i%2], CreateMissing: true})
 		require.NoError(t, err)
 		ids = append(ids, made.ID)
 	}
@@ -341,7 +362,8 @@ func TestListIsPagedSearchedAndFiltered(t *testing.T) {
 		require.Equal(t, ids, names(adminapi.ListOptions{Limit: 3}))
 		require.Len(t, names(adminapi.ListOptions{Limit: 2, Filters: map[string]string{"organization": "a"}}), 4)
 		require.Len(t, names(adminapi.ListOptions{Limit: 2, Query: "KEY Number-3"}), 1)
-		require.Len(t, names(adminapi.ListOptions{Limit: 1, Query: "key", Filters: map[string]string{"organization": "b", "disabled": "false"}}), 3)
+		require.Len(t, names(adminapi.ListOptions{Limit: 1, Query: "key", Filters: map[string]string{"organization": "b",
+			"disabled": "false"}}), 3)
 		require.Empty(t, names(adminapi.ListOptions{Limit: 1, Query: "key", Filters: map[string]string{"disabled": "true"}}))
 		require.Equal(t, ids[2:3], names(adminapi.ListOptions{Limit: 9, Query: strings.ToLower(ids[2])}))
 	}
@@ -378,5 +400,6 @@ func TestCreateRefusesWhatIsThere(t *testing.T) {
 	dry := b.do(t, "DELETE", "/admin/v1/projects/org/q?dry_run=true", "")
 	require.Contains(t, dry.body, `"action":"deleted"`)
 	require.Equal(t, 200, b.do(t, "GET", a.header.Get("Location"), "").status)
-	requireError(t, b.do(t, "PUT", "/admin/v1/projects/org/q?dry_run=maybe", `{"name":"org/q"}`), 400, "invalid_value", "dry_run")
+	requireError(t, b.do(t, "PUT", "/admin/v1/projects/org/q?dry_run=maybe", `{"name":"org/q"}`), 400, "invalid_value",
+		"dry_run")
 }

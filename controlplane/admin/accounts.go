@@ -14,23 +14,25 @@ import (
 	"github.com/modelgate/modelgate/internal/password"
 )
 
-// mayWrite returns the error of a caller who would give rights that are not theirs, or meddle with somebody who has more of
-// them. Either object may be nil.
+// mayWrite returns the error of a caller who would give rights that are not theirs, or meddle with somebody who has
+// more of them. Either object may be nil.
 func (p *plan) mayWrite(objects ...configv1.Object) error {
 	for _, o := range objects {
 		for _, scope := range rightsOf(o) {
 			if !p.caller.May(scope) {
-				return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
-					Message: fmt.Sprintf("You have insufficient permissions for this operation: %s has the scope %s, and you do not.", configv1.Label(o), scope)}
+				return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+					Code: openai.CodeInsufficientPermissions,
+					Message: fmt.Sprintf("You have insufficient permissions for this operation: %s has the scope %s, and you do not.",
+						configv1.Label(o), scope)}
 			}
 		}
 	}
 	return nil
 }
 
-// mayReach returns the error of a caller who would have the gateway hand over what is its own: a file of the control plane or its
-// own settings sent to an endpoint, a stored credential sent to another endpoint than it was stored for, or a Unix socket, behind
-// which etcd and the like trust whoever connects. What is stored already stays.
+// mayReach returns the error of a caller who would have the gateway hand over what is its own: a file of the control
+// plane or its own settings sent to an endpoint, a stored credential sent to another endpoint than it was stored for,
+// or a Unix socket, behind which etcd and the like trust whoever connects. What is stored already stays.
 func (p *plan) mayReach(o, stored configv1.Object) error {
 	if p.caller.May(Everything) {
 		return nil
@@ -45,21 +47,25 @@ func (p *plan) mayReach(o, stored configv1.Object) error {
 	for _, c := range configv1.Credentials(o) {
 		own := c.Credential.GetFile() != "" || isOwn(c.Credential.GetEnv())
 		if own && !proto.Equal(c.Credential, kept[c.Field]) {
-			return everythingFor(c.Field, "to name a file of the control plane, or a variable that begins with MODELGATE_, PG or OTEL_,")
+			return everythingFor(c.Field,
+				"to name a file of the control plane, or a variable that begins with MODELGATE_, PG or OTEL_,")
 		}
 	}
 	return p.mayMove(o, stored)
 }
 
-// isOwn reports whether a variable is one of the control plane's own: PostgreSQL's client reads those that begin with PG, and
-// the key of what telemetry is sent to is in one of those that begin with OTEL_.
+// isOwn reports whether a variable is one of the control plane's own: PostgreSQL's client reads those that begin with
+// PG, and the key of what telemetry is sent to is in one of those that begin with OTEL_.
 func isOwn(variable string) bool {
-	return strings.HasPrefix(variable, "MODELGATE_") || strings.HasPrefix(variable, "PG") || strings.HasPrefix(variable, "OTEL_")
+	return strings.HasPrefix(variable, "MODELGATE_") || strings.HasPrefix(variable, "PG") ||
+		strings.HasPrefix(variable, "OTEL_")
 }
 
 func everythingFor(field, what string) error {
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions, Param: field,
-		Message: "You have insufficient permissions for this operation: " + what + " takes the scope *. Leave it as it is, or give the credential anew, as value."}
+	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+		Code: openai.CodeInsufficientPermissions, Param: field,
+		Message: "You have insufficient permissions for this operation: " + what +
+			" takes the scope *. Leave it as it is, or give the credential anew, as value."}
 }
 
 func endpointOf(o configv1.Object) string {
@@ -67,7 +73,8 @@ func endpointOf(o configv1.Object) string {
 	return p.GetEndpoint()
 }
 
-// places returns the Unix sockets, and the files that are no credentials, which an object, which may be nil, names, by field.
+// places returns the Unix sockets, and the files that are no credentials, which an object, which may be nil, names, by
+// field.
 func places(o configv1.Object) map[string]string {
 	named := map[string]string{"endpoint": endpointOf(o)}
 	if jobs, ok := o.(*configv1.JobService); ok {

@@ -41,7 +41,8 @@ func TestPasswordIsHashedAndNeverShown(t *testing.T) {
 	require.NotContains(t, get.body, "password")
 	same := do("PUT", "/admin/v1/accounts/ann", get.body)
 	require.Equal(t, get.header.Get("ETag"), same.header.Get("ETag"), "left out, it stays: %s", same.body)
-	require.Equal(t, get.header.Get("ETag"), do("PUT", "/admin/v1/accounts/ann", body).header.Get("ETag"), "the same is no change")
+	require.Equal(t, get.header.Get("ETag"), do("PUT", "/admin/v1/accounts/ann", body).header.Get("ETag"),
+		"the same is no change")
 	require.Equal(t, hash, b.account(t, "ann").GetPasswordHash())
 
 	const other = "another good password"
@@ -118,14 +119,16 @@ func TestNamesAreOnlyNames(t *testing.T) {
 	_, err := b.client.Put(t.Context(), &configv1.Provider{Name: "p", Vendor: "echo"}, 0)
 	require.NoError(t, err)
 	before := b.everything(t)
-	for _, name := range []string{"../keys/x", "..%2f..%2froot", "a%00b", "%2e%2e/x", "x'%20OR%20'1'='1", "x;DROP%20TABLE%20audit", "a%0d%0aSet-Cookie:x", strings.Repeat("a", 3000), "%ff%fe"} {
+	for _, name := range []string{"../keys/x", "..%2f..%2froot", "a%00b", "%2e%2e/x", "x'%20OR%20'1'='1",
+		"x;DROP%20TABLE%20audit", "a%0d%0aSet-Cookie:x", strings.Repeat("a", 3000), "%ff%fe"} {
 		for _, method := range []string{"GET", "DELETE", "PUT"} {
 			for _, kind := range []string{"providers", "keys", "models", "accounts", "projects"} {
 				a := b.do(t, method, "/admin/v1/"+kind+"/"+name, `{"name":"x"}`)
 				require.Contains(t, []int{400, 404, 405}, a.status, "%s %s %s: %s", method, kind, name, a.body)
 			}
 		}
-		for _, path := range []string{"/admin/v1/keys/" + name + "/consumption", "/admin/v1/fine_tuning/jobs/" + name, "/admin/v1/audit?name=" + name + "&after=" + name, "/admin/v1/providers?q=" + name} {
+		for _, path := range []string{"/admin/v1/keys/" + name + "/consumption", "/admin/v1/fine_tuning/jobs/" + name,
+			"/admin/v1/audit?name=" + name + "&after=" + name, "/admin/v1/providers?q=" + name} {
 			require.Contains(t, []int{200, 400, 404, 503}, b.do(t, "GET", path, "").status, path)
 		}
 	}

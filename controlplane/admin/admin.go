@@ -1,10 +1,11 @@
-// Package admin serves the admin API: reading and writing the configuration, making keys and tokens, and asking what has
-// happened.
+// Package admin serves the admin API: reading and writing the configuration, making keys and tokens, and asking what
+// has happened.
 //
 // Every change of configuration goes the same way (see plan), also a single PUT: read
-// everything, lay the change over it, validate the whole, and commit only if nothing else was written in the meantime, in one
-// transaction with the entries of the audit log. Nothing that makes the whole worse is stored. Credentials come in but never go
-// out: they are sealed before they are stored, and shown as "[redacted]", which, applied again, means the stored one.
+// everything, lay the change over it, validate the whole, and commit only if nothing else was written in the meantime,
+// in one transaction with the entries of the audit log. Nothing that makes the whole worse is stored. Credentials come
+// in but never go out: they are sealed before they are stored, and shown as "[redacted]", which, applied again, means
+// the stored one.
 package admin
 
 import (
@@ -47,11 +48,12 @@ type Config struct {
 	Vendors configv1.Vendors
 	// Allowed says which variables and files objects may name. Nil: none.
 	Allowed *allowed.List
-	// Variable returns one of the control plane's environment. Nil: it is not looked whether variables that objects name are set.
+	// Variable returns one of the control plane's environment. Nil: it is not looked whether variables that objects name
+	// are set.
 	Variable func(name string) (string, bool)
 	Plane    Plane
-	// Await returns when the data plane has taken a revision of the configuration, or when ctx ends: then it says who has not. Nil:
-	// nothing is waited for.
+	// Await returns when the data plane has taken a revision of the configuration, or when ctx ends: then it says who has
+	// not. Nil: nothing is waited for.
 	Await func(ctx context.Context, revision int64) []string
 	// Audit takes an entry for every change.
 	Audit *AuditLog
@@ -73,10 +75,11 @@ type server struct {
 	exports *semaphore.Weighted // likewise, whoever has a table made: it is whole in memory
 }
 
-// New returns the handler of every path below /admin/v1/, and of OpenAI's below /v1/organization/. A request whose context has a [Principal] is that principal's; any
-// other needs a bearer token.
+// New returns the handler of every path below /admin/v1/, and of OpenAI's below /v1/organization/. A request whose
+// context has a [Principal] is that principal's; any other needs a bearer token.
 func New(c Config) http.Handler {
-	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now), turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1)}
+	s := &server{config: c, root: sha256.Sum256([]byte(c.Token.Reveal())), guesses: newGuesses(time.Now),
+		turn: semaphore.NewWeighted(1), exports: semaphore.NewWeighted(1)}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.Handle(r.pattern, httpapi.Handler(c.Log, s.guarded(r)))
@@ -103,36 +106,44 @@ func clientError(err error) error {
 	}
 	switch {
 	case errors.Is(err, configstore.ErrNotFound):
-		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound, Message: err.Error()}
+		return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeNotFound,
+			Message: err.Error()}
 	case errors.Is(err, configstore.ErrConflict):
 		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeConflict,
 			Message: "The configuration was changed by others at the same time, several times over. Try again."}
 	case errors.Is(err, configstore.ErrTooLarge), errors.Is(err, rpctypes.ErrRequestTooLarge):
-		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: openai.CodeObjectTooLarge, Message: err.Error()}
+		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
+			Code: openai.CodeObjectTooLarge, Message: err.Error()}
 	case errors.Is(err, configstore.ErrUnfinished):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeApplyUnfinished, RetryAfter: 10 * time.Second,
+		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+			Code: openai.CodeApplyUnfinished, RetryAfter: 10 * time.Second,
 			Message: "The changes are decided, and etcd has not taken all of them yet: the control planes write the rest as soon as it does, and nobody sees a part of them before."}, err)
 	case errors.Is(err, configstore.ErrRestoring):
-		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeStoreRestoring, RetryAfter: 10 * time.Second,
-			Message: "A backup is being restored: nothing can be changed before that is done."}
+		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeStoreRestoring,
+			RetryAfter: 10 * time.Second,
+			Message:    "A backup is being restored: nothing can be changed before that is done."}
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: openai.CodeStoreFull, RetryAfter: 10 * time.Second,
+		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer,
+			Code: openai.CodeStoreFull, RetryAfter: 10 * time.Second,
 			Message: "etcd is full: nothing can be stored, but deleting goes on. The control plane makes room where it can; modelgate doctor says what else to do."}, err)
 	}
 	if !fromStore(err) {
 		return err
 	}
 	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok && refuses(e.Code()) {
-		return httpapi.WithCause(&openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeStoreRefused,
+		return httpapi.WithCause(&openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
+			Code:    openai.CodeStoreRefused,
 			Message: "The configuration store is there, and refuses this: " + e.Error() + "."}, err)
 	}
-	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeStoreUnavailable,
+	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+		Code:    openai.CodeStoreUnavailable,
 		Message: "The configuration store cannot be reached. Traffic goes on with the last configuration."}, err)
 }
 
 // refuses reports whether a code of etcd's says that it was reached and would not.
 func refuses(c codes.Code) bool {
-	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.ResourceExhausted, codes.OutOfRange}, c)
+	return slices.Contains([]codes.Code{codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied,
+		codes.Unauthenticated, codes.ResourceExhausted, codes.OutOfRange}, c)
 }
 
 // fromStore reports whether etcd, or a database, did not answer.
@@ -155,7 +166,8 @@ func ledgerError(err error) error {
 	if _, ok := errors.AsType[*openai.Error](err); ok {
 		return err
 	}
-	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeLedgerUnavailable,
+	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+		Code:    openai.CodeLedgerUnavailable,
 		Message: "The ledger cannot be reached. Traffic goes on, and what is used meanwhile is not lost."}, err)
 }
 

@@ -52,7 +52,8 @@ func (p *plane) Keys() (int64, map[string]configv1.Object) {
 
 // DataPlane returns one client.
 func (p *plane) DataPlane(context.Context) adminapi.DataPlane {
-	return adminapi.DataPlane{Revision: 7, Clients: []adminapi.DataPlaneClient{{Node: "run", Role: "envoy", Version: "1.40.0", Revision: 7, ConnectedAt: time.Unix(1, 0).UTC(), Health: "ok"}}}
+	return adminapi.DataPlane{Revision: 7, Clients: []adminapi.DataPlaneClient{{Node: "run", Role: "envoy",
+		Version: "1.40.0", Revision: 7, ConnectedAt: time.Unix(1, 0).UTC(), Health: "ok"}}}
 }
 
 // TestProvider returns what the test says.
@@ -92,20 +93,23 @@ func newBenchOn(t testing.TB, server *etcdtest.Server) *bench {
 	root, err := secret.LoadRoot(filepath.Join(t.TempDir(), "root"))
 	require.NoError(t, err)
 	b := &bench{
-		server: server, etcd: server.Client(t), sealer: root.Sealer(), hasher: auth.NewHasher(root.KeyPepper()), status: statuses{},
+		server: server, etcd: server.Client(t), sealer: root.Sealer(), hasher: auth.NewHasher(root.KeyPepper()),
+		status: statuses{},
 		ledger: &memoryLedger{entries: map[string]adminapi.AuditEntry{}},
 	}
 	vendors := func(name string) (configv1.Vendor, bool) {
 		return configv1.Vendor{}, name == "openai" || name == "echo"
 	}
-	b.store = configstore.New(b.etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() }, zap.NewNop())
+	b.store = configstore.New(b.etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() },
+		zap.NewNop())
 	b.plane, b.jobs = &plane{statuses: b.status}, &memoryJobs{}
 	b.audit = admin.NewAuditLog(b.etcd, b.ledger, zap.NewNop())
 	b.config = admin.Config{
 		Store: b.store, Sealer: b.sealer, Hasher: b.hasher, Token: secret.New(token), Vendors: vendors,
 		Plane: b.plane, Audit: b.audit, Jobs: b.jobs, Quotas: b.jobs, Version: "v1", Log: zap.NewNop(),
 	}
-	b.config.Allowed, err = allowed.New(all.Providers(), []string{"MODELGATE_OPENAI=*", "TEAM=*", "HOOK=*", "KEY_OF_TLS"}, []string{"/run/secrets/=*", "/etc/tls/"})
+	b.config.Allowed, err = allowed.New(all.Providers(), []string{"MODELGATE_OPENAI=*", "TEAM=*", "HOOK=*", "KEY_OF_TLS"},
+		[]string{"/run/secrets/=*", "/etc/tls/"})
 	require.NoError(t, err)
 	var handler http.Handler
 	var once sync.Once // so that a test can change the configuration before its first request
@@ -164,7 +168,8 @@ func requireError(t *testing.T, a answer, status int, code, message string) {
 
 func TestEveryPathNeedsTheToken(t *testing.T) {
 	b := newBench(t)
-	for _, authorization := range []string{"", "Bearer", "Bearer wrong", "Basic " + token, token, "Bearer " + token + "x", "Bearer \x80"} {
+	for _, authorization := range []string{"", "Bearer", "Bearer wrong", "Basic " + token, token, "Bearer " + token + "x",
+		"Bearer \x80"} {
 		for _, path := range []string{"/admin/v1/providers", "/admin/v1/nothing", "/else"} {
 			a := b.do(t, "GET", path, "", "Authorization: "+authorization)
 			requireError(t, a, 401, "invalid_admin_token", "Authorization header")
@@ -184,7 +189,8 @@ func TestObjectLivesThroughPutGetListDelete(t *testing.T) {
 	got := b.do(t, "GET", "/admin/v1/providers/a", "")
 	require.Equal(t, 200, got.status)
 	require.Equal(t, etag, got.header.Get("ETag"))
-	require.JSONEq(t, `{"kind":"Provider","name":"a","vendor":"openai","status":{"revision":`+strings.Trim(etag, `"`)+`}}`, got.body)
+	require.JSONEq(t, `{"kind":"Provider","name":"a","vendor":"openai","status":{"revision":`+strings.Trim(etag, `"`)+
+		`}}`, got.body)
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 
 	same := b.do(t, "PUT", "/admin/v1/providers/a", got.body)
@@ -241,29 +247,45 @@ func TestBadRequests(t *testing.T) {
 		status             int
 		code, message      string
 	}{
-		"unknown kind":       {"GET", "/admin/v1/things", "", 404, "unknown_kind", "Provider, Model"},
-		"kind in singular":   {"GET", "/admin/v1/provider/a", "", 404, "unknown_kind", ""},
-		"unknown path":       {"GET", "/admin/v2", "", 404, "unknown_url", "/admin/v2"},
-		"wrong method":       {"PATCH", "/admin/v1/providers/a", "", 405, "method_not_supported", "PUT"},
-		"not JSON":           {"PUT", "/admin/v1/providers/a", "x", 400, "invalid_object", "not JSON"},
-		"empty":              {"PUT", "/admin/v1/providers/a", "", 400, "invalid_object", "incomplete"},
-		"an array":           {"PUT", "/admin/v1/providers/a", "[]", 400, "invalid_object", "mapping"},
-		"unknown field":      {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo","x":1}`, 400, "invalid_object", "Provider a: x: unknown field"},
-		"duplicate":          {"PUT", "/admin/v1/providers/a", `{"name":"a","name":"a"}`, 400, "invalid_object", "given twice"},
-		"another kind":       {"PUT", "/admin/v1/providers/a", `{"kind":"Model","name":"a"}`, 400, "invalid_object", "must be Provider"},
-		"another name":       {"PUT", "/admin/v1/providers/a", `{"name":"b","vendor":"echo"}`, 400, "invalid_object", "path"},
-		"invalid":            {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"acme","endpoint":"x"}`, 400, "invalid_object", "vendor"},
-		"missing reference":  {"PUT", "/admin/v1/models/m", `{"name":"m","targets":[{"provider":"p","model":"x"}]}`, 400, "invalid_object", "Provider p does not exist"},
-		"too large":          {"PUT", "/admin/v1/providers/a", `{"name":"` + strings.Repeat("a", 1<<20) + `"}`, 413, "request_too_large", "1048576"},
-		"key from outside":   {"PUT", "/admin/v1/keys/key_1", `{"name":"key_1"}`, 400, "invalid_object", "POST /admin/v1/keys"},
-		"hash from outside":  {"PUT", "/admin/v1/keys/key_1", `{"name":"key_1","hash":"` + strings.Repeat("A", 43) + `="}`, 400, "invalid_object", "hash: cannot be set"},
-		"sealed by hand":     {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo","credential":{"sealed":"AQID"}}`, 400, "invalid_object", "credential.sealed: cannot be written"},
-		"nothing to keep":    {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo","credential":{"sealed":"[redacted]"}}`, 400, "invalid_object", "no credential is stored"},
-		"redacted as value":  {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo","credential":{"value":"[redacted]"}}`, 400, "invalid_object", "is redacted"},
+		"unknown kind":     {"GET", "/admin/v1/things", "", 404, "unknown_kind", "Provider, Model"},
+		"kind in singular": {"GET", "/admin/v1/provider/a", "", 404, "unknown_kind", ""},
+		"unknown path":     {"GET", "/admin/v2", "", 404, "unknown_url", "/admin/v2"},
+		"wrong method":     {"PATCH", "/admin/v1/providers/a", "", 405, "method_not_supported", "PUT"},
+		"not JSON":         {"PUT", "/admin/v1/providers/a", "x", 400, "invalid_object", "not JSON"},
+		"empty":            {"PUT", "/admin/v1/providers/a", "", 400, "invalid_object", "incomplete"},
+		"an array":         {"PUT", "/admin/v1/providers/a", "[]", 400, "invalid_object", "mapping"},
+		"unknown field": {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo","x":1}`, 400, "invalid_object",
+			"Provider a: x: unknown field"},
+		"duplicate": {"PUT", "/admin/v1/providers/a", `{"name":"a","name":"a"}`, 400, "invalid_object",
+			"given twice"},
+		"another kind": {"PUT", "/admin/v1/providers/a", `{"kind":"Model","name":"a"}`, 400, "invalid_object",
+			"must be Provider"},
+		"another name": {"PUT", "/admin/v1/providers/a", `{"name":"b","vendor":"echo"}`, 400, "invalid_object",
+			"path"},
+		"invalid": {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"acme","endpoint":"x"}`, 400,
+			"invalid_object", "vendor"},
+		"missing reference": {"PUT", "/admin/v1/models/m", `{"name":"m","targets":[{"provider":"p","model":"x"}]}`, 400,
+			"invalid_object", "Provider p does not exist"},
+		"too large": {"PUT", "/admin/v1/providers/a", `{"name":"` + strings.Repeat("a", 1<<20) + `"}`, 413,
+			"request_too_large", "1048576"},
+		"key from outside": {"PUT", "/admin/v1/keys/key_1", `{"name":"key_1"}`, 400, "invalid_object",
+			"POST /admin/v1/keys"},
+		"hash from outside": {"PUT", "/admin/v1/keys/key_1", `{"name":"key_1","hash":"` + strings.Repeat("A", 43) + `="}`,
+			400, "invalid_object", "hash: cannot be set"},
+		"sealed by hand": {"PUT", "/admin/v1/providers/a", `{"name":"a","vendor":"echo","credential":{"sealed":"AQID"}}`,
+			400, "invalid_object", "credential.sealed: cannot be written"},
+		"nothing to keep": {"PUT", "/admin/v1/providers/a",
+			`{"name":"a","vendor":"echo","credential":{"sealed":"[redacted]"}}`, 400, "invalid_object",
+			"no credential is stored"},
+		"redacted as value": {"PUT", "/admin/v1/providers/a",
+			`{"name":"a","vendor":"echo","credential":{"value":"[redacted]"}}`, 400, "invalid_object", "is redacted"},
 		"key without a name": {"POST", "/admin/v1/keys", `{}`, 400, "missing", "display_name"},
-		"key misspelt":       {"POST", "/admin/v1/keys", `{"display_name":"a","Models":["x"]}`, 400, "invalid_object", "Models"},
-		"key expired":        {"POST", "/admin/v1/keys", `{"display_name":"a","expires_at":"2001-01-01T00:00:00Z"}`, 400, "invalid_value", "future"},
-		"key with odd model": {"POST", "/admin/v1/keys", `{"display_name":"a","models":[""]}`, 400, "invalid_object", "models[0]"},
+		"key misspelt": {"POST", "/admin/v1/keys", `{"display_name":"a","Models":["x"]}`, 400, "invalid_object",
+			"Models"},
+		"key expired": {"POST", "/admin/v1/keys", `{"display_name":"a","expires_at":"2001-01-01T00:00:00Z"}`, 400,
+			"invalid_value", "future"},
+		"key with odd model": {"POST", "/admin/v1/keys", `{"display_name":"a","models":[""]}`, 400, "invalid_object",
+			"models[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireError(t, b.do(t, tc.method, tc.path, tc.body), tc.status, tc.code, tc.message)

@@ -11,7 +11,8 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// maxApplied bounds the body of an apply, in bytes: some ten times what 20,000 objects take. maxObjects bounds how many there are.
+// maxApplied bounds the body of an apply, in bytes: some ten times what 20,000 objects take. maxObjects bounds how
+// many there are.
 const (
 	maxApplied = 32 << 20
 	maxObjects = 50_000
@@ -30,7 +31,8 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(docs) > maxObjects {
-		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: openai.CodeObjectTooLarge,
+		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeObjectTooLarge,
 			Message: fmt.Sprintf("An apply takes at most %d objects, and this has %d.", maxObjects, len(docs))}
 	}
 	if len(docs) == 0 {

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// outbox holds what is not in the ledger yet: under each key entries of one transaction, at most entriesAtOnce, as a JSON array.
+	// outbox holds what is not in the ledger yet: under each key entries of one transaction, at most entriesAtOnce, as a
+	// JSON array.
 	outbox = "/modelgate/audit/"
 	// Bounds of an entry, and of the differences of all entries of one transaction, in bytes: etcd takes 1.5 MiB at once.
 	maxText  = 512
@@ -41,13 +42,14 @@ const (
 type AuditStore interface {
 	// AppendAudit keeps the entries, each once: one whose id is known is ignored.
 	AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error
-	// Audit returns a page of the entries, newest first, that is, by descending id. The filters are those of [adminapi.Client.Audit].
+	// Audit returns a page of the entries, newest first, that is, by descending id. The filters are those of
+	// [adminapi.Client.Audit].
 	Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error)
 }
 
-// An AuditLog says who did what. An entry is first written to etcd, in the transaction that makes the change, so that there is
-// never the one without the other; Run takes it from there to the store. It is safe for concurrent use, and any number of
-// control planes may run on one etcd.
+// An AuditLog says who did what. An entry is first written to etcd, in the transaction that makes the change, so that
+// there is never the one without the other; Run takes it from there to the store. It is safe for concurrent use, and
+// any number of control planes may run on one etcd.
 type AuditLog struct {
 	etcd   *clientv3.Client
 	store  AuditStore
@@ -97,7 +99,8 @@ func (a *AuditLog) Audit(ctx context.Context, e adminapi.AuditEntry) error {
 	return nil
 }
 
-// direct keeps entries, which have their ids, of what was done though etcd is full: in the store at once, or at least in the process's log.
+// direct keeps entries, which have their ids, of what was done though etcd is full: in the store at once, or at least
+// in the process's log.
 func (a *AuditLog) direct(ctx context.Context, entries []adminapi.AuditEntry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -109,8 +112,10 @@ func (a *AuditLog) direct(ctx context.Context, entries []adminapi.AuditEntry) {
 		return
 	}
 	for _, e := range entries {
-		a.log.Error("this entry of the audit log is here alone: etcd is full, and the ledger does not take it", zap.Time("at", e.At), zap.String("actor", e.Actor),
-			zap.String("address", e.Address), zap.String("action", e.Action), zap.String("kind", e.Kind), zap.String("name", e.Name), zap.Error(err))
+		a.log.Error("this entry of the audit log is here alone: etcd is full, and the ledger does not take it",
+			zap.Time("at", e.At), zap.String("actor", e.Actor),
+			zap.String("address", e.Address), zap.String("action", e.Action), zap.String("kind", e.Kind),
+			zap.String("name", e.Name), zap.Error(err))
 	}
 }
 
@@ -234,12 +239,15 @@ func (a *AuditLog) ship(ctx context.Context) (more bool, err error) {
 	return r.More, err
 }
 
-// entriesOf returns the entries under a key. What is none, and so was written by something else, is an entry that says so.
+// entriesOf returns the entries under a key. What is none, and so was written by something else, is an entry that says
+// so.
 func entriesOf(kv *mvccpb.KeyValue) []adminapi.AuditEntry {
 	var entries []adminapi.AuditEntry
 	name := clean(strings.TrimPrefix(string(kv.Key), outbox), maxText)
-	if err := json.Unmarshal(kv.Value, &entries); err != nil || slices.ContainsFunc(entries, func(e adminapi.AuditEntry) bool { return e.ID == "" }) {
-		return []adminapi.AuditEntry{{ID: name, At: time.Unix(0, 0).UTC(), Actor: "unknown", Action: "unreadable", Diff: clean(string(kv.Value), maxDiff)}}
+	if err := json.Unmarshal(kv.Value, &entries); err != nil ||
+		slices.ContainsFunc(entries, func(e adminapi.AuditEntry) bool { return e.ID == "" }) {
+		return []adminapi.AuditEntry{{ID: name, At: time.Unix(0, 0).UTC(), Actor: "unknown", Action: "unreadable",
+			Diff: clean(string(kv.Value), maxDiff)}}
 	}
 	return entries
 }

@@ -75,9 +75,11 @@ func TestEveryChangeHasAnEntryAndNothingElseHas(t *testing.T) {
 	b.do(t, "PUT", "/admin/v1/providers/p", provider) // no change
 	requireError(t, b.do(t, "POST", "/admin/v1/providers", provider), 409, "already_exists", "Provider p")
 	requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", provider, `If-Match: "1"`), 412, "precondition_failed", "")
-	requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", `{"name":"p","vendor":"acme"}`), 400, "invalid_object", "vendor")
+	requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", `{"name":"p","vendor":"acme"}`), 400, "invalid_object",
+		"vendor")
 	b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", strings.Replace(provider, "openai", "echo", 1))
-	require.Equal(t, 200, b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(provider, "sk-upstream-1", "sk-upstream-2", 1)).status)
+	require.Equal(t, 200, b.do(t, "PUT", "/admin/v1/providers/p", strings.Replace(provider, "sk-upstream-1",
+		"sk-upstream-2", 1)).status)
 	made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{DisplayName: "ci"})
 	require.NoError(t, err)
 	_, err = b.client.RotateKey(t.Context(), made.ID, adminapi.RotateRequest{Grace: 60})
@@ -90,7 +92,8 @@ func TestEveryChangeHasAnEntryAndNothingElseHas(t *testing.T) {
 	require.NoError(t, b.client.Delete(t.Context(), configv1.KindOf((*configv1.Key)(nil)), made.ID))
 
 	want := []string{
-		"delete Key " + made.ID, "delete Model m", "create Organization o", "create Model m", "rotate Key " + made.ID, "create Key " + made.ID,
+		"delete Key " + made.ID, "delete Model m", "create Organization o", "create Model m", "rotate Key " + made.ID,
+		"create Key " + made.ID,
 		"update Provider p", "create Provider p",
 	}
 	entries := b.audited(t, adminapi.ListOptions{})
@@ -116,16 +119,19 @@ func TestEveryChangeHasAnEntryAndNothingElseHas(t *testing.T) {
 func TestEntriesAreFoundOnTheirWay(t *testing.T) {
 	b := newBench(t)
 	for i := range 5 {
-		require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: "ann", Action: "sign_in", Name: fmt.Sprint(i)}))
+		require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: "ann", Action: "sign_in",
+			Name: fmt.Sprint(i)}))
 	}
 	b.ship(t)
 	for i := range 5 {
-		require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: "bob", Action: "sign_out", Name: fmt.Sprint(i)}))
+		require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: "bob", Action: "sign_out",
+			Name: fmt.Sprint(i)}))
 	}
 	require.Len(t, b.audited(t, adminapi.ListOptions{Limit: 4}), 10)
 	require.Len(t, b.audited(t, adminapi.ListOptions{Filters: map[string]string{"action": "sign_out"}}), 5)
 	require.Len(t, b.audited(t, adminapi.ListOptions{Filters: map[string]string{"action": "sign_out", "name": "3"}}), 1)
-	require.Empty(t, b.audited(t, adminapi.ListOptions{Filters: map[string]string{"action": "sign_out", "start": fmt.Sprint(time.Now().Unix() + 60)}}))
+	require.Empty(t, b.audited(t, adminapi.ListOptions{Filters: map[string]string{"action": "sign_out",
+		"start": fmt.Sprint(time.Now().Unix() + 60)}}))
 	requireError(t, b.do(t, "GET", "/admin/v1/audit?start=yesterday", ""), 400, "invalid_value", "Unix")
 }
 
@@ -165,7 +171,8 @@ func TestWhatIsNoEntryIsKeptAndDoesNotBlock(t *testing.T) {
 		_, err := b.etcd.Put(t.Context(), "/modelgate/audit/00"+text[:1], text)
 		require.NoError(t, err)
 	}
-	require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: "a\x00b\xff", Action: "sign_in_failed", Name: strings.Repeat("x", 10_000)}))
+	require.NoError(t, b.audit.Audit(t.Context(), adminapi.AuditEntry{Actor: "a\x00b\xff", Action: "sign_in_failed",
+		Name: strings.Repeat("x", 10_000)}))
 	b.ship(t)
 	entries := b.audited(t, adminapi.ListOptions{})
 	require.Len(t, entries, 4)
@@ -176,7 +183,8 @@ func TestWhatIsNoEntryIsKeptAndDoesNotBlock(t *testing.T) {
 
 func TestChangeAndEntryAreOneTransaction(t *testing.T) {
 	b := newBench(t)
-	// A crash right after the transaction, and a conflict before it: the handler is cut at every point by a store that fails.
+	// A crash right after the transaction, and a conflict before it: the handler is cut at every point by a store that
+	// fails.
 	failing := configstore.New(b.etcd, func(o configv1.Object) error {
 		if o.GetName() == "bad" {
 			return configv1.Errors{{Object: configv1.Label(o), Message: "is refused at the last moment"}}
@@ -186,7 +194,8 @@ func TestChangeAndEntryAreOneTransaction(t *testing.T) {
 	b.config.Store = failing
 	handler := admin.New(b.config)
 	put := func(name string) int {
-		r := httptest.NewRequest(http.MethodPut, "/admin/v1/providers/"+name, strings.NewReader(`{"name":"`+name+`","vendor":"echo"}`))
+		r := httptest.NewRequest(http.MethodPut, "/admin/v1/providers/"+name,
+			strings.NewReader(`{"name":"`+name+`","vendor":"echo"}`))
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
@@ -200,7 +209,8 @@ func TestChangeAndEntryAreOneTransaction(t *testing.T) {
 	require.Len(t, r.Kvs, 1)
 	object, err := b.etcd.Get(t.Context(), "/modelgate/v1/providers/good")
 	require.NoError(t, err)
-	require.Equal(t, object.Kvs[0].ModRevision, r.Kvs[0].ModRevision, "one revision: there is never the one without the other")
+	require.Equal(t, object.Kvs[0].ModRevision, r.Kvs[0].ModRevision,
+		"one revision: there is never the one without the other")
 }
 
 func TestConcurrentWritersLeaveAnEntryForEachChange(t *testing.T) {

@@ -31,8 +31,8 @@ func (s *server) audit(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.WriteJSON(w, http.StatusOK, page)
 }
 
-// List returns a page of the entries, newest first, those included that are not in the store yet. The filters are those of
-// [adminapi.Client.Audit].
+// List returns a page of the entries, newest first, those included that are not in the store yet. The filters are
+// those of [adminapi.Client.Audit].
 func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	none := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
 	wanted, err := auditFilter(o)
@@ -66,11 +66,13 @@ func (a *AuditLog) List(ctx context.Context, o adminapi.ListOptions) (adminapi.P
 }
 
 // waiting returns the newest entries of the outbox that are wanted, at least so many where there are.
-func (a *AuditLog) waiting(ctx context.Context, most int, wanted func(adminapi.AuditEntry) bool) ([]adminapi.AuditEntry, error) {
+func (a *AuditLog) waiting(ctx context.Context, most int,
+	wanted func(adminapi.AuditEntry) bool) ([]adminapi.AuditEntry, error) {
 	var entries []adminapi.AuditEntry
 	end := clientv3.GetPrefixRangeEnd(outbox)
 	for {
-		r, err := a.etcd.Get(ctx, outbox, clientv3.WithRange(end), clientv3.WithLimit(scanAtOnce), clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend))
+		r, err := a.etcd.Get(ctx, outbox, clientv3.WithRange(end), clientv3.WithLimit(scanAtOnce),
+			clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend))
 		if err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
@@ -96,7 +98,8 @@ func auditFilter(o adminapi.ListOptions) (func(adminapi.AuditEntry) bool, error)
 	}
 	equal := func(name, value string) bool { return o.Filters[name] == "" || o.Filters[name] == value }
 	return func(e adminapi.AuditEntry) bool {
-		return (o.After == "" || e.ID < o.After) && (start.IsZero() || !e.At.Before(start)) && (end.IsZero() || e.At.Before(end)) &&
+		return (o.After == "" || e.ID < o.After) && (start.IsZero() || !e.At.Before(start)) &&
+			(end.IsZero() || e.At.Before(end)) &&
 			equal("actor", e.Actor) && equal("kind", e.Kind) && equal("name", e.Name) && equal("action", e.Action)
 	}, nil
 }
@@ -120,7 +123,8 @@ const maxUnix = 253370764800
 func unixOf(name, value string) (time.Time, error) {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || n > maxUnix {
-		return time.Time{}, openai.BadRequest(name, openai.CodeInvalidValue, "The parameter %s must be a time in Unix seconds.", name)
+		return time.Time{}, openai.BadRequest(name, openai.CodeInvalidValue,
+			"The parameter %s must be a time in Unix seconds.", name)
 	}
 	return time.Unix(n, 0).UTC(), nil
 }

@@ -23,8 +23,9 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// A token of administration is "mg", the name of its object and, after a dot, at least 128 random bits: mgadm_01JD....XXXX.
-// By the name its object is read, one key of etcd, so that a token that was deleted is refused from then on.
+// A token of administration is "mg", the name of its object and, after a dot, at least 128 random bits:
+// mgadm_01JD....XXXX. By the name its object is read, one key of etcd, so that a token that was deleted is refused
+// from then on.
 const (
 	tokenPrefix   = "mg"
 	tokenIDPrefix = "adm"
@@ -68,11 +69,13 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}).ServeHTTP(w, r)
 }
 
-// principal returns whose token a request has. An address from which too many wrong tokens came has to wait, whatever it sends.
+// principal returns whose token a request has. An address from which too many wrong tokens came has to wait, whatever
+// it sends.
 func (s *server) principal(r *http.Request) (Principal, error) {
 	address := addressOf(r)
 	if wait := s.guesses.wait(address); wait > 0 {
-		return Principal{}, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
+		return Principal{}, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
+			Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
 			Message: "Too many wrong tokens came from your address. Wait before you try again."}
 	}
 	token, given := auth.FromHeader(r.Header.Get("Authorization"))
@@ -91,7 +94,8 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 			s.config.Log.Warn("too many wrong tokens from one address, which now has to wait", zap.String("address", address))
 		}
 	}
-	return Principal{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidAdminToken,
+	return Principal{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
+		Code:    openai.CodeInvalidAdminToken,
 		Message: "Send an admin token in an Authorization header using Bearer auth. One is in the file admin-token of the gateway's data directory."}
 }
 

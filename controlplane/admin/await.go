@@ -14,10 +14,12 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// keyWait is how long a change of keys is waited for, where the request does not say: whoever has made a key uses it next.
+// keyWait is how long a change of keys is waited for, where the request does not say: whoever has made a key uses it
+// next.
 const keyWait = 10 * time.Second
 
-// waitOf reads how long a request is to wait until the data plane has taken its change. It is false where it does not say.
+// waitOf reads how long a request is to wait until the data plane has taken its change. It is false where it does not
+// say.
 func waitOf(r *http.Request) (wait time.Duration, said bool, err error) {
 	values := r.URL.Query()["wait"]
 	if len(values) == 0 {
@@ -25,19 +27,21 @@ func waitOf(r *http.Request) (wait time.Duration, said bool, err error) {
 	}
 	n, err := strconv.Atoi(values[0])
 	if err != nil || len(values) > 1 || n < 0 || n > int(adminapi.MaxWait/time.Second) {
-		return 0, true, openai.BadRequest("wait", openai.CodeInvalidValue, "The parameter wait must be a number of seconds between 0 and %d, given once.", int(adminapi.MaxWait/time.Second))
+		return 0, true, openai.BadRequest("wait", openai.CodeInvalidValue,
+			"The parameter wait must be a number of seconds between 0 and %d, given once.", int(adminapi.MaxWait/time.Second))
 	}
 	return time.Duration(n) * time.Second, true, nil
 }
 
-// await waits until the data plane has taken what was done, and says in a header who has not in time. What does not concern the
-// data plane is not waited for.
+// await waits until the data plane has taken what was done, and says in a header who has not in time. What does not
+// concern the data plane is not waited for.
 func (s *server) await(w http.ResponseWriter, r *http.Request, done *plan) error {
 	wait, said, err := waitOf(r)
 	if err != nil {
 		return err
 	}
-	if !said && slices.ContainsFunc(done.changes, func(c adminapi.Change) bool { return c.Kind == configv1.KeyKind().Name }) {
+	if !said && slices.ContainsFunc(done.changes,
+		func(c adminapi.Change) bool { return c.Kind == configv1.KeyKind().Name }) {
 		wait = keyWait
 	}
 	revision := done.newest()
@@ -52,8 +56,8 @@ func (s *server) await(w http.ResponseWriter, r *http.Request, done *plan) error
 	return nil
 }
 
-// newest returns the revision at which what the plan is about was changed last. Where it changes nothing, that is what is stored already,
-// which need not be in force either: whoever asks again wants to know.
+// newest returns the revision at which what the plan is about was changed last. Where it changes nothing, that is what
+// is stored already, which need not be in force either: whoever asks again wants to know.
 func (p *plan) newest() int64 {
 	if p.revision != 0 {
 		return p.revision
@@ -73,5 +77,6 @@ func (p *plan) newest() int64 {
 
 // travels reports whether a change concerns the data plane.
 func travels(c adminapi.Change) bool {
-	return c.Kind != configv1.KindOf((*configv1.Account)(nil)).Name && c.Kind != configv1.KindOf((*configv1.AdminToken)(nil)).Name
+	return c.Kind != configv1.KindOf((*configv1.Account)(nil)).Name &&
+		c.Kind != configv1.KindOf((*configv1.AdminToken)(nil)).Name
 }

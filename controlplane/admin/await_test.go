@@ -41,7 +41,8 @@ func TestChangesOfKeysAreWaitedFor(t *testing.T) {
 	require.Equal(t, "extproc a, envoy b", deleted.header.Get("X-Modelgate-Pending"))
 	require.Len(t, plane.revisions, 5)
 	require.IsIncreasing(t, plane.revisions, "each waits for its own")
-	for i, want := range []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 30 * time.Second} {
+	for i, want := range []time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second,
+		30 * time.Second} {
 		require.InDelta(t, want, plane.left[i], float64(5*time.Second))
 	}
 }
@@ -73,7 +74,8 @@ func TestOtherChangesAreWaitedForWhereTheRequestSays(t *testing.T) {
 	require.Equal(t, plane.revisions[0], plane.revisions[1], "nothing was changed")
 	require.Equal(t, plane.revisions[0], plane.revisions[2], "nothing was changed")
 	for _, wrong := range []string{"x", "-1", "61", "1&wait=2"} {
-		requireError(t, b.do(t, "POST", "/admin/v1/providers?wait="+wrong, `{"name":"wrong","vendor":"echo"}`), 400, "invalid_value", "between 0 and 60")
+		requireError(t, b.do(t, "POST", "/admin/v1/providers?wait="+wrong, `{"name":"wrong","vendor":"echo"}`), 400,
+			"invalid_value", "between 0 and 60")
 	}
 }
 

@@ -52,7 +52,8 @@ func (c *consumption) of(ctx context.Context, key *configv1.Key) error {
 		return err
 	}
 	if organization != "" {
-		if err := c.addShared(ctx, configv1.KindOf((*configv1.Organization)(nil)), organization, ledger.Restriction{Organization: organization}); err != nil {
+		if err := c.addShared(ctx, configv1.KindOf((*configv1.Organization)(nil)), organization,
+			ledger.Restriction{Organization: organization}); err != nil {
 			return err
 		}
 	}
@@ -86,7 +87,8 @@ func (c *consumption) addShared(ctx context.Context, kind configv1.Kind, name st
 
 func (c *consumption) add(ctx context.Context, scope string, of ledger.Restriction, o owner) error {
 	for _, l := range o.GetLimits() {
-		use := adminapi.LimitUse{Scope: scope, Domain: l.GetDomain(), Model: l.GetModel(), Limit: int64(l.GetRequestsPerUnit())}
+		use := adminapi.LimitUse{Scope: scope, Domain: l.GetDomain(), Model: l.GetModel(),
+			Limit: int64(l.GetRequestsPerUnit())}
 		if l.GetUnit() != configv1.Unit_UNIT_UNSPECIFIED {
 			use.Unit = strings.ToLower(l.GetUnit().String())
 		}
@@ -116,8 +118,8 @@ func (c *consumption) add(ctx context.Context, scope string, of ledger.Restricti
 	return nil
 }
 
-// used returns what was used in the window of a limit that ends now: of the bucket of the ledger in which the window begins, the
-// part that is in the window. It is nil where the ledger does not know.
+// used returns what was used in the window of a limit that ends now: of the bucket of the ledger in which the window
+// begins, the part that is in the window. It is nil where the ledger does not know.
 func (c *consumption) used(ctx context.Context, of ledger.Restriction, l *configv1.Limit) (*int64, error) {
 	window, width := windowOf(l.GetUnit())
 	domain := configv1.DomainOf(l.GetDomain())
@@ -138,7 +140,8 @@ func (c *consumption) used(ctx context.Context, of ledger.Restriction, l *config
 	for _, row := range rows {
 		amount := domain.Used(row.Requests, row.Used[usage.InputTokens], row.Used[usage.OutputTokens])
 		if row.Start.Equal(first) {
-			amount = (amount*int64(width-begin.Sub(first)) + int64(width) - 1) / int64(width) // rounded up: what was used does not look as if it were not
+			// rounded up: what was used does not look as if it were not
+			amount = (amount*int64(width-begin.Sub(first)) + int64(width) - 1) / int64(width)
 		}
 		sum += amount
 	}

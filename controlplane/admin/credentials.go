@@ -51,7 +51,8 @@ func inheritHash(o, stored configv1.Object) error {
 			o.PasswordHash = was.GetPasswordHash()
 		}
 		if o.GetPassword() == configv1.Redacted {
-			return configv1.Errors{{Object: configv1.Label(o), Field: "password", Message: "is redacted; give the password itself, or leave it out to keep the stored one"}}
+			return configv1.Errors{{Object: configv1.Label(o), Field: "password",
+				Message: "is redacted; give the password itself, or leave it out to keep the stored one"}}
 		}
 	}
 	switch {
@@ -117,8 +118,8 @@ func sealedIn(o configv1.Object, field string) string {
 	return ""
 }
 
-// opened returns a copy of an object with its sealed credentials in clear, as far as they can be opened, so that it can be
-// validated whole: a certificate with its key.
+// opened returns a copy of an object with its sealed credentials in clear, as far as they can be opened, so that it
+// can be validated whole: a certificate with its key.
 func (s *server) opened(o configv1.Object) configv1.Object {
 	inClear := proto.Clone(o).(configv1.Object)
 	for _, c := range configv1.Credentials(inClear) {
@@ -129,8 +130,8 @@ func (s *server) opened(o configv1.Object) configv1.Object {
 	return inClear
 }
 
-// reuse puts the stored sealed credential in the place of one in clear that is the same. Sealing it again would look like
-// a change.
+// reuse puts the stored sealed credential in the place of one in clear that is the same. Sealing it again would look
+// like a change.
 func (s *server) reuse(o, stored configv1.Object) {
 	for _, c := range configv1.Credentials(o) {
 		was := sealedIn(stored, c.Field)
@@ -159,7 +160,8 @@ func (s *server) seal(o configv1.Object) {
 	}
 }
 
-// redacted returns a copy of an object that can be shown. Of a password it says that there is one, so that a difference shows.
+// redacted returns a copy of an object that can be shown. Of a password it says that there is one, so that a
+// difference shows.
 func redacted(o configv1.Object) configv1.Object {
 	shown := configv1.Redact(o)
 	if account, ok := o.(*configv1.Account); ok && account.GetPassword() != "" {

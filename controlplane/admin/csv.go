@@ -31,10 +31,12 @@ type object struct {
 	text json.RawMessage
 }
 
-// export waits until no other table is being made, and returns what is to be called when this one has been answered with.
+// export waits until no other table is being made, and returns what is to be called when this one has been answered
+// with.
 func (s *server) export(ctx context.Context) (leave func(), err error) {
 	if s.exports.Acquire(ctx, 1) != nil {
-		return nil, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeRateLimitExceeded,
+		return nil, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
+			Code:    openai.CodeRateLimitExceeded,
 			Message: "Other exports are being made. Try again when they are done.", RetryAfter: 10 * time.Second}
 	}
 	return func() { s.exports.Release(1) }, nil
@@ -54,7 +56,8 @@ func (t *table) add(cells ...object) error {
 	return nil
 }
 
-// value puts the next value into a row. The members of an object become cells of their own, in the order in which they stand.
+// value puts the next value into a row. The members of an object become cells of their own, in the order in which they
+// stand.
 func (t *table) value(d *json.Decoder, name string, row map[string]string) error {
 	token, err := d.Token()
 	if err != nil {

@@ -21,18 +21,19 @@ func TestErrorsOfTheStoreAreToldAsWhatTheyAre(t *testing.T) {
 		status int
 		code   string
 	}{
-		"full":                 {rpctypes.ErrNoSpace, http.StatusInsufficientStorage, openai.CodeStoreFull},
-		"too large for etcd":   {rpctypes.ErrRequestTooLarge, http.StatusRequestEntityTooLarge, "object_too_large"},
-		"too large an object":  {configstore.ErrTooLarge, http.StatusRequestEntityTooLarge, "object_too_large"},
-		"too many operations":  {rpctypes.ErrTooManyOps, http.StatusBadGateway, "store_refused"},
-		"one key twice":        {rpctypes.ErrDuplicateKey, http.StatusBadGateway, "store_refused"},
-		"no permission":        {rpctypes.ErrPermissionDenied, http.StatusBadGateway, "store_refused"},
-		"no user":              {rpctypes.ErrInvalidAuthToken, http.StatusBadGateway, "store_refused"},
-		"no leader":            {rpctypes.ErrNoLeader, http.StatusServiceUnavailable, "store_unavailable"},
-		"out of time":          {context.DeadlineExceeded, http.StatusServiceUnavailable, "store_unavailable"},
-		"changed by others":    {configstore.ErrConflict, http.StatusConflict, "conflict"},
-		"decided and not made": {fmt.Errorf("%w: %w", configstore.ErrUnfinished, rpctypes.ErrNoSpace), http.StatusServiceUnavailable, "apply_unfinished"},
-		"a restore":            {configstore.ErrRestoring, http.StatusServiceUnavailable, "store_restoring"},
+		"full":                {rpctypes.ErrNoSpace, http.StatusInsufficientStorage, openai.CodeStoreFull},
+		"too large for etcd":  {rpctypes.ErrRequestTooLarge, http.StatusRequestEntityTooLarge, "object_too_large"},
+		"too large an object": {configstore.ErrTooLarge, http.StatusRequestEntityTooLarge, "object_too_large"},
+		"too many operations": {rpctypes.ErrTooManyOps, http.StatusBadGateway, "store_refused"},
+		"one key twice":       {rpctypes.ErrDuplicateKey, http.StatusBadGateway, "store_refused"},
+		"no permission":       {rpctypes.ErrPermissionDenied, http.StatusBadGateway, "store_refused"},
+		"no user":             {rpctypes.ErrInvalidAuthToken, http.StatusBadGateway, "store_refused"},
+		"no leader":           {rpctypes.ErrNoLeader, http.StatusServiceUnavailable, "store_unavailable"},
+		"out of time":         {context.DeadlineExceeded, http.StatusServiceUnavailable, "store_unavailable"},
+		"changed by others":   {configstore.ErrConflict, http.StatusConflict, "conflict"},
+		"decided and not made": {fmt.Errorf("%w: %w", configstore.ErrUnfinished, rpctypes.ErrNoSpace),
+			http.StatusServiceUnavailable, "apply_unfinished"},
+		"a restore": {configstore.ErrRestoring, http.StatusServiceUnavailable, "store_restoring"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			told, ok := errors.AsType[*openai.Error](clientError(fmt.Errorf("apply 3 changes: %w", c.err)))

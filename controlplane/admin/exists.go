@@ -13,8 +13,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// checkVariables refuses an object that names a variable which this control plane does not have: it would have no effect before the
-// process is started anew. What is stored already stays, and so does what is disabled.
+// checkVariables refuses an object that names a variable which this control plane does not have: it would have no
+// effect before the process is started anew. What is stored already stays, and so does what is disabled.
 func (s *server) checkVariables(o, stored configv1.Object) error {
 	if d, ok := o.(interface{ GetDisabled() bool }); s.config.Variable == nil || ok && d.GetDisabled() {
 		return nil
@@ -28,13 +28,15 @@ func (s *server) checkVariables(o, stored configv1.Object) error {
 		}
 		if value, _ := s.config.Variable(name); strings.TrimSpace(value) == "" {
 			errs = append(errs, configv1.FieldError{Object: configv1.Label(o), Field: c.Field + ".env",
-				Message: fmt.Sprintf("the control plane has no environment variable %s, or it is empty: set it and start the control plane again, or give the credential as value or file", name)})
+				Message: fmt.Sprintf(
+					"the control plane has no environment variable %s, or it is empty: set it and start the control plane again, or give the credential as value or file", name)})
 		}
 	}
 	return errs.Err()
 }
 
-// tenantsOf returns the objects that carry the limits and budgets of a key's tenant. A project without an organization has none.
+// tenantsOf returns the objects that carry the limits and budgets of a key's tenant. A project without an organization
+// has none.
 func tenantsOf(k *configv1.Key) []ref {
 	if k.GetOrganization() == "" {
 		return nil
@@ -46,8 +48,8 @@ func tenantsOf(k *configv1.Key) []ref {
 	return refs
 }
 
-// checkTenants returns which keys of the plan would be of organizations or projects that there are not: no budget would hold for
-// one that is spelled wrong. A key that is of one already may stay.
+// checkTenants returns which keys of the plan would be of organizations or projects that there are not: no budget
+// would hold for one that is spelled wrong. A key that is of one already may stay.
 func (p *plan) checkTenants() (errs configv1.Errors) {
 	for _, c := range p.writes {
 		k, ok := c.Object.(*configv1.Key)
@@ -61,15 +63,16 @@ func (p *plan) checkTenants() (errs configv1.Errors) {
 		for _, t := range tenantsOf(k) {
 			if p.entry(t.kind, t.name) == nil {
 				errs = append(errs, configv1.FieldError{Object: configv1.Label(k), Field: strings.ToLower(t.kind.Name),
-					Message: fmt.Sprintf("there is no %s %s, so none of its limits and budgets would hold: make it first, or have it made with the key (create_missing=true, --create-missing)", t.kind.Name, t.name)})
+					Message: fmt.Sprintf(
+						"there is no %s %s, so none of its limits and budgets would hold: make it first, or have it made with the key (create_missing=true, --create-missing)", t.kind.Name, t.name)})
 			}
 		}
 	}
 	return errs
 }
 
-// checkEmpty refuses to delete an organization or a project that has keys: they would go on without its limits and budgets, and also where
-// it is disabled.
+// checkEmpty refuses to delete an organization or a project that has keys: they would go on without its limits and
+// budgets, and also where it is disabled.
 func (s *server) checkEmpty(ctx context.Context, of ref) error {
 	switch of.kind.New().(type) {
 	case *configv1.Organization, *configv1.Project:
@@ -83,7 +86,8 @@ func (s *server) checkEmpty(ctx context.Context, of ref) error {
 		return err
 	}
 	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
-		Message: fmt.Sprintf("%s %s has keys, such as %s, for which none of its limits and budgets would hold any more: revoke them or give them to another one first.", of.kind.Name, of.name, keys[0].Name)}
+		Message: fmt.Sprintf(
+			"%s %s has keys, such as %s, for which none of its limits and budgets would hold any more: revoke them or give them to another one first.", of.kind.Name, of.name, keys[0].Name)}
 }
 
 // createTenants plans to make the organization and the project of a key where they are missing, without limits.

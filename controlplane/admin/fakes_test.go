@@ -66,7 +66,8 @@ func (m *memoryLedger) Audit(_ context.Context, o adminapi.ListOptions) (adminap
 type memoryJobs struct{}
 
 func one() adminapi.Page[adminapi.TenantObject] {
-	return adminapi.Page[adminapi.TenantObject]{Items: []adminapi.TenantObject{{Organization: "org", Key: "key_1", Object: json.RawMessage(`{"id":"batch_1"}`)}}}
+	return adminapi.Page[adminapi.TenantObject]{Items: []adminapi.TenantObject{{Organization: "org", Key: "key_1",
+		Object: json.RawMessage(`{"id":"batch_1"}`)}}}
 }
 
 // Batches returns one.
@@ -82,21 +83,25 @@ func (*memoryJobs) Quotas(context.Context, adminapi.ListOptions) (adminapi.Page[
 }
 
 // FineTuningJobs returns one.
-func (*memoryJobs) FineTuningJobs(context.Context, adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error) {
+func (*memoryJobs) FineTuningJobs(context.Context, adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject],
+	error) {
 	return one(), nil
 }
 
 // FineTuningJob knows ftjob-1.
 func (*memoryJobs) FineTuningJob(_ context.Context, id string) (adminapi.TenantObject, error) {
 	if id != "ftjob-1" {
-		return adminapi.TenantObject{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: "not_found", Message: "There is no such job."}
+		return adminapi.TenantObject{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
+			Code: "not_found", Message: "There is no such job."}
 	}
 	return one().Items[0], nil
 }
 
 // FineTuningEvents returns one.
-func (*memoryJobs) FineTuningEvents(context.Context, string, adminapi.ListOptions) (adminapi.Page[json.RawMessage], error) {
-	return adminapi.Page[json.RawMessage]{Items: []json.RawMessage{json.RawMessage(`{"id":"ftevent-1","type":"metrics","data":{"train_loss":0.5}}`)}}, nil
+func (*memoryJobs) FineTuningEvents(context.Context, string, adminapi.ListOptions) (adminapi.Page[json.RawMessage],
+	error) {
+	return adminapi.Page[json.RawMessage]{Items: []json.RawMessage{
+		json.RawMessage(`{"id":"ftevent-1","type":"metrics","data":{"train_loss":0.5}}`)}}, nil
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

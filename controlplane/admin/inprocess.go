@@ -27,8 +27,9 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := &answer{header: http.Header{}, status: http.StatusOK}
 	t.handler.ServeHTTP(w, in)
 	return &http.Response{
-		Status: http.StatusText(w.status), StatusCode: w.status, Proto: r.Proto, ProtoMajor: r.ProtoMajor, ProtoMinor: r.ProtoMinor,
-		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
+		Status: http.StatusText(w.status), StatusCode: w.status, Proto: r.Proto, ProtoMajor: r.ProtoMajor,
+		ProtoMinor: r.ProtoMinor,
+		Header:     w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
 	}, nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/modelgate/modelgate/internal/httpapi"
 )
 
-// Jobs are the batches and fine-tuning jobs of all tenants. The options of lists are those of the methods of the same names of
-// [adminapi.Client]. It must be safe for concurrent use.
+// Jobs are the batches and fine-tuning jobs of all tenants. The options of lists are those of the methods of the same
+// names of [adminapi.Client]. It must be safe for concurrent use.
 type Jobs interface {
 	Batches(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error)
 	FineTuningJobs(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantObject], error)
@@ -52,7 +52,8 @@ func (s *server) fineTuningEvents(w http.ResponseWriter, r *http.Request) error 
 }
 
 // paged answers with a page of a list.
-func paged[T any](w http.ResponseWriter, r *http.Request, list func(context.Context, adminapi.ListOptions) (adminapi.Page[T], error)) error {
+func paged[T any](w http.ResponseWriter, r *http.Request,
+	list func(context.Context, adminapi.ListOptions) (adminapi.Page[T], error)) error {
 	asked, err := optionsOf(r)
 	if err != nil {
 		return err

@@ -56,7 +56,8 @@ func (s *server) setKey(o *configv1.Key, key secret.Value) {
 
 // chosen refuses what is not for the caller to choose, and what could never work.
 func chosen(k *configv1.Key, now time.Time) error {
-	if err := onlyChosen(k, "display_name", "organization", "project", "models", "expires_at", "endpoints", "addresses", "limits", "budgets", "metadata"); err != nil {
+	if err := onlyChosen(k, "display_name", "organization", "project", "models", "expires_at", "endpoints", "addresses",
+		"limits", "budgets", "metadata"); err != nil {
 		return err
 	}
 	return named(k.GetDisplayName(), k.GetExpiresAt(), now)
@@ -66,7 +67,8 @@ func chosen(k *configv1.Key, now time.Time) error {
 func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
 	o.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		if !slices.Contains(fields, fd.Name()) {
-			err = openai.BadRequest(string(fd.Name()), openai.CodeInvalidValue, "The member %s cannot be chosen; leave it out.", fd.Name())
+			err = openai.BadRequest(string(fd.Name()), openai.CodeInvalidValue, "The member %s cannot be chosen; leave it out.",
+				fd.Name())
 		}
 		return err == nil
 	})
@@ -78,7 +80,8 @@ func named(displayName string, expires *timestamppb.Timestamp, now time.Time) er
 	case displayName == "":
 		return openai.BadRequest("display_name", openai.CodeMissing, "Give it a display_name, by which people recognise it.")
 	case expires != nil && !expires.AsTime().After(now):
-		return openai.BadRequest("expires_at", openai.CodeInvalidValue, "It would already be expired: expires_at must be in the future.")
+		return openai.BadRequest("expires_at", openai.CodeInvalidValue,
+			"It would already be expired: expires_at must be in the future.")
 	}
 	return nil
 }
@@ -90,7 +93,8 @@ func (s *server) rotateKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if asked.Grace < 0 || asked.Grace > int64(maxGrace/time.Second) {
-		return openai.BadRequest("grace_seconds", openai.CodeInvalidValue, "The parameter grace_seconds must be between 0 and %d.", int64(maxGrace/time.Second))
+		return openai.BadRequest("grace_seconds", openai.CodeInvalidValue,
+			"The parameter grace_seconds must be between 0 and %d.", int64(maxGrace/time.Second))
 	}
 	dryRun, err := boolOf(r, "dry_run")
 	if err != nil {
@@ -137,7 +141,8 @@ func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
-		return openai.BadRequest("", openai.CodeInvalidJSON, "The body of your request is not a JSON object as it is needed here: %v.", err)
+		return openai.BadRequest("", openai.CodeInvalidJSON,
+			"The body of your request is not a JSON object as it is needed here: %v.", err)
 	}
 	return nil
 }

@@ -32,19 +32,23 @@ func TestUsageAndConsumptionComeFromTheLedger(t *testing.T) {
 	l := withLedger(t, b)
 	_, err := b.client.Apply(t.Context(), []configv1.Object{
 		&configv1.Organization{Name: "org", Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "10"}}},
-		&configv1.Project{Name: "org/p", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY, RequestsPerUnit: 1000, Model: "m"}}},
+		&configv1.Project{Name: "org/p", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY,
+			RequestsPerUnit: 1000, Model: "m"}}},
 	}, false)
 	require.NoError(t, err)
 	made, err := b.client.CreateKey(t.Context(), adminapi.KeyRequest{
 		DisplayName: "ci", Organization: "org", Project: "p", Budgets: []adminapi.Budget{{Unit: "DAY", USD: "1"}},
-		Limits: []adminapi.Limit{{Domain: "requests", Unit: "HOUR", RequestsPerUnit: 50}, {Domain: "concurrency", RequestsPerUnit: 3}, {Domain: "tokens", Unit: "DAY", RequestsPerUnit: 9, Model: "echo/*"}},
+		Limits: []adminapi.Limit{{Domain: "requests", Unit: "HOUR", RequestsPerUnit: 50},
+			{Domain: "concurrency", RequestsPerUnit: 3}, {Domain: "tokens", Unit: "DAY", RequestsPerUnit: 9, Model: "echo/*"}},
 	})
 	require.NoError(t, err)
 	now := time.Now()
 	require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{{
-		Id: "r1", RequestId: "req", Start: timestamppb.New(now), End: timestamppb.New(now), Key: made.ID, Organization: "org", Project: "p", User: "=cmd()",
-		Operation: "chat/completions", Model: "m", Provider: "echo", Status: 200, Outcome: "finished", InputTokens: 7, OutputTokens: 5,
-		CostNanoUsd: 250_000_000, Priced: true, Attempts: 1,
+		Id: "r1", RequestId: "req", Start: timestamppb.New(now), End: timestamppb.New(now), Key: made.ID,
+		Organization: "org", Project: "p", User: "=cmd()",
+		Operation: "chat/completions", Model: "m", Provider: "echo", Status: 200, Outcome: "finished", InputTokens: 7,
+		OutputTokens: 5,
+		CostNanoUsd:  250_000_000, Priced: true, Attempts: 1,
 	}}))
 
 	c, err := b.client.KeyConsumption(t.Context(), made.ID)
@@ -77,7 +81,8 @@ func TestUsageAndConsumptionComeFromTheLedger(t *testing.T) {
 		require.Equal(t, 200, a.status, path+a.body)
 		require.Contains(t, a.body, want, path)
 	}
-	for _, path := range []string{"/admin/v1/usage/completions", "/admin/v1/usage/completions?start_time=x", "/admin/v1/usage/nothing?start_time=1", "/admin/v1/summary?start=x", "/admin/v1/exchanges?after=%27;DROP%20TABLE"} {
+	for _, path := range []string{"/admin/v1/usage/completions", "/admin/v1/usage/completions?start_time=x",
+		"/admin/v1/usage/nothing?start_time=1", "/admin/v1/summary?start=x", "/admin/v1/exchanges?after=%27;DROP%20TABLE"} {
 		a := b.do(t, "GET", path, "")
 		require.Contains(t, []int{400, 404}, a.status, path)
 	}
@@ -90,7 +95,8 @@ func TestUsageAndConsumptionComeFromTheLedger(t *testing.T) {
 		require.Len(t, rows, 2)
 		require.Contains(t, rows[1], "'=cmd()", "no formula")
 	}
-	a := b.do(t, "GET", "/admin/v1/usage/completions?format=csv&group_by=user_id&bucket_width=1d&limit=1&start_time="+itoa(start), "")
+	a := b.do(t, "GET", "/admin/v1/usage/completions?format=csv&group_by=user_id&bucket_width=1d&limit=1&start_time="+
+		itoa(start), "")
 	require.Equal(t, 200, a.status, a.body)
 	rows, err := csv.NewReader(strings.NewReader(a.body)).ReadAll()
 	require.NoError(t, err)

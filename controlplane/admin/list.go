@@ -56,7 +56,8 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 // page returns a page of all objects of a kind, and after which one the next begins.
-func (s *server) page(ctx context.Context, kind configv1.Kind, asked adminapi.ListOptions) ([]configstore.Entry, string, error) {
+func (s *server) page(ctx context.Context, kind configv1.Kind, asked adminapi.ListOptions) ([]configstore.Entry,
+	string, error) {
 	entries, more, err := s.config.Store.ListPage(ctx, kind, asked.After, asked.Limit)
 	if err != nil || !more || len(entries) == 0 {
 		return entries, "", err
@@ -83,7 +84,8 @@ func optionsOf(r *http.Request) (adminapi.ListOptions, error) {
 		case "limit":
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 || n > maxPage {
-				return o, openai.BadRequest("limit", openai.CodeInvalidValue, "The parameter limit must be a number between 1 and %d.", maxPage)
+				return o, openai.BadRequest("limit", openai.CodeInvalidValue,
+					"The parameter limit must be a number between 1 and %d.", maxPage)
 			}
 			o.Limit = n
 		case "disabled":
@@ -101,12 +103,14 @@ func optionsOf(r *http.Request) (adminapi.ListOptions, error) {
 		}
 	}
 	if strings.ContainsFunc(o.After+o.Query, func(c rune) bool { return c < ' ' }) {
-		return o, openai.BadRequest("", openai.CodeInvalidValue, "The parameters after and q must have no control characters.")
+		return o, openai.BadRequest("", openai.CodeInvalidValue,
+			"The parameters after and q must have no control characters.")
 	}
 	return o, nil
 }
 
-// wantedOf returns which objects are asked for, or nil for all. Parameters that are no field of the kind choose nothing.
+// wantedOf returns which objects are asked for, or nil for all. Parameters that are no field of the kind choose
+// nothing.
 func wantedOf(kind configv1.Kind, asked adminapi.ListOptions) func(found) bool {
 	words := strings.Fields(strings.ToLower(asked.Query))
 	fields := kind.New().ProtoReflect().Descriptor().Fields()
@@ -161,9 +165,10 @@ func newFound(name string, o configv1.Object) found {
 	return f
 }
 
-// search returns a page of those objects of a kind that are wanted, and after which one the next begins. Keys are looked for in
-// what the control plane has read, which may be a moment old, and then read.
-func (s *server) search(ctx context.Context, kind configv1.Kind, asked adminapi.ListOptions, wanted func(found) bool) ([]configstore.Entry, string, error) {
+// search returns a page of those objects of a kind that are wanted, and after which one the next begins. Keys are
+// looked for in what the control plane has read, which may be a moment old, and then read.
+func (s *server) search(ctx context.Context, kind configv1.Kind, asked adminapi.ListOptions,
+	wanted func(found) bool) ([]configstore.Entry, string, error) {
 	var all []found
 	if kind.Name == configv1.KeyKind().Name {
 		all = s.keys.of(s.config.Plane.Keys())

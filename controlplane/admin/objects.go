@@ -19,8 +19,10 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 			return k, nil
 		}
 	}
-	return configv1.Kind{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeUnknownKind,
-		Message: "There is no such kind of object. The kinds are the paths of " + configv1.KindNames() + ", in the plural and in lower case."}
+	return configv1.Kind{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
+		Code: openai.CodeUnknownKind,
+		Message: "There is no such kind of object. The kinds are the paths of " + configv1.KindNames() +
+			", in the plural and in lower case."}
 }
 
 // objectOf returns the object that a path is about, for a caller who has the scope for it.
@@ -33,7 +35,8 @@ func objectOf(r *http.Request, scope func(configv1.Kind) Scope) (ref, error) {
 		return ref{}, err
 	}
 	if r.PathValue("name") == "" {
-		return ref{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeUnknownURL,
+		return ref{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeUnknownURL,
 			Message: "The path must end with the name of the object."}
 	}
 	return ref{kind, r.PathValue("name")}, nil
@@ -72,7 +75,8 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 	of := ref{kind, object.GetName()}
 	return s.store(w, r, change{refs: []ref{of}}, func(p *plan) error {
 		if p.before.Find(kind, of.name) != nil {
-			return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeAlreadyExists, Param: "name",
+			return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeAlreadyExists,
+				Param:   "name",
 				Message: kind.Name + " " + of.name + " exists already. Replace it with PUT, or choose another name."}
 		}
 		return p.put(object)
@@ -89,7 +93,8 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if object.GetName() != of.name {
-		return openai.BadRequest("name", openai.CodeInvalidObject, "The object's name must be that of the path, %q.", of.name)
+		return openai.BadRequest("name", openai.CodeInvalidObject, "The object's name must be that of the path, %q.",
+			of.name)
 	}
 	c := change{refs: []ref{of}}
 	if k, ok := object.(*configv1.Key); ok {
@@ -172,7 +177,8 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request) error {
 
 // precondition checks If-Match and If-None-Match (RFC 9110, section 13.1) against what is stored, which may be nil.
 func precondition(r *http.Request, stored *configstore.Entry) error {
-	failed := &openai.Error{Status: http.StatusPreconditionFailed, Type: openai.TypeInvalidRequest, Code: openai.CodePreconditionFailed}
+	failed := &openai.Error{Status: http.StatusPreconditionFailed, Type: openai.TypeInvalidRequest,
+		Code: openai.CodePreconditionFailed}
 	if want := r.Header.Get("If-Match"); want != "" && !matches(want, stored) {
 		failed.Message = "The object is not what If-Match says: it was changed or deleted in the meantime. Read it again."
 		return failed

@@ -72,7 +72,8 @@ func isKind(plural string) bool {
 
 // concrete fills the variables of a path.
 func concrete(path string) string {
-	return strings.NewReplacer("{kind}", "providers", "{name}", "a", "{id}", "key_1", "{resource}", "completions").Replace(path)
+	return strings.NewReplacer("{kind}", "providers", "{name}", "a", "{id}", "key_1", "{resource}",
+		"completions").Replace(path)
 }
 
 func TestDescriptionIsInStepWithTheServer(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// A plan is a set of changes to the configuration as it was at one revision. The errors of its methods are those of one
-// object; check then looks at the whole.
+// A plan is a set of changes to the configuration as it was at one revision. The errors of its methods are those of
+// one object; check then looks at the whole.
 type plan struct {
 	server *server
 	caller Principal
@@ -145,8 +145,8 @@ func (p *plan) stored(kind configv1.Kind, name string) configv1.Object {
 	return nil
 }
 
-// check returns what is wrong between objects after the plan that was not wrong before: what others broke does not keep
-// anyone from working.
+// check returns what is wrong between objects after the plan that was not wrong before: what others broke does not
+// keep anyone from working.
 func (p *plan) check() error {
 	already := configv1.ValidateSet(p.objects(nil))
 	var errs configv1.Errors
@@ -207,7 +207,8 @@ func (p *plan) entries(ctx context.Context, action string) []adminapi.AuditEntry
 			continue
 		}
 		e := adminapi.AuditEntry{
-			Actor: p.caller.Name, Role: p.caller.Role, Address: p.caller.Address, Kind: c.Kind, Name: c.Name, Diff: c.Diff, RequestID: requestIDOf(ctx),
+			Actor: p.caller.Name, Role: p.caller.Role, Address: p.caller.Address, Kind: c.Kind, Name: c.Name, Diff: c.Diff,
+			RequestID: requestIDOf(ctx),
 		}
 		switch {
 		case action != "":

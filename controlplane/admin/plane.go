@@ -13,8 +13,8 @@ import (
 type Plane interface {
 	// ObjectError returns why an object, or its last change, has no effect, and "" where it has.
 	ObjectError(kind, name string) string
-	// Keys returns every key by name, as they were last read, and at which revision; none before they were. They are searched
-	// in, and not modified.
+	// Keys returns every key by name, as they were last read, and at which revision; none before they were. They are
+	// searched in, and not modified.
 	Keys() (revision int64, keys map[string]configv1.Object)
 	// DataPlane returns how those stand that are connected to any control plane of this etcd, without the version.
 	DataPlane(ctx context.Context) adminapi.DataPlane
@@ -36,7 +36,8 @@ func (s *server) testProvider(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, ok := entry.Object.(*configv1.Provider)
 	if !ok {
-		return httpapi.WriteJSON(w, http.StatusOK, adminapi.ProviderTest{Message: "What is stored cannot be read: " + entry.Err.Error()})
+		return httpapi.WriteJSON(w, http.StatusOK, adminapi.ProviderTest{Message: "What is stored cannot be read: " +
+			entry.Err.Error()})
 	}
 	found, err := s.config.Plane.TestProvider(r.Context(), p)
 	if err != nil {

@@ -56,8 +56,8 @@ func (p Principal) May(s Scope) bool {
 
 type principalKey struct{}
 
-// WithPrincipal returns a context in which p calls the API: the handler takes it in the place of a bearer token. It is how the
-// dashboard, which has checked a session, uses the same methods.
+// WithPrincipal returns a context in which p calls the API: the handler takes it in the place of a bearer token. It is
+// how the dashboard, which has checked a session, uses the same methods.
 func WithPrincipal(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }

@@ -40,9 +40,11 @@ func (s *server) routes() []route {
 		{pattern: "POST /admin/v1/keys", scope: KeysWrite, handler: s.createKey, writes: true},
 		{pattern: "POST /admin/v1/keys/{id}/rotate", scope: KeysWrite, handler: s.rotateKey, writes: true},
 		{pattern: "GET /admin/v1/keys/{id}/consumption", scope: KeysRead, handler: s.asked(s.keyConsumption)},
-		{pattern: "POST /admin/v1/providers/{name}/test", scope: ConfigWrite, handler: s.testProvider, timeout: 15 * time.Second},
+		{pattern: "POST /admin/v1/providers/{name}/test", scope: ConfigWrite, handler: s.testProvider,
+			timeout: 15 * time.Second},
 		{pattern: "GET /admin/v1/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage), timeout: exportTimeout},
-		{pattern: "GET /v1/organization/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage), timeout: exportTimeout},
+		{pattern: "GET /v1/organization/usage/{resource}", scope: UsageRead, handler: s.asked(s.usage),
+			timeout: exportTimeout},
 		{pattern: "GET /v1/organization/costs", scope: UsageRead, handler: s.asked(s.costs), timeout: exportTimeout},
 		{pattern: "GET /admin/v1/summary", scope: UsageRead, handler: s.asked(s.summary), timeout: exportTimeout},
 		{pattern: "GET /admin/v1/exchanges", scope: UsageRead, handler: s.asked(s.exchanges), timeout: exportTimeout},
@@ -97,7 +99,8 @@ func needs(ctx context.Context, scope Scope) error {
 	if p, _ := PrincipalOf(ctx); p.May(scope) {
 		return nil
 	}
-	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
+	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+		Code:    openai.CodeInsufficientPermissions,
 		Message: fmt.Sprintf("You have insufficient permissions for this operation. Missing scopes: %s.", scope)}
 }
 

@@ -23,7 +23,8 @@ func BenchmarkKeys(b *testing.B) {
 	var ops []clientv3.Op
 	for i := range count {
 		hash := bench.hasher.Hash(fmt.Sprint(i))
-		k := &configv1.Key{Name: fmt.Sprintf("key_%08d", i), DisplayName: fmt.Sprintf("Service number %d", i), Hash: hash[:], Hint: "abcd", Organization: fmt.Sprint("org-", i%100)}
+		k := &configv1.Key{Name: fmt.Sprintf("key_%08d", i), DisplayName: fmt.Sprintf("Service number %d", i), Hash: hash[:],
+			Hint: "abcd", Organization: fmt.Sprint("org-", i%100)}
 		keys[k.GetName()] = k
 		value, err := configv1.Marshal(k)
 		require.NoError(b, err)
@@ -47,7 +48,8 @@ func BenchmarkKeys(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				n++
-				r := httptest.NewRequest(ask[0], ask[1], strings.NewReader(strings.Replace(ask[2], "%d", fmt.Sprint(time.Now().UnixNano(), n), 1)))
+				r := httptest.NewRequest(ask[0], ask[1],
+					strings.NewReader(strings.Replace(ask[2], "%d", fmt.Sprint(time.Now().UnixNano(), n), 1)))
 				r.Header.Set("Authorization", "Bearer "+token)
 				w := httptest.NewRecorder()
 				handler.ServeHTTP(w, r)

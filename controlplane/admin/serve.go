@@ -37,8 +37,8 @@ func limited(next http.Handler) http.Handler {
 	})
 }
 
-// unredirected has no path that [http.ServeMux] would redirect to another one: a client that follows makes a GET of a change, which changes
-// nothing and succeeds.
+// unredirected has no path that [http.ServeMux] would redirect to another one: a client that follows makes a GET of a
+// change, which changes nothing and succeeds.
 func unredirected(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); clean != r.URL.Path && clean+"/" != r.URL.Path {
@@ -60,8 +60,8 @@ func describe(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// refused returns the patterns of methods that paths do not have, though the pattern of any object may match them, and which
-// methods they have.
+// refused returns the patterns of methods that paths do not have, though the pattern of any object may match them, and
+// which methods they have.
 func refused(routes []route) map[string]string {
 	const ofAnyKind = "/admin/v1/{kind}"
 	methods := map[string][]string{}
@@ -91,7 +91,8 @@ func refused(routes []route) map[string]string {
 func notAllowed(allowed string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
-		httpapi.WriteError(w, r, &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: openai.CodeMethodNotSupported,
+		httpapi.WriteError(w, r, &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeMethodNotSupported,
 			Message: fmt.Sprintf("Not allowed to %s on %s. Allowed: %s.", r.Method, r.URL.Path, allowed)})
 	})
 }

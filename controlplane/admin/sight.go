@@ -28,8 +28,9 @@ type look struct {
 	why   string
 }
 
-// looks says it of every field of every kind of object, by "Message.field", and "Message.*" of all that a message has. It is the table
-// of docs/threat-model.md. A test fails for a field that is not in it: whoever adds one answers the question.
+// looks says it of every field of every kind of object, by "Message.field", and "Message.*" of all that a message has.
+// It is the table of docs/threat-model.md. A test fails for a field that is not in it: whoever adds one answers the
+// question.
 func looks() map[string]look {
 	all := looksOfHolders()
 	maps.Copy(all, looksOfTraffic())
@@ -40,8 +41,9 @@ func looks() map[string]look {
 // looksOfHolders are of what has a credential, or is believed.
 func looksOfHolders() map[string]look {
 	return map[string]look{
-		"Provider.name":                   {unseen, "sealed credentials open under their own name alone"},
-		"Provider.vendor":                 {decides, "its own endpoint, the header or signature that carries the credential, where it is exchanged"},
+		"Provider.name": {unseen, "sealed credentials open under their own name alone"},
+		"Provider.vendor": {decides,
+			"its own endpoint, the header or signature that carries the credential, where it is exchanged"},
 		"Provider.endpoint":               {decides, "where it is sent, and whether in clear"},
 		"Provider.headers":                {decides, "proxies of vendors send a request on to where a header says"},
 		"Provider.models":                 {unseen, "names in a list"},
@@ -55,49 +57,52 @@ func looksOfHolders() map[string]look {
 		"Provider.untouched_answers":      {unseen, "answers with the status 200 alone; errors are rewritten"},
 		"Provider.native_batches":         {unseen, "other paths at the same host"},
 		"Provider.trace_context":          {unseen, "ids, to the same host"},
-		"Credential.*":                    {secrecy, "one in clear is sealed and never shown; a variable or a file only as the flags of the process allow"},
-		"UpstreamTLS.*":                   {decides, "who is believed to be the endpoint"},
-		"Timeouts.*":                      {unseen, "how long is waited"},
-		"Concurrency.*":                   {unseen, "how many at once"},
-		"Webhook.name":                    {unseen, "as of a Provider"},
-		"Webhook.organization":            {unseen, "whose jobs are told of, signed"},
-		"Webhook.project":                 {unseen, "likewise"},
-		"Webhook.url":                     {decides, "who gets what is signed with the secret, and could show it elsewhere"},
-		"Webhook.events":                  {unseen, "which events are told"},
-		"Webhook.disabled":                {unseen, "whether any are"},
-		"Certificate.name":                {unseen, "as of a Provider"},
-		"Certificate.chain":               {unseen, "it has to belong to the key, which Envoy alone gets"},
-		"Certificate.chain_file":          {unseen, "likewise; a file only as the flags allow, and named by whoever may do everything"},
-		"JobService.name":                 {unseen, "always default"},
-		"JobService.address":              {decides, "who gets clients' files and the names of their keys"},
-		"JobService.listen":               {decides, "who reaches the listener that believes for which key it is asked"},
-		"MutualTLS.*":                     {decides, "who is believed to be the job service"},
+		"Credential.*": {secrecy,
+			"one in clear is sealed and never shown; a variable or a file only as the flags of the process allow"},
+		"UpstreamTLS.*":        {decides, "who is believed to be the endpoint"},
+		"Timeouts.*":           {unseen, "how long is waited"},
+		"Concurrency.*":        {unseen, "how many at once"},
+		"Webhook.name":         {unseen, "as of a Provider"},
+		"Webhook.organization": {unseen, "whose jobs are told of, signed"},
+		"Webhook.project":      {unseen, "likewise"},
+		"Webhook.url":          {decides, "who gets what is signed with the secret, and could show it elsewhere"},
+		"Webhook.events":       {unseen, "which events are told"},
+		"Webhook.disabled":     {unseen, "whether any are"},
+		"Certificate.name":     {unseen, "as of a Provider"},
+		"Certificate.chain":    {unseen, "it has to belong to the key, which Envoy alone gets"},
+		"Certificate.chain_file": {unseen,
+			"likewise; a file only as the flags allow, and named by whoever may do everything"},
+		"JobService.name":    {unseen, "always default"},
+		"JobService.address": {decides, "who gets clients' files and the names of their keys"},
+		"JobService.listen":  {decides, "who reaches the listener that believes for which key it is asked"},
+		"MutualTLS.*":        {decides, "who is believed to be the job service"},
 	}
 }
 
 // looksOfTraffic are of what leads requests, limits and prices them.
 func looksOfTraffic() map[string]look {
 	return map[string]look{
-		"Route.name":                {unseen, "what it is called"},
-		"Route.path_prefix":         {unseen, "which paths of clients are passed"},
-		"Route.provider":            {unseen, "to whom; its credential goes to its own endpoint alone"},
-		"Route.rewrite_prefix":      {unseen, "a path below that endpoint, which it cannot leave"},
-		"Model.name":                {unseen, "what clients call it"},
-		"Model.owned_by":            {unseen, "what lists say"},
-		"Model.created_at":          {unseen, "what lists say"},
-		"Model.organization":        {unseen, "who may use it"},
-		"Model.project":             {unseen, "who may use it"},
-		"Target.provider":           {unseen, "who is asked; each gets its own credential"},
-		"Target.model":              {unseen, "what it is asked for"},
-		"Target.weight":             {unseen, "how often"},
-		"Target.priority":           {unseen, "when"},
-		"FineTuned.*":               {unseen, "where a model comes from"},
-		"Retry.*":                   {unseen, "how often is asked; before another provider every credential is stripped"},
-		"Gateway.name":              {unseen, "what it is called"},
-		"Gateway.address":           {unseen, "where clients come in"},
-		"Gateway.port":              {unseen, "where clients come in"},
-		"Gateway.certificate":       {unseen, "whose name is shown; Envoy has the keys of all"},
-		"Gateway.trusted_hops":      {unseen, "which address of a client is believed; a key bound to addresses is still needed"},
+		"Route.name":           {unseen, "what it is called"},
+		"Route.path_prefix":    {unseen, "which paths of clients are passed"},
+		"Route.provider":       {unseen, "to whom; its credential goes to its own endpoint alone"},
+		"Route.rewrite_prefix": {unseen, "a path below that endpoint, which it cannot leave"},
+		"Model.name":           {unseen, "what clients call it"},
+		"Model.owned_by":       {unseen, "what lists say"},
+		"Model.created_at":     {unseen, "what lists say"},
+		"Model.organization":   {unseen, "who may use it"},
+		"Model.project":        {unseen, "who may use it"},
+		"Target.provider":      {unseen, "who is asked; each gets its own credential"},
+		"Target.model":         {unseen, "what it is asked for"},
+		"Target.weight":        {unseen, "how often"},
+		"Target.priority":      {unseen, "when"},
+		"FineTuned.*":          {unseen, "where a model comes from"},
+		"Retry.*":              {unseen, "how often is asked; before another provider every credential is stripped"},
+		"Gateway.name":         {unseen, "what it is called"},
+		"Gateway.address":      {unseen, "where clients come in"},
+		"Gateway.port":         {unseen, "where clients come in"},
+		"Gateway.certificate":  {unseen, "whose name is shown; Envoy has the keys of all"},
+		"Gateway.trusted_hops": {unseen,
+			"which address of a client is believed; a key bound to addresses is still needed"},
 		"Gateway.max_request_bytes": {unseen, "how much"},
 		"Gateway.plain_http_port":   {unseen, "it refuses; a client that writes its key there has told the network already"},
 		"AddressLimit.*":            {unseen, "how often"},
@@ -181,7 +186,8 @@ func collect(all map[string]look, m protoreflect.Message, at string, found map[s
 
 // isOurs reports whether a field is of a message that the table has rows for.
 func isOurs(fd protoreflect.FieldDescriptor) bool {
-	return !fd.IsMap() && fd.Message() != nil && fd.Message().ParentFile().Package() == (&configv1.Provider{}).ProtoReflect().Descriptor().ParentFile().Package()
+	return !fd.IsMap() && fd.Message() != nil &&
+		fd.Message().ParentFile().Package() == (&configv1.Provider{}).ProtoReflect().Descriptor().ParentFile().Package()
 }
 
 func inWords(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
@@ -210,8 +216,9 @@ func moved(now, before map[string]string) string {
 	return ""
 }
 
-// mayMove returns the error of a caller without the right to a credential who would change who sees it. A credential that
-// comes with the change is the caller's own; every other is somebody else's, whatever its kind, and so is the place of the job service.
+// mayMove returns the error of a caller without the right to a credential who would change who sees it. A credential
+// that comes with the change is the caller's own; every other is somebody else's, whatever its kind, and so is the
+// place of the job service.
 func (p *plan) mayMove(o, stored configv1.Object) error {
 	now, before := settings(o), settings(stored)
 	if _, ok := o.(*configv1.JobService); ok {

@@ -47,7 +47,8 @@ func TestEveryFieldOfEveryKindIsLookedAt(t *testing.T) {
 				continue // its message has rows
 			}
 			_, known := lookOf(rows, fd)
-			require.True(t, known, "%s decides who sees a credential, or does not: give it a row in looks, and docs/threat-model.md", fd.FullName())
+			require.True(t, known,
+				"%s decides who sees a credential, or does not: give it a row in looks, and docs/threat-model.md", fd.FullName())
 			if row := string(name) + "." + string(fd.Name()); rows[row] != (look{}) {
 				used[row] = true
 			} else {
@@ -76,7 +77,8 @@ func TestTheThreatModelHasTheTableOfFields(t *testing.T) {
 	}
 	require.Empty(t, missing, "docs/threat-model.md lacks:\n%s", strings.Join(missing, ""))
 	require.Equal(t, len(rows), strings.Count(string(text), " | no | ")+strings.Count(string(text), " | credential | ")+
-		strings.Count(string(text), " | decides | ")+strings.Count(string(text), " | rights | "), "it has rows of fields that are no more")
+		strings.Count(string(text), " | decides | ")+strings.Count(string(text), " | rights | "),
+		"it has rows of fields that are no more")
 }
 
 // A field that nobody has looked at counts as one that decides.

@@ -52,10 +52,13 @@ func moves(t *testing.T) map[string]map[string]document {
 	require.NoError(t, err)
 	return map[string]map[string]document{
 		"providers": {
-			"endpoint": {"endpoint": "https://evil.example/v1"}, "endpoint, path": {"endpoint": "https://vendor.example/other"}, "endpoint, clear": {"endpoint": "http://vendor.example/v1"},
-			"endpoint, none": {"endpoint": ""}, "vendor": {"vendor": "echo"}, "region": {"region": "evil"}, "project": {"project": "evil"},
+			"endpoint": {"endpoint": "https://evil.example/v1"}, "endpoint, path": {"endpoint": "https://vendor.example/other"},
+			"endpoint, clear": {"endpoint": "http://vendor.example/v1"},
+			"endpoint, none":  {"endpoint": ""}, "vendor": {"vendor": "echo"}, "region": {"region": "evil"},
+			"project": {"project": "evil"},
 			"headers": {"headers": document{"x-target-url": "https://evil.example"}}, "headers, none": {"headers": nil},
-			"tls.ca": {"tls": document{"ca": string(pair.Certificate)}}, "tls.server_name": {"tls": document{"server_name": "evil.example"}},
+			"tls.ca":          {"tls": document{"ca": string(pair.Certificate)}},
+			"tls.server_name": {"tls": document{"server_name": "evil.example"}},
 		},
 		"webhooks": {"url": {"url": "https://evil.example/hook"}},
 	}
@@ -66,8 +69,9 @@ func TestWhoseCredentialItIsDecidesWhoMovesIt(t *testing.T) {
 	b := newBench(t)
 	roles := map[string]string{}
 	for name, scopes := range map[string]string{
-		"viewer": `"config:read","keys:read","usage:read","jobs:read","audit:read","status:read"`, "operator": `"config:read","config:write","keys:read","keys:write","playground"`,
-		"config": `"config:write"`, "keys": `"keys:write"`, "admins": `"admins:write"`,
+		"viewer":   `"config:read","keys:read","usage:read","jobs:read","audit:read","status:read"`,
+		"operator": `"config:read","config:write","keys:read","keys:write","playground"`,
+		"config":   `"config:write"`, "keys": `"keys:write"`, "admins": `"admins:write"`,
 	} {
 		roles[name] = as(b.makeToken(t, `{"display_name":"`+name+`","scopes":[`+scopes+`]}`).Token)
 	}
@@ -79,7 +83,8 @@ func TestWhoseCredentialItIsDecidesWhoMovesIt(t *testing.T) {
 		"webhooks":  {"url": "https://hooks.example/x"},
 	}
 	field := map[string]string{"providers": "credential", "webhooks": "secret"}
-	sources := map[string]document{"value": {"value": hook}, "env": {"env": "TEAM"}, "own env": {"env": "MODELGATE_OPENAI"}, "file": {"file": "/run/secrets/team"}}
+	sources := map[string]document{"value": {"value": hook}, "env": {"env": "TEAM"},
+		"own env": {"env": "MODELGATE_OPENAI"}, "file": {"file": "/run/secrets/team"}}
 	for plural, fields := range moves(t) {
 		for source, credential := range sources {
 			name := "p-" + strings.ReplaceAll(source, " ", "-")
@@ -114,7 +119,8 @@ func TestWhoseCredentialItIsDecidesWhoMovesIt(t *testing.T) {
 			require.Equal(t, before, b.do(t, "GET", "/admin/v1/"+plural+"/"+name, "").body, "nothing was changed")
 
 			// What decides nothing is the operator's to change.
-			a := b.do(t, "PUT", "/admin/v1/"+plural+"/"+name+"?dry_run=true", text(t, with(with(object, document{field[plural]: kept}), document{"disabled": true})), roles["operator"])
+			a := b.do(t, "PUT", "/admin/v1/"+plural+"/"+name+"?dry_run=true",
+				text(t, with(with(object, document{field[plural]: kept}), document{"disabled": true})), roles["operator"])
 			require.Equal(t, 200, a.status, a.body)
 
 			// Deleted and made anew, an object has no credential but one that the caller may name.
@@ -136,16 +142,20 @@ func TestWhoseCredentialItIsDecidesWhoMovesIt(t *testing.T) {
 func TestANamedVariableIsNotLedAwayByHeadersOrTLS(t *testing.T) {
 	b := newBench(t)
 	operator := as(b.makeToken(t, `{"display_name":"ops","scopes":["config:read","config:write"]}`).Token)
-	good := document{"name": "p", "vendor": "openai", "endpoint": "https://team.example", "credential": document{"env": "TEAM"}}
+	good := document{"name": "p", "vendor": "openai", "endpoint": "https://team.example",
+		"credential": document{"env": "TEAM"}}
 	require.Equal(t, 200, b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", text(t, good), operator).status)
 	for _, field := range []string{"headers", "tls.server_name", "tls.ca"} {
 		led := with(good, moves(t)["providers"][field])
-		requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", text(t, led), operator), 403, "insufficient_permissions", "scope *")
+		requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", text(t, led), operator), 403, "insufficient_permissions",
+			"scope *")
 		require.Equal(t, 200, b.do(t, "PUT", "/admin/v1/providers/p?dry_run=true", text(t, led)).status, field)
 	}
 	// What the flags do not allow is nobody's to name.
-	for _, c := range []document{{"env": "AWS_SECRET_ACCESS_KEY"}, {"file": "/etc/shadow"}, {"env": "OPENAI_API_KEY"}, {"env": "KEY_OF_TLS"}} {
-		requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", text(t, with(good, document{"credential": c}))), 400, "invalid_object", "Start the control plane with --credential-")
+	for _, c := range []document{{"env": "AWS_SECRET_ACCESS_KEY"}, {"file": "/etc/shadow"}, {"env": "OPENAI_API_KEY"},
+		{"env": "KEY_OF_TLS"}} {
+		requireError(t, b.do(t, "PUT", "/admin/v1/providers/p", text(t, with(good, document{"credential": c}))), 400,
+			"invalid_object", "Start the control plane with --credential-")
 	}
 	requireError(t, b.do(t, "GET", "/admin/v1/providers/p", ""), 404, "not_found", "Provider p")
 }
@@ -159,16 +169,22 @@ func TestThePlacesOfTheJobServiceAreNotAnOperatorsToChange(t *testing.T) {
 	require.NoError(t, err)
 	tls := document{"certificate": "internal", "ca": string(pair.Certificate), "server_name": "jobs"}
 	stored := document{"name": "default", "address": "jobs:9090", "listen": "0.0.0.0:8444", "tls": tls}
-	requireError(t, b.do(t, "PUT", "/admin/v1/jobservices/default", text(t, stored), operator), 403, "insufficient_permissions", "scope *")
-	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/certificates/internal", text(t, document{"name": "internal", "chain": string(pair.Certificate), "private_key": document{"value": string(pair.Key)}})).status)
+	requireError(t, b.do(t, "PUT", "/admin/v1/jobservices/default", text(t, stored), operator), 403,
+		"insufficient_permissions", "scope *")
+	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/certificates/internal",
+		text(t, document{"name": "internal", "chain": string(pair.Certificate),
+			"private_key": document{"value": string(pair.Key)}})).status)
 	require.Equal(t, 201, b.do(t, "PUT", "/admin/v1/jobservices/default", text(t, stored)).status)
 	require.Equal(t, 200, b.do(t, "PUT", "/admin/v1/jobservices/default", text(t, stored), operator).status, "it stays")
 	for _, change := range map[string]document{
-		"address": {"address": "evil.example:9090"}, "listen": {"listen": "0.0.0.0:9999"}, "tls.ca": {"tls": with(tls, document{"ca": string(another.Certificate)})},
-		"tls.server_name": {"tls": with(tls, document{"server_name": "evil"})}, "tls.certificate": {"tls": with(tls, document{"certificate": "default"})},
+		"address": {"address": "evil.example:9090"}, "listen": {"listen": "0.0.0.0:9999"},
+		"tls.ca":          {"tls": with(tls, document{"ca": string(another.Certificate)})},
+		"tls.server_name": {"tls": with(tls, document{"server_name": "evil"})},
+		"tls.certificate": {"tls": with(tls, document{"certificate": "default"})},
 	} {
 		for _, move := range movers {
-			requireError(t, move(b, t, "JobService", "jobservices", with(stored, change), operator), 403, "insufficient_permissions", "scope *")
+			requireError(t, move(b, t, "JobService", "jobservices", with(stored, change), operator), 403,
+				"insufficient_permissions", "scope *")
 		}
 	}
 }

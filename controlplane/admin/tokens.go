@@ -12,7 +12,8 @@ import (
 
 // createToken makes a token of administration and stores its hash. Nothing but the answer has the token itself.
 func (s *server) createToken(w http.ResponseWriter, r *http.Request) error {
-	object, err := s.body(w, r, configv1.KindOf((*configv1.AdminToken)(nil))) // a TokenRequest has members of an AdminToken
+	// a TokenRequest has members of an AdminToken
+	object, err := s.body(w, r, configv1.KindOf((*configv1.AdminToken)(nil)))
 	if err != nil {
 		return err
 	}
@@ -27,5 +28,6 @@ func (s *server) createToken(w http.ResponseWriter, r *http.Request) error {
 	token := newTokenSecret(asked.Name)
 	hash := s.config.Hasher.Hash(token.Reveal())
 	asked.Hash, asked.Hint = hash[:], auth.Hint(token)
-	return s.make(w, r, change{refs: []ref{{configv1.KindOf(asked), asked.Name}}}, asked, adminapi.NewToken{ID: asked.Name, Token: token.Reveal()})
+	return s.make(w, r, change{refs: []ref{{configv1.KindOf(asked), asked.Name}}}, asked,
+		adminapi.NewToken{ID: asked.Name, Token: token.Reveal()})
 }

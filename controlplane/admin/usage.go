@@ -57,7 +57,8 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, resource string)
 		}
 		for _, bucket := range page.Data {
 			for _, result := range bucket.Results {
-				if err := t.add(object{"start_time", bucket.Start}, object{"end_time", bucket.End}, object{"", result}); err != nil {
+				if err := t.add(object{"start_time", bucket.Start}, object{"end_time", bucket.End},
+					object{"", result}); err != nil {
 					return err
 				}
 			}

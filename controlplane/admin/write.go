@@ -36,8 +36,9 @@ type change struct {
 // alone reports whether nothing needs to be known but the one object: a key, of which there may be very many.
 func (c change) alone() bool { return len(c.refs) == 1 && c.refs[0].ofKey() }
 
-// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns; where one of another
-// process came between, the plan is made anew after a pause by lot, which keeps two from meeting again and again.
+// write makes a plan, and carries it out unless it is a dry run. Writers of this process take turns; where one of
+// another process came between, the plan is made anew after a pause by lot, which keeps two from meeting again and
+// again.
 func (s *server) write(ctx context.Context, c change, decide func(*plan) error) (*plan, error) {
 	timeout := requestTimeout
 	if c.many {
@@ -109,7 +110,8 @@ func (s *server) try(ctx context.Context, c change, decide func(*plan) error) (*
 	return p, nil
 }
 
-// before reads what a change depends on. Keys are read after the rest: one that is changed between makes the write a conflict.
+// before reads what a change depends on. Keys are read after the rest: one that is changed between makes the write a
+// conflict.
 func (s *server) before(ctx context.Context, c change) (*configstore.Snapshot, error) {
 	snapshot := &configstore.Snapshot{}
 	if !c.alone() {

@@ -24,7 +24,8 @@ import (
 )
 
 func withValue(name, secret string) *configv1.Provider {
-	return &configv1.Provider{Name: name, Vendor: "openai", Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: secret}}}
+	return &configv1.Provider{Name: name, Vendor: "openai",
+		Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: secret}}}
 }
 
 func (b *bench) storedProvider(t *testing.T, name string) (*configv1.Provider, int64) {
@@ -42,11 +43,13 @@ func TestCredentialIsSealedAndNeverShown(t *testing.T) {
 	put := b.do(t, "PUT", "/admin/v1/providers/a", string(body))
 	require.Equal(t, 201, put.status)
 	get := b.do(t, "GET", "/admin/v1/providers/a", "")
-	dry := b.do(t, "POST", "/admin/v1/apply?dry_run=true", `{"kind":"Provider","name":"a","vendor":"openai","credential":{"value":"sk-upstream-2"}}`)
+	dry := b.do(t, "POST", "/admin/v1/apply?dry_run=true",
+		`{"kind":"Provider","name":"a","vendor":"openai","credential":{"value":"sk-upstream-2"}}`)
 	require.Equal(t, 200, dry.status)
 	raw, err := b.etcd.Get(t.Context(), "/modelgate/v1/providers/a")
 	require.NoError(t, err)
-	for _, text := range []string{put.body, get.body, dry.body, b.do(t, "GET", "/admin/v1/providers", "").body, string(raw.Kvs[0].Value)} {
+	for _, text := range []string{put.body, get.body, dry.body, b.do(t, "GET", "/admin/v1/providers", "").body,
+		string(raw.Kvs[0].Value)} {
 		require.NotContains(t, text, "sk-upstream")
 	}
 	require.Contains(t, get.body, `"credential":{"sealed":"[redacted]"}`)
@@ -93,7 +96,8 @@ func TestTheSecretOfAWebhookIsSealedAndNeverShown(t *testing.T) {
 	require.Equal(t, 201, put.status, put.body)
 	raw, err := b.etcd.Get(t.Context(), "/modelgate/v1/webhooks/hook")
 	require.NoError(t, err)
-	for _, text := range []string{put.body, b.do(t, "GET", "/admin/v1/webhooks/hook", "").body, b.do(t, "GET", "/admin/v1/webhooks", "").body, string(raw.Kvs[0].Value)} {
+	for _, text := range []string{put.body, b.do(t, "GET", "/admin/v1/webhooks/hook", "").body,
+		b.do(t, "GET", "/admin/v1/webhooks", "").body, string(raw.Kvs[0].Value)} {
 		require.NotContains(t, text, plain)
 	}
 	e, err := b.store.Get(t.Context(), configv1.KindOf((*configv1.Webhook)(nil)), "hook")
@@ -110,7 +114,8 @@ func TestTheSecretOfAWebhookIsSealedAndNeverShown(t *testing.T) {
 
 func TestKeyIsShownOnceAndStoredAsAHash(t *testing.T) {
 	b := newBench(t)
-	created := b.do(t, "POST", "/admin/v1/keys?create_missing=true", `{"display_name":"CI","organization":"org","project":"p","models":["openai/*"],"expires_at":"2090-01-01T00:00:00Z"}`)
+	created := b.do(t, "POST", "/admin/v1/keys?create_missing=true",
+		`{"display_name":"CI","organization":"org","project":"p","models":["openai/*"],"expires_at":"2090-01-01T00:00:00Z"}`)
 	require.Equal(t, 201, created.status, created.body)
 	var made adminapi.NewKey
 	require.NoError(t, json.Unmarshal([]byte(created.body), &made))
@@ -131,7 +136,8 @@ func TestKeyIsShownOnceAndStoredAsAHash(t *testing.T) {
 	require.NotContains(t, shown.body, made.Key)
 	require.Contains(t, shown.body, `"models":["openai/*"]`)
 
-	disabled := b.do(t, "PUT", "/admin/v1/keys/"+made.ID, `{"name":"`+made.ID+`","display_name":"paused","disabled":true,"hint":"zzzz","created_at":"2001-01-01T00:00:00Z"}`)
+	disabled := b.do(t, "PUT", "/admin/v1/keys/"+made.ID, `{"name":"`+made.ID+
+		`","display_name":"paused","disabled":true,"hint":"zzzz","created_at":"2001-01-01T00:00:00Z"}`)
 	require.Equal(t, 200, disabled.status, disabled.body)
 	e, err = b.store.Get(t.Context(), kind, made.ID)
 	require.NoError(t, err)
@@ -152,7 +158,8 @@ func model(name, provider string) *configv1.Model {
 
 func TestApplyIsValidatedAsASetWithWhatIsStored(t *testing.T) {
 	b := newBench(t)
-	answer, err := b.client.Apply(t.Context(), []configv1.Object{model("m", "p"), &configv1.Provider{Name: "p", Vendor: "echo"}}, false)
+	answer, err := b.client.Apply(t.Context(),
+		[]configv1.Object{model("m", "p"), &configv1.Provider{Name: "p", Vendor: "echo"}}, false)
 	require.NoError(t, err, "the order does not matter")
 	require.Equal(t, []string{"created", "created"}, []string{answer.Changes[0].Action, answer.Changes[1].Action})
 	require.Positive(t, answer.Revision)
@@ -165,19 +172,22 @@ func TestApplyIsValidatedAsASetWithWhatIsStored(t *testing.T) {
 	}, false)
 	require.ErrorContains(t, err, "Provider q: is given twice")
 	_, err = b.client.Apply(t.Context(), []configv1.Object{
-		&configv1.Provider{Name: "q", Vendor: "acme"}, &configv1.Provider{Name: "r", Vendor: "echo", Endpoint: "x"}, model("s", ""),
+		&configv1.Provider{Name: "q", Vendor: "acme"}, &configv1.Provider{Name: "r", Vendor: "echo", Endpoint: "x"},
+		model("s", ""),
 	}, false)
 	for _, part := range []string{"Provider q: vendor", "Provider r: endpoint", "Model s: targets[0].provider"} {
 		require.ErrorContains(t, err, part, "all at once")
 	}
-	_, err = b.client.Apply(t.Context(), []configv1.Object{&configv1.Provider{Name: "q", Vendor: "echo"}, model("x", "nowhere")}, false)
+	_, err = b.client.Apply(t.Context(), []configv1.Object{&configv1.Provider{Name: "q", Vendor: "echo"},
+		model("x", "nowhere")}, false)
 	require.ErrorContains(t, err, "Model x: targets[0].provider: Provider nowhere does not exist")
 	requireError(t, b.do(t, "GET", "/admin/v1/providers/q", ""), 404, "not_found", "")
 }
 
 func TestWhatIsInUseIsNotDeleted(t *testing.T) {
 	b := newBench(t)
-	_, err := b.client.Apply(t.Context(), []configv1.Object{model("m", "p"), &configv1.Provider{Name: "p", Vendor: "echo"}}, false)
+	_, err := b.client.Apply(t.Context(), []configv1.Object{model("m", "p"),
+		&configv1.Provider{Name: "p", Vendor: "echo"}}, false)
 	require.NoError(t, err)
 	requireError(t, b.do(t, "DELETE", "/admin/v1/providers/p", ""), 409, "in_use", "Model m")
 	require.Equal(t, 204, b.do(t, "DELETE", "/admin/v1/models/m", "").status)
@@ -188,7 +198,8 @@ func TestAChangeIsNotRedirected(t *testing.T) {
 	b := newBench(t)
 	for _, path := range []string{"providers//echo", "projects//", "providers/./echo", "../v1/providers/echo"} {
 		for _, method := range []string{"GET", "PUT", "DELETE"} {
-			requireError(t, b.do(t, method, "/admin/v1/"+path, ""), 404, "unknown_url", "Invalid URL ("+method+" /admin/v1/"+path+")")
+			requireError(t, b.do(t, method, "/admin/v1/"+path, ""), 404, "unknown_url", "Invalid URL ("+method+" /admin/v1/"+
+				path+")")
 		}
 	}
 	requireError(t, b.do(t, "DELETE", "/admin/v1/providers/", ""), 404, "unknown_url", "must end with the name")
@@ -196,7 +207,8 @@ func TestAChangeIsNotRedirected(t *testing.T) {
 
 func TestWhatOthersBrokeDoesNotKeepAnyoneFromWorking(t *testing.T) {
 	b := newBench(t)
-	_, err := b.etcd.Put(t.Context(), "/modelgate/v1/models/m", `{"name":"m","targets":[{"provider":"gone","model":"x"}]}`)
+	_, err := b.etcd.Put(t.Context(), "/modelgate/v1/models/m",
+		`{"name":"m","targets":[{"provider":"gone","model":"x"}]}`)
 	require.NoError(t, err)
 	_, err = b.client.Put(t.Context(), &configv1.Provider{Name: "p", Vendor: "echo"}, 0)
 	require.NoError(t, err)
@@ -219,19 +231,23 @@ func TestDryRunShowsADiffAndStoresNothing(t *testing.T) {
 	before, err := b.store.Snapshot(t.Context())
 	require.NoError(t, err)
 	answer, err := b.client.Apply(t.Context(), []configv1.Object{
-		&configv1.Provider{Name: "p", Vendor: "echo", Models: []string{"a", "c"}}, &configv1.Provider{Name: "q", Vendor: "echo"},
+		&configv1.Provider{Name: "p", Vendor: "echo", Models: []string{"a", "c"}},
+		&configv1.Provider{Name: "q", Vendor: "echo"},
 	}, true)
 	require.NoError(t, err)
 	want := adminapi.ApplyAnswer{Changes: []adminapi.Change{
-		{Kind: "Provider", Name: "p", Action: adminapi.Updated, Diff: "--- stored Provider p\n+++ new Provider p\n@@ -3,4 +3,4 @@\n vendor: echo\n models:\n - a\n-- b\n+- c\n"},
-		{Kind: "Provider", Name: "q", Action: adminapi.Created, Diff: "--- /dev/null\n+++ new Provider q\n@@ -0,0 +1,3 @@\n+kind: Provider\n+name: q\n+vendor: echo\n"},
+		{Kind: "Provider", Name: "p", Action: adminapi.Updated,
+			Diff: "--- stored Provider p\n+++ new Provider p\n@@ -3,4 +3,4 @@\n vendor: echo\n models:\n - a\n-- b\n+- c\n"},
+		{Kind: "Provider", Name: "q", Action: adminapi.Created,
+			Diff: "--- /dev/null\n+++ new Provider q\n@@ -0,0 +1,3 @@\n+kind: Provider\n+name: q\n+vendor: echo\n"},
 	}}
 	require.Empty(t, cmp.Diff(want, answer))
 	after, err := b.store.Snapshot(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, before.Revision, after.Revision)
 
-	same, err := b.client.Apply(t.Context(), []configv1.Object{&configv1.Provider{Name: "p", Vendor: "echo", Models: []string{"a", "b"}}}, true)
+	same, err := b.client.Apply(t.Context(),
+		[]configv1.Object{&configv1.Provider{Name: "p", Vendor: "echo", Models: []string{"a", "b"}}}, true)
 	require.NoError(t, err)
 	require.Equal(t, adminapi.Change{Kind: "Provider", Name: "p", Action: adminapi.Unchanged}, same.Changes[0])
 }
@@ -260,7 +276,8 @@ func TestCertificateMustFitItsKeyAlsoWhereTheKeyIsOnlyStored(t *testing.T) {
 		return string(pair.Certificate), string(pair.Key)
 	}
 	chain, key := issue()
-	certificate := &configv1.Certificate{Name: "default", Chain: chain, PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: key}}}
+	certificate := &configv1.Certificate{Name: "default", Chain: chain,
+		PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: key}}}
 	_, err := b.client.Put(t.Context(), certificate, 0)
 	require.NoError(t, err)
 	certificate.PrivateKey.Source = &configv1.Credential_Sealed{Sealed: configv1.Redacted}
@@ -277,7 +294,8 @@ func TestConcurrentWritersOfDifferentObjectsAllSucceed(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for j := range 5 {
-				if _, err := b.client.Put(t.Context(), &configv1.Provider{Name: fmt.Sprintf("p%d-%d", i, j), Vendor: "echo"}, 0); err != nil {
+				if _, err := b.client.Put(t.Context(), &configv1.Provider{Name: fmt.Sprintf("p%d-%d", i, j), Vendor: "echo"},
+					0); err != nil {
 					t.Error(err)
 				}
 			}

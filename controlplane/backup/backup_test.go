@@ -79,11 +79,14 @@ func spend(t *testing.T, l *ledger.Ledger, n int) {
 	now := time.Now()
 	var records []*ledgerv1.Record
 	for i := range n {
-		records = append(records, &ledgerv1.Record{Id: fmt.Sprint("exchange-", i), RequestId: fmt.Sprint("req_", i), Start: timestamppb.New(now), End: timestamppb.New(now),
-			Key: "key_1", Organization: "acme", Model: "gpt \u2028 'quoted'", Outcome: "finished", Status: 200, InputTokens: 10, CostNanoUsd: 900_719_925_474_099, Priced: true})
+		records = append(records, &ledgerv1.Record{Id: fmt.Sprint("exchange-", i), RequestId: fmt.Sprint("req_", i),
+			Start: timestamppb.New(now), End: timestamppb.New(now),
+			Key: "key_1", Organization: "acme", Model: "gpt \u2028 'quoted'", Outcome: "finished", Status: 200, InputTokens: 10,
+			CostNanoUsd: 900_719_925_474_099, Priced: true})
 	}
 	require.NoError(t, l.Record(t.Context(), records))
-	require.NoError(t, l.AppendAudit(t.Context(), []adminapi.AuditEntry{{ID: "01H", At: now, Actor: "somebody", Action: "apply", Diff: "-a\n+b"}}))
+	require.NoError(t, l.AppendAudit(t.Context(),
+		[]adminapi.AuditEntry{{ID: "01H", At: now, Actor: "somebody", Action: "apply", Diff: "-a\n+b"}}))
 }
 
 // content returns all that a ledger holds, as text.
@@ -115,7 +118,8 @@ func save(t *testing.T, s Source) string {
 }
 
 func TestWhatWasSavedIsRestored(t *testing.T) {
-	databases := map[string]func(*testing.T) string{"sqlite": sqlite, "postgres": func(t *testing.T) string { return pgtest.Start(t) }}
+	databases := map[string]func(*testing.T) string{"sqlite": sqlite,
+		"postgres": func(t *testing.T) string { return pgtest.Start(t) }}
 	for from, source := range databases {
 		for to, target := range databases {
 			t.Run(from+" to "+to, func(t *testing.T) {
@@ -196,12 +200,23 @@ func TestWhatMustNotBeRestoredIsRefusedAndChangesNothing(t *testing.T) {
 		held   string // in etcd before
 		want   error
 	}{
-		"into an etcd with a gateway":                {path, func(e *clientv3.Client, l *ledger.Ledger) Target { return Target{Etcd: e, Ledger: l, Root: root} }, "/modelgate/root", ErrNotEmpty},
-		"into an etcd with a part of another backup": {path, func(e *clientv3.Client, l *ledger.Ledger) Target { return Target{Etcd: e, Ledger: l, Root: root} }, configstore.RestoringKey, ErrNotEmpty},
-		"under another root secret":                  {path, func(e *clientv3.Client, l *ledger.Ledger) Target { return Target{Etcd: e, Ledger: l, Root: "other"} }, "", ErrOtherRoot},
-		"into a ledger that is not empty":            {path, func(e *clientv3.Client, _ *ledger.Ledger) Target { return Target{Etcd: e, Ledger: full, Root: root} }, "", ledger.ErrNotEmpty},
-		"with its ledger forgotten":                  {path, func(e *clientv3.Client, _ *ledger.Ledger) Target { return Target{Etcd: e, Root: root} }, "", ErrLedger},
-		"with a ledger that it has not":              {alone, func(e *clientv3.Client, l *ledger.Ledger) Target { return Target{Etcd: e, Ledger: l, Root: root} }, "", ErrNoLedger},
+		"into an etcd with a gateway": {path,
+			func(e *clientv3.Client, l *ledger.Ledger) Target { return Target{Etcd: e, Ledger: l, Root: root} },
+			"/modelgate/root", ErrNotEmpty},
+		"into an etcd with a part of another backup": {path,
+			func(e *clientv3.Client, l *ledger.Ledger) Target { return Target{Etcd: e, Ledger: l, Root: root} },
+			configstore.RestoringKey, ErrNotEmpty},
+		"under another root secret": {path,
+			func(e *clientv3.Client, l *ledger.Ledger) Target { return Target{Etcd: e, Ledger: l, Root: "other"} }, "",
+			ErrOtherRoot},
+		"into a ledger that is not empty": {path,
+			func(e *clientv3.Client, _ *ledger.Ledger) Target { return Target{Etcd: e, Ledger: full, Root: root} }, "",
+			ledger.ErrNotEmpty},
+		"with its ledger forgotten": {path,
+			func(e *clientv3.Client, _ *ledger.Ledger) Target { return Target{Etcd: e, Root: root} }, "", ErrLedger},
+		"with a ledger that it has not": {alone,
+			func(e *clientv3.Client, l *ledger.Ledger) Target { return Target{Etcd: e, Ledger: l, Root: root} }, "",
+			ErrNoLedger},
 	} {
 		t.Run(name, func(t *testing.T) {
 			into, empty := etcdtest.Start(t), openLedger(t, sqlite(t))

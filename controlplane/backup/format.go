@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// format is the version of the file: lines of JSON, compressed. The first is a Header. Then come keys of etcd in ascending order, then tables of the
-// ledger, each before its rows. The last says how many there were, and the hash of all before it.
+// format is the version of the file: lines of JSON, compressed. The first is a Header. Then come keys of etcd in
+// ascending order, then tables of the ledger, each before its rows. The last says how many there were, and the hash of
+// all before it.
 const format = 1
 
 // maxLine bounds a line that is read: a value of etcd has at most 1.5 MiB, a row of the ledger less.
@@ -115,8 +116,8 @@ func (w *writer) finish() error {
 	return nil
 }
 
-// read calls begin with the header and then visit for each further line, and returns what there was. The error is ErrDamaged where the file is cut,
-// changed or none of ours, which may be known only at its end.
+// read calls begin with the header and then visit for each further line, and returns what there was. The error is
+// ErrDamaged where the file is cut, changed or none of ours, which may be known only at its end.
 func read(from io.Reader, begin func(Header) error, visit func(line) error) (Counts, error) {
 	zip, err := gzip.NewReader(from)
 	if err != nil {
@@ -137,7 +138,9 @@ func read(from io.Reader, begin func(Header) error, visit func(line) error) (Cou
 		case (number == 1) != (l.Header != nil):
 			return counts, damaged("line %d: the header is the first line, and nothing else is", number)
 		case l.Header != nil && l.Header.Format > format:
-			return counts, fmt.Errorf("the backup has format %d, of another version of modelgate (%s); this one reads format %d", l.Header.Format, l.Header.By, format)
+			return counts,
+				fmt.Errorf("the backup has format %d, of another version of modelgate (%s); this one reads format %d",
+					l.Header.Format, l.Header.By, format)
 		case l.Header != nil && l.Header.Format < 1:
 			return counts, damaged("line %d: it says no format", number)
 		case l.Header != nil:

@@ -21,10 +21,12 @@ const (
 
 // Errors of restoring. In all of these cases nothing was changed.
 var (
-	ErrOtherRoot = errors.New("the backup was made under another root secret (--pepper): keys could not be checked, nor sealed credentials opened")
-	ErrNotEmpty  = errors.New("etcd is not empty: it holds a gateway already, or a part of another backup; a backup is restored into an etcd of its own")
-	ErrLedger    = errors.New("the backup has a ledger, and it was not said where that goes")
-	ErrNoLedger  = errors.New("the backup has no ledger")
+	ErrOtherRoot = errors.New(
+		"the backup was made under another root secret (--pepper): keys could not be checked, nor sealed credentials opened")
+	ErrNotEmpty = errors.New(
+		"etcd is not empty: it holds a gateway already, or a part of another backup; a backup is restored into an etcd of its own")
+	ErrLedger   = errors.New("the backup has a ledger, and it was not said where that goes")
+	ErrNoLedger = errors.New("the backup has no ledger")
 )
 
 // A Target is what a backup is restored into.
@@ -38,8 +40,9 @@ type Target struct {
 	Root string
 }
 
-// Restore restores a backup into an empty etcd and an empty ledger. The file is read to its end before anything is written. Control planes that run
-// take nothing of it before all is there; where it fails in the midst, none does, and it can be run again with the same file.
+// Restore restores a backup into an empty etcd and an empty ledger. The file is read to its end before anything is
+// written. Control planes that run take nothing of it before all is there; where it fails in the midst, none does, and
+// it can be run again with the same file.
 func Restore(ctx context.Context, path string, t Target) (Header, Counts, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -119,13 +122,15 @@ func nothing(from, to string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(to)
 }
 
-// begin sets the mark, where etcd is empty, but for what control planes that live tell each other, or has that of the same backup.
+// begin sets the mark, where etcd is empty, but for what control planes that live tell each other, or has that of the
+// same backup.
 func (t Target) begin(ctx context.Context, h Header) error {
 	mark := fmt.Sprintf("a backup of %s, revision %d", h.Created.Format("2006-01-02T15:04:05.000000Z"), h.Revision)
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
 	r, err := t.Etcd.Txn(ctx).
-		If(nothing(prefix, configstore.Taken), nothing(clientv3.GetPrefixRangeEnd(configstore.Replicas), clientv3.GetPrefixRangeEnd(prefix))).
+		If(nothing(prefix, configstore.Taken), nothing(clientv3.GetPrefixRangeEnd(configstore.Replicas),
+			clientv3.GetPrefixRangeEnd(prefix))).
 		Then(clientv3.OpPut(configstore.RestoringKey, mark)).
 		Else(clientv3.OpGet(configstore.RestoringKey)).Commit()
 	if err != nil {

@@ -27,7 +27,8 @@ const (
 // Errors of saving.
 var (
 	ErrNothing   = errors.New("etcd holds no gateway: no control plane has worked on it yet")
-	ErrCompacted = errors.New("etcd has forgotten the revision of the backup while it was read: make it again, and have etcd keep more history (--auto-compaction-retention)")
+	ErrCompacted = errors.New(
+		"etcd has forgotten the revision of the backup while it was read: make it again, and have etcd keep more history (--auto-compaction-retention)")
 )
 
 // A Source is what a backup is made of.
@@ -39,7 +40,8 @@ type Source struct {
 	By string
 }
 
-// Save writes a backup to a file, which only this user can read. It is there whole or not at all; one that is there already is replaced.
+// Save writes a backup to a file, which only this user can read. It is there whole or not at all; one that is there
+// already is replaced.
 func Save(ctx context.Context, path string, s Source) (Header, Counts, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
@@ -58,14 +60,15 @@ func Save(ctx context.Context, path string, s Source) (Header, Counts, error) {
 	return h, counts, nil
 }
 
-// Write writes a backup. What it has written when it fails is refused by Restore. It writes etcd's part first: what moves from there
-// to the ledger in the meantime is then in both, and not in none.
+// Write writes a backup. What it has written when it fails is refused by Restore. It writes etcd's part first: what
+// moves from there to the ledger in the meantime is then in both, and not in none.
 func Write(ctx context.Context, to io.Writer, s Source) (Header, Counts, error) {
 	root, revision, err := s.root(ctx)
 	if err != nil {
 		return Header{}, Counts{}, err
 	}
-	h := Header{Format: format, Created: time.Now().UTC(), By: s.By, Root: root, Revision: revision, Ledger: s.Ledger != nil}
+	h := Header{Format: format, Created: time.Now().UTC(), By: s.By, Root: root, Revision: revision,
+		Ledger: s.Ledger != nil}
 	w, err := newWriter(to, h)
 	if err != nil {
 		return h, Counts{}, err
@@ -90,7 +93,8 @@ func (s Source) root(ctx context.Context) (fingerprint string, revision int64, e
 		if err := configstore.Settle(ctx, s.Etcd); err != nil {
 			return "", 0, err
 		}
-		if r, err = s.Etcd.Txn(ctx).Then(clientv3.OpGet(configstore.RootKey), clientv3.OpGet(configstore.RestoringKey)).Commit(); err != nil {
+		if r, err = s.Etcd.Txn(ctx).Then(clientv3.OpGet(configstore.RootKey),
+			clientv3.OpGet(configstore.RestoringKey)).Commit(); err != nil {
 			return "", 0, fmt.Errorf("reading etcd: %w", err)
 		}
 	}
@@ -129,5 +133,6 @@ func (s Source) keys(ctx context.Context, revision int64, w *writer) error {
 func (s Source) page(ctx context.Context, from string, revision int64) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
-	return s.Etcd.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithRev(revision), clientv3.WithLimit(keysAtOnce))
+	return s.Etcd.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithRev(revision),
+		clientv3.WithLimit(keysAtOnce))
 }

@@ -31,7 +31,8 @@ type accountData struct {
 }
 
 func (v *visit) newAccount(w http.ResponseWriter, _ *http.Request) error {
-	return v.render(w, "account", "New account", accountData{Person: &configv1.Account{Role: configv1.Role_VIEWER}, New: true})
+	return v.render(w, "account", "New account", accountData{Person: &configv1.Account{Role: configv1.Role_VIEWER},
+		New: true})
 }
 
 // readAccount puts what a form says into an account. Without a password the one that is stored stays.
@@ -69,7 +70,8 @@ func (v *visit) changeAccount(w http.ResponseWriter, r *http.Request) error {
 	readAccount(r.PostForm, person)
 	_, err = v.api.Put(r.Context(), person, revisionOf(r))
 	if message, ok := refused(err); ok {
-		return v.renderStatus(w, http.StatusUnprocessableEntity, "account", "Account "+person.GetName(), accountData{Person: person, Status: status}, message)
+		return v.renderStatus(w, http.StatusUnprocessableEntity, "account", "Account "+person.GetName(),
+			accountData{Person: person, Status: status}, message)
 	}
 	return v.done(w, r, err, "/accounts", "saved")
 }
@@ -116,12 +118,14 @@ func scopeChoices(chosen []string) []scopeChoice {
 }
 
 func (v *visit) newToken(w http.ResponseWriter, _ *http.Request) error {
-	return v.render(w, "token-new", "New admin token", tokenData{Scopes: scopeChoices([]string{string(admin.ConfigRead)})})
+	return v.render(w, "token-new", "New admin token",
+		tokenData{Scopes: scopeChoices([]string{string(admin.ConfigRead)})})
 }
 
 func (v *visit) createToken(w http.ResponseWriter, r *http.Request) error {
 	f := r.PostForm
-	data := tokenData{DisplayName: strings.TrimSpace(f.Get("display_name")), ExpiresAt: f.Get("expires_at"), Scopes: scopeChoices(f["scope"])}
+	data := tokenData{DisplayName: strings.TrimSpace(f.Get("display_name")), ExpiresAt: f.Get("expires_at"),
+		Scopes: scopeChoices(f["scope"])}
 	expires, err := timeOf(data.ExpiresAt)
 	if err == nil {
 		asked := adminapi.TokenRequest{DisplayName: data.DisplayName, Scopes: f["scope"]}

@@ -69,14 +69,17 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	vendors := func(name string) (configv1.Vendor, bool) {
 		return configv1.Vendor{}, name == "openai" || name == "echo"
 	}
-	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() }, zap.NewNop())
+	store := configstore.New(etcd, func(o configv1.Object) error { return configv1.ValidateStored(o, vendors).Err() },
+		zap.NewNop())
 	var audits admin.AuditStore
 	if real != nil {
 		audits = real
 	}
 	api := admin.New(admin.Config{
-		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken), Vendors: vendors,
-		Plane: b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs, Quotas: b.jobs, Version: "test", Log: zap.NewNop(),
+		Store: store, Sealer: root.Sealer(), Hasher: auth.NewHasher(root.KeyPepper()), Token: secret.New(rootToken),
+		Vendors: vendors,
+		Plane:   b.plane, Audit: admin.NewAuditLog(etcd, audits, zap.NewNop()), Ledger: real, Jobs: b.jobs, Quotas: b.jobs,
+		Version: "test", Log: zap.NewNop(),
 	})
 	pages := api
 	if real == nil {
@@ -87,7 +90,8 @@ func newBenchOver(t testing.TB, real *realledger.Ledger) *bench {
 	t.Cleanup(b.server.Close)
 	b.url = b.server.URL
 	b.dashboard = dashboard.New(dashboard.Config{
-		API: pages, Etcd: etcd, Accounts: dashboard.AccountsOf(store), RootToken: secret.New(rootToken), BaseURL: b.url, Vendors: []string{"echo", "openai"},
+		API: pages, Etcd: etcd, Accounts: dashboard.AccountsOf(store), RootToken: secret.New(rootToken), BaseURL: b.url,
+		Vendors: []string{"echo", "openai"},
 		Audit: func(_ context.Context, e adminapi.AuditEntry) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -192,7 +196,8 @@ func (w *browser) post(path string, fields ...string) shown {
 
 func (w *browser) postForm(path string, form url.Values, headers ...string) shown {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.bench.url+path, strings.NewReader(form.Encode()))
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.bench.url+path,
+		strings.NewReader(form.Encode()))
 	require.NoError(w.t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	for i := 0; i < len(headers); i += 2 {
@@ -268,7 +273,8 @@ func (l *ledger) before(api http.Handler) http.Handler {
 		case strings.HasSuffix(path, "/consumption"):
 			used := int64(49)
 			answer = adminapi.Consumption{
-				Limits:  []adminapi.LimitUse{{Scope: "organization/acme", Domain: "requests", Unit: "minute", Limit: 50, Used: &used}, {Scope: "key/k", Domain: "concurrency", Limit: 7}},
+				Limits: []adminapi.LimitUse{{Scope: "organization/acme", Domain: "requests", Unit: "minute", Limit: 50,
+					Used: &used}, {Scope: "key/k", Domain: "concurrency", Limit: 7}},
 				Budgets: []adminapi.BudgetUse{{Scope: "key/k", Unit: "day", USD: "1", Spent: "0.81"}},
 			}
 		case strings.HasPrefix(path, "usage/") && l.usage != nil:
@@ -315,7 +321,8 @@ func (j *jobs) FineTuningJob(context.Context, string) (adminapi.TenantObject, er
 	return j.tuning[0], nil
 }
 
-func (j *jobs) FineTuningEvents(context.Context, string, adminapi.ListOptions) (adminapi.Page[json.RawMessage], error) {
+func (j *jobs) FineTuningEvents(context.Context, string, adminapi.ListOptions) (adminapi.Page[json.RawMessage],
+	error) {
 	return adminapi.Page[json.RawMessage]{Items: j.events}, nil
 }
 

@@ -1,5 +1,5 @@
-// Package dashboard serves the web pages of administration. It does everything by the admin API, which it calls in process as the
-// account that is signed in, so that roles, validation and the audit log are in one place.
+// Package dashboard serves the web pages of administration. It does everything by the admin API, which it calls in
+// process as the account that is signed in, so that roles, validation and the audit log are in one place.
 //
 // A page that hides a button protects nothing. What somebody may do is decided by the API; the
 // pages only do not offer what it would refuse.
@@ -23,7 +23,8 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// Accounts returns the account of a name, as it is stored, or nil where there is none. It must be safe for concurrent use.
+// Accounts returns the account of a name, as it is stored, or nil where there is none. It must be safe for concurrent
+// use.
 type Accounts func(ctx context.Context, name string) (*configv1.Account, error)
 
 // AccountsOf reads accounts from the configuration.
@@ -147,11 +148,12 @@ func (d *Dashboard) visitor(w http.ResponseWriter, r *http.Request) (*visit, err
 }
 
 func principalOf(a *configv1.Account, address string) admin.Principal {
-	return admin.Principal{Name: a.GetName(), Role: strings.ToLower(a.GetRole().String()), Scopes: admin.ScopesOf(a.GetRole()), Address: address}
+	return admin.Principal{Name: a.GetName(), Role: strings.ToLower(a.GetRole().String()),
+		Scopes: admin.ScopesOf(a.GetRole()), Address: address}
 }
 
-// resume returns a session and its account. The account is nil where the session has ended or is of an account that has been
-// changed since.
+// resume returns a session and its account. The account is nil where the session has ended or is of an account that
+// has been changed since.
 func (d *Dashboard) resume(ctx context.Context, id string, used bool) (*session, *configv1.Account, error) {
 	if id == "" {
 		return nil, nil, nil

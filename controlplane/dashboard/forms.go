@@ -35,7 +35,8 @@ func pairsOf(text string) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return pairs, openai.BadRequest("metadata", openai.CodeInvalidValue, "Each line must be a name, an equals sign and a value: %q is not.", line)
+			return pairs, openai.BadRequest("metadata", openai.CodeInvalidValue,
+				"Each line must be a name, an equals sign and a value: %q is not.", line)
 		}
 		if pairs == nil {
 			pairs = map[string]string{}
@@ -85,7 +86,8 @@ func limitsOf(f url.Values) ([]*configv1.Limit, error) {
 		if err != nil {
 			return limits, err
 		}
-		l := &configv1.Limit{Domain: at(f, "limit_domain", i), Unit: unitOf(at(f, "limit_unit", i)), RequestsPerUnit: n, Model: at(f, "limit_model", i)}
+		l := &configv1.Limit{Domain: at(f, "limit_domain", i), Unit: unitOf(at(f, "limit_unit", i)), RequestsPerUnit: n,
+			Model: at(f, "limit_model", i)}
 		if configv1.DomainOf(l.GetDomain()).AtOnce {
 			l.Unit = configv1.Unit_UNIT_UNSPECIFIED
 		}
@@ -130,7 +132,8 @@ type limitRow struct {
 func limitRows(limits []*configv1.Limit) []limitRow {
 	var rows []limitRow
 	for _, l := range limits {
-		rows = append(rows, limitRow{l.GetDomain(), l.GetUnit().String(), strconv.FormatUint(l.GetRequestsPerUnit(), 10), l.GetModel()})
+		rows = append(rows, limitRow{l.GetDomain(), l.GetUnit().String(), strconv.FormatUint(l.GetRequestsPerUnit(), 10),
+			l.GetModel()})
 	}
 	return append(rows, limitRow{Domain: configv1.DomainRequests, Unit: "MINUTE"})
 }

@@ -51,7 +51,8 @@ func running(status string) bool {
 }
 
 // objectsOf reads the objects of a page. One that cannot be read is left out.
-func objectsOf[T any](page adminapi.Page[adminapi.TenantObject], whose func(*T, adminapi.TenantObject)) adminapi.Page[T] {
+func objectsOf[T any](page adminapi.Page[adminapi.TenantObject],
+	whose func(*T, adminapi.TenantObject)) adminapi.Page[T] {
 	out := adminapi.Page[T]{Next: page.Next}
 	for _, o := range page.Items {
 		var t T

@@ -29,7 +29,8 @@ type listData struct {
 // list reads a page of the objects of a kind, as the query of the address says.
 func (v *visit) list(r *http.Request, kind configv1.Kind, filters ...string) (listData, error) {
 	q := r.URL.Query()
-	o := adminapi.ListOptions{After: q.Get("after"), Limit: pageSize, Query: strings.TrimSpace(q.Get("q")), Filters: map[string]string{}}
+	o := adminapi.ListOptions{After: q.Get("after"), Limit: pageSize, Query: strings.TrimSpace(q.Get("q")),
+		Filters: map[string]string{}}
 	for _, name := range filters {
 		o.Filters[name] = q.Get(name)
 	}
@@ -89,7 +90,8 @@ type keyData struct {
 
 // suggest adds what the fields of a form suggest. That there is nothing to suggest is no error.
 func (v *visit) suggest(ctx context.Context, data *keyData) {
-	for kind, list := range map[string]*[]adminapi.Item{"organizations": &data.Organizations, "projects": &data.Projects} {
+	for kind, list := range map[string]*[]adminapi.Item{"organizations": &data.Organizations,
+		"projects": &data.Projects} {
 		if page, err := v.api.ListPage(ctx, kindNamed(kind), adminapi.ListOptions{Limit: 200}); err == nil {
 			*list = page.Items
 		}

@@ -85,7 +85,8 @@ func (l *links) putBack(ctx context.Context, token string, k *link) error {
 	return nil
 }
 
-// FirstLink returns a new link that makes the first owner's account, once and within a day; empty where there is an owner.
+// FirstLink returns a new link that makes the first owner's account, once and within a day; empty where there is an
+// owner.
 func (d *Dashboard) FirstLink(ctx context.Context) (string, error) {
 	owned, err := d.owned(ctx)
 	if owned || err != nil {
@@ -101,7 +102,8 @@ func (d *Dashboard) linkURL(token string) string {
 
 // owned reports whether there is an owner who can sign in.
 func (d *Dashboard) owned(ctx context.Context) (bool, error) {
-	api := admin.InProcess(d.config.API, admin.Principal{Name: "dashboard", Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER)})
+	api := admin.InProcess(d.config.API, admin.Principal{Name: "dashboard", Role: "owner",
+		Scopes: admin.ScopesOf(configv1.Role_OWNER)})
 	accounts, err := api.List(ctx, configv1.KindOf((*configv1.Account)(nil)))
 	if err != nil {
 		return false, fmt.Errorf("look for an owner: %w", err)
@@ -124,7 +126,8 @@ func (d *Dashboard) makeLink(w http.ResponseWriter, r *http.Request) {
 		given, ok := auth.FromHeader(r.Header.Get("Authorization"))
 		sum, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(d.config.RootToken.Reveal()))
 		if !ok || d.config.RootToken.IsZero() || subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
-			return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidAdminToken,
+			return &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
+				Code:    openai.CodeInvalidAdminToken,
 				Message: "Send the admin token of the gateway's data directory in an Authorization header using Bearer auth."}
 		}
 		d.addresses.giveBack(network(address))
@@ -133,6 +136,7 @@ func (d *Dashboard) makeLink(w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		d.audit(r.Context(), admin.Principal{Name: "root", Role: "token", Address: address}, "sign_in_link", "")
-		return httpapi.WriteJSON(w, http.StatusCreated, map[string]any{"url": d.linkURL(token), "expires_in_seconds": int(linkLife / time.Second)})
+		return httpapi.WriteJSON(w, http.StatusCreated,
+			map[string]any{"url": d.linkURL(token), "expires_in_seconds": int(linkLife / time.Second)})
 	}).ServeHTTP(w, r)
 }

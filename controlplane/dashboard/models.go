@@ -79,7 +79,9 @@ func (v *visit) steps(ctx context.Context, targets []*configv1.Target) ([]step, 
 	}
 	facts := v.catalog(ctx)
 	sorted := slices.Clone(targets)
-	slices.SortStableFunc(sorted, func(a, b *configv1.Target) int { return cmp.Compare(a.GetPriority(), b.GetPriority()) })
+	slices.SortStableFunc(sorted, func(a, b *configv1.Target) int {
+		return cmp.Compare(a.GetPriority(), b.GetPriority())
+	})
 	weights := map[uint32]uint32{}
 	for _, t := range sorted {
 		weights[t.GetPriority()] += t.Share()
@@ -93,7 +95,8 @@ func (v *visit) steps(ctx context.Context, targets []*configv1.Target) ([]step, 
 		p := providers[t.GetProvider()]
 		s := step{
 			Turn: turn, Provider: t.GetProvider(), Vendor: p.GetVendor(), Model: t.GetModel(),
-			Percent: int(100 * uint64(t.Share()) / uint64(max(weights[t.GetPriority()], 1))), Price: facts.Facts(p.GetVendor(), t.GetModel()).GetPrice(),
+			Percent: int(100 * uint64(t.Share()) / uint64(max(weights[t.GetPriority()], 1))),
+			Price:   facts.Facts(p.GetVendor(), t.GetModel()).GetPrice(),
 		}
 		switch {
 		case p == nil:
@@ -167,7 +170,8 @@ func readModel(f url.Values, m *configv1.Model) error {
 		weight, errWeight := smallNumber(at(f, "target_weight", i), "weight")
 		priority, errPriority := smallNumber(at(f, "target_priority", i), "priority")
 		errs = append(errs, errWeight, errPriority)
-		m.Targets = append(m.Targets, &configv1.Target{Provider: at(f, "target_provider", i), Model: model, Weight: weight, Priority: priority})
+		m.Targets = append(m.Targets, &configv1.Target{Provider: at(f, "target_provider", i), Model: model, Weight: weight,
+			Priority: priority})
 	}
 	m.Organization, m.Project = strings.TrimSpace(f.Get("organization")), strings.TrimSpace(f.Get("project"))
 	attempts, err := smallNumber(strings.TrimSpace(f.Get("max_attempts")), "max_attempts")

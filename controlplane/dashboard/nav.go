@@ -57,7 +57,9 @@ func navigation() []navGroup {
 func navFor(p admin.Principal) []navGroup {
 	groups := navigation()
 	for i := range groups {
-		groups[i].Items = slices.DeleteFunc(groups[i].Items, func(n navItem) bool { return n.scope != "" && !p.May(n.scope) })
+		groups[i].Items = slices.DeleteFunc(groups[i].Items, func(n navItem) bool {
+			return n.scope != "" && !p.May(n.scope)
+		})
 	}
 	return slices.DeleteFunc(groups, func(g navGroup) bool { return len(g.Items) == 0 })
 }
@@ -93,7 +95,8 @@ func (v *visit) notice() string {
 
 // signedIn returns the pages for those who are signed in.
 func signedIn() []route {
-	return slices.Concat(accessPages(), tenantPages("organizations", "organization"), tenantPages("projects", "project"), routingPages(),
+	return slices.Concat(accessPages(), tenantPages("organizations", "organization"), tenantPages("projects", "project"),
+		routingPages(),
 		trafficPages(), adminPages(), objectPages())
 }
 

@@ -115,7 +115,8 @@ func (v *visit) editObject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := editorData{Kind: kind, Name: item.Name, Home: homeOf(kind), Revision: item.Status.Revision, Error: item.Status.Error, Writeable: mayWrite(v, kind)}
+	data := editorData{Kind: kind, Name: item.Name, Home: homeOf(kind), Revision: item.Status.Revision,
+		Error: item.Status.Error, Writeable: mayWrite(v, kind)}
 	if item.Object != nil {
 		text, err := configv1.MarshalYAML(item.Object)
 		if err != nil {
@@ -131,7 +132,8 @@ func (v *visit) newObject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data := editorData{Kind: kind, Home: homeOf(kind), Writeable: mayWrite(v, kind), Text: "kind: " + kind.Name + "\nname: \n"}
+	data := editorData{Kind: kind, Home: homeOf(kind), Writeable: mayWrite(v, kind), Text: "kind: " + kind.Name +
+		"\nname: \n"}
 	return v.render(w, "object", "New "+kind.Name, data)
 }
 
@@ -143,7 +145,8 @@ func (v *visit) writeObject(w http.ResponseWriter, r *http.Request) error {
 	}
 	name := r.PathValue("name")
 	data := editorData{
-		Kind: kind, Name: name, Home: homeOf(kind), Writeable: mayWrite(v, kind), Text: r.PostForm.Get("text"), Revision: revisionOf(r), Checked: true,
+		Kind: kind, Name: name, Home: homeOf(kind), Writeable: mayWrite(v, kind), Text: r.PostForm.Get("text"),
+		Revision: revisionOf(r), Checked: true,
 	}
 	title := kind.Name + " " + name
 	object, err := oneObject(data.Text, kind, name)
@@ -183,7 +186,8 @@ func oneObject(text string, kind configv1.Kind, name string) (configv1.Object, e
 	}
 	o := docs[0].Object
 	if docs[0].Kind.Name != kind.Name || name != "" && o.GetName() != name {
-		return nil, openai.BadRequest("", openai.CodeInvalidObject, "The object must stay %s. To rename it, make another one and delete this.", strings.TrimSpace(kind.Name+" "+name))
+		return nil, openai.BadRequest("", openai.CodeInvalidObject,
+			"The object must stay %s. To rename it, make another one and delete this.", strings.TrimSpace(kind.Name+" "+name))
 	}
 	return o, nil
 }
@@ -239,7 +243,8 @@ func stored[T configv1.Object](v *visit, r *http.Request) (object T, status admi
 	}
 	o, ok := item.Object.(T)
 	if !ok {
-		return object, status, &openai.Error{Status: http.StatusNotFound, Message: "What is stored under this name cannot be read: " + item.Status.Error}
+		return object, status, &openai.Error{Status: http.StatusNotFound,
+			Message: "What is stored under this name cannot be read: " + item.Status.Error}
 	}
 	return proto.CloneOf(o), item.Status, nil
 }

@@ -25,7 +25,8 @@ type overviewData struct {
 func (v *visit) home(w http.ResponseWriter, r *http.Request) error {
 	now := v.config.Now()
 	summary, err := v.api.Summary(r.Context(), adminapi.ListOptions{Filters: map[string]string{
-		"start": strconv.FormatInt(now.Add(-24*time.Hour).Truncate(time.Hour).Unix(), 10), "end": strconv.FormatInt(now.Unix(), 10),
+		"start": strconv.FormatInt(now.Add(-24*time.Hour).Truncate(time.Hour).Unix(), 10),
+		"end":   strconv.FormatInt(now.Unix(), 10),
 	}})
 	data := overviewData{Summary: summary}
 	if data.Away, err = away(err); err != nil {
@@ -55,7 +56,8 @@ func (v *visit) home(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *overviewData) draw() {
-	d.Requests, d.Tokens, d.Cost, d.Delays = chart{Time: true}, chart{Time: true}, chart{Time: true, Unit: "$", Bars: true}, chart{Time: true, Unit: "ms"}
+	d.Requests, d.Tokens, d.Cost, d.Delays = chart{Time: true}, chart{Time: true}, chart{Time: true, Unit: "$",
+		Bars: true}, chart{Time: true, Unit: "ms"}
 	for _, h := range d.Summary.Hours {
 		for _, c := range []*chart{&d.Requests, &d.Tokens, &d.Cost, &d.Delays} {
 			c.X = append(c.X, h.Start.Unix())

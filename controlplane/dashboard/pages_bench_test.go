@@ -23,7 +23,8 @@ const (
 	manyRows = 1_000_000
 )
 
-// BenchmarkPages measures pages over 100,000 keys and a million rows of a real ledger. Each is to take less than 50 ms.
+// BenchmarkPages measures pages over 100,000 keys and a million rows of a real ledger. Each is to take less than 50
+// ms.
 func BenchmarkPages(b *testing.B) {
 	l, err := realledger.Open(b.Context(), "sqlite://"+filepath.Join(b.TempDir(), "ledger.db"), zap.NewNop())
 	require.NoError(b, err)
@@ -33,8 +34,10 @@ func BenchmarkPages(b *testing.B) {
 	key := bench.fillKeys(b)
 	w := bench.owner(b)
 	for _, path := range []string{
-		"/", "/keys", "/keys?after=key_00050000", "/keys?q=99999", "/keys?organization=acme-7", "/keys/" + key, "/requests", "/requests?key=" + key, "/requests?model=team/fast",
-		"/usage", "/usage?by=model", "/usage?by=api_key_id&range=7d", "/usage?by=model&measure=cost&range=30d", "/organizations", "/providers", "/models", "/audit", "/data-plane",
+		"/", "/keys", "/keys?after=key_00050000", "/keys?q=99999", "/keys?organization=acme-7", "/keys/" + key, "/requests",
+		"/requests?key=" + key, "/requests?model=team/fast",
+		"/usage", "/usage?by=model", "/usage?by=api_key_id&range=7d", "/usage?by=model&measure=cost&range=30d",
+		"/organizations", "/providers", "/models", "/audit", "/data-plane",
 	} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
@@ -58,9 +61,12 @@ func fillLedger(b *testing.B, l *realledger.Ledger) {
 			n := from + i
 			start := now.Add(-time.Duration(n) * 30 * 24 * time.Hour / manyRows)
 			records[i] = &ledgerv1.Record{
-				Id: fmt.Sprintf("%012d", n), RequestId: fmt.Sprintf("req_%d", n), Start: timestamppb.New(start), End: timestamppb.New(start.Add(time.Second)),
-				Key: fmt.Sprintf("key_%08d", n%1000), Organization: fmt.Sprintf("acme-%d", n%20), Operation: "chat/completions", Model: []string{"team/fast", "openai/gpt-4o", "claude/sonnet"}[n%3],
-				Provider: []string{"openai", "claude"}[n%2], UpstreamModel: "m", Attempts: 1, Status: 200, Outcome: "finished", InputTokens: 1000, OutputTokens: 100, CostNanoUsd: 1_000_000, Priced: true, FirstByteMs: 100,
+				Id: fmt.Sprintf("%012d", n), RequestId: fmt.Sprintf("req_%d", n), Start: timestamppb.New(start),
+				End: timestamppb.New(start.Add(time.Second)),
+				Key: fmt.Sprintf("key_%08d", n%1000), Organization: fmt.Sprintf("acme-%d", n%20), Operation: "chat/completions",
+				Model:    []string{"team/fast", "openai/gpt-4o", "claude/sonnet"}[n%3],
+				Provider: []string{"openai", "claude"}[n%2], UpstreamModel: "m", Attempts: 1, Status: 200, Outcome: "finished",
+				InputTokens: 1000, OutputTokens: 100, CostNanoUsd: 1_000_000, Priced: true, FirstByteMs: 100,
 			}
 		}
 		require.NoError(b, l.Record(b.Context(), records))
@@ -75,7 +81,9 @@ func (b *bench) fillKeys(tb testing.TB) string {
 	var revision int64
 	for i := range manyKeys {
 		name := fmt.Sprintf("key_%08d", i)
-		k := &configv1.Key{Name: name, DisplayName: "Service " + name, Hint: "abcd", Organization: fmt.Sprintf("acme-%d", i%20), Hash: make([]byte, 32), Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 60}}}
+		k := &configv1.Key{Name: name, DisplayName: "Service " + name, Hint: "abcd",
+			Organization: fmt.Sprintf("acme-%d", i%20), Hash: make([]byte, 32),
+			Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 60}}}
 		keys[name] = k
 		text, err := configv1.Marshal(k)
 		require.NoError(tb, err)

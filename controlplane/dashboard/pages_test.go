@@ -29,29 +29,46 @@ func fill(t *testing.T, b *bench, w *browser) string {
 		require.Contains(t, []int{200, 303}, p.status, "%s: %s", path, text(p.body))
 		return p
 	}
-	made("/organizations", "name", "acme", "display_name", evil, "limit_domain", "requests", "limit_unit", "MINUTE", "limit_amount", "1,000", "limit_model", "", "budget_month", "$500")
+	made("/organizations", "name", "acme", "display_name", evil, "limit_domain", "requests", "limit_unit", "MINUTE",
+		"limit_amount", "1,000", "limit_model", "", "budget_month", "$500")
 	made("/projects", "organization", "acme", "name", "search", "display_name", evil)
-	made("/providers", "name", "echo", "vendor", "echo", "credential_source", "value", "credential", "sk-very-secret", "models", "echo", "allow_unlisted_models", "on", "max_requests", "7")
-	made("/models", "name", "team/fast", "target_provider", "echo", "target_model", evil, "target_weight", "", "target_priority", "")
-	made("/rate-limits", "name", "users", "domain", "requests", "unit", "MINUTE", "amount", "20", "entry_key", "key", "entry_value", "", "entry_key", "user", "entry_value", "")
-	p := made("/keys", "display_name", evil, "organization", "acme", "project", "search", "metadata", "note="+evil, "limit_domain", "tokens", "limit_unit", "HOUR", "limit_amount", "50", "limit_model", "", "budget_day", "0.50", "expires_at", "2099-01-02T03:04")
+	made("/providers", "name", "echo", "vendor", "echo", "credential_source", "value", "credential", "sk-very-secret",
+		"models", "echo", "allow_unlisted_models", "on", "max_requests", "7")
+	made("/models", "name", "team/fast", "target_provider", "echo", "target_model", evil, "target_weight", "",
+		"target_priority", "")
+	made("/rate-limits", "name", "users", "domain", "requests", "unit", "MINUTE", "amount", "20", "entry_key", "key",
+		"entry_value", "", "entry_key", "user", "entry_value", "")
+	p := made("/keys", "display_name", evil, "organization", "acme", "project", "search", "metadata", "note="+evil,
+		"limit_domain", "tokens", "limit_unit", "HOUR", "limit_amount", "50", "limit_model", "", "budget_day", "0.50",
+		"expires_at", "2099-01-02T03:04")
 	require.Regexp(t, `sk-mg-[0-9a-zA-Z]+`, p.body)
 	made("/tokens", "display_name", evil, "scope", "config:read")
 	now := time.Now()
-	totals := adminapi.Totals{Requests: 3, Errors: 1, InputTokens: 5, OutputTokens: 6, CostUSD: "0.01", LatencyP50: 10, LatencyP95: 20}
-	b.ledger.summary = adminapi.Summary{Totals: totals, Hours: []adminapi.SummaryHour{{Start: now, Totals: totals}}, Models: []adminapi.NamedTotals{{Name: evil, Totals: totals}}, Providers: []adminapi.NamedTotals{{Name: evil, Totals: totals}}}
-	b.ledger.exchanges = []adminapi.Exchange{{RequestID: evil, Start: now, Key: evil, Organization: evil, Project: evil, User: evil, Operation: evil, Model: evil, Provider: evil, Upstream: evil, Outcome: evil, ErrorCode: evil, CostUSD: evil, Priced: true}}
-	b.ledger.audit = []adminapi.AuditEntry{{At: now, Actor: evil, Role: evil, Address: evil, Action: evil, Kind: evil, Name: evil, Diff: "+" + evil}}
+	totals := adminapi.Totals{Requests: 3, Errors: 1, InputTokens: 5, OutputTokens: 6, CostUSD: "0.01", LatencyP50: 10,
+		LatencyP95: 20}
+	b.ledger.summary = adminapi.Summary{Totals: totals, Hours: []adminapi.SummaryHour{{Start: now, Totals: totals}},
+		Models:    []adminapi.NamedTotals{{Name: evil, Totals: totals}},
+		Providers: []adminapi.NamedTotals{{Name: evil, Totals: totals}}}
+	b.ledger.exchanges = []adminapi.Exchange{{RequestID: evil, Start: now, Key: evil, Organization: evil, Project: evil,
+		User: evil, Operation: evil, Model: evil, Provider: evil, Upstream: evil, Outcome: evil, ErrorCode: evil,
+		CostUSD: evil, Priced: true}}
+	b.ledger.audit = []adminapi.AuditEntry{{At: now, Actor: evil, Role: evil, Address: evil, Action: evil, Kind: evil,
+		Name: evil, Diff: "+" + evil}}
 	b.ledger.usage = func(string, url.Values) string {
 		quoted, _ := json.Marshal(evil)
-		return fmt.Sprintf(`{"data":[{"start_time":%d,"results":[{"num_model_requests":1,"input_tokens":2,"output_tokens":3,"model":%s,"line_item":%[2]s,"amount":{"value":0.5}}]}],"has_more":false,"next_page":null}`, now.Unix(), quoted)
+		return fmt.Sprintf(
+			`{"data":[{"start_time":%d,"results":[{"num_model_requests":1,"input_tokens":2,"output_tokens":3,"model":%s,"line_item":%[2]s,"amount":{"value":0.5}}]}],"has_more":false,"next_page":null}`, now.Unix(), quoted)
 	}
-	job, err := json.Marshal(map[string]any{"id": evil, "status": "running", "model": evil, "fine_tuned_model": evil, "endpoint": evil, "created_at": now.Unix(),
-		"request_counts": map[string]int{"total": 10, "completed": 4, "failed": 1}, "errors": map[string]any{"data": []any{map[string]any{"message": evil}}}, "error": map[string]any{"message": evil}})
+	job, err := json.Marshal(map[string]any{"id": evil, "status": "running", "model": evil, "fine_tuned_model": evil,
+		"endpoint": evil, "created_at": now.Unix(),
+		"request_counts": map[string]int{"total": 10, "completed": 4, "failed": 1},
+		"errors":         map[string]any{"data": []any{map[string]any{"message": evil}}},
+		"error":          map[string]any{"message": evil}})
 	require.NoError(t, err)
 	b.jobs.batches = []adminapi.TenantObject{{Organization: evil, Project: evil, Key: evil, Object: job}}
 	b.jobs.tuning = b.jobs.batches
-	event, err := json.Marshal(map[string]any{"created_at": now.Unix(), "level": evil, "message": evil, "data": map[string]any{"step": 1, "train_loss": 0.5, "loss" + evil: 0.7}})
+	event, err := json.Marshal(map[string]any{"created_at": now.Unix(), "level": evil, "message": evil,
+		"data": map[string]any{"step": 1, "train_loss": 0.5, "loss" + evil: 0.7}})
 	require.NoError(t, err)
 	b.jobs.events = []json.RawMessage{event}
 	b.plane.clients = []adminapi.DataPlaneClient{{Node: evil, Role: evil, Version: evil, Health: evil, Error: evil}}
@@ -62,11 +79,17 @@ func fill(t *testing.T, b *bench, w *browser) string {
 
 func everyPage(key string) []string {
 	return []string{
-		"/", "/usage?by=model", "/usage?by=model&measure=cost&range=30d", "/usage?by=provider", "/usage?organization=acme&measure=cost&range=30d", "/usage?models=" + url.QueryEscape(evil), "/requests", "/requests?model=" + url.QueryEscape(evil), "/playground",
-		"/keys", "/keys?organization=acme", "/keys?q=" + url.QueryEscape(evil), key, key + "/revoke", key + "/rotate", "/new/key", "/new/key?organization=" + url.QueryEscape(evil),
-		"/organizations", "/organizations/acme", "/new/organization", "/projects", "/projects/acme/search", "/new/project", "/rate-limits", "/new/rate-limit",
-		"/providers", "/providers/echo", "/new/provider", "/models", "/models?where=" + url.QueryEscape(evil), "/models?where=team/fast", "/models?where=echo/x", "/models/team/fast", "/new/model",
-		"/batches", "/fine-tuning", "/fine-tuning/x", "/audit", "/data-plane", "/objects", "/objects/Key", "/objects/Model/team/fast", "/delete/Model/team/fast", "/new/object/Route",
+		"/", "/usage?by=model", "/usage?by=model&measure=cost&range=30d", "/usage?by=provider",
+		"/usage?organization=acme&measure=cost&range=30d", "/usage?models=" + url.QueryEscape(evil), "/requests",
+		"/requests?model=" + url.QueryEscape(evil), "/playground",
+		"/keys", "/keys?organization=acme", "/keys?q=" + url.QueryEscape(evil), key, key + "/revoke", key + "/rotate",
+		"/new/key", "/new/key?organization=" + url.QueryEscape(evil),
+		"/organizations", "/organizations/acme", "/new/organization", "/projects", "/projects/acme/search", "/new/project",
+		"/rate-limits", "/new/rate-limit",
+		"/providers", "/providers/echo", "/new/provider", "/models", "/models?where=" + url.QueryEscape(evil),
+		"/models?where=team/fast", "/models?where=echo/x", "/models/team/fast", "/new/model",
+		"/batches", "/fine-tuning", "/fine-tuning/x", "/audit", "/data-plane", "/objects", "/objects/Key",
+		"/objects/Model/team/fast", "/delete/Model/team/fast", "/new/object/Route",
 		"/accounts", "/accounts/ada", "/new/account", "/tokens", "/new/token", "/account",
 	}
 }
@@ -93,9 +116,12 @@ func TestEveryPageWhereThereIsNothingAndWhereTheLedgerIsAway(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		b.ledger.away = away
 		for path, says := range map[string]string{
-			"/": "Add a provider", "/keys": "Create the first key", "/organizations": "Create an organization", "/projects": "Create a project", "/rate-limits": "Create a rate limit",
-			"/providers": "Add a provider", "/models": "Create a model", "/batches": "POST /v1/batches", "/fine-tuning": "POST /v1/fine_tuning/jobs", "/requests": "playground",
-			"/usage": "Choose another time", "/data-plane": "modelgate doctor", "/tokens": "Create a token", "/keys?q=nothing": "Show all keys", "/objects/Route": "as YAML", "/audit": "",
+			"/": "Add a provider", "/keys": "Create the first key", "/organizations": "Create an organization",
+			"/projects": "Create a project", "/rate-limits": "Create a rate limit",
+			"/providers": "Add a provider", "/models": "Create a model", "/batches": "POST /v1/batches",
+			"/fine-tuning": "POST /v1/fine_tuning/jobs", "/requests": "playground",
+			"/usage": "Choose another time", "/data-plane": "modelgate doctor", "/tokens": "Create a token",
+			"/keys?q=nothing": "Show all keys", "/objects/Route": "as YAML", "/audit": "",
 		} {
 			p := w.get(path)
 			require.Equal(t, 200, p.status, "%s: %s", path, text(p.body))
@@ -130,14 +156,16 @@ func TestAKeyThroughItsLife(t *testing.T) {
 	require.Contains(t, page.body, `value="50"`)
 	require.NotRegexp(t, `sk-mg-[0-9a-zA-Z]{8}`, page.body, "it is shown once")
 	revision := regexp.MustCompile(`name="revision" value="(\d+)"`).FindStringSubmatch(page.body)[1]
-	save := []string{"action", "save", "revision", revision, "display_name", "renamed", "organization", "acme", "limit_domain", "concurrency", "limit_unit", "MINUTE", "limit_amount", "7", "limit_model", ""}
+	save := []string{"action", "save", "revision", revision, "display_name", "renamed", "organization", "acme",
+		"limit_domain", "concurrency", "limit_unit", "MINUTE", "limit_amount", "7", "limit_model", ""}
 	p := w.post(path, save...)
 	require.Equal(t, 303, p.status, text(p.body))
 	require.Contains(t, text(w.get(p.location).body), "Saved.")
 	p = w.post(path, save...)
 	require.Equal(t, 422, p.status)
 	require.Contains(t, text(p.body), "Somebody else has changed this")
-	p = w.post(path, "action", "save", "display_name", "x", "limit_domain", "requests", "limit_unit", "MINUTE", "limit_amount", "many", "limit_model", "")
+	p = w.post(path, "action", "save", "display_name", "x", "limit_domain", "requests", "limit_unit", "MINUTE",
+		"limit_amount", "many", "limit_model", "")
 	require.Equal(t, 422, p.status)
 	require.Contains(t, text(p.body), "not a whole number")
 	require.Equal(t, 303, w.post(path, "action", "disable").status)
@@ -162,8 +190,10 @@ func TestTheEditorShowsTheDifferenceBeforeItSaves(t *testing.T) {
 	require.Contains(t, text(p.body), "+disabled: true")
 	require.NotContains(t, text(w.get("/objects/Provider/echo").body), "disabled: true", "a check saves nothing")
 	for bad, says := range map[string]string{
-		"kind: Provider\nname: other\nvendor: echo\n": "must stay", "kind: Provider\nname: echo\nvendor: nope\n": "vendor", "x": "mapping", "": "one object",
-		"kind: Provider\nname: echo\nvendor: echo\nnope: 1\n": "unknown field", "kind: Account\nname: eve\nrole: OWNER\n": "must stay",
+		"kind: Provider\nname: other\nvendor: echo\n": "must stay", "kind: Provider\nname: echo\nvendor: nope\n": "vendor",
+		"x": "mapping", "": "one object",
+		"kind: Provider\nname: echo\nvendor: echo\nnope: 1\n": "unknown field",
+		"kind: Account\nname: eve\nrole: OWNER\n":             "must stay",
 	} {
 		p := w.post("/objects/Provider/echo", "action", "save", "text", bad)
 		require.Equal(t, 422, p.status, bad)
@@ -174,7 +204,8 @@ func TestTheEditorShowsTheDifferenceBeforeItSaves(t *testing.T) {
 	p = w.post("/objects/Provider", "action", "save", "text", "kind: Provider\nname: echo\nvendor: openai\n")
 	require.Equal(t, 422, p.status, "a new one does not take the place of another")
 	require.Contains(t, text(p.body), "There is a Provider named echo already")
-	require.Equal(t, 303, w.post("/objects/Provider", "action", "save", "text", "kind: Provider\nname: new\nvendor: openai\n").status)
+	require.Equal(t, 303, w.post("/objects/Provider", "action", "save", "text",
+		"kind: Provider\nname: new\nvendor: openai\n").status)
 	p = w.post("/delete/Provider/echo")
 	require.Equal(t, 422, p.status, "a model needs it")
 	require.Contains(t, text(p.body), "team/fast")
@@ -192,7 +223,8 @@ func TestOfWhatRefreshesItselfOnlyThatPartIsSent(t *testing.T) {
 		r.Header.Set("HX-Target", part)
 		return w.do(r)
 	}
-	for path, part := range map[string]string{"/": "figures", "/keys": "results", "/batches": "batches", "/fine-tuning": "jobs", "/data-plane": "plane"} {
+	for path, part := range map[string]string{"/": "figures", "/keys": "results", "/batches": "batches",
+		"/fine-tuning": "jobs", "/data-plane": "plane"} {
 		p := ask(w, path, part)
 		require.Equal(t, 200, p.status, path)
 		require.Contains(t, p.body, `id="`+part+`"`, path)
@@ -230,7 +262,8 @@ func TestUsageAsCSVIsNoFormula(t *testing.T) {
 	p := w.get("/usage.csv?by=model")
 	require.Equal(t, "text/csv; charset=utf-8", p.header.Get("Content-Type"))
 	require.Contains(t, p.header.Get("Content-Disposition"), "attachment")
-	require.Equal(t, "start,model,requests,input_tokens,cached_input_tokens,output_tokens,cost_usd\n2023-11-14T22:13:20Z,\"'=HYPERLINK(\"\"x\"\")\",1,2,0,3,0\n", p.body)
+	require.Equal(t,
+		"start,model,requests,input_tokens,cached_input_tokens,output_tokens,cost_usd\n2023-11-14T22:13:20Z,\"'=HYPERLINK(\"\"x\"\")\",1,2,0,3,0\n", p.body)
 }
 
 func TestATableOfManyGroupsIsCut(t *testing.T) {
@@ -238,7 +271,8 @@ func TestATableOfManyGroupsIsCut(t *testing.T) {
 	w := b.owner(t)
 	var results []string
 	for i := range 250 {
-		results = append(results, fmt.Sprintf(`{"num_model_requests":1,"input_tokens":%d,"output_tokens":0,"api_key_id":"key_%03d"}`, i, i))
+		results = append(results,
+			fmt.Sprintf(`{"num_model_requests":1,"input_tokens":%d,"output_tokens":0,"api_key_id":"key_%03d"}`, i, i))
 	}
 	b.ledger.usage = func(resource string, _ url.Values) string {
 		if resource == "embeddings" {
@@ -292,10 +326,12 @@ func TestThePlaygroundStreamsAsTheGatewayDoes(t *testing.T) {
 }
 
 func TestFigures(t *testing.T) {
-	for amount, want := range map[string]string{"": "$0.00", "0": "$0.00", "12.345": "$12.35", "0.0021": "$0.0021", "0.00000001": "<$0.0001", "1234567.8": "$1,234,567.80", "x": "$0.00"} {
+	for amount, want := range map[string]string{"": "$0.00", "0": "$0.00", "12.345": "$12.35", "0.0021": "$0.0021",
+		"0.00000001": "<$0.0001", "1234567.8": "$1,234,567.80", "x": "$0.00"} {
 		require.Equal(t, want, dashboard.Dollars(amount), amount)
 	}
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1k", 1234: "1.2k", 999_449: "999.4k", 999_949: "1M", 1_000_000: "1M", 12_345_678_901: "12.3G"} {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1k", 1234: "1.2k", 999_449: "999.4k", 999_949: "1M",
+		1_000_000: "1M", 12_345_678_901: "12.3G"} {
 		require.Equal(t, want, dashboard.ShortNumber(n))
 	}
 	require.Equal(t, "1,234,567", dashboard.Number(1234567))

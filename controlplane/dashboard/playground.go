@@ -48,19 +48,20 @@ func (d *Dashboard) gateway() (string, http.RoundTripper) {
 	return d.config.Gateway()
 }
 
-// playgroundChat passes a request on to the gateway, with the key that the operator has typed, and the answer back as it
-// comes. Nothing of either is kept.
+// playgroundChat passes a request on to the gateway, with the key that the operator has typed, and the answer back as
+// it comes. Nothing of either is kept.
 func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	base, transport := v.gateway()
 	if base == "" {
 		return playgroundError(w, "The gateway does not listen yet.")
 	}
-	// The gateway may think for long, and answer for long. The server reads on meanwhile, and would end the request where that
-	// times out.
+	// The gateway may think for long, and answer for long. The server reads on meanwhile, and would end the request where
+	// that times out.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
 	_ = control.SetWriteDeadline(time.Time{})
-	ask, err := http.NewRequestWithContext(r.Context(), http.MethodPost, strings.TrimRight(base, "/")+"/v1/chat/completions", r.Body)
+	ask, err := http.NewRequestWithContext(r.Context(), http.MethodPost, strings.TrimRight(base, "/")+
+		"/v1/chat/completions", r.Body)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,8 @@ func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 		kind = "text/event-stream"
 	}
 	w.Header().Set("Content-Type", kind)
-	for _, name := range []string{"X-Request-Id", "Retry-After", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Remaining-Tokens"} {
+	for _, name := range []string{"X-Request-Id", "Retry-After", "X-Ratelimit-Remaining-Requests",
+		"X-Ratelimit-Remaining-Tokens"} {
 		if value := response.Header.Get(name); value != "" {
 			w.Header().Set(name, value)
 		}
@@ -105,7 +107,8 @@ func flush(w http.ResponseWriter, from io.Reader) {
 }
 
 func playgroundError(w http.ResponseWriter, message string) error {
-	e := &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable, Message: message}
+	e := &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable,
+		Message: message}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status)
 	_, _ = w.Write(e.AppendJSON(nil)) // the browser has gone away

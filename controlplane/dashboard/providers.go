@@ -51,11 +51,13 @@ type providerData struct {
 }
 
 func (v *visit) newProvider(w http.ResponseWriter, _ *http.Request) error {
-	return v.render(w, "provider", "New provider", providerData{Provider: &configv1.Provider{}, New: true, Vendors: v.config.Vendors})
+	return v.render(w, "provider", "New provider", providerData{Provider: &configv1.Provider{}, New: true,
+		Vendors: v.config.Vendors})
 }
 
 func (v *visit) createProvider(w http.ResponseWriter, r *http.Request) error {
-	data := providerData{Provider: &configv1.Provider{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true, Vendors: v.config.Vendors}
+	data := providerData{Provider: &configv1.Provider{Name: strings.TrimSpace(r.PostForm.Get("name"))}, New: true,
+		Vendors: v.config.Vendors}
 	err := readProvider(r.PostForm, data.Provider)
 	if err == nil {
 		err = v.create(r, data.Provider)
@@ -78,11 +80,14 @@ func (d providerData) masked() providerData {
 // readProvider puts what a form says into a provider. A credential that the form does not give stays.
 func readProvider(f url.Values, p *configv1.Provider) error {
 	get := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	p.Vendor, p.Endpoint, p.Region, p.Project, p.ApiVersion = get("vendor"), get("endpoint"), get("region"), get("project"), get("api_version")
-	p.Models, p.Disabled, p.NativeBatches = listOf(f.Get("models")), f.Get("disabled") != "", f.Get("native_batches") != ""
+	p.Vendor, p.Endpoint, p.Region, p.Project, p.ApiVersion = get("vendor"), get("endpoint"), get("region"),
+		get("project"), get("api_version")
+	p.Models, p.Disabled, p.NativeBatches = listOf(f.Get("models")), f.Get("disabled") != "",
+		f.Get("native_batches") != ""
 	p.AllowUnlistedModels = proto.Bool(f.Get("allow_unlisted_models") != "")
 	p.FullNamesOnly = f.Get("full_names_only") != ""
-	p.UnsupportedParameters = configv1.UnsupportedParameters(configv1.UnsupportedParameters_value[get("unsupported_parameters")])
+	p.UnsupportedParameters = configv1.UnsupportedParameters(
+		configv1.UnsupportedParameters_value[get("unsupported_parameters")])
 	switch value := get("credential"); get("credential_source") {
 	case "value":
 		if value != "" {

@@ -29,7 +29,8 @@ type rateLimitForm struct {
 type rateLimitEntry struct{ Key, Value string }
 
 func (v *visit) newRateLimit(w http.ResponseWriter, _ *http.Request) error {
-	form := rateLimitForm{Domain: configv1.DomainRequests, Unit: "MINUTE", Keys: configv1.RateLimitKeys(), Entries: make([]rateLimitEntry, 3)}
+	form := rateLimitForm{Domain: configv1.DomainRequests, Unit: "MINUTE", Keys: configv1.RateLimitKeys(),
+		Entries: make([]rateLimitEntry, 3)}
 	form.Entries[0].Key = "key"
 	return v.render(w, "rate-limit-new", "New rate limit", form)
 }
@@ -48,7 +49,8 @@ func (v *visit) createRateLimit(w http.ResponseWriter, r *http.Request) error {
 
 func rateLimitFormOf(f url.Values) rateLimitForm {
 	form := rateLimitForm{
-		Name: strings.TrimSpace(f.Get("name")), Domain: f.Get("domain"), Unit: f.Get("unit"), Amount: strings.TrimSpace(f.Get("amount")),
+		Name: strings.TrimSpace(f.Get("name")), Domain: f.Get("domain"), Unit: f.Get("unit"),
+		Amount: strings.TrimSpace(f.Get("amount")),
 		Shadow: f.Get("shadow") != "", Keys: configv1.RateLimitKeys(),
 	}
 	for i := range f["entry_key"] {
@@ -95,7 +97,8 @@ func rules(r *configv1.RateLimit) []string {
 				step = above + d.GetKey() + " " + d.GetValue()
 			}
 			if p := d.GetRateLimit(); p != nil {
-				line := step + ": " + limitText(&configv1.Limit{Domain: r.GetDomain(), Unit: p.GetUnit(), RequestsPerUnit: p.GetRequestsPerUnit()})
+				line := step + ": " + limitText(&configv1.Limit{Domain: r.GetDomain(), Unit: p.GetUnit(),
+					RequestsPerUnit: p.GetRequestsPerUnit()})
 				if d.GetShadowMode() {
 					line += " (counts only)"
 				}

@@ -24,7 +24,8 @@ func TestEveryPageForEveryRole(t *testing.T) {
 	fill(t, b, owner)
 	stranger := b.browser(t)
 	stranger.get("/sign-in")
-	concrete := strings.NewReplacer("{$}", "", "{name...}", "none", "{name}", "none", "{what}", "revoke", "{kind}", "Provider", "{id}", "ftjob_1")
+	concrete := strings.NewReplacer("{$}", "", "{name...}", "none", "{name}", "none", "{what}", "revoke", "{kind}",
+		"Provider", "{id}", "ftjob_1")
 	for _, route := range dashboard.Routes() {
 		method, pattern, _ := strings.Cut(route.Pattern, " ")
 		path := concrete.Replace(pattern)
@@ -66,8 +67,10 @@ func TestAViewerIsOfferedNothingToChange(t *testing.T) {
 	key := fill(t, b, owner)
 	w := b.person(t, owner, "vera", "VIEWER")
 	for _, path := range []string{
-		"/", "/keys", key, "/organizations", "/organizations/acme", "/projects", "/projects/acme/search", "/rate-limits", "/providers", "/providers/echo",
-		"/models", "/models/team/fast", "/objects", "/objects/Provider", "/objects/Provider/echo", "/batches", "/fine-tuning", "/audit", "/data-plane", "/usage", "/requests",
+		"/", "/keys", key, "/organizations", "/organizations/acme", "/projects", "/projects/acme/search", "/rate-limits",
+		"/providers", "/providers/echo",
+		"/models", "/models/team/fast", "/objects", "/objects/Provider", "/objects/Provider/echo", "/batches",
+		"/fine-tuning", "/audit", "/data-plane", "/usage", "/requests",
 	} {
 		p := w.get(path)
 		require.Equal(t, 200, p.status, path)
@@ -81,11 +84,13 @@ func TestAViewerIsOfferedNothingToChange(t *testing.T) {
 	require.NotContains(t, nav, `href="/playground"`)
 	// And what an operator sees of the owners' pages.
 	otto := b.person(t, owner, "otto", "OPERATOR")
-	for _, path := range []string{"/objects/Account", "/objects/AdminToken", "/objects/Account/ada", "/delete/Account/ada"} {
+	for _, path := range []string{"/objects/Account", "/objects/AdminToken", "/objects/Account/ada",
+		"/delete/Account/ada"} {
 		require.Equal(t, 403, otto.get(path).status, path)
 	}
 	otto.get("/new/object/Provider")
-	p := otto.post("/objects/Account", "action", "save", "text", "kind: Account\nname: eve\nrole: OWNER\npassword: "+goodPassword+"\n")
+	p := otto.post("/objects/Account", "action", "save", "text", "kind: Account\nname: eve\nrole: OWNER\npassword: "+
+		goodPassword+"\n")
 	require.Equal(t, 403, p.status)
 	p = otto.post("/delete/Account/ada")
 	require.Equal(t, 403, p.status)

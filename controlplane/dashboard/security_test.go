@@ -113,7 +113,8 @@ func TestErrorsTellNoInternals(t *testing.T) {
 	require.NotContains(t, p.body, ".go:")
 	b.plane.panics = false
 	for path, status := range map[string]int{
-		"/keys/key_none": 404, "/objects/Nothing": 404, "/objects/Provider/none": 404, "/models/none": 404, "/nothing": 404, "/keys/a/b/c": 404,
+		"/keys/key_none": 404, "/objects/Nothing": 404, "/objects/Provider/none": 404, "/models/none": 404, "/nothing": 404,
+		"/keys/a/b/c":     404,
 		"/keys?after=%00": 400,
 	} {
 		p := w.get(path)
@@ -128,7 +129,8 @@ func (w *browser) hold(path string, form url.Values) (finish func() int) {
 	form.Set("csrf", w.csrf)
 	body := form.Encode()
 	rest, more := io.Pipe()
-	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.bench.url+path, io.MultiReader(strings.NewReader(body[:len(body)-1]), rest))
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.bench.url+path,
+		io.MultiReader(strings.NewReader(body[:len(body)-1]), rest))
 	require.NoError(w.t, err)
 	r.ContentLength = int64(len(body))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -135,7 +135,8 @@ func (s *sessions) end(ctx context.Context, id string) error {
 // setCookie sets a cookie that only this host gets, over TLS only. Without a life it ends with the browser.
 func setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	http.SetCookie(w, &http.Cookie{
-		Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(life / time.Second),
+		Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		MaxAge: int(life / time.Second),
 	})
 }
 

@@ -102,7 +102,8 @@ func (v *visit) throttled(name string) *openai.Error {
 
 func errTooMany(wait time.Duration) *openai.Error {
 	seconds := (wait + time.Second - 1) / time.Second
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
+		Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
 		Message: fmt.Sprintf("Too many attempts. Try again in %d seconds.", seconds)}
 }
 
@@ -118,9 +119,11 @@ func network(address string) string {
 
 // audit records what the API does not see.
 func (d *Dashboard) audit(ctx context.Context, p admin.Principal, action, name string) {
-	e := adminapi.AuditEntry{At: d.config.Now(), Actor: p.Name, Role: p.Role, Address: p.Address, Action: action, Kind: "Account", Name: name}
+	e := adminapi.AuditEntry{At: d.config.Now(), Actor: p.Name, Role: p.Role, Address: p.Address, Action: action,
+		Kind: "Account", Name: name}
 	if err := d.config.Audit(ctx, e); err != nil {
-		d.config.Log.Error("dashboard: nothing could be written to the audit log", zap.String("action", action), zap.Error(err))
+		d.config.Log.Error("dashboard: nothing could be written to the audit log", zap.String("action", action),
+			zap.Error(err))
 	}
 }
 
@@ -176,7 +179,8 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if there != nil {
-		return v.renderStatus(w, http.StatusConflict, "first", "Welcome", data, "There is an account of this name already. Choose another.")
+		return v.renderStatus(w, http.StatusConflict, "first", "Welcome", data,
+			"There is an account of this name already. Choose another.")
 	}
 	taken, err := v.links.take(r.Context(), data.Token)
 	if err != nil {
@@ -185,8 +189,10 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 	if !taken {
 		return errLink
 	}
-	p := admin.Principal{Name: data.Name, Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER), Address: v.principal.Address}
-	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER, Password: f.Get("password")}
+	p := admin.Principal{Name: data.Name, Role: "owner", Scopes: admin.ScopesOf(configv1.Role_OWNER),
+		Address: v.principal.Address}
+	account := &configv1.Account{Name: data.Name, DisplayName: data.DisplayName, Role: configv1.Role_OWNER,
+		Password: f.Get("password")}
 	if _, err := admin.InProcess(v.config.API, p).Put(r.Context(), account, 0); err != nil {
 		if err := v.links.putBack(r.Context(), data.Token, k); err != nil {
 			v.config.Log.Error("dashboard: a link is lost", zap.Error(err))
@@ -221,7 +227,8 @@ func (v *visit) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !password.Verify(v.account.GetPasswordHash(), r.PostForm.Get("current")) {
-		return v.renderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil, "The current password is wrong.")
+		return v.renderStatus(w, http.StatusUnprocessableEntity, "profile", "Your account", nil,
+			"The current password is wrong.")
 	}
 	v.addresses.giveBack(network(v.principal.Address))
 	v.names.giveBack(v.account.GetName())

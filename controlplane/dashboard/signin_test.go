@@ -64,7 +64,8 @@ func TestOfManyWhoUseALinkAtOnceOneGetsIn(t *testing.T) {
 		w := b.browser(t)
 		w.get(path)
 		all.Go(func() {
-			if w.post("/sign-in/first", "token", path[strings.Index(path, "=")+1:], "name", name, "password", goodPassword).status == http.StatusSeeOther {
+			if w.post("/sign-in/first", "token", path[strings.Index(path, "=")+1:], "name", name, "password",
+				goodPassword).status == http.StatusSeeOther {
 				in.Add(1)
 			}
 		})
@@ -126,7 +127,8 @@ func TestSignInTakesAsLongForAnUnknownAccount(t *testing.T) {
 		shortest[name] = min(shortest[name], time.Since(began))
 		b.pass(time.Minute)
 	}
-	// Without a hash it would take a fiftieth. Other tests may keep the machine busy: the shortest of many is what it takes.
+	// Without a hash it would take a fiftieth. Other tests may keep the machine busy: the shortest of many is what it
+	// takes.
 	alike := func() bool {
 		return shortest["nobody"] > shortest["ada"]/4 && shortest["ada"] > shortest["nobody"]/4
 	}
@@ -159,7 +161,8 @@ func TestThrottle(t *testing.T) {
 		require.Zero(t, dashboard.Take(th, "a"))
 	}
 	require.Equal(t, time.Second, dashboard.Take(th, "a"))
-	require.Equal(t, time.Second, dashboard.Take(th, "a"), "what is refused does not count: nobody is locked out for ever")
+	require.Equal(t, time.Second, dashboard.Take(th, "a"),
+		"what is refused does not count: nobody is locked out for ever")
 	require.Zero(t, dashboard.Take(th, "b"))
 	dashboard.GiveBack(th, "a")
 	require.Zero(t, dashboard.Take(th, "a"))
@@ -286,7 +289,8 @@ func TestRedirectsStayHere(t *testing.T) {
 	b := newBench(t)
 	b.owner(t)
 	for next, want := range map[string]string{
-		"/keys?q=a": "/keys?q=a", "": "/", "https://evil.example/": "/", "//evil.example": "/", `/\evil.example`: "/", "/\t/evil.example": "/",
+		"/keys?q=a": "/keys?q=a", "": "/", "https://evil.example/": "/", "//evil.example": "/", `/\evil.example`: "/",
+		"/\t/evil.example":    "/",
 		"javascript:alert(1)": "/", "keys": "/", "/%0d%0aX: y": "/%0d%0aX: y", "https:evil.example": "/", "/a\r\nb": "/",
 	} {
 		require.Equal(t, want, dashboard.OwnPath(next), "%q", next)

@@ -19,8 +19,8 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// parsePages returns a set of templates for each page: itself and what all share. It panics where one is broken, which every
-// test finds.
+// parsePages returns a set of templates for each page: itself and what all share. It panics where one is broken, which
+// every test finds.
 func parsePages() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/shared/*.html"))
 	files, err := templateFiles.ReadDir("templates")
@@ -77,7 +77,8 @@ func functions() template.FuncMap {
 		},
 		"kinds": configv1.Kinds,
 		"roles": func() []choice {
-			return []choice{{"VIEWER", "viewer: reads"}, {"OPERATOR", "operator: changes all but accounts"}, {"OWNER", "owner: everything"}}
+			return []choice{{"VIEWER", "viewer: reads"}, {"OPERATOR", "operator: changes all but accounts"},
+				{"OWNER", "owner: everything"}}
 		},
 		"outcomes": func() []string {
 			return []string{"finished", "rejected", "failed", "truncated", "cancelled", "gateway", "interrupted"}
@@ -208,7 +209,8 @@ func timeElement(v any) template.HTML {
 	}
 	at = at.UTC()
 	// Nothing but a time is in it.
-	return template.HTML(`<time datetime="` + at.Format(time.RFC3339) + `">` + at.Format("2006-01-02 15:04:05") + ` UTC</time>`)
+	return template.HTML(`<time datetime="` + at.Format(time.RFC3339) + `">` + at.Format("2006-01-02 15:04:05") +
+		` UTC</time>`)
 }
 
 // percent returns how much of a whole a part is, at most 100.

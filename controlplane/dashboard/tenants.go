@@ -46,11 +46,13 @@ func tenants(path string) (list, form, create, show, change page) {
 		return v.render(w, path, label+"s", data)
 	}
 	form = func(v *visit, w http.ResponseWriter, r *http.Request) error {
-		data := tenantData{Path: path, Label: label, Object: tenantOf(path), New: true, Organization: r.URL.Query().Get("organization")}
+		data := tenantData{Path: path, Label: label, Object: tenantOf(path), New: true,
+			Organization: r.URL.Query().Get("organization")}
 		return v.render(w, "tenant", "New "+strings.ToLower(label), data)
 	}
 	create = func(v *visit, w http.ResponseWriter, r *http.Request) error {
-		data := tenantData{Path: path, Label: label, Object: tenantOf(path), New: true, Organization: strings.TrimSpace(r.PostForm.Get("organization"))}
+		data := tenantData{Path: path, Label: label, Object: tenantOf(path), New: true,
+			Organization: strings.TrimSpace(r.PostForm.Get("organization"))}
 		err := readTenant(r.PostForm, data.Object)
 		if err == nil {
 			err = v.create(r, data.Object)
@@ -85,7 +87,8 @@ func tenants(path string) (list, form, create, show, change page) {
 
 // quotas returns what an organization or a project uses of its quotas; nothing where it cannot be read.
 func (v *visit) quotas(r *http.Request, organization, project string) []adminapi.QuotaUse {
-	page, err := v.api.Quotas(r.Context(), adminapi.ListOptions{Filters: map[string]string{"organization": organization, "project": project}})
+	page, err := v.api.Quotas(r.Context(), adminapi.ListOptions{Filters: map[string]string{"organization": organization,
+		"project": project}})
 	if err != nil {
 		return nil
 	}
@@ -139,7 +142,8 @@ func (v *visit) aTenant(r *http.Request, path, label string) (tenantData, error)
 	q := url.Values{"organization": {organization}}
 	if isProject {
 		q.Set("project", project)
-	} else if page, err := v.api.ListPage(r.Context(), configv1.KindOf((*configv1.Project)(nil)), adminapi.ListOptions{Query: organization + "/", Limit: 500}); err == nil {
+	} else if page, err := v.api.ListPage(r.Context(), configv1.KindOf((*configv1.Project)(nil)),
+		adminapi.ListOptions{Query: organization + "/", Limit: 500}); err == nil {
 		for _, item := range page.Items {
 			if strings.HasPrefix(item.Name, organization+"/") {
 				data.Projects = append(data.Projects, item)

@@ -11,8 +11,8 @@ import (
 // maxThrottled bounds what a throttle remembers.
 const maxThrottled = 10_000
 
-// A throttle bounds attempts by name: so many at once, and then one each while. Nobody is locked out for longer than that
-// while. It is safe for concurrent use.
+// A throttle bounds attempts by name: so many at once, and then one each while. Nobody is locked out for longer than
+// that while. It is safe for concurrent use.
 type throttle struct {
 	burst int
 	each  rate.Limit
@@ -56,8 +56,8 @@ func (t *throttle) giveBack(name string) {
 	}
 }
 
-// forget removes what no longer counts, and where that is little, anything: whoever has so many addresses is not held up by
-// any one of them.
+// forget removes what no longer counts, and where that is little, anything: whoever has so many addresses is not held
+// up by any one of them.
 func (t *throttle) forget(now time.Time) {
 	for name, bucket := range t.buckets {
 		if bucket.TokensAt(now) >= float64(t.burst) || len(t.buckets) > maxThrottled*3/4 {

@@ -29,7 +29,8 @@ func (d pageData[T]) Filtered() bool {
 }
 
 // pageOf asks for a part of a list, as the query of the address says.
-func pageOf[T any](r *http.Request, ask func(adminapi.ListOptions) (adminapi.Page[T], error), filters ...string) (pageData[T], error) {
+func pageOf[T any](r *http.Request, ask func(adminapi.ListOptions) (adminapi.Page[T], error),
+	filters ...string) (pageData[T], error) {
 	q := r.URL.Query()
 	o := adminapi.ListOptions{After: q.Get("after"), Limit: pageSize, Filters: map[string]string{}}
 	for _, name := range filters {

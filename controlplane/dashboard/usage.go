@@ -74,11 +74,13 @@ type usageQuery struct {
 type choice struct{ Value, Name string }
 
 func usageRanges() []choice {
-	return []choice{{"24h", "last 24 hours"}, {"7d", "last 7 days"}, {"30d", "last 30 days"}, {"90d", "last 90 days"}, {"days", "chosen days"}}
+	return []choice{{"24h", "last 24 hours"}, {"7d", "last 7 days"}, {"30d", "last 30 days"}, {"90d", "last 90 days"},
+		{"days", "chosen days"}}
 }
 
 func usageGroups() []choice {
-	return []choice{{"", "nothing"}, {"model", "model"}, {"api_key_id", "key"}, {"project_id", "project"}, {"user_id", "user"}, {"provider", "provider"}}
+	return []choice{{"", "nothing"}, {"model", "model"}, {"api_key_id", "key"}, {"project_id", "project"},
+		{"user_id", "user"}, {"provider", "provider"}}
 }
 
 func usageMeasures() []choice {
@@ -91,7 +93,8 @@ func usageFilters() []string {
 }
 
 func usageQueryOf(q url.Values, now time.Time) usageQuery {
-	u := usageQuery{Range: cmp.Or(q.Get("range"), "24h"), From: q.Get("from"), To: q.Get("to"), By: q.Get("by"), Measure: cmp.Or(q.Get("measure"), "tokens"), Filters: url.Values{}}
+	u := usageQuery{Range: cmp.Or(q.Get("range"), "24h"), From: q.Get("from"), To: q.Get("to"), By: q.Get("by"),
+		Measure: cmp.Or(q.Get("measure"), "tokens"), Filters: url.Values{}}
 	if !slices.ContainsFunc(usageGroups(), func(c choice) bool { return c.Value == u.By }) {
 		u.By = ""
 	}
@@ -177,7 +180,8 @@ type usageData struct {
 }
 
 func (v *visit) usage(w http.ResponseWriter, r *http.Request) error {
-	data := usageData{usageQuery: usageQueryOf(r.URL.Query(), v.config.Now()), Ranges: usageRanges(), Groups: usageGroups(), Measures: usageMeasures()}
+	data := usageData{usageQuery: usageQueryOf(r.URL.Query(), v.config.Now()), Ranges: usageRanges(),
+		Groups: usageGroups(), Measures: usageMeasures()}
 	data.CSV = "/usage.csv?" + r.URL.RawQuery
 	var buckets []usageBucket
 	var err error
@@ -198,7 +202,8 @@ func (v *visit) usage(w http.ResponseWriter, r *http.Request) error {
 	return v.render(w, "usage", "Usage", data)
 }
 
-// sum adds up what is in the table, and draws the chart: a line for each of the five largest groups, and one for the others.
+// sum adds up what is in the table, and draws the chart: a line for each of the five largest groups, and one for the
+// others.
 func (d *usageData) sum(buckets []usageBucket) {
 	rows := map[string]*usageRow{}
 	for _, b := range buckets {
@@ -244,7 +249,8 @@ func (d *usageData) sum(buckets []usageBucket) {
 // usageCSV answers with a line for each bucket and group, or, of what comes from the summary, for each hour.
 func (v *visit) usageCSV(w http.ResponseWriter, r *http.Request) error {
 	q := usageQueryOf(r.URL.Query(), v.config.Now())
-	lines := [][]string{{"start", cmp.Or(q.By, "group"), "requests", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd"}}
+	lines := [][]string{{"start", cmp.Or(q.By, "group"), "requests", "input_tokens", "cached_input_tokens",
+		"output_tokens", "cost_usd"}}
 	n := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if q.summarized() {
 		s, err := q.summary(r.Context(), v)
@@ -252,7 +258,8 @@ func (v *visit) usageCSV(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		for _, h := range s.Hours {
-			lines = append(lines, []string{h.Start.UTC().Format(time.RFC3339), "", n(h.Requests), n(h.InputTokens), "", n(h.OutputTokens), h.CostUSD})
+			lines = append(lines, []string{h.Start.UTC().Format(time.RFC3339), "", n(h.Requests), n(h.InputTokens), "",
+				n(h.OutputTokens), h.CostUSD})
 		}
 	} else {
 		buckets, err := q.ask(r.Context(), v)
@@ -262,7 +269,8 @@ func (v *visit) usageCSV(w http.ResponseWriter, r *http.Request) error {
 		for _, b := range buckets {
 			for _, u := range b.Results {
 				lines = append(lines, []string{
-					time.Unix(b.Start, 0).UTC().Format(time.RFC3339), httpapi.CSVText(u.group(q.By)), n(u.Requests), n(u.Input), n(u.Cached), n(u.Output),
+					time.Unix(b.Start, 0).UTC().Format(time.RFC3339), httpapi.CSVText(u.group(q.By)), n(u.Requests), n(u.Input),
+					n(u.Cached), n(u.Output),
 					strconv.FormatFloat(u.cost(), 'f', -1, 64),
 				})
 			}

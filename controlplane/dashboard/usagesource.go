@@ -27,8 +27,10 @@ func (u usageQuery) summarized() bool {
 
 // summary asks for the summary.
 func (u usageQuery) summary(ctx context.Context, v *visit) (adminapi.Summary, error) {
-	o := adminapi.ListOptions{Filters: map[string]string{"start": strconv.FormatInt(u.start.Unix(), 10), "end": strconv.FormatInt(u.end.Unix(), 10)}}
-	for theirs, ours := range map[string]string{"models": "model", "api_key_ids": "key", "project_ids": "project", "organization": "organization", "provider": "provider"} {
+	o := adminapi.ListOptions{Filters: map[string]string{"start": strconv.FormatInt(u.start.Unix(), 10),
+		"end": strconv.FormatInt(u.end.Unix(), 10)}}
+	for theirs, ours := range map[string]string{"models": "model", "api_key_ids": "key", "project_ids": "project",
+		"organization": "organization", "provider": "provider"} {
 		o.Filters[ours] = u.Filters.Get(theirs)
 	}
 	return v.api.Summary(ctx, o)
@@ -121,7 +123,8 @@ func (u usageQuery) askFor(ctx context.Context, v *visit, resource, by string) (
 			limit = "180"
 		}
 	}
-	q := url.Values{"start_time": {strconv.FormatInt(u.start.Unix(), 10)}, "end_time": {strconv.FormatInt(u.end.Unix(), 10)}, "bucket_width": {u.width}, "limit": {limit}}
+	q := url.Values{"start_time": {strconv.FormatInt(u.start.Unix(), 10)},
+		"end_time": {strconv.FormatInt(u.end.Unix(), 10)}, "bucket_width": {u.width}, "limit": {limit}}
 	for name, list := range u.Filters {
 		q[name] = list
 	}

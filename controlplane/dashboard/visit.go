@@ -40,8 +40,10 @@ var (
 	errNoPage = &openai.Error{Status: http.StatusNotFound, Message: "There is no such page."}
 	errForm   = &openai.Error{Status: http.StatusForbidden, Code: openai.CodeStaleForm,
 		Message: "The form was not sent from this dashboard, or you have signed in or out since it was opened. Go back, load the page again and repeat."}
-	errUnread     = &openai.Error{Status: http.StatusBadRequest, Message: "The form could not be read. It may be too large."}
-	errNotAllowed = &openai.Error{Status: http.StatusForbidden, Message: "Your role does not allow this. An owner can change it."}
+	errUnread = &openai.Error{Status: http.StatusBadRequest,
+		Message: "The form could not be read. It may be too large."}
+	errNotAllowed = &openai.Error{Status: http.StatusForbidden,
+		Message: "Your role does not allow this. An owner can change it."}
 )
 
 // A view is what templates render.
@@ -104,9 +106,11 @@ func (v *visit) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e, ok := errors.AsType[*openai.Error](err)
 	if !ok {
 		if r.Context().Err() == nil {
-			v.config.Log.Error("dashboard: a page failed", zap.String("method", telemetry.Clip(r.Method)), zap.String("path", telemetry.Clip(r.URL.Path)), zap.Error(err))
+			v.config.Log.Error("dashboard: a page failed", zap.String("method", telemetry.Clip(r.Method)),
+				zap.String("path", telemetry.Clip(r.URL.Path)), zap.Error(err))
 		}
-		e = &openai.Error{Status: http.StatusInternalServerError, Message: "Something went wrong on the gateway's side. Its log says more."}
+		e = &openai.Error{Status: http.StatusInternalServerError,
+			Message: "Something went wrong on the gateway's side. Its log says more."}
 	}
 	if e.Status == http.StatusNotFound && e.Code == openai.CodeUnknownKind {
 		e = errNoPage
@@ -124,10 +128,12 @@ func (v *visit) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// refused returns what the API says is wrong with what somebody sent, for the form to show. It is false for other errors.
+// refused returns what the API says is wrong with what somebody sent, for the form to show. It is false for other
+// errors.
 func refused(err error) (string, bool) {
 	e, ok := errors.AsType[*openai.Error](err)
-	if !ok || e.Status < 400 || e.Status >= 500 || e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized || e.Status == http.StatusNotFound {
+	if !ok || e.Status < 400 || e.Status >= 500 || e.Status == http.StatusForbidden ||
+		e.Status == http.StatusUnauthorized || e.Status == http.StatusNotFound {
 		return "", false
 	}
 	if e.Status == http.StatusPreconditionFailed {

@@ -12,7 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Levels of aggregates. Those with keys may be as many as there are exchanges; what does not ask by key need not read them.
+// Levels of aggregates. Those with keys may be as many as there are exchanges; what does not ask by key need not read
+// them.
 const (
 	byHour       = 0
 	byHourAndKey = 1
@@ -34,14 +35,17 @@ type group struct {
 const groupColumns = "level, start, organization, project, api_key, model, upstream_model, provider, operation, batch"
 
 func compareGroups(a, b group) int {
-	return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.start, b.start), strings.Compare(a.organization, b.organization),
-		strings.Compare(a.project, b.project), strings.Compare(a.key, b.key), strings.Compare(a.model, b.model), strings.Compare(a.upstream, b.upstream),
+	return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.start, b.start),
+		strings.Compare(a.organization, b.organization),
+		strings.Compare(a.project, b.project), strings.Compare(a.key, b.key), strings.Compare(a.model, b.model),
+		strings.Compare(a.upstream, b.upstream),
 		strings.Compare(a.provider, b.provider), strings.Compare(a.operation, b.operation), cmp.Compare(a.batch, b.batch))
 }
 
 // groups returns those that a row counts in.
 func (r row) groups() [levels]group {
-	g := group{organization: r.Organization, project: r.Project, key: r.Key, model: r.Model, upstream: r.UpstreamModel, provider: r.Provider,
+	g := group{organization: r.Organization, project: r.Project, key: r.Key, model: r.Model, upstream: r.UpstreamModel,
+		provider:  r.Provider,
 		operation: r.Operation, batch: flag(r.Batch)}
 	var all [levels]group
 	for level := range all {
@@ -121,8 +125,8 @@ func (s *sums) add(other *sums) {
 	}
 }
 
-// addAggregates adds rows to the sums, in an order that is the same for all transactions, so that none waits for one that waits
-// for it.
+// addAggregates adds rows to the sums, in an order that is the same for all transactions, so that none waits for one
+// that waits for it.
 func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, rows []row) error {
 	total := map[group]*sums{}
 	for _, r := range rows {
@@ -143,7 +147,8 @@ func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, rows []row) erro
 	for chunk := range slices.Chunk(all, rowsAtOnce) {
 		s := l.statement("INSERT INTO aggregates (", groupColumns, ", ", strings.Join(names, ", "), ") VALUES ")
 		for i, g := range chunk {
-			values := append(make([]any, 0, 10+measures), g.level, g.start, g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation, g.batch)
+			values := append(make([]any, 0, 10+measures), g.level, g.start, g.organization, g.project, g.key, g.model,
+				g.upstream, g.provider, g.operation, g.batch)
 			for _, n := range total[g] {
 				values = append(values, n)
 			}

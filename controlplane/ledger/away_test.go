@@ -36,7 +36,8 @@ func TestAControlPlaneStartsWithoutItsDatabase(t *testing.T) {
 	address := reserved.Addr().String()
 	require.NoError(t, reserved.Close())
 
-	dsn := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address, Path: real.Path, RawQuery: "sslmode=disable"}
+	dsn := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: address, Path: real.Path,
+		RawQuery: "sslmode=disable"}
 	l, err := ledger.Open(t.Context(), dsn.String(), zap.NewNop())
 	require.NoError(t, err, "nobody listens")
 	defer func() { require.NoError(t, l.Close()) }()
@@ -46,8 +47,10 @@ func TestAControlPlaneStartsWithoutItsDatabase(t *testing.T) {
 	require.NoError(t, l.Register(registry))
 	_, err = ledger.NewService(l).Record(t.Context(), &ledgerv1.RecordRequest{Records: records})
 	require.Error(t, err)
-	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader("# HELP modelgate_ledger_unserved_total Calls of the data plane and the job service that the ledger could not serve. They are made again: nothing is lost by that.\n"+
-		"# TYPE modelgate_ledger_unserved_total counter\nmodelgate_ledger_unserved_total 1\n"), "modelgate_ledger_unserved_total"))
+	require.NoError(t, testutil.GatherAndCompare(registry,
+		strings.NewReader("# HELP modelgate_ledger_unserved_total Calls of the data plane and the job service that the ledger could not serve. They are made again: nothing is lost by that.\n"+
+			"# TYPE modelgate_ledger_unserved_total counter\nmodelgate_ledger_unserved_total 1\n"),
+		"modelgate_ledger_unserved_total"))
 
 	ctx, stop := context.WithCancel(t.Context())
 	var maintaining sync.WaitGroup
@@ -55,7 +58,8 @@ func TestAControlPlaneStartsWithoutItsDatabase(t *testing.T) {
 	defer maintaining.Wait()
 	defer stop()
 	forward(t, address, filepath.Join(folder, ".s.PGSQL.5432"))
-	require.Eventually(t, func() bool { return l.Record(t.Context(), records) == nil }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return l.Record(t.Context(), records) == nil }, 20*time.Second,
+		50*time.Millisecond)
 }
 
 // forward has connections to an address lead to a socket until the test ends.

@@ -30,7 +30,8 @@ func many(b *testing.B, l *ledger.Ledger) {
 			batch = append(batch, rec(fmt.Sprintf("%032x", n), func(x *ledgerv1.Record) {
 				at := noon.Add(time.Duration(n-million) * (30 * 24 * time.Hour / million))
 				x.Start, x.End = timestamppb.New(at), timestamppb.New(at.Add(time.Duration(r.Int64N(int64(20*time.Second)))))
-				x.Key, x.Organization, x.Project = fmt.Sprint("key_", r.IntN(100_000)), fmt.Sprint("org", r.IntN(20)), fmt.Sprint("project", r.IntN(3))
+				x.Key, x.Organization, x.Project = fmt.Sprint("key_", r.IntN(100_000)), fmt.Sprint("org",
+					r.IntN(20)), fmt.Sprint("project", r.IntN(3))
 				x.Model, x.User = fmt.Sprint("model", r.IntN(5)), fmt.Sprint("user", r.IntN(1000))
 				if r.IntN(50) == 0 {
 					x.Outcome, x.Status = "failed", 502
@@ -44,7 +45,10 @@ func many(b *testing.B, l *ledger.Ledger) {
 }
 
 func BenchmarkPagesOfAMillion(b *testing.B) {
-	b.Run("sqlite", func(b *testing.B) { pages(b, "sqlite://"+filepath.ToSlash(filepath.Join(b.TempDir(), "ledger.db"))) })
+	b.Run("sqlite", func(b *testing.B) {
+		pages(b, "sqlite://"+
+			filepath.ToSlash(filepath.Join(b.TempDir(), "ledger.db")))
+	})
 	b.Run("postgres", func(b *testing.B) { pages(b, pgtest.Start(b)) })
 }
 
@@ -93,7 +97,8 @@ func pages(b *testing.B, dsn string) {
 		{"exchanges/of a tenant that failed", exchanges(map[string]string{"organization": "org1", "outcome": "failed"})},
 		{"exchanges/of a model", exchanges(map[string]string{"model": "model1"})},
 		{"exchanges/none", exchanges(map[string]string{"key": "none"})},
-		{"exchanges/of a provider that has none of it", exchanges(map[string]string{"provider": "openai", "user": "nobody"})},
+		{"exchanges/of a provider that has none of it",
+			exchanges(map[string]string{"provider": "openai", "user": "nobody"})},
 		{"summary/1 day", summary(1)},
 		{"summary/7 days", summary(7)},
 		{"summary/30 days", summary(30)},

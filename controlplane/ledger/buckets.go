@@ -11,25 +11,27 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// A Restriction is what a caller may see. Fields that are not empty hold all together, and whatever else is asked for; with none,
-// everything may be seen.
+// A Restriction is what a caller may see. Fields that are not empty hold all together, and whatever else is asked for;
+// with none, everything may be seen.
 type Restriction struct{ Organization, Project, Key string }
 
 // A Query asks for sums.
 type Query struct {
 	Restriction
-	// Resource is completions, embeddings, moderations, images, audio_speeches or audio_transcriptions; empty or costs: all.
+	// Resource is completions, embeddings, moderations, images, audio_speeches or audio_transcriptions; empty or costs:
+	// all.
 	Resource string
-	// From is the beginning of the first bucket and To the end of the last, which is not counted: times that buckets of the width
-	// begin at.
+	// From is the beginning of the first bucket and To the end of the last, which is not counted: times that buckets of
+	// the width begin at.
 	From, To time.Time
 	// Width is a minute, an hour or a day.
 	Width time.Duration
-	// What is counted; an empty list is no condition. Projects are names within their organizations. Users, and a width of a
-	// minute, are known for as long as exchanges are kept.
+	// What is counted; an empty list is no condition. Projects are names within their organizations. Users, and a width
+	// of a minute, are known for as long as exchanges are kept.
 	Projects, Users, Keys, Models []string
 	Batch                         *bool
-	// GroupBy are fields of groups: organization_id, project_id, user_id, api_key_id, model, line_item (the model), provider, batch.
+	// GroupBy are fields of groups: organization_id, project_id, user_id, api_key_id, model, line_item (the model),
+	// provider, batch.
 	GroupBy []string
 }
 
@@ -63,8 +65,8 @@ func groupColumn(field string) string {
 // MaxRows is the most rows that are returned.
 const MaxRows = 50_000
 
-// Rows returns the sums, by bucket and then by group, without those of nothing. It returns an error of OpenAI's where they are more
-// than MaxRows.
+// Rows returns the sums, by bucket and then by group, without those of nothing. It returns an error of OpenAI's where
+// they are more than MaxRows.
 func (l *Ledger) Rows(ctx context.Context, q Query) ([]Row, error) {
 	s := l.statement("SELECT ")
 	detailed := q.Width == time.Minute || len(q.Users) > 0 || slices.Contains(q.GroupBy, "user_id")
@@ -180,7 +182,8 @@ func (q *Query) conditions(s *statement) {
 	}
 	switch q.Resource {
 	case "completions":
-		s.condition("operation NOT IN ('embeddings', 'moderations') AND operation NOT LIKE 'images/%' AND operation NOT LIKE 'audio/%'")
+		s.condition(
+			"operation NOT IN ('embeddings', 'moderations') AND operation NOT LIKE 'images/%' AND operation NOT LIKE 'audio/%'")
 	case "embeddings", "moderations":
 		s.and("operation", "=", q.Resource)
 	case "images":

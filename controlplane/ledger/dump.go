@@ -12,18 +12,20 @@ import (
 // ErrNotEmpty is returned where a ledger to be filled from a dump holds something.
 var ErrNotEmpty = errors.New("the ledger is not empty")
 
-// dumped are the tables of a dump. Of ledger_state it is the count of changes, which those of spent refer to: the epoch is the database's own, so
-// that whoever follows what is spent notices that this is another, and reads all of it.
+// dumped are the tables of a dump. Of ledger_state it is the count of changes, which those of spent refer to: the
+// epoch is the database's own, so that whoever follows what is spent notices that this is another, and reads all of
+// it.
 var dumped = [...]string{"exchanges", "aggregates", "spent", "audit", "ledger_state"}
 
-// A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and int64, which are valid until
-// it returns.
+// A Rows takes the rows of a dump, table by table: columns before the first row of a table, and values of strings and
+// int64, which are valid until it returns.
 type Rows interface {
 	Table(name string, columns []string) error
 	Row(values []any) error
 }
 
-// Dump gives everything that the ledger holds at one moment to rows. What is in memory is bounded, also where the ledger is large.
+// Dump gives everything that the ledger holds at one moment to rows. What is in memory is bounded, also where the
+// ledger is large.
 func (l *Ledger) Dump(ctx context.Context, rows Rows) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if l.postgres {
@@ -74,7 +76,8 @@ func dumpTable(ctx context.Context, tx *sql.Tx, table string, to Rows) error {
 	return rows.Err()
 }
 
-// A Loader fills an empty ledger from a dump, in one transaction: until Commit nothing of it is there. It is used by one goroutine.
+// A Loader fills an empty ledger from a dump, in one transaction: until Commit nothing of it is there. It is used by
+// one goroutine.
 type Loader struct {
 	l       *Ledger
 	ctx     context.Context // of the transaction
@@ -86,8 +89,8 @@ type Loader struct {
 
 var _ Rows = (*Loader)(nil)
 
-// Load begins to fill the ledger. The error is ErrNotEmpty where it holds something. The caller ends it with Commit or Abort, and keeps ctx until
-// then.
+// Load begins to fill the ledger. The error is ErrNotEmpty where it holds something. The caller ends it with Commit or
+// Abort, and keeps ctx until then.
 func (l *Ledger) Load(ctx context.Context) (*Loader, error) {
 	tx, err := l.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -139,7 +142,8 @@ func (d *Loader) known(table string) (columns []string, err error) {
 // Row adds a row to the table.
 func (d *Loader) Row(values []any) error {
 	if len(values) != len(d.columns) {
-		return fmt.Errorf("filling the table %q of the ledger: a row of %d values for %d columns", d.table, len(values), len(d.columns))
+		return fmt.Errorf("filling the table %q of the ledger: a row of %d values for %d columns", d.table, len(values),
+			len(d.columns))
 	}
 	d.rows = append(d.rows, slices.Clone(values))
 	if len(d.rows) < rowsAtOnce {

@@ -22,10 +22,12 @@ const (
 )
 
 // filterNames are the filters of lists, with the columns that they are of, but for start and end.
-var exchangeFilters = [][2]string{{"organization", "organization"}, {"project", "project"}, {"key", "api_key"}, {"model", "model"}, {"provider", "provider"},
+var exchangeFilters = [][2]string{{"organization", "organization"}, {"project", "project"}, {"key", "api_key"},
+	{"model", "model"}, {"provider", "provider"},
 	{"outcome", "outcome"}, {"user", "user_id"}, {"operation", "operation"}}
 
-// filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's where one is unknown.
+// filter adds the conditions of options, with start and end as Unix seconds. It returns an error of OpenAI's where one
+// is unknown.
 func filter(s *statement, o adminapi.ListOptions, names [][2]string) error {
 	r := reader{values: url.Values{}, known: map[string]bool{}}
 	for name, value := range o.Filters {
@@ -54,9 +56,9 @@ func items(limit int) int {
 	return min(limit, maxItems)
 }
 
-// Exchanges returns a part of the request log, newest first. The filters are start and end (Unix seconds), organization, project, key,
-// model, provider, outcome, user and operation; the query is the id of an exchange or of its request. It returns an error of OpenAI's
-// where the options are wrong.
+// Exchanges returns a part of the request log, newest first. The filters are start and end (Unix seconds),
+// organization, project, key, model, provider, outcome, user and operation; the query is the id of an exchange or of
+// its request. It returns an error of OpenAI's where the options are wrong.
 func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.Exchange], error) {
 	page := adminapi.Page[adminapi.Exchange]{Items: []adminapi.Exchange{}}
 	s := l.statement("SELECT id, request_id, at, duration, first_byte_ms, api_key, organization, project, user_id, operation, model, provider, ",
@@ -87,7 +89,8 @@ func (l *Ledger) Exchanges(ctx context.Context, o adminapi.ListOptions) (adminap
 	if len(page.Items) > limit {
 		page.Items = page.Items[:limit]
 		last := page.Items[limit-1]
-		page.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.Start.UnixMicro(), 10) + "." + last.ID))
+		page.Next = base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(last.Start.UnixMicro(), 10) + "." +
+			last.ID))
 	}
 	return page, nil
 }
@@ -96,8 +99,10 @@ func scanExchange(rows *sql.Rows) (adminapi.Exchange, error) {
 	var e adminapi.Exchange
 	var at int64
 	var cost usage.Nano
-	err := rows.Scan(&e.ID, &e.RequestID, &at, &e.DurationMS, &e.FirstByteMS, &e.Key, &e.Organization, &e.Project, &e.User, &e.Operation, &e.Model, &e.Provider,
-		&e.Upstream, &e.Attempts, &e.Stream, &e.Status, &e.Outcome, &e.ErrorCode, &e.InputTokens, &e.OutputTokens, &e.CachedTokens, &e.Estimated, &cost, &e.Priced)
+	err := rows.Scan(&e.ID, &e.RequestID, &at, &e.DurationMS, &e.FirstByteMS, &e.Key, &e.Organization, &e.Project,
+		&e.User, &e.Operation, &e.Model, &e.Provider,
+		&e.Upstream, &e.Attempts, &e.Stream, &e.Status, &e.Outcome, &e.ErrorCode, &e.InputTokens, &e.OutputTokens,
+		&e.CachedTokens, &e.Estimated, &cost, &e.Priced)
 	e.Start, e.CostUSD = time.UnixMicro(at).UTC(), cost.String()
 	return e, err
 }
@@ -110,19 +115,22 @@ func decodeAfter(after string) (at int64, id string, ok bool) {
 }
 
 func errAfter() error {
-	return openai.BadRequest("after", openai.CodeInvalidValue, "Invalid value for 'after': it must be the 'next' of an earlier answer.")
+	return openai.BadRequest("after", openai.CodeInvalidValue,
+		"Invalid value for 'after': it must be the 'next' of an earlier answer.")
 }
 
 // AppendAudit keeps entries of the audit log, each once: one whose id is known is ignored.
 func (l *Ledger) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry) error {
 	const columns = "id, at, actor, role, address, action, kind, name, diff, request_id"
-	sorted := slices.SortedFunc(slices.Values(entries), func(a, b adminapi.AuditEntry) int { return strings.Compare(a.ID, b.ID) })
+	sorted := slices.SortedFunc(slices.Values(entries),
+		func(a, b adminapi.AuditEntry) int { return strings.Compare(a.ID, b.ID) })
 	err := l.transact(ctx, func(tx *sql.Tx) error {
 		for chunk := range slices.Chunk(sorted, rowsAtOnce) {
 			s := l.statement("INSERT INTO audit (", columns, ") VALUES ")
 			for i, e := range chunk {
 				diff := strings.ReplaceAll(strings.ToValidUTF8(e.Diff, "\uFFFD"), "\x00", "")
-				s.row(i == 0, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address), text(e.Action), text(e.Kind), text(e.Name), diff, text(e.RequestID)})
+				s.row(i == 0, []any{text(e.ID), e.At.UnixMicro(), text(e.Actor), text(e.Role), text(e.Address), text(e.Action),
+					text(e.Kind), text(e.Name), diff, text(e.RequestID)})
 			}
 			s.add(" ON CONFLICT (id) DO NOTHING")
 			if _, err := s.exec(ctx, tx); err != nil {
@@ -137,12 +145,13 @@ func (l *Ledger) AppendAudit(ctx context.Context, entries []adminapi.AuditEntry)
 	return nil
 }
 
-// Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name, action, start
-// and end (Unix seconds). It returns an error of OpenAI's where the options are wrong.
+// Audit returns a part of the audit log, newest first, that is, by descending id. The filters are actor, kind, name,
+// action, start and end (Unix seconds). It returns an error of OpenAI's where the options are wrong.
 func (l *Ledger) Audit(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.AuditEntry], error) {
 	page := adminapi.Page[adminapi.AuditEntry]{Items: []adminapi.AuditEntry{}}
 	s := l.statement("SELECT id, at, actor, role, address, action, kind, name, diff, request_id FROM audit")
-	if err := filter(s, o, [][2]string{{"actor", "actor"}, {"kind", "kind"}, {"name", "name"}, {"action", "action"}}); err != nil {
+	if err := filter(s, o, [][2]string{{"actor", "actor"}, {"kind", "kind"}, {"name", "name"},
+		{"action", "action"}}); err != nil {
 		return page, err
 	}
 	if o.After != "" {

@@ -32,7 +32,8 @@ func (l *Ledger) Sums(ctx context.Context) (exchanges [latency]int64, aggregates
 		return exchanges, aggregates, err
 	}
 	for level := range aggregates {
-		if err := read(sum(names)+" FROM aggregates WHERE level = "+string(rune('0'+level)), &aggregates[level]); err != nil {
+		if err := read(sum(names)+" FROM aggregates WHERE level = "+string(rune('0'+level)),
+			&aggregates[level]); err != nil {
 			return exchanges, aggregates, err
 		}
 	}

@@ -46,7 +46,8 @@ func TestALedgerThatIsKilled(t *testing.T) {
 		spool, err := usage.OpenSpool(usage.SpoolOptions{Dir: filepath.Join(dir, "spool"), Log: zap.NewNop()})
 		require.NoError(t, err)
 		conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, MaxDelay: 50 * time.Millisecond, Multiplier: 2}}))
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond,
+				MaxDelay: 50 * time.Millisecond, Multiplier: 2}}))
 		require.NoError(t, err)
 		defer conn.Close()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -54,7 +55,8 @@ func TestALedgerThatIsKilled(t *testing.T) {
 		for range 3 { // as impatient as a spool is not
 			running.Go(func() {
 				for ctx.Err() == nil {
-					_, _ = ledgerv1.NewLedgerClient(conn).Record(ctx, &ledgerv1.RecordRequest{Records: []*ledgerv1.Record{rec("shared"), rec("other")}})
+					_, _ = ledgerv1.NewLedgerClient(conn).Record(ctx,
+						&ledgerv1.RecordRequest{Records: []*ledgerv1.Record{rec("shared"), rec("other")}})
 				}
 			})
 		}
@@ -75,7 +77,8 @@ func TestALedgerThatIsKilled(t *testing.T) {
 		kill := runVictim(t, dsn, socket)
 		registry := prometheus.NewRegistry() // a spool that is opened again says what is left
 		require.NoError(t, spool.Close())
-		spool, err = usage.OpenSpool(usage.SpoolOptions{Dir: filepath.Join(dir, "spool"), Log: zap.NewNop(), Registerer: registry})
+		spool, err = usage.OpenSpool(usage.SpoolOptions{Dir: filepath.Join(dir, "spool"), Log: zap.NewNop(),
+			Registerer: registry})
 		require.NoError(t, err)
 		running.Go(func() { spool.Run(ctx, ledgerv1.NewLedgerClient(conn)) })
 		require.Eventually(t, func() bool {
@@ -113,7 +116,8 @@ type impatient struct {
 	most time.Duration
 }
 
-func (i impatient) Record(ctx context.Context, r *ledgerv1.RecordRequest, o ...grpc.CallOption) (*ledgerv1.RecordAnswer, error) {
+func (i impatient) Record(ctx context.Context, r *ledgerv1.RecordRequest,
+	o ...grpc.CallOption) (*ledgerv1.RecordAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.most)
 	defer cancel()
 	return i.LedgerClient.Record(ctx, r, append(o, grpc.WaitForReady(true))...)

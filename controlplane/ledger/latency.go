@@ -2,8 +2,9 @@ package ledger
 
 import "math"
 
-// Latencies are counted in buckets: bucket i is of what took at most latencyBound(i) milliseconds and more than the one before,
-// the last of what took longer. The bounds are 10 ms times powers of 1.6, up to 75 seconds: a percentile is right within that factor.
+// Latencies are counted in buckets: bucket i is of what took at most latencyBound(i) milliseconds and more than the
+// one before, the last of what took longer. The bounds are 10 ms times powers of 1.6, up to 75 seconds: a percentile
+// is right within that factor.
 const (
 	latencies     = 20
 	latencyFirst  = 10.0

@@ -1,9 +1,10 @@
-// Package ledger keeps what every exchange used and cost, once, in SQLite or PostgreSQL; with it sums by hour and day, what
-// was spent of budgets, and the audit log. It answers OpenAI's usage and cost queries, and what the admin API shows.
+// Package ledger keeps what every exchange used and cost, once, in SQLite or PostgreSQL; with it sums by hour and day,
+// what was spent of budgets, and the audit log. It answers OpenAI's usage and cost queries, and what the admin API
+// shows.
 //
 // Sums are not computed from the exchanges when somebody asks. They are kept in the transaction that
-// inserts the exchanges, for those only that were not there before, and outlive them: exchanges are pruned after a month, sums
-// after a year.
+// inserts the exchanges, for those only that were not there before, and outlive them: exchanges are pruned after a
+// month, sums after a year.
 //
 // A record counts in the hour and the day, UTC, in which its exchange began.
 package ledger
@@ -48,11 +49,12 @@ type Ledger struct {
 	unserved    prometheus.Counter
 }
 
-// Open opens the ledger that dsn names, sqlite:///path/file.db or postgres://..., and brings its tables up to date. The caller
-// closes it. A PostgreSQL that is away is no error: what has to do with configuration does not wait for it. [Ledger.Maintain] brings the
-// tables up to date then, and everything else fails until it has.
+// Open opens the ledger that dsn names, sqlite:///path/file.db or postgres://..., and brings its tables up to date.
+// The caller closes it. A PostgreSQL that is away is no error: what has to do with configuration does not wait for it.
+// [Ledger.Maintain] brings the tables up to date then, and everything else fails until it has.
 //
-// SQLite syncs every transaction to the disk, so that what is acknowledged outlives a loss of power, as with PostgreSQL's default.
+// SQLite syncs every transaction to the disk, so that what is acknowledged outlives a loss of power, as with
+// PostgreSQL's default.
 func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	l := &Ledger{log: log, now: time.Now, unserved: newUnserved()}
 	scheme, rest, _ := strings.Cut(dsn, "://")
@@ -88,7 +90,8 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	return l, nil
 }
 
-// Ready reports why the ledger cannot be used, as far as is known, or nil. A path that names no file is a [fs.PathError].
+// Ready reports why the ledger cannot be used, as far as is known, or nil. A path that names no file is a
+// [fs.PathError].
 func (l *Ledger) Ready() error {
 	if err := l.trouble.Load(); err != nil {
 		return *err
@@ -122,7 +125,8 @@ func (l *Ledger) openSQLite(path string) error {
 		return err
 	}
 	l.file = path
-	common := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-32000)", "temp_store(MEMORY)"}}
+	common := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)",
+		"cache_size(-32000)", "temp_store(MEMORY)"}}
 	uri := (&url.URL{Scheme: "file", Path: path}).String()
 	if !filepath.IsAbs(path) {
 		uri = "file:" + (&url.URL{Path: path}).EscapedPath()
@@ -164,7 +168,8 @@ func (l *Ledger) migrate(ctx context.Context) error {
 			return err
 		}
 	}
-	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("ledger_migrations"), goose.WithDisableGlobalRegistry(true)}
+	dialect, options := goose.DialectSQLite3, []goose.ProviderOption{goose.WithTableName("ledger_migrations"),
+		goose.WithDisableGlobalRegistry(true)}
 	if l.postgres {
 		dialect = goose.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // other control planes start, too

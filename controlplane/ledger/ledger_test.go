@@ -44,9 +44,12 @@ func open(t testing.TB, dsn string) *ledger.Ledger {
 }
 
 func rec(id string, change ...func(*ledgerv1.Record)) *ledgerv1.Record {
-	r := &ledgerv1.Record{Id: id, RequestId: "req_" + id, Start: timestamppb.New(noon), End: timestamppb.New(noon.Add(time.Second)), Key: "key_1", Organization: "acme",
-		Project: "web", User: "u1", Operation: "chat/completions", Model: "gpt", Provider: "openai", UpstreamModel: "gpt-1", Attempts: 1, Status: 200,
-		Outcome: "finished", FirstByteMs: 100, InputTokens: 100, CachedTokens: 40, OutputTokens: 10, CostNanoUsd: 1000, Priced: true, PriceVersion: "1"}
+	r := &ledgerv1.Record{Id: id, RequestId: "req_" + id, Start: timestamppb.New(noon),
+		End: timestamppb.New(noon.Add(time.Second)), Key: "key_1", Organization: "acme",
+		Project: "web", User: "u1", Operation: "chat/completions", Model: "gpt", Provider: "openai", UpstreamModel: "gpt-1",
+		Attempts: 1, Status: 200,
+		Outcome: "finished", FirstByteMs: 100, InputTokens: 100, CachedTokens: 40, OutputTokens: 10, CostNanoUsd: 1000,
+		Priced: true, PriceVersion: "1"}
 	for _, c := range change {
 		c(r)
 	}
@@ -75,9 +78,12 @@ func random(r *rand.Rand, id string) *ledgerv1.Record {
 	return rec(id, func(x *ledgerv1.Record) {
 		start := noon.Add(-time.Duration(r.Int64N(int64(40 * 24 * time.Hour))))
 		x.Start, x.End = timestamppb.New(start), timestamppb.New(start.Add(time.Duration(r.Int64N(int64(time.Minute)))))
-		x.Key, x.Organization, x.Project = pick("key_1", "key_2", "key_3"), pick("acme", "umbrella", ""), pick("web", "app", "")
-		x.User, x.Operation, x.Model = pick("u1", "u2", ""), pick("chat/completions", "embeddings", "images/generations", "audio/speech"), pick("gpt", "claude")
-		x.Provider, x.Outcome, x.Status = pick("openai", "azure"), pick("finished", "finished", "rejected", "failed", "truncated", "cancelled", "interrupted"), []uint32{200, 400, 502}[r.IntN(3)]
+		x.Key, x.Organization, x.Project = pick("key_1", "key_2", "key_3"), pick("acme", "umbrella", ""), pick("web", "app",
+			"")
+		x.User, x.Operation, x.Model = pick("u1", "u2", ""), pick("chat/completions", "embeddings", "images/generations",
+			"audio/speech"), pick("gpt", "claude")
+		x.Provider, x.Outcome, x.Status = pick("openai", "azure"), pick("finished", "finished", "rejected", "failed",
+			"truncated", "cancelled", "interrupted"), []uint32{200, 400, 502}[r.IntN(3)]
 		x.InputTokens, x.OutputTokens, x.Images, x.CostNanoUsd = r.Int64N(1000), r.Int64N(1000), r.Int64N(3), r.Int64N(1e9)
 		x.Batch, x.Requests = r.IntN(3) == 0, r.Int64N(3)
 	})
@@ -157,7 +163,8 @@ func TestManyWritersThatRepeatThemselves(t *testing.T) {
 	})
 }
 
-// follow reads what is spent with its cursor, again and again, until what it returns is called, which returns the months.
+// follow reads what is spent with its cursor, again and again, until what it returns is called, which returns the
+// months.
 func follow(t *testing.T, l *ledger.Ledger) func() map[string]int64 {
 	months, cursor := map[string]int64{}, ""
 	read := func() {
@@ -246,7 +253,10 @@ func TestWhatARecordSaysIsNeverRefused(t *testing.T) {
 				r.InputTokens, r.CostNanoUsd, r.Requests = math.MaxInt64, math.MaxInt64, math.MaxInt64
 			}),
 			rec("larger", func(r *ledgerv1.Record) { r.OutputTokens, r.CostNanoUsd = math.MaxInt64, math.MaxInt64 }),
-			rec("negative", func(r *ledgerv1.Record) { r.InputTokens, r.CostNanoUsd, r.Requests, r.FirstByteMs = -1, -1, -1, -1 }),
+			rec("negative", func(r *ledgerv1.Record) {
+				r.InputTokens, r.CostNanoUsd, r.Requests, r.FirstByteMs = -1, -1, -1,
+					-1
+			}),
 			rec("", nil...),
 			// Clocks step.
 			rec("future", func(r *ledgerv1.Record) { r.Start = timestamppb.New(noon.AddDate(1, 0, 0)) }),
@@ -297,11 +307,14 @@ func TestPruneKeepsSums(t *testing.T) {
 		l := open(t, dsn)
 		var records []*ledgerv1.Record
 		for i := range 2100 { // more than one transaction deletes
-			records = append(records, rec(fmt.Sprint("old", i), func(r *ledgerv1.Record) { r.Start = timestamppb.New(noon.AddDate(0, 0, -31)) }))
+			records = append(records, rec(fmt.Sprint("old", i),
+				func(r *ledgerv1.Record) { r.Start = timestamppb.New(noon.AddDate(0, 0, -31)) }))
 		}
-		records = append(records, rec("new"), rec("ancient", func(r *ledgerv1.Record) { r.Start = timestamppb.New(noon.AddDate(0, 0, -401)) }))
+		records = append(records, rec("new"), rec("ancient",
+			func(r *ledgerv1.Record) { r.Start = timestamppb.New(noon.AddDate(0, 0, -401)) }))
 		keep(t, l, records...)
-		require.NoError(t, l.AppendAudit(t.Context(), []adminapi.AuditEntry{{ID: "1", At: noon.AddDate(0, 0, -401)}, {ID: "2", At: noon}}))
+		require.NoError(t, l.AppendAudit(t.Context(), []adminapi.AuditEntry{{ID: "1", At: noon.AddDate(0, 0, -401)},
+			{ID: "2", At: noon}}))
 		n, err := l.Prune(t.Context(), ledger.Retention{})
 		require.NoError(t, err)
 		require.Equal(t, int64(2100+1+4+6+1), n, "exchanges; aggregates and spending of the ancient one; an entry")

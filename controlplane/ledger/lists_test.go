@@ -18,7 +18,8 @@ func TestTheRequestLogIsPagedNewestFirst(t *testing.T) {
 		l := open(t, dsn)
 		for i := range 25 {
 			// Several began at once.
-			keep(t, l, rec(fmt.Sprintf("r%02d", i), func(r *ledgerv1.Record) { r.Start = timestamppb.New(noon.Add(time.Duration(i/5) * time.Second)) }))
+			keep(t, l, rec(fmt.Sprintf("r%02d", i),
+				func(r *ledgerv1.Record) { r.Start = timestamppb.New(noon.Add(time.Duration(i/5) * time.Second)) }))
 		}
 		var seen []string
 		for after := ""; ; {
@@ -44,9 +45,11 @@ func TestTheRequestLogIsFiltered(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		l := open(t, dsn)
 		seed(t, l)
-		for filter, want := range map[[2]string]int{{"organization", "acme"}: 5, {"project", "web"}: 5, {"key", "key_2"}: 1, {"model", "claude"}: 1, {"provider", "openai"}: 7,
+		for filter, want := range map[[2]string]int{{"organization", "acme"}: 5, {"project", "web"}: 5, {"key", "key_2"}: 1,
+			{"model", "claude"}: 1, {"provider", "openai"}: 7,
 			{"outcome", "rejected"}: 1, {"user", "u2"}: 1, {"operation", "embeddings"}: 1, {"key", "' OR 1=1 --"}: 0,
-			{"start", strconv.FormatInt(noon.Truncate(24*time.Hour).Unix(), 10)}: 6, {"end", strconv.FormatInt(noon.Truncate(24*time.Hour).Unix(), 10)}: 1} {
+			{"start", strconv.FormatInt(noon.Truncate(24*time.Hour).Unix(), 10)}: 6,
+			{"end", strconv.FormatInt(noon.Truncate(24*time.Hour).Unix(), 10)}:   1} {
 			page, err := l.Exchanges(t.Context(), adminapi.ListOptions{Filters: map[string]string{filter[0]: filter[1]}})
 			require.NoError(t, err)
 			require.Len(t, page.Items, want, filter)
@@ -56,11 +59,15 @@ func TestTheRequestLogIsFiltered(t *testing.T) {
 			page, err := l.Exchanges(t.Context(), adminapi.ListOptions{Query: query})
 			require.NoError(t, err)
 			require.Len(t, page.Items, 1)
-			require.Equal(t, adminapi.Exchange{ID: "b", RequestID: "req_b", Start: noon.Truncate(24 * time.Hour).Add(2 * time.Hour), DurationMS: 2000, FirstByteMS: 100, Key: "key_2",
-				Organization: "acme", Project: "app", User: "u2", Operation: "chat/completions", Model: "claude", Provider: "openai", Upstream: "gpt-1", Attempts: 1, Status: 200,
-				Outcome: "finished", InputTokens: 100, OutputTokens: 10, CachedTokens: 40, CostUSD: "0.06", Priced: true}, page.Items[0])
+			require.Equal(t, adminapi.Exchange{ID: "b", RequestID: "req_b",
+				Start: noon.Truncate(24 * time.Hour).Add(2 * time.Hour), DurationMS: 2000, FirstByteMS: 100, Key: "key_2",
+				Organization: "acme", Project: "app", User: "u2", Operation: "chat/completions", Model: "claude",
+				Provider: "openai", Upstream: "gpt-1", Attempts: 1, Status: 200,
+				Outcome: "finished", InputTokens: 100, OutputTokens: 10, CachedTokens: 40, CostUSD: "0.06", Priced: true},
+				page.Items[0])
 		}
-		for _, o := range []adminapi.ListOptions{{After: "!"}, {After: "YWJj"}, {Filters: map[string]string{"start": "x"}}, {Filters: map[string]string{"color": "red"}}} {
+		for _, o := range []adminapi.ListOptions{{After: "!"}, {After: "YWJj"}, {Filters: map[string]string{"start": "x"}},
+			{Filters: map[string]string{"color": "red"}}} {
 			_, err := l.Exchanges(t.Context(), o)
 			require.Error(t, err)
 		}
@@ -71,7 +78,10 @@ func TestSummary(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		l := open(t, dsn)
 		seed(t, l)
-		keep(t, l, rec("x", func(r *ledgerv1.Record) { r.Status, r.Outcome, r.Provider, r.CostNanoUsd = 502, "failed", "azure", 7 }))
+		keep(t, l, rec("x", func(r *ledgerv1.Record) {
+			r.Status, r.Outcome, r.Provider, r.CostNanoUsd = 502, "failed",
+				"azure", 7
+		}))
 		s, err := l.Summary(t.Context(), adminapi.ListOptions{})
 		require.NoError(t, err)
 		require.Len(t, s.Hours, 25, "of 24 hours, that in which they began and that in which they end, too")
@@ -88,7 +98,8 @@ func TestSummary(t *testing.T) {
 			sum += h.Requests
 		}
 		require.Equal(t, s.Requests, sum)
-		for filter, want := range map[[2]string]int64{{"key", "key_2"}: 1, {"organization", "umbrella"}: 5, {"project", "app"}: 1, {"model", "claude"}: 1, {"provider", "azure"}: 1,
+		for filter, want := range map[[2]string]int64{{"key", "key_2"}: 1, {"organization", "umbrella"}: 5,
+			{"project", "app"}: 1, {"model", "claude"}: 1, {"provider", "azure"}: 1,
 			{"start", strconv.FormatInt(noon.AddDate(0, 0, -3).Unix(), 10)}: 12} {
 			s, err := l.Summary(t.Context(), adminapi.ListOptions{Filters: map[string]string{filter[0]: filter[1]}})
 			require.NoError(t, err)
@@ -105,7 +116,8 @@ func TestTheAuditLogKeepsAnEntryOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		l := open(t, dsn)
 		entry := func(i int) adminapi.AuditEntry {
-			return adminapi.AuditEntry{ID: fmt.Sprintf("%04d", i), At: noon.Add(time.Duration(i) * time.Second), Actor: []string{"ann", "bob"}[i%2], Role: "owner", Address: "127.0.0.1",
+			return adminapi.AuditEntry{ID: fmt.Sprintf("%04d", i), At: noon.Add(time.Duration(i) * time.Second),
+				Actor: []string{"ann", "bob"}[i%2], Role: "owner", Address: "127.0.0.1",
 				Action: "update", Kind: "Key", Name: fmt.Sprint("key_", i), Diff: "-a\n+b\x00", RequestID: "req_1"}
 		}
 		var all []adminapi.AuditEntry
@@ -126,8 +138,10 @@ func TestTheAuditLogKeepsAnEntryOnce(t *testing.T) {
 				break
 			}
 		}
-		require.Equal(t, []string{"0010", "0009", "0008", "0007", "0006", "0005", "0004", "0003", "0002", "0001", "0000"}, ids)
-		page, err := l.Audit(t.Context(), adminapi.ListOptions{Filters: map[string]string{"actor": "bob", "kind": "Key", "name": "key_3", "action": "update",
+		require.Equal(t, []string{"0010", "0009", "0008", "0007", "0006", "0005", "0004", "0003", "0002", "0001", "0000"},
+			ids)
+		page, err := l.Audit(t.Context(), adminapi.ListOptions{Filters: map[string]string{"actor": "bob", "kind": "Key",
+			"name": "key_3", "action": "update",
 			"start": strconv.FormatInt(noon.Unix(), 10), "end": strconv.FormatInt(noon.Unix()+4, 10)}})
 		require.NoError(t, err)
 		want := entry(3)

@@ -16,9 +16,9 @@ import (
 // pastAtOnce is how many sums an answer about the past has.
 const pastAtOnce = 2000
 
-// Past calls f with what was used by exchanges that began in the day before until, as [ledgerv1.Past] says, some at a time. The last
-// hour, which ends are near, is read from the exchanges, by minute; the rest from the sums by hour, or where users are told apart, from the
-// exchanges too.
+// Past calls f with what was used by exchanges that began in the day before until, as [ledgerv1.Past] says, some at a
+// time. The last hour, which ends are near, is read from the exchanges, by minute; the rest from the sums by hour, or
+// where users are told apart, from the exchanges too.
 func (l *Ledger) Past(ctx context.Context, until time.Time, users bool, f func([]*ledgerv1.Past) error) error {
 	near := until.Add(-time.Hour).Truncate(time.Hour)
 	far := until.Add(-24 * time.Hour).Truncate(time.Hour)
@@ -41,8 +41,10 @@ func (l *Ledger) since(from, until time.Time, width time.Duration, users bool) *
 		user = "user_id"
 	}
 	wide := strconv.FormatInt(width.Microseconds(), 10)
-	s := l.statement("SELECT ((at + duration * 1000) / ", wide, " + 1) * ", wide, " AS ends, api_key, organization, project, ", user,
-		" AS who, model, provider, ", sum("requests"), ", ", sum("input_tokens"), ", ", sum("output_tokens"), " FROM exchanges")
+	s := l.statement("SELECT ((at + duration * 1000) / ", wide, " + 1) * ", wide,
+		" AS ends, api_key, organization, project, ", user,
+		" AS who, model, provider, ", sum("requests"), ", ", sum("input_tokens"), ", ", sum("output_tokens"),
+		" FROM exchanges")
 	s.and("at", ">=", from.UnixMicro())
 	s.and("at", "<", until.UnixMicro())
 	s.and("batch", "=", 0)
@@ -66,7 +68,8 @@ func (l *Ledger) past(ctx context.Context, s *statement, f func([]*ledgerv1.Past
 	var some []*ledgerv1.Past
 	err := s.each(ctx, l.read, func(rows *sql.Rows) error {
 		p, ends := &ledgerv1.Past{}, int64(0)
-		if err := rows.Scan(&ends, &p.Key, &p.Organization, &p.Project, &p.User, &p.Model, &p.Provider, &p.Requests, &p.InputTokens, &p.OutputTokens); err != nil {
+		if err := rows.Scan(&ends, &p.Key, &p.Organization, &p.Project, &p.User, &p.Model, &p.Provider, &p.Requests,
+			&p.InputTokens, &p.OutputTokens); err != nil {
 			return err
 		}
 		p.End = timestamppb.New(time.UnixMicro(ends))

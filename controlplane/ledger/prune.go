@@ -10,8 +10,8 @@ import (
 
 // A Retention is how long things are kept.
 type Retention struct {
-	// Exchanges, of which queries by user or by minute are answered. Default 30 days. A record that is sent again later than that
-	// counts again.
+	// Exchanges, of which queries by user or by minute are answered. Default 30 days. A record that is sent again later
+	// than that counts again.
 	Exchanges time.Duration
 	// Aggregates, of which all others are answered. Default 400 days.
 	Aggregates time.Duration
@@ -43,7 +43,8 @@ func (l *Ledger) Prune(ctx context.Context, keep Retention) (int64, error) {
 		}
 		return now.Add(-keep)
 	}
-	exchanges, aggregates, audit := before(keep.Exchanges, defaultExchanges), before(keep.Aggregates, defaultAggregates), before(keep.Audit, defaultAggregates)
+	exchanges, aggregates, audit := before(keep.Exchanges, defaultExchanges), before(keep.Aggregates,
+		defaultAggregates), before(keep.Audit, defaultAggregates)
 	conditions := []func(*statement){
 		func(s *statement) { s.and("at", "<", exchanges.UnixMicro()) },
 		func(s *statement) { s.and("at", "<", audit.UnixMicro()) },
@@ -85,7 +86,8 @@ func (l *Ledger) pruneTable(ctx context.Context, table string, condition func(*s
 	}
 }
 
-// Maintain brings the tables up to date, where that could not be done when the ledger was opened, and prunes once an hour until ctx ends.
+// Maintain brings the tables up to date, where that could not be done when the ledger was opened, and prunes once an
+// hour until ctx ends.
 func (l *Ledger) Maintain(ctx context.Context, keep Retention) {
 	l.catchUp(ctx)
 	tick := time.NewTicker(pruneEvery)

@@ -42,7 +42,8 @@ const (
 // parsePage reads a query as a client wrote it.
 func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	if groupFields(resource) == nil {
-		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Message: "There is no usage of '" + resource + "'."}
+		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
+			Message: "There is no usage of '" + resource + "'."}
 	}
 	values, err := url.ParseQuery(rawQuery)
 	if err != nil {
@@ -67,10 +68,12 @@ func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	from := r.one("page")
 	r.unknown()
 	if r.err == nil && start < 0 {
-		r.fail(openai.BadRequest("start_time", openai.CodeMissingRequiredParameter, "Missing required parameter: 'start_time'."))
+		r.fail(openai.BadRequest("start_time", openai.CodeMissingRequiredParameter,
+			"Missing required parameter: 'start_time'."))
 	}
 	if r.err == nil && end <= start {
-		r.fail(openai.BadRequest("end_time", openai.CodeInvalidValue, "Invalid value for 'end_time': it must be after 'start_time'."))
+		r.fail(openai.BadRequest("end_time", openai.CodeInvalidValue,
+			"Invalid value for 'end_time': it must be after 'start_time'."))
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -80,7 +83,8 @@ func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	if from != "" {
 		var ok bool
 		if p.From, p.end, ok = decodePage(from, width); !ok {
-			return nil, openai.BadRequest("page", openai.CodeInvalidValue, "Invalid value for 'page': it must be the 'next_page' of an earlier answer.")
+			return nil, openai.BadRequest("page", openai.CodeInvalidValue,
+				"Invalid value for 'page': it must be the 'next_page' of an earlier answer.")
 		}
 	}
 	p.To = p.From.Add(time.Duration(limit) * width)
@@ -90,8 +94,8 @@ func parsePage(resource, rawQuery string, now time.Time) (*pageQuery, error) {
 	return p, nil
 }
 
-// encodePage says where a page begins, and where the last ends: the end of a query without one is not to move while it is paged
-// through.
+// encodePage says where a page begins, and where the last ends: the end of a query without one is not to move while it
+// is paged through.
 func encodePage(from, end time.Time) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(from.Unix()))
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, uint64(end.Unix())))
@@ -138,7 +142,9 @@ func (r *reader) list(name string) []string {
 		all = append(all, r.values[key]...)
 	}
 	if len(all) > maxValues {
-		r.fail(openai.BadRequest(name, openai.CodeArrayAboveMaxLength, "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.", name, maxValues, len(all)))
+		r.fail(openai.BadRequest(name, openai.CodeArrayAboveMaxLength,
+			"Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
+			name, maxValues, len(all)))
 	}
 	for i, v := range all {
 		if all[i] = text(v); v == "" {
@@ -153,7 +159,8 @@ func (r *reader) fields(name string, allowed []string) []string {
 	var all []string
 	for _, field := range r.list(name) {
 		if !slices.Contains(allowed, field) {
-			r.fail(openai.BadRequest(name, openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '%s'.", field, strings.Join(allowed, "', '")))
+			r.fail(openai.BadRequest(name, openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '%s'.", field,
+				strings.Join(allowed, "', '")))
 		} else if !slices.Contains(all, field) {
 			all = append(all, field)
 		}
@@ -178,11 +185,14 @@ func (r *reader) number(name string, none, least, most int64) int64 {
 	n, err := strconv.ParseInt(value, 10, 64)
 	switch {
 	case err != nil:
-		r.fail(openai.BadRequest(name, openai.CodeInvalidType, "Invalid type for '%s': expected an integer, but got '%s' instead.", name, text(value)))
+		r.fail(openai.BadRequest(name, openai.CodeInvalidType,
+			"Invalid type for '%s': expected an integer, but got '%s' instead.", name, text(value)))
 	case n < least:
-		r.fail(openai.BadRequest(name, openai.CodeIntegerBelowMinValue, "Invalid '%s': integer below minimum value. Expected a value >= %d, but got %d instead.", name, least, n))
+		r.fail(openai.BadRequest(name, openai.CodeIntegerBelowMinValue,
+			"Invalid '%s': integer below minimum value. Expected a value >= %d, but got %d instead.", name, least, n))
 	case n > most:
-		r.fail(openai.BadRequest(name, openai.CodeIntegerAboveMaxValue, "Invalid '%s': integer above maximum value. Expected a value <= %d, but got %d instead.", name, most, n))
+		r.fail(openai.BadRequest(name, openai.CodeIntegerAboveMaxValue,
+			"Invalid '%s': integer above maximum value. Expected a value <= %d, but got %d instead.", name, most, n))
 	}
 	return n
 }
@@ -198,7 +208,8 @@ func (r *reader) boolean(name string) *bool {
 		b = true
 	case "false", "False", "0":
 	default:
-		r.fail(openai.BadRequest(name, openai.CodeInvalidType, "Invalid type for '%s': expected a boolean, but got '%s' instead.", name, text(value)))
+		r.fail(openai.BadRequest(name, openai.CodeInvalidType,
+			"Invalid type for '%s': expected a boolean, but got '%s' instead.", name, text(value)))
 	}
 	return &b
 }

@@ -29,8 +29,8 @@ var exchangeColumns = "id, request_id, at, duration, api_key, organization, proj
 	"attempts, stream, status, outcome, error_code, first_byte_ms, " + strings.Join(usage.Columns(), ", ") +
 	", estimated, batch, cost, priced, price_version, requests"
 
-// Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without an error.
-// What a record says is never refused; what cannot be is made the nearest that can.
+// Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without
+// an error. What a record says is never refused; what cannot be is made the nearest that can.
 func (l *Ledger) Record(ctx context.Context, records []*ledgerv1.Record) error {
 	rows := l.rows(records)
 	if len(rows) == 0 {
@@ -71,8 +71,8 @@ type row struct {
 	duration time.Duration
 }
 
-// rows returns what is kept of records, by ascending id, so that two transactions with the same ids take them in one order. Of
-// several with an id it is the first.
+// rows returns what is kept of records, by ascending id, so that two transactions with the same ids take them in one
+// order. Of several with an id it is the first.
 func (l *Ledger) rows(records []*ledgerv1.Record) []row {
 	now := l.now()
 	rows := make([]row, 0, len(records))
@@ -87,11 +87,15 @@ func (l *Ledger) rows(records []*ledgerv1.Record) []row {
 
 func newRow(r *ledgerv1.Record, now time.Time) row {
 	kept := &ledgerv1.Record{
-		Id: text(r.GetId()), RequestId: text(r.GetRequestId()), Key: text(r.GetKey()), Organization: text(r.GetOrganization()), Project: text(r.GetProject()),
-		User: text(r.GetUser()), Operation: text(r.GetOperation()), Model: text(r.GetModel()), Provider: text(r.GetProvider()),
-		UpstreamModel: text(r.GetUpstreamModel()), Attempts: r.GetAttempts(), Stream: r.GetStream(), Status: r.GetStatus(), Outcome: text(r.GetOutcome()),
+		Id: text(r.GetId()), RequestId: text(r.GetRequestId()), Key: text(r.GetKey()),
+		Organization: text(r.GetOrganization()), Project: text(r.GetProject()),
+		User: text(r.GetUser()), Operation: text(r.GetOperation()), Model: text(r.GetModel()),
+		Provider:      text(r.GetProvider()),
+		UpstreamModel: text(r.GetUpstreamModel()), Attempts: r.GetAttempts(), Stream: r.GetStream(), Status: r.GetStatus(),
+		Outcome:   text(r.GetOutcome()),
 		ErrorCode: text(r.GetErrorCode()), FirstByteMs: max(r.GetFirstByteMs(), 0),
-		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost), Priced: r.GetPriced(),
+		Estimated: r.GetEstimated(), Batch: r.GetBatch(), CostNanoUsd: min(max(r.GetCostNanoUsd(), 0), maxCost),
+		Priced:       r.GetPriced(),
 		PriceVersion: text(r.GetPriceVersion()), Requests: max(openai.Count(r.GetRequests()), 1),
 	}
 	for k := range usage.Kinds {
@@ -125,8 +129,10 @@ func flag(b bool) int64 {
 }
 
 func (r row) values() []any {
-	values := []any{r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model,
-		r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome, r.ErrorCode, r.FirstByteMs}
+	values := []any{r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project,
+		r.User, r.Operation, r.Model,
+		r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome, r.ErrorCode,
+		r.FirstByteMs}
 	for k := range usage.Kinds {
 		values = append(values, *k.Of(r.Record))
 	}

@@ -17,8 +17,8 @@ type service struct {
 	ledger *Ledger
 }
 
-// NewService returns the gRPC service of a ledger. Whoever may call it may write records and read everybody's usage: it belongs behind
-// mutual TLS.
+// NewService returns the gRPC service of a ledger. Whoever may call it may write records and read everybody's usage:
+// it belongs behind mutual TLS.
 func NewService(l *Ledger) ledgerv1.LedgerServer { return &service{ledger: l} }
 
 // Record implements [ledgerv1.LedgerServer].
@@ -56,7 +56,8 @@ func (s *service) usage(ctx context.Context, r *ledgerv1.UsageRequest) ([]byte, 
 	if r.GetAll() {
 		may = Restriction{}
 	} else if may == (Restriction{}) || may.Organization == "" && may.Key == "" {
-		return nil, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
+		return nil, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeInsufficientPermissions,
 			Message: "You have insufficient permissions for this operation."}
 	}
 	return s.ledger.Usage(ctx, r.GetResource(), r.GetQuery(), may)

@@ -32,8 +32,8 @@ type period struct {
 	start         int64
 }
 
-// addSpent adds to what the subjects of rows have spent. It takes the number of the change last, and holds it until the
-// transaction ends: whoever sees a number sees all that are smaller.
+// addSpent adds to what the subjects of rows have spent. It takes the number of the change last, and holds it until
+// the transaction ends: whoever sees a number sees all that are smaller.
 func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, rows []row) error {
 	total := map[period]int64{}
 	for _, r := range rows {
@@ -65,7 +65,8 @@ func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, rows []row) error {
 		for i, p := range chunk {
 			s.row(i == 0, []any{p.subject, p.name, p.start, total[p], change})
 		}
-		s.add(" ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed")
+		s.add(
+			" ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed")
 		if _, err := s.exec(ctx, tx); err != nil {
 			return err
 		}
@@ -87,8 +88,9 @@ func (r row) subjects() []string {
 	return all
 }
 
-// Spent returns what has changed since a cursor of what was spent in the day and the month that now is in; with an empty one, or one
-// of another database, everything. Where much has changed it is a part: what is asked next with its cursor gives the rest.
+// Spent returns what has changed since a cursor of what was spent in the day and the month that now is in; with an
+// empty one, or one of another database, everything. Where much has changed it is a part: what is asked next with its
+// cursor gives the rest.
 func (l *Ledger) Spent(ctx context.Context, cursor string) (*ledgerv1.SpentAnswer, error) {
 	answer, err := l.spentSince(ctx, cursor)
 	if err != nil {
@@ -184,8 +186,8 @@ func (l *Ledger) SpentBy(ctx context.Context, subjects ...string) (map[string]Sp
 	return found, nil
 }
 
-// LastUsed returns when keys, by their ids, were last used. A key of which no exchange is kept is missing; at most 1000 can be asked
-// for at once.
+// LastUsed returns when keys, by their ids, were last used. A key of which no exchange is kept is missing; at most
+// 1000 can be asked for at once.
 func (l *Ledger) LastUsed(ctx context.Context, keys ...string) (map[string]time.Time, error) {
 	found := make(map[string]time.Time, len(keys))
 	if len(keys) > 1000 {

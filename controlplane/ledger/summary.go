@@ -20,15 +20,16 @@ const (
 	mostNamed = 10
 )
 
-// Summary returns what happened. The filters are start and end (Unix seconds; the whole hours that they are in; the last 24 hours where
-// they are missing), organization, project, key, model and provider. Latencies are those of finished exchanges, right within a factor of
-// 1.6. It returns an error of OpenAI's where the options are wrong.
+// Summary returns what happened. The filters are start and end (Unix seconds; the whole hours that they are in; the
+// last 24 hours where they are missing), organization, project, key, model and provider. Latencies are those of
+// finished exchanges, right within a factor of 1.6. It returns an error of OpenAI's where the options are wrong.
 func (l *Ledger) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.Summary, error) {
 	q, err := l.summaryQuery(o)
 	if err != nil {
 		return adminapi.Summary{}, err
 	}
-	out := adminapi.Summary{Start: q.from, End: q.to, Models: []adminapi.NamedTotals{}, Providers: []adminapi.NamedTotals{}}
+	out := adminapi.Summary{Start: q.from, End: q.to, Models: []adminapi.NamedTotals{},
+		Providers: []adminapi.NamedTotals{}}
 	byStart := map[int64]*sums{}
 	err = q.each(ctx, "start", "", func(start int64, _ string, s *sums) { byStart[start] = s })
 	if err != nil {
@@ -45,7 +46,8 @@ func (l *Ledger) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.
 	}
 	out.Totals = all.totals()
 	for column, into := range map[string]*[]adminapi.NamedTotals{"model": &out.Models, "provider": &out.Providers} {
-		err := q.each(ctx, column, fmt.Sprint(" ORDER BY SUM(cost) DESC, SUM(requests) DESC, ", column, " LIMIT ", mostNamed), func(_ int64, name string, s *sums) {
+		err := q.each(ctx, column, fmt.Sprint(" ORDER BY SUM(cost) DESC, SUM(requests) DESC, ", column, " LIMIT ",
+			mostNamed), func(_ int64, name string, s *sums) {
 			*into = append(*into, adminapi.NamedTotals{Name: name, Totals: s.totals()})
 		})
 		if err != nil {
@@ -56,8 +58,9 @@ func (l *Ledger) Summary(ctx context.Context, o adminapi.ListOptions) (adminapi.
 }
 
 func (s *sums) totals() adminapi.Totals {
-	return adminapi.Totals{Requests: s[requests], Errors: s[failed], InputTokens: s[used+int(usage.InputTokens)], OutputTokens: s[used+int(usage.OutputTokens)],
-		CostUSD: usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
+	return adminapi.Totals{Requests: s[requests], Errors: s[failed], InputTokens: s[used+int(usage.InputTokens)],
+		OutputTokens: s[used+int(usage.OutputTokens)],
+		CostUSD:      usage.Nano(s[cost]).String(), LatencyP50: s.percentile(0.5), LatencyP95: s.percentile(0.95)}
 }
 
 type summaryQuery struct {
@@ -75,7 +78,8 @@ func (l *Ledger) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error) {
 	now := l.now().Unix()
 	end := r.unix("end", now+1)
 	start := r.unix("start", max(end-24*60*60, 0))
-	q := &summaryQuery{ledger: l, from: time.Unix(start, 0).UTC().Truncate(time.Hour), to: time.Unix(end-1, 0).UTC().Truncate(time.Hour).Add(time.Hour)}
+	q := &summaryQuery{ledger: l, from: time.Unix(start, 0).UTC().Truncate(time.Hour),
+		to: time.Unix(end-1, 0).UTC().Truncate(time.Hour).Add(time.Hour)}
 	q.level = ofAll
 	for _, n := range exchangeFilters[:5] {
 		value := text(r.one(n[0]))
@@ -92,13 +96,15 @@ func (l *Ledger) summaryQuery(o adminapi.ListOptions) (*summaryQuery, error) {
 	}
 	r.unknown()
 	if r.err == nil && (end <= start || q.to.Sub(q.from) > maxSummary) {
-		r.fail(openai.BadRequest("end", openai.CodeInvalidValue, "Invalid value for 'end': it must be after 'start', and at most %d days.", int(maxSummary.Hours()/24)))
+		r.fail(openai.BadRequest("end", openai.CodeInvalidValue,
+			"Invalid value for 'end': it must be after 'start', and at most %d days.", int(maxSummary.Hours()/24)))
 	}
 	return q, r.err
 }
 
 // each calls f for the sums of each value of a column.
-func (q *summaryQuery) each(ctx context.Context, column, order string, f func(start int64, name string, s *sums)) error {
+func (q *summaryQuery) each(ctx context.Context, column, order string,
+	f func(start int64, name string, s *sums)) error {
 	s := q.ledger.statement("SELECT ", column)
 	for _, c := range columns() {
 		s.add(", ", sum(c))

@@ -12,11 +12,11 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Usage answers a query of OpenAI's /v1/organization/usage/<resource> or /v1/organization/costs, of which rawQuery is the URL's
-// query, with the JSON of a page. It returns an *openai.Error where the query is wrong.
+// Usage answers a query of OpenAI's /v1/organization/usage/<resource> or /v1/organization/costs, of which rawQuery is
+// the URL's query, with the JSON of a page. It returns an *openai.Error where the query is wrong.
 //
-// A start or end within a bucket counts the whole bucket. The line item of a cost is the model. Characters of speeches and seconds
-// of transcriptions are not counted, and 0.
+// A start or end within a bucket counts the whole bucket. The line item of a cost is the model. Characters of speeches
+// and seconds of transcriptions are not counted, and 0.
 func (l *Ledger) Usage(ctx context.Context, resource, rawQuery string, may Restriction) ([]byte, error) {
 	p, err := parsePage(resource, rawQuery, l.now())
 	if err != nil {
@@ -118,10 +118,12 @@ func (p *pageQuery) result(r Row) any {
 		value[field] = &r.Group[i]
 	}
 	if p.Resource == "costs" {
-		return costsResult{"organization.costs.result", amount{json.Number(r.Cost.String()), "usd"}, value["line_item"], value["project_id"], value["api_key_id"], nil, value["organization_id"]}
+		return costsResult{"organization.costs.result", amount{json.Number(r.Cost.String()), "usd"}, value["line_item"],
+			value["project_id"], value["api_key_id"], nil, value["organization_id"]}
 	}
 	u := usageResult{Object: "organization.usage." + p.Resource + ".result", NumModelRequests: r.Requests,
-		grouped: grouped{value["project_id"], value["user_id"], value["api_key_id"], value["model"], nil, value["organization_id"]}}
+		grouped: grouped{value["project_id"], value["user_id"], value["api_key_id"], value["model"], nil,
+			value["organization_id"]}}
 	if batch := value["batch"]; batch != nil {
 		is := *batch == "1"
 		u.Batch = &is
@@ -141,7 +143,8 @@ func (p *pageQuery) result(r Row) any {
 }
 
 func errTooMany() error {
-	return openai.BadRequest("limit", openai.CodeTooManyResults, "The answer would have more than %d results. Ask for fewer buckets, or group by fewer fields.", MaxRows)
+	return openai.BadRequest("limit", openai.CodeTooManyResults,
+		"The answer would have more than %d results. Ask for fewer buckets, or group by fewer fields.", MaxRows)
 }
 
 // asClientError returns the error that crosses to the client.
@@ -149,7 +152,8 @@ func asClientError(err error) *openai.Error {
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		return e
 	}
-	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Message: "The server had an error while reading the ledger."}
+	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer,
+		Message: "The server had an error while reading the ledger."}
 }
 
 // widths are those of buckets, by their names, with how many of them a page has.
@@ -158,7 +162,8 @@ func widthOf(resource, name string) (width time.Duration, usual, most int, err e
 	case resource == "costs" && (name == "" || name == "1d"):
 		return 24 * time.Hour, 7, 180, nil
 	case resource == "costs":
-		return 0, 0, 0, openai.BadRequest("bucket_width", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '1d'.", name)
+		return 0, 0, 0, openai.BadRequest("bucket_width", openai.CodeInvalidValue,
+			"Invalid value: '%s'. Supported values are: '1d'.", name)
 	case name == "" || name == "1d":
 		return 24 * time.Hour, 7, 31, nil
 	case name == "1h":
@@ -166,5 +171,6 @@ func widthOf(resource, name string) (width time.Duration, usual, most int, err e
 	case name == "1m":
 		return time.Minute, 60, 1440, nil
 	}
-	return 0, 0, 0, openai.BadRequest("bucket_width", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '1m', '1h', and '1d'.", name)
+	return 0, 0, 0, openai.BadRequest("bucket_width", openai.CodeInvalidValue,
+		"Invalid value: '%s'. Supported values are: '1m', '1h', and '1d'.", name)
 }

@@ -31,8 +31,10 @@ func seed(t testing.TB, l *ledger.Ledger) {
 	day := noon.Truncate(24 * time.Hour)
 	keep(t, l,
 		rec("a", at(day.Add(time.Hour))),
-		rec("b", at(day.Add(2*time.Hour)), of("acme", "app", "key_2", "claude"), func(r *ledgerv1.Record) { r.User, r.CostNanoUsd = "u2", 60_000_000 }),
-		rec("c", at(day.Add(2*time.Hour+time.Minute)), of("umbrella", "web", "key_3", "gpt"), func(r *ledgerv1.Record) { r.Batch, r.Requests = true, 5 }),
+		rec("b", at(day.Add(2*time.Hour)), of("acme", "app", "key_2", "claude"),
+			func(r *ledgerv1.Record) { r.User, r.CostNanoUsd = "u2", 60_000_000 }),
+		rec("c", at(day.Add(2*time.Hour+time.Minute)), of("umbrella", "web", "key_3", "gpt"),
+			func(r *ledgerv1.Record) { r.Batch, r.Requests = true, 5 }),
 		rec("d", at(day.Add(-47*time.Hour)), of("", "", "key_4", "gpt")),
 		rec("e", at(day.Add(3*time.Hour)), func(r *ledgerv1.Record) { r.Operation, r.OutputTokens = "embeddings", 0 }),
 		rec("f", at(day.Add(3*time.Hour)), func(r *ledgerv1.Record) { r.Operation, r.Images = "images/generations", 3 }),
@@ -60,23 +62,31 @@ func TestUsageHasTheShapeOfOpenAIs(t *testing.T) {
 			{"object":"bucket","start_time":%d,"end_time":%d,"results":[
 				{"object":"organization.usage.completions.result","input_tokens":200,"output_tokens":20,"input_cached_tokens":80,"input_cache_write_tokens":0,
 				 "input_audio_tokens":0,"output_audio_tokens":0,"num_model_requests":2,"project_id":null,"user_id":null,"api_key_id":null,"model":null,"batch":null}]}]}`,
-			day-86400, day, day, day+86400), ask(t, l, "completions", fmt.Sprintf("start_time=%d&end_time=%d", day-86400, day+86400), acme))
+			day-86400, day, day, day+86400), ask(t, l, "completions", fmt.Sprintf("start_time=%d&end_time=%d", day-86400,
+			day+86400), acme))
 
-		grouped := ask(t, l, "completions", fmt.Sprintf("start_time=%d&group_by[]=project_id&group_by[]=model&group_by[]=batch&group_by[]=api_key_id&group_by[]=user_id", day), acme)
-		require.JSONEq(t, fmt.Sprintf(`{"object":"page","has_more":false,"next_page":null,"data":[{"object":"bucket","start_time":%d,"end_time":%d,"results":[
+		grouped := ask(t, l, "completions",
+			fmt.Sprintf(
+				"start_time=%d&group_by[]=project_id&group_by[]=model&group_by[]=batch&group_by[]=api_key_id&group_by[]=user_id",
+				day), acme)
+		require.JSONEq(t,
+			fmt.Sprintf(`{"object":"page","has_more":false,"next_page":null,"data":[{"object":"bucket","start_time":%d,"end_time":%d,"results":[
 				{"object":"organization.usage.completions.result","input_tokens":100,"output_tokens":10,"input_cached_tokens":40,"input_cache_write_tokens":0,
 				 "input_audio_tokens":0,"output_audio_tokens":0,"num_model_requests":1,"project_id":"app","user_id":"u2","api_key_id":"key_2","model":"claude","batch":false},
 				{"object":"organization.usage.completions.result","input_tokens":100,"output_tokens":10,"input_cached_tokens":40,"input_cache_write_tokens":0,
 				 "input_audio_tokens":0,"output_audio_tokens":0,"num_model_requests":1,"project_id":"web","user_id":"u1","api_key_id":"key_1","model":"gpt","batch":false}]}]}`,
-			day, day+86400), grouped)
+				day, day+86400), grouped)
 
-		require.JSONEq(t, fmt.Sprintf(`{"object":"page","has_more":false,"next_page":null,"data":[{"object":"bucket","start_time":%d,"end_time":%d,"results":[
+		require.JSONEq(t,
+			fmt.Sprintf(`{"object":"page","has_more":false,"next_page":null,"data":[{"object":"bucket","start_time":%d,"end_time":%d,"results":[
 				{"object":"organization.costs.result","amount":{"value":0.06,"currency":"usd"},"line_item":"claude","project_id":"app","api_key_id":null,"quantity":null},
 				{"object":"organization.costs.result","amount":{"value":0.000003,"currency":"usd"},"line_item":"gpt","project_id":"web","api_key_id":null,"quantity":null}]}]}`,
-			day, day+86400), ask(t, l, "costs", fmt.Sprintf("start_time=%d&group_by=project_id&group_by=line_item", day), acme))
+				day, day+86400), ask(t, l, "costs", fmt.Sprintf("start_time=%d&group_by=project_id&group_by=line_item", day),
+				acme))
 
 		for _, resource := range []string{"completions", "embeddings", "costs"} {
-			require.Contains(t, ask(t, l, resource, fmt.Sprintf("start_time=%d&group_by=organization_id", day), acme), `"organization_id":"acme"`, resource)
+			require.Contains(t, ask(t, l, resource, fmt.Sprintf("start_time=%d&group_by=organization_id", day), acme),
+				`"organization_id":"acme"`, resource)
 		}
 
 		for resource, want := range map[string]string{
@@ -148,7 +158,8 @@ func TestUsageByWidthAndFilter(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				for width, most := range map[string]int{"1d": 3, "1d&limit=1": 3, "1h&limit=25": 61, "1m&limit=1440": 3631} {
-					requests, buckets := requestsOf(t, l, fmt.Sprintf("start_time=%d&bucket_width=%s%s", start, width, c.query), c.may)
+					requests, buckets := requestsOf(t, l, fmt.Sprintf("start_time=%d&bucket_width=%s%s", start, width, c.query),
+						c.may)
 					require.Equal(t, c.want, requests, width)
 					require.Equal(t, most, buckets, "%s: empty ones are there, too", width)
 				}
@@ -168,7 +179,8 @@ func TestPagesAreStable(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(ask(t, l, "completions", start, ledger.Restriction{})), &first))
 		second := ask(t, l, "completions", start+"&page="+first.Next, ledger.Restriction{})
 		l.SetNow(func() time.Time { return noon.AddDate(0, 0, 5) })
-		require.Equal(t, second, ask(t, l, "completions", start+"&page="+first.Next, ledger.Restriction{}), "time goes on, and the last page does not")
+		require.Equal(t, second, ask(t, l, "completions", start+"&page="+first.Next, ledger.Restriction{}),
+			"time goes on, and the last page does not")
 	})
 }
 
@@ -202,11 +214,13 @@ func TestAWrongQueryIsToldByItsParameter(t *testing.T) {
 		require.Equal(t, 400, e.Status)
 		require.Equal(t, want, e.Param+" "+e.Code, query)
 	}
-	for _, query := range []string{"start_time=1&bucket_width=1h", "start_time=1&user_ids=a", "start_time=1&group_by=model", "start_time=1&limit=181"} {
+	for _, query := range []string{"start_time=1&bucket_width=1h", "start_time=1&user_ids=a",
+		"start_time=1&group_by=model", "start_time=1&limit=181"} {
 		_, err := l.Usage(t.Context(), "costs", query, ledger.Restriction{})
 		require.Error(t, err, query)
 	}
-	_, err := l.Usage(t.Context(), "costs", "start_time=1&limit=180&bucket_width=1d&api_key_ids=a&group_by=api_key_id", ledger.Restriction{})
+	_, err := l.Usage(t.Context(), "costs", "start_time=1&limit=180&bucket_width=1d&api_key_ids=a&group_by=api_key_id",
+		ledger.Restriction{})
 	require.NoError(t, err)
 	_, err = l.Usage(t.Context(), "vector_stores", "start_time=1", ledger.Restriction{})
 	e, _ := errors.AsType[*openai.Error](err)

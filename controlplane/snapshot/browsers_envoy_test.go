@@ -19,7 +19,8 @@ import (
 func TestEnvoyAnswersBrowsersAndOldClients(t *testing.T) {
 	t.Parallel()
 	in, _ := everyKind(t)
-	in.Gateways[0].Cors = &configv1.Cors{Origins: []string{"https://app.example.com", "https://*.dev.example.com"}, ExposedHeaders: []string{"x-request-id"}}
+	in.Gateways[0].Cors = &configv1.Cors{Origins: []string{"https://app.example.com", "https://*.dev.example.com"},
+		ExposedHeaders: []string{"x-request-id"}}
 	in.Gateways = append(in.Gateways, &configv1.Gateway{Name: "closed", Address: "127.0.0.1"})
 	e := startEnvoy(t, &in)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -42,7 +43,8 @@ func TestEnvoyAnswersBrowsersAndOldClients(t *testing.T) {
 		require.NoError(t, a.Body.Close())
 		return a
 	}
-	preflight := []string{"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type", "Origin"}
+	preflight := []string{"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
+		"authorization,content-type", "Origin"}
 
 	t.Run("preflights", func(t *testing.T) {
 		for origin, allowed := range map[string]bool{
@@ -64,8 +66,10 @@ func TestEnvoyAnswersBrowsersAndOldClients(t *testing.T) {
 	t.Run("answers", func(t *testing.T) {
 		a := send(e.client(open), http.MethodGet, "Origin", "https://app.example.com")
 		require.Equal(t, [3]string{"503 Service Unavailable", "https://app.example.com", "x-request-id"},
-			[3]string{a.Status, a.Header.Get("Access-Control-Allow-Origin"), a.Header.Get("Access-Control-Expose-Headers")}, "also an error")
-		require.Empty(t, send(e.client(open), http.MethodGet, "Origin", "https://evil.test").Header.Get("Access-Control-Allow-Origin"))
+			[3]string{a.Status, a.Header.Get("Access-Control-Allow-Origin"), a.Header.Get("Access-Control-Expose-Headers")},
+			"also an error")
+		require.Empty(t, send(e.client(open), http.MethodGet, "Origin",
+			"https://evil.test").Header.Get("Access-Control-Allow-Origin"))
 	})
 	t.Run("off by default", func(t *testing.T) {
 		a := send(e.client(closed), http.MethodOptions, append(preflight, "https://app.example.com")...)

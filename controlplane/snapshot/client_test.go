@@ -45,7 +45,8 @@ func providerOf(name string, version int) []xds.Resource {
 		c(envoy.FirstCluster(name)),
 		c(envoy.RetryCluster(name)),
 		{Role: envoy.RoleExtProc, Type: providers, Name: name, Owner: owner, Message: &configv1.ResolvedProvider{
-			Name: name, Provider: &configv1.Provider{Name: name, Timeouts: &configv1.Timeouts{Connect: durationpb.New(time.Duration(version))}},
+			Name: name, Provider: &configv1.Provider{Name: name,
+				Timeouts: &configv1.Timeouts{Connect: durationpb.New(time.Duration(version))}},
 		}},
 	}
 }
@@ -54,7 +55,8 @@ func providerOf(name string, version int) []xds.Resource {
 func jobsProviderOf(name string, version int) []xds.Resource {
 	return []xds.Resource{{
 		Role: envoy.RoleJobs, Type: jobsProviders, Name: name, Owner: xds.Object{Kind: xds.KindProvider, Name: name},
-		Message: &configv1.Provider{Name: name, Timeouts: &configv1.Timeouts{Connect: durationpb.New(time.Duration(version))}},
+		Message: &configv1.Provider{Name: name,
+			Timeouts: &configv1.Timeouts{Connect: durationpb.New(time.Duration(version))}},
 	}}
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// A decider stands for the ext_proc service: it sends what is for the job service there, what names a provider to that as
-// it is, and everything else, once its body is there, to the provider "plain".
+// A decider stands for the ext_proc service: it sends what is for the job service there, what names a provider to that
+// as it is, and everything else, once its body is there, to the provider "plain".
 type decider struct {
 	mu    sync.Mutex // guards roles
 	roles map[string]bool
@@ -65,9 +65,11 @@ func (d *decider) Process(stream extprocv3.ExternalProcessor_ProcessServer) erro
 			out = onHeaders(in.GetRequestHeaders())
 		case in.GetRequestBody() != nil:
 			out = onward("plain", "/chat")
-			out.Response = &extprocv3.ProcessingResponse_RequestBody{RequestBody: &extprocv3.BodyResponse{Response: out.GetRequestHeaders().GetResponse()}}
+			out.Response = &extprocv3.ProcessingResponse_RequestBody{
+				RequestBody: &extprocv3.BodyResponse{Response: out.GetRequestHeaders().GetResponse()}}
 		case in.GetResponseHeaders() != nil:
-			out = &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: &extprocv3.HeadersResponse{}}}
+			out = &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseHeaders{
+				ResponseHeaders: &extprocv3.HeadersResponse{}}}
 		}
 		if err := stream.Send(out); err != nil {
 			return err
@@ -85,7 +87,8 @@ func onHeaders(h *extprocv3.HttpHeaders) *extprocv3.ProcessingResponse {
 		return ""
 	}
 	path := value(":path")
-	out := &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{}}}
+	out := &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestHeaders{
+		RequestHeaders: &extprocv3.HeadersResponse{}}}
 	switch to := value(envoy.HeaderProvider); {
 	case to != "":
 		out = onward(to, path)
@@ -121,7 +124,8 @@ func onward(to, path string) *extprocv3.ProcessingResponse {
 		panic(err)
 	}
 	return &extprocv3.ProcessingResponse{
-		Response:        &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{Response: common}},
+		Response: &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{
+			Response: common}},
 		DynamicMetadata: s,
 	}
 }

@@ -91,13 +91,15 @@ func (e *realEnvoy) rotate(t *testing.T, in *xds.Input) {
 	pair, err := certs.Ensure(t.TempDir(), []string{"gateway.test"}, time.Now())
 	require.NoError(t, err)
 	e.ca.AppendCertsFromPEM(pair.Certificate)
-	in.Certificates = slices.DeleteFunc(in.Certificates, func(c *configv1.Certificate) bool { return c.GetName() == "default" })
+	in.Certificates = slices.DeleteFunc(in.Certificates,
+		func(c *configv1.Certificate) bool { return c.GetName() == "default" })
 	in.Certificates = append(in.Certificates, certificateOf("default", pair.Certificate, pair.Key))
 }
 
 func certificateOf(name string, chain, key []byte) *configv1.Certificate {
 	return &configv1.Certificate{
-		Name: name, Chain: string(chain), PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(key)}},
+		Name: name, Chain: string(chain),
+		PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(key)}},
 	}
 }
 
@@ -138,9 +140,10 @@ func everyKind(t *testing.T) (in xds.Input, plainPort uint32) {
 	for name, p := range map[string]*configv1.Provider{
 		"named":   {Endpoint: "https://localhost:1/v1", Headers: map[string]string{"X-Team": "blue"}},
 		"address": {Endpoint: "https://[::1]:1/v1", Tls: &configv1.UpstreamTLS{Ca: string(pair.Certificate)}},
-		"private": {Endpoint: "https://127.0.0.1:1", Tls: &configv1.UpstreamTLS{Ca: string(pair.Certificate), ServerName: "models.test"}},
-		"plain":   {Endpoint: "http://localhost:1"},
-		"pipe":    {Endpoint: "unix:///nowhere.sock"},
+		"private": {Endpoint: "https://127.0.0.1:1", Tls: &configv1.UpstreamTLS{Ca: string(pair.Certificate),
+			ServerName: "models.test"}},
+		"plain": {Endpoint: "http://localhost:1"},
+		"pipe":  {Endpoint: "unix:///nowhere.sock"},
 	} {
 		p.Name, p.Vendor = name, "openai"
 		in.Providers = append(in.Providers, &configv1.ResolvedProvider{Name: name, Provider: p, Credential: "sk-test"})
@@ -174,11 +177,16 @@ func TestEnvoyTakesEverythingThatIsBuilt(t *testing.T) {
 
 	client := e.client(at)
 	// There is no ext_proc service here: nothing passes.
-	require.Equal(t, reply{503, "gateway_unavailable"}, ask(t, client, "POST", "https://gateway.test/v1/chat/completions", "{}"))
-	require.Equal(t, reply{413, "request_too_large"}, ask(t, client, "POST", "https://gateway.test/v1/chat/completions", strings.Repeat("x", 1001)))
-	require.Equal(t, reply{503, "gateway_unavailable"}, ask(t, client, "GET", "https://gateway.test/v1/models/a%2Fb", ""), "not refused by Envoy: SDKs escape names")
-	require.Equal(t, reply{403, "upgrade_not_supported"}, ask(t, client, "GET", "https://gateway.test/v1/models", "", "Connection", "Upgrade", "Upgrade", "websocket"))
-	require.Equal(t, reply{431, "headers_too_large"}, ask(t, client, "GET", "https://gateway.test/v1/models", "", "X-Long", strings.Repeat("x", 40<<10)))
+	require.Equal(t, reply{503, "gateway_unavailable"}, ask(t, client, "POST", "https://gateway.test/v1/chat/completions",
+		"{}"))
+	require.Equal(t, reply{413, "request_too_large"}, ask(t, client, "POST", "https://gateway.test/v1/chat/completions",
+		strings.Repeat("x", 1001)))
+	require.Equal(t, reply{503, "gateway_unavailable"}, ask(t, client, "GET", "https://gateway.test/v1/models/a%2Fb", ""),
+		"not refused by Envoy: SDKs escape names")
+	require.Equal(t, reply{403, "upgrade_not_supported"}, ask(t, client, "GET", "https://gateway.test/v1/models", "",
+		"Connection", "Upgrade", "Upgrade", "websocket"))
+	require.Equal(t, reply{431, "headers_too_large"}, ask(t, client, "GET", "https://gateway.test/v1/models", "",
+		"X-Long", strings.Repeat("x", 40<<10)))
 	for _, path := range []string{"/v1/models", "/"} {
 		require.Equal(t, reply{403, "https_required"},
 			ask(t, http.DefaultClient, "GET", "http://127.0.0.1:"+strconv.Itoa(int(plainPort))+path, ""))
@@ -221,17 +229,21 @@ func TestWhatEnvoyRefusesIsHeldBackAndTheRestGoesOn(t *testing.T) {
 				Name: "new", Provider: &configv1.Provider{Name: "new", Vendor: "openai", Endpoint: "http://127.0.0.1:1"},
 			})
 			owner := xds.Object{Kind: xds.KindProvider, Name: "bad"}
-			e.publish(t, 2, in, xds.Resource{Role: envoy.RoleEnvoy, Type: clusters, Name: bad.GetName(), Owner: owner, Message: bad})
+			e.publish(t, 2, in, xds.Resource{Role: envoy.RoleEnvoy, Type: clusters, Name: bad.GetName(), Owner: owner,
+				Message: bad})
 			e.awaitActive(t, 27) // the valid sibling got through
-			require.Eventually(t, func() bool { return e.ObjectError("Provider", "bad") != "" }, 10*time.Second, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return e.ObjectError("Provider", "bad") != "" }, 10*time.Second,
+				20*time.Millisecond)
 			require.Empty(t, e.ObjectError("Provider", "new"))
 			require.NotZero(t, e.nacks(t))
-			require.Equal(t, reply{503, "gateway_unavailable"}, ask(t, e.client(at), "GET", "https://gateway.test/v1/models", ""))
+			require.Equal(t, reply{503, "gateway_unavailable"}, ask(t, e.client(at), "GET", "https://gateway.test/v1/models",
+				""))
 
 			// Put right, it is taken.
-			e.publish(t, 3, in, xds.Resource{Role: envoy.RoleEnvoy, Type: clusters, Name: "bad/first", Owner: owner, Message: &clusterv3.Cluster{
-				Name: "bad/first", ConnectTimeout: durationpb.New(time.Second),
-			}})
+			e.publish(t, 3, in, xds.Resource{Role: envoy.RoleEnvoy, Type: clusters, Name: "bad/first", Owner: owner,
+				Message: &clusterv3.Cluster{
+					Name: "bad/first", ConnectTimeout: durationpb.New(time.Second),
+				}})
 			e.awaitActive(t, 28)
 			require.Empty(t, e.ObjectError("Provider", "bad"))
 		})
@@ -252,7 +264,8 @@ func (e *realEnvoy) client(at netip.AddrPort) *http.Client {
 
 func (e *realEnvoy) serial(t *testing.T, at netip.AddrPort) string {
 	t.Helper()
-	conn, err := tls.Dial("tcp", at.String(), &tls.Config{RootCAs: e.ca, ServerName: "gateway.test", MinVersion: tls.VersionTLS12})
+	conn, err := tls.Dial("tcp", at.String(), &tls.Config{RootCAs: e.ca, ServerName: "gateway.test",
+		MinVersion: tls.VersionTLS12})
 	require.NoError(t, err)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()

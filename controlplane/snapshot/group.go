@@ -31,9 +31,9 @@ type item struct {
 	hash    string
 }
 
-// A group is everything that was built from one object. It is served, refused and taken back as a whole, because half of
-// an object is of no use: a provider whose new clusters were refused must not get its new credential either. A group is
-// immutable.
+// A group is everything that was built from one object. It is served, refused and taken back as a whole, because half
+// of an object is of no use: a provider whose new clusters were refused must not get its new credential either. A
+// group is immutable.
 type group struct {
 	items []item
 	hash  string // of all items

@@ -113,7 +113,8 @@ func TestManyClientsAndChangesAtOnce(t *testing.T) {
 
 // visit is one stream of a client. It reports done when it has what was published last; now and then it refuses
 // something or hangs up before.
-func visit(ctx context.Context, client discoveryv3.AggregatedDiscoveryServiceClient, n, last int, change func()) (done bool, err error) {
+func visit(ctx context.Context, client discoveryv3.AggregatedDiscoveryServiceClient, n, last int,
+	change func()) (done bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	role, typeURL := envoy.RoleEnvoy, clusters

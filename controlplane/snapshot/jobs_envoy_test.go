@@ -72,8 +72,9 @@ func startSite(t *testing.T) *site {
 	s.jobs.Start()
 	t.Cleanup(s.jobs.Close)
 	s.in = xds.Input{
-		Providers: []*configv1.ResolvedProvider{{Name: "plain", Provider: &configv1.Provider{Name: "plain", Vendor: "openai", Endpoint: upstream.URL}}},
-		Gateways:  []*configv1.Gateway{{Name: "default", Address: "127.0.0.1"}},
+		Providers: []*configv1.ResolvedProvider{{Name: "plain", Provider: &configv1.Provider{Name: "plain", Vendor: "openai",
+			Endpoint: upstream.URL}}},
+		Gateways: []*configv1.Gateway{{Name: "default", Address: "127.0.0.1"}},
 		JobServices: []*configv1.JobService{{Name: "default", Address: "unix://" + address,
 			Listen: "unix://" + s.internal}},
 	}
@@ -98,7 +99,8 @@ func (s *site) start(t *testing.T, clusters int64) {
 
 // inside returns a client of the internal listener.
 func (s *site) inside() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _,
+		_ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", s.internal)
 	}}}
@@ -117,7 +119,8 @@ type watcher func()
 
 func (w watcher) Write(p []byte) (int, error) { w(); return len(p), nil }
 
-func send(t *testing.T, client *http.Client, method, url string, body io.Reader, header ...string) (int, string, http.Header) {
+func send(t *testing.T, client *http.Client, method, url string, body io.Reader, header ...string) (int, string,
+	http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
 	require.NoError(t, err)
@@ -148,8 +151,10 @@ func TestEnvoyLetsUploadsPastAndNothingElse(t *testing.T) {
 		want    string
 		role    string
 	}{
-		"to the job service":      {s.edge, "https://gateway.test/v1/files?x=y", "", "POST /v1/files?x=y 104857600\n", envoy.RoleDownstream},
-		"from it to the provider": {s.inside(), "http://internal/files//x%2Fy/../z?a=b", "plain", "POST /files//x%2Fy/../z?a=b 104857600\n", envoy.RoleInternal},
+		"to the job service": {s.edge, "https://gateway.test/v1/files?x=y", "", "POST /v1/files?x=y 104857600\n",
+			envoy.RoleDownstream},
+		"from it to the provider": {s.inside(), "http://internal/files//x%2Fy/../z?a=b", "plain",
+			"POST /files//x%2Fy/../z?a=b 104857600\n", envoy.RoleInternal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.seen()
@@ -173,15 +178,19 @@ func TestEnvoyLetsUploadsPastAndNothingElse(t *testing.T) {
 	}
 	t.Run("chat keeps its limit", func(t *testing.T) {
 		for _, path := range []string{"/v1/chat/completions", "/v1/filesystem", "/v1/batches"} {
-			status, text, _ := send(t, s.edge, http.MethodPost, "https://gateway.test"+path, bytes.NewReader(make([]byte, 33<<20)))
+			status, text, _ := send(t, s.edge, http.MethodPost, "https://gateway.test"+path,
+				bytes.NewReader(make([]byte, 33<<20)))
 			require.Equal(t, 413, status, "%s: %s", path, text)
 			require.Contains(t, text, "request_too_large")
 		}
-		status, text, _ := send(t, s.edge, http.MethodPost, "https://gateway.test/v1/chat/completions", bytes.NewReader(make([]byte, 31<<20)))
+		status, text, _ := send(t, s.edge, http.MethodPost, "https://gateway.test/v1/chat/completions",
+			bytes.NewReader(make([]byte, 31<<20)))
 		require.Equal(t, 200, status, "%s", text)
-		status, text, _ = send(t, s.inside(), http.MethodPost, "http://internal/v1/chat/completions", bytes.NewReader(make([]byte, 31<<20)))
+		status, text, _ = send(t, s.inside(), http.MethodPost, "http://internal/v1/chat/completions",
+			bytes.NewReader(make([]byte, 31<<20)))
 		require.Equal(t, 200, status, "%s", text)
-		status, _, _ = send(t, s.inside(), http.MethodPost, "http://internal/v1/chat/completions", bytes.NewReader(make([]byte, 49<<20)))
+		status, _, _ = send(t, s.inside(), http.MethodPost, "http://internal/v1/chat/completions",
+			bytes.NewReader(make([]byte, 49<<20)))
 		require.Equal(t, 413, status, "what is buffered is bounded inside too")
 	})
 	t.Run("only its owner reaches the internal listener", func(t *testing.T) {
@@ -194,11 +203,13 @@ func TestEnvoyLetsUploadsPastAndNothingElse(t *testing.T) {
 func TestTheJobServiceHearsWhoAsksFromTheGatewayAlone(t *testing.T) {
 	t.Parallel()
 	s := startSite(t)
-	status, text, _ := send(t, s.edge, http.MethodGet, "https://gateway.test/v1/batches/b", nil, "Authorization", "Bearer x",
+	status, text, _ := send(t, s.edge, http.MethodGet, "https://gateway.test/v1/batches/b", nil, "Authorization",
+		"Bearer x",
 		envoy.HeaderKey, "key_one", envoy.HeaderKey, "key_two", envoy.HeaderOrganization, "a", envoy.HeaderOrganization, "b",
 		"Idempotency-Key", "i", "Range", "bytes=0-1", "X-Request-Id", "mine")
 	require.Equal(t, 200, status, "%s", text)
-	for _, want := range []string{"X-Modelgate-Key: key_ours\r\n", "Idempotency-Key: i\r\n", "Range: bytes=0-1\r\n", "X-Request-Id: mine\r\n"} {
+	for _, want := range []string{"X-Modelgate-Key: key_ours\r\n", "Idempotency-Key: i\r\n", "Range: bytes=0-1\r\n",
+		"X-Request-Id: mine\r\n"} {
 		require.Contains(t, text, want)
 	}
 	for _, unwanted := range []string{"key_one", "key_two", "Organization", "Authorization"} {
@@ -286,10 +297,12 @@ func TestABodyThatIsBufferedMustArriveInTimeAndAnUploadMayTakeLonger(t *testing.
 	}, 30*time.Second, time.Millisecond)
 	status, text, _ := send(t, s.edge, http.MethodPost, "https://gateway.test/v1/files", &slowly{12})
 	require.Equal(t, 200, status, "%s", text)
-	status, text, _ = send(t, s.inside(), http.MethodPost, "http://internal/files", &slowly{12}, envoy.HeaderProvider, "plain")
+	status, text, _ = send(t, s.inside(), http.MethodPost, "http://internal/files", &slowly{12}, envoy.HeaderProvider,
+		"plain")
 	require.Equal(t, 200, status, "%s", text)
 
-	status, text, _ = send(t, s.edge, http.MethodPost, "https://gateway.test/v1/chat/completions", strings.NewReader("{}"), "X-Wait", "1s")
+	status, text, _ = send(t, s.edge, http.MethodPost, "https://gateway.test/v1/chat/completions",
+		strings.NewReader("{}"), "X-Wait", "1s")
 	require.Equal(t, 200, status, "what has arrived may be answered later: %s", text)
 }
 
@@ -303,7 +316,8 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{certificate: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:  x509.KeyUsageCertSign,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}}
 	var err error
@@ -320,13 +334,15 @@ func (a *authority) issue(t *testing.T, name string) (chain, key []byte) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, a.certificate, private.Public(), a.key)
 	require.NoError(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
 	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
 func (a *authority) pair(t *testing.T, name string) tls.Certificate {
@@ -348,15 +364,18 @@ func TestAcrossMachinesBothEndsShowCertificates(t *testing.T) {
 	s := &site{jobs: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.TLS.PeerCertificates[0].DNSNames[0])
 	}))}
-	s.jobs.TLS = &tls.Config{Certificates: []tls.Certificate{ours.pair(t, "jobs.internal")}, ClientCAs: ours.pool(), ClientAuth: tls.RequireAndVerifyClientCert}
+	s.jobs.TLS = &tls.Config{Certificates: []tls.Certificate{ours.pair(t, "jobs.internal")}, ClientCAs: ours.pool(),
+		ClientAuth: tls.RequireAndVerifyClientCert}
 	s.jobs.StartTLS()
 	t.Cleanup(s.jobs.Close)
 	listen := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(freePort(t)))
 	s.in = xds.Input{
-		Providers: []*configv1.ResolvedProvider{{Name: "plain", Provider: &configv1.Provider{Name: "plain", Vendor: "openai", Endpoint: "http://127.0.0.1:1"}}},
-		Gateways:  []*configv1.Gateway{{Name: "default", Address: "127.0.0.1"}},
-		JobServices: []*configv1.JobService{{Name: "default", Address: s.jobs.Listener.Addr().String(), Listen: listen.String(),
-			Tls: &configv1.MutualTLS{Certificate: "envoy", Ca: string(ours.pem), ServerName: "jobs.internal"}}},
+		Providers: []*configv1.ResolvedProvider{{Name: "plain", Provider: &configv1.Provider{Name: "plain", Vendor: "openai",
+			Endpoint: "http://127.0.0.1:1"}}},
+		Gateways: []*configv1.Gateway{{Name: "default", Address: "127.0.0.1"}},
+		JobServices: []*configv1.JobService{{Name: "default", Address: s.jobs.Listener.Addr().String(),
+			Listen: listen.String(),
+			Tls:    &configv1.MutualTLS{Certificate: "envoy", Ca: string(ours.pem), ServerName: "jobs.internal"}}},
 	}
 	chain, key := ours.issue(t, "envoy.internal")
 	s.in.Certificates = append(s.in.Certificates, certificateOf("envoy", chain, key))

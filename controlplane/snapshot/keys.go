@@ -26,9 +26,9 @@ var (
 	errByName  = errors.New("keys are subscribed to as a whole")
 )
 
-// A keyCache serves keys to the ext_proc service, apart from everything else: there may be very many, and one that is revoked
-// may not wait for anything. What a change costs depends on what is changed, and not on how many keys there are. It is safe for
-// concurrent use.
+// A keyCache serves keys to the ext_proc service, apart from everything else: there may be very many, and one that is
+// revoked may not wait for anything. What a change costs depends on what is changed, and not on how many keys there
+// are. It is safe for concurrent use.
 type keyCache struct {
 	mu       sync.Mutex // guards what follows
 	ready    bool       // after the first update
@@ -104,7 +104,8 @@ func (c *keyCache) update(revision int64, changed map[string]*configv1.Key) erro
 }
 
 // CreateDeltaWatch answers a client with what it does not have yet, at once or when there is something.
-func (c *keyCache) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub cache.Subscription, respond chan cache.DeltaResponse) (func(), error) {
+func (c *keyCache) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub cache.Subscription,
+	respond chan cache.DeltaResponse) (func(), error) {
 	if !sub.IsWildcard() {
 		return nil, errByName
 	}
@@ -127,12 +128,12 @@ func (c *keyCache) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub ca
 	}, nil
 }
 
-// follower is the name under which a subscription says which change its client has last been sent, in place of the versions of
-// all keys: no key has it.
+// follower is the name under which a subscription says which change its client has last been sent, in place of the
+// versions of all keys: no key has it.
 const follower = ""
 
-// number returns the last change that the client has been sent. It is false for one that has just connected: its subscription
-// says which versions it has.
+// number returns the last change that the client has been sent. It is false for one that has just connected: its
+// subscription says which versions it has.
 func (w *keyWatch) number() (int64, bool) {
 	text, ok := w.known[follower]
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -141,7 +142,8 @@ func (w *keyWatch) number() (int64, bool) {
 
 // response is what a client does not have yet. The lock is held.
 func (c *keyCache) response(w *keyWatch) cache.DeltaResponse {
-	out := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: w.request.GetTypeUrl(), SystemVersionInfo: strconv.FormatInt(c.revision, 10)}
+	out := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: w.request.GetTypeUrl(),
+		SystemVersionInfo: strconv.FormatInt(c.revision, 10)}
 	add := func(name string, k servedKey) {
 		out.Resources = append(out.Resources, &discoveryv3.Resource{
 			Name: name, Version: k.version(), Resource: &anypb.Any{TypeUrl: w.request.GetTypeUrl(), Value: k.value},
@@ -189,7 +191,8 @@ type caches struct {
 }
 
 // CreateDeltaWatch is that of the cache which a request is for.
-func (c caches) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub cache.Subscription, respond chan cache.DeltaResponse) (func(), error) {
+func (c caches) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub cache.Subscription,
+	respond chan cache.DeltaResponse) (func(), error) {
 	if isKeys(r.GetNode().GetCluster(), r.GetTypeUrl()) {
 		return c.keys.CreateDeltaWatch(r, sub, respond)
 	}

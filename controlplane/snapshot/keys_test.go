@@ -32,7 +32,8 @@ func TestKeysAreSentAsTheyChange(t *testing.T) {
 		require.Equal(t, "x", k.GetProject())
 		text, err := cache.MarshalResource(k)
 		require.NoError(t, err)
-		require.Equal(t, cache.HashResource(text), r.GetResources()[0].GetVersion(), "the same on every replica of the control plane")
+		require.Equal(t, cache.HashResource(text), r.GetResources()[0].GetVersion(),
+			"the same on every replica of the control plane")
 		early.ack(r)
 
 		late := b.connect(t, envoy.RoleExtProc)
@@ -80,7 +81,8 @@ func TestAClientThatReconnectsIsSentOnlyTheKeysThatItMissed(t *testing.T) {
 		b.publishKeys(2, changed)
 
 		back := b.connect(t, envoy.RoleExtProc)
-		back.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: keys, ResourceNamesSubscribe: []string{"*"}, InitialResourceVersions: maps.Clone(x.has)})
+		back.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: keys, ResourceNamesSubscribe: []string{"*"},
+			InitialResourceVersions: maps.Clone(x.has)})
 		r := back.next()
 		require.Equal(t, []string{"b", "d"}, names(r))
 		require.Equal(t, []string{"a"}, r.GetRemovedResources())
@@ -91,7 +93,8 @@ func TestAClientThatReconnectsIsSentOnlyTheKeysThatItMissed(t *testing.T) {
 
 		// Also one that has all is answered once: it cannot begin before.
 		again := b.connect(t, envoy.RoleExtProc)
-		again.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: keys, ResourceNamesSubscribe: []string{"*"}, InitialResourceVersions: maps.Clone(back.has)})
+		again.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: keys, ResourceNamesSubscribe: []string{"*"},
+			InitialResourceVersions: maps.Clone(back.has)})
 		r = again.next()
 		require.Empty(t, r.GetResources())
 		require.Empty(t, r.GetRemovedResources())
@@ -165,7 +168,8 @@ func TestAClientThatIsTooSlowHasToConnectAgain(t *testing.T) {
 	_, err = c.CreateDeltaWatch(request, sub, responses)
 	require.ErrorIs(t, err, errTooSlow)
 
-	cancel, err := c.CreateDeltaWatch(request, stream.NewDeltaSubscription([]string{"*"}, nil, map[string]string{}, false), responses)
+	cancel, err := c.CreateDeltaWatch(request, stream.NewDeltaSubscription([]string{"*"}, nil, map[string]string{},
+		false), responses)
 	require.NoError(t, err)
 	require.Nil(t, cancel)
 	sub.SetReturnedResources((<-responses).GetReturnedResources())

@@ -12,7 +12,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// A flood from one address is answered before anything looks at it. There is no ext_proc service here, so what passes gets a 503.
+// A flood from one address is answered before anything looks at it. There is no ext_proc service here, so what passes
+// gets a 503.
 func TestEnvoyLimitsEachAddress(t *testing.T) {
 	t.Parallel()
 	in, _ := everyKind(t)
@@ -55,7 +56,8 @@ func TestEnvoyLimitsEachAddress(t *testing.T) {
 	e.publish(t, 3, in)
 	require.Eventually(t, func() bool { return flood("192.0.2.4") < 12 }, 10*time.Second, 20*time.Millisecond)
 	require.InDelta(t, 9, flood("192.0.2.5"), 1)
-	stats, err := e.process.Admin().Stats(t.Context(), "^(listener_manager\\.listener_modified|edge\\.http_local_rate_limit\\.enforced)$")
+	stats, err := e.process.Admin().Stats(t.Context(),
+		"^(listener_manager\\.listener_modified|edge\\.http_local_rate_limit\\.enforced)$")
 	require.NoError(t, err)
 	require.Zero(t, stats["listener_manager.listener_modified"])
 	require.NotZero(t, stats["edge.http_local_rate_limit.enforced"])
@@ -77,7 +79,8 @@ func turnedAway(t *testing.T, client *http.Client, address string, again func())
 		require.NoError(t, err)
 		answer.Body.Close()
 		if answer.StatusCode == http.StatusTooManyRequests {
-			require.JSONEq(t, `{"error":{"message":"Too many requests from this address. Please retry.","type":"requests","param":null,"code":"rate_limit_exceeded"}}`, string(text))
+			require.JSONEq(t,
+				`{"error":{"message":"Too many requests from this address. Please retry.","type":"requests","param":null,"code":"rate_limit_exceeded"}}`, string(text))
 			return http.Header{"Retry-After": answer.Header["Retry-After"], "Content-Type": answer.Header["Content-Type"]}
 		}
 	}

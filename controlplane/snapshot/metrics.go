@@ -40,7 +40,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, role := range roles() {
 		m.clients.WithLabelValues(role)
 	}
-	for _, typ := range []string{resource.ClusterType, resource.ListenerType, resource.RouteType, resource.SecretType, resource.ExtensionConfigType} {
+	for _, typ := range []string{resource.ClusterType, resource.ListenerType, resource.RouteType, resource.SecretType,
+		resource.ExtensionConfigType} {
 		m.nacks.WithLabelValues(envoy.RoleEnvoy, typ)
 	}
 	return m, nil
@@ -58,7 +59,8 @@ func newStatusCollector(p *Publisher) statusCollector {
 	return statusCollector{
 		p,
 		prometheus.NewDesc("modelgate_xds_clients_ailing",
-			"Clients that have not answered what they were sent (behind), or have refused something of it (refused), by role.", []string{"role", "state"}, nil),
+			"Clients that have not answered what they were sent (behind), or have refused something of it (refused), by role.",
+			[]string{"role", "state"}, nil),
 		prometheus.NewDesc("modelgate_config_errors",
 			"Objects of the configuration of which the newest form has no effect, by kind.", []string{"kind"}, nil),
 	}

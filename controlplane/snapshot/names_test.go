@@ -19,7 +19,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// The job service's certificate is of the same authority as the data plane's: it must not get the credentials of providers.
+// The job service's certificate is of the same authority as the data plane's: it must not get the credentials of
+// providers.
 func TestARoleIsForCertificatesOfItsName(t *testing.T) {
 	named := map[string]string{envoy.RoleEnvoy: "dataplane", envoy.RoleExtProc: "dataplane", envoy.RoleJobs: "jobsvc"}
 	for name, c := range map[string]struct {
@@ -28,16 +29,21 @@ func TestARoleIsForCertificatesOfItsName(t *testing.T) {
 		role        string
 		want        codes.Code
 	}{
-		"the data plane's Envoy":                          {named, []string{"dataplane"}, envoy.RoleEnvoy, codes.OK},
-		"the data plane's ext_proc service":               {named, []string{"other", "dataplane"}, envoy.RoleExtProc, codes.OK},
-		"the job service":                                 {named, []string{"jobsvc"}, envoy.RoleJobs, codes.OK},
-		"the job service as ext_proc service":             {named, []string{"jobsvc"}, envoy.RoleExtProc, codes.PermissionDenied},
-		"the job service as Envoy":                        {named, []string{"jobsvc"}, envoy.RoleEnvoy, codes.PermissionDenied},
-		"the data plane as job service":                   {named, []string{"dataplane"}, envoy.RoleJobs, codes.PermissionDenied},
-		"whoever has no certificate":                      {named, nil, envoy.RoleExtProc, codes.PermissionDenied},
-		"any certificate, where no names are given":       {nil, []string{"jobsvc"}, envoy.RoleExtProc, codes.OK},
-		"no certificate, as on a Unix socket":             {nil, nil, envoy.RoleExtProc, codes.OK},
-		"any certificate, for a role that is not limited": {map[string]string{envoy.RoleJobs: "jobsvc"}, []string{"x"}, envoy.RoleEnvoy, codes.OK},
+		"the data plane's Envoy": {named, []string{"dataplane"}, envoy.RoleEnvoy, codes.OK},
+		"the data plane's ext_proc service": {named, []string{"other", "dataplane"}, envoy.RoleExtProc,
+			codes.OK},
+		"the job service": {named, []string{"jobsvc"}, envoy.RoleJobs, codes.OK},
+		"the job service as ext_proc service": {named, []string{"jobsvc"}, envoy.RoleExtProc,
+			codes.PermissionDenied},
+		"the job service as Envoy": {named, []string{"jobsvc"}, envoy.RoleEnvoy,
+			codes.PermissionDenied},
+		"the data plane as job service": {named, []string{"dataplane"}, envoy.RoleJobs,
+			codes.PermissionDenied},
+		"whoever has no certificate":                {named, nil, envoy.RoleExtProc, codes.PermissionDenied},
+		"any certificate, where no names are given": {nil, []string{"jobsvc"}, envoy.RoleExtProc, codes.OK},
+		"no certificate, as on a Unix socket":       {nil, nil, envoy.RoleExtProc, codes.OK},
+		"any certificate, for a role that is not limited": {map[string]string{envoy.RoleJobs: "jobsvc"}, []string{"x"},
+			envoy.RoleEnvoy, codes.OK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := New(Options{Logger: zap.NewNop(), Registerer: prometheus.NewRegistry(), Names: c.names})

@@ -20,8 +20,8 @@ type Update struct {
 	// Revision of the configuration in etcd. It becomes the version of every response.
 	Revision  int64
 	Resources []xds.Resource
-	// Keys are those that have changed since the Update before, by name; nil is for one that is gone. They are published at
-	// once, and wait for nothing.
+	// Keys are those that have changed since the Update before, by name; nil is for one that is gone. They are published
+	// at once, and wait for nothing.
 	Keys map[string]*configv1.Key
 	// Errors of objects. What was published before of an object that has an error and no resources stays.
 	Errors []xds.ObjectError
@@ -33,8 +33,8 @@ type Options struct {
 	Logger *zap.Logger
 	// Registerer takes the metrics. Required.
 	Registerer prometheus.Registerer
-	// Names are, by role, the DNS name that the certificate of a client must have. Whoever the server lets in may have a role
-	// that is not among them.
+	// Names are, by role, the DNS name that the certificate of a client must have. Whoever the server lets in may have a
+	// role that is not among them.
 	Names map[string]string
 	// Grace is how long a cluster stays in Envoy after the ext_proc service has stopped planning for it. 0: 30 s.
 	Grace time.Duration
@@ -56,10 +56,11 @@ type Publisher struct {
 	mu        sync.Mutex // guards everything below
 	state     *state
 	clients   map[int64]*client
-	next      *Update       // the newest that is not applied yet
-	dirty     bool          // what is served has to be decided anew
-	published int64         // revision that every role has been given
-	heard     chan struct{} // closed, and another made, when a client has said something or all have been given a revision
+	next      *Update // the newest that is not applied yet
+	dirty     bool    // what is served has to be decided anew
+	published int64   // revision that every role has been given
+	// closed, and another made, when a client has said something or all have been given a revision
+	heard chan struct{}
 }
 
 // New returns a Publisher that serves nothing until the first Publish. It fails where the metrics are registered
@@ -94,8 +95,8 @@ func New(o Options) (*Publisher, error) {
 	return p, nil
 }
 
-// Publish makes u what is served. It returns at once; of several updates in a row only the last may be published, but for keys.
-// It must not be called twice at the same time.
+// Publish makes u what is served. It returns at once; of several updates in a row only the last may be published, but
+// for keys. It must not be called twice at the same time.
 func (p *Publisher) Publish(u Update) {
 	if err := p.cache.keys.update(u.Revision, u.Keys); err != nil {
 		p.log.Error("keys could not be published", zap.Int64("revision", u.Revision), zap.Error(err))
@@ -167,8 +168,8 @@ func (p *Publisher) take() bool {
 	return p.dirty || leaving && !time.Now().Before(at)
 }
 
-// publish gives Envoy what is new before the ext_proc service can plan with it. What is gone leaves the ext_proc service
-// first: in Envoy it lingers.
+// publish gives Envoy what is new before the ext_proc service can plan with it. What is gone leaves the ext_proc
+// service first: in Envoy it lingers.
 func (p *Publisher) publish(ctx context.Context) {
 	deadline := time.NewTimer(p.ackTimeout)
 	defer deadline.Stop()

@@ -197,7 +197,8 @@ func TestAnObjectThatCannotBeBuiltKeepsItsLastForm(t *testing.T) {
 		b.Publish(update(1, providerOf("a", 1), providerOf("b", 1)))
 		e.takeAll()
 		broken := xds.Object{Kind: xds.KindProvider, Name: "b"}
-		b.Publish(Update{Revision: 2, Resources: providerOf("a", 2), Errors: []xds.ObjectError{{Object: broken, Err: errTest}}})
+		b.Publish(Update{Revision: 2, Resources: providerOf("a", 2),
+			Errors: []xds.ObjectError{{Object: broken, Err: errTest}}})
 		r := e.next()
 		require.Equal(t, []string{"a/first", "a/retry"}, names(r))
 		require.Empty(t, r.GetRemovedResources())

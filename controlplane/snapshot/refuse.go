@@ -14,13 +14,14 @@ import (
 const maxMessage = 1024
 
 // refuse records that a client has refused a response, and returns the objects that are to blame, sorted. Where the
-// message does not name them, what no client has ever taken is suspected, and where that is more than one object, each is
-// tried alone. All resources of the kind are sent again, because the client may have dropped the good ones with the bad.
-// It reports false where nothing changes: what was refused is not served any more, or every other client has it. What the job
-// service refuses it goes on without: requests are served by what Envoy and the ext_proc service have, and do not suffer.
+// message does not name them, what no client has ever taken is suspected, and where that is more than one object, each
+// is tried alone. All resources of the kind are sent again, because the client may have dropped the good ones with the
+// bad. It reports false where nothing changes: what was refused is not served any more, or every other client has it.
+// What the job service refuses it goes on without: requests are served by what Envoy and the ext_proc service have,
+// and do not suffer.
 //
-// Every refusal that changes something takes content out of service or puts an object on trial that was not, so a client
-// that refuses everything is answered a bounded number of times.
+// Every refusal that changes something takes content out of service or puts an object on trial that was not, so a
+// client that refuses everything is answered a bounded number of times.
 func (s *state) refuse(k kind, versions map[string]string, message string) (blamed []xds.Object, changed bool) {
 	var fresh, named []item
 	for name, hash := range versions {
@@ -94,7 +95,9 @@ func owners(items []item) []xds.Object {
 	for _, i := range items {
 		out = append(out, i.owner)
 	}
-	slices.SortFunc(out, func(a, b xds.Object) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b xds.Object) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
 	return slices.Compact(out)
 }
 

@@ -45,7 +45,8 @@ func TestARefusedChangeFallsBackToTheLastGoodForm(t *testing.T) {
 		e.quiet()
 		x.quiet()
 
-		require.Equal(t, "refused by the data plane: Error adding/updating cluster(s) b/first: no good", b.ObjectError(xds.KindProvider, "b"))
+		require.Equal(t, "refused by the data plane: Error adding/updating cluster(s) b/first: no good",
+			b.ObjectError(xds.KindProvider, "b"))
 		require.Empty(t, b.ObjectError(xds.KindProvider, "a"))
 		require.EqualValues(t, 1, b.nacks(t))
 		require.Equal(t, 1, b.logs.FilterMessage("a client has refused configuration").Len())

@@ -30,8 +30,8 @@ func ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// Register serves delta ADS, and nothing else of xDS, on s. The streams end when ctx is done. It must be called once: the
-// library numbers streams within one registration.
+// Register serves delta ADS, and nothing else of xDS, on s. The streams end when ctx is done. It must be called once:
+// the library numbers streams within one registration.
 func (p *Publisher) Register(ctx context.Context, s *grpc.Server) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, p.service(ctx))
 }
@@ -48,7 +48,8 @@ type service struct {
 }
 
 // DeltaAggregatedResources serves one client.
-func (s *service) DeltaAggregatedResources(stream grpc.BidiStreamingServer[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]) error {
+func (s *service) DeltaAggregatedResources(
+	stream grpc.BidiStreamingServer[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse]) error {
 	return s.delta.DeltaStreamHandler(stream, resource.AnyType)
 }
 
@@ -121,7 +122,8 @@ func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscov
 }
 
 // OnStreamDeltaResponse takes note of what a client is about to be sent.
-func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDiscoveryRequest, r *discoveryv3.DeltaDiscoveryResponse) {
+func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDiscoveryRequest,
+	r *discoveryv3.DeltaDiscoveryResponse) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
 	to := c.p.clients[stream]
@@ -136,8 +138,8 @@ func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDisco
 	to.subscription(r.GetTypeUrl()).sent[r.GetNonce()] = response
 }
 
-// answeredKeys hears what a client says of keys that it was sent. Where it refuses some, it goes on without. The caller holds the
-// lock.
+// answeredKeys hears what a client says of keys that it was sent. Where it refuses some, it goes on without. The
+// caller holds the lock.
 func (p *Publisher) answeredKeys(from *client, k kind, r *discoveryv3.DeltaDiscoveryRequest) {
 	if r.GetResponseNonce() == "" {
 		return
@@ -165,9 +167,11 @@ func (p *Publisher) admit(c *client, node *corev3.Node) error {
 	switch role := node.GetCluster(); role {
 	case envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs:
 		if !c.has(p.names[role]) {
-			p.log.Warn("a client of xDS was refused: its certificate has not the name of its role", zap.String("node", node.GetId()),
+			p.log.Warn("a client of xDS was refused: its certificate has not the name of its role",
+				zap.String("node", node.GetId()),
 				zap.String("role", role), zap.String("name", p.names[role]))
-			return status.Errorf(codes.PermissionDenied, "the certificate is not for %s, as that of a %s must be", p.names[role], role)
+			return status.Errorf(codes.PermissionDenied, "the certificate is not for %s, as that of a %s must be",
+				p.names[role], role)
 		}
 		c.role, c.node, c.standing = role, node.GetId(), newStanding(node, time.Now())
 		p.state.connect(role)
@@ -176,7 +180,8 @@ func (p *Publisher) admit(c *client, node *corev3.Node) error {
 	default:
 		p.log.Warn("a client of xDS was refused: its node.cluster names no role", zap.String("node", node.GetId()),
 			zap.String("cluster", role))
-		return status.Errorf(codes.PermissionDenied, "node.cluster must be %s, %s or %s", envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs)
+		return status.Errorf(codes.PermissionDenied, "node.cluster must be %s, %s or %s", envoy.RoleEnvoy, envoy.RoleExtProc,
+			envoy.RoleJobs)
 	}
 }
 
@@ -188,8 +193,8 @@ func (p *Publisher) acknowledge(k kind, versions map[string]string) {
 	p.signal()
 }
 
-// refuse passes on that a client has refused a response, and reports whether it will get another instead. The caller holds
-// the lock.
+// refuse passes on that a client has refused a response, and reports whether it will get another instead. The caller
+// holds the lock.
 func (p *Publisher) refuse(c *client, k kind, r sent, message string) bool {
 	blamed, changed := p.state.refuse(k, r.versions, message)
 	p.metrics.nacks.WithLabelValues(k.role, k.typ).Inc()

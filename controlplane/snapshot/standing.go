@@ -31,7 +31,8 @@ type standing struct {
 	refused  map[string]refused // by type
 }
 
-// refused is that a client refused a response, at a revision. What it gets in the place of that is of the same revision.
+// refused is that a client refused a response, at a revision. What it gets in the place of that is of the same
+// revision.
 type refused struct {
 	message  string
 	revision int64
@@ -53,7 +54,8 @@ func (s *standing) sent(published int64) {
 	s.open++
 }
 
-// answered says that it has answered one, and why it refused it or "". A refusal stands until it takes something newer.
+// answered says that it has answered one, and why it refused it or "". A refusal stands until it takes something
+// newer.
 func (s *standing) answered(typeURL, message string, published int64) {
 	s.open--
 	switch {
@@ -73,7 +75,8 @@ func (p *Publisher) Clients() []Client {
 		if c.role == "" {
 			continue
 		}
-		at := Client{Node: c.node, Role: c.role, Version: c.standing.version, ConnectedAt: c.standing.since, Revision: p.published}
+		at := Client{Node: c.node, Role: c.role, Version: c.standing.version, ConnectedAt: c.standing.since,
+			Revision: p.published}
 		if at.Behind = c.standing.open > 0; at.Behind {
 			at.Revision = c.standing.revision
 		}

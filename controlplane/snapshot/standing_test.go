@@ -31,7 +31,8 @@ func TestHowClientsStand(t *testing.T) {
 			require.Len(t, b.Clients(), 1)
 			return b.Clients()[0]
 		}
-		require.Equal(t, Client{Node: "test", Role: envoy.RoleEnvoy, Version: "1.40.2", ConnectedAt: began, Revision: 3}, one())
+		require.Equal(t, Client{Node: "test", Role: envoy.RoleEnvoy, Version: "1.40.2", ConnectedAt: began, Revision: 3},
+			one())
 
 		b.Publish(update(7, providerOf("a", 2)))
 		r := e.next()

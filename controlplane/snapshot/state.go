@@ -11,8 +11,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// A state is what is wanted, what clients have said about it, and so what is served. It does no I/O and holds no clock;
-// the Publisher guards it.
+// A state is what is wanted, what clients have said about it, and so what is served. It does no I/O and holds no
+// clock; the Publisher guards it.
 type state struct {
 	grace    time.Duration
 	revision int64
@@ -64,7 +64,8 @@ func newState(grace time.Duration) *state {
 	}
 }
 
-// apply makes u what is wanted. Of an object that could not be built, what was wanted before stays, unless it is withdrawn.
+// apply makes u what is wanted. Of an object that could not be built, what was wanted before stays, unless it is
+// withdrawn.
 func (s *state) apply(u Update) error {
 	desired, err := newGroups(u.Resources)
 	if err != nil {
@@ -80,7 +81,9 @@ func (s *state) apply(u Update) error {
 	s.revision, s.desired, s.errs = u.Revision, desired, errs
 	maps.DeleteFunc(s.good, func(o xds.Object, _ *group) bool { return desired[o] == nil })
 	// What was changed since it was refused gets another chance.
-	maps.DeleteFunc(s.refused, func(o xds.Object, r refusal) bool { return desired[o] == nil || desired[o].hash != r.hash })
+	maps.DeleteFunc(s.refused, func(o xds.Object, r refusal) bool {
+		return desired[o] == nil || desired[o].hash != r.hash
+	})
 	s.trials = slices.DeleteFunc(s.trials, func(t trial) bool { return desired[t.object] == nil })
 	return nil
 }
@@ -128,7 +131,8 @@ func (s *state) serve(role string, now time.Time) *resources {
 	return newResources(s.revision, next, s.epochs)
 }
 
-// linger adds to next the clusters that have just left it, until their grace is over. Only what Envoy has taken lingers.
+// linger adds to next the clusters that have just left it, until their grace is over. Only what Envoy has taken
+// lingers.
 func (s *state) linger(next map[id]item, now time.Time) {
 	for key, i := range s.served {
 		if i.role != envoy.RoleEnvoy || i.typ != resource.ClusterType || s.acked[key] != i.hash {
@@ -160,8 +164,8 @@ func (s *state) nextDeparture() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// acknowledge records that a client has taken resources, by name with their hashes. It reports whether that changes what
-// is to be served.
+// acknowledge records that a client has taken resources, by name with their hashes. It reports whether that changes
+// what is to be served.
 func (s *state) acknowledge(k kind, versions map[string]string) bool {
 	for name, hash := range versions {
 		key := id{k, name}
@@ -177,8 +181,8 @@ func (s *state) acknowledge(k kind, versions map[string]string) bool {
 	return s.endTrial()
 }
 
-// takenWhole reports whether clients have acknowledged every resource of a group that is for a role with any client. What the
-// job service thinks of it does not count.
+// takenWhole reports whether clients have acknowledged every resource of a group that is for a role with any client.
+// What the job service thinks of it does not count.
 func (s *state) takenWhole(g *group) bool {
 	return !slices.ContainsFunc(g.items, func(i item) bool {
 		return i.role != envoy.RoleJobs && s.connected[i.role] > 0 && s.acked[i.id] != i.hash

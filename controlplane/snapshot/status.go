@@ -63,7 +63,9 @@ func (p *Publisher) Refused() []Refusal {
 			all = append(all, Refusal{o.Kind, o.Name, e})
 		}
 	}
-	slices.SortFunc(all, func(a, b Refusal) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a, b Refusal) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
 	return all[:min(len(all), maxRefusals)]
 }
 

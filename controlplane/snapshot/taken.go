@@ -11,8 +11,8 @@ import (
 // heardPause gathers what clients answer before it is decided anew who has taken what.
 const heardPause = 5 * time.Millisecond
 
-// Await returns when a revision is published and each client that is connected has answered for all of it, or when ctx ends: then
-// it returns the clients that have not. Published is false where the revision was not even published.
+// Await returns when a revision is published and each client that is connected has answered for all of it, or when ctx
+// ends: then it returns the clients that have not. Published is false where the revision was not even published.
 func (p *Publisher) Await(ctx context.Context, revision int64) (lacking []Client, published bool) {
 	for {
 		p.mu.Lock()
@@ -34,8 +34,8 @@ func (p *Publisher) Await(ctx context.Context, revision int64) (lacking []Client
 	}
 }
 
-// NextTaken returns the revision that is published once it is later than another and every client has taken it. The error is that
-// of ctx.
+// NextTaken returns the revision that is published once it is later than another and every client has taken it. The
+// error is that of ctx.
 func (p *Publisher) NextTaken(ctx context.Context, than int64) (int64, error) {
 	for {
 		p.mu.Lock()
@@ -70,8 +70,8 @@ func (p *Publisher) lacking(revision int64) (clients []Client, published bool) {
 	return clients, published
 }
 
-// hasTaken reports whether a client has answered for everything up to a revision that is published. What it has answered for is
-// remembered, since looking at all that is served takes long where that is much.
+// hasTaken reports whether a client has answered for everything up to a revision that is published. What it has
+// answered for is remembered, since looking at all that is served takes long where that is much.
 func (p *Publisher) hasTaken(c *client, revision int64) bool {
 	if c.taken >= revision {
 		return true
@@ -80,7 +80,8 @@ func (p *Publisher) hasTaken(c *client, revision int64) bool {
 		return false
 	}
 	for typ, sub := range c.subs {
-		if !isKeys(c.role, typ) && sub.revision < revision && (p.dirty || len(sub.sent) > 0 || !p.state.has(c.role, typ, sub)) {
+		if !isKeys(c.role, typ) && sub.revision < revision &&
+			(p.dirty || len(sub.sent) > 0 || !p.state.has(c.role, typ, sub)) {
 			return false
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// lackingAt returns the roles of those who have not taken a revision a second later; not published counts as one of them.
+// lackingAt returns the roles of those who have not taken a revision a second later; not published counts as one of
+// them.
 func (b *bench) lackingAt(t *testing.T, revision int64) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Second)
@@ -89,7 +90,8 @@ func TestAClientThatAsksByNameNeedsNoMore(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		b.Publish(update(3, providerOf("a", 1), providerOf("b", 1)))
 		e := b.connect(t, envoy.RoleEnvoy)
-		e.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: clusters, ResourceNamesSubscribe: []string{envoy.FirstCluster("a"), "none"}})
+		e.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: clusters,
+			ResourceNamesSubscribe: []string{envoy.FirstCluster("a"), "none"}})
 		require.NotEmpty(t, b.lackingAt(t, 3))
 		e.takeAll()
 		require.Empty(t, b.lackingAt(t, 3))

@@ -11,7 +11,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// An Input is a complete configuration with its secrets resolved. Build does not modify it, and keeps references to it.
+// An Input is a complete configuration with its secrets resolved. Build does not modify it, and keeps references to
+// it.
 type Input struct {
 	// Providers hold their credentials in clear; their Provider has none.
 	Providers []*configv1.ResolvedProvider
@@ -29,8 +30,8 @@ type Input struct {
 	Organizations []*configv1.Organization
 	Projects      []*configv1.Project
 	RateLimits    []*configv1.RateLimit
-	// Keys are only looked at, in any order, for what others say of them. There may be very many, so that each is checked when
-	// it has changed: see CheckKey.
+	// Keys are only looked at, in any order, for what others say of them. There may be very many, so that each is checked
+	// when it has changed: see CheckKey.
 	Keys []*configv1.Key
 	// Settings of the data plane; nil while there are none.
 	Settings *configv1.Settings
@@ -160,8 +161,8 @@ func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
 	return rs, nil
 }
 
-// provider builds the clusters of a provider and what the ext_proc service and the job service are told about it; nothing
-// for a disabled one. Only the ext_proc service is told about one that waits for its credential.
+// provider builds the clusters of a provider and what the ext_proc service and the job service are told about it;
+// nothing for a disabled one. Only the ext_proc service is told about one that waits for its credential.
 func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
 	if p.GetProvider().GetDisabled() {
 		return nil, nil

@@ -215,7 +215,8 @@ func TestRetryClustersStripWhatAnyProviderIsGiven(t *testing.T) {
 	require.Equal(t, 10, found, "with and without the place")
 }
 
-// What is signed for one place may be sent when the provider is at another: its plan must not name a cluster that leads there.
+// What is signed for one place may be sent when the provider is at another: its plan must not name a cluster that
+// leads there.
 func TestClustersOfAProviderAreNamedByWhereTheyLead(t *testing.T) {
 	build := func(change func(*configv1.Provider)) (place string, clusters []string) {
 		in := readInput(t, "testdata/minimal/input.yaml")
@@ -256,7 +257,8 @@ func TestClustersOfAProviderAreNamedByWhereTheyLead(t *testing.T) {
 	require.Equal(t, place, same, "what does not lead elsewhere keeps its connections")
 }
 
-// Report 9: what does not know that a provider waits for its credential takes it for disabled, and nothing is sent to it.
+// Report 9: what does not know that a provider waits for its credential takes it for disabled, and nothing is sent to
+// it.
 func TestAProviderThatWaitsForItsCredential(t *testing.T) {
 	p := &configv1.ResolvedProvider{Name: "a", Waiting: true, Provider: &configv1.Provider{Name: "a", Vendor: "openai"}}
 	m := &configv1.Model{Name: "m", Targets: []*configv1.Target{{Provider: "a", Model: "m"}}}

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// pack wraps a message that is part of a resource. It panics where the message cannot be marshaled, which only a string
-// that is not UTF-8 can cause: Build refuses objects with such strings before anything is packed.
+// pack wraps a message that is part of a resource. It panics where the message cannot be marshaled, which only a
+// string that is not UTF-8 can cause: Build refuses objects with such strings before anything is packed.
 func pack(m proto.Message) *anypb.Any {
 	a := &anypb.Any{}
 	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
@@ -34,7 +34,8 @@ func validText(m proto.Message) error {
 }
 
 // check reports why Envoy would refuse m: the rules in its schema, also within packed messages, and durations that are
-// out of range. A violation of those makes Envoy drop a whole response with everything else in it, so none may be sent.
+// out of range. A violation of those makes Envoy drop a whole response with everything else in it, so none may be
+// sent.
 func check(m proto.Message) error {
 	if err := checkMessage(m); err != nil {
 		return err

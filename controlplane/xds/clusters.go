@@ -24,8 +24,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// never is a circuit breaker that does not fire. An overflow is final, whatever may be retried, so the concurrency of a
-// provider is capped where another one can be planned instead.
+// never is a circuit breaker that does not fire. An overflow is final, whatever may be retried, so the concurrency of
+// a provider is capped where another one can be planned instead.
 const never = 65536
 
 // A target is what both clusters of a provider have in common.
@@ -56,7 +56,8 @@ func (b *builder) target(p *configv1.Provider) (target, error) {
 	if err := checkTimeouts(p.GetTimeouts()); err != nil {
 		return target{}, err
 	}
-	t := target{provider: p.GetName(), endpoint: endpoint, connect: p.GetTimeouts().ConnectTimeout(), place: placeOf(endpoint, p.GetTls())}
+	t := target{provider: p.GetName(), endpoint: endpoint, connect: p.GetTimeouts().ConnectTimeout(),
+		place: placeOf(endpoint, p.GetTls())}
 	if endpoint.TLS {
 		if t.tls, err = b.clientTLS(endpoint, p.GetTls()); err != nil {
 			return target{}, err
@@ -65,9 +66,11 @@ func (b *builder) target(p *configv1.Provider) (target, error) {
 	return t, nil
 }
 
-// placeOf tells one place from another. Whoever could make two that are the same could have what is signed for the one sent to the other.
+// placeOf tells one place from another. Whoever could make two that are the same could have what is signed for the one
+// sent to the other.
 func placeOf(e provider.Endpoint, o *configv1.UpstreamTLS) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%t %q %d %q %q %q", e.TLS, e.Host, e.Port, e.Pipe, o.GetCa(), o.GetServerName()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%t %q %d %q %q %q", e.TLS, e.Host, e.Port, e.Pipe, o.GetCa(),
+		o.GetServerName()))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -75,7 +78,8 @@ func placeOf(e provider.Endpoint, o *configv1.UpstreamTLS) string {
 func (b *builder) clusters(t target) []Resource {
 	var rs []Resource
 	for _, place := range []string{"", t.place} {
-		first, retry := envoy.AtPlace(envoy.FirstCluster(t.provider), place), envoy.AtPlace(envoy.RetryCluster(t.provider), place)
+		first, retry := envoy.AtPlace(envoy.FirstCluster(t.provider), place), envoy.AtPlace(envoy.RetryCluster(t.provider),
+			place)
 		rs = append(rs,
 			Resource{Role: envoy.RoleEnvoy, Name: first, Message: cluster(t, first, nil)},
 			Resource{Role: envoy.RoleEnvoy, Name: retry, Message: cluster(t, retry, retryFilters(b.strip))})
@@ -115,8 +119,8 @@ func cluster(t target, name string, filters []*hcmv3.HttpFilter) *clusterv3.Clus
 	return c
 }
 
-// dnsCluster has all addresses of a name count as one endpoint, which is right behind a CDN: which of them is used never
-// matters, and none is dropped while its connections live because the next answer lacks it.
+// dnsCluster has all addresses of a name count as one endpoint, which is right behind a CDN: which of them is used
+// never matters, and none is dropped while its connections live because the next answer lacks it.
 func dnsCluster() *dnsv3.DnsCluster {
 	return &dnsv3.DnsCluster{
 		DnsLookupFamily:              commondnsv3.DnsLookupFamily_ALL,

@@ -25,8 +25,8 @@ import (
 // sizeLimitFilter is the filter of a gateway's listener that bounds bodies, which routes can turn off.
 const sizeLimitFilter = "mg.body_size_limit"
 
-// holdFilter is the filter of a gateway's listener that holds what is not planned, and maxHeld how many bytes of it. The ext_proc service
-// leaves none.
+// holdFilter is the filter of a gateway's listener that holds what is not planned, and maxHeld how many bytes of it.
+// The ext_proc service leaves none.
 const (
 	holdFilter = "mg.hold"
 	maxHeld    = 1 << 20
@@ -43,7 +43,8 @@ func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	extProc, router := m.GetHttpFilters()[0], m.GetHttpFilters()[1]
 	// A control plane of the version before does not have it: requests go on where an Envoy comes to one.
 	extProc.GetConfigDiscovery().DefaultConfig = pack(drainingExtProc())
-	m.HttpFilters = slices.Concat([]*hcmv3.HttpFilter{ownRequestID(), flood}, cors(g), []*hcmv3.HttpFilter{limit, extProc, hold(), router})
+	m.HttpFilters = slices.Concat([]*hcmv3.HttpFilter{ownRequestID(), flood}, cors(g),
+		[]*hcmv3.HttpFilter{limit, extProc, hold(), router})
 	return m
 }
 
@@ -98,8 +99,9 @@ func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionMana
 	}
 }
 
-// requestLog sends the ext_proc service records of what it cannot know: of requests that never reached it, who cut those
-// that were cut, and how those ended whose answers it is not shown, for which it asks. Every other request it logs by itself, and a record costs both sides as much as a message.
+// requestLog sends the ext_proc service records of what it cannot know: of requests that never reached it, who cut
+// those that were cut, and how those ended whose answers it is not shown, for which it asks. Every other request it
+// logs by itself, and a record costs both sides as much as a message.
 func requestLog() *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name: "envoy.access_loggers.http_grpc",
@@ -112,8 +114,8 @@ func requestLog() *accesslogv3.AccessLog {
 	}
 }
 
-// attemptLog tells the ext_proc service of attempts that a provider has refused for its load: of those that Envoy makes
-// again elsewhere it would hear nothing.
+// attemptLog tells the ext_proc service of attempts that a provider has refused for its load: of those that Envoy
+// makes again elsewhere it would hear nothing.
 func attemptLog() *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name:   "envoy.access_loggers.http_grpc",
@@ -136,8 +138,8 @@ func logTo(name string, flush time.Duration) *grpclogv3.CommonGrpcAccessLogConfi
 	}
 }
 
-// hold keeps requests from the router until they are there whole, where the route says so, as the entries do: of one that is refused the
-// ext_proc service takes the body piece by piece, which goes no further, and answers then.
+// hold keeps requests from the router until they are there whole, where the route says so, as the entries do: of one
+// that is refused the ext_proc service takes the body piece by piece, which goes no further, and answers then.
 func hold() *hcmv3.HttpFilter {
 	filter := httpFilter(holdFilter, held())
 	filter.Disabled = true
@@ -146,13 +148,16 @@ func hold() *hcmv3.HttpFilter {
 
 func held() *bufferv3.Buffer { return &bufferv3.Buffer{MaxRequestBytes: wrapperspb.UInt32(maxHeld)} }
 
-// holding is how the route of a request that arrives turns the filter on, and passing how the one that it goes on by turns it off.
+// holding is how the route of a request that arrives turns the filter on, and passing how the one that it goes on by
+// turns it off.
 func holding() map[string]*anypb.Any {
-	return map[string]*anypb.Any{holdFilter: pack(&bufferv3.BufferPerRoute{Override: &bufferv3.BufferPerRoute_Buffer{Buffer: held()}})}
+	return map[string]*anypb.Any{
+		holdFilter: pack(&bufferv3.BufferPerRoute{Override: &bufferv3.BufferPerRoute_Buffer{Buffer: held()}})}
 }
 
 func passing() map[string]*anypb.Any {
-	return map[string]*anypb.Any{holdFilter: pack(&bufferv3.BufferPerRoute{Override: &bufferv3.BufferPerRoute_Disabled{Disabled: true}})}
+	return map[string]*anypb.Any{
+		holdFilter: pack(&bufferv3.BufferPerRoute{Override: &bufferv3.BufferPerRoute_Disabled{Disabled: true}})}
 }
 
 func router(attempts ...*accesslogv3.AccessLog) *hcmv3.HttpFilter {
@@ -161,10 +166,11 @@ func router(attempts ...*accesslogv3.AccessLog) *hcmv3.HttpFilter {
 
 // discovered is a filter whose configuration is a resource of its own: a change of it changes no listener.
 func discovered(name string, of proto.Message) *hcmv3.HttpFilter {
-	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
-		ConfigSource: ads(),
-		TypeUrls:     []string{TypeURL(of)},
-	}}}
+	return &hcmv3.HttpFilter{Name: name,
+		ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
+			ConfigSource: ads(),
+			TypeUrls:     []string{TypeURL(of)},
+		}}}
 }
 
 func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {

@@ -15,7 +15,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// corsFilter is the filter that answers preflights, and lets browsers read answers. Only gateways that say who may ask have it.
+// corsFilter is the filter that answers preflights, and lets browsers read answers. Only gateways that say who may ask
+// have it.
 const corsFilter = "envoy.filters.http.cors"
 
 func cors(g *configv1.Gateway) []*hcmv3.HttpFilter {
@@ -25,8 +26,8 @@ func cors(g *configv1.Gateway) []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{httpFilter(corsFilter, &corsv3.Cors{})}
 }
 
-// allowOrigins tells the filter of a gateway's listener which pages may ask. Keys are no credentials in the sense of browsers, which
-// are cookies: any origin can be allowed.
+// allowOrigins tells the filter of a gateway's listener which pages may ask. Keys are no credentials in the sense of
+// browsers, which are cookies: any origin can be allowed.
 func allowOrigins(host *routev3.VirtualHost, c *configv1.Cors) {
 	if c == nil {
 		return
@@ -50,5 +51,6 @@ func originMatcher(origin string) *matcherv3.StringMatcher {
 		return exactly(origin)
 	}
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(origin), `\*`, ".*")
-	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: pattern}}}
+	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
+		SafeRegex: &matcherv3.RegexMatcher{Regex: pattern}}}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// The resources of our own, which the ext_proc service and the job service subscribe to. Envoy never gets them: they hold
-// credentials, of which the job service gets those that sign its webhooks and no other.
+// The resources of our own, which the ext_proc service and the job service subscribe to. Envoy never gets them: they
+// hold credentials, of which the job service gets those that sign its webhooks and no other.
 
 // resolvedProvider returns what the ext_proc service is told about a provider. Where the credential comes from is none
 // of its business.

@@ -36,8 +36,8 @@ func named(e provider.Endpoint) bool {
 	return err != nil
 }
 
-// endpoints returns the one endpoint of a cluster. It stands in the cluster and not in EDS: a provider has a single name
-// that Envoy resolves itself, so the endpoints never change while the cluster does not.
+// endpoints returns the one endpoint of a cluster. It stands in the cluster and not in EDS: a provider has a single
+// name that Envoy resolves itself, so the endpoints never change while the cluster does not.
 func endpoints(e provider.Endpoint, cluster string) *endpointv3.ClusterLoadAssignment {
 	address := &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: e.Pipe}}}
 	if e.Pipe == "" {

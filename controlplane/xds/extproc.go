@@ -14,8 +14,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// Names of the ext_proc filters: of every gateway's listener, of the listeners of other versions, which lack the filter that holds
-// requests, of the job service's, and of every retry cluster.
+// Names of the ext_proc filters: of every gateway's listener, of the listeners of other versions, which lack the
+// filter that holds requests, of the job service's, and of every retry cluster.
 const (
 	extProcFilter         = "mg.ext_proc.drains"
 	earlierExtProcFilter  = "mg.ext_proc"
@@ -23,12 +23,12 @@ const (
 	retryExtProcFilter    = "mg.up"
 )
 
-// messageTimeout is how long the ext_proc service may take for one message before the request fails. Envoy's default of
-// 200 ms is shorter than a pause of a machine under load.
+// messageTimeout is how long the ext_proc service may take for one message before the request fails. Envoy's default
+// of 200 ms is shorter than a pause of a machine under load.
 const messageTimeout = 10 * time.Second
 
-// extProc returns the filter that every gateway's listener has, as an extension configuration: its options change without
-// draining a listener. Listeners of versions before, and of Envoys that others run, know it by another name.
+// extProc returns the filter that every gateway's listener has, as an extension configuration: its options change
+// without draining a listener. Listeners of versions before, and of Envoys that others run, know it by another name.
 func (b *builder) extProc() ([]Resource, error) {
 	return []Resource{
 		extProcResource(extProcFilter, drainingExtProc()),
@@ -37,12 +37,13 @@ func (b *builder) extProc() ([]Resource, error) {
 }
 
 func extProcResource(name string, filter *extprocv3.ExternalProcessor) Resource {
-	return Resource{Role: envoy.RoleEnvoy, Name: name, Message: &corev3.TypedExtensionConfig{Name: name, TypedConfig: pack(filter)}}
+	return Resource{Role: envoy.RoleEnvoy, Name: name, Message: &corev3.TypedExtensionConfig{Name: name,
+		TypedConfig: pack(filter)}}
 }
 
-// downstreamExtProc sees each request once. The response phase is off until the ext_proc service asks for it, so that a
-// local reply which Envoy makes before the request was decoded never opens a stream. In the duplex mode no message timeout
-// runs: a provider may be silent for minutes while the headers of its answer wait.
+// downstreamExtProc sees each request once. The response phase is off until the ext_proc service asks for it, so that
+// a local reply which Envoy makes before the request was decoded never opens a stream. In the duplex mode no message
+// timeout runs: a provider may be silent for minutes while the headers of its answer wait.
 func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 	const (
 		streamed = extprocv3.ProcessingMode_STREAMED
@@ -104,10 +105,11 @@ func upstreamExtProc() *extprocv3.ExternalProcessor {
 	}
 }
 
-// processingMode spells the trailer modes out: an override that Envoy compares with an entry of the allowed ones has them
-// as SKIP, and an entry that leaves them at their default never matches. Envoy insists on the trailers of a duplex body, which
-// end it.
-func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode, requestBody extprocv3.ProcessingMode_BodySendMode,
+// processingMode spells the trailer modes out: an override that Envoy compares with an entry of the allowed ones has
+// them as SKIP, and an entry that leaves them at their default never matches. Envoy insists on the trailers of a
+// duplex body, which end it.
+func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode,
+	requestBody extprocv3.ProcessingMode_BodySendMode,
 	responseHeaders extprocv3.ProcessingMode_HeaderSendMode, responseBody extprocv3.ProcessingMode_BodySendMode,
 ) *extprocv3.ProcessingMode {
 	trailers := extprocv3.ProcessingMode_SKIP
@@ -127,14 +129,16 @@ func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode, requ
 // drainingExtProc is the filter of a listener that holds requests.
 func drainingExtProc() *extprocv3.ExternalProcessor {
 	filter := downstreamExtProc(envoy.RoleDownstream)
-	filter.GrpcService.InitialMetadata = append(filter.GrpcService.InitialMetadata, &corev3.HeaderValue{Key: envoy.DrainsHeader, Value: "1"})
+	filter.GrpcService.InitialMetadata = append(filter.GrpcService.InitialMetadata,
+		&corev3.HeaderValue{Key: envoy.DrainsHeader, Value: "1"})
 	filter.AllowedOverrideModes = append(filter.AllowedOverrideModes, drainingMode())
 	return filter
 }
 
 // drainingMode is of a request that has its answer, which waits for the end of the body. Trailers end it too.
 func drainingMode() *extprocv3.ProcessingMode {
-	m := processingMode(extprocv3.ProcessingMode_SEND, extprocv3.ProcessingMode_STREAMED, extprocv3.ProcessingMode_SKIP, extprocv3.ProcessingMode_NONE)
+	m := processingMode(extprocv3.ProcessingMode_SEND, extprocv3.ProcessingMode_STREAMED, extprocv3.ProcessingMode_SKIP,
+		extprocv3.ProcessingMode_NONE)
 	m.RequestTrailerMode = extprocv3.ProcessingMode_SEND
 	return m
 }

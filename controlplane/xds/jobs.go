@@ -25,12 +25,12 @@ const (
 	internalRoutesName   = "jobs/internal/routes"
 )
 
-// jobsIdle is how long nothing may pass in either direction on a request to the job service, which may be storing what it
-// was sent.
+// jobsIdle is how long nothing may pass in either direction on a request to the job service, which may be storing what
+// it was sent.
 const jobsIdle = 10 * time.Minute
 
-// jobService builds the way to the job service, which every gateway has a route to, and its own way in. Without the object
-// that route leads to a cluster that Envoy does not have.
+// jobService builds the way to the job service, which every gateway has a route to, and its own way in. Without the
+// object that route leads to a cluster that Envoy does not have.
 func (b *builder) jobService(s *configv1.JobService) ([]Resource, error) {
 	address, err := configv1.ParseSocket(s.GetAddress(), false)
 	if err != nil {
@@ -76,8 +76,10 @@ func (b *builder) jobService(s *configv1.JobService) ([]Resource, error) {
 }
 
 // jobsCluster speaks HTTP/1.1: each upload has a connection of its own, whose window is the kernel's.
-func jobsCluster(address configv1.Socket, t *configv1.MutualTLS, validation *tlsv3.CertificateValidationContext) *clusterv3.Cluster {
-	to := target{endpoint: provider.Endpoint{Host: address.Host, Port: address.Port, Pipe: address.Path}, connect: 5 * time.Second}
+func jobsCluster(address configv1.Socket, t *configv1.MutualTLS,
+	validation *tlsv3.CertificateValidationContext) *clusterv3.Cluster {
+	to := target{endpoint: provider.Endpoint{Host: address.Host, Port: address.Port, Pipe: address.Path},
+		connect: 5 * time.Second}
 	c := cluster(to, envoy.ClusterJobs, nil)
 	c.Metadata = nil // it is no provider's
 	if named(to.endpoint) {
@@ -88,7 +90,8 @@ func jobsCluster(address configv1.Socket, t *configv1.MutualTLS, validation *tls
 		}}
 	}
 	if !address.Local() {
-		c.TransportSocket = transportSocket(&tlsv3.UpstreamTlsContext{Sni: t.GetServerName(), CommonTlsContext: mutualTLS(t, validation)})
+		c.TransportSocket = transportSocket(&tlsv3.UpstreamTlsContext{Sni: t.GetServerName(),
+			CommonTlsContext: mutualTLS(t, validation)})
 	}
 	return c
 }
@@ -101,9 +104,10 @@ func mutualTLS(t *configv1.MutualTLS, validation *tlsv3.CertificateValidationCon
 	return c
 }
 
-// internalListener is where the job service asks providers. What its requests say about on whose behalf they are is believed,
-// so nobody else may reach it.
-func internalListener(at configv1.Socket, t *configv1.MutualTLS, validation *tlsv3.CertificateValidationContext) *listenerv3.Listener {
+// internalListener is where the job service asks providers. What its requests say about on whose behalf they are is
+// believed, so nobody else may reach it.
+func internalListener(at configv1.Socket, t *configv1.MutualTLS,
+	validation *tlsv3.CertificateValidationContext) *listenerv3.Listener {
 	chain := &listenerv3.FilterChain{Filters: []*listenerv3.Filter{connectionManager(internalConnections())}}
 	l := &listenerv3.Listener{
 		Name:                          internalListenerName,
@@ -123,8 +127,8 @@ func internalListener(at configv1.Socket, t *configv1.MutualTLS, validation *tls
 	return l
 }
 
-// internalConnections has no limit of the body: files pass to providers as they come, and what is translated is buffered
-// within the limit of the routes. Paths are providers' own and stay as they are.
+// internalConnections has no limit of the body: files pass to providers as they come, and what is translated is
+// buffered within the limit of the routes. Paths are providers' own and stay as they are.
 func internalConnections() *hcmv3.HttpConnectionManager {
 	return connectionDefaults("jobs", internalRoutesName, internalExtProcFilter)
 }
@@ -133,8 +137,8 @@ func (b *builder) internalRoutes() *routev3.RouteConfiguration {
 	return b.routeConfiguration(internalRoutesName, new(configv1.Gateway).RequestLimit(), entry(prefix("/")))
 }
 
-// jobsRoute leads to the job service what the ext_proc service says is for it. Nothing is tried again, for much of it makes
-// something, and nothing limits how long it takes as long as something passes.
+// jobsRoute leads to the job service what the ext_proc service says is for it. Nothing is tried again, for much of it
+// makes something, and nothing limits how long it takes as long as something passes.
 func jobsRoute() *routev3.Route {
 	return &routev3.Route{
 		Name:  envoy.RouteJobs,
@@ -149,8 +153,8 @@ func jobsRoute() *routev3.Route {
 	}
 }
 
-// uploads are the entries of what may be larger than a gateway's limit of a body: the job service has limits of its own. The
-// ext_proc service sees to it that the body goes there as it comes, or nowhere.
+// uploads are the entries of what may be larger than a gateway's limit of a body: the job service has limits of its
+// own. The ext_proc service sees to it that the body goes there as it comes, or nowhere.
 func uploads() []*routev3.Route {
 	unlimited := pack(&routev3.FilterConfig{Disabled: true})
 	var routes []*routev3.Route

@@ -24,8 +24,8 @@ const addressKey = "masked_remote_address"
 
 func addressLimitName(g *configv1.Gateway) string { return "gateway/" + g.GetName() + "/address_limit" }
 
-// addressLimit returns the filter by which an address that sends too much is answered before anything else looks at its
-// requests. One that is off is there all the same, so that the listener stays as it is when it is turned on.
+// addressLimit returns the filter by which an address that sends too much is answered before anything else looks at
+// its requests. One that is off is there all the same, so that the listener stays as it is when it is turned on.
 func addressLimit(l *configv1.AddressLimit) *ratelimitv3.LocalRateLimit {
 	percent := uint32(100)
 	if l.GetDisabled() {
@@ -37,9 +37,10 @@ func addressLimit(l *configv1.AddressLimit) *ratelimitv3.LocalRateLimit {
 		FilterEnabled:  on,
 		FilterEnforced: on,
 		RateLimits: []*routev3.RateLimit{{Actions: []*routev3.RateLimit_Action{{
-			ActionSpecifier: &routev3.RateLimit_Action_MaskedRemoteAddress_{MaskedRemoteAddress: &routev3.RateLimit_Action_MaskedRemoteAddress{
-				V4PrefixMaskLen: wrapperspb.UInt32(32), V6PrefixMaskLen: wrapperspb.UInt32(64),
-			}},
+			ActionSpecifier: &routev3.RateLimit_Action_MaskedRemoteAddress_{
+				MaskedRemoteAddress: &routev3.RateLimit_Action_MaskedRemoteAddress{
+					V4PrefixMaskLen: wrapperspb.UInt32(32), V6PrefixMaskLen: wrapperspb.UInt32(64),
+				}},
 		}}}},
 		Descriptors: []*commonv3.LocalRateLimitDescriptor{{
 			Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: addressKey}}, // of each value its own
@@ -51,9 +52,9 @@ func addressLimit(l *configv1.AddressLimit) *ratelimitv3.LocalRateLimit {
 	}
 }
 
-// rateLimit returns what the ext_proc service limits by: a RateLimit in the words of Envoy's rate limiting. Two things are
-// not in its schema, which has no rules for them: concurrency is a domain without units, and a value that ends in "*" stands
-// for all that begin with the rest, counted together.
+// rateLimit returns what the ext_proc service limits by: a RateLimit in the words of Envoy's rate limiting. Two things
+// are not in its schema, which has no rules for them: concurrency is a domain without units, and a value that ends in
+// "*" stands for all that begin with the rest, counted together.
 func rateLimit(l *configv1.RateLimit) ([]Resource, error) {
 	config := &rlsv3.RateLimitConfig{Name: l.GetName(), Domain: l.GetDomain()}
 	for i, d := range l.GetDescriptors() {

@@ -26,9 +26,9 @@ type localReply struct {
 	code       string
 }
 
-// localReplies turns every error that Envoy makes itself into OpenAI's. The first that matches is taken. What decides is
-// the detail or the flag of a reply wherever there is one, because a bare status also matches what the ext_proc service
-// answers with, which must not be touched.
+// localReplies turns every error that Envoy makes itself into OpenAI's. The first that matches is taken. What decides
+// is the detail or the flag of a reply wherever there is one, because a bare status also matches what the ext_proc
+// service answers with, which must not be touched.
 func localReplies() *hcmv3.LocalReplyConfig {
 	const (
 		clients = openai.TypeInvalidRequest
@@ -36,29 +36,37 @@ func localReplies() *hcmv3.LocalReplyConfig {
 	)
 	unreachable := []string{"UH", "NC", "NFCF", "UO", "UF", "UC", "UR", "LR", "UPE"}
 	replies := []localReply{
-		{filter: cel("response.code_details.startsWith('ext_proc_') || response.code_details.startsWith('mismatch_between_content_length')"),
-			status: 503, errorType: ours, code: openai.CodeGatewayUnavailable, message: "The gateway is temporarily unavailable. Please retry."},
-		{filter: cel("response.code_details == 'request_payload_too_large' || response.code_details == 'body_size_limit_exceeded'"),
+		{filter: cel(
+			"response.code_details.startsWith('ext_proc_') || response.code_details.startsWith('mismatch_between_content_length')"),
+			status: 503, errorType: ours, code: openai.CodeGatewayUnavailable,
+			message: "The gateway is temporarily unavailable. Please retry."},
+		{filter: cel(
+			"response.code_details == 'request_payload_too_large' || response.code_details == 'body_size_limit_exceeded'"),
 			errorType: clients, code: openai.CodeRequestTooLarge, message: "Request body too large."},
 		{filter: ofEnvoy(431),
 			errorType: clients, code: openai.CodeHeadersTooLarge, message: "Request headers too large."},
 		{filter: cel("response.code_details == 'overload'"), retryAfter: "1",
 			errorType: ours, code: openai.CodeOverloaded, message: "The gateway is overloaded. Please retry."},
 		{filter: cel("response.code_details == 'local_rate_limited'"), status: 429, retryAfter: "1",
-			errorType: openai.TypeRequests, code: openai.CodeRateLimitExceeded, message: "Too many requests from this address. Please retry."},
+			errorType: openai.TypeRequests, code: openai.CodeRateLimitExceeded,
+			message: "Too many requests from this address. Please retry."},
 		{filter: cel("response.code_details == 'response_payload_too_large'"), status: 502,
-			errorType: ours, code: openai.CodeUpstreamResponseTooLarge, message: "The provider's answer is larger than the gateway can hold."},
+			errorType: ours, code: openai.CodeUpstreamResponseTooLarge,
+			message: "The provider's answer is larger than the gateway can hold."},
 		{filter: cel("response.code_details == 'upgrade_failed'"),
 			errorType: clients, code: openai.CodeUpgradeNotSupported, message: "Protocol upgrades are not supported."},
 		// Before what flags say of providers: this is of a request that did not arrive, wherever it was going.
 		{filter: ofEnvoy(408),
 			errorType: clients, code: openai.CodeRequestTimeout, message: "The request was not received in time."},
 		{filter: both(ofJobs(), flags("NC")), status: 503, noRetry: true,
-			errorType: ours, code: openai.CodeJobsNotConfigured, message: "This gateway has no job service, which files, batches, fine-tuning and the deletion of models need. An operator can set it up, with an object of kind JobService."},
+			errorType: ours, code: openai.CodeJobsNotConfigured,
+			message: "This gateway has no job service, which files, batches, fine-tuning and the deletion of models need. An operator can set it up, with an object of kind JobService."},
 		{filter: both(ofJobs(), flags("UT", "SI", "DT", "UMSDR")), status: 504,
-			errorType: ours, code: openai.CodeJobsTimeout, message: "The job service, which serves files, batches and fine-tuning, did not answer in time. Please retry."},
+			errorType: ours, code: openai.CodeJobsTimeout,
+			message: "The job service, which serves files, batches and fine-tuning, did not answer in time. Please retry."},
 		{filter: both(ofJobs(), flags(unreachable...)), status: 503, retryAfter: "1",
-			errorType: ours, code: openai.CodeJobsUnavailable, message: "The job service, which serves files, batches and fine-tuning, is unavailable. Please retry."},
+			errorType: ours, code: openai.CodeJobsUnavailable,
+			message: "The job service, which serves files, batches and fine-tuning, is unavailable. Please retry."},
 		{filter: flags("NR"),
 			errorType: clients, code: openai.CodeUnknownURL, message: "Invalid URL (%REQ(:METHOD)% %PATH(NQ:ORIG_OR_PATH)%)"},
 		{filter: flags("UT", "SI", "DT", "UMSDR"), status: 504,
@@ -119,8 +127,9 @@ func errorBody(message, errorType, code string) map[string]any {
 func cel(expression string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
 		ExtensionFilter: &accesslogv3.ExtensionFilter{
-			Name:       "envoy.access_loggers.extension_filters.cel",
-			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: pack(&celv3.ExpressionFilter{Expression: expression})},
+			Name: "envoy.access_loggers.extension_filters.cel",
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{
+				TypedConfig: pack(&celv3.ExpressionFilter{Expression: expression})},
 		},
 	}}
 }
@@ -142,5 +151,6 @@ func flags(names ...string) *accesslogv3.AccessLogFilter {
 
 // ofEnvoy matches a status that Envoy chose, and not the ext_proc service.
 func ofEnvoy(code int) *accesslogv3.AccessLogFilter {
-	return cel("response.code == " + strconv.Itoa(code) + " && !response.code_details.startsWith('" + envoy.ImmediateDetailPrefix + "')")
+	return cel("response.code == " + strconv.Itoa(code) + " && !response.code_details.startsWith('" +
+		envoy.ImmediateDetailPrefix + "')")
 }

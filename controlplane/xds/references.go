@@ -19,17 +19,20 @@ func references(in Input) []ObjectError {
 	var errs []ObjectError
 	for _, g := range in.Gateways {
 		if name := g.CertificateName(); !certificates[name] {
-			errs = append(errs, ObjectError{Object: Object{KindGateway, g.GetName()}, Err: fmt.Errorf("certificate: %q does not exist", name)})
+			errs = append(errs, ObjectError{Object: Object{KindGateway, g.GetName()},
+				Err: fmt.Errorf("certificate: %q does not exist", name)})
 		}
 	}
 	for _, s := range in.JobServices {
 		if t := s.GetTls(); t != nil && !certificates[t.GetCertificate()] {
-			errs = append(errs, ObjectError{Object: Object{KindJobService, s.GetName()}, Err: fmt.Errorf("tls.certificate: %q does not exist", t.GetCertificate())})
+			errs = append(errs, ObjectError{Object: Object{KindJobService, s.GetName()},
+				Err: fmt.Errorf("tls.certificate: %q does not exist", t.GetCertificate())})
 		}
 	}
 	for _, r := range in.Routes {
 		if name := r.GetProvider(); !providers[name] {
-			errs = append(errs, ObjectError{Object: Object{KindRoute, r.GetName()}, Err: fmt.Errorf("provider: %q does not exist or has an error", name)})
+			errs = append(errs, ObjectError{Object: Object{KindRoute, r.GetName()},
+				Err: fmt.Errorf("provider: %q does not exist or has an error", name)})
 		}
 	}
 	k := known{in, map[string]map[string]bool{}}
@@ -46,8 +49,8 @@ func references(in Input) []ObjectError {
 	return errs
 }
 
-// targets reports a model of which no target can be asked. One that has another target works: what is wrong with a provider is an
-// error of the provider.
+// targets reports a model of which no target can be asked. One that has another target works: what is wrong with a
+// provider is an error of the provider.
 func targets(m *configv1.Model, providers map[string]bool) error {
 	for _, t := range m.GetTargets() {
 		if providers[t.GetProvider()] {
@@ -57,10 +60,12 @@ func targets(m *configv1.Model, providers map[string]bool) error {
 	if len(m.GetTargets()) == 0 {
 		return nil
 	}
-	return fmt.Errorf("targets[0].provider: %q does not exist or has an error, and no other target works", m.GetTargets()[0].GetProvider())
+	return fmt.Errorf("targets[0].provider: %q does not exist or has an error, and no other target works",
+		m.GetTargets()[0].GetProvider())
 }
 
-// effects reports a descriptor that nothing can match: pitfall 94. What it names may come to be, so it is served all the same.
+// effects reports a descriptor that nothing can match: pitfall 94. What it names may come to be, so it is served all
+// the same.
 func effects(list []*configv1.RateLimitDescriptor, field string, k known) error {
 	for i, d := range list {
 		at := fmt.Sprintf("%s[%d]", field, i)
@@ -80,8 +85,8 @@ type known struct {
 	sets map[string]map[string]bool // by key of a descriptor
 }
 
-// has reports whether any request can have an entry of a value, as far as the configuration can say: of models and users it
-// cannot.
+// has reports whether any request can have an entry of a value, as far as the configuration can say: of models and
+// users it cannot.
 func (k known) has(key, value string) bool {
 	if key == "model" || key == "user" {
 		return true
@@ -100,8 +105,8 @@ func (k known) has(key, value string) bool {
 	return false
 }
 
-// names returns the values that entries of a key can have. An organization or a project needs no object: keys that name it are
-// enough.
+// names returns the values that entries of a key can have. An organization or a project needs no object: keys that
+// name it are enough.
 func (k known) names(key string) map[string]bool {
 	set := map[string]bool{}
 	switch key {

@@ -18,25 +18,31 @@ const goodRequestID = "[A-Za-z0-9._:-]{1,128}"
 
 // ownRequestID gives a request an id in the place of one that no client should have sent.
 func ownRequestID() *hcmv3.HttpFilter {
-	replace := &mutationv3.HeaderMutation{Mutations: &mutationv3.Mutations{RequestMutations: []*mutationrulesv3.HeaderMutation{{
-		Action: &mutationrulesv3.HeaderMutation_Append{Append: header("x-request-id", "%UNIQUE_ID%")},
-	}}}}
-	good := &matchingv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: &matchingv3.Matcher_MatcherList_Predicate_SinglePredicate{
-		Input: extension("x-request-id", &inputv3.HttpRequestHeaderMatchInput{HeaderName: "x-request-id"}),
-		Matcher: &matchingv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: &matchingv3.StringMatcher{
-			MatchPattern: &matchingv3.StringMatcher_SafeRegex{SafeRegex: &matchingv3.RegexMatcher{
-				Regex: goodRequestID, EngineType: &matchingv3.RegexMatcher_GoogleRe2{GoogleRe2: &matchingv3.RegexMatcher_GoogleRE2{}},
+	replace := &mutationv3.HeaderMutation{
+		Mutations: &mutationv3.Mutations{RequestMutations: []*mutationrulesv3.HeaderMutation{{
+			Action: &mutationrulesv3.HeaderMutation_Append{Append: header("x-request-id", "%UNIQUE_ID%")},
+		}}}}
+	good := &matchingv3.Matcher_MatcherList_Predicate_SinglePredicate_{
+		SinglePredicate: &matchingv3.Matcher_MatcherList_Predicate_SinglePredicate{
+			Input: extension("x-request-id", &inputv3.HttpRequestHeaderMatchInput{HeaderName: "x-request-id"}),
+			Matcher: &matchingv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: &matchingv3.StringMatcher{
+				MatchPattern: &matchingv3.StringMatcher_SafeRegex{SafeRegex: &matchingv3.RegexMatcher{
+					Regex:      goodRequestID,
+					EngineType: &matchingv3.RegexMatcher_GoogleRe2{GoogleRe2: &matchingv3.RegexMatcher_GoogleRE2{}},
+				}},
 			}},
-		}},
-	}}
+		}}
 	return httpFilter("mg.request_id", &extensionv3.ExtensionWithMatcher{
-		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.header_mutation", TypedConfig: pack(replace)},
-		XdsMatcher: &matchingv3.Matcher{MatcherType: &matchingv3.Matcher_MatcherList_{MatcherList: &matchingv3.Matcher_MatcherList{
-			Matchers: []*matchingv3.Matcher_MatcherList_FieldMatcher{{
-				Predicate: &matchingv3.Matcher_MatcherList_Predicate{MatchType: good},
-				OnMatch:   &matchingv3.Matcher_OnMatch{OnMatch: &matchingv3.Matcher_OnMatch_Action{Action: extension("skip", &skipv3.SkipFilter{})}},
-			}},
-		}}},
+		ExtensionConfig: &corev3.TypedExtensionConfig{Name: "envoy.filters.http.header_mutation",
+			TypedConfig: pack(replace)},
+		XdsMatcher: &matchingv3.Matcher{MatcherType: &matchingv3.Matcher_MatcherList_{
+			MatcherList: &matchingv3.Matcher_MatcherList{
+				Matchers: []*matchingv3.Matcher_MatcherList_FieldMatcher{{
+					Predicate: &matchingv3.Matcher_MatcherList_Predicate{MatchType: good},
+					OnMatch: &matchingv3.Matcher_OnMatch{OnMatch: &matchingv3.Matcher_OnMatch_Action{Action: extension("skip",
+						&skipv3.SkipFilter{})}},
+				}},
+			}}},
 	})
 }
 

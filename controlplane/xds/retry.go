@@ -15,8 +15,9 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// retryFilters turn an attempt at one provider into an attempt at another. The order is what makes it safe: credentials
-// of the earlier attempt are gone before the ext_proc service is asked, so none can pass whatever it answers.
+// retryFilters turn an attempt at one provider into an attempt at another. The order is what makes it safe:
+// credentials of the earlier attempt are gone before the ext_proc service is asked, so none can pass whatever it
+// answers.
 func retryFilters(strip []string) []*hcmv3.HttpFilter {
 	length := "%DYNAMIC_METADATA(" + envoy.Metadata + ":" + envoy.MetadataContentLength + ")%"
 	return []*hcmv3.HttpFilter{
@@ -45,8 +46,9 @@ func requestMutations(mutations ...*mutationv3.HeaderMutation) *headersv3.Header
 	return &headersv3.HeaderMutation{Mutations: &headersv3.Mutations{RequestMutations: mutations}}
 }
 
-// headersToStrip returns, sorted and in lower case, every header by which any vendor takes a credential and every header
-// that any provider is configured with. Providers with a header that is none are not built, so theirs does not count.
+// headersToStrip returns, sorted and in lower case, every header by which any vendor takes a credential and every
+// header that any provider is configured with. Providers with a header that is none are not built, so theirs does not
+// count.
 func (b *builder) headersToStrip() []string {
 	set := map[string]bool{"authorization": true}
 	for _, vendor := range b.options.Providers {

@@ -22,10 +22,10 @@ func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
 	return all
 }
 
-// routeConfiguration returns the routes of a listener. A request matches an entry when it arrives, which leads nowhere, so
-// what the ext_proc service did not plan cannot pass. Once it is planned it matches planned or passed, by metadata that only
-// the ext_proc service can write: its path is the provider's by then. Others are the listener's own, the entries last. The
-// limit is that of a request body as a client sends it, where it is buffered.
+// routeConfiguration returns the routes of a listener. A request matches an entry when it arrives, which leads
+// nowhere, so what the ext_proc service did not plan cannot pass. Once it is planned it matches planned or passed, by
+// metadata that only the ext_proc service can write: its path is the provider's by then. Others are the listener's
+// own, the entries last. The limit is that of a request body as a client sends it, where it is buffered.
 func (b *builder) routeConfiguration(name string, limit uint64, others ...*routev3.Route) *routev3.RouteConfiguration {
 	idle := b.longestIdle()
 	return &routev3.RouteConfiguration{
@@ -44,9 +44,10 @@ func (b *builder) routeConfiguration(name string, limit uint64, others ...*route
 	}
 }
 
-// entry has to be a route to a cluster and not a direct response, which would not raise the limit of the body. It takes any
-// path: which ones there are, the objects of kind Route say. A request is on it until the ext_proc service has planned it: for
-// one whose body is buffered that is as long as it takes to arrive, and for one that streams no longer than its headers.
+// entry has to be a route to a cluster and not a direct response, which would not raise the limit of the body. It
+// takes any path: which ones there are, the objects of kind Route say. A request is on it until the ext_proc service
+// has planned it: for one whose body is buffered that is as long as it takes to arrive, and for one that streams no
+// longer than its headers.
 func entry(match *routev3.RouteMatch) *routev3.Route {
 	return &routev3.Route{
 		Name:                 envoy.RouteEntry,
@@ -93,18 +94,19 @@ func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration)
 
 // planSpecifier has Envoy take the clusters of the attempts from a request's own metadata; without it, nowhere.
 func planSpecifier() *routev3.RouteAction_InlineClusterSpecifierPlugin {
-	return &routev3.RouteAction_InlineClusterSpecifierPlugin{InlineClusterSpecifierPlugin: &routev3.ClusterSpecifierPlugin{
-		Extension: &corev3.TypedExtensionConfig{
-			Name: "envoy.router.cluster_specifier_plugin.priority_group",
-			TypedConfig: pack(&priorityv3.PriorityGroupClusterSpecifier{
-				PriorityGroups: []*priorityv3.PriorityGroup{{
-					Name:     "none",
-					Clusters: []*priorityv3.ClusterWeight{{ClusterName: envoy.ClusterDeadEnd, Weight: wrapperspb.UInt32(100)}},
-				}},
-				OverrideMetadataNamespace: envoy.MetadataPlan,
-			}),
-		},
-	}}
+	return &routev3.RouteAction_InlineClusterSpecifierPlugin{
+		InlineClusterSpecifierPlugin: &routev3.ClusterSpecifierPlugin{
+			Extension: &corev3.TypedExtensionConfig{
+				Name: "envoy.router.cluster_specifier_plugin.priority_group",
+				TypedConfig: pack(&priorityv3.PriorityGroupClusterSpecifier{
+					PriorityGroups: []*priorityv3.PriorityGroup{{
+						Name:     "none",
+						Clusters: []*priorityv3.ClusterWeight{{ClusterName: envoy.ClusterDeadEnd, Weight: wrapperspb.UInt32(100)}},
+					}},
+					OverrideMetadataNamespace: envoy.MetadataPlan,
+				}),
+			},
+		}}
 }
 
 // retryPolicy is the floor: the ext_proc service adds to it for each request, by headers, and can take nothing away.

@@ -36,8 +36,8 @@ type Options struct {
 	AdminSocket string
 	// ExtProc is where the ext_proc service listens. Required.
 	ExtProc Address
-	// ExtProcTLS is the mutual TLS of the connections to it. Nil where ExtProc is a Unix socket, or a port that no one else
-	// can reach.
+	// ExtProcTLS is the mutual TLS of the connections to it. Nil where ExtProc is a Unix socket, or a port that no one
+	// else can reach.
 	ExtProcTLS *TLS
 	// XDS is where the control plane listens. Required.
 	XDS Address
@@ -118,8 +118,9 @@ func YAML(o Options) ([]byte, error) {
 	return checkedYAML(b)
 }
 
-// PartsYAML is YAML of what an Envoy needs that others run, with listeners of its own: it takes routes, clusters, filters and
-// certificates from the control plane. Its admin interface and its limits are for others to say, and left out.
+// PartsYAML is YAML of what an Envoy needs that others run, with listeners of its own: it takes routes, clusters,
+// filters and certificates from the control plane. Its admin interface and its limits are for others to say, and left
+// out.
 func PartsYAML(o Options, listeners ...*listenerv3.Listener) ([]byte, error) {
 	b, err := parts(o)
 	if err != nil {

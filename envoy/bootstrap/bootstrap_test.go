@@ -52,7 +52,8 @@ func TestYAML(t *testing.T) {
 func TestCertificatesThatAreFollowed(t *testing.T) {
 	o := mutualTLS()
 	o.SecretsDir = "/run/modelgate"
-	o.ExtProcTLS = &bootstrap.TLS{CA: "/etc/mesh/ca.crt", Certificate: "/etc/mesh/tls.crt", Key: "/etc/mesh/tls.key", ServerName: "extproc"}
+	o.ExtProcTLS = &bootstrap.TLS{CA: "/etc/mesh/ca.crt", Certificate: "/etc/mesh/tls.crt", Key: "/etc/mesh/tls.key",
+		ServerName: "extproc"}
 	got, err := bootstrap.YAML(o)
 	require.NoError(t, err)
 	require.NotContains(t, string(got), "tls.crt")
@@ -85,7 +86,8 @@ func TestBuildRefuses(t *testing.T) {
 			func(o *bootstrap.Options) { o.XDS = bootstrap.Address{Pipe: "/xds.sock"} }, "takes no TLS",
 		},
 		"TLS to an ext_proc service without a name": {
-			func(o *bootstrap.Options) { o.ExtProcTLS = &bootstrap.TLS{CA: "a", Certificate: "b", Key: "c"} }, "the server's name",
+			func(o *bootstrap.Options) { o.ExtProcTLS = &bootstrap.TLS{CA: "a", Certificate: "b", Key: "c"} },
+			"the server's name",
 		},
 	}
 	for name, c := range cases {

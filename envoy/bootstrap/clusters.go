@@ -70,7 +70,8 @@ func deadEnd() *clusterv3.Cluster {
 	}
 }
 
-func grpcCluster(name string, at Address, connect time.Duration, http2 *corev3.Http2ProtocolOptions) (*clusterv3.Cluster, error) {
+func grpcCluster(name string, at Address, connect time.Duration,
+	http2 *corev3.Http2ProtocolOptions) (*clusterv3.Cluster, error) {
 	endpoints, err := at.endpoints(name)
 	if err != nil {
 		return nil, err

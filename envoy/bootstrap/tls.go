@@ -15,7 +15,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// TLS names the files of a mutual TLS connection, which Envoy reads itself, and what the server's certificate must say.
+// TLS names the files of a mutual TLS connection, which Envoy reads itself, and what the server's certificate must
+// say.
 type TLS struct {
 	CA          string // PEM file of the authorities that the server's certificate is checked against
 	Certificate string // PEM file of the client's certificate
@@ -87,8 +88,9 @@ func (o Options) followed(name string) *tlsv3.SdsSecretConfig {
 }
 
 // Secrets returns the files, by name, that must be in SecretsDir before Envoy starts. They hold no secret, only where
-// it is: Envoy reads a certificate, its key and the authorities again when something is renamed within the folder that they are in, which
-// is how Kubernetes and cert-manager replace them. What is written over a file in place it does not see.
+// it is: Envoy reads a certificate, its key and the authorities again when something is renamed within the folder that
+// they are in, which is how Kubernetes and cert-manager replace them. What is written over a file in place it does not
+// see.
 func Secrets(o Options) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for cluster, t := range map[string]*TLS{envoy.ClusterXDS: o.XDSTLS, envoy.ClusterExtProc: o.ExtProcTLS} {

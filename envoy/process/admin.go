@@ -102,8 +102,8 @@ func (a *Admin) ActiveRequests(ctx context.Context) (int64, error) {
 	return total, nil
 }
 
-// FailHealthCheck has Envoy say in every answer that its connection ends, and answer that it is not ready. It still takes
-// new connections.
+// FailHealthCheck has Envoy say in every answer that its connection ends, and answer that it is not ready. It still
+// takes new connections.
 func (a *Admin) FailHealthCheck(ctx context.Context) error {
 	_, err := a.do(ctx, http.MethodPost, "/healthcheck/fail")
 	return err
@@ -115,8 +115,8 @@ func (a *Admin) PassHealthCheck(ctx context.Context) error {
 	return err
 }
 
-// DrainListeners has Envoy say in every answer that its connection ends, and take no new connections. Requests that are
-// being served go on.
+// DrainListeners has Envoy say in every answer that its connection ends, and take no new connections. Requests that
+// are being served go on.
 func (a *Admin) DrainListeners(ctx context.Context) error {
 	// Failing the health check is what ends kept-alive connections after their current request.
 	if err := a.FailHealthCheck(ctx); err != nil {
@@ -126,8 +126,8 @@ func (a *Admin) DrainListeners(ctx context.Context) error {
 	return err
 }
 
-// Prometheus returns the statistics whose names, as Envoy has them, match the regular expression (RE2), in Prometheus's
-// text format. Those that were never set are left out. The caller closes what it reads.
+// Prometheus returns the statistics whose names, as Envoy has them, match the regular expression (RE2), in
+// Prometheus's text format. Those that were never set are left out. The caller closes what it reads.
 func (a *Admin) Prometheus(ctx context.Context, filter string) (io.ReadCloser, error) {
 	answer, err := a.ask(ctx, http.MethodGet, "/stats/prometheus?usedonly&filter="+url.QueryEscape(filter))
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // EnvBinary is the environment variable that names the Envoy binary.
 const EnvBinary = "MODELGATE_ENVOY"
 
-// MinVersion is the oldest Envoy that the gateway's wiring works on: the first with the priority_group cluster specifier,
-// which tries the providers of a plan in order.
+// MinVersion is the oldest Envoy that the gateway's wiring works on: the first with the priority_group cluster
+// specifier, which tries the providers of a plan in order.
 const MinVersion = "1.40.0"
 
 const howToGet = `Ways to get Envoy:
@@ -27,9 +27,9 @@ const howToGet = `Ways to get Envoy:
   - the package of your distribution
 Name the binary with --envoy or $` + EnvBinary + `, or put it on the PATH.`
 
-// Find returns the path of an Envoy that is new enough. It looks at explicit and at $MODELGATE_ENVOY, where a binary that
-// does not do is an error; then on the PATH, beside this executable, and at bin/envoy in the working directory, where
-// such a binary is passed over. The error names the ways to get one.
+// Find returns the path of an Envoy that is new enough. It looks at explicit and at $MODELGATE_ENVOY, where a binary
+// that does not do is an error; then on the PATH, beside this executable, and at bin/envoy in the working directory,
+// where such a binary is passed over. The error names the ways to get one.
 func Find(ctx context.Context, explicit string) (string, error) {
 	for _, path := range []string{explicit, os.Getenv(EnvBinary)} {
 		if path != "" {

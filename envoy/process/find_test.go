@@ -13,7 +13,8 @@ func program(t *testing.T, dir, version string) string {
 	t.Helper()
 	path := filepath.Join(dir, "envoy")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	script := "#!/bin/sh\necho\necho \"envoy  version: 9e5580933739775e8bce696a57a2e1bc99368f23/" + version + "/Clean/RELEASE/BoringSSL\"\n"
+	script := "#!/bin/sh\necho\necho \"envoy  version: 9e5580933739775e8bce696a57a2e1bc99368f23/" + version +
+		"/Clean/RELEASE/BoringSSL\"\n"
 	require.NoError(t, os.WriteFile(path, []byte(script), 0o755))
 	return path
 }

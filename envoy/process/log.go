@@ -106,8 +106,8 @@ func isInventory(text string) bool {
 		strings.HasPrefix(text, "HTTP header map info")
 }
 
-// secrets match what must not be logged. Envoy quotes a resource that it refuses, and a certificate's key may be in it;
-// in one that is cut in the middle the end of the key is missing.
+// secrets match what must not be logged. Envoy quotes a resource that it refuses, and a certificate's key may be in
+// it; in one that is cut in the middle the end of the key is missing.
 var secrets = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)` +
 	`|(?i:bearer) +\S+|\bsk-[A-Za-z0-9_-]{8,}`)
 

@@ -55,8 +55,8 @@ type Process struct {
 	retired, diverted bool // a child that is started from now on is told so, too
 }
 
-// Start starts Envoy and returns when its admin interface answers. An Envoy that ends before that is an error, which says
-// what it said; one that ends later is logged and started again.
+// Start starts Envoy and returns when its admin interface answers. An Envoy that ends before that is an error, which
+// says what it said; one that ends later is logged and started again.
 func Start(ctx context.Context, o Options) (*Process, error) {
 	if err := raiseFileLimit(); err != nil {
 		return nil, err
@@ -239,7 +239,8 @@ func (p *Process) command() *exec.Cmd {
 		args = append(args, "--concurrency", strconv.Itoa(p.options.Concurrency))
 	}
 	cmd := exec.Command(p.options.Binary, args...)
-	// Credentials of providers are variables of ours, and Envoy needs none of any kind. Empty is not nil, which would be all of ours.
+	// Credentials of providers are variables of ours, and Envoy needs none of any kind. Empty is not nil, which would be
+	// all of ours.
 	cmd.Env = []string{}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	cmd.SysProcAttr = childAttributes()

@@ -136,7 +136,10 @@ func get(ctx context.Context, url string) (*http.Response, error) {
 }
 
 func TestEnvoyServesAndItsLinesAreLogged(t *testing.T) {
-	o, logs := options(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	o, logs := options(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_,
+			_ = io.WriteString(w, "hello")
+	}))
 	p, url := start(t, o)
 
 	answer, err := get(t.Context(), url)
@@ -249,7 +252,8 @@ func TestStatisticsAreGivenInPrometheussForm(t *testing.T) {
 	text, err := io.ReadAll(body)
 	require.NoError(t, err)
 	require.NoError(t, body.Close())
-	require.Equal(t, "# TYPE envoy_server_live gauge\nenvoy_server_live{} 1\n", strings.TrimSuffix(string(text), "\n")+"\n")
+	require.Equal(t, "# TYPE envoy_server_live gauge\nenvoy_server_live{} 1\n", strings.TrimSuffix(string(text), "\n")+
+		"\n")
 	p.Stop(t.Context(), 0)
 	_, err = p.Admin().Prometheus(t.Context(), "")
 	require.Error(t, err)

@@ -15,9 +15,9 @@ import (
 // into the difference.
 const longestSocketDir = 80
 
-// SocketDir returns a private folder (0700) whose sockets have paths that are short enough: run in the data folder, or a
-// temporary one where that path would be too long, which is the same at each start wherever it can be. The caller calls remove
-// when no socket in it is used any more.
+// SocketDir returns a private folder (0700) whose sockets have paths that are short enough: run in the data folder, or
+// a temporary one where that path would be too long, which is the same at each start wherever it can be. The caller
+// calls remove when no socket in it is used any more.
 func SocketDir(dataDir string) (dir string, remove func() error, err error) {
 	dir, err = filepath.Abs(filepath.Join(dataDir, "run"))
 	if err != nil {
@@ -42,14 +42,15 @@ func SocketDir(dataDir string) (dir string, remove func() error, err error) {
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// temporary makes a folder whose name depends on the long path that it stands for: what is configured with the path of a socket stays right.
-// Where somebody else has that name, it is a new one.
+// temporary makes a folder whose name depends on the long path that it stands for: what is configured with the path of
+// a socket stays right. Where somebody else has that name, it is a new one.
 func temporary(long string) (string, error) {
 	sum := sha256.Sum256([]byte(long))
 	dir := filepath.Join(os.TempDir(), "modelgate-"+hex.EncodeToString(sum[:8]))
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrExist) {
-		if info, found := os.Lstat(dir); found == nil && info.IsDir() && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
+		if info, found := os.Lstat(dir); found == nil && info.IsDir() &&
+			info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) {
 			err = nil // a process that was killed has left it
 		}
 	}

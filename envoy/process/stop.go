@@ -14,8 +14,9 @@ import (
 // is sent up to 100 ms later.
 const idleFor = 8
 
-// Retire has Envoy say in every answer that its connection ends, and say of itself that it is not ready. New connections
-// are still taken: who opens them has not heard yet that this Envoy goes. Stop comes after it. Retire may be left out.
+// Retire has Envoy say in every answer that its connection ends, and say of itself that it is not ready. New
+// connections are still taken: who opens them has not heard yet that this Envoy goes. Stop comes after it. Retire may
+// be left out.
 func (p *Process) Retire(ctx context.Context) {
 	p.mu.Lock()
 	p.retired = true
@@ -25,8 +26,9 @@ func (p *Process) Retire(ctx context.Context) {
 	}
 }
 
-// Divert has Envoy do what Retire does, until away is false: what it needs to answer is away, so that whoever keeps a connection
-// to it does better to make another, which may lead elsewhere. An Envoy that is started meanwhile is told, too.
+// Divert has Envoy do what Retire does, until away is false: what it needs to answer is away, so that whoever keeps a
+// connection to it does better to make another, which may lead elsewhere. An Envoy that is started meanwhile is told,
+// too.
 func (p *Process) Divert(ctx context.Context, away bool) error {
 	p.mu.Lock()
 	p.diverted = away
@@ -49,9 +51,9 @@ func (p *Process) tell(ctx context.Context) error {
 	return p.admin.PassHealthCheck(ctx)
 }
 
-// Stop drains Envoy and ends it: no new connections; then it waits until no request is being served, at most for grace;
-// then SIGTERM, and SIGKILL where that does not help. When ctx ends, the waiting ends. Stop returns when the child is
-// gone, and may be called more than once.
+// Stop drains Envoy and ends it: no new connections; then it waits until no request is being served, at most for
+// grace; then SIGTERM, and SIGKILL where that does not help. When ctx ends, the waiting ends. Stop returns when the
+// child is gone, and may be called more than once.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) {
 	p.mu.Lock()
 	p.stop()

@@ -8,7 +8,8 @@ import (
 // openMax is the most that macOS lets a process ask for, whatever its hard limit says.
 const openMax = 10240
 
-// childAttributes keep a terminal's signals from the child. There is no way here to end it with a parent that is killed.
+// childAttributes keep a terminal's signals from the child. There is no way here to end it with a parent that is
+// killed.
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // raiseFileLimit sets the soft limit of open files as high as it goes, for the child: Envoy needs two for each stream.

@@ -33,8 +33,8 @@ type Caller struct {
 	Path          string
 }
 
-// Admit finds out on whose behalf a request is, by the client's key or as the job service says, and whether that key may be
-// used for it. The client is nil where there is none. The errors are those of the interface document.
+// Admit finds out on whose behalf a request is, by the client's key or as the job service says, and whether that key
+// may be used for it. The client is nil where there is none. The errors are those of the interface document.
 func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 	var key *Client
 	var why string
@@ -51,21 +51,26 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 		why = "The API key provided is invalid. Check that it is whole, not revoked and not expired, and send it as Authorization: Bearer YOUR_KEY."
 	}
 	if key == nil || !d.isValid(key, now) {
-		return nil, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidAPIKey, Message: why}
+		return nil, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
+			Code: openai.CodeInvalidAPIKey, Message: why}
 	}
 	if !c.Internal && !key.usableFrom(c.Address) {
-		return key, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeIPNotAuthorized,
+		return key, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeIPNotAuthorized,
 			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
 	}
 	// What a model is, the job service has to know on behalf of any key.
 	if !key.usableFor(c.Path) && (!c.Internal || !strings.HasPrefix(c.Path, "/v1/models/")) {
-		return key, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
-			Message: "You have insufficient permissions for this operation: this API key may not be used for " + telemetry.Clip(c.Path) + "."}
+		return key, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+			Code: openai.CodeInsufficientPermissions,
+			Message: "You have insufficient permissions for this operation: this API key may not be used for " +
+				telemetry.Clip(c.Path) + "."}
 	}
 	return key, nil
 }
 
-// isValid reports whether a key lets somebody in. That of an organization or project which is disabled is as if it were itself.
+// isValid reports whether a key lets somebody in. That of an organization or project which is disabled is as if it
+// were itself.
 func (d *Directory) isValid(k *Client, now time.Time) bool {
 	switch {
 	case k.Disabled, k.Expires != 0 && now.Unix() >= k.Expires:
@@ -78,7 +83,8 @@ func (d *Directory) isValid(k *Client, now time.Time) bool {
 	return k.Project == "" || !d.Projects[k.Organization+"/"+k.Project].GetDisabled()
 }
 
-// usableFrom reports whether the key may be used from an address, as Envoy writes it. What is no address is from nowhere.
+// usableFrom reports whether the key may be used from an address, as Envoy writes it. What is no address is from
+// nowhere.
 func (k *Client) usableFrom(address string) bool {
 	if len(k.Addresses) == 0 {
 		return true
@@ -91,8 +97,8 @@ func (k *Client) usableFrom(address string) bool {
 	return slices.ContainsFunc(k.Addresses, func(allowed netip.Prefix) bool { return allowed.Contains(from) })
 }
 
-// usableFor reports whether the key may be used for what is under a path. An endpoint without "*" includes what is below it:
-// "files" is also for one file.
+// usableFor reports whether the key may be used for what is under a path. An endpoint without "*" includes what is
+// below it: "files" is also for one file.
 func (k *Client) usableFor(path string) bool {
 	if len(k.Endpoints) == 0 {
 		return true

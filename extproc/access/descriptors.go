@@ -29,17 +29,19 @@ var entryNames = [entryCount]string(configv1.RateLimitKeys())
 
 // entriesOf returns the entries of a request of a client.
 func entriesOf(k *Client, user, model, provider string) entries {
-	e := entries{entryKey: k.Name, entryUser: user, entryOrganization: k.Organization, entryModel: model, entryProvider: provider}
+	e := entries{entryKey: k.Name, entryUser: user, entryOrganization: k.Organization, entryModel: model,
+		entryProvider: provider}
 	if k.Project != "" {
 		e[entryProject] = k.Organization + "/" + k.Project
 	}
 	return e
 }
 
-// descriptors adds the rules of the descriptors that match, and of those below them. Of siblings with the same key the most
-// specific counts and hides the others, as with Envoy's rate limit service: the value itself, then the longest pattern, then
-// none. Path are the entries on the way from the root, as they are counted.
-func (b *Rules) descriptors(m limit.Measure, of Scope, siblings []*rlsv3.RateLimitDescriptor, e *entries, path string) {
+// descriptors adds the rules of the descriptors that match, and of those below them. Of siblings with the same key the
+// most specific counts and hides the others, as with Envoy's rate limit service: the value itself, then the longest
+// pattern, then none. Path are the entries on the way from the root, as they are counted.
+func (b *Rules) descriptors(m limit.Measure, of Scope, siblings []*rlsv3.RateLimitDescriptor, e *entries,
+	path string) {
 	for key := range entryCount {
 		if e[key] == "" {
 			continue
@@ -87,8 +89,8 @@ func specificity(value, entry string) int {
 	return -1
 }
 
-// countedAs returns what an entry is called in the name of a counter. What matches a pattern counts together. Users are those of
-// an organization, or of a key without one: what tenants call their users is their own business.
+// countedAs returns what an entry is called in the name of a counter. What matches a pattern counts together. Users
+// are those of an organization, or of a key without one: what tenants call their users is their own business.
 func countedAs(key entry, value string, e *entries) string {
 	if value == "" {
 		value = e[key]

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// askEvery is how often a limit that has refused is asked again before its time, by one request: it may have been given back
-	// to, or another replica was wrong.
+	// askEvery is how often a limit that has refused is asked again before its time, by one request: it may have been
+	// given back to, or another replica was wrong.
 	askEvery = time.Second
 	// maxShut bounds the refusals that are remembered.
 	maxShut = 10_000
-	// askAll is how long at most requests are kept out of a limit of tokens: what others want may be less than what was refused, and fit
-	// before that does.
+	// askAll is how long at most requests are kept out of a limit of tokens: what others want may be less than what was
+	// refused, and fit before that does.
 	askAll = 5 * time.Second
 	// crowded is how long a request is told to wait that would be one too many at the same time.
 	crowded = time.Second
 )
 
-// A Door is what this process knows of limits when a request's headers are in, without asking the store of limits: which of them
-// have just refused, and how many requests are inside. Of a limit of requests only those are inside whose body is on its way or
-// being read: what would be refused if the others are admitted is not read. Its zero value is ready for use, and it is safe for
-// concurrent use.
+// A Door is what this process knows of limits when a request's headers are in, without asking the store of limits:
+// which of them have just refused, and how many requests are inside. Of a limit of requests only those are inside
+// whose body is on its way or being read: what would be refused if the others are admitted is not read. Its zero value
+// is ready for use, and it is safe for concurrent use.
 type Door struct {
 	mu     sync.Mutex       // guards what follows
 	inside map[string]int64 // by counter
@@ -39,8 +39,8 @@ type Shut struct {
 	all           time.Time // when all are
 }
 
-// Enter counts a request in, of which nothing is known yet but the client. It returns the index of the rule that keeps it out, and for
-// how long; -1 where none does.
+// Enter counts a request in, of which nothing is known yet but the client. It returns the index of the rule that keeps
+// it out, and for how long; -1 where none does.
 func (d *Door) Enter(set *Rules, now time.Time) (by int, kept Shut) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -33,8 +33,8 @@ type Client struct {
 // shards is into how many parts a Keyring is divided. A change copies the parts that it is in.
 const shards = 1024
 
-// A Keyring finds keys by their hashes and names. It is immutable and takes about 300 bytes a key, as what keys have in
-// common is kept once. The zero value and nil have no keys.
+// A Keyring finds keys by their hashes and names. It is immutable and takes about 300 bytes a key, as what keys have
+// in common is kept once. The zero value and nil have no keys.
 type Keyring struct {
 	names  [shards]map[string]*record
 	hashes [shards]map[auth.Hash]*record
@@ -60,8 +60,8 @@ type retired struct {
 	expires int64 // Unix nanoseconds
 }
 
-// ByHash returns the key with a hash at a time, or the key that a rotation has put in its place, or nil where there is none or
-// the replaced one is past its time. That the key is disabled or has expired is for the caller to see.
+// ByHash returns the key with a hash at a time, or the key that a rotation has put in its place, or nil where there is
+// none or the replaced one is past its time. That the key is disabled or has expired is for the caller to see.
 func (r *Keyring) ByHash(h auth.Hash, now time.Time) *Client {
 	if r == nil {
 		return nil
@@ -102,8 +102,8 @@ func (k *record) client() *Client {
 	}
 }
 
-// With returns a Keyring in which the named keys are changed, or gone where the value is nil. The keys must pass CheckHashes, and
-// may not be modified afterwards. R stays as it is.
+// With returns a Keyring in which the named keys are changed, or gone where the value is nil. The keys must pass
+// CheckHashes, and may not be modified afterwards. R stays as it is.
 func (r *Keyring) With(changed map[string]*configv1.Key) *Keyring {
 	next := &Keyring{shared: &boundsTable{known: map[[sha256.Size]byte]weak.Pointer[bounds]{}}}
 	if r != nil && r.shared != nil {
@@ -226,7 +226,8 @@ func hashOf(sum []byte) (h auth.Hash) {
 // of returns the bounds of a key, which are those of another key where they are equal.
 func (t *boundsTable) of(k *configv1.Key) *bounds {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&configv1.Key{
-		Models: k.GetModels(), Endpoints: k.GetEndpoints(), Addresses: k.GetAddresses(), Limits: k.GetLimits(), Budgets: k.GetBudgets(),
+		Models: k.GetModels(), Endpoints: k.GetEndpoints(), Addresses: k.GetAddresses(), Limits: k.GetLimits(),
+		Budgets: k.GetBudgets(),
 	})
 	if err != nil {
 		panic(err) // it has come over the wire, so its text is UTF-8

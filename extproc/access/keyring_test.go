@@ -23,8 +23,8 @@ func hashNumber(n int) auth.Hash {
 	return sha256.Sum256(binary.LittleEndian.AppendUint64(nil, uint64(n)))
 }
 
-// keyNumber returns one of many keys, as different from each other as those of a large company are: each has its own name, of a
-// thousand projects in a hundred organizations, in one of forty tariffs.
+// keyNumber returns one of many keys, as different from each other as those of a large company are: each has its own
+// name, of a thousand projects in a hundred organizations, in one of forty tariffs.
 func keyNumber(n int) *configv1.Key {
 	hash := hashNumber(n)
 	return &configv1.Key{

@@ -15,20 +15,22 @@ func (d *Directory) LimitsUsers() bool {
 	return false
 }
 
-// Past returns what the counters of hours and days have counted of what was used before, by the rules that hold now. A key that is
-// gone counts for its organization and project.
+// Past returns what the counters of hours and days have counted of what was used before, by the rules that hold now. A
+// key that is gone counts for its organization and project.
 func (d *Directory) Past(p *ledgerv1.Past) []limit.Past {
 	k := d.Keyring.ByName(p.GetKey())
 	if k == nil {
 		k = &Client{Name: p.GetKey(), Organization: p.GetOrganization(), Project: p.GetProject()}
 	}
 	e := entriesOf(k, p.GetUser(), p.GetModel(), p.GetProvider())
-	amounts := limit.Amounts{limit.Requests: p.GetRequests(), limit.InputTokens: p.GetInputTokens(), limit.OutputTokens: p.GetOutputTokens(),
-		limit.Tokens: p.GetInputTokens() + p.GetOutputTokens()}
+	amounts := limit.Amounts{limit.Requests: p.GetRequests(), limit.InputTokens: p.GetInputTokens(),
+		limit.OutputTokens: p.GetOutputTokens(),
+		limit.Tokens:       p.GetInputTokens() + p.GetOutputTokens()}
 	var all []limit.Past
 	for _, r := range d.rulesOf(k, &e).Rules {
 		if r.Window == limit.Hour || r.Window == limit.Day {
-			all = append(all, limit.Past{Counter: r.Counter, Window: r.Window, At: p.GetEnd().AsTime(), Amount: amounts[r.Measure]})
+			all = append(all, limit.Past{Counter: r.Counter, Window: r.Window, At: p.GetEnd().AsTime(),
+				Amount: amounts[r.Measure]})
 		}
 	}
 	return all

@@ -22,9 +22,9 @@ const (
 	tellings
 )
 
-// Tell returns what the client is told of the limits that hold for it, by what they count. Of several it is the limit that has
-// refused, or else the one that is nearest: of those by the second or minute, or where there is none by the hour, or by the
-// day, the one of which the smallest part is left.
+// Tell returns what the client is told of the limits that hold for it, by what they count. Of several it is the limit
+// that has refused, or else the one that is nearest: of those by the second or minute, or where there is none by the
+// hour, or by the day, the one of which the smallest part is left.
 func (b *Rules) Tell(d limit.Decision) message.Headers {
 	nearest := [tellings]int{-1, -1, -1}
 	for i := range b.Rules {

@@ -20,8 +20,8 @@ type Refusal struct {
 	Now                 time.Time
 }
 
-// Rate returns the error of a limit, in OpenAI's words, which clients read. After is how long to wait, 0 where waiting does
-// not help.
+// Rate returns the error of a limit, in OpenAI's words, which clients read. After is how long to wait, 0 where waiting
+// does not help.
 func (r *Refusal) Rate(after time.Duration) *openai.Error {
 	e := &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeTokens, Code: openai.CodeRateLimitExceeded}
 	if r.Rule.Measure == limit.Requests || r.Rule.Measure == limit.Concurrency {
@@ -56,23 +56,26 @@ func upToMillisecond(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// Budget returns the error of a budget, which is whole again after reset. After is how long to wait: less than that where what is
-// left is only reserved, by requests that run.
+// Budget returns the error of a budget, which is whole again after reset. After is how long to wait: less than that
+// where what is left is only reserved, by requests that run.
 func (r *Refusal) Budget(reset, after time.Duration) *openai.Error {
 	period := "month"
 	if r.Rule.Window == limit.CalendarDay {
 		period = "day"
 	}
 	if after > 0 && after < reset {
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeRateLimitExceeded, RetryAfter: after,
+		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
+			Code: openai.CodeRateLimitExceeded, RetryAfter: after,
 			Message: fmt.Sprintf("Requests that run have reserved what is left of the budget of $%s a %s of the %s: $%s is free, and the request may cost $%s. Please try again in %s.",
 				usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), after)}
 	}
-	next := fmt.Sprintf("The next %s begins at %s.", period, r.Now.Add(reset).UTC().Round(time.Second).Format(time.RFC3339))
+	next := fmt.Sprintf("The next %s begins at %s.", period,
+		r.Now.Add(reset).UTC().Round(time.Second).Format(time.RFC3339))
 	if r.Wanted > r.Rule.Limit {
 		next = "That is more than the whole of it."
 	}
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota, Code: openai.CodeInsufficientQuota, NoRetry: true,
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota,
+		Code: openai.CodeInsufficientQuota, NoRetry: true,
 		Message: fmt.Sprintf("You exceeded your current quota, please check your plan and billing details: of the budget of $%s a %s of the %s, $%s is left, and the request may cost $%s. %s",
 			usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), next)}
 }

@@ -89,8 +89,8 @@ func (b *Rules) tenant(of Scope, e *entries, limits []*configv1.Limit, budgets [
 	}
 }
 
-// BudgetCounter returns the counter of the budget by day or month of a subject, which is as the ledger names it, and its window.
-// Of other units it is "".
+// BudgetCounter returns the counter of the budget by day or month of a subject, which is as the ledger names it, and
+// its window. Of other units it is "".
 func BudgetCounter(subject string, unit configv1.Unit) (counter string, w limit.Window) {
 	switch unit {
 	case configv1.Unit_DAY:
@@ -115,8 +115,8 @@ func (b *Rules) add(of Scope, r limit.Rule) {
 	b.Metered = b.Metered || r.Measure != limit.Requests && r.Measure != limit.Concurrency
 }
 
-// windowOf returns the window of a unit and its name. Units have the same numbers in the gateway's vocabulary and Envoy's. The
-// name is "" where the unit is none of a rate.
+// windowOf returns the window of a unit and its name. Units have the same numbers in the gateway's vocabulary and
+// Envoy's. The name is "" where the unit is none of a rate.
 func windowOf(m limit.Measure, unit int32) (w limit.Window, name string) {
 	if m == limit.Concurrency {
 		return limit.Now, "now"

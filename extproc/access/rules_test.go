@@ -39,20 +39,23 @@ func TestRulesOfTenants(t *testing.T) {
 			Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "0.50"}},
 		}},
 		Projects: map[string]*configv1.Project{
-			"acme/web":  {Limits: []*configv1.Limit{{Domain: "concurrency", RequestsPerUnit: 3}}, Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "10"}}},
+			"acme/web": {Limits: []*configv1.Limit{{Domain: "concurrency", RequestsPerUnit: 3}},
+				Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "10"}}},
 			"other/web": {Limits: []*configv1.Limit{requestsPer(configv1.Unit_MINUTE, 1)}},
 		},
 	}
 	k := &Client{
 		Name: "key_1", Organization: "acme", Project: "web",
 		Limits: []*configv1.Limit{
-			requestsPer(configv1.Unit_SECOND, 9), requestsPer(configv1.Unit_MINUTE, 5), requestsPer(configv1.Unit_MINUTE, 4), requestsPer(configv1.Unit_MINUTE, 6), requestsPer(configv1.Unit_HOUR, 7),
+			requestsPer(configv1.Unit_SECOND, 9), requestsPer(configv1.Unit_MINUTE, 5), requestsPer(configv1.Unit_MINUTE, 4),
+			requestsPer(configv1.Unit_MINUTE, 6), requestsPer(configv1.Unit_HOUR, 7),
 			{Domain: "input_tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 8, Model: "openai/*"},
 			{Domain: "output_tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 8, Model: "mistral/*"},
 			{Domain: "money", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1},
 			requestsPer(configv1.Unit_MONTH, 1), requestsPer(configv1.Unit_UNIT_UNSPECIFIED, 1),
 		},
-		Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}, {Unit: configv1.Unit_MONTH, Usd: "2"}, {Unit: configv1.Unit_HOUR, Usd: "3"}, {Unit: configv1.Unit_DAY, Usd: "x"}},
+		Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}, {Unit: configv1.Unit_MONTH, Usd: "2"},
+			{Unit: configv1.Unit_HOUR, Usd: "3"}, {Unit: configv1.Unit_DAY, Usd: "x"}},
 	}
 	e := entriesOf(k, "", "openai/gpt", "openai")
 	require.Equal(t, strings.Join([]string{
@@ -95,17 +98,22 @@ func TestDescriptorsMatchAsEnvoysDo(t *testing.T) {
 		want string // without what they all have
 	}{
 		{"any value, each apart", []*descriptor{per("model", "", 5)}, "/model=openai/gpt-4.1 5"},
-		{"exactly one", []*descriptor{per("model", "openai/gpt-4.1", 5), per("model", "openai/gpt-4", 6)}, "/model=openai/gpt-4.1 5"},
+		{"exactly one", []*descriptor{per("model", "openai/gpt-4.1", 5), per("model", "openai/gpt-4", 6)},
+			"/model=openai/gpt-4.1 5"},
 		{"a pattern, all together", []*descriptor{per("model", "openai/*", 5)}, "/model=openai/* 5"},
 		{"another", []*descriptor{per("model", "mistral/*", 5), per("project", "web", 5), per("region", "", 5)}, ""},
-		{"the most specific of siblings", []*descriptor{per("model", "", 5), per("model", "openai/*", 6), per("model", "openai/gpt-4.1", 7)}, "/model=openai/gpt-4.1 7"},
-		{"the longer pattern", []*descriptor{per("model", "*", 4), per("model", "openai/*", 5), per("model", "openai/gpt-*", 6), per("model", "", 7)}, "/model=openai/gpt-* 6"},
+		{"the most specific of siblings", []*descriptor{per("model", "", 5), per("model", "openai/*", 6),
+			per("model", "openai/gpt-4.1", 7)}, "/model=openai/gpt-4.1 7"},
+		{"the longer pattern", []*descriptor{per("model", "*", 4), per("model", "openai/*", 5),
+			per("model", "openai/gpt-*", 6), per("model", "", 7)}, "/model=openai/gpt-* 6"},
 		{"the most specific has no limit", []*descriptor{per("model", "", 5), per("model", "openai/gpt-4.1", 0)}, ""},
-		{"siblings of other keys", []*descriptor{per("model", "", 5), per("provider", "openai", 6)}, "/model=openai/gpt-4.1 5\n/provider=openai 6"},
+		{"siblings of other keys", []*descriptor{per("model", "", 5), per("provider", "openai", 6)},
+			"/model=openai/gpt-4.1 5\n/provider=openai 6"},
 		{"nested", []*descriptor{per("organization", "acme", 0, per("model", "", 5, per("provider", "openai", 6)))},
 			"/organization=acme/model=openai/gpt-4.1 5\n/organization=acme/model=openai/gpt-4.1/provider=openai 6"},
 		{"nested, elsewhere", []*descriptor{per("organization", "other", 9, per("model", "", 5))}, ""},
-		{"nested, not below the more specific", []*descriptor{per("organization", "acme", 0), per("organization", "", 0, per("model", "", 5))}, ""},
+		{"nested, not below the more specific", []*descriptor{per("organization", "acme", 0),
+			per("organization", "", 0, per("model", "", 5))}, ""},
 		{"a project by its full name", []*descriptor{per("project", "acme/web", 5)}, "/project=acme/web 5"},
 		{"key", []*descriptor{per("key", "key_1", 5)}, "/key=key_1 5"},
 		{"users", []*descriptor{per("user", "", 5)}, "/user=" + alice + " 5"},
@@ -113,7 +121,8 @@ func TestDescriptorsMatchAsEnvoysDo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			config := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "tokens", Descriptors: c.in}}}
 			e := entriesOf(k, "alice", "openai/gpt-4.1", "openai")
-			got := strings.ReplaceAll(strings.ReplaceAll(describe(config.rulesOf(k, &e)), " (1/2, ratelimit)", ""), "ratelimit/r/tokens/minute", "")
+			got := strings.ReplaceAll(strings.ReplaceAll(describe(config.rulesOf(k, &e)), " (1/2, ratelimit)", ""),
+				"ratelimit/r/tokens/minute", "")
 			require.Equal(t, c.want, got)
 		})
 	}
@@ -124,18 +133,22 @@ func TestDescriptorsThatDoNotLimit(t *testing.T) {
 	shadow.ShadowMode, unlimited.RateLimit.Unlimited = true, true
 	k := &Client{Name: "k"}
 	e := entriesOf(k, "", "m", "p")
-	for want, d := range map[string]*descriptor{"ratelimit/r/concurrency/now/key=k 5 (4/0, ratelimit) shadow": shadow, "": unlimited} {
-		c := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "concurrency", Descriptors: []*descriptor{d}}, "unknown": {Domain: "x", Descriptors: []*descriptor{per("key", "", 1)}}}}
+	for want, d := range map[string]*descriptor{"ratelimit/r/concurrency/now/key=k 5 (4/0, ratelimit) shadow": shadow,
+		"": unlimited} {
+		c := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "concurrency",
+			Descriptors: []*descriptor{d}}, "unknown": {Domain: "x", Descriptors: []*descriptor{per("key", "", 1)}}}}
 		require.Equal(t, want, describe(c.rulesOf(k, &e)))
 	}
 }
 
 func TestUsersOfTenantsAreCountedApart(t *testing.T) {
-	c := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "requests", Descriptors: []*descriptor{per("user", "", 5)}}}}
+	c := &Directory{RateLimits: map[string]*rlsv3.RateLimitConfig{"r": {Domain: "requests",
+		Descriptors: []*descriptor{per("user", "", 5)}}}}
 	d := NewBook(*c)
 	require.True(t, d.users)
 	counters := map[string]bool{}
-	for _, k := range []*Client{{Name: "a"}, {Name: "b"}, {Name: "a", Organization: "o"}, {Name: "b", Organization: "o"}} {
+	for _, k := range []*Client{{Name: "a"}, {Name: "b"}, {Name: "a", Organization: "o"},
+		{Name: "b", Organization: "o"}} {
 		for _, user := range []string{"alice", strings.Repeat("long", 64)} {
 			set := d.Rules(k, user, "m", "p")
 			require.Len(t, set.Rules, 1)
@@ -166,24 +179,31 @@ func TestTheNearestLimitIsTold(t *testing.T) {
 	}
 	set := &Rules{
 		Rules: []limit.Rule{
-			rule(limit.Requests, limit.Day, 10), rule(limit.Requests, limit.Minute, 100), rule(limit.Requests, limit.Second, 4), rule(limit.Requests, limit.Hour, 10),
-			rule(limit.Tokens, limit.Hour, 1000), rule(limit.OutputTokens, limit.Hour, 50), rule(limit.Concurrency, limit.Now, 1), rule(limit.Cost, limit.CalendarDay, 1),
+			rule(limit.Requests, limit.Day, 10), rule(limit.Requests, limit.Minute, 100), rule(limit.Requests, limit.Second, 4),
+			rule(limit.Requests, limit.Hour, 10),
+			rule(limit.Tokens, limit.Hour, 1000), rule(limit.OutputTokens, limit.Hour, 50),
+			rule(limit.Concurrency, limit.Now, 1), rule(limit.Cost, limit.CalendarDay, 1),
 			{Measure: limit.Requests, Window: limit.Minute, Limit: 1, Shadow: true},
 		},
 		Whose: slices.Repeat([]Scope{{Kind: scopeKey}}, 9),
 	}
 	set.Whose[4].Kind = scopeProject
 	d := limit.Decision{Refused: -1, States: []limit.State{
-		{Remaining: 0}, {Remaining: 60, Reset: 59_999_900_000}, {Remaining: 3}, {Remaining: 1}, {Remaining: 900, Reset: 1_780_123_456}, {Remaining: 49, Reset: 360e9}, {}, {}, {},
+		{Remaining: 0}, {Remaining: 60, Reset: 59_999_900_000}, {Remaining: 3}, {Remaining: 1},
+		{Remaining: 900, Reset: 1_780_123_456}, {Remaining: 49, Reset: 360e9}, {}, {}, {},
 	}}
 	require.Equal(t, message.Headers{
-		{Name: "x-ratelimit-limit-requests", Value: "100"}, {Name: "x-ratelimit-remaining-requests", Value: "60"}, {Name: "x-ratelimit-reset-requests", Value: "1m0s"},
-		{Name: "x-ratelimit-limit-tokens", Value: "1000"}, {Name: "x-ratelimit-remaining-tokens", Value: "900"}, {Name: "x-ratelimit-reset-tokens", Value: "1.78s"},
-		{Name: "x-ratelimit-limit-project-tokens", Value: "1000"}, {Name: "x-ratelimit-remaining-project-tokens", Value: "900"}, {Name: "x-ratelimit-reset-project-tokens", Value: "1.78s"},
+		{Name: "x-ratelimit-limit-requests", Value: "100"}, {Name: "x-ratelimit-remaining-requests", Value: "60"},
+		{Name: "x-ratelimit-reset-requests", Value: "1m0s"},
+		{Name: "x-ratelimit-limit-tokens", Value: "1000"}, {Name: "x-ratelimit-remaining-tokens", Value: "900"},
+		{Name: "x-ratelimit-reset-tokens", Value: "1.78s"},
+		{Name: "x-ratelimit-limit-project-tokens", Value: "1000"}, {Name: "x-ratelimit-remaining-project-tokens",
+			Value: "900"}, {Name: "x-ratelimit-reset-project-tokens", Value: "1.78s"},
 	}, set.Tell(d))
 	d.Refused = 0
 	require.Equal(t, "10", set.Tell(d)[0].Value, "that which refuses comes first")
 	d.Refused = 5
 	require.Equal(t, message.Header{Name: "x-ratelimit-reset-tokens", Value: "6m0s"}, set.Tell(d)[5])
-	require.Nil(t, (&Rules{Rules: set.Rules[6:], Whose: set.Whose[6:]}).Tell(limit.Decision{Refused: -1, States: d.States[6:]}))
+	require.Nil(t, (&Rules{Rules: set.Rules[6:], Whose: set.Whose[6:]}).Tell(limit.Decision{Refused: -1,
+		States: d.States[6:]}))
 }

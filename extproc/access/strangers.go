@@ -12,8 +12,8 @@ import (
 // maxStrangers bounds the addresses that are remembered.
 const maxStrangers = 100_000
 
-// Strangers bounds how many requests without a good key each address gets a full answer to. A request with a good key is never
-// held up by it. It is safe for concurrent use.
+// Strangers bounds how many requests without a good key each address gets a full answer to. A request with a good key
+// is never held up by it. It is safe for concurrent use.
 type Strangers struct {
 	perSecond rate.Limit
 	burst     int
@@ -38,8 +38,8 @@ func (s *Strangers) Allow(address string, now time.Time) bool {
 	return bucket.AllowN(now, 1)
 }
 
-// networkOf returns whose bucket an address has: of IPv6 a whole /64 is one, as for Envoy's own limit of addresses. What is no
-// address has one bucket too.
+// networkOf returns whose bucket an address has: of IPv6 a whole /64 is one, as for Envoy's own limit of addresses.
+// What is no address has one bucket too.
 func networkOf(address string) netip.Prefix {
 	a, err := netip.ParseAddr(address)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// amounts returns what is reserved for a request that goes to one of targets, under rules. A length of the answer that the
-// request does not say is a guess, and never what makes the request too large for a limit.
+// amounts returns what is reserved for a request that goes to one of targets, under rules. A length of the answer that
+// the request does not say is a guess, and never what makes the request too large for a limit.
 func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routing.Target) limit.Amounts {
 	input, output := d.Input, d.Output
 	if d.Unread > 0 { // the whole of a limit, where it is more
@@ -35,8 +35,9 @@ func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routi
 	if most := mostOutput(in, targets); most > 0 {
 		output = min(output, most*d.Answers)
 	}
-	a := limit.Amounts{limit.Requests: 1, limit.Concurrency: 1, limit.InputTokens: input, limit.OutputTokens: output, limit.Tokens: input + output,
-		limit.Cost: 1} // also what seems to cost nothing does not pass a budget that is used up
+	a := limit.Amounts{limit.Requests: 1, limit.Concurrency: 1, limit.InputTokens: input, limit.OutputTokens: output,
+		limit.Tokens: input + output,
+		limit.Cost:   1} // also what seems to cost nothing does not pass a budget that is used up
 	for _, t := range targets {
 		rates := in.prices.Of(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
@@ -70,8 +71,8 @@ func mostOutput(in *derived, targets []routing.Target) int64 {
 	return longest
 }
 
-// unpriced refuses, for who has a budget, what costs extra and has no price. A model that has no price at all is not bounded by a
-// budget, and neither is what it does.
+// unpriced refuses, for who has a budget, what costs extra and has no price. A model that has no price at all is not
+// bounded by a budget, and neither is what it does.
 func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 	c := &x.charging
 	if s == nil || c.rules == nil || !c.rules.Budget {
@@ -83,11 +84,13 @@ func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 			continue
 		}
 		if _, ok := rates.In(s.Tier); !ok {
-			return openai.BadRequest("service_tier", openai.CodeUnsupportedParameter, "The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
+			return openai.BadRequest("service_tier", openai.CodeUnsupportedParameter,
+				"The service tier has no price for this model, and your key has a budget. Leave 'service_tier' out.")
 		}
 		for _, of := range s.Tools {
 			if _, ok := rates.Calls(of.Tool, 1); !ok {
-				return openai.BadRequest(of.Param, openai.CodeUnsupportedParameter, "What '%s' has the provider do has no price for this model, and your key has a budget.", of.Param)
+				return openai.BadRequest(of.Param, openai.CodeUnsupportedParameter,
+					"What '%s' has the provider do has no price for this model, and your key has a budget.", of.Param)
 			}
 		}
 	}

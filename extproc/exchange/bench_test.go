@@ -28,9 +28,9 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// BenchmarkChat is all that is decided about a chat completion of 200 bytes that is not streamed: for a key without limits and
-// without a ledger, and with limits of requests, tokens and concurrency, budgets of the key and its organization, and a record
-// on disk; and without them about one of 20 KB.
+// BenchmarkChat is all that is decided about a chat completion of 200 bytes that is not streamed: for a key without
+// limits and without a ledger, and with limits of requests, tokens and concurrency, budgets of the key and its
+// organization, and a record on disk; and without them about one of 20 KB.
 func BenchmarkChat(b *testing.B) {
 	b.Run("nothing", func(b *testing.B) {
 		benchmarkChat(b, &exchange.Env{}, &configv1.Key{Name: "k"}, nil, 1)
@@ -48,37 +48,45 @@ func BenchmarkChat(b *testing.B) {
 		env := &exchange.Env{Limits: limit.NewMemory(limit.Options{}), Spool: spool}
 		budget := []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: "1000000"}}
 		key := &configv1.Key{Name: "k", Organization: "o", Budgets: budget, Limits: []*configv1.Limit{
-			{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 40}, {Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 40},
+			{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 40},
+			{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 40},
 			{Domain: "concurrency", RequestsPerUnit: 1 << 20},
 		}}
 		benchmarkChat(b, env, key, map[string]*configv1.Organization{"o": {Budgets: budget}}, 1)
 	})
 }
 
-// BenchmarkStream is what is decided about a streamed answer of 100 chunks, in ns a chunk: one of OpenAI's, which passes almost as it
-// came, one of a vendor's that is put right, and one that is translated.
+// BenchmarkStream is what is decided about a streamed answer of 100 chunks, in ns a chunk: one of OpenAI's, which
+// passes almost as it came, one of a vendor's that is put right, and one that is translated.
 func BenchmarkStream(b *testing.B) {
 	chunk := func(delta, reason string) string {
 		return `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1-2025-04-14","service_tier":"default","system_fingerprint":"fp_1","choices":[{"index":0,"delta":` +
 			delta + `,"logprobs":null,"finish_reason":` + reason + `}],"obfuscation":"x7Jq"}` + "\n\n"
 	}
-	first, next := chunk(`{"role":"assistant","content":"","refusal":null}`, "null"), chunk(`{"content":" gateway"}`, "null")
-	last := chunk(`{}`, `"stop"`) + `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":98,"total_tokens":107}}` + "\n\ndata: [DONE]\n\n"
+	first, next := chunk(`{"role":"assistant","content":"","refusal":null}`, "null"), chunk(`{"content":" gateway"}`,
+		"null")
+	last := chunk(`{}`, `"stop"`) +
+		`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"gpt-4.1","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":98,"total_tokens":107}}` + "\n\ndata: [DONE]\n\n"
 	b.Run("openai", func(b *testing.B) { benchmarkStream(b, openai.Provider(), first, next, last) })
 	b.Run("groq", func(b *testing.B) { benchmarkStream(b, groq.Provider(), first, next, last) })
 	b.Run("anthropic", func(b *testing.B) {
 		benchmarkStream(b, anthropic.Provider(),
-			`event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":25,"output_tokens":1}}}`+"\n\n"+
-				"event: content_block_start\n"+`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`+"\n\n",
-			"event: content_block_delta\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" gateway"}}`+"\n\n",
+			`event: message_start`+"\n"+
+				`data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":25,"output_tokens":1}}}`+"\n\n"+
+				"event: content_block_start\n"+
+				`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`+"\n\n",
+			"event: content_block_delta\n"+
+				`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" gateway"}}`+"\n\n",
 			"event: content_block_stop\n"+`data: {"type":"content_block_stop","index":0}`+"\n\n"+
-				"event: message_delta\n"+`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":98}}`+"\n\n"+
+				"event: message_delta\n"+
+				`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":98}}`+"\n\n"+
 				"event: message_stop\n"+`data: {"type":"message_stop"}`+"\n\n")
 	})
 }
 
 func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last string) {
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name}, Credential: "sk"}, vendor)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: vendor.Name},
+		Credential: "sk"}, vendor)
 	require.NoError(b, err)
 	key := auth.Generate().Reveal()
 	c := &exchange.Config{
@@ -89,7 +97,8 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:]}})
 	c.Index()
 	env := &exchange.Env{Now: time.Now, NewID: func() string { return "1" }}
-	headers := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + key}, {Name: "content-type", Value: "application/json"}}
+	headers := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
+		{Name: "authorization", Value: "Bearer " + key}, {Name: "content-type", Value: "application/json"}}
 	body := []byte(`{"model":"a/m","stream":true,"messages":[{"role":"user","content":"Why?"}],"max_tokens":100}`)
 	status := exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "text/event-stream"}}
 	b.ReportAllocs()
@@ -97,7 +106,8 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 		x := exchange.New(env, c)
 		x.RequestHeaders(context.Background(), headers, false)
 		x.RequestBody(context.Background(), body)
-		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
+		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream},
+			false)
 		x.ResponseBody(context.Background(), []byte(first), false)
 		for range 98 {
 			x.ResponseBody(context.Background(), []byte(next), false)
@@ -110,12 +120,14 @@ func benchmarkStream(b *testing.B, vendor provider.Provider, first, next, last s
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/chunk")
 }
 
-func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization, times int, others ...provider.Provider) {
+func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizations map[string]*configv1.Organization,
+	times int, others ...provider.Provider) {
 	model := &configv1.Model{Name: "a/gpt-4.1"}
 	providers := map[string]*routing.Provider{}
 	for i, v := range append([]provider.Provider{openai.Provider()}, others...) {
 		name := string(rune('a' + i))
-		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: name, Vendor: v.Name}, Credential: "sk"}, v)
+		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: name, Vendor: v.Name},
+			Credential: "sk"}, v)
 		require.NoError(b, err)
 		providers[name] = p
 		model.Targets = append(model.Targets, &configv1.Target{Provider: name, Model: "gpt-4.1", Priority: uint32(i)})
@@ -135,19 +147,26 @@ func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizatio
 	var ids atomic.Int64
 	env.Now, env.NewID = time.Now, func() string { return fmt.Sprint(ids.Add(1)) }
 	headers := exchange.Headers{
-		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + key},
-		{Name: "content-type", Value: "application/json"}, {Name: "user-agent", Value: "x"}, {Name: "x-request-id", Value: "r"},
+		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
+		{Name: "authorization", Value: "Bearer " + key},
+		{Name: "content-type", Value: "application/json"}, {Name: "user-agent", Value: "x"},
+		{Name: "x-request-id", Value: "r"},
 	}
 	body := []byte(`{"model":"a/gpt-4.1","messages":[{"role":"user","content":"` +
-		strings.Repeat("Why is the sky blue, and why is it red in the evening? Please answer in two sentences that a child understands.", times) + `"}],"max_tokens":100,"temperature":0.5}`)
-	status := exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"}, {Name: "server", Value: "x"}}
-	answer := []byte(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4.1-2025-04-14","choices":[{"index":0,"message":{"role":"assistant","content":"Because.","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
+		strings.Repeat(
+			"Why is the sky blue, and why is it red in the evening? Please answer in two sentences that a child understands.",
+			times) + `"}],"max_tokens":100,"temperature":0.5}`)
+	status := exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"},
+		{Name: "server", Value: "x"}}
+	answer := []byte(
+		`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4.1-2025-04-14","choices":[{"index":0,"message":{"role":"assistant","content":"Because.","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		x := exchange.New(env, c)
 		x.RequestHeaders(context.Background(), headers, false)
 		x.RequestBody(context.Background(), body)
-		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
+		x.ResponseHeaders(status, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream},
+			false)
 		x.ResponseBody(context.Background(), answer, true)
 		if r := x.Close(); r.Outcome != metering.OutcomeFinished {
 			b.Fatal(r.Outcome, r.Error)

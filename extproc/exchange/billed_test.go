@@ -15,7 +15,8 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// A billing is an answer with status 200 that a client cannot use as it should, and what it is charged: the vendor bills it.
+// A billing is an answer with status 200 that a client cannot use as it should, and what it is charged: the vendor
+// bills it.
 type billing struct {
 	name, path, body string
 	run              func(x *exchange.Exchange) exchange.Reply // the last reply, which may have the error for the client
@@ -40,7 +41,8 @@ const (
 )
 
 func encoded(x *exchange.Exchange, contentType, encoding string, end bool) exchange.Reply {
-	return x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: contentType}, {Name: "content-encoding", Value: encoding}},
+	return x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: contentType},
+		{Name: "content-encoding", Value: encoding}},
 		exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, end)
 }
 
@@ -67,61 +69,88 @@ func billings() []billing {
 			run: func(x *exchange.Exchange) exchange.Reply { return encoded(x, js, "", true) }},
 		{name: "no stream where one was asked for", path: chat, body: stream40, prompt: 8, output: -1, outcome: "failed",
 			run: func(x *exchange.Exchange) exchange.Reply { return answer(x, "200", "text/html") }},
-		{name: "not JSON", path: chat, body: ask40, prompt: 8, output: -1, outcome: "failed", run: pieces(js, true, "<html>")},
-		{name: "JSON that is cut off", path: chat, body: ask40, prompt: 8, output: 300, outcome: "failed", run: pieces(js, true, long)},
-		{name: "JSON of another shape, which reports", path: chat, body: ask40, prompt: 9, output: 2, exact: true, outcome: "failed",
-			run: pieces(js, true, `{"output":"hello","usage":{"prompt_tokens":9,"completion_tokens":2}}`)},
+		{name: "not JSON", path: chat, body: ask40, prompt: 8, output: -1, outcome: "failed",
+			run: pieces(js, true, "<html>")},
+		{name: "JSON that is cut off", path: chat, body: ask40, prompt: 8, output: 300, outcome: "failed",
+			run: pieces(js, true, long)},
+		{name: "JSON of another shape, which reports", path: chat, body: ask40, prompt: 9, output: 2, exact: true,
+			outcome: "failed",
+			run:     pieces(js, true, `{"output":"hello","usage":{"prompt_tokens":9,"completion_tokens":2}}`)},
 		{name: "JSON of another vendor", path: chat, body: ask40, prompt: 12, output: 3, exact: true, outcome: "failed",
-			run: pieces(js, true, `{"content":[{"type":"text","text":"hello there, you"}],"usage":{"input_tokens":12,"output_tokens":3}}`)},
-		{name: "no choices", path: chat, body: ask40, prompt: 8, output: -1, outcome: "failed", run: pieces(js, true, `{"id":"c","object":"chat.completion"}`)},
-		{name: "an error of the vendor's that reports usage", path: chat, body: ask40, prompt: 9, output: 2, exact: true, outcome: "failed", mayRetry: true,
+			run: pieces(js, true,
+				`{"content":[{"type":"text","text":"hello there, you"}],"usage":{"input_tokens":12,"output_tokens":3}}`)},
+		{name: "no choices", path: chat, body: ask40, prompt: 8, output: -1, outcome: "failed",
+			run: pieces(js, true, `{"id":"c","object":"chat.completion"}`)},
+		{name: "an error of the vendor's that reports usage", path: chat, body: ask40, prompt: 9, output: 2, exact: true,
+			outcome: "failed", mayRetry: true,
 			run: pieces(js, true, `{"error":{"message":"no","code":500},"usage":{"prompt_tokens":9,"completion_tokens":2}}`)},
 		{name: "an error of the vendor's", path: chat, body: ask40, output: -1, outcome: "failed", mayRetry: true,
 			run: pieces(js, true, `{"error":{"message":"overloaded","code":503}}`)},
-		{name: "too large to hold", path: chat, body: ask40, prompt: 8, output: 300, outcome: "failed", run: func(x *exchange.Exchange) exchange.Reply {
-			answer(x, "200", js)
-			x.ResponseBody(context.Background(), []byte(long+`"}}],"padding":"`), false)
-			filler := bytes.Repeat([]byte(" "), 16<<20)
-			for range 2 {
-				x.ResponseBody(context.Background(), filler, false)
-			}
-			return x.ResponseBody(context.Background(), filler, false)
-		}},
-		{name: "a stream that fails in its first piece", path: chat, body: stream40, prompt: 8, output: 3, outcome: "failed", mayRetry: true,
-			run: pieces(sse, false, role+strings.Repeat(text, 20)+failure)},
-		{name: "a stream that is malformed in its first piece", path: chat, body: stream40, prompt: 8, output: 3, outcome: "failed",
-			run: pieces(sse, false, role+strings.Repeat(text, 20)+"data: {\"nonsense\n\n"), mayRetry: true /* the headers are out */},
-		{name: "a stream that is malformed before it says anything", path: chat, body: stream40, prompt: 8, output: -1, outcome: "failed",
-			run: pieces(sse, false, role+"data: {\"nonsense\n\n")},
-		{name: "a stream that ends before it says anything", path: chat, body: stream40, prompt: 8, output: -1, outcome: "truncated", mayRetry: true,
+		{name: "too large to hold", path: chat, body: ask40, prompt: 8, output: 300, outcome: "failed",
+			run: func(x *exchange.Exchange) exchange.Reply {
+				answer(x, "200", js)
+				x.ResponseBody(context.Background(), []byte(long+`"}}],"padding":"`), false)
+				filler := bytes.Repeat([]byte(" "), 16<<20)
+				for range 2 {
+					x.ResponseBody(context.Background(), filler, false)
+				}
+				return x.ResponseBody(context.Background(), filler, false)
+			}},
+		{name: "a stream that fails in its first piece", path: chat, body: stream40, prompt: 8, output: 3, outcome: "failed",
+			mayRetry: true,
+			run:      pieces(sse, false, role+strings.Repeat(text, 20)+failure)},
+		{name: "a stream that is malformed in its first piece", path: chat, body: stream40, prompt: 8, output: 3,
+			outcome:  "failed",
+			run:      pieces(sse, false, role+strings.Repeat(text, 20)+"data: {\"nonsense\n\n"),
+			mayRetry: true /* the headers are out */},
+		{name: "a stream that is malformed before it says anything", path: chat, body: stream40, prompt: 8, output: -1,
+			outcome: "failed",
+			run:     pieces(sse, false, role+"data: {\"nonsense\n\n")},
+		{name: "a stream that ends before it says anything", path: chat, body: stream40, prompt: 8, output: -1,
+			outcome: "truncated", mayRetry: true,
 			run: pieces(sse, true, role)},
-		{name: "a stream that begins with an error of the vendor's", path: chat, body: stream40, output: -1, outcome: "failed", mayRetry: true,
+		{name: "a stream that begins with an error of the vendor's", path: chat, body: stream40, output: -1,
+			outcome: "failed", mayRetry: true,
 			run: pieces(sse, false, role+failure)},
-		{name: "a held first piece that is cut", path: chat, body: stream40, prompt: 8, output: -1, mayRetry: true, run: pieces(sse, false, role)},
-		{name: "a whole answer that is cut", path: chat, body: ask40, prompt: 8, output: -1, mayRetry: true, run: pieces(js, false, long)},
-		{name: "a completion that is none", path: "/v1/completions", body: `{"model":"a/m-1","prompt":"hi there"}`, prompt: 2, output: -1, outcome: "failed", run: pieces(js, true, "[]")},
-		{name: "embeddings that are none", path: "/v1/embeddings", body: `{"model":"a/m-1","input":"hi there"}`, prompt: 2, output: -1, outcome: "failed", run: pieces(js, true, "{}")},
-		{name: "responses: fails in its first piece", path: "/v1/responses", body: responding, prompt: 1, output: 20, outcome: "failed", mayRetry: true,
+		{name: "a held first piece that is cut", path: chat, body: stream40, prompt: 8, output: -1, mayRetry: true,
+			run: pieces(sse, false, role)},
+		{name: "a whole answer that is cut", path: chat, body: ask40, prompt: 8, output: -1, mayRetry: true,
+			run: pieces(js, false, long)},
+		{name: "a completion that is none", path: "/v1/completions", body: `{"model":"a/m-1","prompt":"hi there"}`,
+			prompt: 2, output: -1, outcome: "failed", run: pieces(js, true, "[]")},
+		{name: "embeddings that are none", path: "/v1/embeddings", body: `{"model":"a/m-1","input":"hi there"}`, prompt: 2,
+			output: -1, outcome: "failed", run: pieces(js, true, "{}")},
+		{name: "responses: fails in its first piece", path: "/v1/responses", body: responding, prompt: 1, output: 20,
+			outcome: "failed", mayRetry: true,
 			run: pieces(sse, true, created+strings.Repeat(delta, 8)+respFailed)},
-		{name: "responses: ends in its first piece", path: "/v1/responses", body: responding, prompt: 1, output: 20, outcome: "truncated", mayRetry: true,
+		{name: "responses: ends in its first piece", path: "/v1/responses", body: responding, prompt: 1, output: 20,
+			outcome: "truncated", mayRetry: true,
 			run: pieces(sse, true, created+strings.Repeat(delta, 8))},
-		{name: "responses: a document that is cut off", path: "/v1/responses", body: spokenTo, prompt: 1, output: -1, outcome: "truncated", mayRetry: true,
+		{name: "responses: a document that is cut off", path: "/v1/responses", body: spokenTo, prompt: 1, output: -1,
+			outcome: "truncated", mayRetry: true,
 			run: pieces(js, true, `{"object":"response","output":[`)},
 		{name: "responses: an encoding", path: "/v1/responses", body: spokenTo, prompt: 1, output: -1, outcome: "failed",
 			run: func(x *exchange.Exchange) exchange.Reply { return encoded(x, js, "gzip", false) }},
-		{name: "images: a document that is cut off", path: "/v1/images/generations", body: drawing, prompt: 10, output: -1, images: 2, outcome: "truncated", mayRetry: true,
+		{name: "images: a document that is cut off", path: "/v1/images/generations", body: drawing, prompt: 10, output: -1,
+			images: 2, outcome: "truncated", mayRetry: true,
 			run: pieces(js, true, `{"data":[{"b64_json":"AAAA`)},
-		{name: "images: cut while it comes", path: "/v1/images/generations", body: drawing, prompt: 10, output: -1, images: 2, mayRetry: true,
+		{name: "images: cut while it comes", path: "/v1/images/generations", body: drawing, prompt: 10, output: -1,
+			images: 2, mayRetry: true,
 			run: pieces(js, false, `{"data":[{"b64_json":"AAAA`)},
-		{name: "images: an encoding", path: "/v1/images/generations", body: drawing, prompt: 10, output: -1, images: 2, outcome: "failed",
-			run: func(x *exchange.Exchange) exchange.Reply { return encoded(x, js, "gzip", false) }},
-		{name: "images: an error of the vendor's", path: "/v1/images/generations", body: drawing, output: -1, outcome: "failed", mayRetry: true,
+		{name: "images: an encoding", path: "/v1/images/generations", body: drawing, prompt: 10, output: -1, images: 2,
+			outcome: "failed",
+			run:     func(x *exchange.Exchange) exchange.Reply { return encoded(x, js, "gzip", false) }},
+		{name: "images: an error of the vendor's", path: "/v1/images/generations", body: drawing, output: -1,
+			outcome: "failed", mayRetry: true,
 			run: pieces(js, true, `{"error":{"message":"no"}}`)},
-		{name: "images: fails in its first piece", path: "/v1/images/generations", body: drawing, prompt: 10, output: 1, outcome: "failed", mayRetry: true,
+		{name: "images: fails in its first piece", path: "/v1/images/generations", body: drawing, prompt: 10, output: 1,
+			outcome: "failed", mayRetry: true,
 			run: pieces(sse, true, partial+partial+anError)},
-		{name: "a Route: fails in its first piece", path: "/r/v1/messages", prompt: 250, output: 1, outcome: "failed", mayRetry: true,
-			run: pieces(sse, true, delta+delta+anError)},
-		{name: "a Route: a document that is cut off", path: "/r/v1/messages", prompt: 250, output: -1, outcome: "truncated", mayRetry: true, run: pieces(js, true, `{"content":[`)},
+		{name: "a Route: fails in its first piece", path: "/r/v1/messages", prompt: 250, output: 1, outcome: "failed",
+			mayRetry: true,
+			run:      pieces(sse, true, delta+delta+anError)},
+		{name: "a Route: a document that is cut off", path: "/r/v1/messages", prompt: 250, output: -1, outcome: "truncated",
+			mayRetry: true, run: pieces(js, true, `{"content":[`)},
 		{name: "a Route: an encoding", path: "/r/v1/messages", prompt: 250, output: -1, mayRetry: true,
 			run: func(x *exchange.Exchange) exchange.Reply { return encoded(x, js, "gzip", false) }},
 		{name: "a Route: frames", path: "/r/v1/messages", prompt: 250, output: -1, mayRetry: true,
@@ -131,8 +160,8 @@ func billings() []billing {
 	}
 }
 
-// TestWhatAVendorBillsIsCharged holds what of an answer can be told against what was charged for it, of the limits and in the ledger,
-// once.
+// TestWhatAVendorBillsIsCharged holds what of an answer can be told against what was charged for it, of the limits and
+// in the ledger, once.
 func TestWhatAVendorBillsIsCharged(t *testing.T) {
 	for _, c := range billings() {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,14 +217,16 @@ func told(r exchange.Reply, name string) string {
 	return r.Set.Get(name)
 }
 
-// TestALineWhoseAnswerIsOfNoUseIsCharged: the job service asks such a line again, and what it was billed is in the ledger under an id
-// of its own, so that the try which finishes is charged too.
+// TestALineWhoseAnswerIsOfNoUseIsCharged: the job service asks such a line again, and what it was billed is in the
+// ledger under an id of its own, so that the try which finishes is charged too.
 func TestALineWhoseAnswerIsOfNoUseIsCharged(t *testing.T) {
 	for name, charged := range map[string]int64{"<html>": 8, `{"error":{"message":"no","code":500}}`: 0} {
 		m := newMeter(t, &configv1.Key{Name: "key_1"})
 		x := exchange.NewInternal(m.env, m.config)
-		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
-			{Name: envoy.HeaderKey, Value: "key_1"}, {Name: envoy.HeaderCharge, Value: "batch_1/3"}, {Name: "content-type", Value: "application/json"}}, false)
+		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
+			{Name: ":path", Value: "/v1/chat/completions"},
+			{Name: envoy.HeaderKey, Value: "key_1"}, {Name: envoy.HeaderCharge, Value: "batch_1/3"},
+			{Name: "content-type", Value: "application/json"}}, false)
 		require.NotNil(t, x.RequestBody(t.Context(), []byte(ask40)).Plan)
 		last := pieces("application/json", true, name)(x)
 		require.Empty(t, told(last, "x-should-retry"), "the job service decides itself")
@@ -207,5 +238,6 @@ func TestALineWhoseAnswerIsOfNoUseIsCharged(t *testing.T) {
 
 // pricedImages is a catalog in which an image of m-1 costs a cent.
 func pricedImages() *catalog.Catalog {
-	return catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"}, Price: &configv1.Price{Input: "1", Output: "2", Image: "0.01"}}}})
+	return catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"},
+		Price: &configv1.Price{Input: "1", Output: "2", Image: "0.01"}}}})
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 )
 
-// A Config is all that exchanges are decided by. It is immutable once exchanges have it: a change of configuration makes
-// another.
+// A Config is all that exchanges are decided by. It is immutable once exchanges have it: a change of configuration
+// makes another.
 type Config struct {
 	access.Directory
 	routing.Table

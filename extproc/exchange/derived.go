@@ -5,7 +5,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 )
 
-// derived is what is worked out of one configuration as it is asked for, and forgotten with it. It is safe for concurrent use.
+// derived is what is worked out of one configuration as it is asked for, and forgotten with it. It is safe for
+// concurrent use.
 type derived struct {
 	config *Config
 	rules  *access.Book

@@ -56,8 +56,8 @@ func (x *Exchange) leave() {
 	}
 }
 
-// mistake refuses a request for what its body says, and counts it: reading it was work. Where that is one too many, the next are
-// kept out before they are read.
+// mistake refuses a request for what its body says, and counts it: reading it was work. Where that is one too many,
+// the next are kept out before they are read.
 func (x *Exchange) mistake(ctx context.Context, e *openai.Error, details string) Reply {
 	c := &x.charging
 	if c.entered != nil && e.Status < http.StatusInternalServerError {

@@ -43,17 +43,21 @@ func TestAKeyAtItsLimitIsRefusedBeforeItsBody(t *testing.T) {
 		open   time.Duration
 	}{
 		"requests": {keyWith("requests", configv1.Unit_MINUTE, 1), finish,
-			map[string]string{"Retry-After": "61", "X-Ratelimit-Limit-Requests": "1", "X-Ratelimit-Remaining-Requests": "0"}, 61 * time.Second},
+			map[string]string{"Retry-After": "61", "X-Ratelimit-Limit-Requests": "1", "X-Ratelimit-Remaining-Requests": "0"},
+			61 * time.Second},
 		"tokens": {keyWith("tokens", configv1.Unit_MINUTE, 9), func(m *meter) {
 			x, reply := m.ask("/v1/embeddings", `{"model":"a/m-1","input":"hi"}`)
 			require.NotNil(t, reply.Plan)
 			answer(x, "200", "application/json")
-			x.ResponseBody(context.Background(), []byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":9,"total_tokens":9}}`), true)
+			x.ResponseBody(context.Background(),
+				[]byte(
+					`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":9,"total_tokens":9}}`), true)
 			x.Close()
 		}, map[string]string{"X-Ratelimit-Limit-Tokens": "9", "X-Ratelimit-Remaining-Tokens": "0"}, 61 * time.Second},
-		"a budget": {&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.0001"}}}, func(m *meter) {
-			require.NoError(t, m.env.Limits.Raise(t.Context(), "budget/key/key_1/day", limit.CalendarDay, m.now, 1e6))
-		}, map[string]string{"X-Should-Retry": "false"}, 24 * time.Hour},
+		"a budget": {&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.0001"}}},
+			func(m *meter) {
+				require.NoError(t, m.env.Limits.Raise(t.Context(), "budget/key/key_1/day", limit.CalendarDay, m.now, 1e6))
+			}, map[string]string{"X-Should-Retry": "false"}, 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMeter(t, c.key)
@@ -76,7 +80,8 @@ func TestAKeyAtItsLimitIsRefusedBeforeItsBody(t *testing.T) {
 	}
 }
 
-// TestARefusalIsAskedAgain checks that a limit to which something was given back, or that is another now, lets in before its time.
+// TestARefusalIsAskedAgain checks that a limit to which something was given back, or that is another now, lets in
+// before its time.
 func TestARefusalIsAskedAgain(t *testing.T) {
 	m := newMeter(t, keyWith("requests", configv1.Unit_DAY, 1))
 	running, _ := m.chat(ask40)
@@ -103,7 +108,8 @@ func TestARefusalIsAskedAgain(t *testing.T) {
 	require.NotNil(t, reply.Plan, "another limit was not asked yet")
 }
 
-// TestNoMoreBodiesThanTheLimitAdmits checks that requests which come at the same moment are not read where they could not all be admitted.
+// TestNoMoreBodiesThanTheLimitAdmits checks that requests which come at the same moment are not read where they could
+// not all be admitted.
 func TestNoMoreBodiesThanTheLimitAdmits(t *testing.T) {
 	for _, domain := range []string{"requests", "concurrency"} {
 		t.Run(domain, func(t *testing.T) {
@@ -130,13 +136,15 @@ func TestNoMoreBodiesThanTheLimitAdmits(t *testing.T) {
 	}
 }
 
-// TestMistakesCount checks that requests which are refused for what their bodies say use up the limit of requests: reading them is work.
+// TestMistakesCount checks that requests which are refused for what their bodies say use up the limit of requests:
+// reading them is work.
 func TestMistakesCount(t *testing.T) {
 	m := newMeter(t, keyWith("requests", configv1.Unit_MINUTE, 3))
 	statuses := ""
 	for range 6 {
 		x, reply := m.chat(`{"model":"nowhere/x","messages":[{"role":"user","content":"hi"}]}`)
-		statuses += reply.Immediate.Header.Get("X-Ratelimit-Remaining-Requests") + ":" + strings.ToLower(reply.Immediate.Details) + " "
+		statuses += reply.Immediate.Header.Get("X-Ratelimit-Remaining-Requests") + ":" +
+			strings.ToLower(reply.Immediate.Details) + " "
 		x.Close()
 	}
 	require.Equal(t, "2:mg_no_model 1:mg_no_model 0:mg_no_model 0:mg_no_model 0:mg_limited 0:mg_limited ", statuses)
@@ -153,13 +161,15 @@ func TestMistakesCount(t *testing.T) {
 func TestWritesToTheJobServiceAreRequests(t *testing.T) {
 	key := keyWith("requests", configv1.Unit_MINUTE, 2)
 	key.Budgets = []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "1"}}
-	for _, path := range []string{"/v1/files", "/v1/uploads", "/v1/batches", "/v1/fine_tuning/jobs", "/v1/uploads/upload_1/parts"} {
+	for _, path := range []string{"/v1/files", "/v1/uploads", "/v1/batches", "/v1/fine_tuning/jobs",
+		"/v1/uploads/upload_1/parts"} {
 		m := newMeter(t, key)
 		for n := range 2 {
 			x, reply := m.headersOnly("POST", path)
 			require.Nil(t, reply.Immediate, path)
 			reply = answer(x, "200", "application/json")
-			require.Contains(t, reply.Set, exchange.Header{Name: "x-ratelimit-remaining-requests", Value: []string{"1", "0"}[n]})
+			require.Contains(t, reply.Set, exchange.Header{Name: "x-ratelimit-remaining-requests",
+				Value: []string{"1", "0"}[n]})
 			x.Close()
 		}
 		require.Equal(t, []limit.Amounts{{limit.Requests: 1}, {limit.Requests: 1}}, m.settled)
@@ -181,21 +191,25 @@ func TestNothingIsMadeUnderABudgetThatIsSpent(t *testing.T) {
 		_, reply := m.headersOnly("POST", "/v1/batches")
 		require.NotNil(t, reply.Immediate)
 		require.Contains(t, string(reply.Immediate.Body), `"insufficient_quota"`)
-		for _, asked := range [][2]string{{"POST", "/v1/batches/batch_1/cancel"}, {"DELETE", "/v1/files/file-1"}, {"GET", "/v1/batches"}} {
+		for _, asked := range [][2]string{{"POST", "/v1/batches/batch_1/cancel"}, {"DELETE", "/v1/files/file-1"},
+			{"GET", "/v1/batches"}} {
 			_, reply = m.headersOnly(asked[0], asked[1])
 			require.NotNil(t, reply.Plan, asked)
 		}
 	}
 }
 
-// exhaust has an organization use up its 1000 tokens a minute in two parts, 20 seconds apart, and one of its keys ask for more than half.
+// exhaust has an organization use up its 1000 tokens a minute in two parts, 20 seconds apart, and one of its keys ask
+// for more than half.
 func exhaust(t *testing.T) (m *meter, huge func() (*exchange.Exchange, exchange.Reply)) {
 	m = newMeter(t, keyWith("tokens", configv1.Unit_MINUTE, 1000))
 	for _, used := range []string{"600", "400"} {
 		x, reply := m.ask("/v1/embeddings", `{"model":"a/m-1","input":"hi"}`)
 		require.NotNil(t, reply.Plan)
 		answer(x, "200", "application/json")
-		x.ResponseBody(context.Background(), []byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":`+used+`,"total_tokens":`+used+`}}`), true)
+		x.ResponseBody(context.Background(),
+			[]byte(
+				`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":`+used+`,"total_tokens":`+used+`}}`), true)
 		x.Close()
 		m.now = m.now.Add(20 * time.Second)
 	}
@@ -208,7 +222,8 @@ func exhaust(t *testing.T) (m *meter, huge func() (*exchange.Exchange, exchange.
 	return m, huge
 }
 
-// TestWhoAsksForMuchKeepsNobodyOutWhoAsksForLittle checks that a limit which one key of many uses to ask for what does not fit lets others in.
+// TestWhoAsksForMuchKeepsNobodyOutWhoAsksForLittle checks that a limit which one key of many uses to ask for what does
+// not fit lets others in.
 func TestWhoAsksForMuchKeepsNobodyOutWhoAsksForLittle(t *testing.T) {
 	m, huge := exhaust(t)
 	for range 5 { // the one who may ask is always the same

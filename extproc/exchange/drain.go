@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What a client may send on when its answer is decided already. Clients of HTTP/2 lose an answer that comes before they have sent their
-// request: Envoy ends the stream behind it, and they read that as an error, or wait.
+// What a client may send on when its answer is decided already. Clients of HTTP/2 lose an answer that comes before
+// they have sent their request: Envoy ends the stream behind it, and they read that as an error, or wait.
 const (
 	// maxDrained bounds the bytes that are taken of one request's body, all of which are thrown away.
 	maxDrained = 1 << 20
@@ -34,8 +34,9 @@ func (d *drains) begin() bool {
 	return false
 }
 
-// Drain has the answer that RequestHeaders gave wait until the client has sent the request's body, of which there is some. It goes out at
-// once where the body is announced as larger than what is taken, and where too many requests drain already.
+// Drain has the answer that RequestHeaders gave wait until the client has sent the request's body, of which there is
+// some. It goes out at once where the body is announced as larger than what is taken, and where too many requests
+// drain already.
 func (x *Exchange) Drain(answer *Immediate, h Headers) Reply {
 	if n, ok := lengthOf(h); ok && n > maxDrained || !x.env.drains.begin() {
 		return Reply{Immediate: answer}

@@ -11,9 +11,11 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 )
 
-// refusedWith begins an exchange whose key is wrong, and whose body is announced as so many bytes; none where that is not told.
+// refusedWith begins an exchange whose key is wrong, and whose body is announced as so many bytes; none where that is
+// not told.
 func refusedWith(t *testing.T, m *meter, announced int) (*exchange.Exchange, exchange.Reply) {
-	h := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "content-type", Value: "application/json"}}
+	h := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
+		{Name: "content-type", Value: "application/json"}}
 	if announced > 0 {
 		h = append(h, exchange.Header{Name: "content-length", Value: strconv.Itoa(announced)})
 	}
@@ -73,7 +75,8 @@ func TestAnAnswerWaitsForTheRestOfTheRequest(t *testing.T) {
 	})
 }
 
-// TestRequestsThatDrainAreBounded holds that those who make many wait find that they do not any more, and that all have an answer.
+// TestRequestsThatDrainAreBounded holds that those who make many wait find that they do not any more, and that all
+// have an answer.
 func TestRequestsThatDrainAreBounded(t *testing.T) {
 	m := newMeter(t, &configv1.Key{Name: "key_1"})
 	var open []*exchange.Exchange

@@ -9,8 +9,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// duplex is what an exchange keeps of an answer in the mode Duplex, whose pieces come while its headers wait for a reply.
-// Until then the status is open: what a provider says with status 200 may be an error nevertheless.
+// duplex is what an exchange keeps of an answer in the mode Duplex, whose pieces come while its headers wait for a
+// reply. Until then the status is open: what a provider says with status 200 may be an error nevertheless.
 type duplex struct {
 	on    bool
 	head  *Reply // to the headers, while they wait
@@ -21,14 +21,15 @@ type duplex struct {
 	over  bool   // the client has its answer, whatever still comes
 }
 
-// patience is how long the headers of a stream wait for something to be said. An error comes within moments; a model may
-// think for minutes, and proxies on the way to the client give up on an answer without headers after about one.
+// patience is how long the headers of a stream wait for something to be said. An error comes within moments; a model
+// may think for minutes, and proxies on the way to the client give up on an answer without headers after about one.
 const patience = 15 * time.Second
 
 // maxAnswer bounds an answer that is needed whole, as the limit of what Envoy buffers bounds the others.
 const maxAnswer = 48 << 20
 
-var errAnswerTooLarge = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamResponseTooLarge,
+var errAnswerTooLarge = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
+	Code:    openai.CodeUpstreamResponseTooLarge,
 	Message: "The provider's answer is larger than the gateway can hold."}
 
 // await keeps the reply to an answer's headers back where it depends on the body.
@@ -107,8 +108,9 @@ func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 	return reply
 }
 
-// Release lets the headers of a stream go that have waited as long as they may, and reports whether there are any. What is
-// wrong with the answer is told within it from now on. Of a request that drains it is the whole answer that goes.
+// Release lets the headers of a stream go that have waited as long as they may, and reports whether there are any.
+// What is wrong with the answer is told within it from now on. Of a request that drains it is the whole answer that
+// goes.
 func (x *Exchange) Release() (Reply, bool) {
 	if x.drained != nil && x.drained.answer != nil {
 		return x.endDrain(), true

@@ -21,17 +21,19 @@ import (
 
 const credential = "sk-of-the-provider-0123456789"
 
-// answered returns an exchange whose request was sent to a provider, which has begun to answer with a content type, and the
-// reply to that.
+// answered returns an exchange whose request was sent to a provider, which has begun to answer with a content type,
+// and the reply to that.
 func answered(t testing.TB, request, contentType string) (*exchange.Exchange, exchange.Reply) {
 	x := sent(t, request)
-	return x, x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: contentType}, {Name: "set-cookie", Value: "a=b"}},
+	return x, x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"},
+		{Name: "content-type", Value: contentType}, {Name: "set-cookie", Value: "a=b"}},
 		exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 }
 
 // sent returns an exchange whose request was sent.
 func sent(t testing.TB, request string) *exchange.Exchange {
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"}, Credential: credential}, openai.Provider())
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "a", Vendor: "openai"},
+		Credential: credential}, openai.Provider())
 	require.NoError(t, err)
 	key := auth.Generate().Reveal()
 	c := &exchange.Config{
@@ -42,7 +44,8 @@ func sent(t testing.TB, request string) *exchange.Exchange {
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:]}})
 	x := exchange.New(&exchange.Env{Now: time.Now, NewID: func() string { return "id" }}, c)
 	reply := x.RequestHeaders(context.Background(), exchange.Headers{
-		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + key}, {Name: "x-request-id", Value: "r"},
+		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
+		{Name: "authorization", Value: "Bearer " + key}, {Name: "x-request-id", Value: "r"},
 	}, false)
 	require.Equal(t, exchange.Duplex, reply.ResponseBody)
 	require.NotNil(t, x.RequestBody(context.Background(), []byte(request)).Plan)
@@ -54,7 +57,8 @@ const (
 	streamed = `{"model":"a/m","messages":[{"role":"user","content":"hi"}],"stream":true}`
 	role     = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
 	text     = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
-	failure  = `data: {"error":{"message":"The key ` + credential + ` is busy.","type":"server_error","param":null,"code":null}}` + "\n\n"
+	failure  = `data: {"error":{"message":"The key ` + credential +
+		` is busy.","type":"server_error","param":null,"code":null}}` + "\n\n"
 )
 
 func TestHeadersWaitUntilSomethingIsSaid(t *testing.T) {
@@ -87,7 +91,8 @@ func TestAnErrorBeforeAnythingIsSaidHasAStatus(t *testing.T) {
 	require.Equal(t, 500, reply.Immediate.Status)
 	require.Equal(t, "a", reply.Immediate.Header.Get("X-Modelgate-Provider"))
 	require.Contains(t, string(reply.Immediate.Body), "The key [redacted] is busy.")
-	for _, late := range []exchange.Reply{x.ResponseBody(context.Background(), []byte(text), true), x.ResponseTrailers(context.Background(), nil)} {
+	for _, late := range []exchange.Reply{x.ResponseBody(context.Background(), []byte(text), true),
+		x.ResponseTrailers(context.Background(), nil)} {
 		require.True(t, late.Wait, "what was on its way already is for nobody")
 		require.Empty(t, late.Body)
 	}
@@ -125,7 +130,9 @@ func TestTrailersEndABody(t *testing.T) {
 	require.Equal(t, 502, x.ResponseTrailers(context.Background(), nil).Immediate.Status)
 
 	x, _ = answered(t, unary, "application/json")
-	x.ResponseBody(context.Background(), []byte(`{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`), false)
+	x.ResponseBody(context.Background(),
+		[]byte(`{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`),
+		false)
 	reply = x.ResponseTrailers(context.Background(), nil)
 	require.Contains(t, string(reply.Body), `"content":"x"`)
 	require.NotNil(t, reply.Head)
@@ -147,7 +154,8 @@ func TestAWholeAnswerIsBounded(t *testing.T) {
 func TestEnvoysOwnAnswerPasses(t *testing.T) {
 	for _, request := range []string{unary, streamed} {
 		x := sent(t, request)
-		reply := x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}}, exchange.Facts{Cluster: "a/first", Attempts: 2, CodeDetails: "no_healthy_upstream"}, false)
+		reply := x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}},
+			exchange.Facts{Cluster: "a/first", Attempts: 2, CodeDetails: "no_healthy_upstream"}, false)
 		named := exchange.Headers{{Name: "x-request-id", Value: "r"}} // the route has taken it off the request
 		require.Equal(t, exchange.Reply{Set: named}, reply, "what comes already would be lost in another mode")
 		reply = x.ResponseBody(context.Background(), []byte(`{"error":{}}`), true)

@@ -18,10 +18,11 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// TestEveryEndSettlesOnce is the heart of accounting: however an exchange ends, what it reserved is settled once with what it
-// used, and the ledger has it once, before the client can see the end.
+// TestEveryEndSettlesOnce is the heart of accounting: however an exchange ends, what it reserved is settled once with
+// what it used, and the ledger has it once, before the client can see the end.
 func TestEveryEndSettlesOnce(t *testing.T) {
-	used := limit.Amounts{limit.Requests: 1, limit.Tokens: 11, limit.InputTokens: 9, limit.OutputTokens: 2, limit.Cost: 13_000}
+	used := limit.Amounts{limit.Requests: 1, limit.Tokens: 11, limit.InputTokens: 9, limit.OutputTokens: 2,
+		limit.Cost: 13_000}
 	only := limit.Amounts{limit.Requests: 1}
 	for _, c := range []struct {
 		name    string
@@ -55,16 +56,19 @@ func TestEveryEndSettlesOnce(t *testing.T) {
 			x.ResponseBody(context.Background(), []byte(`{}`), true)
 		}, "failed", only},
 		{"the provider has too much to do", ask40, func(x *exchange.Exchange) {
-			x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "429"}}, exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, true)
+			x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "429"}}, exchange.Facts{Cluster: "a/first", Attempts: 1,
+				CodeDetails: envoy.CodeDetailsUpstream}, true)
 		}, "failed", only},
 		{"a stream that begins with an error", stream40, func(x *exchange.Exchange) {
 			answer(x, "200", "text/event-stream")
 			x.ResponseBody(context.Background(), []byte(role+failure), false)
 		}, "failed", only},
 		{"no provider can be reached", ask40, func(x *exchange.Exchange) {
-			x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}}, exchange.Facts{Cluster: "a/first", Attempts: 2, CodeDetails: "upstream_reset"}, false)
+			x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}}, exchange.Facts{Cluster: "a/first", Attempts: 2,
+				CodeDetails: "upstream_reset"}, false)
 		}, "", only},
-		{"the stream is killed within an error", ask40, func(x *exchange.Exchange) { answer(x, "500", "application/json") }, "", only},
+		{"the stream is killed within an error", ask40, func(x *exchange.Exchange) { answer(x, "500", "application/json") },
+			"", only},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMeter(t, fullKey())
@@ -140,7 +144,8 @@ func TestWhatNobodyReportsIsCounted(t *testing.T) {
 
 // TestWhatNeverGoesOutIsFree is pitfall 104. That it was read counts as a request.
 func TestWhatNeverGoesOutIsFree(t *testing.T) {
-	for _, body := range []string{`{}`, `{"model":"nowhere/x","messages":[{"role":"user","content":"hi"}]}`, `{"model":"a/m-1","messages":[]}`} {
+	for _, body := range []string{`{}`, `{"model":"nowhere/x","messages":[{"role":"user","content":"hi"}]}`,
+		`{"model":"a/m-1","messages":[]}`} {
 		m := newMeter(t, fullKey())
 		x, reply := m.chat(body)
 		require.NotNil(t, reply.Immediate)
@@ -163,14 +168,16 @@ func TestARetryIsChargedByWhoAnswers(t *testing.T) {
 	m := newMeter(t, fullKey())
 	m.config.Models["both"].Targets[1].Model = "m-2"
 	m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{
-		{Models: []string{"m-1"}, Price: &configv1.Price{Input: "1", Output: "2"}}, {Models: []string{"m-2"}, Price: &configv1.Price{Input: "10", Output: "20"}},
+		{Models: []string{"m-1"}, Price: &configv1.Price{Input: "1", Output: "2"}},
+		{Models: []string{"m-2"}, Price: &configv1.Price{Input: "10", Output: "20"}},
 	}})
 	x, reply := m.chat(strings.Replace(ask40, "a/m-1", "both", 1))
 	require.NotNil(t, reply.Plan)
 	require.GreaterOrEqual(t, m.reserved[0].Amounts[limit.Cost], int64(40*20_000), "the dearest target is reserved")
 	_, err := reply.Plan.Encode(2)
 	require.NoError(t, err)
-	x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"}},
+	x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "200"},
+		{Name: "content-type", Value: "application/json"}},
 		exchange.Facts{Cluster: "b/retry", Attempts: 2, CodeDetails: envoy.CodeDetailsUpstream}, false)
 	x.ResponseBody(context.Background(), []byte(whole), true)
 	r := x.Close()
@@ -222,7 +229,8 @@ func TestALineIsChargedUnderItsId(t *testing.T) {
 	m := newMeter(t, fullKey())
 	line := func(status, body string) *ledgerv1.Record {
 		x := exchange.NewInternal(m.env, m.config)
-		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
+		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
+			{Name: ":path", Value: "/v1/chat/completions"},
 			{Name: envoy.HeaderKey, Value: "key_1"}, {Name: envoy.HeaderCharge, Value: "batch_1/7"}}, false)
 		require.NotNil(t, x.RequestBody(t.Context(), []byte(ask40)).Plan)
 		answer(x, status, "application/json")
@@ -233,7 +241,8 @@ func TestALineIsChargedUnderItsId(t *testing.T) {
 	require.NotEqual(t, "batch_1/7", line("500", "{}").GetId(), "a try that failed must not hide the one that succeeds")
 	require.Equal(t, "batch_1/7", line("200", whole).GetId())
 	require.Len(t, m.settled, 2, "the key's limits hold for lines")
-	cut := (&metering.Record{ID: "x", Charge: "batch_1/8", Outcome: metering.OutcomeCancelled, Usage: openaiapi.Usage{PromptTokens: 5}, Cost: 7}).Entry()
+	cut := (&metering.Record{ID: "x", Charge: "batch_1/8", Outcome: metering.OutcomeCancelled,
+		Usage: openaiapi.Usage{PromptTokens: 5}, Cost: 7}).Entry()
 	require.Equal(t, "x", cut.GetId())
 	require.Zero(t, cut.GetInputTokens()+cut.GetCostNanoUsd(), "it is asked again")
 	require.Empty(t, m.begun, "a line that nobody heard of is asked again")
@@ -243,13 +252,15 @@ func TestARouteIsMetered(t *testing.T) {
 	const events = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m-1\",\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n" +
 		"event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":2}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 	for name, c := range map[string]struct{ contentType, body string }{
-		"events":            {"text/event-stream", events},
-		"a document":        {"application/json", whole},
-		"Gemini's document": {"application/json", `{"candidates":[],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11},"modelVersion":"m-1"}`},
+		"events":     {"text/event-stream", events},
+		"a document": {"application/json", whole},
+		"Gemini's document": {"application/json",
+			`{"candidates":[],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11},"modelVersion":"m-1"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMeter(t, fullKey())
-			x, reply := m.ask("/r/messages", "", exchange.Header{Name: "content-length", Value: "400"}, exchange.Header{Name: "accept-encoding", Value: "gzip"})
+			x, reply := m.ask("/r/messages", "", exchange.Header{Name: "content-length", Value: "400"},
+				exchange.Header{Name: "accept-encoding", Value: "gzip"})
 			require.True(t, reply.PassRequest)
 			require.NotNil(t, reply.Plan)
 			require.Contains(t, reply.Remove, "accept-encoding")
@@ -273,7 +284,8 @@ func TestARouteIsMetered(t *testing.T) {
 		})
 	}
 	t.Run("nothing is to be metered", func(t *testing.T) {
-		m := newMeter(t, &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1}}})
+		m := newMeter(t, &configv1.Key{Name: "key_1",
+			Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1}}})
 		x, _ := m.ask("/r/messages", "")
 		require.Equal(t, exchange.Keep, answer(x, "200", "application/json").ResponseBody)
 		x.Close()

@@ -10,7 +10,8 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	x.state, x.charging.sent = awaitResponse, true
 	x.record.Out = true
 	first := &x.active.Targets[0]
-	x.record.Provider, x.record.Vendor, x.record.Upstream = first.Provider.Config.GetName(), first.Provider.Vendor.Name, first.Model
+	x.record.Provider, x.record.Vendor, x.record.Upstream = first.Provider.Config.GetName(), first.Provider.Vendor.Name,
+		first.Model
 	if x.env.Spool == nil || x.record.Charge != "" {
 		return reply // a line that nobody heard of is asked again, and charged then
 	}

@@ -44,8 +44,8 @@ type Env struct {
 	last   atomic.Pointer[derived]
 }
 
-// An Exchange is one HTTP request and its answer. It is used by one goroutine at a time. Its methods are called in the order
-// in which the messages come; each returns what Envoy is to do.
+// An Exchange is one HTTP request and its answer. It is used by one goroutine at a time. Its methods are called in the
+// order in which the messages come; each returns what Envoy is to do.
 type Exchange struct {
 	env      *Env
 	config   *Config
@@ -108,23 +108,24 @@ func New(env *Env, config *Config) *Exchange {
 	return x
 }
 
-// NewInternal is New for a request of the job service, which alone reaches the listener that it came by: what its headers say
-// about on whose behalf it asks is believed.
+// NewInternal is New for a request of the job service, which alone reaches the listener that it came by: what its
+// headers say about on whose behalf it asks is believed.
 func NewInternal(env *Env, config *Config) *Exchange {
 	x := New(env, config)
 	x.internal, x.record.Internal = true, true
 	return x
 }
 
-// HasPlaces says that Envoy has clusters of providers by place, as all do but those that an older control plane configures.
+// HasPlaces says that Envoy has clusters of providers by place, as all do but those that an older control plane
+// configures.
 func (x *Exchange) HasPlaces() { x.places = true }
 
 // Plan returns the plan that the reply to the request body carried, or nil.
 func (x *Exchange) Plan() *routing.Plan { return x.active }
 
-// Close ends the exchange when Envoy has closed its side, and returns what is to be recorded of it. An exchange that was
-// not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which, and whether an
-// answer that it did not show was.
+// Close ends the exchange when Envoy has closed its side, and returns what is to be recorded of it. An exchange that
+// was not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which, and
+// whether an answer that it did not show was.
 func (x *Exchange) Close() metering.Record {
 	if x.drained != nil && x.drained.answer != nil { // nobody got it
 		x.endDrain()

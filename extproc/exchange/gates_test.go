@@ -67,7 +67,8 @@ func TestGatesOfProviders(t *testing.T) {
 		require.NotNil(t, reply.Plan)
 	})
 	t.Run("who is refused by a limit gives the place back", func(t *testing.T) {
-		m := newMeter(t, &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1}}}, one(0))
+		m := newMeter(t, &configv1.Key{Name: "key_1",
+			Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1}}}, one(0))
 		first, _ := m.chat(ask40)
 		first.Close()
 		refused, reply := m.chat(ask40)

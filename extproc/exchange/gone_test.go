@@ -34,11 +34,13 @@ func TestNoTargetIsPlannedForAClientThatHasGone(t *testing.T) {
 	vendor.Chat = codec
 	g := newGate(t, vendor, "gpt-4o")
 	g.env.Random = func(uint32) uint32 { return 0 }
-	g.config.Models["any"].Targets = append(g.config.Models["any"].Targets, &configv1.Target{Provider: "a", Model: "gpt-4o-mini"}, &configv1.Target{Provider: "a", Model: "o3"})
+	g.config.Models["any"].Targets = append(g.config.Models["any"].Targets,
+		&configv1.Target{Provider: "a", Model: "gpt-4o-mini"}, &configv1.Target{Provider: "a", Model: "o3"})
 	x := exchange.New(g.env, g.config)
 	defer x.Close()
 	reply := x.RequestHeaders(ctx, exchange.Headers{
-		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + g.key},
+		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: "/v1/chat/completions"},
+		{Name: "authorization", Value: "Bearer " + g.key},
 		{Name: "content-type", Value: "application/json"}, {Name: "x-request-id", Value: "r"},
 	}, false)
 	require.Nil(t, reply.Immediate)

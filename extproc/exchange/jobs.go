@@ -50,7 +50,8 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	}
 	x.active = &routing.Plan{ID: x.record.ID, Kind: envoy.KindJobs}
 	x.state = awaitResponse
-	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None, Set: Headers{{Name: envoy.HeaderKey, Value: x.key.Name}}}
+	reply := Reply{ID: x.record.ID, Plan: x.active, PassRequest: true, ResponseBody: None,
+		Set: Headers{{Name: envoy.HeaderKey, Value: x.key.Name}}}
 	if organization := x.key.Organization; organization != "" {
 		reply.Set = append(reply.Set, Header{Name: envoy.HeaderOrganization, Value: url.QueryEscape(organization)})
 	}
@@ -71,8 +72,9 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	return reply
 }
 
-// reserveJobs takes what a request to the job service uses: what changes something is a request like any other, and what makes
-// something new is refused under a budget that is spent, for nothing could come of it. What only reads counts while it runs.
+// reserveJobs takes what a request to the job service uses: what changes something is a request like any other, and
+// what makes something new is refused under a budget that is spent, for nothing could come of it. What only reads
+// counts while it runs.
 func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 	wanted := limit.Amounts{limit.Concurrency: 1}
 	counted := []limit.Measure{limit.Concurrency}
@@ -123,7 +125,8 @@ func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, que
 		return x.reject(routing.Waits(), "mg_no_provider")
 	}
 	if p == nil || p.Config.GetDisabled() {
-		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeProviderNotFound,
+		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeProviderNotFound,
 			Message: "There is no provider '" + name + "', or it is disabled."}, "mg_no_provider")
 	}
 	return x.pass(ctx, p.AtRoot(), p.Join(x.record.Path), h, query, end)

@@ -62,10 +62,12 @@ const chatPath = "/v1/chat/completions"
 func dialects() []dialect {
 	long := strings.Repeat("i", 16<<10)
 	compatible := map[string]string{
-		"texts":               `{"id":"c","choices":[{"index":0,"delta":{"content":"word"}}]}`,
-		"a long id":           `{"id":"` + long + `","choices":[{"index":0,"delta":{"content":"w"}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":"w"}}]}`,
-		"choices":             `{"id":"c","choices":[{"index":%d,"delta":{"content":"word"}}]}`,
-		"many in one":         `{"id":"c","x":"` + long + `","choices":[` + strings.Repeat(`{"delta":{"content":"w"}},`, 500) + `{}]}`,
+		"texts": `{"id":"c","choices":[{"index":0,"delta":{"content":"word"}}]}`,
+		"a long id": `{"id":"` + long + `","choices":[{"index":0,"delta":{"content":"w"}}]}` + "\n\n" +
+			`data: {"choices":[{"delta":{"content":"w"}}]}`,
+		"choices": `{"id":"c","choices":[{"index":%d,"delta":{"content":"word"}}]}`,
+		"many in one": `{"id":"c","x":"` + long + `","choices":[` + strings.Repeat(`{"delta":{"content":"w"}},`,
+			500) + `{}]}`,
 		"calls":               `{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c%d","function":{"name":"f","arguments":"{}"}}]}}]}`,
 		"calls of one id":     `{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c","function":{"name":"f","arguments":"{}"}}]}}]}`,
 		"a name that repeats": `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"[\"}"}}]}}]}`,
@@ -79,18 +81,22 @@ func dialects() []dialect {
 		{vendor: "openrouter", model: "m", path: chatPath, frame: sse, shapes: compatible},
 		{vendor: "anthropic", model: "claude-sonnet-4-5", path: chatPath, frame: sse,
 			before: sse(`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}`), shapes: map[string]string{
-				"texts":     `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word"}}`,
-				"blocks":    `{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":"w"}}`,
-				"calls":     `{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"c%d","name":"f","input":{}}}`,
-				"thoughts":  `{"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"d"}}` + "\n\n" + `data: {"type":"content_block_stop","index":0}`,
-				"citations": `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"w"}}` + strings.Repeat("\n\n"+`data: {"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"url":"https://a/%d"}}}`, 9000) + "\n\n" + `data: {"type":"content_block_stop","index":0}`,
+				"texts":  `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word"}}`,
+				"blocks": `{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":"w"}}`,
+				"calls":  `{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"c%d","name":"f","input":{}}}`,
+				"thoughts": `{"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"d"}}` +
+					"\n\n" + `data: {"type":"content_block_stop","index":0}`,
+				"citations": `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"w"}}` +
+					strings.Repeat("\n\n"+
+						`data: {"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"url":"https://a/%d"}}}`, 9000) + "\n\n" + `data: {"type":"content_block_stop","index":0}`,
 			}},
 		{vendor: "gemini", model: "gemini-2.5-pro", path: chatPath, frame: sse, shapes: map[string]string{
 			"texts":     `{"candidates":[{"content":{"parts":[{"text":"word"}]}}]}`,
 			"calls":     `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"c%d","name":"f","args":{}}}]}}]}`,
 			"citations": `{"candidates":[{"content":{"parts":[{"text":"w"}]},"citationMetadata":{"citations":[{"startIndex":0,"endIndex":%d,"uri":"https://a/%d"}]}}]}`,
 			"grounding": `{"candidates":[{"content":{"parts":[{"text":"w"}]},"groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a/` + long + `"}}],"groundingSupports":[` + strings.Repeat(`{"groundingChunkIndices":[0,0,0,0,0,0,0,0]},`, 100) + `{}]}}]}`,
-			"a long id": `{"responseId":"` + long + `","candidates":[{"content":{"parts":[{"text":"w"}]}}]}` + strings.Repeat("\n\n"+`data: {"candidates":[{"content":{"parts":[{"text":"w"}]}}]}`, 200),
+			"a long id": `{"responseId":"` + long + `","candidates":[{"content":{"parts":[{"text":"w"}]}}]}` +
+				strings.Repeat("\n\n"+`data: {"candidates":[{"content":{"parts":[{"text":"w"}]}}]}`, 200),
 			"arguments": `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","partialArgs":[{"jsonPath":"$.a%d","stringValue":"w","willContinue":true}],"willContinue":true}}]}}]}`,
 		}},
 		{vendor: "cohere", model: "command-a", path: chatPath, frame: sse,
@@ -105,7 +111,8 @@ func dialects() []dialect {
 			"texts":   `{"id":"c","choices":[{"index":0,"delta":{"content":"word"}}]}`,
 			"calls":   `{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"id":"c%d","index":%d,"function":{"name":"f","arguments":"{}"}}]}}]}`,
 			"choices": `{"id":"c","choices":[{"index":%d,"delta":{"content":"word"}}]}`,
-			"nested":  `{"id":"c","choices":[{"index":0,"delta":{"content":` + strings.Repeat(`[{"type":"text","text":`, 4000) + `"w"` + strings.Repeat(`}]`, 4000) + `}}]}`,
+			"nested": `{"id":"c","choices":[{"index":0,"delta":{"content":` + strings.Repeat(`[{"type":"text","text":`, 4000) +
+				`"w"` + strings.Repeat(`}]`, 4000) + `}}]}`,
 		}},
 		{vendor: "bedrock", model: "amazon.nova-pro-v1:0", path: chatPath, frame: frame, shapes: map[string]string{
 			"texts":     `contentBlockDelta|{"contentBlockIndex":0,"delta":{"text":"word"}}`,
@@ -115,42 +122,54 @@ func dialects() []dialect {
 			"citations": `contentBlockDelta|{"contentBlockIndex":0,"delta":{"citation":{"location":{"web":{"url":"https://a/%d"}}}}}`,
 		}},
 		{vendor: "anthropic", model: "claude-sonnet-4-5", path: "/v1/completions", frame: sse,
-			before: sse(`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"w"}}`),
-			shapes: map[string]string{"texts": `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word"}}`}},
+			before: sse(`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}` + "\n\n" +
+				`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"w"}}`),
+			shapes: map[string]string{
+				"texts": `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word"}}`}},
 	}
 }
 
 // documents are those of the codecs, whole: what is repeated stands between before and after.
 func documents() []dialect {
 	const choicesBefore, choicesAfter = `{"id":"c","choices":[`, `]}`
-	messageBefore, messageAfter := `{"id":"c","choices":[{"message":{"content":"x","tool_calls":[`, `]},"finish_reason":"stop"}]}`
+	messageBefore, messageAfter := `{"id":"c","choices":[{"message":{"content":"x","tool_calls":[`,
+		`]},"finish_reason":"stop"}]}`
 	of := func(vendor, model, before, after string, shapes map[string]string) dialect {
 		return dialect{vendor: vendor, model: model, path: chatPath, before: before, after: after, shapes: shapes}
 	}
 	var out []dialect
-	for _, d := range []dialect{{vendor: "openai", model: "gpt-4o"}, {vendor: "openrouter", model: "m"}, {vendor: "mistral", model: "m"}} {
+	for _, d := range []dialect{{vendor: "openai", model: "gpt-4o"}, {vendor: "openrouter", model: "m"},
+		{vendor: "mistral", model: "m"}} {
 		out = append(out, of(d.vendor, d.model, choicesBefore, choicesAfter, map[string]string{
 			"choices": `{"index":%d,"message":{"content":"w"},"finish_reason":"stop"}`, "empty choices": `{}`, "numbers": `0`}),
 			of(d.vendor, d.model, messageBefore, messageAfter, map[string]string{
-				"calls": `{"id":"c%d","function":{"name":"f","arguments":"{}"}}`, "calls of one id": `{"id":"c","function":{"name":"f","arguments":"{}"}}`}),
-			of(d.vendor, d.model, `{"choices":[`+strings.Repeat(`{"message":{"content":"w"}},`, 2000)+`{}],"citations":[`, `]}`, map[string]string{"citations": `"https://a/%d"`}),
+				"calls":           `{"id":"c%d","function":{"name":"f","arguments":"{}"}}`,
+				"calls of one id": `{"id":"c","function":{"name":"f","arguments":"{}"}}`}),
+			of(d.vendor, d.model, `{"choices":[`+strings.Repeat(`{"message":{"content":"w"}},`, 2000)+`{}],"citations":[`, `]}`,
+				map[string]string{"citations": `"https://a/%d"`}),
 			of(d.vendor, d.model, `{"choices":[{"messages":[`, `]}]}`, map[string]string{
 				"messages": `{"role":"tool","tool_call_id":"c%d"},{"role":"assistant","tool_calls":[{"id":"d%d","function":{"name":"f","arguments":"{}"}}]}`}))
 	}
 	blocks := map[string]string{
 		"texts": `{"type":"text","text":"word"}`, "thoughts": `{"type":"thinking","thinking":"t%d","signature":"s"}`,
 		"calls":     `{"type":"tool_use","id":"c%d","name":"f","input":{"a":1}}`,
-		"citations": `{"type":"text","text":"w","citations":[` + strings.Repeat(`{"url":"https://a/%d"},`, 9000) + `{}]}`, "unknown": `{"type":"u"}`, "nothing": `{}`,
+		"citations": `{"type":"text","text":"w","citations":[` + strings.Repeat(`{"url":"https://a/%d"},`, 9000) + `{}]}`,
+		"unknown":   `{"type":"u"}`, "nothing": `{}`,
 	}
 	return append(out,
 		of("anthropic", "claude-sonnet-4-5", `{"type":"message","id":"m","content":[`, `],"usage":{}}`, blocks),
-		of("gemini", "gemini-2.5-pro", `{"candidates":[{"finishReason":"STOP","content":{"parts":[`, `]}}]}`, map[string]string{
-			"texts": `{"text":"word"}`, "calls": `{"functionCall":{"id":"c%d","name":"f","args":{"a":1}}}`, "images": `{"fileData":{"fileUri":"https://a/%d"}}`, "nothing": `{}`}),
+		of("gemini", "gemini-2.5-pro", `{"candidates":[{"finishReason":"STOP","content":{"parts":[`, `]}}]}`,
+			map[string]string{
+				"texts": `{"text":"word"}`, "calls": `{"functionCall":{"id":"c%d","name":"f","args":{"a":1}}}`,
+				"images": `{"fileData":{"fileUri":"https://a/%d"}}`, "nothing": `{}`}),
 		of("gemini", "gemini-2.5-pro", `{"candidates":[`, `]}`, map[string]string{"candidates": `{}`}),
-		of("gemini", "gemini-2.5-pro", `{"candidates":[{"finishReason":"STOP","content":{"parts":[{"text":"`+strings.Repeat("é", 100<<10)+`"}]},"citationMetadata":{"citations":[`, `]}}]}`,
+		of("gemini", "gemini-2.5-pro", `{"candidates":[{"finishReason":"STOP","content":{"parts":[{"text":"`+
+			strings.Repeat("é", 100<<10)+`"}]},"citationMetadata":{"citations":[`, `]}}]}`,
 			map[string]string{"citations": `{"startIndex":100000,"endIndex":150000,"uri":"https://a/%d"}`}),
-		of("cohere", "command-a", `{"id":"c","message":{"content":[`, `]}}`, map[string]string{"texts": `{"type":"text","text":"word"}`, "nothing": `{}`}),
-		of("cohere", "command-a", `{"id":"`+strings.Repeat("i", 64<<10)+`","message":{"content":[],"tool_calls":[`, `]}}`, map[string]string{"calls": `{"function":{"name":"f","arguments":"{}"}}`, "nothing": `{}`}),
+		of("cohere", "command-a", `{"id":"c","message":{"content":[`, `]}}`,
+			map[string]string{"texts": `{"type":"text","text":"word"}`, "nothing": `{}`}),
+		of("cohere", "command-a", `{"id":"`+strings.Repeat("i", 64<<10)+`","message":{"content":[],"tool_calls":[`, `]}}`,
+			map[string]string{"calls": `{"function":{"name":"f","arguments":"{}"}}`, "nothing": `{}`}),
 		of("bedrock", "amazon.nova-pro-v1:0", `{"output":{"message":{"content":[`, `]}}}`, map[string]string{
 			"texts": `{"text":"word"}`, "nothing": `{}`, "calls": `{"toolUse":{"toolUseId":"c%d","name":"f","input":{}}}`,
 			"citations": `{"citationsContent":{"content":[{"text":"word"}],"citations":[{"location":{"web":{"url":"https://a/%d"}}}]}}`}))
@@ -158,7 +177,8 @@ func documents() []dialect {
 
 // noise is what no codec reads, in the frames of server-sent events. It is cut into tiny pieces.
 func noise() map[string]string {
-	return map[string]string{"comments": ": c\n", "comments apart": ": c\n\n", "a line without end": "xxxxxxxx", "lines of data": "data: 1\n", "names": "event: n%d\n", "returns": "\r"}
+	return map[string]string{"comments": ": c\n", "comments apart": ": c\n\n", "a line without end": "xxxxxxxx",
+		"lines of data": "data: 1\n", "names": "event: n%d\n", "returns": "\r"}
 }
 
 // answered gives an exchange a whole answer, in pieces.
@@ -225,7 +245,8 @@ func TestWorkOnARequestIsInProportionToItsSize(t *testing.T) {
 		for _, model := range models(vendor) {
 			g := newGate(t, vendors[vendor], model)
 			for i, s := range shapes {
-				if model == "some-model" && i%4 != n%4 { // vendors of OpenAI's dialect share a codec, and together do every shape several times
+				// vendors of OpenAI's dialect share a codec, and together do every shape several times
+				if model == "some-model" && i%4 != n%4 {
 					continue
 				}
 				status := 200
@@ -268,12 +289,14 @@ func TestWorkOnAnAnswerIsInProportionToItsSize(t *testing.T) {
 func TestWorkOnFramesOfAnAnswerIsInProportionToItsSize(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000))
 	vendors := all.Providers()
-	for _, d := range []dialect{{vendor: "openai", model: "gpt-4o"}, {vendor: "openrouter", model: "m"}, {vendor: "anthropic", model: "claude-sonnet-4-5"}, {vendor: "gemini", model: "gemini-2.5-pro"}} {
+	for _, d := range []dialect{{vendor: "openai", model: "gpt-4o"}, {vendor: "openrouter", model: "m"},
+		{vendor: "anthropic", model: "claude-sonnet-4-5"}, {vendor: "gemini", model: "gemini-2.5-pro"}} {
 		d.path, d.frame = chatPath, sse
 		g := newGate(t, vendors[d.vendor], d.model)
 		for name, one := range noise() {
 			proportional(t, d.vendor+": "+name, g, &d, 64, func(size int) string {
-				return sse(`{"id":"c","choices":[{"delta":{"content":"word"}}]}`) + strings.ReplaceAll(list(size, numbered(one)), ","+one[:1], one[:1])
+				return sse(`{"id":"c","choices":[{"delta":{"content":"word"}}]}`) + strings.ReplaceAll(list(size, numbered(one)),
+					","+one[:1], one[:1])
 			})
 		}
 	}

@@ -33,7 +33,8 @@ const (
 	floorBytes = 16<<20 + 100*larger
 )
 
-// linear fails where four times the size costs more than eight times as much, or where the size costs more than it may at all.
+// linear fails where four times the size costs more than eight times as much, or where the size costs more than it may
+// at all.
 func linear(t *testing.T, what string, run func(size int)) {
 	t.Helper()
 	big := work.Of(func() { run(larger) })
@@ -67,7 +68,8 @@ type gate struct {
 
 func newGate(t *testing.T, p provider.Provider, model string) *gate {
 	t.Helper()
-	conf := &configv1.Provider{Name: "a", Vendor: p.Name, UnsupportedParameters: configv1.UnsupportedParameters_DROP, Region: "eu-west-1", Project: "p"}
+	conf := &configv1.Provider{Name: "a", Vendor: p.Name, UnsupportedParameters: configv1.UnsupportedParameters_DROP,
+		Region: "eu-west-1", Project: "p"}
 	if p.DefaultEndpoint == "" {
 		conf.Endpoint = "http://127.0.0.1:1"
 	}
@@ -76,14 +78,18 @@ func newGate(t *testing.T, p provider.Provider, model string) *gate {
 	g := &gate{key: auth.Generate().Reveal()}
 	g.config = &exchange.Config{
 		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
-		Table:     routing.Table{Providers: map[string]*routing.Provider{"a": made}, Catalog: catalog.New(nil), Models: map[string]*configv1.Model{"any": {Name: "any", Targets: []*configv1.Target{{Provider: "a", Model: model}}}}},
+		Table: routing.Table{Providers: map[string]*routing.Provider{"a": made}, Catalog: catalog.New(nil),
+			Models: map[string]*configv1.Model{"any": {Name: "any",
+				Targets: []*configv1.Target{{Provider: "a", Model: model}}}}},
 	}
 	hash := g.config.Hasher.Hash(g.key)
-	g.config.Keyring = g.config.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:], Limits: []*configv1.Limit{
-		{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 50}}}})
+	g.config.Keyring = g.config.Keyring.With(map[string]*configv1.Key{"k": {Name: "k", Hash: hash[:],
+		Limits: []*configv1.Limit{
+			{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 1 << 50}}}})
 	g.config.Index()
 	var ids atomic.Int64
-	g.env = &exchange.Env{Now: time.Now, NewID: func() string { return fmt.Sprint(ids.Add(1)) }, Limits: limit.NewMemory(limit.Options{})}
+	g.env = &exchange.Env{Now: time.Now, NewID: func() string { return fmt.Sprint(ids.Add(1)) },
+		Limits: limit.NewMemory(limit.Options{})}
 	return g
 }
 
@@ -91,7 +97,8 @@ func newGate(t *testing.T, p provider.Provider, model string) *gate {
 func (g *gate) ask(s shape, body []byte) (*exchange.Exchange, exchange.Reply) {
 	x := exchange.New(g.env, g.config)
 	reply := x.RequestHeaders(context.Background(), exchange.Headers{
-		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: s.path}, {Name: "authorization", Value: "Bearer " + g.key},
+		{Name: ":method", Value: http.MethodPost}, {Name: ":path", Value: s.path}, {Name: "authorization", Value: "Bearer " +
+			g.key},
 		{Name: "content-type", Value: s.contentType}, {Name: "x-request-id", Value: "r"},
 	}, false)
 	if reply.Immediate == nil {

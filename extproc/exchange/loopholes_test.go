@@ -25,7 +25,9 @@ func TestARouteThatIsCutCountsWhatHasPassed(t *testing.T) {
 	answer(x, "200", "text/event-stream")
 	x.ResponseBody(context.Background(), []byte(messageStart), false)
 	for range 1000 {
-		x.ResponseBody(context.Background(), []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" hello there\"}}\n\n"), false)
+		x.ResponseBody(context.Background(),
+			[]byte(
+				"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" hello there\"}}\n\n"), false)
 	}
 	r := x.Close()
 	require.Equal(t, metering.OutcomeCut, r.Outcome)
@@ -37,7 +39,9 @@ func TestARouteWhoseStreamTellsNoUsageIsGuessed(t *testing.T) {
 	x, _ := m.ask("/r/chat/completions", "", exchange.Header{Name: "content-length", Value: "400"})
 	answer(x, "200", "text/event-stream")
 	for range 1000 {
-		x.ResponseBody(context.Background(), []byte(`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m-1","choices":[{"index":0,"delta":{"content":" hello there"}}]}`+"\n\n"), false)
+		x.ResponseBody(context.Background(),
+			[]byte(
+				`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m-1","choices":[{"index":0,"delta":{"content":" hello there"}}]}`+"\n\n"), false)
 	}
 	x.ResponseBody(context.Background(), []byte("data: [DONE]\n\n"), true)
 	r := x.Close()
@@ -50,7 +54,9 @@ func TestARoutesStreamMayBeAnArray(t *testing.T) {
 	m := newMeter(t, fullKey())
 	x, _ := m.ask("/r/models/m-1:streamGenerateContent", "")
 	answer(x, "200", "application/json")
-	x.ResponseBody(context.Background(), []byte(`[{"candidates":[],"usageMetadata":{"promptTokenCount":9},"modelVersion":"m-1"},`+"\n"+`{"candidates":[],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11},"modelVersion":"m-1"}]`), true)
+	x.ResponseBody(context.Background(),
+		[]byte(`[{"candidates":[],"usageMetadata":{"promptTokenCount":9},"modelVersion":"m-1"},`+"\n"+
+			`{"candidates":[],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11},"modelVersion":"m-1"}]`), true)
 	r := x.Close()
 	require.EqualValues(t, 11, r.Usage.TotalTokens)
 	require.Equal(t, "0.000013", r.Cost.String())
@@ -67,7 +73,8 @@ func TestABudgetThatIsOnlyReservedIsNotSpent(t *testing.T) {
 }
 
 func TestWhoWaitsAsLongAsToldIsLetIn(t *testing.T) {
-	m := newMeter(t, &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_SECOND, RequestsPerUnit: 1}}})
+	m := newMeter(t, &configv1.Key{Name: "key_1",
+		Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_SECOND, RequestsPerUnit: 1}}})
 	for range 50 {
 		m.now = m.now.Add(2*time.Second + 77*time.Microsecond)
 		_, reply := m.chat(ask40)
@@ -84,11 +91,15 @@ func TestWhoWaitsAsLongAsToldIsLetIn(t *testing.T) {
 
 func TestFormsHaveUsersAndNumbers(t *testing.T) {
 	m := newMeter(t, fullKey())
-	m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"}, Price: &configv1.Price{Image: "0.04"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: proto.Int64(4000)}}}})
+	m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"},
+		Price: &configv1.Price{Image: "0.04"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: proto.Int64(4000)}}}})
 	m.configure()
-	form := strings.ReplaceAll("--b\nContent-Disposition: form-data; name=\"model\"\n\na/m-1\n--b\nContent-Disposition: form-data; name=\"n\"\n\n5\n--b\nContent-Disposition: form-data; name=\"user\"\n\nbob\n--b--\n", "\n", "\r\n")
+	form := strings.ReplaceAll(
+		"--b\nContent-Disposition: form-data; name=\"model\"\n\na/m-1\n--b\nContent-Disposition: form-data; name=\"n\"\n\n5\n--b\nContent-Disposition: form-data; name=\"user\"\n\nbob\n--b--\n", "\n", "\r\n")
 	x := exchange.New(m.env, m.config)
-	x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/images/edits"}, {Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
+	x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
+		{Name: ":path", Value: "/v1/images/edits"}, {Name: "authorization", Value: "Bearer " + m.secret},
+		{Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
 	reply := x.RequestBody(t.Context(), []byte(form))
 	require.Nil(t, reply.Immediate)
 	answer(x, "200", "application/json")
@@ -105,7 +116,10 @@ func TestAnAnswerInTheBackgroundIsRefusedUnderABudget(t *testing.T) {
 		return
 	}
 	answer(x, "200", "application/json")
-	x.ResponseBody(context.Background(), []byte(`{"id":"resp_1","object":"response","status":"queued","background":true,"model":"m-1","output":[],"usage":null}`), true)
+	x.ResponseBody(context.Background(),
+		[]byte(
+			`{"id":"resp_1","object":"response","status":"queued","background":true,"model":"m-1","output":[],"usage":null}`),
+		true)
 	r := x.Close()
 	require.Positive(t, r.Usage.CompletionTokens)
 }
@@ -128,7 +142,8 @@ func TestARouteTakesAPlaceAtItsProvider(t *testing.T) {
 }
 
 func TestALimitOfNothingSaysSo(t *testing.T) {
-	m := newMeter(t, &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 0}}})
+	m := newMeter(t, &configv1.Key{Name: "key_1",
+		Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 0}}})
 	_, reply := m.chat(ask40)
 	require.NotContains(t, string(reply.Immediate.Body), "output tokens must be reduced")
 }
@@ -136,16 +151,20 @@ func TestALimitOfNothingSaysSo(t *testing.T) {
 func TestReadingAStoredAnswerIsNotChargedAgain(t *testing.T) {
 	m := newMeter(t, fullKey())
 	x := exchange.New(m.env, m.config)
-	x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/r/responses/resp_1"}, {Name: "authorization", Value: "Bearer " + m.secret}}, true)
+	x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "GET"},
+		{Name: ":path", Value: "/r/responses/resp_1"}, {Name: "authorization", Value: "Bearer " + m.secret}}, true)
 	if answer(x, "200", "application/json").ResponseBody == exchange.Streamed {
-		x.ResponseBody(context.Background(), []byte(`{"id":"resp_1","model":"m-1","status":"completed","usage":{"input_tokens":10,"output_tokens":40,"total_tokens":50}}`), true)
+		x.ResponseBody(context.Background(),
+			[]byte(
+				`{"id":"resp_1","model":"m-1","status":"completed","usage":{"input_tokens":10,"output_tokens":40,"total_tokens":50}}`), true)
 	}
 	r := x.Close()
 	require.Zero(t, r.Usage.TotalTokens, "it was charged when it was made")
 }
 
 func TestAPartOfALimitIsToldHonestly(t *testing.T) {
-	m := newMeter(t, &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 300}}})
+	m := newMeter(t, &configv1.Key{Name: "key_1",
+		Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 300}}})
 	m.env.Limits = limit.Part(m.env.Limits, 0.5)
 	_, reply := m.chat(`{"model":"a/m-1","messages":[{"role":"user","content":"hi"}],"max_tokens":200}`)
 	require.NotNil(t, reply.Immediate)
@@ -160,7 +179,8 @@ func TestARoutesAnswerThatNamesNoModelHasThePriceOfItsPath(t *testing.T) {
 	m := newMeter(t, fullKey())
 	x, _ := m.ask("/r/model/m%2D1/converse?x=/model/y", "")
 	answer(x, "200", "application/json")
-	x.ResponseBody(context.Background(), []byte(`{"output":{},"usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), true)
+	x.ResponseBody(context.Background(),
+		[]byte(`{"output":{},"usage":{"inputTokens":9,"outputTokens":2,"totalTokens":11}}`), true)
 	r := x.Close()
 	require.Equal(t, "0.000013", r.Cost.String())
 	x, _ = m.ask("/r/model/m-1/converse-stream", "", exchange.Header{Name: "content-length", Value: "400"})

@@ -25,8 +25,8 @@ type Facts struct {
 // A BodyMode says how Envoy sends a body to the ext_proc service.
 type BodyMode uint8
 
-// Body modes. Keep means that the mode does not change. A Duplex body comes piece by piece without waiting for replies, also
-// for the one to the headers, and never changes to another mode.
+// Body modes. Keep means that the mode does not change. A Duplex body comes piece by piece without waiting for
+// replies, also for the one to the headers, and never changes to another mode.
 const (
 	Keep BodyMode = iota
 	None
@@ -47,19 +47,19 @@ type Reply struct {
 	Body        []byte
 	// ResponseBody is how the rest of the answer is to be sent.
 	ResponseBody BodyMode
-	// Wait is no reply yet: the headers of an answer wait for what its Duplex body says. Patience, where it is not 0, is how
-	// long they may, or how long an answer may wait for a body that drains; then Release is called.
+	// Wait is no reply yet: the headers of an answer wait for what its Duplex body says. Patience, where it is not 0, is
+	// how long they may, or how long an answer may wait for a body that drains; then Release is called.
 	Wait     bool
 	Patience time.Duration
-	// Piece makes Body the next that the client gets of a Duplex body, where it is not empty, and End says that it is the last.
-	// The reply to the headers, if they have waited, goes before it.
+	// Piece makes Body the next that the client gets of a Duplex body, where it is not empty, and End says that it is the
+	// last. The reply to the headers, if they have waited, goes before it.
 	Piece bool
 	End   bool
 	Head  *Reply
 	// Queue, in place of a reply to a request's body, has Turn called, which returns the reply.
 	Queue bool
-	// PassRequest, in the reply to request headers, has the request's body pass without being shown. In a later reply it says
-	// that this is so.
+	// PassRequest, in the reply to request headers, has the request's body pass without being shown. In a later reply it
+	// says that this is so.
 	PassRequest bool
 	// Drain, in the reply to request headers, has the request's body come piece by piece, and go nowhere.
 	Drain bool

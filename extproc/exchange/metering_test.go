@@ -51,22 +51,26 @@ func newMeter(t *testing.T, key *configv1.Key, concurrency ...*configv1.Concurre
 		NewID:  func() string { m.ids++; return fmt.Sprint("x-", m.ids) },
 		Limits: &spyLimiter{memory, m},
 	}
-	price := &configv1.ModelFacts{Models: []string{"m-1"}, Price: &configv1.Price{Input: "1", Output: "2"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: proto.Int64(4000)}}
+	price := &configv1.ModelFacts{Models: []string{"m-1"}, Price: &configv1.Price{Input: "1", Output: "2"},
+		Capabilities: &configv1.Capabilities{MaxOutputTokens: proto.Int64(4000)}}
 	m.config = &exchange.Config{
 		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
-		Table:     routing.Table{Catalog: catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{price}}), Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
-		Routes:    routing.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/r", Provider: "a"}}),
+		Table: routing.Table{Catalog: catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{price}}),
+			Providers: map[string]*routing.Provider{}, Models: map[string]*configv1.Model{}},
+		Routes: routing.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/r", Provider: "a"}}),
 	}
 	for i, name := range []string{"a", "b"} {
 		config := &configv1.Provider{Name: name, Vendor: "openai", Concurrency: nil}
 		if i < len(concurrency) {
 			config.Concurrency = concurrency[i]
 		}
-		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"}, openai.Provider())
+		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"},
+			openai.Provider())
 		require.NoError(t, err)
 		m.config.Providers[name] = p
 	}
-	m.config.Models["both"] = &configv1.Model{Name: "both", Targets: []*configv1.Target{{Provider: "a", Model: "m-1"}, {Provider: "b", Model: "m-1", Priority: 1}}}
+	m.config.Models["both"] = &configv1.Model{Name: "both", Targets: []*configv1.Target{{Provider: "a", Model: "m-1"},
+		{Provider: "b", Model: "m-1", Priority: 1}}}
 	m.configure()
 	return m
 }
@@ -135,7 +139,8 @@ func (m *meter) ask(path, body string, more ...exchange.Header) (*exchange.Excha
 func (m *meter) takeAll(t *testing.T) {
 	for name := range m.config.Providers {
 		config := &configv1.Provider{Name: name, Vendor: "compatible", Endpoint: "https://a.test"}
-		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"}, compatible.Provider())
+		p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: config, Credential: "sk-provider"},
+			compatible.Provider())
 		require.NoError(t, err)
 		m.config.Providers[name] = p
 	}
@@ -148,7 +153,8 @@ func (m *meter) chat(body string) (*exchange.Exchange, exchange.Reply) {
 
 // answer has a provider begin to answer.
 func answer(x *exchange.Exchange, status, contentType string) exchange.Reply {
-	return x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: status}, {Name: "content-type", Value: contentType}},
+	return x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: status},
+		{Name: "content-type", Value: contentType}},
 		exchange.Facts{Cluster: "a/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 }
 

@@ -44,7 +44,8 @@ func TestAForeignSchemeIsNoKey(t *testing.T) {
 		"Bearer sk-no":                 "The API key provided is invalid.",
 		"Bearer " + e.keys["k"]:        "",
 	} {
-		h := Headers{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/models"}, {Name: "x-request-id", Value: "req"}}
+		h := Headers{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/models"},
+			{Name: "x-request-id", Value: "req"}}
 		if header != "" {
 			h = append(h, Header{Name: "authorization", Value: header})
 		}

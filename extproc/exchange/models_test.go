@@ -23,7 +23,8 @@ func modelOf(name string, change func(*configv1.Model)) *configv1.Model {
 	return m
 }
 
-// ownedModels is a configuration whose models belong to everybody, to an organization, to a project, and to nobody in particular.
+// ownedModels is a configuration whose models belong to everybody, to an organization, to a project, and to nobody in
+// particular.
 func ownedModels(t *testing.T) *tenancy {
 	e := newTenancy(t,
 		&configv1.Key{Name: "none"},
@@ -61,7 +62,8 @@ func TestWhoMayUseAModel(t *testing.T) {
 		"a other": "everybodys",
 	} {
 		var got []string
-		for _, name := range []string{"everybodys", "a-only", "ax-only", "tuned-a", "tuned-none", "p/upstream-tuned-a", "p/upstream-tuned-none"} {
+		for _, name := range []string{"everybodys", "a-only", "ax-only", "tuned-a", "tuned-none", "p/upstream-tuned-a",
+			"p/upstream-tuned-none"} {
 			missing := strings.ReplaceAll(name, "a", "z") // as long, and not there
 			if strings.HasPrefix(name, "p/") {
 				missing = "z/" + name[2:]
@@ -74,8 +76,10 @@ func TestWhoMayUseAModel(t *testing.T) {
 				got = append(got, name)
 				continue
 			}
-			other := New(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/v1/models/"+missing, key), true).Immediate
-			require.Equal(t, strings.ReplaceAll(string(other.Body), missing, name), string(one.Body), "it looks like one that is missing")
+			other := New(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/v1/models/"+missing, key),
+				true).Immediate
+			require.Equal(t, strings.ReplaceAll(string(other.Body), missing, name), string(one.Body),
+				"it looks like one that is missing")
 			require.Equal(t, other.Status, one.Status)
 			require.Equal(t, e.chats(t, key, missing).Status, chats.Status)
 			require.Equal(t, strings.ReplaceAll(e.chats(t, key, missing).Message, missing, name), chats.Message)
@@ -92,8 +96,10 @@ func TestWhoMayUseAModel(t *testing.T) {
 func (e *tenancy) chats(t *testing.T, key, model string) *openai.Error {
 	t.Helper()
 	x := New(e.env, e.Config)
-	require.Nil(t, x.RequestHeaders(context.Background(), e.request("POST", "/v1/chat/completions", key), false).Immediate)
-	reply := x.RequestBody(context.Background(), []byte(`{"model":"`+model+`","messages":[{"role":"user","content":"x"}]}`))
+	require.Nil(t, x.RequestHeaders(context.Background(), e.request("POST", "/v1/chat/completions", key),
+		false).Immediate)
+	reply := x.RequestBody(context.Background(),
+		[]byte(`{"model":"`+model+`","messages":[{"role":"user","content":"x"}]}`))
 	r := x.Close()
 	require.NotNil(t, reply.Immediate)
 	if r.Error.Code == "unsupported_endpoint" {
@@ -130,7 +136,8 @@ func (e *tenancy) list(t *testing.T, key string) []string {
 func TestModelsThatProvidersListAreShown(t *testing.T) {
 	e := newTenancy(t, &configv1.Key{Name: "all"}, &configv1.Key{Name: "some", Models: []string{"p/l*"}})
 	no := false
-	e.Providers["strict"] = &routing.Provider{Config: &configv1.Provider{Name: "strict", AllowUnlistedModels: &no, Models: []string{"named", "known"}}}
+	e.Providers["strict"] = &routing.Provider{Config: &configv1.Provider{Name: "strict", AllowUnlistedModels: &no,
+		Models: []string{"named", "known"}}}
 	e.Providers["p"].Config.Models = []string{"listed", "own"}
 	listing := func(ids ...string) *configv1.Listing {
 		l := &configv1.Listing{}
@@ -141,12 +148,16 @@ func TestModelsThatProvidersListAreShown(t *testing.T) {
 		return l
 	}
 	e.Listings = map[string]*configv1.Listing{
-		"p": listing("listed", "a/b", "configured", "ft:theirs"), "strict": listing("known", "unknown"), "off": listing("x"), "gone": listing("x"),
+		"p": listing("listed", "a/b", "configured", "ft:theirs"), "strict": listing("known", "unknown"), "off": listing("x"),
+		"gone": listing("x"),
 	}
-	e.Models["p/configured"] = &configv1.Model{Name: "p/configured", OwnedBy: "us", CreatedAt: &timestamppb.Timestamp{Seconds: 9}, Targets: []*configv1.Target{{Provider: "p", Model: "x"}}}
-	e.Models["tuned"] = &configv1.Model{Name: "tuned", Organization: "a", FineTuned: &configv1.FineTuned{}, Targets: []*configv1.Target{{Provider: "p", Model: "ft:theirs"}}}
+	e.Models["p/configured"] = &configv1.Model{Name: "p/configured", OwnedBy: "us",
+		CreatedAt: &timestamppb.Timestamp{Seconds: 9}, Targets: []*configv1.Target{{Provider: "p", Model: "x"}}}
+	e.Models["tuned"] = &configv1.Model{Name: "tuned", Organization: "a", FineTuned: &configv1.FineTuned{},
+		Targets: []*configv1.Target{{Provider: "p", Model: "ft:theirs"}}}
 	e.Index()
-	require.Equal(t, []string{"p/a/b", "p/anonymous", "p/configured", "p/listed", "p/own", "strict/known", "strict/named"}, e.list(t, "all"))
+	require.Equal(t, []string{"p/a/b", "p/anonymous", "p/configured", "p/listed", "p/own", "strict/known",
+		"strict/named"}, e.list(t, "all"))
 	require.Equal(t, []string{"p/listed"}, e.list(t, "some"))
 	for path, want := range map[string]string{
 		"p/listed":       `{"id":"p/listed","object":"model","created":1,"owned_by":"them"}`,
@@ -161,7 +172,8 @@ func TestModelsThatProvidersListAreShown(t *testing.T) {
 		require.Equal(t, want, string(reply.Immediate.Body))
 	}
 	for _, path := range []string{"strict/unknown", "off/x", "gone/x", "p/ft:theirs", "tuned"} {
-		require.Equal(t, 404, New(e.env, e.Config).RequestHeaders(context.Background(), e.request("GET", "/v1/models/"+path, "all"), true).Immediate.Status, path)
+		require.Equal(t, 404, New(e.env, e.Config).RequestHeaders(context.Background(),
+			e.request("GET", "/v1/models/"+path, "all"), true).Immediate.Status, path)
 	}
 }
 
@@ -169,7 +181,8 @@ func BenchmarkModels(b *testing.B) {
 	e := newTenancy(b, &configv1.Key{Name: "all"}, &configv1.Key{Name: "bound", Models: []string{"q/*", "p/*-1??"}})
 	l := &configv1.Listing{Name: "p"}
 	for i := range 2000 {
-		l.Models = append(l.Models, &configv1.ListedModel{Id: fmt.Sprintf("vendor/model-%d", i), Created: 1700000000, OwnedBy: "vendor"})
+		l.Models = append(l.Models, &configv1.ListedModel{Id: fmt.Sprintf("vendor/model-%d", i), Created: 1700000000,
+			OwnedBy: "vendor"})
 	}
 	e.Listings = map[string]*configv1.Listing{"p": l}
 	e.Index()

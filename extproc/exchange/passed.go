@@ -15,8 +15,8 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// passAnswer takes the headers of an answer that passes as it comes. What may tell of usage is watched on its way; the rest,
-// such as audio, is not even shown.
+// passAnswer takes the headers of an answer that passes as it comes. What may tell of usage is watched on its way; the
+// rest, such as audio, is not even shown.
 func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 	switch mediaType(h.Get("content-type")) {
 	case "text/event-stream":
@@ -38,7 +38,8 @@ func (x *Exchange) passUnseen(reply *Reply) {
 	x.state, x.record.Outcome, reply.Log = unseen, metering.OutcomeFinished, true
 }
 
-// passPiece lets a piece pass, but for an event of which a part is yet to come. A stream that ends before its time is told so.
+// passPiece lets a piece pass, but for an event of which a part is yet to come. A stream that ends before its time is
+// told so.
 func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	out, changed := x.watch.Feed(piece)
 	x.chunks(x.watch.Chunks())
@@ -86,20 +87,23 @@ type passing struct {
 // maxPassed bounds the body of a Route's request that is taken for text.
 const maxPassed = 256 << 10
 
-// meters reports whether the usage of a Route's answer has to be known. What only reads tells again what was used, and was charged.
+// meters reports whether the usage of a Route's answer has to be known. What only reads tells again what was used, and
+// was charged.
 func (x *Exchange) meters() bool {
 	return x.charging.rules != nil && x.charging.rules.Metered && !reads(x.record.Method)
 }
 
 // willMeter is meters for a request to a provider that nothing is reserved for yet.
 func (x *Exchange) willMeter(p *routing.Provider) bool {
-	return x.key != nil && !reads(x.record.Method) && x.env.derived(x.config).rules.Rules(x.key, "", "", p.Config.GetName()).Metered
+	return x.key != nil && !reads(x.record.Method) && x.env.derived(x.config).rules.Rules(x.key, "", "",
+		p.Config.GetName()).Metered
 }
 
-// demand returns what the request is expected to use. What is no text, or compressed, may be as many tokens as a text of its length, but
-// is not charged as such.
+// demand returns what the request is expected to use. What is no text, or compressed, may be as many tokens as a text
+// of its length, but is not charged as such.
 func (next *passing) demand() metering.Demand {
-	d := metering.Demand{Output: -1, Answers: 1, Hour: metering.KeepsHour(next.request.Body), Passes: next.request.Body == nil && next.size > 0}
+	d := metering.Demand{Output: -1, Answers: 1, Hour: metering.KeepsHour(next.request.Body),
+		Passes: next.request.Body == nil && next.size > 0}
 	kind, _, _ := strings.Cut(next.media, "/")
 	switch {
 	case next.packed && next.size > 0:
@@ -120,7 +124,8 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 		return x.reject(routing.Waits(), "mg_no_plan")
 	}
 	if p == nil || p.Config.GetDisabled() {
-		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider,
+		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+			Code:    openai.CodeNoProvider,
 			Message: "The provider of this path is not enabled."}, "mg_no_plan")
 	}
 	// Its answer would be the request, with the credential in it, and be no error.
@@ -130,8 +135,10 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 	}
 	// A key that is bound to models may use what takes any model only where it may use every one of them.
 	if !routing.Bound(x.key, r.Provider+"/*") {
-		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeRouteNotAllowed,
-			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider + "' as they are."}, "mg_no_plan")
+		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+			Code: openai.CodeRouteNotAllowed,
+			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider +
+				"' as they are."}, "mg_no_plan")
 	}
 	if e := x.enter(ctx, x.known()); e != nil {
 		return x.reject(e, "mg_limited")
@@ -140,7 +147,8 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 }
 
 // pass sends a request to a provider as it is, under a path relative to the provider's endpoint.
-func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h Headers, query string, end bool) Reply {
+func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h Headers, query string,
+	end bool) Reply {
 	if routing.Climbs(x.record.Path) {
 		return x.reject(routing.Climbing(), "mg_bad_path")
 	}
@@ -160,7 +168,8 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 	x.record.ID = x.env.NewID()
 	next.media, next.packed = mediaType(h.Get("content-type")), h.Get("content-encoding") != ""
 	size, err := strconv.Atoi(h.Get("content-length"))
-	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.willMeter(p)) { // what it may use follows from its length
+	// what it may use follows from its length
+	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.willMeter(p)) {
 		if e := x.announced(h); e != nil {
 			return x.reject(e, "mg_no_room")
 		}
@@ -188,7 +197,8 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	if err != nil {
 		return x.reject(pipeline.ClientError(err), "mg_no_plan")
 	}
-	target := routing.Target{Provider: next.provider, Model: x.modelIn(next.provider.Vendor.Name, next.request.Path), Cluster: next.provider.Cluster(1, x.places)}
+	target := routing.Target{Provider: next.provider, Model: x.modelIn(next.provider.Vendor.Name, next.request.Path),
+		Cluster: next.provider.Cluster(1, x.places)}
 	x.active = routing.NewPassed(x.record.ID, target, x)
 	x.state, x.pending = awaitResponse, nil
 	x.active.CarryTrace(target, &attempt)
@@ -257,7 +267,8 @@ func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
 
 // clientsHeaders keeps what is the provider's and ours from a client.
 func (x *Exchange) clientsHeaders(h Headers) Reply {
-	reply := Reply{Set: append(Headers{{Name: headerProvider, Value: x.record.Provider}, {Name: "x-request-id", Value: x.record.RequestID}}, x.charging.told...)}
+	reply := Reply{Set: append(Headers{{Name: headerProvider, Value: x.record.Provider},
+		{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.told...)}
 	if id := upstreamID(h); id != "" {
 		reply.Set = append(reply.Set, Header{Name: headerUpstream, Value: id})
 	}

@@ -7,11 +7,12 @@ import (
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 )
 
-// plan makes the plan of a request, whose model is resolved, and returns the first attempt, and whether its provider has a place for
-// it, which is taken. An error is an *openai.Error.
+// plan makes the plan of a request, whose model is resolved, and returns the first attempt, and whether its provider
+// has a place for it, which is taken. An error is an *openai.Error.
 func (x *Exchange) plan(ctx context.Context, r inbound.Request) (a routing.Attempt, free bool, err error) {
 	x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
-	x.active, a, free, err = x.config.Plan(ctx, &routing.Asking{ID: x.record.ID, Model: r.Model, Request: r.Encoder, ByPlace: x.places,
-		Now: x.env.Now, Random: x.env.Random, Gates: &x.env.gates, Cooldown: &x.env.Cooldown, Trace: x})
+	x.active, a, free, err = x.config.Plan(ctx, &routing.Asking{ID: x.record.ID, Model: r.Model, Request: r.Encoder,
+		ByPlace: x.places,
+		Now:     x.env.Now, Random: x.env.Random, Gates: &x.env.gates, Cooldown: &x.env.Cooldown, Trace: x})
 	return a, free, err
 }

@@ -15,7 +15,8 @@ import (
 func TestRefusals(t *testing.T) {
 	const one = `{"model":"a/m-1","messages":[{"role":"user","content":"hi"}],"max_tokens":10}`
 	limited := func(domain string, unit configv1.Unit, n uint64) *configv1.Key {
-		return &configv1.Key{Name: "key_1", Organization: "acme", Limits: []*configv1.Limit{{Domain: domain, Unit: unit, RequestsPerUnit: n}}}
+		return &configv1.Key{Name: "key_1", Organization: "acme",
+			Limits: []*configv1.Limit{{Domain: domain, Unit: unit, RequestsPerUnit: n}}}
 	}
 	for _, c := range []struct {
 		name, body, typ, code, message string
@@ -26,23 +27,29 @@ func TestRefusals(t *testing.T) {
 		{"requests", one, "requests", "rate_limit_exceeded",
 			"Rate limit reached for a/m-1 in organization acme on requests per min (RPM): Limit 1, Used 1, Requested 1. Please try again in 1m0.469s. The limit is of the key key_1.",
 			limited("requests", configv1.Unit_MINUTE, 1), map[string]string{
-				"Retry-After": "61", "Retry-After-Ms": "60469", "X-Ratelimit-Limit-Requests": "1", "X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1m0.469s", "X-Should-Retry": "",
+				"Retry-After": "61", "Retry-After-Ms": "60469", "X-Ratelimit-Limit-Requests": "1",
+				"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1m0.469s", "X-Should-Retry": "",
 			}, "key requests"},
 		{"tokens", one, "tokens", "rate_limit_exceeded",
 			"Rate limit reached for a/m-1 in organization acme on tokens per min (TPM): Limit 50, Used 30, Requested 30. Please try again in ",
-			limited("tokens", configv1.Unit_MINUTE, 50), map[string]string{"X-Ratelimit-Limit-Tokens": "50", "X-Ratelimit-Remaining-Tokens": "20", "X-Should-Retry": ""}, "key tokens"},
-		{"too large", `{"model":"a/m-1","messages":[{"role":"user","content":"hi"}],"max_tokens":1000}`, "tokens", "rate_limit_exceeded",
+			limited("tokens", configv1.Unit_MINUTE, 50), map[string]string{"X-Ratelimit-Limit-Tokens": "50",
+				"X-Ratelimit-Remaining-Tokens": "20", "X-Should-Retry": ""}, "key tokens"},
+		{"too large", `{"model":"a/m-1","messages":[{"role":"user","content":"hi"}],"max_tokens":1000}`, "tokens",
+			"rate_limit_exceeded",
 			"Request too large for a/m-1 in organization acme on output tokens per day: Limit 50, Requested 1000. ",
-			limited("output_tokens", configv1.Unit_DAY, 50), map[string]string{"X-Should-Retry": "false", "Retry-After": "", "X-Ratelimit-Limit-Tokens": "50"}, "key output_tokens"},
+			limited("output_tokens", configv1.Unit_DAY, 50), map[string]string{"X-Should-Retry": "false", "Retry-After": "",
+				"X-Ratelimit-Limit-Tokens": "50"}, "key output_tokens"},
 		{"concurrency", one, "requests", "rate_limit_exceeded",
 			"Rate limit reached in organization acme on concurrent requests: Limit 1, Used 1, Requested 1. Please try again in ",
 			limited("concurrency", 0, 1), map[string]string{"X-Should-Retry": ""}, "key concurrency"},
 		{"what is left of a budget is reserved", one, "requests", "rate_limit_exceeded",
 			"Requests that run have reserved what is left of the budget of $0.00005 a day of the key key_1: $0.00001 is free, and the request may cost $0.00004. Please try again in 1s.",
-			&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.00005"}}}, map[string]string{"X-Should-Retry": "", "Retry-After": "1"}, "key cost"},
+			&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.00005"}}},
+			map[string]string{"X-Should-Retry": "", "Retry-After": "1"}, "key cost"},
 		{"a budget", one, "insufficient_quota", "insufficient_quota",
 			"You exceeded your current quota, please check your plan and billing details: of the budget of $0.00003 a day of the key key_1, $0.00003 is left, and the request may cost $0.00004. That is more than the whole of it.",
-			&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.00003"}}}, map[string]string{"X-Should-Retry": "false", "Retry-After": ""}, "key cost"},
+			&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.00003"}}},
+			map[string]string{"X-Should-Retry": "false", "Retry-After": ""}, "key cost"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMeter(t, c.key)
@@ -68,7 +75,8 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAGuessIsNeverTooLarge(t *testing.T) {
-	key := &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_MINUTE, RequestsPerUnit: 100}}}
+	key := &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_MINUTE,
+		RequestsPerUnit: 100}}}
 	m := newMeter(t, key)
 	_, reply := m.chat(`{"model":"a/m-1","messages":[{"role":"user","content":"hi"}]}`)
 	require.NotNil(t, reply.Plan)
@@ -90,7 +98,8 @@ func TestWhatIsReserved(t *testing.T) {
 		"data are not text":   {`{"x":"data:image/png;base64,` + data + `","max_tokens":1}`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMeter(t, &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY, RequestsPerUnit: 1 << 40}}})
+			m := newMeter(t, &configv1.Key{Name: "key_1",
+				Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY, RequestsPerUnit: 1 << 40}}})
 			m.takeAll(t)
 			m.chat(`{"model":"a/m-1","messages":[{"role":"user","content":"hi"}],` + c.body[1:])
 			require.NotEmpty(t, m.reserved)

@@ -41,7 +41,8 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 	if resource == "" {
 		return x.reject(unknownURL(x.record.Method, x.record.Path), "mg_unknown_url")
 	}
-	asked := &ledgerv1.UsageRequest{Resource: resource, Query: query, Organization: x.key.Organization, Project: x.key.Project}
+	asked := &ledgerv1.UsageRequest{Resource: resource, Query: query, Organization: x.key.Organization,
+		Project: x.key.Project}
 	if x.key.Organization == "" {
 		asked.Key = x.key.Name
 	}
@@ -54,8 +55,10 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 	defer cancel()
 	answer, err := x.ask(ctx, asked)
 	if err != nil {
-		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeLedgerUnavailable,
-			Message: "The record of usage cannot be read at the moment. Please retry.", RetryAfter: time.Second}, "mg_no_ledger")
+		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+			Code:    openai.CodeLedgerUnavailable,
+			Message: "The record of usage cannot be read at the moment. Please retry.", RetryAfter: time.Second},
+			"mg_no_ledger")
 	}
 	x.record.Outcome, x.record.Status = metering.OutcomeFinished, int(answer.GetStatus())
 	if x.record.Status >= 400 {

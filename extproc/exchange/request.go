@@ -21,8 +21,8 @@ var kept = map[string]bool{
 	"x-request-id": true, "x-forwarded-for": true, "x-forwarded-proto": true, "x-envoy-external-address": true,
 }
 
-// RequestHeaders takes the headers of a request. It decides what can be decided before a body is read. Ctx ends with the
-// exchange.
+// RequestHeaders takes the headers of a request. It decides what can be decided before a body is read. Ctx ends with
+// the exchange.
 func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Reply {
 	path, query, _ := strings.Cut(h.Get(":path"), "?")
 	method := h.Get(":method")
@@ -99,7 +99,8 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	case "gzip":
 		x.gzip = true
 	default:
-		return x.reject(openai.UnsupportedContentEncoding(telemetry.Clip(e), "as it is, or with gzip"), "mg_content_encoding")
+		return x.reject(openai.UnsupportedContentEncoding(telemetry.Clip(e), "as it is, or with gzip"),
+			"mg_content_encoding")
 	}
 	if end {
 		return x.reject(openai.NoBody(" with "+op.Needs), "mg_no_body")
@@ -125,8 +126,8 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	return reply
 }
 
-// RequestBody takes the complete body of a request, plans its attempts, and reserves what it may use. Ctx ends with the
-// exchange.
+// RequestBody takes the complete body of a request, plans its attempts, and reserves what it may use. Ctx ends with
+// the exchange.
 func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if e := x.hold(int64(len(body))); e != nil {
 		return x.reject(e, "mg_no_room")
@@ -159,7 +160,8 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 		return x.reject(e, "mg_limited")
 	}
 	if d.Background && x.meters() { // its usage would be told to whoever asks for it later
-		return x.mistake(ctx, openai.BadRequest("background", openai.CodeUnsupportedParameter, "This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
+		return x.mistake(ctx, openai.BadRequest("background", openai.CodeUnsupportedParameter,
+			"This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
 	}
 	if e := x.unpriced(d.Surcharges); e != nil {
 		return x.mistake(ctx, e, "mg_unpriced")
@@ -185,6 +187,7 @@ func wrongMethod(method, path string, allowed ...string) *openai.Error {
 func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 func notReady() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable,
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+		Code:    openai.CodeGatewayUnavailable,
 		Message: "The gateway has no configuration yet. Please retry.", RetryAfter: 1e9}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// charging is what an exchange knows of what it may use and what it used. Its zero value is of one that no limit holds for.
+// charging is what an exchange knows of what it may use and what it used. Its zero value is of one that no limit holds
+// for.
 type charging struct {
 	in      *derived
 	demand  metering.Demand
@@ -46,7 +47,8 @@ func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error
 	}
 	wanted := amounts(&d, c.in, c.rules, targets)
 	decided, err := x.take(ctx, wanted)
-	if err == nil && decided.Refused >= 0 && decided.RetryAfter == 0 && d.Output < 0 { // only a part of the limit is admitted here
+	// only a part of the limit is admitted here
+	if err == nil && decided.Refused >= 0 && decided.RetryAfter == 0 && d.Output < 0 {
 		wanted[limit.Tokens] -= wanted[limit.OutputTokens]
 		wanted[limit.OutputTokens] = 0
 		decided, err = x.take(ctx, wanted)
@@ -73,7 +75,8 @@ func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decisi
 func (x *Exchange) told(wanted limit.Amounts, decided limit.Decision, err error) *openai.Error {
 	switch {
 	case err != nil:
-		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeLimitsUnavailable,
+		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+			Code:    openai.CodeLimitsUnavailable,
 			Message: "The gateway cannot check the limits of your key at the moment. Please retry.", RetryAfter: time.Second}
 	case decided.Degraded && x.env.Observer != nil:
 		x.env.Observer.Degraded()
@@ -86,12 +89,13 @@ func (x *Exchange) told(wanted limit.Amounts, decided limit.Decision, err error)
 
 // An Observer is told what is worth counting and is in no record. It is safe for concurrent use.
 type Observer interface {
-	// Degraded says that the store of limits was away, and that a request was admitted or refused by this process's own count.
+	// Degraded says that the store of limits was away, and that a request was admitted or refused by this process's own
+	// count.
 	Degraded()
 	// Refused says that a limit of a domain, or a budget ("cost"), of a kind of scope has refused a request.
 	Refused(domain, scope string)
-	// Shed says that a request was refused, or an answer lost, for want of "memory", or because "bytes" of bodies or those of its key,
-	// "key_bytes", are as many as may be.
+	// Shed says that a request was refused, or an answer lost, for want of "memory", or because "bytes" of bodies or
+	// those of its key, "key_bytes", are as many as may be.
 	Shed(why string)
 	// Chunks says that n chunks of a stream have come together, gap after those before.
 	Chunks(r *metering.Record, n int, gap time.Duration)
@@ -114,7 +118,8 @@ func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error
 	return r.Rate(d.RetryAfter)
 }
 
-// settle ends what the exchange reserved. It is called once, when the exchange has ended but for what only Envoy knows.
+// settle ends what the exchange reserved. It is called once, when the exchange has ended but for what only Envoy
+// knows.
 func (x *Exchange) settle() {
 	c := &x.charging
 	if !c.sent {
@@ -147,8 +152,8 @@ func (x *Exchange) vendor() string {
 	return x.active.Targets[0].Provider.Vendor.Name
 }
 
-// count completes the usage by what was not reported. Of a provider that refused there is none. Of one that has not answered
-// when the client left, the prompt counts.
+// count completes the usage by what was not reported. Of a provider that refused there is none. Of one that has not
+// answered when the client left, the prompt counts.
 func (x *Exchange) count() {
 	c, r := &x.charging, &x.record
 	complete, told := r.Outcome == metering.OutcomeFinished, r.Usage.PromptTokens > 0
@@ -166,11 +171,13 @@ func (x *Exchange) count() {
 	}
 }
 
-// countPassed is count for an answer that passes as it comes: of one that was cut, or a Route's stream that never told its usage,
-// what the prompt may have been counts, and the length of what has passed. Of one that is not shown or cannot be read, the prompt alone.
+// countPassed is count for an answer that passes as it comes: of one that was cut, or a Route's stream that never told
+// its usage, what the prompt may have been counts, and the length of what has passed. Of one that is not shown or
+// cannot be read, the prompt alone.
 func (x *Exchange) countPassed() {
 	r, route, told := &x.record, x.operation == nil, !x.record.Usage.IsZero()
-	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated || r.Outcome == metering.OutcomeFailed
+	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated ||
+		r.Outcome == metering.OutcomeFailed
 	switch {
 	case r.Unseen && (route && !x.charging.opaque || told):
 		return
@@ -189,7 +196,8 @@ func (x *Exchange) countPassed() {
 	r.Estimated = r.Usage != before
 }
 
-// passedTokens guesses how many tokens an answer had that was cut. An event of a stream is some ten times as long as its text.
+// passedTokens guesses how many tokens an answer had that was cut. An event of a stream is some ten times as long as
+// its text.
 func (x *Exchange) passedTokens() int64 {
 	const envelope = 10
 	if !x.record.Stream {

@@ -19,10 +19,11 @@ import (
 
 // Headers of answers that are the gateway's own.
 const (
-	headerProvider  = "x-modelgate-provider"  // who answered
-	headerAttempts  = "x-modelgate-attempts"  // how many attempts it took, where more than one
-	headerDropped   = "x-modelgate-dropped"   // parameters that the provider could not honour
-	headerAdjusted  = "x-modelgate-adjusted"  // parameters whose values the provider does not take, and has others near to them
+	headerProvider = "x-modelgate-provider" // who answered
+	headerAttempts = "x-modelgate-attempts" // how many attempts it took, where more than one
+	headerDropped  = "x-modelgate-dropped"  // parameters that the provider could not honour
+	// parameters whose values the provider does not take, and has others near to them
+	headerAdjusted  = "x-modelgate-adjusted"
 	headerUpstream  = "x-upstream-request-id" // the provider's own id of the request
 	headerCost      = "x-modelgate-cost-usd"  // what the request cost, where it was asked for
 	headerTellCost  = "x-modelgate-include-cost"
@@ -53,7 +54,9 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		x.record.Outcome = metering.OutcomeGateway
 		x.finish()
-		return Reply{ResponseBody: None, Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.told...)} // Envoy knows it no more
+		// Envoy knows it no more
+		return Reply{ResponseBody: None, Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}},
+			x.charging.told...)}
 	}
 	x.charging.begun = status >= 200 && status <= 299
 	x.charging.refused = !x.charging.begun
@@ -107,7 +110,8 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	x.state, reply.ResponseBody = inStream, Streamed
 	x.open(x.operation.Stream)
 	reply.Remove = append(reply.Remove, "content-length")
-	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeSSE}, Header{Name: "cache-control", Value: "no-cache"})
+	reply.Set = append(reply.Set, Header{Name: "content-type", Value: contentTypeSSE},
+		Header{Name: "cache-control", Value: "no-cache"})
 	return reply
 }
 
@@ -126,7 +130,8 @@ func (x *Exchange) answerHeaders(h Headers) Reply {
 func (x *Exchange) ownHeaders(h Headers) Headers {
 	own := make(Headers, 0, 8+len(x.charging.told)) // with room for what else is set
 	own = append(own, x.charging.told...)
-	own = append(own, Header{Name: headerProvider, Value: x.record.Provider}, Header{Name: "x-request-id", Value: x.record.RequestID})
+	own = append(own, Header{Name: headerProvider, Value: x.record.Provider},
+		Header{Name: "x-request-id", Value: x.record.RequestID})
 	if id := upstreamID(h); id != "" {
 		own = append(own, Header{Name: headerUpstream, Value: id})
 	}
@@ -154,7 +159,8 @@ func answerKept(name string) bool {
 }
 
 // upstreamIDs are the headers in which vendors give a request an id of theirs.
-var upstreamIDs = [...]string{"x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "mistral-correlation-id"}
+var upstreamIDs = [...]string{"x-request-id", "request-id", "x-amzn-requestid", "apim-request-id",
+	"mistral-correlation-id"}
 
 // upstreamID returns the provider's id of a request, or "" where it has none that fits into a header.
 func upstreamID(h Headers) string {
@@ -209,17 +215,20 @@ func (x *Exchange) fail(err error) *openai.Error {
 	case clientsMistake(e.Status):
 		x.record.Outcome = metering.OutcomeRejected
 	}
-	if x.state != inPassed && (x.state != inStream || !x.pipe.HasSpoken()) { // of a stream that has begun, the status has gone out
+	// of a stream that has begun, the status has gone out
+	if x.state != inPassed && (x.state != inStream || !x.pipe.HasSpoken()) {
 		x.record.Status = e.Status
 	}
 	x.finish()
 	return e
 }
 
-// exhausted keeps SDKs from asking again where the gateway itself has made every attempt that the model allows: what they
-// would repeat is all of those. Who says how long to wait is worth waiting for, and the job service decides itself.
+// exhausted keeps SDKs from asking again where the gateway itself has made every attempt that the model allows: what
+// they would repeat is all of those. Who says how long to wait is worth waiting for, and the job service decides
+// itself.
 func (x *Exchange) exhausted(e *openai.Error) *openai.Error {
-	if x.internal || x.record.Attempts < 2 || x.record.Attempts < len(x.active.Targets) || e.RetryAfter > 0 || e.NoRetry || clientsMistake(e.Status) {
+	if x.internal || x.record.Attempts < 2 || x.record.Attempts < len(x.active.Targets) || e.RetryAfter > 0 ||
+		e.NoRetry || clientsMistake(e.Status) {
 		return e
 	}
 	return e.Final()
@@ -228,7 +237,8 @@ func (x *Exchange) exhausted(e *openai.Error) *openai.Error {
 // clientsMistake reports whether an error is the client's own making, and says nothing about the provider.
 func clientsMistake(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusRequestTimeout,
+		http.StatusTooManyRequests:
 		return false
 	}
 	return status >= 400 && status <= 499
@@ -308,7 +318,8 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 func (x *Exchange) replaceByError(err error) Reply {
 	e := x.fail(err)
 	body := e.AppendJSON(nil)
-	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(e.Status)}, {Name: "content-length", Value: strconv.Itoa(len(body))}}}
+	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(e.Status)},
+		{Name: "content-length", Value: strconv.Itoa(len(body))}}}
 	for name, values := range e.Header() {
 		reply.Set = append(reply.Set, Header{Name: strings.ToLower(name), Value: values[0]})
 	}

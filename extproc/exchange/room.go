@@ -18,8 +18,8 @@ import (
 const (
 	// maxPlain bounds a body that was sent compressed: it must not grow beyond what could have been sent as it is.
 	maxPlain = 32 << 20
-	// maxRatio bounds how many times its size such a body becomes, where that is more than freePlain bytes: text and JSON become
-	// some 5 to 20 times as large, and what repeats one byte a thousand times.
+	// maxRatio bounds how many times its size such a body becomes, where that is more than freePlain bytes: text and JSON
+	// become some 5 to 20 times as large, and what repeats one byte a thousand times.
 	maxRatio  = 100
 	freePlain = 1 << 20
 	// copies is how often a body is held, as it came and translated.
@@ -37,7 +37,8 @@ const (
 	shedKey    = "key_bytes"
 )
 
-var errNoRoom = &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeServerIsOverloaded,
+var errNoRoom = &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+	Code:    openai.CodeServerIsOverloaded,
 	Message: "The gateway holds as many answers as it can at the moment. The provider's answer is lost."}
 
 // spared refuses a request where the process has no memory left.
@@ -50,7 +51,8 @@ func (x *Exchange) spared() *openai.Error {
 }
 
 func crowdedOut(message string) *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeServerIsOverloaded, Message: message, RetryAfter: time.Second}
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+		Code: openai.CodeServerIsOverloaded, Message: message, RetryAfter: time.Second}
 }
 
 func (x *Exchange) shed(why string) {
@@ -72,8 +74,10 @@ func (x *Exchange) hold(bytes int64) *openai.Error {
 	switch err := x.room.Grow(x.env.Bytes, x.record.KeyID, copies*bytes); {
 	case errors.Is(err, inflight.ErrKey):
 		x.shed(shedKey)
-		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests, Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second,
-			Message: fmt.Sprintf("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID)}
+		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
+			Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second,
+			Message: fmt.Sprintf(
+				"The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID)}
 	case err != nil:
 		x.shed(shedTotal)
 		return crowdedOut("The gateway holds as many bytes of requests as it can at the moment. Please try again later.")
@@ -81,8 +85,8 @@ func (x *Exchange) hold(bytes int64) *openai.Error {
 	return nil
 }
 
-// Room waits until there is room for a piece of the answer's body, if the body is needed whole. It is called before ResponseBody,
-// which fails where there was none in time.
+// Room waits until there is room for a piece of the answer's body, if the body is needed whole. It is called before
+// ResponseBody, which fails where there was none in time.
 func (x *Exchange) Room(ctx context.Context, piece int) {
 	d := &x.duplex
 	need := int64(piece)
@@ -111,7 +115,8 @@ func (x *Exchange) Room(ctx context.Context, piece int) {
 
 // gunzip returns a body that was sent compressed as it is, which takes room as it grows.
 func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
-	bad := openai.BadRequest("", openai.CodeInvalidEncoding, "The body is not the gzip data that its content-encoding says.")
+	bad := openai.BadRequest("", openai.CodeInvalidEncoding,
+		"The body is not the gzip data that its content-encoding says.")
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
 		return nil, bad
@@ -133,7 +138,8 @@ func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
 		case err != nil && !ended:
 			return nil, bad
 		case len(plain) > most:
-			return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: openai.CodeRequestTooLarge,
+			return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
+				Code:    openai.CodeRequestTooLarge,
 				Message: fmt.Sprintf("Request body too large: one of %d compressed bytes may become %d at most.", len(body), most)}
 		}
 		plain = append(make([]byte, 0, min(2*cap(plain), most+1)), plain...)

@@ -25,7 +25,8 @@ func (m *meter) sized(secret, length string, more ...exchange.Header) (*exchange
 	x := exchange.New(m.env, m.config)
 	return x, x.RequestHeaders(m.t.Context(), append(exchange.Headers{
 		{Name: ":method", Value: "POST"}, {Name: ":path", Value: chats}, {Name: "authorization", Value: "Bearer " + secret},
-		{Name: "content-type", Value: "application/json"}, {Name: "content-length", Value: length}, {Name: "x-request-id", Value: "req"},
+		{Name: "content-type", Value: "application/json"}, {Name: "content-length", Value: length},
+		{Name: "x-request-id", Value: "req"},
 	}, more...), false)
 }
 
@@ -104,7 +105,8 @@ func TestRoomIsGivenBack(t *testing.T) {
 		},
 		"Envoy answers": func(m *meter, x *exchange.Exchange) {
 			x.RequestBody(m.t.Context(), []byte(large))
-			x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}}, exchange.Facts{CodeDetails: "no_healthy_upstream"}, true)
+			x.ResponseHeaders(exchange.Headers{{Name: ":status", Value: "503"}},
+				exchange.Facts{CodeDetails: "no_healthy_upstream"}, true)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +132,8 @@ func TestAnAnswerThatCannotBeHeldIsChargedAndSaysSo(t *testing.T) {
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	x.Room(gone, 300_000)
-	reply := x.ResponseBody(context.Background(), []byte(strings.Replace(whole, "hello", strings.Repeat("hello ", 50_000), 1)), true)
+	reply := x.ResponseBody(context.Background(),
+		[]byte(strings.Replace(whole, "hello", strings.Repeat("hello ", 50_000), 1)), true)
 	require.Equal(t, 503, reply.Immediate.Status)
 	require.Contains(t, string(reply.Immediate.Body), "server_is_overloaded")
 	x.Close()
@@ -138,8 +141,8 @@ func TestAnAnswerThatCannotBeHeldIsChargedAndSaysSo(t *testing.T) {
 	require.EqualValues(t, mib, m.env.Bytes.Held())
 }
 
-// TestBombsAreBounded sends what becomes a thousand times as large, from many at once: none takes more than a hundred times what it
-// has sent, and together they take what there is room for.
+// TestBombsAreBounded sends what becomes a thousand times as large, from many at once: none takes more than a hundred
+// times what it has sent, and together they take what there is room for.
 func TestBombsAreBounded(t *testing.T) {
 	bomb := gzipped(t, `{"model":"a/m-1","messages":[{"role":"user","content":"`+strings.Repeat(" ", 72*mib))
 	require.Less(t, len(bomb), 80<<10)

@@ -21,7 +21,8 @@ func (x *Exchange) modelIn(vendor, path string) string {
 		if err != nil || len(name) > maxModelIn {
 			return ""
 		}
-		for _, name := range [...]string{name, name[:max(0, strings.LastIndexByte(name, ':'))]} { // Gemini's paths go on with a verb
+		// Gemini's paths go on with a verb
+		for _, name := range [...]string{name, name[:max(0, strings.LastIndexByte(name, ':'))]} {
 			if name != "" && x.env.derived(x.config).prices.Of(vendor, name).Rates != nil {
 				return name
 			}
@@ -33,11 +34,14 @@ func (x *Exchange) modelIn(vendor, path string) string {
 // maxModelIn bounds the names that are looked for, in bytes.
 const maxModelIn = 256
 
-// stays are headers of a client that must not reach the provider of a Route: they carry keys, or tell who the client is.
+// stays are headers of a client that must not reach the provider of a Route: they carry keys, or tell who the client
+// is.
 var stays = map[string]bool{
-	"authorization": true, "proxy-authorization": true, "cookie": true, "x-api-key": true, "api-key": true, "x-goog-api-key": true,
+	"authorization": true, "proxy-authorization": true, "cookie": true, "x-api-key": true, "api-key": true,
+	"x-goog-api-key":      true,
 	"x-goog-user-project": true, "x-amz-security-token": true, "x-amz-date": true, "x-amz-content-sha256": true,
-	"user-agent": true, "referer": true, "http-referer": true, "origin": true, "x-title": true, "via": true, "forwarded": true,
+	"user-agent": true, "referer": true, "http-referer": true, "origin": true, "x-title": true, "via": true,
+	"forwarded": true,
 	"x-real-ip": true, "true-client-ip": true, "traceparent": true, "tracestate": true, "baggage": true,
 	"openai-organization": true, "openai-project": true, "anthropic-organization-id": true,
 }
@@ -49,8 +53,8 @@ var (
 	stayEnds = [...]string{"authorization", "-auth", "-token", "api-key", "-subscription-key"}
 )
 
-// isWithheld reports whether a header of a client must not reach the provider of a Route. What Envoy needs stays, and the
-// route removes it once Envoy has logged it.
+// isWithheld reports whether a header of a client must not reach the provider of a Route. What Envoy needs stays, and
+// the route removes it once Envoy has logged it.
 func isWithheld(name string, credentials []string) bool {
 	switch {
 	case name[0] == ':' || kept[name]:

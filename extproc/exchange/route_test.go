@@ -37,8 +37,11 @@ func TestRoutes(t *testing.T) {
 		"none":  {PathPrefix: "/x", Provider: "none", RewritePrefix: new("")},
 	})
 	for path, want := range map[string]string{
-		"/a": "short /a", "/a/": "short /a/", "/a/x": "short /a/x", "/ab": "", "/a/b": "long /c", "/a/b/": "long /c/", "/a/b/c/d": "long /c/c/d",
-		"/a/bc": "short /a/bc", "/v1/rerank": "other /rerank", "/v1/rerank/x": "other /rerank/x", "/v1": "", "/": "", "": "", "/x/y": "none /y",
+		"/a": "short /a", "/a/": "short /a/", "/a/x": "short /a/x", "/ab": "", "/a/b": "long /c", "/a/b/": "long /c/",
+		"/a/b/c/d": "long /c/c/d",
+		"/a/bc":    "short /a/bc", "/v1/rerank": "other /rerank", "/v1/rerank/x": "other /rerank/x", "/v1": "", "/": "",
+		"":     "",
+		"/x/y": "none /y",
 	} {
 		got := ""
 		if r := routes.Find(path); r != nil {
@@ -50,7 +53,8 @@ func TestRoutes(t *testing.T) {
 
 func TestClimbs(t *testing.T) {
 	for path, want := range map[string]bool{
-		"/a/b": false, "/a/..b": false, "/a/b..": false, "/a/...": false, "/a/..": true, "/a/%2e%2e/b": true, "/a/x%2F..%2Fb": true, `/a\..\b`: true, "/a/%": true, "/a/.%2e": true,
+		"/a/b": false, "/a/..b": false, "/a/b..": false, "/a/...": false, "/a/..": true, "/a/%2e%2e/b": true,
+		"/a/x%2F..%2Fb": true, `/a\..\b`: true, "/a/%": true, "/a/.%2e": true,
 	} {
 		require.Equal(t, want, routing.Climbs(path), path)
 	}
@@ -59,29 +63,35 @@ func TestClimbs(t *testing.T) {
 // routed returns an exchange over a provider "p" with a route "/p".
 func routed(t *testing.T, vendor provider.Provider, key *configv1.Key) (*Exchange, Headers) {
 	vendor.DefaultEndpoint = "https://p.test/base"
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "p", Headers: map[string]string{"X-Team": "blue"}}, Credential: "credential"}, vendor)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: &configv1.Provider{Name: "p",
+		Headers: map[string]string{"X-Team": "blue"}}, Credential: "credential"}, vendor)
 	require.NoError(t, err)
 	secretKey := auth.Generate().Reveal()
 	c := &Config{
 		Directory: access.Directory{Hasher: auth.NewHasher([]byte("pepper"))},
 		Table:     routing.Table{Providers: map[string]*routing.Provider{"p": p}},
-		Routes:    routing.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p", RewritePrefix: new("")}, "lost": {PathPrefix: "/lost", Provider: "gone"}}),
+		Routes: routing.NewRoutes(map[string]*configv1.Route{"r": {PathPrefix: "/p", Provider: "p",
+			RewritePrefix: new("")}, "lost": {PathPrefix: "/lost", Provider: "gone"}}),
 	}
 	hash := c.Hasher.Hash(secretKey)
 	key.Hash = hash[:]
 	c.Keyring = c.Keyring.With(map[string]*configv1.Key{"k": key})
 	env := &Env{Now: func() time.Time { return time.Unix(1700000000, 0) }, NewID: func() string { return "id" }}
 	return New(env, c), Headers{
-		{Name: ":method", Value: "PUT"}, {Name: ":path", Value: "/p/x?y=1"}, {Name: "authorization", Value: "Bearer " + secretKey}, {Name: "content-type", Value: "text/plain"}, {Name: "x-account", Value: "mine"}, {Name: "x-vendor-version", Value: "7"},
+		{Name: ":method", Value: "PUT"}, {Name: ":path", Value: "/p/x?y=1"}, {Name: "authorization", Value: "Bearer " +
+			secretKey}, {Name: "content-type", Value: "text/plain"}, {Name: "x-account", Value: "mine"},
+		{Name: "x-vendor-version", Value: "7"},
 	}
 }
 
 // bodySigner signs what it is given, the body too where it wants that.
 func bodySigner(signsBody bool) provider.Provider {
-	return provider.Provider{Name: "v", SignsBody: signsBody, CredentialHeaders: []string{"Authorization", "X-Account", "X-Vendor-Version"},
+	return provider.Provider{Name: "v", SignsBody: signsBody, CredentialHeaders: []string{"Authorization", "X-Account",
+		"X-Vendor-Version"},
 		Sign: func(r *provider.Request, s provider.Signing) error {
 			sum := sha256.Sum256(r.Body)
-			r.Header.Set("Authorization", strings.Join([]string{s.Method, r.Path, s.Credential.Reveal(), hex.EncodeToString(sum[:2])}, " "))
+			r.Header.Set("Authorization", strings.Join([]string{s.Method, r.Path, s.Credential.Reveal(),
+				hex.EncodeToString(sum[:2])}, " "))
 			return nil
 		}}
 }
@@ -147,7 +157,8 @@ func TestWhoMayUseARoute(t *testing.T) {
 	x, h := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
 	h[1].Value = "/lost"
 	require.Equal(t, 503, x.RequestHeaders(context.Background(), h, true).Immediate.Status)
-	x, h = routed(t, provider.Provider{Name: "v", Sign: func(*provider.Request, provider.Signing) error { return secretError{} }}, &configv1.Key{Name: "k"})
+	x, h = routed(t, provider.Provider{Name: "v",
+		Sign: func(*provider.Request, provider.Signing) error { return secretError{} }}, &configv1.Key{Name: "k"})
 	reply := x.RequestHeaders(context.Background(), h, true)
 	require.Equal(t, 502, reply.Immediate.Status)
 	require.NotContains(t, string(reply.Immediate.Body), "sk-secret")

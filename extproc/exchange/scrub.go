@@ -13,22 +13,24 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// A scrubber takes secrets out of a body that comes in pieces, cut anywhere: where the cuts fall never changes what comes out. It keeps
-// back no more than the longest secret.
+// A scrubber takes secrets out of a body that comes in pieces, cut anywhere: where the cuts fall never changes what
+// comes out. It keeps back no more than the longest secret.
 type scrubber struct {
 	secrets [][]byte
 	longest int // in bytes
 	kept    []byte
 }
 
-// newScrubber returns a scrubber of a provider's secrets, as they are and as they are written in URLs, JSON and headers.
+// newScrubber returns a scrubber of a provider's secrets, as they are and as they are written in URLs, JSON and
+// headers.
 func newScrubber(secrets []secret.Value) *scrubber {
 	s := &scrubber{}
 	for _, v := range secrets {
 		text := v.Reveal()
 		for _, form := range []string{
 			text, url.QueryEscape(text), url.PathEscape(text), strings.ReplaceAll(text, "/", `\/`),
-			base64.StdEncoding.EncodeToString([]byte(text)), base64.StdEncoding.EncodeToString([]byte(text + ":")), base64.StdEncoding.EncodeToString([]byte(":" + text)),
+			base64.StdEncoding.EncodeToString([]byte(text)), base64.StdEncoding.EncodeToString([]byte(text + ":")),
+			base64.StdEncoding.EncodeToString([]byte(":" + text)),
 		} {
 			if !slices.ContainsFunc(s.secrets, func(known []byte) bool { return string(known) == form }) {
 				s.secrets = append(s.secrets, []byte(form))
@@ -87,8 +89,8 @@ func (s *scrubber) has(text string) bool {
 	return slices.ContainsFunc(s.secrets, func(form []byte) bool { return strings.Contains(text, string(form)) })
 }
 
-// scrubRoute has an answer of a Route that is no success pass without the credential, which some vendors repeat: neither in a header
-// nor in its body, which goes on as it comes, however large it is.
+// scrubRoute has an answer of a Route that is no success pass without the credential, which some vendors repeat:
+// neither in a header nor in its body, which goes on as it comes, however large it is.
 func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 	p := x.config.Providers[x.record.Provider]
 	if p == nil || len(p.Secrets()) == 0 {
@@ -108,7 +110,8 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 	}
 	if h.Get("content-encoding") != "" && h.Get("content-encoding") != "identity" { // though none was asked for
 		e := &openai.Error{Status: status, Type: openai.TypeServer, Code: openai.CodeUpstreamErrorEncoded,
-			Message: fmt.Sprintf("The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)}
+			Message: fmt.Sprintf(
+				"The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)}
 		x.record.Error = e
 		x.finish()
 		return x.immediate(status, e.Header(), e.AppendJSON(nil), "mg_encoded_error")
@@ -128,16 +131,19 @@ func (x *Exchange) scrubPiece(piece []byte, end bool) Reply {
 	return Reply{ReplaceBody: true, Body: out}
 }
 
-// vendorsOwn reports whether a header of a provider's answer is kept from clients where the answer passes as it is. It says something of the
-// gateway's account or connection at the provider, or it is one by which clients know what the gateway says, and so nobody else's to set.
-// Answers that are translated keep no header but their type and length: see answerKept.
+// vendorsOwn reports whether a header of a provider's answer is kept from clients where the answer passes as it is. It
+// says something of the gateway's account or connection at the provider, or it is one by which clients know what the
+// gateway says, and so nobody else's to set. Answers that are translated keep no header but their type and length: see
+// answerKept.
 func vendorsOwn(name string) bool {
 	switch name {
-	case "set-cookie", "alt-svc", "strict-transport-security", "server", "server-timing", "via", "openai-organization", "openai-project",
+	case "set-cookie", "alt-svc", "strict-transport-security", "server", "server-timing", "via", "openai-organization",
+		"openai-project",
 		"anthropic-organization-id", "x-upstream-request-id", "nel", "report-to", "clear-site-data":
 		return true
 	}
-	return slices.ContainsFunc([]string{"x-modelgate-", "x-envoy-", "x-ratelimit-", "anthropic-ratelimit-", "access-control-"},
+	return slices.ContainsFunc([]string{"x-modelgate-", "x-envoy-", "x-ratelimit-", "anthropic-ratelimit-",
+		"access-control-"},
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 

@@ -27,7 +27,8 @@ func TestScrubbedBodiesDoNotDependOnTheCuts(t *testing.T) {
 	for range 300 {
 		var body strings.Builder
 		for body.Len() < 300 {
-			pieces := []string{whole, secrets[1].Reveal(), secrets[2].Reveal(), whole[:30], "AKIAA", "aaaaaaaaaaaaaaaaaaaaaaaaaa", url.QueryEscape(whole), base64.StdEncoding.EncodeToString([]byte(whole)), " {} "}
+			pieces := []string{whole, secrets[1].Reveal(), secrets[2].Reveal(), whole[:30], "AKIAA",
+				"aaaaaaaaaaaaaaaaaaaaaaaaaa", url.QueryEscape(whole), base64.StdEncoding.EncodeToString([]byte(whole)), " {} "}
 			body.WriteString(pieces[random.IntN(len(pieces))])
 		}
 		want := string(newScrubber(secrets).pass([]byte(body.String()), true))
@@ -54,19 +55,24 @@ func TestScrubbedBodiesDoNotDependOnTheCuts(t *testing.T) {
 func answered(t *testing.T, status string, h ...Header) (*Exchange, Reply) {
 	t.Helper()
 	x, request := routed(t, bodySigner(false), &configv1.Key{Name: "k"})
-	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: x.config.Providers["p"].Config, Credential: routeSecret}, x.config.Providers["p"].Vendor)
+	p, err := routing.NewProvider(&configv1.ResolvedProvider{Provider: x.config.Providers["p"].Config,
+		Credential: routeSecret}, x.config.Providers["p"].Vendor)
 	require.NoError(t, err)
 	x.config.Providers["p"] = p
 	request = append(request, Header{Name: "accept-encoding", Value: "gzip"})
 	reply := x.RequestHeaders(context.Background(), request, true)
 	require.Nil(t, reply.Immediate)
 	require.Contains(t, reply.Remove, "accept-encoding", "what is compressed cannot be searched")
-	return x, x.ResponseHeaders(append(Headers{{Name: ":status", Value: status}}, h...), Facts{Cluster: "p/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
+	return x, x.ResponseHeaders(append(Headers{{Name: ":status", Value: status}}, h...),
+		Facts{Cluster: "p/first", Attempts: 1, CodeDetails: envoy.CodeDetailsUpstream}, false)
 }
 
 func TestARoutesErrorDoesNotRepeatTheCredential(t *testing.T) {
-	for status, outcome := range map[string]metering.Outcome{"400": metering.OutcomeRejected, "401": metering.OutcomeFailed, "500": metering.OutcomeFailed, "302": metering.OutcomeFinished} {
-		x, reply := answered(t, status, Header{Name: "content-length", Value: "999"}, Header{Name: "www-authenticate", Value: "Bearer " + routeSecret}, Header{Name: "location", Value: "/?key=" + url.QueryEscape(routeSecret)}, Header{Name: "x-request-id", Value: routeSecret})
+	for status, outcome := range map[string]metering.Outcome{"400": metering.OutcomeRejected,
+		"401": metering.OutcomeFailed, "500": metering.OutcomeFailed, "302": metering.OutcomeFinished} {
+		x, reply := answered(t, status, Header{Name: "content-length", Value: "999"},
+			Header{Name: "www-authenticate", Value: "Bearer " + routeSecret}, Header{Name: "location", Value: "/?key=" +
+				url.QueryEscape(routeSecret)}, Header{Name: "x-request-id", Value: routeSecret})
 		require.Equal(t, Streamed, reply.ResponseBody, status)
 		for _, name := range []string{"content-length", "www-authenticate", "location"} {
 			require.Contains(t, reply.Remove, name)
@@ -74,7 +80,8 @@ func TestARoutesErrorDoesNotRepeatTheCredential(t *testing.T) {
 		for _, set := range reply.Set {
 			require.NotContains(t, set.Value, routeSecret)
 		}
-		body := `{"error":"no such key ` + routeSecret + `","headers":{"authorization":"Basic ` + base64.StdEncoding.EncodeToString([]byte(":"+routeSecret)) + `"},"json":"vk\/aaaaaaaaaaaaaaaaaaab+c"}`
+		body := `{"error":"no such key ` + routeSecret + `","headers":{"authorization":"Basic ` +
+			base64.StdEncoding.EncodeToString([]byte(":"+routeSecret)) + `"},"json":"vk\/aaaaaaaaaaaaaaaaaaab+c"}`
 		var out []byte
 		for piece := range slices.Chunk([]byte(body), 7) {
 			part := x.ResponseBody(context.Background(), piece, false)
@@ -82,7 +89,9 @@ func TestARoutesErrorDoesNotRepeatTheCredential(t *testing.T) {
 			out = append(out, part.Body...)
 		}
 		out = append(out, x.ResponseBody(context.Background(), nil, true).Body...)
-		require.Equal(t, `{"error":"no such key [redacted]","headers":{"authorization":"Basic [redacted]"},"json":"[redacted]"}`, string(out), status)
+		require.Equal(t,
+			`{"error":"no such key [redacted]","headers":{"authorization":"Basic [redacted]"},"json":"[redacted]"}`,
+			string(out), status)
 		record := x.Close()
 		require.Equal(t, outcome, record.Outcome, status)
 		require.False(t, record.Unseen)
@@ -105,8 +114,10 @@ func TestASuccessOfARouteIsNotShown(t *testing.T) {
 }
 
 func TestAProviderForgesNoHeaderOfOurs(t *testing.T) {
-	forged := []string{"x-modelgate-cost-usd", "x-modelgate-provider", "x-modelgate-anything", "x-envoy-ratelimited", "x-ratelimit-limit-requests", "anthropic-ratelimit-tokens-limit",
-		"x-upstream-request-id", "server-timing", "set-cookie", "server", "via", "openai-organization", "access-control-allow-origin"}
+	forged := []string{"x-modelgate-cost-usd", "x-modelgate-provider", "x-modelgate-anything", "x-envoy-ratelimited",
+		"x-ratelimit-limit-requests", "anthropic-ratelimit-tokens-limit",
+		"x-upstream-request-id", "server-timing", "set-cookie", "server", "via", "openai-organization",
+		"access-control-allow-origin"}
 	for _, status := range []string{"200", "429"} {
 		var h Headers
 		for _, name := range append(forged, "retry-after", "x-should-retry", "content-type", "etag") {

@@ -17,6 +17,7 @@ func (x *Exchange) refuse(h Headers, e *openai.Error, details string) Reply {
 }
 
 func tooManyRefusals() *openai.Error {
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: "requests", Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second, NoRetry: true,
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: "requests", Code: openai.CodeRateLimitExceeded,
+		RetryAfter: time.Second, NoRetry: true,
 		Message: "Your address has sent too many requests without a valid API key. Check your key and the URL before you send more."}
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/modelgate/modelgate/extproc/exchange"
 )
 
-// TestStrangersGetFewAnswers holds that an address which goes on without a good key is told to stop, that others are not held up by
-// it, and that a good key from the same address, such as that of a company's proxy, never is.
+// TestStrangersGetFewAnswers holds that an address which goes on without a good key is told to stop, that others are
+// not held up by it, and that a good key from the same address, such as that of a company's proxy, never is.
 func TestStrangersGetFewAnswers(t *testing.T) {
 	m := newMeter(t, &configv1.Key{Name: "key_1"})
 	m.env.Strangers = access.NewStrangers(2, 3)
 	ask := func(address, key, path string) *exchange.Immediate {
-		h := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: path}, {Name: "x-envoy-external-address", Value: address}, {Name: "content-type", Value: "application/json"}}
+		h := exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: path},
+			{Name: "x-envoy-external-address", Value: address}, {Name: "content-type", Value: "application/json"}}
 		if key != "" {
 			h = append(h, exchange.Header{Name: "authorization", Value: "Bearer " + key})
 		}
@@ -59,10 +60,13 @@ func TestAnswersDoNotReflectMuch(t *testing.T) {
 		{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/" + long}},
 		{{Name: ":method", Value: long}, {Name: ":path", Value: "/v1/chat/completions"}},
 		{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/" + long}},
-		{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "content-type", Value: long}},
-		{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: "content-encoding", Value: long}},
+		{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
+			{Name: "content-type", Value: long}},
+		{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"},
+			{Name: "content-encoding", Value: long}},
 	} {
-		reply := exchange.New(m.env, m.config).RequestHeaders(t.Context(), append(h, exchange.Header{Name: "authorization", Value: "Bearer " + m.secret}), false)
+		reply := exchange.New(m.env, m.config).RequestHeaders(t.Context(),
+			append(h, exchange.Header{Name: "authorization", Value: "Bearer " + m.secret}), false)
 		require.NotNil(t, reply.Immediate)
 		require.Less(t, len(reply.Immediate.Body), 1500)
 		require.True(t, json.Valid(reply.Immediate.Body))

@@ -17,7 +17,9 @@ import (
 
 // TestServiceTiersHaveTheirPrices: the dearest that may be given is reserved, and what the answer says is charged.
 func TestServiceTiersHaveTheirPrices(t *testing.T) {
-	price := &configv1.Price{Input: "1", Output: "2", ServiceTiers: []*configv1.ServiceTierPrice{{Name: "priority", Factor: "2"}, {Name: "flex", Input: "0.5", Output: "1"}},
+	price := &configv1.Price{Input: "1", Output: "2",
+		ServiceTiers: []*configv1.ServiceTierPrice{{Name: "priority", Factor: "2"},
+			{Name: "flex", Input: "0.5", Output: "1"}},
 		Tools: []*configv1.ToolPrice{{Name: "web_search", Call: "0.01"}}}
 	for _, c := range []struct {
 		asked, given   string
@@ -51,7 +53,8 @@ func TestServiceTiersHaveTheirPrices(t *testing.T) {
 				key.Budgets = nil
 			}
 			m := newMeter(t, key)
-			m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"}, Price: price}}})
+			m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"},
+				Price: price}}})
 			if c.notOpenAI { // which refuses it
 				m.takeAll(t)
 			}
@@ -76,7 +79,8 @@ func TestServiceTiersHaveTheirPrices(t *testing.T) {
 			}
 			if stream {
 				answer(x, "200", "text/event-stream")
-				x.ResponseBody(context.Background(), []byte(strings.ReplaceAll(role+text+usage11+over, `"created":1,`, given+`"created":1,`)), true)
+				x.ResponseBody(context.Background(),
+					[]byte(strings.ReplaceAll(role+text+usage11+over, `"created":1,`, given+`"created":1,`)), true)
 			} else {
 				answer(x, "200", "application/json")
 				x.ResponseBody(context.Background(), []byte(strings.Replace(whole, `"created":1,`, given+`"created":1,`, 1)), true)
@@ -93,13 +97,17 @@ func TestServiceTiersHaveTheirPrices(t *testing.T) {
 // TestWhatHasNoPriceIsRefusedUnderABudget is each parameter that the documents list so.
 func TestWhatHasNoPriceIsRefusedUnderABudget(t *testing.T) {
 	for param, c := range map[string][2]string{
-		"service_tier":       {"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"service_tier":"flex"`},
-		"web_search_options": {"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"web_search_options":{"search_context_size":"high"}`},
-		"plugins":            {"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"plugins":[{"id":"web"}]`},
-		"models":             {"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"models":["dear/x"]`},
-		"enable_search":      {"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"enable\u005fsearch":true`},
-		"search_parameters":  {"/v1/responses", `"input":"hi","search_parameters":{"mode":"on"}`},
-		"tools":              {"/v1/responses", `"input":"hi","tools":[{"type":"function","name":"f"},{"type":"web_search_preview"}]`},
+		"service_tier": {"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"service_tier":"flex"`},
+		"web_search_options": {"/v1/chat/completions",
+			`"messages":[{"role":"user","content":"hi"}],"web_search_options":{"search_context_size":"high"}`},
+		"plugins": {"/v1/chat/completions",
+			`"messages":[{"role":"user","content":"hi"}],"plugins":[{"id":"web"}]`},
+		"models": {"/v1/chat/completions", `"messages":[{"role":"user","content":"hi"}],"models":["dear/x"]`},
+		"enable_search": {"/v1/chat/completions",
+			`"messages":[{"role":"user","content":"hi"}],"enable\u005fsearch":true`},
+		"search_parameters": {"/v1/responses", `"input":"hi","search_parameters":{"mode":"on"}`},
+		"tools": {"/v1/responses",
+			`"input":"hi","tools":[{"type":"function","name":"f"},{"type":"web_search_preview"}]`},
 	} {
 		body := `{"model":"a/m-1",` + c[1] + `}`
 		m := newMeter(t, fullKey())
@@ -113,7 +121,8 @@ func TestWhatHasNoPriceIsRefusedUnderABudget(t *testing.T) {
 		require.Nil(t, reply.Immediate, "%s without a budget", param)
 	}
 	m := newMeter(t, fullKey())
-	_, reply := m.ask("/v1/responses", `{"model":"a/m-1","input":"hi","tools":[{"type":"function","name":"f"},{"type":"mcp"}]}`)
+	_, reply := m.ask("/v1/responses",
+		`{"model":"a/m-1","input":"hi","tools":[{"type":"function","name":"f"},{"type":"mcp"}]}`)
 	require.Nil(t, reply.Immediate, "what costs tokens alone passes")
 }
 
@@ -129,8 +138,10 @@ func TestAFormSaysWhatCountsOnce(t *testing.T) {
 			form += field(name, "1")
 		}
 		x := exchange.New(m.env, m.config)
-		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/images/edits"},
-			{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
+		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
+			{Name: ":path", Value: "/v1/images/edits"},
+			{Name: "authorization", Value: "Bearer " + m.secret},
+			{Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
 		reply := x.RequestBody(t.Context(), []byte(form+"--b--\r\n"))
 		require.NotNil(t, reply.Immediate, name)
 		require.Contains(t, string(reply.Immediate.Body), "duplicate_parameter", name)
@@ -144,9 +155,13 @@ func TestAFormIsChargedForAsManyImagesAsItAsks(t *testing.T) {
 		m.config.Catalog = pricedImages()
 		m.configure()
 		x := exchange.New(m.env, m.config)
-		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/images/edits"},
-			{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
-		reply := x.RequestBody(t.Context(), []byte("--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m-1\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"))
+		x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
+			{Name: ":path", Value: "/v1/images/edits"},
+			{Name: "authorization", Value: "Bearer " + m.secret},
+			{Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
+		reply := x.RequestBody(t.Context(),
+			[]byte(
+				"--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m-1\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"))
 		if images == 0 {
 			require.NotNil(t, reply.Immediate, n)
 			require.Equal(t, 400, reply.Immediate.Status)
@@ -160,14 +175,16 @@ func TestAFormIsChargedForAsManyImagesAsItAsks(t *testing.T) {
 		require.Equal(t, images*10_000_000, int64(x.Close().Cost))
 	}
 	m := newMeter(t, fullKey())
-	reply := exchange.New(m.env, m.config).RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/responses"},
-		{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
+	reply := exchange.New(m.env, m.config).RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
+		{Name: ":path", Value: "/v1/responses"},
+		{Name: "authorization", Value: "Bearer " + m.secret},
+		{Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
 	require.NotNil(t, reply.Immediate, "what a form asks of tools is not read")
 	require.Equal(t, 415, reply.Immediate.Status)
 }
 
-// TestServiceTiersCostWhatTheirPagesSay: in millionths of a dollar, for a thousand tokens that are read, a thousand that were cached and
-// a thousand of answer. Azure has prices of its own.
+// TestServiceTiersCostWhatTheirPagesSay: in millionths of a dollar, for a thousand tokens that are read, a thousand
+// that were cached and a thousand of answer. Azure has prices of its own.
 func TestServiceTiersCostWhatTheirPagesSay(t *testing.T) {
 	used := usage.Used{Usage: openai.Usage{PromptTokens: 2_000, CachedTokens: 1_000, CompletionTokens: 1_000}}
 	for _, want := range []struct {
@@ -175,10 +192,14 @@ func TestServiceTiersCostWhatTheirPagesSay(t *testing.T) {
 		cost        float64 // 0: it has no price
 	}{
 		{"gpt-5.5", "", 35_500}, {"gpt-5.5", "fast", 88_750}, {"gpt-5.5", "priority", 88_750}, {"gpt-5.5", "flex", 17_750},
-		{"gpt-5.4", "priority", 35_500}, {"gpt-5.4", "flex", 8_880}, {"gpt-5.4-mini", "fast", 10_650}, {"gpt-5.2", "priority", 31_850}, {"gpt-5.2", "flex", 0},
-		{"gpt-5.1", "priority", 22_750}, {"gpt-5.1", "flex", 0}, {"gpt-5.1-codex-max", "priority", 0}, {"gpt-5", "flex", 5_687.5}, {"gpt-5-chat-latest", "priority", 0},
-		{"gpt-5-mini", "priority", 4_095}, {"gpt-5-nano", "priority", 0}, {"gpt-5-nano", "flex", 227.5}, {"gpt-4.1", "priority", 18_375}, {"gpt-4.1-nano", "priority", 1_050},
-		{"gpt-4o", "priority", 23_375}, {"gpt-4o-mini", "priority", 1_375}, {"o3", "priority", 18_375}, {"o3", "flex", 5_250}, {"o4-mini", "fast", 10_500}, {"gpt-6-sol", "priority", 0},
+		{"gpt-5.4", "priority", 35_500}, {"gpt-5.4", "flex", 8_880}, {"gpt-5.4-mini", "fast", 10_650},
+		{"gpt-5.2", "priority", 31_850}, {"gpt-5.2", "flex", 0},
+		{"gpt-5.1", "priority", 22_750}, {"gpt-5.1", "flex", 0}, {"gpt-5.1-codex-max", "priority", 0},
+		{"gpt-5", "flex", 5_687.5}, {"gpt-5-chat-latest", "priority", 0},
+		{"gpt-5-mini", "priority", 4_095}, {"gpt-5-nano", "priority", 0}, {"gpt-5-nano", "flex", 227.5},
+		{"gpt-4.1", "priority", 18_375}, {"gpt-4.1-nano", "priority", 1_050},
+		{"gpt-4o", "priority", 23_375}, {"gpt-4o-mini", "priority", 1_375}, {"o3", "priority", 18_375},
+		{"o3", "flex", 5_250}, {"o4-mini", "fast", 10_500}, {"gpt-6-sol", "priority", 0},
 	} {
 		rates, known := usage.Compile(catalog.New(nil).Facts("openai", want.model).GetPrice()).In(want.tier)
 		require.Equal(t, want.cost > 0, known, want)
@@ -190,14 +211,19 @@ func TestServiceTiersCostWhatTheirPagesSay(t *testing.T) {
 	}
 }
 
-// TestManyCallsOfToolsAreNotFree: neither how many tools a request lists nor how many calls it allows has a sum run over.
+// TestManyCallsOfToolsAreNotFree: neither how many tools a request lists nor how many calls it allows has a sum run
+// over.
 func TestManyCallsOfToolsAreNotFree(t *testing.T) {
-	price := &configv1.Price{Input: "1", Output: "2", Tools: []*configv1.ToolPrice{{Name: "web_search", Call: "1000"}, {Name: "file_search", Call: "9000"}}}
-	for _, tools := range []string{strings.Repeat(`{"type":"web_search"},`, 9999), strings.Repeat(`{"type":"web_search"},{"type":"file_search"},`, 4999)} {
+	price := &configv1.Price{Input: "1", Output: "2", Tools: []*configv1.ToolPrice{{Name: "web_search", Call: "1000"},
+		{Name: "file_search", Call: "9000"}}}
+	for _, tools := range []string{strings.Repeat(`{"type":"web_search"},`, 9999),
+		strings.Repeat(`{"type":"web_search"},{"type":"file_search"},`, 4999)} {
 		m := newMeter(t, fullKey())
-		m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"}, Price: price}}})
+		m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"},
+			Price: price}}})
 		m.configure()
-		_, reply := m.ask("/v1/responses", `{"model":"a/m-1","input":"hi","max_tool_calls":9007199254740991,"tools":[`+tools+`{"type":"function"}]}`)
+		_, reply := m.ask("/v1/responses", `{"model":"a/m-1","input":"hi","max_tool_calls":9007199254740991,"tools":[`+tools+
+			`{"type":"function"}]}`)
 		require.NotNil(t, reply.Immediate)
 		require.Contains(t, string(reply.Immediate.Body), "insufficient_quota")
 	}

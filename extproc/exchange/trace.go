@@ -26,8 +26,8 @@ func (c carrier) Set(name, value string) {
 // Keys implements propagation.TextMapCarrier.
 func (c carrier) Keys() []string { return nil }
 
-// beginSpan has the exchange join the trace that the request's headers name. What they say is ignored where it is malformed. Where
-// no spans are made, the request only passes on what it came with.
+// beginSpan has the exchange join the trace that the request's headers name. What they say is ignored where it is
+// malformed. Where no spans are made, the request only passes on what it came with.
 //
 // The span is of the kind CLIENT, as the GenAI conventions have it: what it describes is the call of a model.
 func (x *Exchange) beginSpan(h Headers) {
@@ -42,7 +42,8 @@ func (x *Exchange) beginSpan(h Headers) {
 		x.record.Span = trace.SpanFromContext(ctx)
 		return
 	}
-	_, x.record.Span = x.env.Tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(x.record.Start))
+	_, x.record.Span = x.env.Tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithTimestamp(x.record.Start))
 }
 
 // TraceContext returns the headers by which what the request leads to joins its trace; none where there is no trace.

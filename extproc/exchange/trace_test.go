@@ -17,11 +17,14 @@ func TestModelsAreLabelledByNamesOfTheConfiguration(t *testing.T) {
 		return &routing.Provider{Config: &configv1.Provider{Name: name, Models: models}}
 	}
 	tuned := func(name, upstream, base string) *configv1.Model {
-		return &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: "a", Model: upstream}}, FineTuned: &configv1.FineTuned{BaseModel: base}}
+		return &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: "a", Model: upstream}},
+			FineTuned: &configv1.FineTuned{BaseModel: base}}
 	}
 	c := &Config{
-		Table: routing.Table{Providers: map[string]*routing.Provider{"a": provider("a"), "narrow": provider("narrow", "only")}, Models: map[string]*configv1.Model{
-			"smart": {Name: "smart"}, "ft:mine": tuned("ft:mine", "ft:up", "a/listed"), "ft:twice": tuned("ft:twice", "ft:up2", "ft:mine"),
+		Table: routing.Table{Providers: map[string]*routing.Provider{"a": provider("a"),
+			"narrow": provider("narrow", "only")}, Models: map[string]*configv1.Model{
+			"smart": {Name: "smart"}, "ft:mine": tuned("ft:mine", "ft:up", "a/listed"),
+			"ft:twice":  tuned("ft:twice", "ft:up2", "ft:mine"),
 			"ft:of-any": tuned("ft:of-any", "ft:up3", "a/whatever"),
 		}, Listings: map[string]*configv1.Listing{"a": {Models: []*configv1.ListedModel{{Id: "listed"}}}}},
 	}
@@ -59,7 +62,8 @@ func (c *chunkCount) Chunks(_ *metering.Record, n int, gap time.Duration) {
 }
 
 func TestChunksAreCountedHoweverTheyAreCut(t *testing.T) {
-	const first, next = "data: {\"type\":\"a\"}\r\n\r\n", ": a comment\n\nevent: b\ndata: {\"type\":\"b\",\"text\":\"\\n\\n\"}\n\n"
+	const first, next = "data: {\"type\":\"a\"}\r\n\r\n",
+		": a comment\n\nevent: b\ndata: {\"type\":\"b\",\"text\":\"\\n\\n\"}\n\n"
 	body := first + next + next + "data: [DONE]\n\n"
 	for _, size := range []int{1, 2, 7, len(body)} {
 		now, got := time.Unix(1, 0), &chunkCount{}

@@ -14,8 +14,8 @@ import (
 // Load is routing.Gates.Load.
 func (e *Env) Load(provider string) (active, waiting int, ok bool) { return e.gates.Load(provider) }
 
-// Turn waits until the provider of the first attempt takes another request, after a reply to the request's body that has said
-// Queue, and returns the reply in its place. Ctx ends where the client leaves.
+// Turn waits until the provider of the first attempt takes another request, after a reply to the request's body that
+// has said Queue, and returns the reply in its place. Ctx ends where the client leaves.
 func (x *Exchange) Turn(ctx context.Context) Reply {
 	reply := x.queued
 	x.queued = Reply{}
@@ -29,6 +29,8 @@ func (x *Exchange) Turn(ctx context.Context) Reply {
 }
 
 func overloaded() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeServerIsOverloaded,
-		Message: "The providers of this model have as many requests as they take at the moment. Please try again later.", RetryAfter: time.Second}
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+		Code:       openai.CodeServerIsOverloaded,
+		Message:    "The providers of this model have as many requests as they take at the moment. Please try again later.",
+		RetryAfter: time.Second}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// TestABodyOfARouteIsReservedByItsLength, whether that is announced or not, and of whatever type it says to be. What is no text is
-// reserved as what it may be at most, and no limit is too small for that guess.
+// TestABodyOfARouteIsReservedByItsLength, whether that is announced or not, and of whatever type it says to be. What
+// is no text is reserved as what it may be at most, and no limit is too small for that guess.
 func TestABodyOfARouteIsReservedByItsLength(t *testing.T) {
 	body := `{"contents":"` + strings.Repeat("word ", 300) + `"}`
 	length := exchange.Header{Name: "content-length", Value: strconv.Itoa(len(body))}
@@ -34,14 +34,19 @@ func TestABodyOfARouteIsReservedByItsLength(t *testing.T) {
 		"a chunked form":           {"multipart/form-data; boundary=b", nil, 1e6, true, text, 0},
 		"sound":                    {"audio/mpeg", []exchange.Header{length}, 1e6, false, text, 0},
 		"a form, and less is left": {"multipart/form-data; boundary=b", []exchange.Header{length}, 100, false, 100, 0},
-		"compressed":               {"application/json", []exchange.Header{length, {Name: "content-encoding", Value: "gzip"}}, 1e6, false, 64 << 10, 0},
-		"none":                     {"application/json", []exchange.Header{{Name: "content-length", Value: "0"}}, 1e6, false, 0, 0},
+		"compressed": {"application/json",
+			[]exchange.Header{length, {Name: "content-encoding", Value: "gzip"}}, 1e6, false, 64 << 10, 0},
+		"none": {"application/json", []exchange.Header{{Name: "content-length", Value: "0"}}, 1e6, false,
+			0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMeter(t, &configv1.Key{Name: "key_1", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY, RequestsPerUnit: c.perDay}}})
+			m := newMeter(t, &configv1.Key{Name: "key_1",
+				Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_DAY, RequestsPerUnit: c.perDay}}})
 			x := exchange.New(m.env, m.config)
-			reply := x.RequestHeaders(t.Context(), append(exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/r/models/m-1:generateContent"},
-				{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: c.media}}, c.headers...), false)
+			reply := x.RequestHeaders(t.Context(),
+				append(exchange.Headers{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/r/models/m-1:generateContent"},
+					{Name: "authorization", Value: "Bearer " + m.secret}, {Name: "content-type", Value: c.media}}, c.headers...),
+				false)
 			require.Nil(t, reply.Immediate)
 			require.Equal(t, !c.held, reply.PassRequest)
 			if c.held {

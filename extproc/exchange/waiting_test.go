@@ -14,7 +14,8 @@ import (
 // Report 9: while a provider's credential cannot be had, its models are there and are to be asked again later.
 func TestModelsOfAProviderThatWaitsForItsCredential(t *testing.T) {
 	e := newTenancy(t, &configv1.Key{Name: "all"})
-	waiting, err := routing.NewProvider(&configv1.ResolvedProvider{Waiting: true, Provider: &configv1.Provider{Name: "cloud", Models: []string{"m"}, Disabled: true}},
+	waiting, err := routing.NewProvider(&configv1.ResolvedProvider{Waiting: true,
+		Provider: &configv1.Provider{Name: "cloud", Models: []string{"m"}, Disabled: true}},
 		provider.Provider{Name: "v", DefaultEndpoint: "https://p.test"})
 	require.NoError(t, err)
 	e.Providers["cloud"] = waiting

@@ -9,9 +9,10 @@ import (
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 )
 
-// respondDuplex gives an answer back whose pieces do not wait for replies. Replies come at any time: first that to the headers,
-// which the client does not get before, then pieces, of which one is said to be the last.
-func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, first *extprocv3.ProcessingRequest, response *http.Response) error {
+// respondDuplex gives an answer back whose pieces do not wait for replies. Replies come at any time: first that to the
+// headers, which the client does not get before, then pieces, of which one is said to be the last.
+func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, first *extprocv3.ProcessingRequest,
+	response *http.Response) error {
 	_ = x.stream.Send(first)
 	cut, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -72,7 +73,8 @@ func (x *exchange) feed(body io.Reader) error {
 }
 
 // duplexReply does what the service says, and reports whether that was the end.
-func (x *exchange) duplexReply(w http.ResponseWriter, h map[string]string, reply *extprocv3.ProcessingResponse) (bool, error) {
+func (x *exchange) duplexReply(w http.ResponseWriter, h map[string]string, reply *extprocv3.ProcessingResponse) (bool,
+	error) {
 	if head := reply.GetResponseHeaders(); head != nil && !x.begun {
 		if reply.GetModeOverride() != nil {
 			return false, errGateway("what has come already would be lost")

@@ -1,6 +1,6 @@
-// Package extproctest plays Envoy's half of the ext_proc protocol, so that the service can be tested as a client of the
-// gateway sees it, in one process and without Envoy. What it does was measured on the real one; the end-to-end tests run
-// the same cases there.
+// Package extproctest plays Envoy's half of the ext_proc protocol, so that the service can be tested as a client of
+// the gateway sees it, in one process and without Envoy. What it does was measured on the real one; the end-to-end
+// tests run the same cases there.
 //
 // It is as strict as Envoy. A body that changed its length without a new content-length, a
 // plan without a header mutation, a reply to another message than the one sent: each fails the request.
@@ -43,7 +43,8 @@ type Envoy struct {
 // New returns a handler over a connection to the service. upstreams are the base URLs of the providers, by name, as
 // Envoy's clusters would have them, and that of the job service under envoy.ClusterJobs.
 func New(conn grpc.ClientConnInterface, upstreams map[string]string) *Envoy {
-	e := &Envoy{client: extprocv3.NewExternalProcessorClient(conn), log: accesslogv3.NewAccessLogServiceClient(conn), upstreams: map[string]*url.URL{}, transport: &http.Transport{DisableCompression: true}, role: envoy.RoleDownstream}
+	e := &Envoy{client: extprocv3.NewExternalProcessorClient(conn), log: accesslogv3.NewAccessLogServiceClient(conn),
+		upstreams: map[string]*url.URL{}, transport: &http.Transport{DisableCompression: true}, role: envoy.RoleDownstream}
 	for name, base := range upstreams {
 		u, err := url.Parse(base)
 		if err != nil {
@@ -131,7 +132,8 @@ func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
 }
 
 func requestHeaders(r *http.Request) map[string]string {
-	h := map[string]string{":method": r.Method, ":path": normalPath(r.URL), ":authority": r.Host, ":scheme": "https", "x-request-id": "test-request"}
+	h := map[string]string{":method": r.Method, ":path": normalPath(r.URL), ":authority": r.Host, ":scheme": "https",
+		"x-request-id": "test-request"}
 	for name, values := range r.Header {
 		h[strings.ToLower(name)] = values[0]
 	}
@@ -144,8 +146,8 @@ func requestHeaders(r *http.Request) map[string]string {
 	return h
 }
 
-// normalPath is the path and query of a URL as Envoy has them: dot segments and doubled slashes are resolved, and what is
-// escaped stays.
+// normalPath is the path and query of a URL as Envoy has them: dot segments and doubled slashes are resolved, and what
+// is escaped stays.
 func normalPath(u *url.URL) string {
 	clean := path.Clean(u.EscapedPath())
 	if strings.HasSuffix(u.EscapedPath(), "/") && clean != "/" {
@@ -262,7 +264,8 @@ func (x *exchange) localReply(err error, n int, cluster string) error {
 	_ = x.stream.Send(&extprocv3.ProcessingRequest{
 		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
 			Headers: headerMap(map[string]string{":status": "503"})}},
-		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n, envoy.AttributeCodeDetails: "upstream_reset_before_response_started"}),
+		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n,
+			envoy.AttributeCodeDetails: "upstream_reset_before_response_started"}),
 	})
 	if x.mode.GetResponseBodyMode() == filterv3.ProcessingMode_FULL_DUPLEX_STREAMED {
 		_ = x.stream.Send(responseBody([]byte(localBody), true))

@@ -30,7 +30,8 @@ func (x *exchange) record(err error) {
 	if flags.GetNoHealthyUpstream() {
 		code = wrapperspb.UInt32(http.StatusServiceUnavailable)
 	}
-	flagged := flags.GetDownstreamConnectionTermination() || flags.GetUpstreamConnectionTermination() || flags.GetNoHealthyUpstream()
+	flagged := flags.GetDownstreamConnectionTermination() || flags.GetUpstreamConnectionTermination() ||
+		flags.GetNoHealthyUpstream()
 	if !flagged && x.metadata(envoy.MetadataLog) == "" {
 		return
 	}
@@ -41,8 +42,9 @@ func (x *exchange) record(err error) {
 	}
 	_ = stream.Send(&accesslogv3.StreamAccessLogsMessage{LogEntries: &accesslogv3.StreamAccessLogsMessage_HttpLogs{
 		HttpLogs: &accesslogv3.StreamAccessLogsMessage_HTTPAccessLogEntries{LogEntry: []*accesslogdatav3.HTTPAccessLogEntry{{
-			CommonProperties: &accesslogdatav3.AccessLogCommon{ResponseFlags: flags, Metadata: &corev3.Metadata{FilterMetadata: x.meta}},
-			Response:         &accesslogdatav3.HTTPResponseProperties{ResponseBodyBytes: uint64(x.sent), ResponseCode: code},
+			CommonProperties: &accesslogdatav3.AccessLogCommon{ResponseFlags: flags,
+				Metadata: &corev3.Metadata{FilterMetadata: x.meta}},
+			Response: &accesslogdatav3.HTTPResponseProperties{ResponseBodyBytes: uint64(x.sent), ResponseCode: code},
 		}}},
 	}})
 	_, _ = stream.CloseAndRecv()

@@ -18,8 +18,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// attempts sends the request along the plan until an answer is not to be tried again. It returns that answer, the number
-// of attempts, and the cluster of the last.
+// attempts sends the request along the plan until an answer is not to be tried again. It returns that answer, the
+// number of attempts, and the cluster of the last.
 func (x *exchange) attempts() (*http.Response, int, string, error) {
 	if x.metadata(envoy.MetadataKind) == envoy.KindJobs {
 		response, err := x.send(envoy.ClusterJobs)
@@ -36,7 +36,8 @@ func (x *exchange) attempts() (*http.Response, int, string, error) {
 	}
 	for n := 1; ; n++ {
 		group := groups[min(n, len(groups))-1].GetStructValue().GetFields()
-		cluster := group["clusters"].GetListValue().GetValues()[0].GetStructValue().GetFields()["cluster_name"].GetStringValue()
+		clusters := group["clusters"].GetListValue().GetValues()
+		cluster := clusters[0].GetStructValue().GetFields()["cluster_name"].GetStringValue()
 		if n > 1 {
 			if err := x.prepare(n, cluster); err != nil {
 				return nil, n, cluster, err
@@ -77,8 +78,9 @@ func (x *exchange) prepare(n int, cluster string) error {
 	err = stream.Send(&extprocv3.ProcessingRequest{
 		Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
 			Headers: headerMap(map[string]string{"content-type": x.header["content-type"]})}},
-		Attributes:      attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n}),
-		MetadataContext: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{envoy.Metadata: x.meta[envoy.Metadata]}},
+		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n}),
+		MetadataContext: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{
+			envoy.Metadata: x.meta[envoy.Metadata]}},
 	})
 	if err != nil {
 		return err
@@ -93,7 +95,8 @@ func (x *exchange) prepare(n int, cluster string) error {
 	}
 	mutate(x.header, common.GetHeaderMutation())
 	x.body = replaced(x.body, common.GetBodyMutation())
-	length := reply.GetDynamicMetadata().GetFields()[envoy.Metadata].GetStructValue().GetFields()[envoy.MetadataContentLength].GetStringValue()
+	told := reply.GetDynamicMetadata().GetFields()[envoy.Metadata].GetStructValue().GetFields()
+	length := told[envoy.MetadataContentLength].GetStringValue()
 	if length != strconv.Itoa(len(x.body)) {
 		return errors.New("content length in the metadata is not the body's")
 	}
@@ -109,7 +112,8 @@ func (x *exchange) send(cluster string) (*http.Response, error) {
 	if base == nil {
 		return nil, errors.New("no such cluster")
 	}
-	r, err := http.NewRequestWithContext(x.ctx, x.header[":method"], base.Scheme+"://"+base.Host+x.header[":path"], bytes.NewReader(x.body))
+	r, err := http.NewRequestWithContext(x.ctx, x.header[":method"], base.Scheme+"://"+base.Host+x.header[":path"],
+		bytes.NewReader(x.body))
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +121,8 @@ func (x *exchange) send(cluster string) (*http.Response, error) {
 		r.Body, r.ContentLength, r.GetBody = x.passes.Body, x.passes.ContentLength, nil
 	}
 	for name, value := range x.header {
-		ours := strings.HasPrefix(name, "x-envoy-") || name == "content-length" || name == "x-request-id" && cluster != envoy.ClusterJobs
+		ours := strings.HasPrefix(name, "x-envoy-") || name == "content-length" || name == "x-request-id" &&
+			cluster != envoy.ClusterJobs
 		if name[0] != ':' && !ours {
 			r.Header.Set(name, value)
 		}
@@ -158,7 +163,8 @@ func answerHeaders(h map[string]string, end bool, n int, cluster string) *extpro
 	return &extprocv3.ProcessingRequest{
 		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
 			Headers: headerMap(h), EndOfStream: end}},
-		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n, envoy.AttributeCodeDetails: envoy.CodeDetailsUpstream}),
+		Attributes: attributes(map[string]any{envoy.AttributeClusterName: cluster, envoy.AttributeAttempt: n,
+			envoy.AttributeCodeDetails: envoy.CodeDetailsUpstream}),
 	}
 }
 
@@ -237,7 +243,8 @@ func (x *exchange) respondStreamed(w http.ResponseWriter, h map[string]string, b
 }
 
 func responseBody(b []byte, end bool) *extprocv3.ProcessingRequest {
-	return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: b, EndOfStream: end}}}
+	return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{
+		ResponseBody: &extprocv3.HttpBody{Body: b, EndOfStream: end}}}
 }
 
 func writeHead(w http.ResponseWriter, h map[string]string) {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// DefaultOutput is how many tokens of answer are reserved for a request that does not say how many it wants. It is the
-	// length of a usual answer: more would keep others out whose answers are as short, and what an answer has more is counted
-	// when it ends.
+	// DefaultOutput is how many tokens of answer are reserved for a request that does not say how many it wants. It is
+	// the length of a usual answer: more would keep others out whose answers are as short, and what an answer has more is
+	// counted when it ends.
 	DefaultOutput = 256
 	// mediaTokens is what is reserved for an image, a sound or a file within a request.
 	mediaTokens = 1000

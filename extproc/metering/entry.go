@@ -16,8 +16,8 @@ type Price struct {
 	Version string
 }
 
-// SetCost sets what the usage costs, in the service tier that was given, or where the answer does not say, that was asked for. A tier
-// without a price costs as none; the version of the price tells either.
+// SetCost sets what the usage costs, in the service tier that was given, or where the answer does not say, that was
+// asked for. A tier without a price costs as none; the version of the price tells either.
 func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
 	tier := cmp.Or(given, s.Asked())
 	rates, known := p.Rates.In(tier)
@@ -36,9 +36,9 @@ func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
 	}
 }
 
-// Entry returns what the ledger keeps of an exchange that went out. A line of a batch is charged once, under an id of its own, and
-// so by the try that finishes: one that does not is asked again, and is charged under its own id where its answer was billed
-// and could not be used.
+// Entry returns what the ledger keeps of an exchange that went out. A line of a batch is charged once, under an id of
+// its own, and so by the try that finishes: one that does not is asked again, and is charged under its own id where
+// its answer was billed and could not be used.
 func (r *Record) Entry() *ledgerv1.Record {
 	if r.Charge != "" && r.Outcome != OutcomeFinished {
 		try := *r

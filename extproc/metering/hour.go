@@ -10,11 +10,12 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// KeepsHour reports whether a request has the vendor keep a part of it for an hour, which costs more than five minutes:
-// {"cache_control":{"type":"ephemeral","ttl":"1h"}}, wherever that is.
+// KeepsHour reports whether a request has the vendor keep a part of it for an hour, which costs more than five
+// minutes: {"cache_control":{"type":"ephemeral","ttl":"1h"}}, wherever that is.
 func KeepsHour(body []byte) bool {
 	// Nobody escapes a letter or a digit but who wants that it is not found.
-	if !bytes.Contains(body, []byte(`"1h"`)) && !bytes.Contains(body, []byte(`\u0031`)) && !bytes.Contains(body, []byte(`\u0068`)) {
+	if !bytes.Contains(body, []byte(`"1h"`)) && !bytes.Contains(body, []byte(`\u0031`)) &&
+		!bytes.Contains(body, []byte(`\u0068`)) {
 		return false
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -34,8 +35,9 @@ func KeepsHour(body []byte) bool {
 	}
 }
 
-// Keep completes a usage by what of the prompt was written to a cache for an hour, where the request asks for that and the vendor does
-// not say: all that was written, or of a prompt that nothing is told of, all of it. What is not known is the dearer.
+// Keep completes a usage by what of the prompt was written to a cache for an hour, where the request asks for that and
+// the vendor does not say: all that was written, or of a prompt that nothing is told of, all of it. What is not known
+// is the dearer.
 func (d *Demand) Keep(u *openai.Usage, counted bool) {
 	if !d.Hour || u.WritesSplit {
 		return

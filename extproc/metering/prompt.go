@@ -89,8 +89,8 @@ const (
 	maxTypes    = 32
 )
 
-// declare takes the tools that the model may call, as OpenAI gives them to it: as types of TypeScript, as its models tell when
-// they are asked.
+// declare takes the tools that the model may call, as OpenAI gives them to it: as types of TypeScript, as its models
+// tell when they are asked.
 func (p *prompt) declare(tools gjson.Result) {
 	if len(tools.Raw) > maxDeclared {
 		p.add([]byte(tools.Raw))

@@ -20,7 +20,8 @@ const (
 	OutcomeTruncated Outcome = "truncated" // the provider's answer ended before it was complete
 	OutcomeCancelled Outcome = "cancelled" // the client left before the answer was complete
 	OutcomeGateway   Outcome = "gateway"   // Envoy answered: no provider could be reached in time
-	OutcomeCut       Outcome = "cut"       // the connection of the client or of the provider ended; only Envoy knows which
+	// the connection of the client or of the provider ended; only Envoy knows which
+	OutcomeCut Outcome = "cut"
 )
 
 // Open reports whether only Envoy knows how the exchange ended, or what it answered itself.
@@ -40,7 +41,8 @@ type Record struct {
 	Method, Path string
 	Internal     bool   // the job service asked
 	Charge       string // the id under which it is charged, once, where the job service has given one
-	Operation    string // what was asked for: an operation of OpenAI's, "models", "files", "route", ..., or nothing that exists
+	// what was asked for: an operation of OpenAI's, "models", "files", "route", ..., or nothing that exists
+	Operation    string
 	KeyID        string
 	Organization string
 	Project      string

@@ -26,8 +26,8 @@ const (
 	maxLevel  = 3       // members are looked for down to here
 )
 
-// A scanner finds members of a JSON object that comes in pieces, however large the others are, and keeps nothing else. It
-// takes the object for well-formed.
+// A scanner finds members of a JSON object that comes in pieces, however large the others are, and keeps nothing else.
+// It takes the object for well-formed.
 type scanner struct {
 	begun bool
 	list  bool // of objects, as Gemini streams them: each is read as if it were alone; not ended
@@ -152,7 +152,8 @@ func (s *scanner) sought(name string) member {
 		return memberUsage
 	case s.depth == 1 && name == "usageMetadata":
 		return memberUsageMetadata
-	case s.depth == 1 && (name == "model" || name == "modelVersion"), s.depth == 2 && (within == "response" || within == "message") && name == "model":
+	case s.depth == 1 && (name == "model" || name == "modelVersion"), s.depth == 2 &&
+		(within == "response" || within == "message") && name == "model":
 		return memberModel
 	case s.depth == 1 && name == "service_tier", s.depth == 2 && within == "response" && name == "service_tier":
 		return memberTier

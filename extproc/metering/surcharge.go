@@ -9,7 +9,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Surcharges are what a request asks for that changes its price: a service tier, and tools that the vendor runs and bills by the call.
+// Surcharges are what a request asks for that changes its price: a service tier, and tools that the vendor runs and
+// bills by the call.
 type Surcharges struct {
 	Tier  string
 	Tools []Surcharge
@@ -33,14 +34,16 @@ const maxSurcharges = 64
 
 // free are the types of tools that cost tokens alone: the client runs them, or is billed for what they read.
 var free = map[string]bool{
-	"": true, "function": true, "custom": true, "local_shell": true, "apply_patch": true, "mcp": true, "computer_use_preview": true, "computer": true,
+	"": true, "function": true, "custom": true, "local_shell": true, "apply_patch": true, "mcp": true,
+	"computer_use_preview": true, "computer": true,
 	"url_context": true, "urlContext": true, "code_execution": true, "codeExecution": true, // Gemini's
 }
 
 // googleSearches are Gemini's tools that search the web.
 var googleSearches = map[string]bool{
-	"google_search": true, "googleSearch": true, "google_search_retrieval": true, "googleSearchRetrieval": true, "enterprise_web_search": true,
-	"enterpriseWebSearch": true,
+	"google_search": true, "googleSearch": true, "google_search_retrieval": true, "googleSearchRetrieval": true,
+	"enterprise_web_search": true,
+	"enterpriseWebSearch":   true,
 }
 
 // Asked returns the service tier that is asked for, or "".

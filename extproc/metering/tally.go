@@ -44,8 +44,8 @@ func (t *Tally) of(s Surcharge, searches int64, told bool) (n int64, known bool)
 	return t.calls[i], t.calls[i] > 0 || t.Whole && t.items > 0 && s.Param == "tools"
 }
 
-// fees returns what the tools cost that were run: as often as the vendor says, or where it does not, as was asked for. What nobody asked for in a
-// way that is read, as in a request of a Route, and the vendor tells of, costs too.
+// fees returns what the tools cost that were run: as often as the vendor says, or where it does not, as was asked for.
+// What nobody asked for in a way that is read, as in a request of a Route, and the vendor tells of, costs too.
 func (s *Surcharges) fees(rates *usage.Rates, r *Record, t *Tally) (all usage.Nano) {
 	var asked []Surcharge
 	if s != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // A Text keeps of an exchange what its tokens can be counted by where the vendor does not say how many there were: the
-// request, and what the answer has said so far, or samples of them. Nothing is counted before Usage is called. It is used by one
-// goroutine at a time, as the exchange is; the zero Text is ready for use.
+// request, and what the answer has said so far, or samples of them. Nothing is counted before Usage is called. It is
+// used by one goroutine at a time, as the exchange is; the zero Text is ready for use.
 type Text struct {
 	body   []byte // the request, where it is small
 	prompt prompt // or what was read of it
@@ -48,8 +48,8 @@ const maxVoices = 3
 // maxBody is how large a request is at most that is kept as it is, until it is known whether it must be counted.
 const maxBody = 16 << 10
 
-// Request takes the request's body, plain JSON of any operation, and keeps it or a sample of it. Any other body, a form say,
-// counts for nothing.
+// Request takes the request's body, plain JSON of any operation, and keeps it or a sample of it. Any other body, a
+// form say, counts for nothing.
 func (t *Text) Request(body []byte) {
 	if len(body) > maxBody {
 		t.prompt.read(body)
@@ -85,8 +85,8 @@ func (t *Text) say(e *chat.Event, k kind) {
 	}
 }
 
-// Events takes whole server-sent events of a stream of responses, which pass as they came, and the usage that is known by now. It
-// keeps no reference to them.
+// Events takes whole server-sent events of a stream of responses, which pass as they came, and the usage that is known
+// by now. It keeps no reference to them.
 func (t *Text) Events(events []byte, reported openai.Usage) {
 	for data := range sse.Data(events) {
 		t.event(data)
@@ -131,14 +131,15 @@ func (t *Text) add(choice int, k kind, s []byte) {
 // HasSpoken reports whether the answer has said anything.
 func (t *Text) HasSpoken() bool { return t.said > 0 }
 
-// Usage returns what is to be charged, and whether that, or a part of it, is an estimate. Vendor is the kind of the provider
-// (Provider.Vendor.Name) and model its own name of the model. Reported is what the vendor has said of it, and
-// complete that the answer has ended as it should: then what is reported stands. Of an answer that was cut, the prompt is what
-// is reported, and counted where it is not; the output is what is reported, and what came after that report, counted.
+// Usage returns what is to be charged, and whether that, or a part of it, is an estimate. Vendor is the kind of the
+// provider (Provider.Vendor.Name) and model its own name of the model. Reported is what the vendor has said of it, and
+// complete that the answer has ended as it should: then what is reported stands. Of an answer that was cut, the prompt
+// is what is reported, and counted where it is not; the output is what is reported, and what came after that report,
+// counted.
 //
-// It takes a millisecond for every thousand tokens that it must count, 15 at most, and the first time in a process 25 more: it is
-// not for a goroutine that others wait for. An exchange that a provider has refused has nothing to be charged: then Usage must not
-// be called.
+// It takes a millisecond for every thousand tokens that it must count, 15 at most, and the first time in a process 25
+// more: it is not for a goroutine that others wait for. An exchange that a provider has refused has nothing to be
+// charged: then Usage must not be called.
 func (t *Text) Usage(vendor, model string, reported openai.Usage, complete bool) (u openai.Usage, estimated bool) {
 	u = reported
 	t.Report(reported)
@@ -181,7 +182,8 @@ func (t *Text) output(vendor, model string, u *openai.Usage) {
 	u.CompletionTokens += all * (t.said - t.covered) / t.said
 }
 
-// Salvage takes a whole answer that could not be read, of any dialect: no more is known of it than what its members are called.
+// Salvage takes a whole answer that could not be read, of any dialect: no more is known of it than what its members
+// are called.
 func (t *Text) Salvage(body []byte) {
 	w := walker{data: body}
 	for s, ok := w.next(); ok; s, ok = w.next() {

@@ -133,19 +133,23 @@ func TestEverythingThatTheModelSaysCounts(t *testing.T) {
 		}
 	}
 	for name, say := range map[string]func(x *Text, s string){
-		"content":                    say,
-		"reasoning":                  func(x *Text, s string) { x.Put(chat.Reasoning(0, s)) },
-		"refusal":                    func(x *Text, s string) { x.Put(chat.Refusal(0, s)) },
-		"arguments":                  func(x *Text, s string) { x.Put(chat.Arguments(0, 0, s)) },
-		"a chunk":                    event(`{"choices":[{"index":0,"delta":{"role":"assistant","content":"%"}}]}`),
-		"arguments in a chunk":       event(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%"}}]}}]}`),
+		"content":   say,
+		"reasoning": func(x *Text, s string) { x.Put(chat.Reasoning(0, s)) },
+		"refusal":   func(x *Text, s string) { x.Put(chat.Refusal(0, s)) },
+		"arguments": func(x *Text, s string) { x.Put(chat.Arguments(0, 0, s)) },
+		"a chunk":   event(`{"choices":[{"index":0,"delta":{"role":"assistant","content":"%"}}]}`),
+		"arguments in a chunk": event(
+			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%"}}]}}]}`),
 		"older function":             event(`{"choices":[{"index":0,"delta":{"function_call":{"arguments":"%"}}}]}`),
 		"white space between tokens": event(`{ "choices" : [ { "index" : 0 , "delta" : { "content" : "%" } } ] }`),
 		"a completion": func(x *Text, s string) {
-			streamedOf(t, x, translate.Completions, "openai", `data: {"id":"a","choices":[{"text":"`+s+`","index":0,"logprobs":null,"finish_reason":null}]}`+"\n\n")
+			streamedOf(t, x, translate.Completions, "openai", `data: {"id":"a","choices":[{"text":"`+s+
+				`","index":0,"logprobs":null,"finish_reason":null}]}`+"\n\n")
 		},
 		"an event of a response": func(x *Text, s string) {
-			x.Events([]byte("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\""+s+"\"}\n\n"), openai.Usage{})
+			x.Events(
+				[]byte(
+					"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\""+s+"\"}\n\n"), openai.Usage{})
 		},
 		"the fifth choice": func(x *Text, s string) { x.Put(chat.Text(4, s)) },
 	} {
@@ -203,18 +207,22 @@ func TestChoicesThatAnswerAtOnceAreCountedApart(t *testing.T) {
 // wholeOf returns a text that has taken a vendor's whole answer.
 func wholeOf(t *testing.T, vendor string, body []byte) *Text {
 	t.Helper()
-	r, err := translate.Parse(all.Providers()[vendor], translate.Chat, translate.Ask(translate.Chat, nil, "m", false, false))
+	r, err := translate.Parse(all.Providers()[vendor], translate.Chat, translate.Ask(translate.Chat, nil, "m", false,
+		false))
 	require.NoError(t, err)
 	_, answer, err := r.Encode(provider.Target{Model: "m", Config: &configv1.Provider{Name: vendor, Vendor: vendor}})
 	require.NoError(t, err)
 	var x Text
-	_, err = pipeline.New(pipeline.Options{Answer: answer, Writer: r.Operation().Document(chat.Asked{}), Meter: &x}).Whole(t.Context(), body)
+	_, err = pipeline.New(pipeline.Options{Answer: answer, Writer: r.Operation().Document(chat.Asked{}),
+		Meter: &x}).Whole(t.Context(), body)
 	require.NoError(t, err)
 	return &x
 }
 
 func TestAWholeAnswerIsCounted(t *testing.T) {
-	x := wholeOf(t, "openai", []byte(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"one two three","reasoning_content":"four five"},"finish_reason":"stop"}]}`))
+	x := wholeOf(t, "openai",
+		[]byte(
+			`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"one two three","reasoning_content":"four five"},"finish_reason":"stop"}]}`))
 	u, estimated := x.Usage("openai", "gpt-4o", openai.Usage{PromptTokens: 9}, true)
 	require.True(t, estimated)
 	require.Equal(t, openai.Usage{PromptTokens: 9, CompletionTokens: 6, ReasoningTokens: 2, TotalTokens: 15}, u)
@@ -324,7 +332,8 @@ func TestVendorsReportBeforeTheEnd(t *testing.T) {
 				`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":77}}` + "\n\n",
 		}, openai.Usage{PromptTokens: 25, CompletionTokens: 77}, true},
 		"Gemini tells both with each piece": {"gemini", []string{
-			`data: {"candidates":[{"content":{"parts":[{"text":"` + said + `"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":33,"totalTokenCount":42}}` + "\n\n",
+			`data: {"candidates":[{"content":{"parts":[{"text":"` + said +
+				`"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":33,"totalTokenCount":42}}` + "\n\n",
 		}, openai.Usage{PromptTokens: 9, CompletionTokens: 33}, true},
 		"so does xAI": {"xai", []string{
 			`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"` + said + `"}}],"usage":{"prompt_tokens":9,"completion_tokens":33,"total_tokens":42}}` + "\n\n",

@@ -28,8 +28,8 @@ type counted struct{ counted, reported int64 }
 
 func (c counted) ratio() float64 { return float64(c.reported) / float64(c.counted) }
 
-// TestWhatIsCountedIsWhatVendorsReported counts recorded answers, and the prompts of those in OpenAI's dialect. It prints what
-// the factors of internal/tokens were taken from.
+// TestWhatIsCountedIsWhatVendorsReported counts recorded answers, and the prompts of those in OpenAI's dialect. It
+// prints what the factors of internal/tokens were taken from.
 func TestWhatIsCountedIsWhatVendorsReported(t *testing.T) {
 	answers, prompts := map[string]counted{}, map[string]counted{}
 	for r := range allRecorded(t) {
@@ -43,7 +43,8 @@ func TestWhatIsCountedIsWhatVendorsReported(t *testing.T) {
 	}
 	for _, vendor := range slices.Sorted(maps.Keys(answers)) {
 		a, p := answers[vendor], prompts[vendor]
-		t.Logf("%-12s answers: %5d counted, %5d reported, %.3f; prompts: %5d, %5d, %.3f", vendor, a.counted, a.reported, a.ratio(), p.counted, p.reported, p.ratio())
+		t.Logf("%-12s answers: %5d counted, %5d reported, %.3f; prompts: %5d, %5d, %.3f", vendor, a.counted, a.reported,
+			a.ratio(), p.counted, p.reported, p.ratio())
 	}
 	for _, vendor := range []string{"openai", "azure"} {
 		require.InDelta(t, 1, answers[vendor].ratio(), 0.03, vendor)
@@ -69,8 +70,8 @@ func (b both) Put(e chat.Event) {
 	b[1].Put(e)
 }
 
-// unlike reports whether the tokens that a vendor reported are not those of the text: thoughts are not shown or summed up, or
-// the vendor's own tools or other models take part.
+// unlike reports whether the tokens that a vendor reported are not those of the text: thoughts are not shown or summed
+// up, or the vendor's own tools or other models take part.
 func unlike(dir string, body []byte) bool {
 	for _, s := range []string{"anthropic/034", "redacted", "reasoning", "citations", "compound", "gpt-4-turbo"} {
 		if strings.Contains(dir, s) {
@@ -100,14 +101,17 @@ func readRecorded(t *testing.T, files fs.FS, name, dir string) (r recorded, ok b
 	r.vendor, r.model = name, gjson.GetBytes(meta, "model").Str
 	vendor, ok := all.Providers()[r.vendor]
 	kind := gjson.GetBytes(meta, "kind").Str
-	translated := strings.Contains(kind, "chat") || strings.Contains(kind, "messages") || strings.Contains(kind, "onverse")
-	if !ok || !translated || gjson.GetBytes(meta, "status").Int() != 200 || gjson.GetBytes(meta, "suspect_synthetic").Bool() {
+	translated := strings.Contains(kind, "chat") || strings.Contains(kind, "messages") ||
+		strings.Contains(kind, "onverse")
+	if !ok || !translated || gjson.GetBytes(meta, "status").Int() != 200 ||
+		gjson.GetBytes(meta, "suspect_synthetic").Bool() {
 		return r, false
 	}
 	body, streamed := answerOf(files, dir)
 	q, err := translate.Parse(vendor, translate.Chat, translate.Ask(translate.Chat, nil, "m", streamed, true))
 	require.NoError(t, err)
-	_, answer, err := q.Encode(provider.Target{Model: r.model, Config: &configv1.Provider{Name: r.vendor, Vendor: r.vendor}})
+	_, answer, err := q.Encode(provider.Target{Model: r.model, Config: &configv1.Provider{Name: r.vendor,
+		Vendor: r.vendor}})
 	require.NoError(t, err)
 	var out []byte
 	asked := chat.Asked{Model: "m", Created: 1, IncludeUsage: true, Plain: true}

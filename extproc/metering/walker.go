@@ -2,8 +2,8 @@ package metering
 
 import "bytes"
 
-// A walker gives the strings of a JSON object, in order, and where they are. It takes the object for well-formed, and ends early
-// where it is not.
+// A walker gives the strings of a JSON object, in order, and where they are. It takes the object for well-formed, and
+// ends early where it is not.
 type walker struct {
 	data  []byte
 	at    int

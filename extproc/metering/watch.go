@@ -12,13 +12,13 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// An Watch reads an answer that passes as it comes, in pieces that are cut anywhere, and keeps nothing of it but what is
-// to be recorded.
+// An Watch reads an answer that passes as it comes, in pieces that are cut anywhere, and keeps nothing of it but what
+// is to be recorded.
 type Watch interface {
 	// Feed takes a piece and returns what the client gets now, and whether that is something else than the piece.
 	Feed(piece []byte) (out []byte, changed bool)
-	// End returns, where the body has ended, what Feed has kept back, and reports whether the answer is complete and whether the
-	// provider says that it failed.
+	// End returns, where the body has ended, what Feed has kept back, and reports whether the answer is complete and
+	// whether the provider says that it failed.
 	End() (rest []byte, complete, failed bool)
 	// Chunks returns how many events with data the last piece has ended.
 	Chunks() int
@@ -221,12 +221,14 @@ func readUsage(text string) openai.Usage {
 	}
 	searches := count("server_tool_use.web_search_requests")
 	// Anthropic's and Bedrock's, which count apart what of the prompt has to do with a cache.
-	read, written := count("cache_read_input_tokens", "cacheReadInputTokens"), count("cache_creation_input_tokens", "cacheWriteInputTokens")
+	read, written := count("cache_read_input_tokens", "cacheReadInputTokens"), count("cache_creation_input_tokens",
+		"cacheWriteInputTokens")
 	if read+written > 0 {
 		hour := count("cache_creation.ephemeral_1h_input_tokens", `cacheDetails.#(ttl=="1h").inputTokens`)
 		brief := count("cache_creation.ephemeral_5m_input_tokens", `cacheDetails.#(ttl=="5m").inputTokens`)
 		return openai.Usage{
-			PromptTokens: count("input_tokens", "inputTokens") + read + written, CompletionTokens: count("output_tokens", "outputTokens"),
+			PromptTokens: count("input_tokens", "inputTokens") + read + written, CompletionTokens: count("output_tokens",
+				"outputTokens"),
 			CachedTokens: read, CacheWriteTokens: written, HourWriteTokens: hour, WritesSplit: hour+brief > 0,
 			Searches: searches, SearchesTold: searches > 0,
 		}

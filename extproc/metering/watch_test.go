@@ -18,28 +18,42 @@ func TestWatches(t *testing.T) {
 		usage            openai.Usage
 		complete, failed bool
 	}{
-		{"a response", `{"id":"r","error":null,"output":[{"usage":{"input_tokens":7}}],"usage" : {"input_tokens":3,"input_tokens_details":{"cached_tokens":1},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":8},"user":null}`, false,
-			openai.Usage{PromptTokens: 3, CompletionTokens: 5, TotalTokens: 8, CachedTokens: 1, ReasoningTokens: 2}, true, false},
-		{"an image that is large", `{"data":[{"b64_json":"` + long + `"}],"usage":{"input_tokens":3,"output_tokens":5}}`, false, openai.Usage{PromptTokens: 3, CompletionTokens: 5}, true, false},
-		{"a transcription", `{"text":"\"usage\":{}","usage":{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":0,"audio_tokens":14},"output_tokens":4,"total_tokens":18}}`, false,
+		{"a response",
+			`{"id":"r","error":null,"output":[{"usage":{"input_tokens":7}}],"usage" : {"input_tokens":3,"input_tokens_details":{"cached_tokens":1},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":8},"user":null}`, false,
+			openai.Usage{PromptTokens: 3, CompletionTokens: 5, TotalTokens: 8, CachedTokens: 1, ReasoningTokens: 2}, true,
+			false},
+		{"an image that is large", `{"data":[{"b64_json":"` + long + `"}],"usage":{"input_tokens":3,"output_tokens":5}}`,
+			false, openai.Usage{PromptTokens: 3, CompletionTokens: 5}, true, false},
+		{"a transcription",
+			`{"text":"\"usage\":{}","usage":{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":0,"audio_tokens":14},"output_tokens":4,"total_tokens":18}}`, false,
 			openai.Usage{PromptTokens: 14, CompletionTokens: 4, TotalTokens: 18, PromptAudio: 14}, true, false},
-		{"a transcription that is paid by time", `{"usage":{"type":"duration","seconds":9}}`, false, openai.Usage{}, true, false},
+		{"a transcription that is paid by time", `{"usage":{"type":"duration","seconds":9}}`, false, openai.Usage{}, true,
+			false},
 		{"a moderation", `{"results":[{"flagged":true}]}`, false, openai.Usage{}, true, false},
-		{"a response that failed", `{"status":"failed","error":{"code":"server_error","message":"x"}}`, false, openai.Usage{}, true, true},
+		{"a response that failed", `{"status":"failed","error":{"code":"server_error","message":"x"}}`, false,
+			openai.Usage{}, true, true},
 		{"cut", `{"results":[{"flagged":true}]`, false, openai.Usage{}, false, false},
 		{"nothing", ``, false, openai.Usage{}, false, false},
 		{"too many brackets", `{}}]]]{`, false, openai.Usage{}, false, false},
 
-		{"a stream of a response", "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"usage\":null,\"id\":\"x\"}}\n\n" +
-			"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"" + long + "\"}\n\n" +
-			"event: response.completed\r\ndata:{\"type\":\"response.completed\",\"response\":{\"output\":[[{}]],\"usage\":{\"input_tokens\":3,\"output_tokens\":5}}}\r\n\r\n", true,
+		{"a stream of a response",
+			"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"usage\":null,\"id\":\"x\"}}\n\n" +
+				"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"" + long +
+				"\"}\n\n" +
+				"event: response.completed\r\ndata:{\"type\":\"response.completed\",\"response\":{\"output\":[[{}]],\"usage\":{\"input_tokens\":3,\"output_tokens\":5}}}\r\n\r\n", true,
 			openai.Usage{PromptTokens: 3, CompletionTokens: 5}, true, false},
 		{"without its end", "data: {\"type\":\"response.created\",\"response\":{}}\n\n", true, openai.Usage{}, false, false},
-		{"cut within its end", "data: {\"type\":\"response.created\",\"response\":{}}\n\ndata: {\"response\":{\"id\":", true, openai.Usage{}, false, false},
-		{"that failed", "data: {\"type\":\"response.failed\",\"response\":{\"error\":{}}}\n\n", true, openai.Usage{}, true, true},
-		{"with an error", "data: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"message\":\"x\"}\n\n", true, openai.Usage{}, false, true},
-		{"with an error of a server in between", "data: {\"error\":{\"message\":\"" + strings.Repeat("x", 5000) + "\"}}\n\n", true, openai.Usage{}, true, true},
-		{"of an image", ": hi\n\ndata: {\"type\":\"image_generation.partial_image\"}\n\ndata: {\"usage\":{\"input_tokens\":1,\"output_tokens\":2},\"type\":\"image_generation.completed\"}", true, openai.Usage{PromptTokens: 1, CompletionTokens: 2}, true, false},
+		{"cut within its end", "data: {\"type\":\"response.created\",\"response\":{}}\n\ndata: {\"response\":{\"id\":", true,
+			openai.Usage{}, false, false},
+		{"that failed", "data: {\"type\":\"response.failed\",\"response\":{\"error\":{}}}\n\n", true, openai.Usage{}, true,
+			true},
+		{"with an error",
+			"data: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"message\":\"x\"}\n\n", true,
+			openai.Usage{}, false, true},
+		{"with an error of a server in between", "data: {\"error\":{\"message\":\"" + strings.Repeat("x", 5000) + "\"}}\n\n",
+			true, openai.Usage{}, true, true},
+		{"of an image",
+			": hi\n\ndata: {\"type\":\"image_generation.partial_image\"}\n\ndata: {\"usage\":{\"input_tokens\":1,\"output_tokens\":2},\"type\":\"image_generation.completed\"}", true, openai.Usage{PromptTokens: 1, CompletionTokens: 2}, true, false},
 		{"of something else", "data: [1,{\"type\":2}]\n\ndata: [DONE]\n\n", true, openai.Usage{}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,5 +111,6 @@ func BenchmarkWatch(b *testing.B) {
 }
 
 func endsEvent(out []byte) bool {
-	return strings.HasSuffix(string(out), "\n\n") || strings.HasSuffix(string(out), "\n\r\n") || strings.Trim(string(out), "\r\n") == ""
+	return strings.HasSuffix(string(out), "\n\n") || strings.HasSuffix(string(out), "\n\r\n") ||
+		strings.Trim(string(out), "\r\n") == ""
 }

@@ -20,9 +20,9 @@ const (
 	statusOverloaded = 529
 )
 
-// A Cooldown knows which providers have asked to be left alone, and until when. Requests try them last for that long, so that
-// the first attempt of each is not lost on one that refuses. Providers with the same quota, for they have the same credential
-// at the same place, cool together. The zero value is ready for use, and is safe for concurrent use.
+// A Cooldown knows which providers have asked to be left alone, and until when. Requests try them last for that long,
+// so that the first attempt of each is not lost on one that refuses. Providers with the same quota, for they have the
+// same credential at the same place, cool together. The zero value is ready for use, and is safe for concurrent use.
 type Cooldown struct {
 	mu     sync.Mutex // of writers
 	spells atomic.Pointer[map[quota]spell]
@@ -52,8 +52,8 @@ func (c *Cooldown) Until(p *Provider, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Refused takes the status with which a provider has refused a request, and how long it asks to wait, or 0. Only statuses by
-// which it speaks of its load have it cool.
+// Refused takes the status with which a provider has refused a request, and how long it asks to wait, or 0. Only
+// statuses by which it speaks of its load have it cool.
 func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time.Time) {
 	switch {
 	case status == http.StatusTooManyRequests, status == statusOverloaded:
@@ -63,7 +63,8 @@ func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time
 	}
 	until := now.Add(min(wait, longestCooldown))
 	c.change(func(spells map[quota]spell) {
-		maps.DeleteFunc(spells, func(_ quota, s spell) bool { return !now.Before(s.until) }) // which bounds how many there are
+		// which bounds how many there are
+		maps.DeleteFunc(spells, func(_ quota, s spell) bool { return !now.Before(s.until) })
 		if known := spells[p.quota]; known.until.After(until) {
 			until = known.until
 		}
@@ -71,8 +72,8 @@ func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time
 	})
 }
 
-// Served takes that a provider has answered a request that came in at a time. One that came in before the provider refused says
-// nothing.
+// Served takes that a provider has answered a request that came in at a time. One that came in before the provider
+// refused says nothing.
 func (c *Cooldown) Served(p *Provider, asked time.Time) {
 	spells := c.spells.Load()
 	if spells == nil {
@@ -105,5 +106,7 @@ func (c *Cooldown) order(targets []Target, now func() time.Time) {
 		return
 	}
 	at := now()
-	slices.SortStableFunc(targets, func(a, b Target) int { return c.Until(a.Provider, at).Compare(c.Until(b.Provider, at)) })
+	slices.SortStableFunc(targets, func(a, b Target) int {
+		return c.Until(a.Provider, at).Compare(c.Until(b.Provider, at))
+	})
 }

@@ -15,7 +15,8 @@ import (
 func cooledProvider(t *testing.T, name, endpoint, credential string) *Provider {
 	t.Helper()
 	p, err := NewProvider(&configv1.ResolvedProvider{
-		Provider: &configv1.Provider{Name: name, Vendor: "v", Endpoint: endpoint}, Credential: credential}, provider.Provider{Name: "v"})
+		Provider: &configv1.Provider{Name: name, Vendor: "v", Endpoint: endpoint}, Credential: credential},
+		provider.Provider{Name: "v"})
 	require.NoError(t, err)
 	return p
 }
@@ -64,12 +65,14 @@ func TestProvidersCoolTogetherThatShareAQuota(t *testing.T) {
 	c.Refused(p, 429, time.Second, now)
 	require.NotZero(t, c.Until(cooledProvider(t, "twin", "https://one.test/v1", "secret"), now), "pitfall 101")
 	require.Zero(t, c.Until(cooledProvider(t, "p", "https://one.test/v1", "another"), now))
-	require.Zero(t, c.Until(cooledProvider(t, "p", "https://two.test/v1", "secret"), now), "vendors have quotas for each region")
+	require.Zero(t, c.Until(cooledProvider(t, "p", "https://two.test/v1", "secret"), now),
+		"vendors have quotas for each region")
 
 	open := cooledProvider(t, "open", "https://one.test/v1", "")
 	c.Refused(open, 429, time.Second, now)
 	require.NotZero(t, c.Until(open, now))
-	require.Zero(t, c.Until(cooledProvider(t, "other", "https://one.test/v1", ""), now), "nothing is shared without a credential")
+	require.Zero(t, c.Until(cooledProvider(t, "other", "https://one.test/v1", ""), now),
+		"nothing is shared without a credential")
 }
 
 func TestSuccessEndsACooldown(t *testing.T) {

@@ -19,8 +19,8 @@ const (
 	longestWait = 9 * time.Second
 )
 
-// Gates bound how many requests each provider gets at once from this process. The zero value is ready for use, and is safe for
-// concurrent use.
+// Gates bound how many requests each provider gets at once from this process. The zero value is ready for use, and is
+// safe for concurrent use.
 type Gates struct {
 	byName sync.Map // name of a provider -> *gate
 }
@@ -49,8 +49,8 @@ func (g *Gates) of(p *Provider) *limit.Gate {
 	return known.Gate
 }
 
-// Load returns how many requests a provider has from this process, and how many wait for their turn. It is false for one whose
-// number has never been bounded.
+// Load returns how many requests a provider has from this process, and how many wait for their turn. It is false for
+// one whose number has never been bounded.
 func (g *Gates) Load(provider string) (active, waiting int, ok bool) {
 	found, ok := g.byName.Load(provider)
 	if !ok {
@@ -91,8 +91,8 @@ func (p *Plan) Wait(ctx context.Context) error {
 // ErrWaited means that a request has waited for its turn as long as it may.
 var ErrWaited = errors.New("no place became free in time")
 
-// move takes a place at the provider of a later attempt, which does not wait, and gives that of the one before back. It fails
-// where the exchange has ended. The plan is locked.
+// move takes a place at the provider of a later attempt, which does not wait, and gives that of the one before back.
+// It fails where the exchange has ended. The plan is locked.
 func (p *Plan) move(t Target) error {
 	if p.over {
 		return errReleased

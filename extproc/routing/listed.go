@@ -14,8 +14,8 @@ import (
 
 // An index is what is worked out of a configuration once, for all keys.
 type index struct {
-	// tuned are the fine-tuned models by "<provider>/<the provider's own name>": whose they are also counts where they are
-	// asked for by that.
+	// tuned are the fine-tuned models by "<provider>/<the provider's own name>": whose they are also counts where they
+	// are asked for by that.
 	tuned map[string]*configv1.Model
 	// listed are the models that GET /v1/models shows to those who may use them, sorted by name, each once.
 	listed []listed
@@ -30,8 +30,8 @@ type listed struct {
 	text []byte // JSON
 }
 
-// Index works out, once for all, what depends on providers, models and listings, after those have changed. Without it that is
-// done wherever it is needed.
+// Index works out, once for all, what depends on providers, models and listings, after those have changed. Without it
+// that is done wherever it is needed.
 func (t *Table) Index() { t.index = t.newIndex() }
 
 func (t *Table) indexed() *index {
@@ -98,11 +98,12 @@ func (x *index) find(name string) []byte {
 
 // at returns where a model is among those that are listed.
 func (x *index) at(name string) (int, bool) {
-	return slices.BinarySearchFunc(x.listed, name, func(l listed, name string) int { return strings.Compare(l.name, name) })
+	return slices.BinarySearchFunc(x.listed, name,
+		func(l listed, name string) int { return strings.Compare(l.name, name) })
 }
 
-// createdUnknown is told as the time of models of which nobody says when they were made, in Unix seconds: 2020, before all of them. Some
-// clients take 0 for a model that is not there.
+// createdUnknown is told as the time of models of which nobody says when they were made, in Unix seconds: 2020, before
+// all of them. Some clients take 0 for a model that is not there.
 const createdUnknown = 1577836800
 
 func appendModel(dst []byte, name string, created int64, owner string) []byte {

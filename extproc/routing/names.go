@@ -17,9 +17,9 @@ const (
 	leastSimilar = 3
 )
 
-// Resolve returns the name of a model by which it is planned: the client's own, or "<provider>/<model>" where it names a model that
-// exactly one provider lists, of those that the key may use. An error is an *openai.Error, and names candidates. Models that the key may
-// not use are as if they were not there.
+// Resolve returns the name of a model by which it is planned: the client's own, or "<provider>/<model>" where it names
+// a model that exactly one provider lists, of those that the key may use. An error is an *openai.Error, and names
+// candidates. Models that the key may not use are as if they were not there.
 func (t *Table) Resolve(k *access.Client, name string) (string, error) {
 	if (t.Models[name] != nil || t.known(name)) && t.mayUse(k, name) {
 		return name, nil
@@ -34,9 +34,11 @@ func (t *Table) Resolve(k *access.Client, name string) (string, error) {
 	return "", withCandidates(openai.ModelNotFound(name), " Several providers list it, please name one of: ", listing)
 }
 
-// ResolveKey returns the name of a model by which it is planned for a key, and an error where that may use none of the name.
+// ResolveKey returns the name of a model by which it is planned for a key, and an error where that may use none of the
+// name.
 func (t *Table) ResolveKey(key *configv1.Key, name string) (string, error) {
-	return t.Resolve(&access.Client{Organization: key.GetOrganization(), Project: key.GetProject(), Models: key.GetModels()}, name)
+	return t.Resolve(&access.Client{Organization: key.GetOrganization(), Project: key.GetProject(),
+		Models: key.GetModels()}, name)
 }
 
 // known reports whether a name is that of a provider's model, "<provider>/<model>".

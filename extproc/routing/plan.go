@@ -21,17 +21,17 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A Plan is the attempts that may be made for one request, in order. What it decides never changes; the answers that its
-// attempts led to are kept as they are encoded. It is safe for concurrent use: attempts after the first are encoded on
-// another stream.
+// A Plan is the attempts that may be made for one request, in order. What it decides never changes; the answers that
+// its attempts led to are kept as they are encoded. It is safe for concurrent use: attempts after the first are
+// encoded on another stream.
 type Plan struct {
 	ID      string // of the exchange, in its ext_proc process
 	Targets []Target
 	Timeout time.Duration // of one attempt, up to its response headers
 	Retry   string        // statuses that are tried again, comma-separated
 
-	// Kind is which of its own routes Envoy takes: envoy.KindLLM, or one by which the bodies pass, in one attempt. A plan of
-	// envoy.KindJobs has no targets: there is one job service.
+	// Kind is which of its own routes Envoy takes: envoy.KindLLM, or one by which the bodies pass, in one attempt. A plan
+	// of envoy.KindJobs has no targets: there is one job service.
 	Kind string
 
 	now     func() time.Time
@@ -89,9 +89,9 @@ type Trace interface {
 	TraceContext() message.Headers
 }
 
-// Plan finds the targets of a request and the order in which they are tried, and returns the first attempt, and whether its
-// provider has a place for it, which is taken. There is a plan also where there is an error, which is an *openai.Error. With ctx,
-// which ends with the exchange, the work ends.
+// Plan finds the targets of a request and the order in which they are tried, and returns the first attempt, and
+// whether its provider has a place for it, which is taken. There is a plan also where there is an error, which is an
+// *openai.Error. With ctx, which ends with the exchange, the work ends.
 func (t *Table) Plan(ctx context.Context, o *Asking) (p *Plan, a Attempt, free bool, err error) {
 	p = &Plan{ID: o.ID, Kind: envoy.KindLLM, request: o.Request, now: o.Now, catalog: t.Catalog, gates: o.Gates}
 	m := t.Models[o.Model]
@@ -131,10 +131,10 @@ func (p *Plan) Seize(g *Gates) bool {
 	return ok
 }
 
-// choose leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be planned
-// again. The first whose provider has a place, which is taken, comes to the front; where none has, the request has to wait for one
-// at the first. Only the request for that one is built, and returned: those for the others are asked for by retries. The error is
-// the first target's, where none is left.
+// choose leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be
+// planned again. The first whose provider has a place, which is taken, comes to the front; where none has, the request
+// has to wait for one at the first. Only the request for that one is built, and returned: those for the others are
+// asked for by retries. The error is the first target's, where none is left.
 func (p *Plan) choose(ctx context.Context) (first encoded, free bool, err error) {
 	kept := p.Targets[:0]
 	for _, t := range p.Targets {
@@ -169,8 +169,8 @@ func (p *Plan) choose(ctx context.Context) (first encoded, free bool, err error)
 	return first, true, nil
 }
 
-// firstByte is how long one attempt may take: what the model says, or the most patient of its providers. Envoy takes one
-// value for all attempts.
+// firstByte is how long one attempt may take: what the model says, or the most patient of its providers. Envoy takes
+// one value for all attempts.
 func firstByte(m *configv1.Model, targets []Target) time.Duration {
 	longest := time.Duration(0)
 	for _, t := range targets {
@@ -209,7 +209,9 @@ func (t *Table) targets(m *configv1.Model, random func(n uint32) uint32) []Targe
 			candidates = append(candidates, target)
 		}
 	}
-	slices.SortStableFunc(candidates, func(a, b *configv1.Target) int { return cmp.Compare(a.GetPriority(), b.GetPriority()) })
+	slices.SortStableFunc(candidates, func(a, b *configv1.Target) int {
+		return cmp.Compare(a.GetPriority(), b.GetPriority())
+	})
 	out := make([]Target, 0, len(candidates))
 	for len(candidates) > 0 {
 		i := pick(candidates, random)
@@ -306,7 +308,8 @@ func (p *Provider) Attempt(method string, r provider.Request, now time.Time) (At
 	}
 	s := provider.Signing{Config: p.Config, Credential: p.credential, Method: method, Endpoint: p.endpoint, Now: now}
 	if err := p.Vendor.Sign(&r, s); err != nil {
-		return Attempt{}, &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamAuthFailed,
+		return Attempt{}, &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
+			Code:    openai.CodeUpstreamAuthFailed,
 			Message: "The gateway's credential for the provider cannot be used."}
 	}
 	h := make(message.Headers, 0, len(r.Header)+len(p.Config.GetHeaders())+2)

@@ -61,11 +61,16 @@ func TestSpread(t *testing.T) {
 		want    string
 		codes   string
 	}{
-		{"an unlisted model is tried twice, but not after a rate limit", []Target{a}, nil, "a/first a/retry", "408,500,502,503,504,529"},
-		{"two targets, one attempt each", []Target{a, b}, &configv1.Model{Targets: two}, "a/first b/retry", "408,429,500,502,503,504,529"},
-		{"one attempt", []Target{a, b}, &configv1.Model{Targets: two, Retry: &configv1.Retry{MaxAttempts: 1}}, "a/first", "408,429,500,502,503,504,529"},
-		{"more attempts go round", []Target{a, b}, &configv1.Model{Targets: two, Retry: &configv1.Retry{MaxAttempts: 5}}, "a/first b/retry a/retry b/retry a/retry", "408,429,500,502,503,504,529"},
-		{"statuses of the operator's", []Target{a}, &configv1.Model{Retry: &configv1.Retry{StatusCodes: []uint32{418, 503}}}, "a/first a/retry", "418,503"},
+		{"an unlisted model is tried twice, but not after a rate limit", []Target{a}, nil, "a/first a/retry",
+			"408,500,502,503,504,529"},
+		{"two targets, one attempt each", []Target{a, b}, &configv1.Model{Targets: two}, "a/first b/retry",
+			"408,429,500,502,503,504,529"},
+		{"one attempt", []Target{a, b}, &configv1.Model{Targets: two, Retry: &configv1.Retry{MaxAttempts: 1}}, "a/first",
+			"408,429,500,502,503,504,529"},
+		{"more attempts go round", []Target{a, b}, &configv1.Model{Targets: two, Retry: &configv1.Retry{MaxAttempts: 5}},
+			"a/first b/retry a/retry b/retry a/retry", "408,429,500,502,503,504,529"},
+		{"statuses of the operator's", []Target{a}, &configv1.Model{Retry: &configv1.Retry{StatusCodes: []uint32{418, 503}}},
+			"a/first a/retry", "418,503"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &Plan{Targets: test.targets}
@@ -126,7 +131,8 @@ func TestUnlistedModels(t *testing.T) {
 func TestAPlanNamesTheClustersOfThePlaceThatItIsSignedFor(t *testing.T) {
 	p := &Provider{Config: &configv1.Provider{Name: "a"}}
 	p.nameClusters("0a1b")
-	require.Equal(t, "a/first a/retry", p.Cluster(1, false)+" "+p.Cluster(2, false), "an Envoy that an older control plane configures has no others")
+	require.Equal(t, "a/first a/retry", p.Cluster(1, false)+" "+p.Cluster(2, false),
+		"an Envoy that an older control plane configures has no others")
 	require.Equal(t, "a/first/0a1b a/retry/0a1b", p.Cluster(1, true)+" "+p.Cluster(2, true))
 	p.nameClusters("") // an older control plane said nothing of it
 	require.Equal(t, "a/first", p.Cluster(1, true))
@@ -194,7 +200,8 @@ func TestARequestIsBuiltForTheTargetThatGetsIt(t *testing.T) {
 			p.spread(&configv1.Model{Retry: &configv1.Retry{MaxAttempts: 2}}, false)
 			_, err = p.Encode(2)
 			require.NoError(t, err)
-			require.Equal(t, strings.Join(strings.Fields(c.order)[:2], " "), strings.Join(built, " "), "a retry has its own built")
+			require.Equal(t, strings.Join(strings.Fields(c.order)[:2], " "), strings.Join(built, " "),
+				"a retry has its own built")
 		})
 	}
 }

@@ -31,7 +31,8 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	p := &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential()), waiting: r.GetWaiting()}
+	p := &Provider{Config: r.GetProvider(), Vendor: vendor, endpoint: endpoint, credential: secret.New(r.GetCredential()),
+		waiting: r.GetWaiting()}
 	p.nameClusters(r.GetPlace())
 	p.secrets = SecretsOf(strings.TrimSpace(r.GetCredential()))
 	p.quota = quotaOf(p)
@@ -47,8 +48,8 @@ func (p *Provider) nameClusters(place string) {
 	p.there = clusters{envoy.AtPlace(p.anywhere.first, place), envoy.AtPlace(p.anywhere.retry, place)}
 }
 
-// Cluster returns the cluster of the n-th attempt, where Envoy has them by place, of those that lead where the provider is by this
-// configuration: its credential must not go to where it may be by then.
+// Cluster returns the cluster of the n-th attempt, where Envoy has them by place, of those that lead where the
+// provider is by this configuration: its credential must not go to where it may be by then.
 func (p *Provider) Cluster(n int, byPlace bool) string {
 	c := &p.anywhere
 	if byPlace {
@@ -60,16 +61,19 @@ func (p *Provider) Cluster(n int, byPlace bool) string {
 	return c.retry
 }
 
-// leastPart is how long a part of a credential is at least, in bytes, so that it is not a word which is written by chance.
+// leastPart is how long a part of a credential is at least, in bytes, so that it is not a word which is written by
+// chance.
 const leastPart = 16
 
-// SecretsOf returns a credential, and of one that is made of several its parts, such as the id and the secret of an access key.
+// SecretsOf returns a credential, and of one that is made of several its parts, such as the id and the secret of an
+// access key.
 func SecretsOf(credential string) []secret.Value {
 	if len(credential) < 4 {
 		return nil
 	}
 	secrets := []secret.Value{secret.New(credential)}
-	for _, part := range strings.FieldsFunc(credential, func(r rune) bool { return strings.ContainsRune(":{},\" \n", r) }) {
+	for _, part := range strings.FieldsFunc(credential,
+		func(r rune) bool { return strings.ContainsRune(":{},\" \n", r) }) {
 		if len(part) >= leastPart && part != credential {
 			secrets = append(secrets, secret.New(part))
 		}
@@ -77,8 +81,8 @@ func SecretsOf(credential string) []secret.Value {
 	return secrets
 }
 
-// Scrub takes the provider's credential out of an error for the client: some vendors repeat what they were sent. Nothing is
-// modified.
+// Scrub takes the provider's credential out of an error for the client: some vendors repeat what they were sent.
+// Nothing is modified.
 func (p *Provider) Scrub(e *openai.Error) *openai.Error {
 	if p == nil {
 		return e

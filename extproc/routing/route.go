@@ -30,7 +30,8 @@ func NewRoutes(configured map[string]*configv1.Route) Routes {
 		})
 	}
 	slices.SortFunc(routes, func(a, b Route) int {
-		return cmp.Or(cmp.Compare(len(b.prefix), len(a.prefix)), cmp.Compare(a.prefix, b.prefix), cmp.Compare(a.Provider, b.Provider))
+		return cmp.Or(cmp.Compare(len(b.prefix), len(a.prefix)), cmp.Compare(a.prefix, b.prefix),
+			cmp.Compare(a.Provider, b.Provider))
 	})
 	return routes
 }
@@ -48,8 +49,8 @@ func (r Routes) Find(path string) *Route {
 // Rewrite returns the provider's path for a client's.
 func (r *Route) Rewrite(path string) string { return r.to + path[len(r.prefix):] }
 
-// Climbs reports whether a path leads upwards for a server that reads escaped slashes as slashes: it would get out of what
-// the operator has routed.
+// Climbs reports whether a path leads upwards for a server that reads escaped slashes as slashes: it would get out of
+// what the operator has routed.
 func Climbs(path string) bool {
 	if !strings.Contains(path, "..") && !strings.Contains(path, "%") {
 		return false
@@ -64,5 +65,6 @@ func Climbs(path string) bool {
 
 // Climbing is the error for a path that climbs.
 func Climbing() *openai.Error {
-	return openai.BadRequest("", openai.CodeInvalidPath, "The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
+	return openai.BadRequest("", openai.CodeInvalidPath,
+		"The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// A Table is what is configured of models and of the providers that serve them. It is immutable once requests are planned by it.
+// A Table is what is configured of models and of the providers that serve them. It is immutable once requests are
+// planned by it.
 type Table struct {
 	Providers map[string]*Provider
 	Models    map[string]*configv1.Model
@@ -40,7 +41,8 @@ func (t *Table) mayUse(k *access.Client, name string) bool {
 
 // Bound reports whether the models that a key is bound to include a name.
 func Bound(k *access.Client, name string) bool {
-	return len(k.Models) == 0 || slices.ContainsFunc(k.Models, func(pattern string) bool { return configv1.Matches(pattern, name) })
+	return len(k.Models) == 0 || slices.ContainsFunc(k.Models,
+		func(pattern string) bool { return configv1.Matches(pattern, name) })
 }
 
 // unlisted returns the target of a model named <provider>/<model> that has no Model of its own, also while its
@@ -60,8 +62,9 @@ func (t *Table) unlisted(name string) (*Provider, string) {
 	return p, model
 }
 
-// Label returns what metrics and spans call a model that a client has named: one of a bounded set of names, and none that a
-// client could make up. A fine-tuned model, whose name has words of a client's, is called as the model that was tuned.
+// Label returns what metrics and spans call a model that a client has named: one of a bounded set of names, and none
+// that a client could make up. A fine-tuned model, whose name has words of a client's, is called as the model that was
+// tuned.
 func (t *Table) Label(name string) string {
 	x := t.indexed()
 	m := t.Models[name]
@@ -103,6 +106,7 @@ func (p *Provider) IsWaiting() bool { return p != nil && p.waiting }
 
 // Waits is the error for a provider that waits for its credential.
 func Waits() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider, RetryAfter: WaitingRetry,
-		Message: "The gateway has no valid credential for the provider at the moment, and is getting one. Please retry."}
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider,
+		RetryAfter: WaitingRetry,
+		Message:    "The gateway has no valid credential for the provider at the moment, and is getting one. Please retry."}
 }

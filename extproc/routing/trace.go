@@ -13,8 +13,8 @@ func (p *Plan) traceBy(trace Trace) {
 	}
 }
 
-// CarryTrace adds the trace's headers to the request of an attempt, or has those of an attempt before it, which another
-// provider was to get, taken away.
+// CarryTrace adds the trace's headers to the request of an attempt, or has those of an attempt before it, which
+// another provider was to get, taken away.
 func (p *Plan) CarryTrace(t Target, a *Attempt) {
 	switch {
 	case len(p.trace) == 0:

@@ -1,5 +1,6 @@
-// Package wire reads and writes the messages of Envoy's ext_proc protocol. They go without the generated types: a request is four
-// messages each way, and with the generated types, reflection over maps and oneofs was a third of what a request cost here.
+// Package wire reads and writes the messages of Envoy's ext_proc protocol. They go without the generated types: a
+// request is four messages each way, and with the generated types, reflection over maps and oneofs was a third of what
+// a request cost here.
 package wire
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 )
 
-// A Codec reads and writes the messages of the ext_proc protocol without the generated types. Every other message is left to
-// the standard codec.
+// A Codec reads and writes the messages of the ext_proc protocol without the generated types. Every other message is
+// left to the standard codec.
 type Codec struct{ encoding.CodecV2 }
 
 // New returns the codec.

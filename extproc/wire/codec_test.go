@@ -32,35 +32,53 @@ func headersOf(pairs ...string) *extprocv3.HttpHeaders {
 }
 
 func requestHeaders(pairs ...string) *extprocv3.ProcessingRequest {
-	return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: headersOf(pairs...)}}
+	return &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{
+		RequestHeaders: headersOf(pairs...)}}
 }
 
 func TestCodecWritesWhatTheGeneratedTypesRead(t *testing.T) {
-	plan := &routing.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: 1500 * time.Millisecond, Retry: "500,503", Targets: []routing.Target{
-		{Cluster: "a/first"}, {Cluster: "b/retry"},
-	}}
-	passes := &routing.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second, Targets: []routing.Target{{Cluster: "a/first"}}}
+	plan := &routing.Plan{ID: "p-1", Kind: envoy.KindLLM, Timeout: 1500 * time.Millisecond, Retry: "500,503",
+		Targets: []routing.Target{
+			{Cluster: "a/first"}, {Cluster: "b/retry"},
+		}}
+	passes := &routing.Plan{ID: "p-1", Kind: envoy.KindPassed, Timeout: time.Second,
+		Targets: []routing.Target{{Cluster: "a/first"}}}
 	jobs := &routing.Plan{ID: "p-1", Kind: envoy.KindJobs}
-	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""}, {Name: "long", Value: strings.Repeat("v", 70000)}}
+	set := exchange.Headers{{Name: ":path", Value: "/v1"}, {Name: "x", Value: ""},
+		{Name: "long", Value: strings.Repeat("v", 70000)}}
 	for name, r := range map[string]Response{
-		"request headers":                    {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed, ID: "p-1", Remove: []string{"cookie", "x-title"}}},
-		"a plan":                             {Phase: RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set, ReplaceBody: true, Body: []byte("{}")}},
-		"a request that passes":              {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: passes, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
-		"a request for the job service":      {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: jobs, ID: "p-1", PassRequest: true, ResponseBody: exchange.None, Set: set}},
-		"an answer that passes unseen":       {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None, Log: true, Set: set}},
-		"response headers":                   {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Buffered, Set: set}},
-		"Envoy's own answer":                 {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None}},
-		"a piece":                            {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true, Body: []byte("data: x\n\n")}},
-		"a piece that is held":               {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true}},
-		"request headers of what may stream": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Duplex, ID: "p-1"}},
-		"a piece of a duplex body":           {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, Body: []byte("data: x\n\n")}},
-		"the end of a duplex body":           {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, End: true}},
-		"trailers":                           {Phase: ResponseTrailers, Reply: &exchange.Reply{Piece: true, Remove: []string{"x-t"}}},
-		"nothing":                            {Phase: ResponseBody, Reply: &exchange.Reply{}},
-		"a body larger than a pool's buffer": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true, Body: make([]byte, 3<<20)}},
-		"an answer that waits":               {Phase: RequestHeaders, Reply: &exchange.Reply{Drain: true, ID: "p-1", Patience: time.Second}},
-		"an immediate answer":                {Phase: RequestHeaders, Reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
-		"an attempt":                         {Attempt: &routing.Attempt{Header: set, Body: []byte("body")}},
+		"request headers": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Streamed,
+			ID: "p-1", Remove: []string{"cookie", "x-title"}}},
+		"a plan": {Phase: RequestBody, Reply: &exchange.Reply{Plan: plan, Set: set,
+			ReplaceBody: true, Body: []byte("{}")}},
+		"a request that passes": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: passes, ID: "p-1",
+			PassRequest: true, ResponseBody: exchange.None, Set: set, Remove: []string{"cookie"}}},
+		"a request for the job service": {Phase: RequestHeaders, Reply: &exchange.Reply{Plan: jobs, ID: "p-1",
+			PassRequest: true, ResponseBody: exchange.None, Set: set}},
+		"an answer that passes unseen": {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None,
+			Log: true, Set: set}},
+		"response headers": {Phase: ResponseHeaders,
+			Reply: &exchange.Reply{ResponseBody: exchange.Buffered, Set: set}},
+		"Envoy's own answer": {Phase: ResponseHeaders, Reply: &exchange.Reply{ResponseBody: exchange.None}},
+		"a piece": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true,
+			Body: []byte("data: x\n\n")}},
+		"a piece that is held": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true}},
+		"request headers of what may stream": {Phase: RequestHeaders, Reply: &exchange.Reply{ResponseBody: exchange.Duplex,
+			ID: "p-1"}},
+		"a piece of a duplex body": {Phase: ResponseBody,
+			Reply: &exchange.Reply{Piece: true, Body: []byte("data: x\n\n")}},
+		"the end of a duplex body": {Phase: ResponseBody, Reply: &exchange.Reply{Piece: true, End: true}},
+		"trailers": {Phase: ResponseTrailers,
+			Reply: &exchange.Reply{Piece: true, Remove: []string{"x-t"}}},
+		"nothing": {Phase: ResponseBody, Reply: &exchange.Reply{}},
+		"a body larger than a pool's buffer": {Phase: ResponseBody, Reply: &exchange.Reply{ReplaceBody: true,
+			Body: make([]byte, 3<<20)}},
+		"an answer that waits": {Phase: RequestHeaders, Reply: &exchange.Reply{Drain: true, ID: "p-1",
+			Patience: time.Second}},
+		"an immediate answer": {Phase: RequestHeaders,
+			Reply: &exchange.Reply{Immediate: &exchange.Immediate{Status: 401,
+				Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}"), Details: "mg_x"}}},
+		"an attempt": {Attempt: &routing.Attempt{Header: set, Body: []byte("body")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			written, err := New().Marshal(&r)
@@ -89,11 +107,13 @@ func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {
 	headers.Headers.Headers[1] = &corev3.HeaderValue{Key: "x-plain", Value: "not raw"}
 	metadata, err := structpb.NewStruct(map[string]any{"rid": "p-1", "other": []any{1, "x"}})
 	require.NoError(t, err)
-	attributes, err := structpb.NewStruct(map[string]any{envoy.AttributeClusterName: "a/retry", envoy.AttributeAttempt: 3, envoy.AttributeCodeDetails: "via_upstream", "other": true})
+	attributes, err := structpb.NewStruct(map[string]any{envoy.AttributeClusterName: "a/retry", envoy.AttributeAttempt: 3,
+		envoy.AttributeCodeDetails: "via_upstream", "other": true})
 	require.NoError(t, err)
 	filter := map[string]*structpb.Struct{"envoy.filters.http.ext_proc": attributes}
 	facts := exchange.Facts{Cluster: "a/retry", Attempts: 3, CodeDetails: "via_upstream"}
-	wanted := exchange.Headers{{Name: ":path", Value: "/v1/models"}, {Name: "x-plain", Value: "not raw"}, {Name: "empty", Value: ""}}
+	wanted := exchange.Headers{{Name: ":path", Value: "/v1/models"}, {Name: "x-plain", Value: "not raw"},
+		{Name: "empty", Value: ""}}
 	for name, c := range map[string]struct {
 		in   *extprocv3.ProcessingRequest
 		want Message
@@ -107,15 +127,20 @@ func TestCodecReadsWhatTheGeneratedTypesWrite(t *testing.T) {
 			Attributes:      filter,
 			MetadataContext: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"mg": metadata, "else": attributes}},
 		}, Message{Phase: RequestHeaders, End: true, Headers: wanted, Facts: facts, Request: "p-1"}},
-		"request body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{RequestBody: &extprocv3.HttpBody{Body: []byte("{}"), EndOfStream: true}}},
+		"request body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestBody{
+			RequestBody: &extprocv3.HttpBody{Body: []byte("{}"), EndOfStream: true}}},
 			Message{Phase: RequestBody, Body: []byte("{}"), End: true}},
-		"response headers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: headers}, Attributes: filter},
+		"response headers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseHeaders{
+			ResponseHeaders: headers}, Attributes: filter},
 			Message{Phase: ResponseHeaders, End: true, Headers: wanted, Facts: facts}},
-		"response body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{ResponseBody: &extprocv3.HttpBody{Body: []byte("x")}}},
+		"response body": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseBody{
+			ResponseBody: &extprocv3.HttpBody{Body: []byte("x")}}},
 			Message{Phase: ResponseBody, Body: []byte("x")}},
-		"response trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseTrailers{ResponseTrailers: &extprocv3.HttpTrailers{Trailers: headersOf("x-t", "1").GetHeaders()}}},
+		"response trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_ResponseTrailers{
+			ResponseTrailers: &extprocv3.HttpTrailers{Trailers: headersOf("x-t", "1").GetHeaders()}}},
 			Message{Phase: ResponseTrailers, Headers: exchange.Headers{{Name: "x-t", Value: "1"}}}},
-		"request trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{RequestTrailers: &extprocv3.HttpTrailers{}}}, Message{Phase: RequestTrailers}},
+		"request trailers": {&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestTrailers{
+			RequestTrailers: &extprocv3.HttpTrailers{}}}, Message{Phase: RequestTrailers}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := proto.Marshal(c.in)
@@ -149,10 +174,13 @@ func encodeStandard(p Phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
 	case r.Immediate != nil:
 		return standardImmediate(r.Immediate)
 	case p == ResponseTrailers:
-		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &extprocv3.TrailersResponse{HeaderMutation: mutation(nil, r.Remove)}}}
+		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{
+			ResponseTrailers: &extprocv3.TrailersResponse{HeaderMutation: mutation(nil, r.Remove)}}}
 	case r.Piece:
-		piece := &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_StreamedResponse{StreamedResponse: &extprocv3.StreamedBodyResponse{Body: r.Body, EndOfStream: r.End}}}
-		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: &extprocv3.CommonResponse{BodyMutation: piece}}}}
+		piece := &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_StreamedResponse{
+			StreamedResponse: &extprocv3.StreamedBodyResponse{Body: r.Body, EndOfStream: r.End}}}
+		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseBody{
+			ResponseBody: &extprocv3.BodyResponse{Response: &extprocv3.CommonResponse{BodyMutation: piece}}}}
 	}
 	common := &extprocv3.CommonResponse{HeaderMutation: mutation(r.Set, r.Remove)}
 	if r.ReplaceBody {
@@ -175,11 +203,13 @@ func encodeStandard(p Phase, r *exchange.Reply) *extprocv3.ProcessingResponse {
 	}
 	switch p {
 	case RequestHeaders:
-		out.Response = &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{Response: common}}
+		out.Response = &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{
+			Response: common}}
 	case RequestBody:
 		out.Response = &extprocv3.ProcessingResponse_RequestBody{RequestBody: &extprocv3.BodyResponse{Response: common}}
 	case ResponseHeaders:
-		out.Response = &extprocv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: &extprocv3.HeadersResponse{Response: common}}
+		out.Response = &extprocv3.ProcessingResponse_ResponseHeaders{ResponseHeaders: &extprocv3.HeadersResponse{
+			Response: common}}
 	default:
 		out.Response = &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: common}}
 	}
@@ -270,7 +300,8 @@ func facts(r *exchange.Reply) *structpb.Struct {
 func groups(p *routing.Plan) *structpb.Value {
 	groups := make([]*structpb.Value, len(p.Targets))
 	for i, t := range p.Targets {
-		cluster := object(field("cluster_name", structpb.NewStringValue(t.Cluster)), field("weight", structpb.NewNumberValue(100)))
+		cluster := object(field("cluster_name", structpb.NewStringValue(t.Cluster)),
+			field("weight", structpb.NewNumberValue(100)))
 		groups[i] = object(field("name", structpb.NewStringValue(strconv.Itoa(i+1))), field("clusters", list(cluster)))
 	}
 	return list(groups...)
@@ -304,22 +335,24 @@ func standardImmediate(i *exchange.Immediate) *extprocv3.ProcessingResponse {
 	for name, values := range i.Header {
 		h = append(h, setHeader(strings.ToLower(name), values[0]))
 	}
-	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ImmediateResponse{ImmediateResponse: &extprocv3.ImmediateResponse{
-		Status:  &typev3.HttpStatus{Code: typev3.StatusCode(i.Status)},
-		Headers: &extprocv3.HeaderMutation{SetHeaders: h},
-		Body:    i.Body,
-		Details: i.Details,
-	}}}
+	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ImmediateResponse{
+		ImmediateResponse: &extprocv3.ImmediateResponse{
+			Status:  &typev3.HttpStatus{Code: typev3.StatusCode(i.Status)},
+			Headers: &extprocv3.HeaderMutation{SetHeaders: h},
+			Body:    i.Body,
+			Details: i.Details,
+		}}}
 }
 
 func standardAttempt(a *routing.Attempt) *extprocv3.ProcessingResponse {
 	length := structpb.NewStringValue(strconv.Itoa(len(a.Body)))
 	return &extprocv3.ProcessingResponse{
-		Response: &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{Response: &extprocv3.CommonResponse{
-			Status:         extprocv3.CommonResponse_CONTINUE_AND_REPLACE,
-			HeaderMutation: mutation(a.Header, nil),
-			BodyMutation:   bodyMutation(a.Body),
-		}}},
+		Response: &extprocv3.ProcessingResponse_RequestHeaders{RequestHeaders: &extprocv3.HeadersResponse{
+			Response: &extprocv3.CommonResponse{
+				Status:         extprocv3.CommonResponse_CONTINUE_AND_REPLACE,
+				HeaderMutation: mutation(a.Header, nil),
+				BodyMutation:   bodyMutation(a.Body),
+			}}},
 		DynamicMetadata: structOf(field(envoy.Metadata, object(field(envoy.MetadataContentLength, length)))),
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 var errMalformed = errors.New("malformed protobuf")
 
-// eachField calls f for each field of a message: with the bytes of those that have a length, and the number of the others.
+// eachField calls f for each field of a message: with the bytes of those that have a length, and the number of the
+// others.
 func eachField(b []byte, f func(n protowire.Number, bytes []byte, number uint64) error) error {
 	for len(b) > 0 {
 		n, typ, size := protowire.ConsumeTag(b)
@@ -125,7 +126,8 @@ func (m *Message) decodeHeader(n protowire.Number, b []byte, _ uint64) error {
 var names = func() map[string]string {
 	m := make(map[string]string)
 	for _, n := range []string{
-		":authority", ":method", ":path", ":scheme", ":status", "accept", "accept-encoding", "authorization", "content-length",
+		":authority", ":method", ":path", ":scheme", ":status", "accept", "accept-encoding", "authorization",
+		"content-length",
 		"content-type", "date", "server", "user-agent", "x-envoy-external-address", "x-forwarded-for", "x-forwarded-proto",
 		"x-request-id", "x-stainless-arch", "x-stainless-async", "x-stainless-lang", "x-stainless-os",
 		"x-stainless-package-version", "x-stainless-read-timeout", "x-stainless-retry-count", "x-stainless-runtime",

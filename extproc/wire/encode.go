@@ -41,7 +41,8 @@ func (r *Response) append(b []byte) []byte {
 	}
 	b, answer := begin(b, answerField[r.Phase]) // HeadersResponse or BodyResponse
 	b, common := begin(b, 1)                    // CommonResponse
-	b, mutation := begin(b, 2)                  // header_mutation; a plan has no effect without one, so it is always there
+	// header_mutation; a plan has no effect without one, so it is always there
+	b, mutation := begin(b, 2)
 	b = appendSet(b, r.Reply.Set)
 	if r.Reply.Plan != nil {
 		b = appendPlanHeaders(b, r.Reply.Plan)
@@ -67,8 +68,8 @@ func (r *Response) append(b []byte) []byte {
 // answerField is the field of the answer to each phase's message.
 var answerField = [...]protowire.Number{RequestHeaders: 1, ResponseHeaders: 2, RequestBody: 3, ResponseBody: 4}
 
-// appendAttempt replaces the request of an earlier attempt by a later one's. Envoy drops content-length where it replaces
-// a body at the headers; a filter behind this one puts it back from the metadata.
+// appendAttempt replaces the request of an earlier attempt by a later one's. Envoy drops content-length where it
+// replaces a body at the headers; a filter behind this one puts it back from the metadata.
 func appendAttempt(b []byte, a *routing.Attempt) []byte {
 	b, answer := begin(b, 1) // request_headers
 	b, common := begin(b, 1)
@@ -109,8 +110,8 @@ func appendSet(b []byte, h exchange.Headers) []byte {
 	return b
 }
 
-// appendHeader writes a header that overwrites what is there. Envoy ignores "value" in ext_proc mutations: it must be the
-// raw value.
+// appendHeader writes a header that overwrites what is there. Envoy ignores "value" in ext_proc mutations: it must be
+// the raw value.
 func appendHeader(b []byte, name, value string) []byte {
 	b, option := begin(b, 1) // HeaderMutation.set_headers
 	b, header := begin(b, 1) // HeaderValueOption.header
@@ -178,8 +179,8 @@ const (
 	modeDuplex   = 4
 )
 
-// appendMode writes the mode_override for the bodies. It must equal one that the filter's configuration allows, in every
-// member.
+// appendMode writes the mode_override for the bodies. It must equal one that the filter's configuration allows, in
+// every member.
 func appendMode(b []byte, body exchange.BodyMode, passRequest bool) []byte {
 	if body == exchange.Keep {
 		return b

@@ -1,5 +1,5 @@
-// Package allowed says which environment variables and files the configuration may name, and to which hosts what is in them may
-// be sent. The process's own flags decide that, and nobody who may only change the configuration.
+// Package allowed says which environment variables and files the configuration may name, and to which hosts what is in
+// them may be sent. The process's own flags decide that, and nobody who may only change the configuration.
 //
 // It does not say who may name them. It holds for everybody, also for whoever may do everything: an
 // endpoint that etcd has is no more trusted than one that comes by the admin API.
@@ -23,9 +23,9 @@ type List struct {
 	files     map[string][]destination // by path, that of a folder with a slash at its end
 }
 
-// New returns the list of the vendors' own variables, each to its vendor's own hosts, and of what the flags allow, in the order
-// in which they are given: NAME or PATH, alone for what is sent nowhere, or with =HOST[,HOST...]. A variable that a flag names goes
-// where the flag says and nowhere else.
+// New returns the list of the vendors' own variables, each to its vendor's own hosts, and of what the flags allow, in
+// the order in which they are given: NAME or PATH, alone for what is sent nowhere, or with =HOST[,HOST...]. A variable
+// that a flag names goes where the flag says and nowhere else.
 func New(vendors map[string]provider.Provider, variables, files []string) (*List, error) {
 	l := &List{vendors: vendors, variables: map[string][]destination{}, files: map[string][]destination{}}
 	for _, flag := range variables {
@@ -98,8 +98,8 @@ func split(flag string) (name string, hosts []destination, err error) {
 	return name, hosts, nil
 }
 
-// Check returns what of an object names a variable or a file that it may not, or would send it where it may not go, or nil. The
-// object's credentials that are values are not looked at: who gives one decides where it goes.
+// Check returns what of an object names a variable or a file that it may not, or would send it where it may not go, or
+// nil. The object's credentials that are values are not looked at: who gives one decides where it goes.
 func (l *List) Check(o configv1.Object) error {
 	var errs configv1.Errors
 	refuse := func(field, message string) {

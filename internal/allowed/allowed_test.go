@@ -47,8 +47,10 @@ func TestAVendorsVariableGoesToTheVendorAlone(t *testing.T) {
 	for _, good := range []*configv1.Provider{
 		{Vendor: "azure", Endpoint: "https://acme.openai.azure.com", Credential: env("AZURE_OPENAI_API_KEY")},
 		{Vendor: "openai", Endpoint: "https://API.openai.com:443/v1/other", Credential: env("OPENAI_API_KEY")},
-		{Vendor: "compatible", Endpoint: "https://api.openai.com", Credential: env("OPENAI_API_KEY")}, // another dialect, the same host
-		{Vendor: "openai", Endpoint: "https://evil.example", Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "theirs"}}},
+		// another dialect, the same host
+		{Vendor: "compatible", Endpoint: "https://api.openai.com", Credential: env("OPENAI_API_KEY")},
+		{Vendor: "openai", Endpoint: "https://evil.example",
+			Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "theirs"}}},
 		{Vendor: "openai", Endpoint: "https://evil.example"},
 	} {
 		require.NoError(t, l.Check(good))
@@ -64,8 +66,11 @@ func TestAVendorsVariableGoesToTheVendorAlone(t *testing.T) {
 		to("", env("ANTHROPIC_API_KEY")), // another vendor's
 		to("", file("/etc/modelgate/pepper")),
 		{Vendor: "azure", Endpoint: "https://a.b.openai.azure.com", Credential: env("AZURE_OPENAI_API_KEY")},
-		{Vendor: "bedrock", Endpoint: "https://bedrock-runtime.s3-us-west-2.amazonaws.com", Credential: env("AWS_BEARER_TOKEN_BEDROCK")}, // a bucket
-		{Vendor: "bedrock", Endpoint: "https://bedrock-runtime.s3.amazonaws.com", Credential: env("AWS_BEARER_TOKEN_BEDROCK")},
+		// a bucket
+		{Vendor: "bedrock", Endpoint: "https://bedrock-runtime.s3-us-west-2.amazonaws.com",
+			Credential: env("AWS_BEARER_TOKEN_BEDROCK")},
+		{Vendor: "bedrock", Endpoint: "https://bedrock-runtime.s3.amazonaws.com",
+			Credential: env("AWS_BEARER_TOKEN_BEDROCK")},
 	} {
 		require.ErrorContains(t, l.Check(bad), "--credential-", "%v", bad)
 		require.Error(t, (*allowed.List)(nil).Check(bad))
@@ -74,7 +79,8 @@ func TestAVendorsVariableGoesToTheVendorAlone(t *testing.T) {
 
 func TestFlagsSayWhatGoesWhere(t *testing.T) {
 	l := newList(t,
-		[]string{"OPENAI_API_KEY=proxy.internal,*.eu.internal:8443", "LAB=http://127.0.0.1:*", "ANY=*", "SOCKET=unix:///run/llm.sock", "HOOK=hooks.internal", "SIX=[::1]:8080", "TLS_KEY"},
+		[]string{"OPENAI_API_KEY=proxy.internal,*.eu.internal:8443", "LAB=http://127.0.0.1:*", "ANY=*",
+			"SOCKET=unix:///run/llm.sock", "HOOK=hooks.internal", "SIX=[::1]:8080", "TLS_KEY"},
 		[]string{"/etc/tls/", "/run/secrets/acme=api.acme.example", "/run/secrets/acme=api2.acme.example"})
 	for _, good := range []configv1.Object{
 		to("https://proxy.internal/v1", env("OPENAI_API_KEY")),
@@ -97,16 +103,21 @@ func TestFlagsSayWhatGoesWhere(t *testing.T) {
 	for field, bad := range map[string][]configv1.Object{
 		"credential.env": {
 			to("", env("OPENAI_API_KEY")), // a flag takes the place of what is built in
-			to("https://eu.internal:8443", env("OPENAI_API_KEY")), to("https://a.eu.internal", env("OPENAI_API_KEY")), to("https://a.b.eu.internal:8443", env("OPENAI_API_KEY")),
-			to("https://127.0.0.1:4711", env("LAB")), to("http://127.0.0.2:4711", env("LAB")), to("http://whatever.example", env("ANY")),
+			to("https://eu.internal:8443", env("OPENAI_API_KEY")), to("https://a.eu.internal", env("OPENAI_API_KEY")),
+			to("https://a.b.eu.internal:8443", env("OPENAI_API_KEY")),
+			to("https://127.0.0.1:4711", env("LAB")), to("http://127.0.0.2:4711", env("LAB")),
+			to("http://whatever.example", env("ANY")),
 			to("unix:///run/other.sock", env("SOCKET")), to("https://api.openai.com", env("TLS_KEY")),
 		},
 		"credential.file": {
-			to("https://api.acme.example", file("/run/secrets/acme2")), to("https://api.acme.example", file("/etc/tls/tls.key")),
+			to("https://api.acme.example", file("/run/secrets/acme2")),
+			to("https://api.acme.example", file("/etc/tls/tls.key")),
 			to("https://api.acme.example", file("/run/secrets/../secrets/acme")),
 		},
-		"secret.env":       {&configv1.Webhook{Name: "w", Url: "https://evil.example", Secret: env("HOOK")}, &configv1.Webhook{Name: "w", Url: "http://hooks.internal", Secret: env("HOOK")}},
-		"chain_file":       {&configv1.Certificate{Name: "c", ChainFile: "/etc/shadow", PrivateKey: file("/etc/tls/tls.key")}, &configv1.Certificate{Name: "c", ChainFile: "/etc/tls/../shadow"}},
+		"secret.env": {&configv1.Webhook{Name: "w", Url: "https://evil.example", Secret: env("HOOK")},
+			&configv1.Webhook{Name: "w", Url: "http://hooks.internal", Secret: env("HOOK")}},
+		"chain_file": {&configv1.Certificate{Name: "c", ChainFile: "/etc/shadow",
+			PrivateKey: file("/etc/tls/tls.key")}, &configv1.Certificate{Name: "c", ChainFile: "/etc/tls/../shadow"}},
 		"private_key.file": {&configv1.Certificate{Name: "c", PrivateKey: file("/etc/tls")}},
 		"private_key.env":  {&configv1.Certificate{Name: "c", PrivateKey: env("AWS_SECRET_ACCESS_KEY")}},
 		"tls.ca_file":      {&configv1.JobService{Name: "default", Tls: &configv1.MutualTLS{CaFile: "/etc/ca.crt"}}},
@@ -123,7 +134,8 @@ func TestFlagsSayWhatGoesWhere(t *testing.T) {
 
 // What an error advises is taken by the flag, and mends it.
 func TestTheAdviceOfAnErrorHelps(t *testing.T) {
-	for _, endpoint := range []string{"https://evil.example", "http://127.0.0.1:99", "https://[::1]:8", "http://[::1]", "unix:///run/x.sock", "https://h.example:1"} {
+	for _, endpoint := range []string{"https://evil.example", "http://127.0.0.1:99", "https://[::1]:8", "http://[::1]",
+		"unix:///run/x.sock", "https://h.example:1"} {
 		err := newList(t, nil, nil).Check(to(endpoint, env("OPENAI_API_KEY")))
 		require.Error(t, err)
 		_, after, _ := strings.Cut(err.Error(), "--credential-env ")
@@ -133,7 +145,8 @@ func TestTheAdviceOfAnErrorHelps(t *testing.T) {
 }
 
 func TestFlagsThatMakeNoSense(t *testing.T) {
-	for _, flag := range []string{"", "=api.example.com", "A=", "A=b,", "A=https://b", "A=b:x", "A=b:", "A=b:0", "A=b/c", "A=?", "A=unix://x", "A=a:b:c"} {
+	for _, flag := range []string{"", "=api.example.com", "A=", "A=b,", "A=https://b", "A=b:x", "A=b:", "A=b:0", "A=b/c",
+		"A=?", "A=unix://x", "A=a:b:c"} {
 		_, err := allowed.New(nil, []string{flag}, nil)
 		require.ErrorContains(t, err, "--credential-env", flag)
 	}

@@ -22,7 +22,8 @@ type destination struct {
 
 const plainScheme, pipeScheme = "http://", "unix://"
 
-// parse reads HOST[:PORT], for TLS, http://HOST[:PORT] or unix:///path. A port of "*" is any; without one it is the scheme's own.
+// parse reads HOST[:PORT], for TLS, http://HOST[:PORT] or unix:///path. A port of "*" is any; without one it is the
+// scheme's own.
 func parse(text string) (destination, error) {
 	if socket, ok := strings.CutPrefix(text, pipeScheme); ok {
 		if !path.IsAbs(socket) {
@@ -47,8 +48,11 @@ func parse(text string) (destination, error) {
 		return destination{}, fmt.Errorf("%q has a port that is none", text)
 	}
 	d.host = strings.ToLower(strings.Trim(host, "[]"))
-	if d.host == "" || strings.Trim(d.host, "abcdefghijklmnopqrstuvwxyz0123456789-_.:*") != "" || host == d.host && strings.Contains(host, ":") {
-		return destination{}, fmt.Errorf("%q is not a host such as api.example.com, *.example.com, api.example.com:8443 or http://127.0.0.1:8000", text)
+	if d.host == "" || strings.Trim(d.host, "abcdefghijklmnopqrstuvwxyz0123456789-_.:*") != "" || host == d.host &&
+		strings.Contains(host, ":") {
+		return destination{},
+			fmt.Errorf("%q is not a host such as api.example.com, *.example.com, api.example.com:8443 or http://127.0.0.1:8000",
+				text)
 	}
 	if d.host == "*" && port == "" {
 		d.port = 0

@@ -4,8 +4,9 @@ import "strings"
 
 const scheme = "bearer"
 
-// FromHeader returns the key of an Authorization header with the scheme Bearer (RFC 6750, section 2.1), which is written
-// in any case and may have any amount of space around its parts. It is false for every other value. It does not allocate.
+// FromHeader returns the key of an Authorization header with the scheme Bearer (RFC 6750, section 2.1), which is
+// written in any case and may have any amount of space around its parts. It is false for every other value. It does
+// not allocate.
 func FromHeader(authorization string) (key string, ok bool) {
 	if key, ok = bearer(authorization); !ok {
 		return "", false

@@ -1,9 +1,9 @@
-// Package blobstore opens the store of large immutable values: a folder, or a bucket at S3, Google Cloud Storage or Azure,
-// by URL. Everything else is gocloud.dev/blob's.
+// Package blobstore opens the store of large immutable values: a folder, or a bucket at S3, Google Cloud Storage or
+// Azure, by URL. Everything else is gocloud.dev/blob's.
 //
 // A blob that is being written is not there until its writer is closed without an error, and it
-// is given up by cancelling the context that the writer was made with, before it is closed. A writer that is not closed
-// leaks, and so may what it has written.
+// is given up by cancelling the context that the writer was made with, before it is closed. A writer that is not
+// closed leaks, and so may what it has written.
 package blobstore
 
 import (
@@ -25,8 +25,8 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// Open opens a store by its URL: file:///path of a folder, which is made where it is missing; s3://bucket, gs://bucket and
-// azblob://container with the parameters that gocloud.dev/blob documents, such as
+// Open opens a store by its URL: file:///path of a folder, which is made where it is missing; s3://bucket, gs://bucket
+// and azblob://container with the parameters that gocloud.dev/blob documents, such as
 // s3://bucket?region=eu-central-1&prefix=modelgate/. Credentials are found as the vendors' own SDKs find them.
 func Open(ctx context.Context, address string) (*blob.Bucket, error) {
 	u, err := url.Parse(address)
@@ -58,7 +58,8 @@ func openFolder(u *url.URL) (*blob.Bucket, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("blob store: %w", err)
 	}
-	b, err := fileblob.OpenBucket(dir, &fileblob.Options{NoTempDir: true, Metadata: fileblob.MetadataDontWrite, DirFileMode: 0o700})
+	b, err := fileblob.OpenBucket(dir, &fileblob.Options{NoTempDir: true, Metadata: fileblob.MetadataDontWrite,
+		DirFileMode: 0o700})
 	if err != nil {
 		return nil, fmt.Errorf("blob store %s: %w", u, err)
 	}
@@ -70,5 +71,6 @@ func IsMissing(err error) bool { return gcerrors.Code(err) == gcerrors.NotFound 
 
 // IsFull reports whether an error says that the store has no room.
 func IsFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || gcerrors.Code(err) == gcerrors.ResourceExhausted
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		gcerrors.Code(err) == gcerrors.ResourceExhausted
 }

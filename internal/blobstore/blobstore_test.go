@@ -70,7 +70,8 @@ func names(t *testing.T, b *blob.Bucket, prefix string) []string {
 // begin begins to write a blob, of which so much comes at once.
 func begin(ctx context.Context, t *testing.T, b *blob.Bucket, name string, content []byte) *blob.Writer {
 	t.Helper()
-	w, err := b.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: 5 << 20, MaxConcurrency: 2})
+	w, err := b.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: 5 << 20,
+		MaxConcurrency: 2})
 	require.NoError(t, err)
 	_, err = w.Write(content)
 	require.NoError(t, err)

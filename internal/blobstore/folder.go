@@ -16,9 +16,9 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// A folder is fileblob's bucket with what it lacks. A blob is on the disk before its writer's Close returns, so that it is
-// there after a power cut. Lists are whole; a file that is still being written is in none, and one that a killed process
-// has left is removed when a list comes across it.
+// A folder is fileblob's bucket with what it lacks. A blob is on the disk before its writer's Close returns, so that
+// it is there after a power cut. Lists are whole; a file that is still being written is in none, and one that a killed
+// process has left is removed when a list comes across it.
 type folder struct {
 	dir   string
 	inner *blob.Bucket
@@ -31,7 +31,8 @@ var temporary = regexp.MustCompile(`\.[0-9a-f]{15,16}\.tmp$`)
 const abandoned = 24 * time.Hour
 
 // NewTypedWriter implements [driver.Bucket].
-func (f *folder) NewTypedWriter(ctx context.Context, key, contentType string, o *driver.WriterOptions) (driver.Writer, error) {
+func (f *folder) NewTypedWriter(ctx context.Context, key, contentType string, o *driver.WriterOptions) (driver.Writer,
+	error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &folderWriter{ctx: ctx, cancel: cancel, root: f.dir}
 	inner, err := f.inner.NewWriter(ctx, key, &blob.WriterOptions{
@@ -63,8 +64,8 @@ type folderWriter struct {
 	failed error // of the first write that failed: what is there is not whole
 }
 
-// Write implements [driver.Writer]. What else lives on the disk, such as etcd, ends where it has no room at all: blobs leave
-// some of it.
+// Write implements [driver.Writer]. What else lives on the disk, such as etcd, ends where it has no room at all: blobs
+// leave some of it.
 func (w *folderWriter) Write(p []byte) (n int, err error) {
 	if err = leavesRoom(w.root, len(p)); err == nil {
 		n, err = w.inner.Write(p)
@@ -102,8 +103,8 @@ func syncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ListPaged implements [driver.Bucket], without delimiters. fileblob's loses blobs between pages, where the name of one folder
-// is the beginning of another's, and fails where a file goes while it looks.
+// ListPaged implements [driver.Bucket], without delimiters. fileblob's loses blobs between pages, where the name of
+// one folder is the beginning of another's, and fails where a file goes while it looks.
 func (f *folder) ListPaged(ctx context.Context, o *driver.ListOptions) (*driver.ListPage, error) {
 	if o.Delimiter != "" {
 		return nil, errors.ErrUnsupported
@@ -162,7 +163,8 @@ func (f *folder) names(ctx context.Context, prefix string) ([]string, error) {
 }
 
 // NewRangeReader implements [driver.Bucket].
-func (f *folder) NewRangeReader(ctx context.Context, key string, offset, length int64, _ *driver.ReaderOptions) (driver.Reader, error) {
+func (f *folder) NewRangeReader(ctx context.Context, key string, offset, length int64,
+	_ *driver.ReaderOptions) (driver.Reader, error) {
 	r, err := f.inner.NewRangeReader(ctx, key, offset, length, nil)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package catalog is what the gateway knows about models: what they take and can do, and what they cost. It is data, in
-// catalog.yaml; an operator's Catalog comes before it.
+// Package catalog is what the gateway knows about models: what they take and can do, and what they cost. It is data,
+// in catalog.yaml; an operator's Catalog comes before it.
 //
 // Several entries hold for one model. Each fact is the first that any of them states, so that
 // an entry of one model says only how it differs from the entry of its family below.
@@ -42,7 +42,8 @@ const maxKnown = 10_000
 
 // New returns the built-in catalog with an operator's before it, which may be nil.
 func New(own *configv1.Catalog) *Catalog {
-	return &Catalog{entries: slices.Concat(own.GetModels(), builtin()), known: memo.New[key, *configv1.ModelFacts](maxKnown)}
+	return &Catalog{entries: slices.Concat(own.GetModels(), builtin()),
+		known: memo.New[key, *configv1.ModelFacts](maxKnown)}
 }
 
 // Facts returns what is known of a model of a vendor. It is never nil, and must not be modified.

@@ -30,8 +30,8 @@ func TestTheFileIsValid(t *testing.T) {
 //go:embed testdata/known_names.txt
 var knownNamesText string
 
-// knownNames are names of models as vendors have them. Every pattern of the file matches one of those of its vendors, so that
-// one with a typing error is found.
+// knownNames are names of models as vendors have them. Every pattern of the file matches one of those of its vendors,
+// so that one with a typing error is found.
 func knownNames(t *testing.T) map[string][]string {
 	t.Helper()
 	names := map[string][]string{}
@@ -86,7 +86,8 @@ func TestEveryBlockOfPricesHasASourceAndADate(t *testing.T) {
 
 func TestClaude(t *testing.T) {
 	c := New(nil)
-	const budget, adaptive, always, never = configv1.Thinking_BUDGET, configv1.Thinking_ADAPTIVE, configv1.Thinking_ALWAYS, configv1.Thinking_NEVER
+	const budget, adaptive, always, never = configv1.Thinking_BUDGET, configv1.Thinking_ADAPTIVE,
+		configv1.Thinking_ALWAYS, configv1.Thinking_NEVER
 	const both, one, neither = configv1.Sampling_BOTH, configv1.Sampling_ONE, configv1.Sampling_NEITHER
 	for _, want := range []struct {
 		model      string
@@ -117,7 +118,8 @@ func TestClaude(t *testing.T) {
 		{"claude-opus-4-1@20250805", 32000, budget, true, one, true, false, "15"},
 		{"claude-opus-4-20250514", 32000, budget, false, both, true, false, "15"},
 		{"claude-sonnet-4-0", 64000, budget, false, both, true, false, "3"},
-		{"arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0", 64000, budget, false, both, true, false, "3"},
+		{"arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0", 64000,
+			budget, false, both, true, false, "3"},
 		{"claude-3-7-sonnet@20250219", 64000, budget, false, both, true, false, "3"},
 		{"claude-3-5-haiku-20241022", 8192, never, false, both, true, false, "0.8"},
 		{"claude-3-haiku-20240307", 4096, never, false, both, true, false, "0.25"},
@@ -159,15 +161,18 @@ func number(n int64) *int64 { return &n }
 
 func TestTheFirstThatStatesAFactCounts(t *testing.T) {
 	own := &configv1.Catalog{Models: []*configv1.ModelFacts{
-		{Models: []string{"claude-opus-4-6"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: number(7), Efforts: []string{"x"}}},
-		{Models: []string{"claude-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: number(8), ContextTokens: number(9)}, Price: &configv1.Price{Output: "99"}},
+		{Models: []string{"claude-opus-4-6"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: number(7),
+			Efforts: []string{"x"}}},
+		{Models: []string{"claude-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: number(8),
+			ContextTokens: number(9)}, Price: &configv1.Price{Output: "99"}},
 	}}
 	c := New(own)
 	f := c.Facts("anthropic", "claude-opus-4-6")
 	require.Equal(t, int64(7), f.GetCapabilities().GetMaxOutputTokens())
 	require.Equal(t, int64(9), f.GetCapabilities().GetContextTokens())
 	require.Equal(t, []string{"x"}, f.GetCapabilities().GetEfforts(), "a list is one fact")
-	require.Equal(t, configv1.Thinking_ADAPTIVE, f.GetCapabilities().GetThinking(), "what nobody stated above is the built-in catalog's")
+	require.Equal(t, configv1.Thinking_ADAPTIVE, f.GetCapabilities().GetThinking(),
+		"what nobody stated above is the built-in catalog's")
 	require.Equal(t, "99", f.GetPrice().GetOutput())
 	require.Empty(t, f.GetPrice().GetInput(), "a price is one fact")
 	require.Empty(t, f.GetModels())

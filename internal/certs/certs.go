@@ -1,5 +1,5 @@
-// Package certs makes the certificates of a gateway that runs on one machine: an authority of its own, which clients are
-// told to trust, and the certificate that its listener shows.
+// Package certs makes the certificates of a gateway that runs on one machine: an authority of its own, which clients
+// are told to trust, and the certificate that its listener shows.
 //
 // The authority is made once and must then stay, since clients hold a copy of it. Only the
 // listener's certificate is issued again.
@@ -46,9 +46,9 @@ type Pair struct {
 }
 
 // Ensure returns the certificate of a listener that is reached as localhost, at the loopback addresses and at hosts,
-// which are names or IP addresses. It makes the authority and the certificate in dir where they are missing, and issues
-// the certificate again where it has less than 30 days left or does not cover hosts. An authority that is there but
-// cannot be used is an error.
+// which are names or IP addresses. It makes the authority and the certificate in dir where they are missing, and
+// issues the certificate again where it has less than 30 days left or does not cover hosts. An authority that is there
+// but cannot be used is an error.
 func Ensure(dir string, hosts []string, now time.Time) (Pair, error) {
 	authority, err := ensureAuthority(dir, now)
 	if err != nil {
@@ -90,8 +90,9 @@ func ensureAuthority(dir string, now time.Time) (keyed, error) {
 		authority, err = parsePair(pair)
 	}
 	if err != nil {
-		return keyed{}, fmt.Errorf("the development authority %s and its key %s cannot be used: %w: put both back from a copy; or move both away, and a new one is made, which clients have to be told to trust",
-			filepath.Join(dir, FileCA), filepath.Join(dir, FileCAKey), err)
+		return keyed{},
+			fmt.Errorf("the development authority %s and its key %s cannot be used: %w: put both back from a copy; or move both away, and a new one is made, which clients have to be told to trust",
+				filepath.Join(dir, FileCA), filepath.Join(dir, FileCAKey), err)
 	}
 	if now.Add(renewBefore).After(authority.certificate.NotAfter) {
 		return createAuthority(dir, now)

@@ -58,7 +58,10 @@ func TestWhatIsIssuedAgain(t *testing.T) {
 		"the certificate, before its end":     {later: 336 * day, sameAuthority: true},
 		"the authority, before its end":       {later: 3640 * day},
 		"the certificate, when its key is lost": {
-			change:        func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, certs.FileServerKey))) },
+			change: func(t *testing.T, dir string) {
+				require.NoError(t,
+					os.Remove(filepath.Join(dir, certs.FileServerKey)))
+			},
 			sameAuthority: true,
 		},
 		"both, when the authority is removed": {
@@ -99,10 +102,16 @@ func TestPrivateKeysArePrivate(t *testing.T) {
 
 func TestABrokenAuthorityIsAnErrorThatNamesItsFile(t *testing.T) {
 	cases := map[string]func(t *testing.T, dir string){
-		"no key":           func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, certs.FileCAKey))) },
+		"no key": func(t *testing.T,
+			dir string) {
+			require.NoError(t, os.Remove(filepath.Join(dir, certs.FileCAKey)))
+		},
 		"not PEM":          func(t *testing.T, dir string) { write(t, dir, certs.FileCA, "garbage") },
 		"key of no format": func(t *testing.T, dir string) { write(t, dir, certs.FileCAKey, "TOPSECRET") },
-		"another key":      func(t *testing.T, dir string) { write(t, dir, certs.FileCAKey, read(t, dir, certs.FileServerKey)) },
+		"another key": func(t *testing.T, dir string) {
+			write(t, dir, certs.FileCAKey,
+				read(t, dir, certs.FileServerKey))
+		},
 	}
 	for name, breakIt := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NewExpiry returns a collector that tells when certificates expire, of which current returns the PEM by name, at every scrape. Of
-// a chain it is the certificate that expires first. What cannot be read has no sample. Source says where they come from; no
-// two collectors of one registry have the same.
+// NewExpiry returns a collector that tells when certificates expire, of which current returns the PEM by name, at
+// every scrape. Of a chain it is the certificate that expires first. What cannot be read has no sample. Source says
+// where they come from; no two collectors of one registry have the same.
 func NewExpiry(source string, current func() map[string][]byte) prometheus.Collector {
 	return expiry{current, prometheus.NewDesc("modelgate_certificate_expiry_timestamp_seconds",
 		"When a certificate expires, in Unix time: of an object of the configuration, or of a file of this process.",

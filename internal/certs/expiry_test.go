@@ -21,9 +21,13 @@ func TestWhenCertificatesExpire(t *testing.T) {
 	require.NoError(t, err)
 	server := filepath.Join(dir, certs.FileServer)
 
-	files := certs.NewExpiry("file", certs.Files(map[string]string{"server": server, "none": "", "missing": filepath.Join(dir, "missing"), "key": filepath.Join(dir, certs.FileServerKey)}))
-	require.EqualValues(t, now.Add(365*24*time.Hour).Unix(), testutil.ToFloat64(files), "and nothing of what is no certificate")
-	chain := certs.NewExpiry("config", func() map[string][]byte { return map[string][]byte{"default": append(authority, pair.Certificate...)} })
+	files := certs.NewExpiry("file", certs.Files(map[string]string{"server": server, "none": "",
+		"missing": filepath.Join(dir, "missing"), "key": filepath.Join(dir, certs.FileServerKey)}))
+	require.EqualValues(t, now.Add(365*24*time.Hour).Unix(), testutil.ToFloat64(files),
+		"and nothing of what is no certificate")
+	chain := certs.NewExpiry("config", func() map[string][]byte {
+		return map[string][]byte{"default": append(authority, pair.Certificate...)}
+	})
 	require.Equal(t, testutil.ToFloat64(files), testutil.ToFloat64(chain), "what expires first counts")
 	r := prometheus.NewRegistry()
 	require.NoError(t, r.Register(files))

@@ -1,8 +1,9 @@
-// Package chat has what an answer says, event by event, between the codecs of vendors and the dialects of clients. A codec puts
-// events into a Sink and knows no client's dialect; what stands behind the Sink knows no vendor's.
+// Package chat has what an answer says, event by event, between the codecs of vendors and the dialects of clients. A
+// codec puts events into a Sink and knows no client's dialect; what stands behind the Sink knows no vendor's.
 //
-// An answer of a vendor that speaks the client's dialect may pass almost as it came: its events are marked as covered, and the
-// raw form follows them. Who counts or judges what is said reads the events; who writes the answer uses the raw form.
+// An answer of a vendor that speaks the client's dialect may pass almost as it came: its events are marked as covered,
+// and the raw form follows them. Who counts or judges what is said reads the events; who writes the answer uses the
+// raw form.
 package chat
 
 import "github.com/modelgate/modelgate/api/openai"
@@ -12,7 +13,8 @@ type Asked struct {
 	Model        string // the name the client knows
 	Created      int64  // when the answer was made, in Unix seconds
 	IncludeUsage bool   // the client wants the usage of a stream
-	// Plain says that raw forms are of no use: of an answer that comes whole, a codec need not tell more than those otherwise.
+	// Plain says that raw forms are of no use: of an answer that comes whole, a codec need not tell more than those
+	// otherwise.
 	Plain bool
 }
 
@@ -30,13 +32,15 @@ const (
 	KindArguments             // a fragment of a call's arguments, which need not be JSON by itself: Call, Text or JSON
 	KindMember                // another member of what a choice says: Name, its value in JSON
 	KindFinish                // a choice ends: Text is OpenAI's finish reason
-	KindUsage                 // what the answer has used so far: Usage, and the usage as the client is told it in JSON where that says more
-	KindTier                  // the service tier that the vendor has given, in OpenAI's words: Text
-	KindChunk                 // the raw form of what the events before it said: a chunk, or an answer, of the client's dialect in JSON
-	KindReceived              // likewise, an event of the vendor's stream as it came, with its framing, in JSON
-	KindComment               // a part of the vendor's stream that says nothing, as it came, in JSON
-	KindEnd                   // the answer is complete
-	KindFailed                // the answer ends here because of Error
+	// what the answer has used so far: Usage, and the usage as the client is told it in JSON where that says more
+	KindUsage
+	KindTier // the service tier that the vendor has given, in OpenAI's words: Text
+	// the raw form of what the events before it said: a chunk, or an answer, of the client's dialect in JSON
+	KindChunk
+	KindReceived // likewise, an event of the vendor's stream as it came, with its framing, in JSON
+	KindComment  // a part of the vendor's stream that says nothing, as it came, in JSON
+	KindEnd      // the answer is complete
+	KindFailed   // the answer ends here because of Error
 )
 
 // An Event is one thing that an answer says. What is in JSON and Logprobs is valid until Put returns.
@@ -70,8 +74,8 @@ type Writer interface {
 	Len() int
 }
 
-// Speaks reports whether an event says something, also that the answer is complete. Vendors announce the role, and keep
-// connections alive with comments, before they know whether there will be an answer.
+// Speaks reports whether an event says something, also that the answer is complete. Vendors announce the role, and
+// keep connections alive with comments, before they know whether there will be an answer.
 func (e *Event) Speaks() bool {
 	switch e.Kind {
 	case KindText, KindReasoning, KindRefusal:

@@ -5,8 +5,8 @@ import "github.com/modelgate/modelgate/api/openai"
 // Begin is the beginning of an answer.
 func Begin(id string) Event { return Event{Kind: KindBegin, ID: id} }
 
-// Role is the beginning of a choice. What else a choice has implies it; a codec tells it where the vendor announces the choice
-// before its first token.
+// Role is the beginning of a choice. What else a choice has implies it; a codec tells it where the vendor announces
+// the choice before its first token.
 func Role(choice int) Event { return Event{Kind: KindRole, Choice: choice} }
 
 // Text is a piece of a choice's content.

@@ -44,7 +44,8 @@ func TestFoldDeliversAtTheLatestAfterTheDebounce(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, []delivery{{20 * time.Millisecond, 8}, {41 * time.Millisecond, 15}, {62 * time.Millisecond, 21}}, got)
+		require.Equal(t, []delivery{{20 * time.Millisecond, 8}, {41 * time.Millisecond, 15}, {62 * time.Millisecond, 21}},
+			got)
 		close(events)
 		synctest.Wait()
 		require.ErrorIs(t, err, errWatchEnded)
@@ -82,7 +83,8 @@ func TestKeysAreUnambiguous(t *testing.T) {
 			require.Equal(t, k.Name, kind.Name)
 		}
 	}
-	for _, key := range []string{prefix, prefix + "version", prefix + "providers", prefix + "nothing/a", prefix + "models/a/b", prefix + "models/%zz", prefix + "models/%2f"} {
+	for _, key := range []string{prefix, prefix + "version", prefix + "providers", prefix + "nothing/a", prefix +
+		"models/a/b", prefix + "models/%zz", prefix + "models/%2f"} {
 		_, _, ok := kinds.split(key)
 		require.False(t, ok, key)
 	}

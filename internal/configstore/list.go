@@ -21,14 +21,16 @@ func (s *Store) List(ctx context.Context, kind configv1.Kind) ([]Entry, error) {
 	return s.entries(r.Responses[0].GetResponseRange().GetKvs()), nil
 }
 
-// ListPage returns up to limit objects of a kind whose names come after a given one, in the order of List, and whether there
-// are more. After need not be the name of an object; "" begins with the first.
-func (s *Store) ListPage(ctx context.Context, kind configv1.Kind, after string, limit int) (entries []Entry, more bool, err error) {
+// ListPage returns up to limit objects of a kind whose names come after a given one, in the order of List, and whether
+// there are more. After need not be the name of an object; "" begins with the first.
+func (s *Store) ListPage(ctx context.Context, kind configv1.Kind, after string, limit int) (entries []Entry, more bool,
+	err error) {
 	from := directory(kind)
 	if after != "" {
 		from = keyOf(kind, after) + "\x00"
 	}
-	r, err := s.read(ctx, clientv3.OpGet(from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(directory(kind))), clientv3.WithLimit(int64(limit))))
+	r, err := s.read(ctx, clientv3.OpGet(from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(directory(kind))),
+		clientv3.WithLimit(int64(limit))))
 	if err != nil {
 		return nil, false, fmt.Errorf("list %s: %w", kind.Plural, err)
 	}
@@ -102,10 +104,11 @@ func (s *Store) entries(kvs []*mvccpb.KeyValue) []Entry {
 // A span is the keys of etcd from one on, up to another that is not of it.
 type span struct{ from, to string }
 
-// without returns the configuration without the objects of some kinds, and without what else begins with their plural and a
-// character before "0".
+// without returns the configuration without the objects of some kinds, and without what else begins with their plural
+// and a character before "0".
 func without(except ...configv1.Kind) []span {
-	except = slices.SortedFunc(slices.Values(except), func(a, b configv1.Kind) int { return strings.Compare(a.Plural, b.Plural) })
+	except = slices.SortedFunc(slices.Values(except),
+		func(a, b configv1.Kind) int { return strings.Compare(a.Plural, b.Plural) })
 	var spans []span
 	from := prefix
 	for _, k := range except {

@@ -80,7 +80,8 @@ func TestCount(t *testing.T) {
 
 func TestASnapshotCanLeaveOutKinds(t *testing.T) {
 	store := newStore(t, etcdtest.Start(t))
-	putAll(t, store, &configv1.JobService{Name: "default", Address: "unix:///a", Listen: "unix:///b"}, key("a"), model("m", "p"), provider("p"),
+	putAll(t, store, &configv1.JobService{Name: "default", Address: "unix:///a", Listen: "unix:///b"}, key("a"),
+		model("m", "p"), provider("p"),
 		&configv1.Listing{Name: "p"}, &configv1.Organization{Name: "o"})
 	for _, tc := range []struct {
 		except []configv1.Kind
@@ -155,7 +156,8 @@ func TestChangesOfKeysAndOfTheRestAreNoConflict(t *testing.T) {
 	_, err = store.Apply(t.Context(), base, []configstore.Change{change(key("other"))})
 	require.ErrorIs(t, err, configstore.ErrConflict)
 	base = mustSnapshot(t, store).Revision
-	revision, err := store.Apply(t.Context(), base, []configstore.Change{change(key("other")), change(key("more")), change(provider("d"))})
+	revision, err := store.Apply(t.Context(), base, []configstore.Change{change(key("other")), change(key("more")),
+		change(provider("d"))})
 	require.NoError(t, err)
 	require.Equal(t, revision, mustSnapshot(t, store).Find(keyKind, "more").Revision)
 }

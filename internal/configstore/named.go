@@ -13,8 +13,8 @@ import (
 // getsAtOnce is how many objects are read in one transaction: less than etcd's --max-txn-ops.
 const getsAtOnce = 100
 
-// Named returns those of the named objects of a kind that there are, in the order of the names. They are read by a hundred, each
-// hundred at one revision.
+// Named returns those of the named objects of a kind that there are, in the order of the names. They are read by a
+// hundred, each hundred at one revision.
 func (s *Store) Named(ctx context.Context, kind configv1.Kind, names []string) ([]Entry, error) {
 	var all []Entry
 	for some := range slices.Chunk(names, getsAtOnce) {

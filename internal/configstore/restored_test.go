@@ -13,8 +13,8 @@ import (
 	"github.com/modelgate/modelgate/internal/etcdtest"
 )
 
-// TestAnEtcdThatWasReplacedIsFollowed has etcd lost, and a backup restored into another that has a lower revision, under a follower that
-// goes on. What it delivers is what was there before, and then what was restored.
+// TestAnEtcdThatWasReplacedIsFollowed has etcd lost, and a backup restored into another that has a lower revision,
+// under a follower that goes on. What it delivers is what was there before, and then what was restored.
 func TestAnEtcdThatWasReplacedIsFollowed(t *testing.T) {
 	t.Parallel()
 	before, after := etcdtest.New(t), etcdtest.New(t)
@@ -40,7 +40,8 @@ func TestAnEtcdThatWasReplacedIsFollowed(t *testing.T) {
 	_, err = client.Get(t.Context(), "x")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return !store.Following() }, 20*time.Second, 10*time.Millisecond)
-	_, err = empty.Txn(t.Context()).Then(clientv3.OpPut(configstore.RootKey, "a"), clientv3.OpDelete(configstore.RestoringKey)).Commit()
+	_, err = empty.Txn(t.Context()).Then(clientv3.OpPut(configstore.RootKey, "a"),
+		clientv3.OpDelete(configstore.RestoringKey)).Commit()
 	require.NoError(t, err)
 
 	restored, _ := f.await(t, func(s configstore.State) bool { return s.Revision < last.Revision })
@@ -68,7 +69,8 @@ func TestAnEtcdThatWasEmptiedIsNoEmptyConfiguration(t *testing.T) {
 	empty := after.Client(t)
 	_, err = empty.Put(t.Context(), "other", "x")
 	require.NoError(t, err)
-	restored, err := empty.Txn(t.Context()).Then(clientv3.OpPut(configstore.RootKey, "a"), clientv3.OpPut("/modelgate/v1/version", "x")).Commit()
+	restored, err := empty.Txn(t.Context()).Then(clientv3.OpPut(configstore.RootKey, "a"),
+		clientv3.OpPut("/modelgate/v1/version", "x")).Commit()
 	require.NoError(t, err)
 	require.Equal(t, last.Revision, restored.Header.Revision, "not even the revision tells the two apart")
 	next := <-f.states

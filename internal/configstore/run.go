@@ -39,8 +39,8 @@ var (
 )
 
 // Run delivers the configuration as it is and then, until ctx ends, after every change; changes that come within 20 ms
-// are delivered together. Deliver is never called twice at the same time, and never with half a transaction. While etcd
-// is away the last state stays, and Run goes on when it is back.
+// are delivered together. Deliver is never called twice at the same time, and never with half a transaction. While
+// etcd is away the last state stays, and Run goes on when it is back.
 func (s *Store) Run(ctx context.Context, deliver func(State)) {
 	var last *view
 	wait := minWait
@@ -59,7 +59,8 @@ func (s *Store) Run(ctx context.Context, deliver func(State)) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.log.Warn("configuration store interrupted; the last configuration stays", zap.Duration("retry_in", wait), zap.Error(err))
+		s.log.Warn("configuration store interrupted; the last configuration stays", zap.Duration("retry_in", wait),
+			zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return
@@ -123,14 +124,16 @@ func (s *Store) put(v *view, kinds kindIndex, key string, value []byte) {
 		ref = Ref{Name: key}
 	}
 	if err != nil {
-		s.log.Warn("stored object is not good; its last good version stays", zap.String("kind", ref.Kind), zap.String("name", ref.Name), zap.Error(err))
+		s.log.Warn("stored object is not good; its last good version stays", zap.String("kind", ref.Kind),
+			zap.String("name", ref.Name), zap.Error(err))
 	}
 	v.put(ref, object, err)
 }
 
-// lastGood looks for the newest good version of an object, up to a revision. A replica that starts while a value is not
-// good thereby comes to the same state as one that has seen it become so.
-func (s *Store) lastGood(ctx context.Context, kind configv1.Kind, name string, revision int64) (configv1.Object, error) {
+// lastGood looks for the newest good version of an object, up to a revision. A replica that starts while a value is
+// not good thereby comes to the same state as one that has seen it become so.
+func (s *Store) lastGood(ctx context.Context, kind configv1.Kind, name string, revision int64) (configv1.Object,
+	error) {
 	for range maxLookback {
 		r, err := s.etcd.Get(ctx, keyOf(kind, name), clientv3.WithRev(revision))
 		switch {
@@ -163,8 +166,9 @@ func (s *Store) follow(ctx context.Context, v *view, from int64, deliver func(St
 	return err
 }
 
-// guard ends ctx where etcd is another, as after it was lost and a backup restored: the root secret's fingerprint was put there at another revision, or
-// the revision is lower than it was. A watch would wait, silently, until the revisions that are known come again.
+// guard ends ctx where etcd is another, as after it was lost and a backup restored: the root secret's fingerprint was
+// put there at another revision, or the revision is lower than it was. A watch would wait, silently, until the
+// revisions that are known come again.
 func (s *Store) guard(ctx context.Context, root, revision int64, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()

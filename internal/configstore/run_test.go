@@ -164,7 +164,8 @@ func TestGarbageIsReportedAndTheLastGoodVersionStays(t *testing.T) {
 	f := follow(t, store)
 	put(t, store, provider("a"))
 	ref := configstore.Ref{Kind: "Provider", Name: "a"}
-	for _, garbage := range []string{"\x00", `{"name":"a","vendor":"x","y":1}`, `{"name":"a"}`, `{"name":"b","vendor":"x"}`, ""} {
+	for _, garbage := range []string{"\x00", `{"name":"a","vendor":"x","y":1}`, `{"name":"a"}`,
+		`{"name":"b","vendor":"x"}`, ""} {
 		s := f.awaitRevision(t, putRaw(t, etcd, "providers/a", garbage))
 		require.Equal(t, []string{"a"}, names(s), "%q", garbage)
 		require.Error(t, s.Errors[ref], "%q", garbage)

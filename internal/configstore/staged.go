@@ -20,9 +20,9 @@ import (
 //  2. One transaction, which compares what every write compares, puts the mark: from now on they will be made.
 //  3. The pieces are made, one transaction each, and the last one takes the mark away.
 //
-// While the mark is there nobody reads or writes the configuration: readers and writers wait for the one who makes the changes, and make
-// them themselves where it has died. Followers keep what they have. Control planes of versions that know no pieces take the mark for that of
-// a backup that is being restored, and keep what they have, too.
+// While the mark is there nobody reads or writes the configuration: readers and writers wait for the one who makes the
+// changes, and make them themselves where it has died. Followers keep what they have. Control planes of versions that
+// know no pieces take the mark for that of a backup that is being restored, and keep what they have, too.
 const (
 	stagedPrefix = "/modelgate/staged/"
 	// ownersPrefix is what the keys begin with, each under a lease, of those who stage or make changes.
@@ -42,10 +42,11 @@ const (
 )
 
 // ErrUnfinished is of changes that are decided, and that etcd did not take all of yet. Nobody sees a part of them.
-var ErrUnfinished = errors.New("the changes are decided and not all written; the control planes write the rest as soon as etcd takes it")
+var ErrUnfinished = errors.New(
+	"the changes are decided and not all written; the control planes write the rest as soon as etcd takes it")
 
-// stage makes changes that are more than a transaction takes. The revision that it returns is the mark's: who follows and has one that is
-// later has all changes.
+// stage makes changes that are more than a transaction takes. The revision that it returns is the mark's: who follows
+// and has one that is later has all changes.
 func (s *Store) stage(ctx context.Context, compare []clientv3.Cmp, ops []clientv3.Op) (int64, error) {
 	pieces, total, err := piecesOf(ops)
 	if err != nil {
@@ -122,7 +123,8 @@ func piecesOf(ops []clientv3.Op) (pieces []string, total int, err error) {
 				return nil, 0, err
 			}
 		}
-		of := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: op.KeyBytes()}}}
+		of := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{
+			Key: op.KeyBytes()}}}
 		if op.IsPut() {
 			of.Request = &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: op.KeyBytes(), Value: op.ValueBytes()}}
 		}
@@ -148,8 +150,8 @@ func operations(piece []byte) ([]clientv3.Op, error) {
 	return ops, nil
 }
 
-// roomFor reports that etcd has no room for changes of so many bytes, which it holds twice: one that fills while they are made could
-// not be changed any more.
+// roomFor reports that etcd has no room for changes of so many bytes, which it holds twice: one that fills while they
+// are made could not be changed any more.
 func roomFor(ctx context.Context, etcd *clientv3.Client, bytes int) error {
 	for _, endpoint := range etcd.Endpoints() {
 		asking, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -188,12 +190,14 @@ func sweep(ctx context.Context, etcd *clientv3.Client) {
 		}
 		seen[id] = true
 		_, _ = etcd.Txn(ctx).If(
-			clientv3.Compare(clientv3.CreateRevision(ownersPrefix+id), "=", 0), clientv3.Compare(clientv3.CreateRevision(RestoringKey), "=", 0),
+			clientv3.Compare(clientv3.CreateRevision(ownersPrefix+id), "=", 0),
+			clientv3.Compare(clientv3.CreateRevision(RestoringKey), "=", 0),
 		).Then(clientv3.OpDelete(stagedPrefix+id+"/", clientv3.WithPrefix())).Commit()
 	}
 }
 
-// finish makes staged changes that are decided. Any number may do so at once; the first that comes to the end takes the mark away.
+// finish makes staged changes that are decided. Any number may do so at once; the first that comes to the end takes
+// the mark away.
 func finish(ctx context.Context, etcd *clientv3.Client, id string) error {
 	ours := clientv3.Compare(clientv3.Value(RestoringKey), "=", applying+id)
 	staged, err := etcd.Get(ctx, stagedPrefix+id+"/", clientv3.WithPrefix())
@@ -251,11 +255,12 @@ func (s *Store) read(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResp
 	}
 }
 
-// Settle returns when no staged changes are being made: it waits for the one who makes them, and makes them where that one has died. The
-// error is ErrRestoring while a backup is being restored.
+// Settle returns when no staged changes are being made: it waits for the one who makes them, and makes them where that
+// one has died. The error is ErrRestoring while a backup is being restored.
 func Settle(ctx context.Context, etcd *clientv3.Client) error {
 	for {
-		r, err := etcd.Txn(ctx).Then(clientv3.OpGet(RestoringKey), clientv3.OpGet(ownersPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())).Commit()
+		r, err := etcd.Txn(ctx).Then(clientv3.OpGet(RestoringKey), clientv3.OpGet(ownersPrefix, clientv3.WithPrefix(),
+			clientv3.WithKeysOnly())).Commit()
 		if err != nil {
 			return fmt.Errorf("read configuration: %w", err)
 		}

@@ -87,7 +87,8 @@ func TestManyObjectsAreAppliedAtOnce(t *testing.T) {
 	last := map[string]int{}
 	for _, name := range []string{"a", "b"} {
 		next := map[string]int{name: many}
-		revision, err := store.Apply(t.Context(), mustSnapshot(t, store).Revision, generation(many, name), clientv3.OpPut("/audit/"+name, "x"))
+		revision, err := store.Apply(t.Context(), mustSnapshot(t, store).Revision, generation(many, name),
+			clientv3.OpPut("/audit/"+name, "x"))
 		require.NoError(t, err)
 		require.Equal(t, next, mustList(t, store))
 		for {
@@ -148,7 +149,8 @@ func dying(t *testing.T, server *etcdtest.Server, requests int64) *clientv3.Clie
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
-			func(ctx context.Context, method string, in, out any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+			func(ctx context.Context, method string, in, out any, c *grpc.ClientConn, invoke grpc.UnaryInvoker,
+				options ...grpc.CallOption) error {
 				n := asked.Add(1)
 				if n <= requests {
 					if err := invoke(ctx, method, in, out, c, options...); err != nil || n < requests {
@@ -223,7 +225,8 @@ func TestStagedChangesDoNotWaitForAMemberThatHangs(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { hangs.Close() })
 	server := etcdtest.New(t)
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + hangs.Addr().String(), server.Endpoint()}, Logger: zap.NewNop()})
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + hangs.Addr().String(), server.Endpoint()},
+		Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = etcd.Close() })
 	ctx, end := context.WithTimeout(t.Context(), 20*time.Second)

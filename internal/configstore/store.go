@@ -1,6 +1,6 @@
-// Package configstore keeps the configuration in etcd: one key for each object, /modelgate/v1/<kind>/<name>, whose value
-// is the object as protojson. Writes compare revisions, so that of two writers one learns that it was late; [Store.Run]
-// follows what is stored.
+// Package configstore keeps the configuration in etcd: one key for each object, /modelgate/v1/<kind>/<name>, whose
+// value is the object as protojson. Writes compare revisions, so that of two writers one learns that it was late;
+// [Store.Run] follows what is stored.
 //
 // What is in etcd need not be good, for anyone with access can write there. Reading never
 // fails because of one bad value: the object carries an error, and whoever follows keeps its last good version.
@@ -25,24 +25,26 @@ const (
 	// versionKey is written by every transaction, so that a deletion moves the revision of the configuration too, and
 	// a replica that starts after it agrees on that revision with one that saw it.
 	versionKey = prefix + "version"
-	// keyVersionKey is what versionKey is, of transactions that change nothing but keys: there are many, and what depends on
-	// the rest need not be decided anew for them. It is in the gap that [without] leaves for keys.
+	// keyVersionKey is what versionKey is, of transactions that change nothing but keys: there are many, and what depends
+	// on the rest need not be decided anew for them. It is in the gap that [without] leaves for keys.
 	keyVersionKey = prefix + "keys.version"
 	// RootKey holds the fingerprint of the root secret under which the configuration is written.
 	RootKey = "/modelgate/root"
-	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is connected to them.
+	// Replicas is what the keys begin with, each under a lease, by which control planes tell each other who is connected
+	// to them.
 	Replicas = "/modelgate/replicas/"
-	// Taken is what the keys begin with, likewise, by which they tell which revision all have taken that are connected to them.
+	// Taken is what the keys begin with, likewise, by which they tell which revision all have taken that are connected to
+	// them.
 	Taken = "/modelgate/replicas.taken/"
 	// Untaken is what the keys begin with, likewise, by which they tell what of it is refused.
 	Untaken = "/modelgate/replicas.untaken/"
-	// RestoringKey is there while a backup is being restored, and while staged changes are made. Nothing is read before it is gone, or
-	// claimed.
+	// RestoringKey is there while a backup is being restored, and while staged changes are made. Nothing is read before
+	// it is gone, or claimed.
 	RestoringKey = prefix + "restoring"
 )
 
-// MaxBytes is the size of the largest object, and of all objects of one transaction, beyond which they are staged: etcd takes requests of 1.5 MiB
-// (its --max-request-bytes), of which some is the envelope.
+// MaxBytes is the size of the largest object, and of all objects of one transaction, beyond which they are staged:
+// etcd takes requests of 1.5 MiB (its --max-request-bytes), of which some is the envelope.
 const MaxBytes = 1_500_000
 
 // AnyRevision writes whatever is there.
@@ -52,7 +54,8 @@ const AnyRevision int64 = -1
 var (
 	ErrNotFound  = errors.New("no such object")
 	ErrConflict  = errors.New("the object was changed by someone else in the meantime")
-	ErrOtherRoot = errors.New("the configuration was written under another root secret: keys could not be checked, nor sealed credentials opened")
+	ErrOtherRoot = errors.New(
+		"the configuration was written under another root secret: keys could not be checked, nor sealed credentials opened")
 	ErrRestoring = errors.New("a backup is being restored, or restoring it has failed in the midst")
 	ErrTooLarge  = fmt.Errorf("larger than %d bytes, the most that etcd takes at once", MaxBytes)
 )
@@ -66,17 +69,18 @@ type Store struct {
 	following atomic.Bool // Run hears of changes
 }
 
-// New returns a store. Validate says what is wrong with an object; one that it refuses is neither written nor delivered.
+// New returns a store. Validate says what is wrong with an object; one that it refuses is neither written nor
+// delivered.
 func New(etcd *clientv3.Client, validate func(configv1.Object) error, log *zap.Logger) *Store {
 	return &Store{etcd: etcd, validate: validate, log: log}
 }
 
-// Following reports whether Run hears of what is changed in etcd. It does not while etcd has lost the configuration, and while a
-// backup is being restored. That etcd is away it learns late.
+// Following reports whether Run hears of what is changed in etcd. It does not while etcd has lost the configuration,
+// and while a backup is being restored. That etcd is away it learns late.
 func (s *Store) Following() bool { return s.following.Load() }
 
-// Claim binds the configuration to a root secret at the first call, by its fingerprint. The error is ErrOtherRoot where it
-// is bound to another, and ErrRestoring while a backup is being restored.
+// Claim binds the configuration to a root secret at the first call, by its fingerprint. The error is ErrOtherRoot
+// where it is bound to another, and ErrRestoring while a backup is being restored.
 func (s *Store) Claim(ctx context.Context, fingerprint string) error {
 	// It is read first, since an etcd that is full refuses a transaction for what it might write.
 	there, err := s.etcd.Txn(ctx).Then(clientv3.OpGet(RootKey), clientv3.OpGet(RestoringKey)).Commit()
@@ -88,7 +92,8 @@ func (s *Store) Claim(ctx context.Context, fingerprint string) error {
 		return s.claim(string(root[0].Value) == fingerprint)
 	}
 	r, err := s.etcd.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(RootKey), "=", 0), clientv3.Compare(clientv3.CreateRevision(RestoringKey), "=", 0)).
+		If(clientv3.Compare(clientv3.CreateRevision(RootKey), "=", 0),
+			clientv3.Compare(clientv3.CreateRevision(RestoringKey), "=", 0)).
 		Then(clientv3.OpPut(RootKey, fingerprint)).
 		Else(clientv3.OpGet(RootKey), clientv3.OpGet(RestoringKey)).Commit()
 	if err != nil {

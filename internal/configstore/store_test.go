@@ -223,7 +223,8 @@ func TestApplyTakesManyKeys(t *testing.T) {
 	store := newStore(t, etcdtest.Start(t))
 	var changes []configstore.Change
 	for i := range 500 {
-		changes = append(changes, change(&configv1.Key{Name: fmt.Sprintf("key_%d", i), DisplayName: "n", Hash: make([]byte, 32)}))
+		changes = append(changes, change(&configv1.Key{Name: fmt.Sprintf("key_%d", i), DisplayName: "n",
+			Hash: make([]byte, 32)}))
 	}
 	base := mustSnapshot(t, store).Revision
 	_, err := store.Apply(t.Context(), base, changes)
@@ -246,7 +247,8 @@ func TestWhatIsTooLargeIsRefusedClearly(t *testing.T) {
 	require.ErrorContains(t, err, "Provider a has 15")
 	require.ErrorContains(t, err, "larger than 1500000 bytes")
 
-	_, err = store.Apply(t.Context(), 1, []configstore.Change{change(fill("a", 800_000)), change(fill("b", configstore.MaxBytes-50_000))})
+	_, err = store.Apply(t.Context(), 1, []configstore.Change{change(fill("a", 800_000)),
+		change(fill("b", configstore.MaxBytes-50_000))})
 	require.NoError(t, err, "together they may be larger")
 
 	_, err = store.Put(t.Context(), fill("c", configstore.MaxBytes-50_000), 0)

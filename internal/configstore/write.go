@@ -10,8 +10,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// groupSize is how many operations one transaction of a nest has: etcd counts 128 along each path from the outermost inward (its
-// --max-txn-ops), which is enough for three, and so for 64,000 changes.
+// groupSize is how many operations one transaction of a nest has: etcd counts 128 along each path from the outermost
+// inward (its --max-txn-ops), which is enough for three, and so for 64,000 changes.
 const groupSize = 40
 
 // maxRequest is what etcd takes at once, less what is around operations.
@@ -31,8 +31,8 @@ type Change struct {
 }
 
 // Put stores an object where its revision is still the expected one, and all that also says is so, and returns its new
-// revision. Expected 0 means that the object must not be there yet, and AnyRevision that it does not matter. The error is
-// ErrConflict, ErrTooLarge, or what is wrong with the object.
+// revision. Expected 0 means that the object must not be there yet, and AnyRevision that it does not matter. The error
+// is ErrConflict, ErrTooLarge, or what is wrong with the object.
 func (s *Store) Put(ctx context.Context, o configv1.Object, expected int64, also ...clientv3.Cmp) (int64, error) {
 	kind := configv1.KindOf(o)
 	c := Change{Kind: kind, Name: o.GetName(), Object: o}
@@ -44,15 +44,16 @@ func (s *Store) Put(ctx context.Context, o configv1.Object, expected int64, also
 	return s.commit(ctx, "store "+configv1.Label(o), compare, append(versions(c), op)...)
 }
 
-// Delete removes an object where its revision is still the expected one, or whatever it is with AnyRevision. The error is
-// ErrNotFound or ErrConflict.
+// Delete removes an object where its revision is still the expected one, or whatever it is with AnyRevision. The error
+// is ErrNotFound or ErrConflict.
 func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, expected int64) (int64, error) {
 	key := keyOf(kind, name)
 	compare := unchanged(key, expected)
 	if expected == AnyRevision {
 		compare = []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)}
 	}
-	revision, err := s.commit(ctx, "delete "+kind.Name+" "+name, compare, append(versions(Change{Kind: kind}), clientv3.OpDelete(key))...)
+	revision, err := s.commit(ctx, "delete "+kind.Name+" "+name, compare,
+		append(versions(Change{Kind: kind}), clientv3.OpDelete(key))...)
 	if err != nil && expected == AnyRevision {
 		if _, getErr := s.Get(ctx, kind, name); getErr != nil {
 			return 0, getErr
@@ -61,11 +62,11 @@ func (s *Store) Delete(ctx context.Context, kind configv1.Kind, name string, exp
 	return revision, err
 }
 
-// Apply makes all changes at once or none, and returns a revision: whoever follows and has one that is not earlier has them all. They are
-// one transaction where they fit one, and staged where they do not. Base is the [Snapshot] revision on which
-// the changes were decided: where anything of the configuration was changed since, the error is ErrConflict, also for changes
-// of what the Snapshot was read without. Every object must be changed at most once. Also is done with them;
-// its keys are not of the configuration, and its size comes on top of MaxBytes. The error may be ErrUnfinished.
+// Apply makes all changes at once or none, and returns a revision: whoever follows and has one that is not earlier has
+// them all. They are one transaction where they fit one, and staged where they do not. Base is the [Snapshot] revision
+// on which the changes were decided: where anything of the configuration was changed since, the error is ErrConflict,
+// also for changes of what the Snapshot was read without. Every object must be changed at most once. Also is done with
+// them; its keys are not of the configuration, and its size comes on top of MaxBytes. The error may be ErrUnfinished.
 func (s *Store) Apply(ctx context.Context, base int64, changes []Change, also ...clientv3.Op) (int64, error) {
 	var ops []clientv3.Op
 	total := 0
@@ -104,19 +105,22 @@ func nest(ops []clientv3.Op) []clientv3.Op {
 	return ops
 }
 
-// Swap makes one change where the revision of its object is still the expected one, as Put and Delete do, and also in the same
-// transaction. Expected cannot be AnyRevision. The error is ErrConflict, ErrTooLarge, or what is wrong with the object.
+// Swap makes one change where the revision of its object is still the expected one, as Put and Delete do, and also in
+// the same transaction. Expected cannot be AnyRevision. The error is ErrConflict, ErrTooLarge, or what is wrong with
+// the object.
 func (s *Store) Swap(ctx context.Context, c Change, expected int64, also ...clientv3.Op) (int64, error) {
 	op, _, err := s.op(c)
 	if err != nil {
 		return 0, err
 	}
 	ops := append([]clientv3.Op{op}, also...)
-	return s.commit(ctx, "change "+c.Kind.Name+" "+c.Name, unchanged(keyOf(c.Kind, c.Name), expected), append(ops, versions(c)...)...)
+	return s.commit(ctx, "change "+c.Kind.Name+" "+c.Name, unchanged(keyOf(c.Kind, c.Name), expected),
+		append(ops, versions(c)...)...)
 }
 
-// Remove makes changes that are deletions, in an etcd that is full: such takes no other. Each object must be as it was in before. The version
-// of the configuration stays as it is, so that a control plane that starts before the next change numbers it as it was.
+// Remove makes changes that are deletions, in an etcd that is full: such takes no other. Each object must be as it was
+// in before. The version of the configuration stays as it is, so that a control plane that starts before the next
+// change numbers it as it was.
 func (s *Store) Remove(ctx context.Context, before *Snapshot, changes []Change) (int64, error) {
 	var compare []clientv3.Cmp
 	var ops []clientv3.Op
@@ -131,8 +135,8 @@ func (s *Store) Remove(ctx context.Context, before *Snapshot, changes []Change) 
 	return s.commit(ctx, fmt.Sprintf("delete %d objects", len(changes)), compare, ops...)
 }
 
-// since compares what changes may depend on with a revision: everything but keys, on which nothing depends but changes of
-// keys. There may be very many, and etcd reads all that it compares.
+// since compares what changes may depend on with a revision: everything but keys, on which nothing depends but changes
+// of keys. There may be very many, and etcd reads all that it compares.
 func since(base int64, changes []Change) []clientv3.Cmp {
 	var compare []clientv3.Cmp
 	later := func(from, to string) {

@@ -16,8 +16,8 @@ const (
 // ErrReserved means that what etcd has left is not for this: it is kept for administration.
 var ErrReserved = errors.New("etcd fills: the rest of its quota is kept for administration")
 
-// Admit reports, before something of about so many bytes is written, whether there is room for it. The error is ErrReserved. What was
-// admitted since etcd was last asked counts as written. A nil Room admits everything.
+// Admit reports, before something of about so many bytes is written, whether there is room for it. The error is
+// ErrReserved. What was admitted since etcd was last asked counts as written. A nil Room admits everything.
 func (r *Room) Admit(u Use, bytes int) error {
 	if r == nil {
 		return nil

@@ -39,7 +39,8 @@ func newStore(t *testing.T) *store {
 }
 
 func (s *store) keeper() *etcdspace.Keeper {
-	return etcdspace.NewKeeper(s.room, etcdspace.KeeperOptions{Compact: true, Defragment: true, Now: func() time.Time { return s.now }, Log: zap.NewNop()})
+	return etcdspace.NewKeeper(s.room, etcdspace.KeeperOptions{Compact: true, Defragment: true,
+		Now: func() time.Time { return s.now }, Log: zap.NewNop()})
 }
 
 func (s *store) look() *etcdspace.State {
@@ -227,7 +228,8 @@ func TestOnlyTheReplicaThatLeadsKeepsEtcd(t *testing.T) {
 	s := newStore(t)
 	s.overflow(same)
 	leads := false
-	k := etcdspace.NewKeeper(s.room, etcdspace.KeeperOptions{Compact: true, Defragment: true, Now: func() time.Time { return s.now }, Log: zap.NewNop(),
+	k := etcdspace.NewKeeper(s.room, etcdspace.KeeperOptions{Compact: true, Defragment: true,
+		Now: func() time.Time { return s.now }, Log: zap.NewNop(),
 		Leads: func(context.Context) bool { return leads }})
 	for range 5 {
 		s.look()

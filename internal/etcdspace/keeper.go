@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// history is how far back in time revisions are kept. Whoever follows etcd is behind by moments, and reads anew where that was too
-	// long; a backup, which reads at one revision, takes longer.
+	// history is how far back in time revisions are kept. Whoever follows etcd is behind by moments, and reads anew where
+	// that was too long; a backup, which reads at one revision, takes longer.
 	history      = 10 * time.Minute
 	compactEvery = time.Minute
 	// Under pressure, that is when the file has so much of the quota, less history is kept.
@@ -30,7 +30,8 @@ const (
 	worthOfTheQuota  = 0.10     // gained, where it is
 	worthWhenFull    = 0.01
 	defragmentBeyond = 0.75 // of the quota
-	// disarmBelow is the part of the quota below which the alarm can be taken back: nearer to it, it is raised again at once.
+	// disarmBelow is the part of the quota below which the alarm can be taken back: nearer to it, it is raised again at
+	// once.
 	disarmBelow = 0.97
 )
 
@@ -38,7 +39,8 @@ const (
 type KeeperOptions struct {
 	// Compact and Defragment are off where the operator does it. With both off the alarm is left alone too.
 	Compact, Defragment bool
-	// Leads reports whether this process is the one of several that keeps etcd. It is asked before every step. Nil: it is alone.
+	// Leads reports whether this process is the one of several that keeps etcd. It is asked before every step. Nil: it is
+	// alone.
 	Leads func(ctx context.Context) bool
 	Now   func() time.Time
 	Log   *zap.Logger
@@ -208,8 +210,8 @@ func (k *Keeper) defragmentDue(ctx context.Context, state *State, now time.Time)
 	}
 }
 
-// next returns the member that gains most by being defragmented, the leader last. While a member is away none is, unless etcd is full: the
-// others would be too few.
+// next returns the member that gains most by being defragmented, the leader last. While a member is away none is,
+// unless etcd is full: the others would be too few.
 func (k *Keeper) next(s *State) (best Member, ok bool) {
 	if s.Missing > 0 && !s.Full {
 		return best, false

@@ -24,9 +24,11 @@ func newMetrics() metrics {
 		full: prometheus.NewGauge(prometheus.GaugeOpts{Name: "modelgate_etcd_full",
 			Help: "1 while etcd has raised the alarm NOSPACE: it takes deletions and nothing else."}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_etcd_refused_total",
-			Help: "Writes for tenants that were refused because what is left of etcd's quota is kept for administration."}, []string{"use"}),
+			Help: "Writes for tenants that were refused because what is left of etcd's quota is kept for administration."},
+			[]string{"use"}),
 		upkeep: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_etcd_upkeep_total",
-			Help: "What was done so that etcd has room: compact, defragment a member, disarm the alarm."}, []string{"action", "outcome"}),
+			Help: "What was done so that etcd has room: compact, defragment a member, disarm the alarm."},
+			[]string{"action", "outcome"}),
 	}
 	for _, u := range []Use{Creation, Progress} {
 		m.refused.WithLabelValues(u.String())

@@ -1,9 +1,11 @@
-// Package etcdspace keeps etcd from being full. etcd has a quota; once its database has grown to it, etcd raises the alarm NOSPACE
-// and takes nothing more, on any member, until somebody makes room and takes the alarm back. A [Room] knows how full each member
-// is, and says so; it keeps a reserve that tenants cannot use. A [Keeper] makes room: it compacts, defragments and takes the alarm back.
+// Package etcdspace keeps etcd from being full. etcd has a quota; once its database has grown to it, etcd raises the
+// alarm NOSPACE and takes nothing more, on any member, until somebody makes room and takes the alarm back. A [Room]
+// knows how full each member is, and says so; it keeps a reserve that tenants cannot use. A [Keeper] makes room: it
+// compacts, defragments and takes the alarm back.
 //
 // The quota is one of the file, which never shrinks by itself. What is deleted is free after a
-// compaction, and is used again; but only after defragmenting is the file smaller, and only then can the alarm be taken back.
+// compaction, and is used again; but only after defragmenting is the file smaller, and only then can the alarm be
+// taken back.
 package etcdspace
 
 import (
@@ -27,8 +29,8 @@ const (
 	// Noticed is when the gateway begins to say that etcd fills, and Severe when it says that somebody has to act.
 	Noticed = 0.60
 	Severe  = 0.80
-	// forTenants is up to when tenants may create something, and forWork up to when what they have created may be worked on. The
-	// rest is for those who administer the gateway.
+	// forTenants is up to when tenants may create something, and forWork up to when what they have created may be worked
+	// on. The rest is for those who administer the gateway.
 	forTenants = 0.70
 	forWork    = 0.85
 	// nearlyFull is the part that the file itself may have before it is an error.
@@ -95,7 +97,8 @@ const Remedy = "Delete what is not needed, or raise etcd's quota (--etcd-quota o
 // Warning says for people what is wrong with the room, "" where nothing is, and whether somebody has to act.
 func (s *State) Warning() (text string, severe bool) {
 	m, used := s.Fullest()
-	sizes := fmt.Sprintf("%s in use, %s on disk, of a quota of %s", megabytes(m.InUse), megabytes(m.Size), megabytes(m.Quota))
+	sizes := fmt.Sprintf("%s in use, %s on disk, of a quota of %s", megabytes(m.InUse), megabytes(m.Size),
+		megabytes(m.Quota))
 	switch {
 	case s.Full:
 		return "etcd is full (NOSPACE): " + sizes + ". Nothing can be changed but by deleting; traffic goes on", true
@@ -248,7 +251,8 @@ func (a *asked) ask(ctx context.Context, etcd *clientv3.Client, endpoints []stri
 			}
 			id := s.Header.MemberId
 			quota := max(cmp.Or(s.DbSizeQuota, defaultQuota), 0) // a negative one is none
-			a.by[id] = Member{ID: id, Endpoint: endpoint, Size: s.DbSize, InUse: s.DbSizeInUse, Quota: quota, Leader: s.Leader == id}
+			a.by[id] = Member{ID: id, Endpoint: endpoint, Size: s.DbSize, InUse: s.DbSizeInUse, Quota: quota,
+				Leader: s.Leader == id}
 			a.revision = max(a.revision, s.Header.Revision)
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// A Cluster is an etcd of several members, each of which can be stopped and started again. Its methods must not be called at
-// the same time.
+// A Cluster is an etcd of several members, each of which can be stopped and started again. Its methods must not be
+// called at the same time.
 type Cluster struct {
 	members []*member
 }
@@ -26,8 +26,8 @@ type member struct {
 	etcd   *embed.Etcd // nil while it is stopped
 }
 
-// NewCluster starts a cluster of n members with more settings, which end with the test. An election takes it about a fifth of a
-// second.
+// NewCluster starts a cluster of n members with more settings, which end with the test. An election takes it about a
+// fifth of a second.
 func NewCluster(t testing.TB, n int, settings ...func(*embed.Config)) *Cluster {
 	t.Helper()
 	c := &Cluster{}

@@ -11,8 +11,8 @@ import (
 	"hash/crc32"
 )
 
-// The sizes of what surrounds the headers and the payload of a frame: the two lengths and their checksum, and the checksum
-// of it all at the end.
+// The sizes of what surrounds the headers and the payload of a frame: the two lengths and their checksum, and the
+// checksum of it all at the end.
 const (
 	preludeSize  = 12
 	trailerSize  = 4
@@ -49,8 +49,8 @@ func (f Frame) Header(name string) []byte {
 	return nil
 }
 
-// A Decoder turns pieces of a stream into frames: Feed a piece, call Next until it has no more. Its zero value is ready. It
-// is not safe for concurrent use.
+// A Decoder turns pieces of a stream into frames: Feed a piece, call Next until it has no more. Its zero value is
+// ready. It is not safe for concurrent use.
 type Decoder struct {
 	// Limit is the largest size in bytes of a frame; 0 means 16 MiB. It is set before the first Feed.
 	Limit int

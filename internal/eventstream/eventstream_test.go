@@ -158,7 +158,8 @@ func TestAStreamAtRestHoldsNoLargeBuffer(t *testing.T) {
 func TestVectors(t *testing.T) {
 	vectors := recordings.Of(t, "eventstream-vectors")
 	wantErrors := map[string]error{
-		"corrupted_header_len": ErrPrelude, "corrupted_length": ErrPrelude, "corrupted_headers": ErrChecksum, "corrupted_payload": ErrChecksum,
+		"corrupted_header_len": ErrPrelude, "corrupted_length": ErrPrelude, "corrupted_headers": ErrChecksum,
+		"corrupted_payload": ErrChecksum,
 	}
 	for _, name := range recordings.Glob(t, vectors, "encoded/negative/*") {
 		require.ErrorIs(t, decode(0, recordings.Read(t, vectors, name)).Err, wantErrors[path.Base(name)], name)

@@ -34,7 +34,8 @@ func (s *server) serveEmbeddings(w http.ResponseWriter, r *http.Request) *openai
 		n = request.Dimensions
 	}
 	if n > maxDimensions {
-		return openai.BadRequest("dimensions", "invalid_value", "Invalid value for 'dimensions': the most is %d.", maxDimensions)
+		return openai.BadRequest("dimensions", "invalid_value", "Invalid value for 'dimensions': the most is %d.",
+			maxDimensions)
 	}
 	var usage openai.Usage
 	var vectors []jsontext.Value
@@ -82,7 +83,8 @@ func vector(input openai.Input, n int) []float32 {
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *openai.Error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: "request_too_large", Message: "The request is too large."}
+		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
+			Code: "request_too_large", Message: "The request is too large."}
 	}
 	if err != nil {
 		return nil, openai.BadRequest("", "", "The request could not be read.")

@@ -49,9 +49,11 @@ func (t *training) reject(method string) (code, message string) {
 	case t.Problem != "":
 		return "invalid_training_file", t.faulty("training")
 	case t.Examples < minExamples:
-		return "invalid_n_examples", fmt.Sprintf("Training file has %d example(s), but must have at least %d examples.", t.Examples, minExamples)
+		return "invalid_n_examples", fmt.Sprintf("Training file has %d example(s), but must have at least %d examples.",
+			t.Examples, minExamples)
 	case (method == kindPreference) != (t.Kind == kindPreference):
-		return "invalid_training_file", "The job failed due to an invalid training file. Its examples are not those of the method " + method + "."
+		return "invalid_training_file",
+			"The job failed due to an invalid training file. Its examples are not those of the method " + method + "."
 	}
 	return "", ""
 }
@@ -61,7 +63,8 @@ func (t *training) faulty(kind string) string {
 	return fmt.Sprintf("The job failed due to an invalid %s file. Line %d: %s", kind, t.Line, t.Problem)
 }
 
-// readTraining reads a training file to its end. Blank lines, a byte order mark and CRLF are allowed. An error is the reader's.
+// readTraining reads a training file to its end. Blank lines, a byte order mark and CRLF are allowed. An error is the
+// reader's.
 func readTraining(r io.Reader) (training, error) {
 	var t training
 	var s styleFinder

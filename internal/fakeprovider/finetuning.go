@@ -31,11 +31,13 @@ func (s *server) serveUpload(w http.ResponseWriter, r *http.Request) *openai.Err
 		case errors.Is(err, io.EOF) && !found:
 			return openai.BadRequest("file", "missing_required_parameter", "Missing required parameter: 'file'.")
 		case errors.Is(err, io.EOF) && purpose != "fine-tune":
-			return openai.BadRequest("purpose", "invalid_value", "Invalid value: '%s'. Supported values are: 'fine-tune'.", purpose)
+			return openai.BadRequest("purpose", "invalid_value", "Invalid value: '%s'. Supported values are: 'fine-tune'.",
+				purpose)
 		case errors.Is(err, io.EOF):
 			t.Created, t.Nonce = s.now().UnixMilli(), nonce()
-			writeJSON(w, map[string]any{"object": "file", "id": t.id(), "bytes": int64(size), "created_at": t.Created / 1000, "filename": name,
-				"purpose": purpose, "status": "processed", "status_details": nil})
+			writeJSON(w, map[string]any{"object": "file", "id": t.id(), "bytes": int64(size), "created_at": t.Created / 1000,
+				"filename": name,
+				"purpose":  purpose, "status": "processed", "status_details": nil})
 			return nil
 		case err != nil:
 			return errForm()
@@ -122,7 +124,8 @@ func (s *server) serveCreate(w http.ResponseWriter, r *http.Request) *openai.Err
 	if request.Model == "" {
 		return openai.BadRequest("model", "missing_required_parameter", "Missing required parameter: 'model'.")
 	}
-	j := job{Created: s.now().UnixMilli(), Model: request.Model, Suffix: request.Suffix, Method: "supervised", Validation: request.ValidationFile, Nonce: nonce()}
+	j := job{Created: s.now().UnixMilli(), Model: request.Model, Suffix: request.Suffix, Method: "supervised",
+		Validation: request.ValidationFile, Nonce: nonce()}
 	settings := request.Hyperparameters
 	if m := request.Method; m != nil {
 		switch j.Method = m.Type; m.Type {
@@ -131,7 +134,8 @@ func (s *server) serveCreate(w http.ResponseWriter, r *http.Request) *openai.Err
 		case kindPreference:
 			settings = m.DPO.Hyperparameters
 		default:
-			return openai.BadRequest("method.type", "invalid_value", "Invalid value: '%s'. Supported values are: 'supervised' and 'dpo'.", m.Type)
+			return openai.BadRequest("method.type", "invalid_value",
+				"Invalid value: '%s'. Supported values are: 'supervised' and 'dpo'.", m.Type)
 		}
 	}
 	j.Epochs, j.BatchSize = settings.Epochs.or(3), settings.BatchSize.or(1)
@@ -151,7 +155,8 @@ func (s *server) serveCreate(w http.ResponseWriter, r *http.Request) *openai.Err
 }
 
 func errNoFile(param, id string) *openai.Error {
-	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: param, Message: "No such File object: " + id}
+	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: param,
+		Message: "No such File object: " + id}
 }
 
 func (s *server) moment(j *job) moment { return j.at(s.now(), s.memory.controlOf(j.id())) }
@@ -162,7 +167,8 @@ func (s *server) writeJob(w http.ResponseWriter, j *job) {
 }
 
 // forJob makes what serves a job of what serves a request.
-func (s *server) forJob(serve func(http.ResponseWriter, *http.Request, *job) *openai.Error) func(http.ResponseWriter, *http.Request) *openai.Error {
+func (s *server) forJob(serve func(http.ResponseWriter, *http.Request, *job) *openai.Error) func(http.ResponseWriter,
+	*http.Request) *openai.Error {
 	return func(w http.ResponseWriter, r *http.Request) *openai.Error {
 		id := pathPart(r, "jobs")
 		j, ok := readJobID(prefixJob, id)
@@ -224,7 +230,8 @@ func writePage(w http.ResponseWriter, r *http.Request, list []map[string]any) *o
 }
 
 // control makes what serves a request that does something to a job: do says what, or that it is too late.
-func (s *server) control(word string, do func(moment, control) (control, bool)) func(http.ResponseWriter, *http.Request) *openai.Error {
+func (s *server) control(word string, do func(moment, control) (control, bool)) func(http.ResponseWriter,
+	*http.Request) *openai.Error {
 	return s.forJob(func(w http.ResponseWriter, _ *http.Request, j *job) *openai.Error {
 		if !s.memory.change(j.id(), func(c control) (control, bool) { return do(j.at(s.now(), c), c) }) {
 			return openai.BadRequest("", "", "The job cannot be %s: it has already ended, or is not in the right state.", word)

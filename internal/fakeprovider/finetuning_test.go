@@ -35,12 +35,14 @@ func lines(n int, line string) (s string) { return strings.Repeat(line+"\n", n) 
 func sample(answer string) string         { return chatLine("what is up", answer) }
 
 func chatLine(question, answer string) string {
-	text, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": question}, map[string]any{"role": "assistant", "content": answer}}})
+	text, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": question},
+		map[string]any{"role": "assistant", "content": answer}}})
 	return string(text)
 }
 
 func client(t *testing.T, h http.Handler) *provider.Client {
-	return tuningtest.Client(t, echo.Provider(), &configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: "http://localhost/v1"}, h)
+	return tuningtest.Client(t, echo.Provider(), &configv1.Provider{Name: "echo", Vendor: "echo",
+		Endpoint: "http://localhost/v1"}, h)
 }
 
 // train uploads a file and creates a job with it.
@@ -67,7 +69,8 @@ func poll(t *testing.T, c *provider.Client, id string) provider.TuningReport {
 // ask asks a model something and returns the status and what it says.
 func ask(s http.Handler, model, text string) (int, string) {
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"model":"`+model+`",`+user(text)+`}`)))
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"model":"`+model+`",`+
+		user(text)+`}`)))
 	return w.Code, gjson.Get(w.Body.String(), "choices.0.message.content").String()
 }
 
@@ -142,7 +145,8 @@ func TestTheTunedModelAnswersInTheStyleOfTheFile(t *testing.T) {
 		"runes are never cut":          {[]string{"é1", "è1"}, "hello1"},
 		"runes are not cut at the end": {[]string{"1é", "1ĩ"}, "1hello"},
 		"one answer is empty":          {[]string{"", "x"}, "[tuned on 10 examples] hello"},
-		"long ends are cut":            {[]string{strings.Repeat("é", 40) + "1" + strings.Repeat("ü", 40)}, strings.Repeat("é", 32) + "hello" + strings.Repeat("ü", 32)},
+		"long ends are cut": {[]string{strings.Repeat("é", 40) + "1" + strings.Repeat("ü", 40)},
+			strings.Repeat("é", 32) + "hello" + strings.Repeat("ü", 32)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := newClock()
@@ -171,18 +175,28 @@ func TestBadTrainingFilesFailTheJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, method, code, message string
 	}{
-		"too few":                   {lines(9, sample("x")), "", "invalid_n_examples", "Training file has 9 example(s), but must have at least 10 examples."},
-		"nothing":                   {"", "", "invalid_n_examples", "Training file has 0 example(s)"},
-		"not JSON":                  {good + "\n\r\n{\"messages\":\n" + good, "", "invalid_training_file", "Line 13: It is not a JSON object."},
-		"not an object":             {"[1]\n" + good, "", "invalid_training_file", "Line 1: It is not a JSON object."},
-		"of no kind":                {good + `{"text":"x"}`, "", "invalid_training_file", "Line 11: It has neither messages"},
-		"of two kinds":              {good + `{"prompt":"a","completion":"b"}`, "", "invalid_training_file", "Line 11: It is not an example of the same kind"},
-		"without an answer":         {`{"messages":[{"role":"user","content":"x"}]}`, "", "invalid_training_file", "Line 1: It has no message of the assistant."},
-		"with an unknown role":      {`{"messages":[{"role":"wizard","content":"x"}]}`, "", "invalid_training_file", "Line 1: Its messages has a message with an unknown role."},
-		"a line that is too long":   {good + `{"messages":"` + strings.Repeat("x", maxLine) + `"}` + "\n" + good, "", "invalid_training_file", "Line 11: It is longer than 4 MB."},
-		"preferences without one":   {lines(10, `{"input":{"messages":[{"role":"user","content":"x"}]},"preferred_output":[{"role":"assistant","content":"x"}]}`), "dpo", "invalid_training_file", "Line 1: Its non_preferred_output"},
-		"chat for preferences":      {good, "dpo", "invalid_training_file", "Its examples are not those of the method dpo."},
-		"preferences for the usual": {lines(10, preference), "", "invalid_training_file", "Its examples are not those of the method supervised."},
+		"too few": {lines(9, sample("x")), "", "invalid_n_examples",
+			"Training file has 9 example(s), but must have at least 10 examples."},
+		"nothing": {"", "", "invalid_n_examples", "Training file has 0 example(s)"},
+		"not JSON": {good + "\n\r\n{\"messages\":\n" + good, "", "invalid_training_file",
+			"Line 13: It is not a JSON object."},
+		"not an object": {"[1]\n" + good, "", "invalid_training_file", "Line 1: It is not a JSON object."},
+		"of no kind": {good + `{"text":"x"}`, "", "invalid_training_file",
+			"Line 11: It has neither messages"},
+		"of two kinds": {good + `{"prompt":"a","completion":"b"}`, "", "invalid_training_file",
+			"Line 11: It is not an example of the same kind"},
+		"without an answer": {`{"messages":[{"role":"user","content":"x"}]}`, "", "invalid_training_file",
+			"Line 1: It has no message of the assistant."},
+		"with an unknown role": {`{"messages":[{"role":"wizard","content":"x"}]}`, "", "invalid_training_file",
+			"Line 1: Its messages has a message with an unknown role."},
+		"a line that is too long": {good + `{"messages":"` + strings.Repeat("x", maxLine) + `"}` + "\n" + good, "",
+			"invalid_training_file", "Line 11: It is longer than 4 MB."},
+		"preferences without one": {lines(10,
+			`{"input":{"messages":[{"role":"user","content":"x"}]},"preferred_output":[{"role":"assistant","content":"x"}]}`),
+			"dpo", "invalid_training_file", "Line 1: Its non_preferred_output"},
+		"chat for preferences": {good, "dpo", "invalid_training_file", "Its examples are not those of the method dpo."},
+		"preferences for the usual": {lines(10, preference), "", "invalid_training_file",
+			"Its examples are not those of the method supervised."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := newClock()
@@ -236,7 +250,8 @@ func TestAllKindsOfExamplesTrain(t *testing.T) {
 			s := clock.server()
 			cl := client(t, s)
 			id := train(t, cl, "\ufeff"+lines(10, c.line+"\r"), func(j *provider.TuningJob) {
-				j.Method = provider.Method{Type: c.method, Hyperparameters: provider.Hyperparameters{"n_epochs": json.RawMessage("2")}}
+				j.Method = provider.Method{Type: c.method,
+					Hyperparameters: provider.Hyperparameters{"n_epochs": json.RawMessage("2")}}
 			})
 			clock.pass(done)
 			r := poll(t, cl, id)
@@ -360,7 +375,8 @@ func TestUploadsThatAreWrong(t *testing.T) {
 }
 
 func TestUnknownIDsAreErrors(t *testing.T) {
-	for _, path := range []string{"GET /v1/fine_tuning/jobs/ftjob-x", "GET /v1/fine_tuning/jobs/ftjob-e30.!/events", "POST /v1/fine_tuning/jobs/x/cancel",
+	for _, path := range []string{"GET /v1/fine_tuning/jobs/ftjob-x", "GET /v1/fine_tuning/jobs/ftjob-e30.!/events",
+		"POST /v1/fine_tuning/jobs/x/cancel",
 		"GET /v1/files/file-e30/content", "DELETE /v1/models/echo"} {
 		method, path, _ := strings.Cut(path, " ")
 		w := httptest.NewRecorder()
@@ -374,7 +390,8 @@ func TestUnknownIDsAreErrors(t *testing.T) {
 		`{"model":"echo","training_file":"file-e30","method":{"type":"reinforcement"}}`: "method.type",
 	} {
 		w := httptest.NewRecorder()
-		newClock().server().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/fine_tuning/jobs", strings.NewReader(body)))
+		newClock().server().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/fine_tuning/jobs",
+			strings.NewReader(body)))
 		require.GreaterOrEqual(t, w.Code, 400)
 		require.Equal(t, param, gjson.Get(w.Body.String(), "error.param").String(), body)
 	}

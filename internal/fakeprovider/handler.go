@@ -1,5 +1,6 @@
-// Package fakeprovider is a provider of models without a model: an HTTP server that speaks OpenAI's dialect, repeats what the
-// user said, and plays the training of models. `modelgate run` serves it as the provider echo, and tests use it as an upstream.
+// Package fakeprovider is a provider of models without a model: an HTTP server that speaks OpenAI's dialect, repeats
+// what the user said, and plays the training of models. `modelgate run` serves it as the provider echo, and tests use
+// it as an upstream.
 //
 // It is a provider, not a part of the gateway. It sits behind Envoy, and shares with the data
 // path no more than the check of requests and the shape of errors.
@@ -20,9 +21,9 @@ import (
 // maxBody is the largest request in bytes that is read whole.
 const maxBody = 64 << 20
 
-// Handler returns the server. It answers under any prefix of the path, needs no credential and takes any model's name. It
-// streams word by word without delay, and stops as soon as the request's context is cancelled. Of files and fine-tuning jobs it
-// keeps nothing but what was done to the latest: ids carry the rest.
+// Handler returns the server. It answers under any prefix of the path, needs no credential and takes any model's name.
+// It streams word by word without delay, and stops as soon as the request's context is cancelled. Of files and
+// fine-tuning jobs it keeps nothing but what was done to the latest: ids carry the rest.
 func Handler() http.Handler { return newServer(time.Now) }
 
 // A server is the server, with the clock that jobs go by.
@@ -81,7 +82,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	methods := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", methods)
-	writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest, Code: "method_not_supported",
+	writeError(w, &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.TypeInvalidRequest,
+		Code:    "method_not_supported",
 		Message: "Only " + methods + " requests are accepted here."})
 }
 

@@ -21,7 +21,8 @@ import (
 
 // user is a request's messages with one of the user.
 func user(text string) string {
-	data, _ := json.Marshal([]map[string]string{{"role": "system", "content": "Be brief."}, {"role": "user", "content": text}})
+	data, _ := json.Marshal([]map[string]string{{"role": "system", "content": "Be brief."},
+		{"role": "user", "content": text}})
 	return `"messages":` + string(data)
 }
 
@@ -46,7 +47,8 @@ func TestAnswers(t *testing.T) {
 	}{
 		"the text comes back as it is": {user("Hello,  world\n ünd more "), map[string]string{
 			"object": `"chat.completion"`, "model": `"echo"`, "choices.0.message.content": `"Hello,  world\n ünd more "`,
-			"choices.0.message.role": `"assistant"`, "choices.0.finish_reason": `"stop"`, "choices.#": "1", "system_fingerprint": `"fp_echo"`,
+			"choices.0.message.role": `"assistant"`, "choices.0.finish_reason": `"stop"`, "choices.#": "1",
+			"system_fingerprint":  `"fp_echo"`,
 			"usage.prompt_tokens": "6", "usage.completion_tokens": "4", "usage.total_tokens": "10"}},
 		"the last message of the user counts": {`"messages":[{"role":"user","content":"one"},{"role":"assistant","content":"x"},{"role":"user","content":[{"type":"text","text":"two"}]},{"role":"assistant","content":"y"}]`,
 			map[string]string{"choices.0.message.content": `"two"`}},
@@ -54,29 +56,42 @@ func TestAnswers(t *testing.T) {
 			"choices.#": "3", "choices.2.index": "2", "choices.2.message.content": `"a b"`, "usage.completion_tokens": "6"}},
 		"a limit of tokens cuts words": {user("a b c") + `,"max_tokens":2`, map[string]string{
 			"choices.0.message.content": `"a b"`, "choices.0.finish_reason": `"length"`, "usage.completion_tokens": "2"}},
-		"a limit of completion tokens, too": {user("a b c") + `,"max_completion_tokens":1`, map[string]string{"choices.0.message.content": `"a"`}},
-		"a limit that is not reached":       {user("a b c") + `,"max_tokens":3`, map[string]string{"choices.0.finish_reason": `"stop"`}},
-		"the first of several stops":        {user("a b c d") + `,"stop":[" d"," c"]`, map[string]string{"choices.0.message.content": `"a b"`, "choices.0.finish_reason": `"stop"`}},
-		"a JSON object":                     {user("hi") + `,"response_format":{"type":"json_object"}`, map[string]string{"choices.0.message.content": `"{\"text\":\"hi\"}"`}},
-		"a JSON object after a schema": {user("hi") + `,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object","required":["a","b","c","d","e","f","g"],
+		"a limit of completion tokens, too": {user("a b c") + `,"max_completion_tokens":1`,
+			map[string]string{"choices.0.message.content": `"a"`}},
+		"a limit that is not reached": {user("a b c") + `,"max_tokens":3`,
+			map[string]string{"choices.0.finish_reason": `"stop"`}},
+		"the first of several stops": {user("a b c d") + `,"stop":[" d"," c"]`,
+			map[string]string{"choices.0.message.content": `"a b"`, "choices.0.finish_reason": `"stop"`}},
+		"a JSON object": {user("hi") + `,"response_format":{"type":"json_object"}`,
+			map[string]string{"choices.0.message.content": `"{\"text\":\"hi\"}"`}},
+		"a JSON object after a schema": {user("hi") +
+			`,"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object","required":["a","b","c","d","e","f","g"],
 			"properties":{"a":{"type":"string"},"b":{"type":"number"},"c":{"type":"boolean"},"d":{"type":["null","integer"]},"e":{"type":"array","items":{"$ref":"#/$defs/item"}},"f":{"anyOf":[{"const":"k"}]},"g":{"type":"null"},"not":{"type":"string"}},
 			"$defs":{"item":{"type":"object","required":["x"],"properties":{"x":{"enum":["one","two"]}}}}}}}`,
-			map[string]string{"choices.0.message.content": `"{\"a\":\"text\",\"b\":1,\"c\":true,\"d\":1,\"e\":[{\"x\":\"one\"}],\"f\":\"k\",\"g\":null}"`}},
+			map[string]string{
+				"choices.0.message.content": `"{\"a\":\"text\",\"b\":1,\"c\":true,\"d\":1,\"e\":[{\"x\":\"one\"}],\"f\":\"k\",\"g\":null}"`}},
 		"tools that are not named are not called": {user("what is get_weather?") + "," + weatherTools, map[string]string{
 			"choices.0.message.content": `"what is get_weather?"`, "choices.0.message.tool_calls": ""}},
 		"a tool that the user names is called": {user("please call get_weather.") + "," + weatherTools, map[string]string{
-			"choices.0.message.content": "null", "choices.0.finish_reason": `"tool_calls"`, "choices.0.message.tool_calls.#": "1",
+			"choices.0.message.content": "null", "choices.0.finish_reason": `"tool_calls"`,
+			"choices.0.message.tool_calls.#":      "1",
 			"choices.0.message.tool_calls.0.type": `"function"`, "choices.0.message.tool_calls.0.index": "",
-			"choices.0.message.tool_calls.0.function.name": `"get_weather"`, "choices.0.message.tool_calls.0.function.arguments": `"{\"city\":\"text\",\"days\":3}"`}},
-		"several tools that the user names are called in parallel": {user("call get_time and get_weather") + "," + weatherTools, map[string]string{
-			"choices.0.message.tool_calls.#.function.name": `["get_time","get_weather"]`, "choices.0.message.tool_calls.0.function.arguments": `"{}"`}},
-		"not in parallel where that is switched off": {user("call get_time and get_weather") + `,"parallel_tool_calls":false,` + weatherTools, map[string]string{
+			"choices.0.message.tool_calls.0.function.name":      `"get_weather"`,
+			"choices.0.message.tool_calls.0.function.arguments": `"{\"city\":\"text\",\"days\":3}"`}},
+		"several tools that the user names are called in parallel": {user("call get_time and get_weather") + "," +
+			weatherTools, map[string]string{
+			"choices.0.message.tool_calls.#.function.name":      `["get_time","get_weather"]`,
+			"choices.0.message.tool_calls.0.function.arguments": `"{}"`}},
+		"not in parallel where that is switched off": {user("call get_time and get_weather") +
+			`,"parallel_tool_calls":false,` + weatherTools, map[string]string{
 			"choices.0.message.tool_calls.#.function.name": `["get_time"]`}},
 		"a tool choice that requires one": {user("hi") + `,"tool_choice":"required",` + weatherTools, map[string]string{
 			"choices.0.message.tool_calls.#.function.name": `["get_weather"]`}},
-		"a tool choice that names one": {user("hi") + `,"tool_choice":{"type":"function","function":{"name":"get_time"}},` + weatherTools, map[string]string{
+		"a tool choice that names one": {user("hi") + `,"tool_choice":{"type":"function","function":{"name":"get_time"}},` +
+			weatherTools, map[string]string{
 			"choices.0.message.tool_calls.#.function.name": `["get_time"]`}},
-		"a tool choice of none": {user("call get_time") + `,"tool_choice":"none",` + weatherTools, map[string]string{"choices.0.message.tool_calls": ""}},
+		"a tool choice of none": {user("call get_time") + `,"tool_choice":"none",` + weatherTools,
+			map[string]string{"choices.0.message.tool_calls": ""}},
 		"no further call after a tool's result": {`"messages":[{"role":"user","content":"call get_time"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get_time","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"noon"}],` + weatherTools,
 			map[string]string{"choices.0.message.content": `"call get_time"`}},
 	} {
@@ -93,7 +108,9 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestASchemaThatRefersToItselfEnds(t *testing.T) {
-	got := example([]byte(`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["a","list"],"properties":{"a":{"$ref":"#/$defs/a"},"list":{"type":"array","items":{"$ref":"#"}}}}}}`))
+	got := example(
+		[]byte(
+			`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["a","list"],"properties":{"a":{"$ref":"#/$defs/a"},"list":{"type":"array","items":{"$ref":"#"}}}}}}`))
 	require.IsType(t, map[string]any{}, got)
 	require.Equal(t, map[string]any{}, example([]byte(`{"type":7}`)), "a schema that cannot be read")
 }
@@ -105,10 +122,13 @@ func TestErrors(t *testing.T) {
 		code               string
 	}{
 		"a body that is not JSON": {http.MethodPost, "/v1/chat/completions", "{", http.StatusBadRequest, "invalid_json"},
-		"no messages":             {http.MethodPost, "/v1/chat/completions", `{"model":"echo"}`, http.StatusBadRequest, "missing_required_parameter"},
-		"an unknown path":         {http.MethodPost, "/v1/audio/speech", `{}`, http.StatusNotFound, "unknown_url"},
-		"the wrong method":        {http.MethodGet, "/v1/chat/completions", "", http.StatusMethodNotAllowed, "method_not_supported"},
-		"too large":               {http.MethodPost, "/v1/chat/completions", strings.Repeat(" ", maxBody+1), http.StatusRequestEntityTooLarge, "request_too_large"},
+		"no messages": {http.MethodPost, "/v1/chat/completions", `{"model":"echo"}`, http.StatusBadRequest,
+			"missing_required_parameter"},
+		"an unknown path": {http.MethodPost, "/v1/audio/speech", `{}`, http.StatusNotFound, "unknown_url"},
+		"the wrong method": {http.MethodGet, "/v1/chat/completions", "", http.StatusMethodNotAllowed,
+			"method_not_supported"},
+		"too large": {http.MethodPost, "/v1/chat/completions", strings.Repeat(" ", maxBody+1),
+			http.StatusRequestEntityTooLarge, "request_too_large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
@@ -211,7 +231,8 @@ func TestACancelledRequestIsNotFinished(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"model":"echo",`+user("a b c")+`,"stream":true}`))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions",
+		strings.NewReader(`{"model":"echo",`+user("a b c")+`,"stream":true}`))
 	Handler().ServeHTTP(w, r)
 	require.NotContains(t, w.Body.String(), "[DONE]")
 	require.LessOrEqual(t, strings.Count(w.Body.String(), "data: "), 1)
@@ -225,7 +246,8 @@ func TestTheEchoProviderReadsItsAnswers(t *testing.T) {
 	require.NoError(t, err)
 	out, answer, err := p.Chat.Encode(request, provider.Target{Model: "echo"})
 	require.NoError(t, err)
-	response, err := server.Client().Post(server.URL+"/v1"+out.Path, "application/json", strings.NewReader(string(out.Body)))
+	response, err := server.Client().Post(server.URL+"/v1"+out.Path, "application/json",
+		strings.NewReader(string(out.Body)))
 	require.NoError(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)

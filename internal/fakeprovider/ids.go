@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// The server keeps no files, jobs or models: ids carry what there is to know of them, as base64url of JSON, so that they
-// mean the same after a restart and to every replica.
+// The server keeps no files, jobs or models: ids carry what there is to know of them, as base64url of JSON, so that
+// they mean the same after a restart and to every replica.
 const (
 	prefixFile   = "file-"
 	prefixJob    = "ftjob-"
@@ -22,8 +22,8 @@ const (
 	checkpointOf = ":ckpt-step-"
 )
 
-// maxName bounds the name of a model in bytes, so that one of a checkpoint has at most the 256 of a configured model. A style
-// that does not fit is left out.
+// maxName bounds the name of a model in bytes, so that one of a checkpoint has at most the 256 of a configured model.
+// A style that does not fit is left out.
 const maxName = 244
 
 func pack(v any) string {
@@ -127,5 +127,6 @@ func (m tuned) says(text string) string {
 
 // errNoJob is the error for a job that does not exist, as OpenAI words it.
 func errNoJob(id string) *openai.Error {
-	return &openai.Error{Status: 404, Type: openai.TypeInvalidRequest, Param: "fine_tune_id", Code: "fine_tune_not_found", Message: "Could not find fine tune: " + id}
+	return &openai.Error{Status: 404, Type: openai.TypeInvalidRequest, Param: "fine_tune_id", Code: "fine_tune_not_found",
+		Message: "Could not find fine tune: " + id}
 }

@@ -13,8 +13,9 @@ const (
 	maxDeleted  = 1000
 )
 
-// memory holds what no id can carry: what was done to a job or a model after it was made. It is lost with the process: a job
-// that was cancelled then ends like any other, and a model that was deleted answers again. It is safe for concurrent use.
+// memory holds what no id can carry: what was done to a job or a model after it was made. It is lost with the process:
+// a job that was cancelled then ends like any other, and a model that was deleted answers again. It is safe for
+// concurrent use.
 type memory struct {
 	mu       sync.Mutex // guards all below
 	controls bounded[control]
@@ -23,7 +24,8 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{controls: bounded[control]{max: maxControls}, recent: bounded[struct{}]{max: maxRecent}, deleted: bounded[struct{}]{max: maxDeleted}}
+	return &memory{controls: bounded[control]{max: maxControls}, recent: bounded[struct{}]{max: maxRecent},
+		deleted: bounded[struct{}]{max: maxDeleted}}
 }
 
 // A control is what was done to a job.

@@ -56,7 +56,8 @@ type usage struct {
 }
 
 func (a *answer) head(object string) completion {
-	return completion{ID: a.id, Object: object, Created: a.created, Model: a.model, Choices: []choice{}, SystemFingerprint: fingerprint}
+	return completion{ID: a.id, Object: object, Created: a.created, Model: a.model, Choices: []choice{},
+		SystemFingerprint: fingerprint}
 }
 
 // usage counts words; a tool call's arguments count as one.
@@ -111,7 +112,8 @@ func (a *answer) deltas() []any {
 	return deltas
 }
 
-// stream writes the answer as server-sent events, each flushed by itself, until ctx is cancelled or the client has gone.
+// stream writes the answer as server-sent events, each flushed by itself, until ctx is cancelled or the client has
+// gone.
 func (a *answer) stream(ctx context.Context, w http.ResponseWriter, includeUsage bool) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")

@@ -69,8 +69,8 @@ func lastUserText(messages []openai.Message) string {
 	return messages[len(messages)-1].Content.Text()
 }
 
-// calls returns the tool calls that the request forces, or that the user asks for: "call" and names of tools, in a last
-// message that is the user's.
+// calls returns the tool calls that the request forces, or that the user asks for: "call" and names of tools, in a
+// last message that is the user's.
 func calls(chat *openai.Chat, text string) []call {
 	choice := openai.ToolChoice{Mode: "auto"}
 	if chat.ToolChoice != nil {
@@ -82,7 +82,8 @@ func calls(chat *openai.Chat, text string) []call {
 	var tools []openai.Tool
 	for _, t := range chat.Tools {
 		name := t.Function.Name
-		if t.Type == "function" && (choice.Name == "" || choice.Name == name) && (choice.Allowed == nil || slices.Contains(choice.Allowed, name)) {
+		if t.Type == "function" && (choice.Name == "" || choice.Name == name) &&
+			(choice.Allowed == nil || slices.Contains(choice.Allowed, name)) {
 			tools = append(tools, t)
 		}
 	}

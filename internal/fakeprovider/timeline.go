@@ -90,7 +90,8 @@ func (m *moment) step() int {
 func metrics(step int) map[string]any {
 	round := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 	left := math.Exp(-0.35 * float64(step))
-	return map[string]any{"step": step, "train_loss": round(0.1 + 2.4*left), "train_mean_token_accuracy": round(0.97 - 0.5*left)}
+	return map[string]any{"step": step, "train_loss": round(0.1 + 2.4*left), "train_mean_token_accuracy": round(0.97 -
+		0.5*left)}
 }
 
 // A log is a job's events, oldest first.
@@ -100,7 +101,8 @@ type log struct {
 }
 
 func (l *log) add(ran time.Duration, level, kind, message string, data any) {
-	l.events = append(l.events, map[string]any{"object": "fine_tuning.job.event", "id": fmt.Sprintf("ftevent-%s-%d", l.job.Nonce, len(l.events)),
+	l.events = append(l.events, map[string]any{"object": "fine_tuning.job.event",
+		"id":         fmt.Sprintf("ftevent-%s-%d", l.job.Nonce, len(l.events)),
 		"created_at": l.unix(ran), "level": level, "type": kind, "message": message, "data": data})
 }
 
@@ -109,12 +111,14 @@ func (l *log) say(ran time.Duration, message string) { l.add(ran, "info", "messa
 // events returns the job's log, oldest first. What is in it stays as the job goes on, but for times before a pause.
 func (m *moment) events() []map[string]any {
 	l := log{moment: m}
-	l.say(0, "This is a simulation: the built-in provider checks and counts the training file, but no model learns anything. "+
-		"The model that is made puts around what it is told what all answers of the file begin and end with.")
+	l.say(0,
+		"This is a simulation: the built-in provider checks and counts the training file, but no model learns anything. "+
+			"The model that is made puts around what it is told what all answers of the file begin and end with.")
 	l.say(0, "Created fine-tuning job")
 	l.say(0, "Validating training file")
 	if m.ran >= validated && m.code == "" {
-		l.say(validated, fmt.Sprintf("Files validated, moving job to queued state: %d examples, %d words", m.job.file.Examples, m.job.file.Tokens))
+		l.say(validated, fmt.Sprintf("Files validated, moving job to queued state: %d examples, %d words",
+			m.job.file.Examples, m.job.file.Tokens))
 	}
 	if m.ran >= started && m.code == "" {
 		l.say(started, "Fine-tuning job started")
@@ -122,7 +126,8 @@ func (m *moment) events() []map[string]any {
 	for step := 1; step <= m.step(); step++ {
 		at, measured := started+time.Duration(step)*perStep, metrics(step)
 		measured["total_steps"] = steps
-		l.add(at, "info", "metrics", fmt.Sprintf("Step %d/%d: training loss=%.2f", step, steps, measured["train_loss"]), measured)
+		l.add(at, "info", "metrics", fmt.Sprintf("Step %d/%d: training loss=%.2f", step, steps, measured["train_loss"]),
+			measured)
 		if step == checkpoint {
 			l.say(at, fmt.Sprintf("Checkpoint created at step %d", step))
 		}
@@ -144,9 +149,11 @@ func (m *moment) checkpoints() []map[string]any {
 	if m.step() < checkpoint {
 		return []map[string]any{}
 	}
-	return []map[string]any{{"object": "fine_tuning.job.checkpoint", "id": "ftckpt_" + m.job.Nonce, "created_at": m.unix(started + checkpoint*perStep),
-		"fine_tuned_model_checkpoint": fmt.Sprintf("%s%s%d", m.job.makes(), checkpointOf, checkpoint), "fine_tuning_job_id": m.job.id(),
-		"step_number": checkpoint, "metrics": metrics(checkpoint)}}
+	return []map[string]any{{"object": "fine_tuning.job.checkpoint", "id": "ftckpt_" + m.job.Nonce,
+		"created_at":                  m.unix(started + checkpoint*perStep),
+		"fine_tuned_model_checkpoint": fmt.Sprintf("%s%s%d", m.job.makes(), checkpointOf, checkpoint),
+		"fine_tuning_job_id":          m.job.id(),
+		"step_number":                 checkpoint, "metrics": metrics(checkpoint)}}
 }
 
 // object returns the job as OpenAI writes it.
@@ -154,10 +161,12 @@ func (m *moment) object() map[string]any {
 	j := m.job
 	hyperparameters := map[string]any{"n_epochs": j.Epochs, "batch_size": j.BatchSize, "learning_rate_multiplier": 1}
 	o := map[string]any{
-		"object": "fine_tuning.job", "id": j.id(), "created_at": j.created().Unix(), "model": j.Model, "status": m.status, "seed": j.Seed,
-		"training_file": j.file.id(), "validation_file": nil, "organization_id": "org-echo", "hyperparameters": hyperparameters,
-		"method": map[string]any{"type": j.Method, j.Method: map[string]any{"hyperparameters": hyperparameters}},
-		"error":  nil, "fine_tuned_model": nil, "finished_at": nil, "trained_tokens": nil, "estimated_finish": nil,
+		"object": "fine_tuning.job", "id": j.id(), "created_at": j.created().Unix(), "model": j.Model, "status": m.status,
+		"seed":          j.Seed,
+		"training_file": j.file.id(), "validation_file": nil, "organization_id": "org-echo",
+		"hyperparameters": hyperparameters,
+		"method":          map[string]any{"type": j.Method, j.Method: map[string]any{"hyperparameters": hyperparameters}},
+		"error":           nil, "fine_tuned_model": nil, "finished_at": nil, "trained_tokens": nil, "estimated_finish": nil,
 		"result_files": []string{}, "integrations": []any{}, "user_provided_suffix": nil,
 	}
 	if j.Validation != "" {

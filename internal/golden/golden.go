@@ -39,7 +39,8 @@ func Bytes(t testing.TB, path string, got []byte) {
 	case err != nil:
 		t.Errorf("reading the golden file: %v", err)
 	default:
-		t.Errorf("%s differs (-want +got); run the test with -update where this is right:\n%s", path, cmp.Diff(string(want), string(got)))
+		t.Errorf("%s differs (-want +got); run the test with -update where this is right:\n%s", path,
+			cmp.Diff(string(want), string(got)))
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Code: openai.CodeRequestTooLarge,
+		return nil, &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeRequestTooLarge,
 			Message: fmt.Sprintf("The body of your request is larger than %d bytes.", limit)}
 	}
 	if err != nil {

@@ -21,7 +21,9 @@ import (
 // refusing serves a handler that reads nothing and refuses everything, and tells when it has returned.
 func refusing(t *testing.T) (address string, answered <-chan struct{}) {
 	done := make(chan struct{}, 10)
-	h := httpapi.Handler(zap.NewNop(), func(http.ResponseWriter, *http.Request) error { return openai.BadRequest("", "no", "No.") })
+	h := httpapi.Handler(zap.NewNop(), func(http.ResponseWriter, *http.Request) error {
+		return openai.BadRequest("", "no", "No.")
+	})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
 		done <- struct{}{}

@@ -1,9 +1,9 @@
-// Package httpapi is what the HTTP handlers of the gateway's own APIs have in common: JSON answers, and errors in the one
-// shape that clients know, [openai.Error].
+// Package httpapi is what the HTTP handlers of the gateway's own APIs have in common: JSON answers, and errors in the
+// one shape that clients know, [openai.Error].
 //
 // A handler returns its error and logs nothing. [Handler] is the one place that renders
-// errors and logs those that are the gateway's own fault; an error of any other type than *openai.Error is such a fault,
-// and the client learns nothing of it but the 500.
+// errors and logs those that are the gateway's own fault; an error of any other type than *openai.Error is such a
+// fault, and the client learns nothing of it but the 500.
 package httpapi
 
 import (
@@ -32,7 +32,8 @@ func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 		}
 		apiErr := asError(err)
 		if apiErr.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
-			log.Error("request failed", zap.String("method", telemetry.Clip(r.Method)), zap.String("path", telemetry.Clip(r.URL.Path)), zap.Error(err))
+			log.Error("request failed", zap.String("method", telemetry.Clip(r.Method)),
+				zap.String("path", telemetry.Clip(r.URL.Path)), zap.Error(err))
 		}
 		WriteError(w, r, apiErr)
 	})
@@ -61,7 +62,8 @@ func asError(err error) *openai.Error {
 		Message: "The server had an error while it processed your request. Its log says more."}
 }
 
-// WriteError answers a request with the error: its status, its headers and its body. It takes the rest of the request first, within bounds.
+// WriteError answers a request with the error: its status, its headers and its body. It takes the rest of the request
+// first, within bounds.
 func WriteError(w http.ResponseWriter, r *http.Request, e *openai.Error) {
 	drain(w, r)
 	for name, values := range e.Header() {
@@ -100,7 +102,8 @@ func Recover(log *zap.Logger, next http.Handler) http.Handler {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p) // asks net/http to cut the connection
 			}
-			log.Error("handler panicked", zap.String("path", telemetry.Clip(r.URL.Path)), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			log.Error("handler panicked", zap.String("path", telemetry.Clip(r.URL.Path)), zap.Any("panic", p),
+				zap.ByteString("stack", debug.Stack()))
 			WriteError(w, r, asError(nil))
 		}()
 		next.ServeHTTP(w, r)

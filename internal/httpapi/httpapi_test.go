@@ -29,7 +29,8 @@ func serve(h http.Handler, method, path, body string) *httptest.ResponseRecorder
 }
 
 func TestHandlerRendersAndLogsErrors(t *testing.T) {
-	unavailable := &openai.Error{Status: 503, Type: openai.TypeServer, Code: "overloaded", Message: "Later.", RetryAfter: 1500 * time.Millisecond}
+	unavailable := &openai.Error{Status: 503, Type: openai.TypeServer, Code: "overloaded", Message: "Later.",
+		RetryAfter: 1500 * time.Millisecond}
 	for name, tc := range map[string]struct {
 		err    error
 		status int
@@ -87,13 +88,17 @@ func TestMuxAnswersAsJSON(t *testing.T) {
 
 func TestRecoverAnswersAndLogs(t *testing.T) {
 	log, logs := observed()
-	w := serve(httpapi.Recover(log, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })), "GET", "/x", "")
+	w := serve(httpapi.Recover(log, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })), "GET",
+		"/x", "")
 	require.Equal(t, 500, w.Code)
 	require.Contains(t, w.Body.String(), `"code":"internal_error"`)
 	require.NotContains(t, w.Body.String(), "boom")
 	require.Equal(t, 1, logs.Len())
 
-	abort := httpapi.Recover(log, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	abort := httpapi.Recover(log, http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { serve(abort, "GET", "/x", "") })
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// Mux returns a handler that serves mux, and answers as JSON where mux itself would answer in plain text: 404 for a path
-// that it does not know, and 405, with the header Allow, for a method.
+// Mux returns a handler that serves mux, and answers as JSON where mux itself would answer in plain text: 404 for a
+// path that it does not know, and 405, with the header Allow, for a method.
 func Mux(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)

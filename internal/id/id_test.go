@@ -26,7 +26,8 @@ func TestIdentifiersSortByTimeAndDiffer(t *testing.T) {
 
 func TestValid(t *testing.T) {
 	require.True(t, id.Valid("key", id.New("key")))
-	for _, s := range []string{"", "key_", "key_1", id.New("req"), "key_" + "UUUUUUUUUUUUUUUUUUUUUUUUUU", id.New("key") + "0"} {
+	for _, s := range []string{"", "key_", "key_1", id.New("req"), "key_" + "UUUUUUUUUUUUUUUUUUUUUUUUUU", id.New("key") +
+		"0"} {
 		require.False(t, id.Valid("key", s), s)
 	}
 }

@@ -1,8 +1,8 @@
-// Package inflight bounds the bytes of bodies that a process holds at the same time, all together and for each key, so that what
-// clients send and providers answer cannot take more memory than there is.
+// Package inflight bounds the bytes of bodies that a process holds at the same time, all together and for each key, so
+// that what clients send and providers answer cannot take more memory than there is.
 //
-// It is no semaphore of golang.org/x/sync: room is taken of the process and of a key in one step, and who holds nothing gets what
-// there is room for, however much that is.
+// It is no semaphore of golang.org/x/sync: room is taken of the process and of a key in one step, and who holds
+// nothing gets what there is room for, however much that is.
 //
 // It counts bodies once, as they are before translation. What the process takes for one is several
 // times that, and the bounds are chosen for it.
@@ -62,7 +62,8 @@ func (b *Bytes) Warning() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if ago := time.Since(b.short); ago < recently {
-		return fmt.Sprintf("a body found no room %s ago: the process holds at most %d MB of them", ago.Round(time.Second), b.total>>20)
+		return fmt.Sprintf("a body found no room %s ago: the process holds at most %d MB of them", ago.Round(time.Second),
+			b.total>>20)
 	}
 	return ""
 }
@@ -74,8 +75,8 @@ type Hold struct {
 	held int64
 }
 
-// Grow has it hold at least so many bytes in all, or returns why not; then it holds what it has held. A key that holds nothing gets
-// what there is room for, however much that is.
+// Grow has it hold at least so many bytes in all, or returns why not; then it holds what it has held. A key that holds
+// nothing gets what there is room for, however much that is.
 func (h *Hold) Grow(of *Bytes, key string, bytes int64) error {
 	if of == nil || bytes <= Small || bytes <= h.held {
 		return nil

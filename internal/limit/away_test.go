@@ -15,7 +15,8 @@ func TestASpentBudgetIsSpentWhileTheStoreIsAway(t *testing.T) {
 	defer client.Close()
 	r := limit.NewRedis(client, limit.RedisOptions{FailOpen: true, Share: 0.5})
 	defer func() { _ = r.Close(t.Context()) }()
-	d := limit.Demand{ID: "1", Rules: []limit.Rule{{Counter: "b", Measure: limit.Cost, Window: limit.CalendarMonth, Limit: 1000}}, Amounts: limit.Amounts{limit.Cost: 10}}
+	d := limit.Demand{ID: "1", Rules: []limit.Rule{{Counter: "b", Measure: limit.Cost, Window: limit.CalendarMonth,
+		Limit: 1000}}, Amounts: limit.Amounts{limit.Cost: 10}}
 	require.Error(t, r.Raise(t.Context(), "b", limit.CalendarMonth, time.Now(), 990)) // 10 is left, half of it is ours
 	decided, err := r.Reserve(t.Context(), d)
 	require.NoError(t, err)

@@ -116,7 +116,8 @@ func TestOfManyAtOnceOnlyWhatTheBudgetHasIsAdmitted(t *testing.T) { // pitfall 9
 
 func TestWithoutRulesAllPass(t *testing.T) { // pitfall 97
 	over(t, func(t *testing.T, l Limiter) {
-		reserve(t, l, Amounts{Requests: 1, Tokens: math.MaxInt64, Cost: math.MaxInt64}).Reservation.Settle(Amounts{Cost: math.MaxInt64})
+		reserve(t, l, Amounts{Requests: 1, Tokens: math.MaxInt64, Cost: math.MaxInt64}).Reservation.Settle(
+			Amounts{Cost: math.MaxInt64})
 	})
 }
 

@@ -107,7 +107,8 @@ func (c *counter) reserve(amount int64, t instant) int64 {
 
 // add counts an amount in a slot, or in the last if that is later, and returns which.
 func (c *counter) add(amount, at int64) int64 {
-	if last := len(c.slots) - 1; last >= 0 && c.slots[last].index >= at { // two readings of the clock may overtake each other
+	// two readings of the clock may overtake each other
+	if last := len(c.slots) - 1; last >= 0 && c.slots[last].index >= at {
 		at = c.slots[last].index
 		c.slots[last].amount += amount
 	} else if amount > 0 {

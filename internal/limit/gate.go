@@ -10,8 +10,8 @@ import (
 // ErrFull says that a gate has no place left, not even in its queue.
 var ErrFull = errors.New("the queue is full")
 
-// A Gate bounds how many requests are under way at the same time in this process, such as those to one provider. Those beyond
-// wait in a queue, first come first served. It is safe for concurrent use, and holds no goroutine.
+// A Gate bounds how many requests are under way at the same time in this process, such as those to one provider. Those
+// beyond wait in a queue, first come first served. It is safe for concurrent use, and holds no goroutine.
 type Gate struct {
 	mu      sync.Mutex // guards all below
 	max     int
@@ -23,8 +23,8 @@ type Gate struct {
 // NewGate returns a gate that lets max requests pass at the same time, and queue wait. A max of 0 is none: all pass.
 func NewGate(maximum, queue int) *Gate { return &Gate{max: maximum, queue: queue} }
 
-// Acquire takes a place, and waits for one in the queue. It returns ErrFull at once where the queue is full, and the cause of
-// the context's end where that ends first. The place is given back by release, once; more calls do nothing.
+// Acquire takes a place, and waits for one in the queue. It returns ErrFull at once where the queue is full, and the
+// cause of the context's end where that ends first. The place is given back by release, once; more calls do nothing.
 func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func (g *Gate) TryAcquire() (release func(), ok bool) {
 	return g.take(), true
 }
 
-// Force takes a place beyond the cap, for a retry of what is under way already: it must not wait behind what is new. Release
-// is as of Acquire.
+// Force takes a place beyond the cap, for a retry of what is under way already: it must not wait behind what is new.
+// Release is as of Acquire.
 func (g *Gate) Force() (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,13 +1,13 @@
-// Package limit decides how much of something may be used: requests, tokens, concurrent requests, and money. What a request
-// is expected to use is reserved before it goes out, in one atomic step over all of its rules, and settled once with what it
-// did use.
+// Package limit decides how much of something may be used: requests, tokens, concurrent requests, and money. What a
+// request is expected to use is reserved before it goes out, in one atomic step over all of its rules, and settled
+// once with what it did use.
 //
-// It is no library's: golang.org/x/time/rate is one bucket in one process, and here all rules of a request are reserved or none
-// is, over replicas too. In memory that takes 2 µs a request (docs/benchmarks-limits.txt).
+// It is no library's: golang.org/x/time/rate is one bucket in one process, and here all rules of a request are
+// reserved or none is, over replicas too. In memory that takes 2 µs a request (docs/benchmarks-limits.txt).
 //
 // A rate's window slides. In no minute, wherever it begins, is more admitted than the limit of a
-// minute; a window that is aligned to the clock would let twice the limit pass around its border. Budgets, which people
-// compare with bills, do follow the calendar (UTC).
+// minute; a window that is aligned to the clock would let twice the limit pass around its border. Budgets, which
+// people compare with bills, do follow the calendar (UTC).
 package limit
 
 import (
@@ -63,8 +63,8 @@ const (
 
 // A Rule is a limit that holds for a request, with the counter that it counts in. It is immutable.
 type Rule struct {
-	// Counter names what is counted together, such as "key/key_01JD/tokens/minute". Rules of equal names share a count; they
-	// must have the same measure and window.
+	// Counter names what is counted together, such as "key/key_01JD/tokens/minute". Rules of equal names share a count;
+	// they must have the same measure and window.
 	Counter string
 	Measure Measure
 	Window  Window
@@ -83,8 +83,8 @@ type Demand struct {
 	ID string
 	// Rules that hold for the request. The slice is kept until the reservation is settled and must not be modified.
 	Rules []Rule
-	// Amounts that are expected: 1 for Requests and Concurrency. Those below 0 are 0, and those above 2^53 are that. Where 0 is
-	// expected, a rule refuses only if more than its limit has been used already.
+	// Amounts that are expected: 1 for Requests and Concurrency. Those below 0 are 0, and those above 2^53 are that.
+	// Where 0 is expected, a rule refuses only if more than its limit has been used already.
 	Amounts Amounts
 }
 
@@ -103,8 +103,8 @@ type Decision struct {
 	// Refused is the index of the rule that refused, of several the one that does so for longest; -1 where the request is
 	// admitted.
 	Refused int
-	// RetryAfter is how long it takes until the rule that refused can admit the amounts, if nothing else is used; 0 where time does not
-	// help: the amount alone is above the limit. Of Concurrency it is a guess.
+	// RetryAfter is how long it takes until the rule that refused can admit the amounts, if nothing else is used; 0 where
+	// time does not help: the amount alone is above the limit. Of Concurrency it is a guess.
 	RetryAfter time.Duration
 	// Degraded says that the store could not be asked: the decision is this process's own.
 	Degraded bool
@@ -130,15 +130,16 @@ type Past struct {
 
 // A Limiter admits requests. It is safe for concurrent use.
 type Limiter interface {
-	// Reserve decides on a demand. Either all rules admit it, and all count it, or none counts anything. The error is ErrStore:
-	// the store is away and the operator has chosen to refuse then.
+	// Reserve decides on a demand. Either all rules admit it, and all count it, or none counts anything. The error is
+	// ErrStore: the store is away and the operator has chosen to refuse then.
 	Reserve(ctx context.Context, d Demand) (Decision, error)
-	// Raise makes a counter of a calendar window at least amount: what the ledger knows to have been spent since at, by anyone.
-	// A counter of a period that at is not in is left alone.
+	// Raise makes a counter of a calendar window at least amount: what the ledger knows to have been spent since at, by
+	// anyone. A counter of a period that at is not in is left alone.
 	Raise(ctx context.Context, counter string, w Window, at time.Time, amount int64) error
-	// Seed makes counters of rates count what was used before this process began. It is to be called once, before anything is reserved or soon
-	// after. What does not count any more is left out. A store that several processes share has its own count, and it holds: counters
-	// that are in it are left alone. The error is ErrStore where it cannot be asked.
+	// Seed makes counters of rates count what was used before this process began. It is to be called once, before
+	// anything is reserved or soon after. What does not count any more is left out. A store that several processes share
+	// has its own count, and it holds: counters that are in it are left alone. The error is ErrStore where it cannot be
+	// asked.
 	Seed(ctx context.Context, past []Past) error
 	// Peek returns where the counters of rules stand, without reserving anything.
 	Peek(ctx context.Context, rules []Rule) ([]State, error)

@@ -143,7 +143,8 @@ func newCluster(t *testing.T) *redistest.Server {
 	admin := redis.NewClient(o)
 	defer admin.Close()
 	require.NoError(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-	require.Eventually(t, func() bool { return admin.Set(t.Context(), "a", 1, 0).Err() == nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return admin.Set(t.Context(), "a", 1, 0).Err() == nil }, 10*time.Second,
+		5*time.Millisecond)
 	s.URL += "?addr=" + o.Addr
 	return s
 }

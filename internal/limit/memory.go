@@ -28,8 +28,8 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// memory limits within one process. Counters are spread over shards by their hash; a demand locks the shards of its counters
-// in the order of their numbers.
+// memory limits within one process. Counters are spread over shards by their hash; a demand locks the shards of its
+// counters in the order of their numbers.
 type memory struct {
 	clock func() time.Time
 	start time.Time
@@ -45,8 +45,8 @@ type id [2]uint64
 
 func (i id) shard() uint8 { return uint8(i[0]) }
 
-// A shard holds its counters in a hash table with open addressing: half the misses of the processor's caches that a map has,
-// and it shrinks.
+// A shard holds its counters in a hash table with open addressing: half the misses of the processor's caches that a
+// map has, and it shrinks.
 type shard struct {
 	mu       sync.Mutex // guards all below, and the counters
 	table    []*counter // a power of two, at most half full
@@ -151,7 +151,8 @@ type hold struct {
 	slot    int64 // or shared
 }
 
-// shared is the slot of a hold that an earlier rule of the demand with the same counter has too, which counts for both.
+// shared is the slot of a hold that an earlier rule of the demand with the same counter has too, which counts for
+// both.
 const shared = -1
 
 // Reserve implements Limiter.

@@ -148,7 +148,8 @@ func TestABudgetBeginsAgainWithItsPeriodAndKeepsWhatRuns(t *testing.T) {
 func TestAWallClockThatIsSetBackLetsNothingMoreIn(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 10, 0, time.UTC)
 	l := NewMemory(Options{Clock: func() time.Time { return now }})
-	rules := []Rule{{Counter: "a", Window: Minute, Limit: 1}, {Counter: "b", Measure: Cost, Window: CalendarMonth, Limit: 1}}
+	rules := []Rule{{Counter: "a", Window: Minute, Limit: 1}, {Counter: "b", Measure: Cost, Window: CalendarMonth,
+		Limit: 1}}
 	want := Amounts{Requests: 1, Cost: 1}
 	reserve(t, l, want, rules...).Reservation.Settle(want)
 	now = now.Add(-time.Minute)
@@ -169,7 +170,8 @@ func TestMemoryIsSafeForManyAtOnce(t *testing.T) {
 			for range 300 {
 				rules := append(append([]Rule{running}, all[random.IntN(20)]...), all[random.IntN(20)]...)
 				random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
-				d, err := l.Reserve(t.Context(), Demand{Rules: rules, Amounts: Amounts{Requests: 1, Tokens: 5, Cost: 5, Concurrency: 1}})
+				d, err := l.Reserve(t.Context(), Demand{Rules: rules, Amounts: Amounts{Requests: 1, Tokens: 5, Cost: 5,
+					Concurrency: 1}})
 				if err == nil && d.Reservation != nil {
 					d.Reservation.Settle(Amounts{Tokens: int64(random.IntN(10))})
 				}

@@ -18,12 +18,12 @@ const (
 	sweptParts = 4
 )
 
-// A lease is the name under which this process holds what its running requests use: concurrency, and reserved money. Others
-// count it as long as it is renewed.
+// A lease is the name under which this process holds what its running requests use: concurrency, and reserved money.
+// Others count it as long as it is renewed.
 //
-// When the store leaves open whether it counted something, or has taken the lease for dead, the lease is retired: the next
-// takes its place, and what the requests of the old one hold is told in absolute amounts, which mends what may be wrong. It
-// ends with the last of its requests, and all that was ever counted under its name with it.
+// When the store leaves open whether it counted something, or has taken the lease for dead, the lease is retired: the
+// next takes its place, and what the requests of the old one hold is told in absolute amounts, which mends what may be
+// wrong. It ends with the last of its requests, and all that was ever counted under its name with it.
 type lease struct {
 	name       string
 	registered atomic.Bool // the store was told of it
@@ -31,7 +31,8 @@ type lease struct {
 	asking     int // demands of which the answer is not known
 	requests   int
 	held       map[string]int64 // by counter
-	// delta is what held has become less by, and stale are the counters of a retired lease that the store may know wrongly.
+	// delta is what held has become less by, and stale are the counters of a retired lease that the store may know
+	// wrongly.
 	delta map[string]int64
 	stale map[string]bool
 }
@@ -243,7 +244,8 @@ func (l *lease) release(u use) {
 	}
 }
 
-// next returns the batch to send, and its number: the same until it is said to be sent. None is left where it is empty.
+// next returns the batch to send, and its number: the same until it is said to be sent. None is left where it is
+// empty.
 func (o *owed) next() (number int64, batch []entry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -290,8 +292,8 @@ func take[K comparable, V any](m map[K]V, move func(K, V) bool) {
 	}
 }
 
-// leases returns the names of the leases that are to be renewed, and of those that hold nothing any more. It is urgent where
-// one has ended, or the store may not know it.
+// leases returns the names of the leases that are to be renewed, and of those that hold nothing any more. It is urgent
+// where one has ended, or the store may not know it.
 func (o *owed) leases() (renewed, ended []string, urgent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Part returns a limiter that admits a part of every limit, above 0 and at most 1, and at least 1: for installations, such as those of two
-// regions, that have no store in common and divide the limits among them. Budgets are divided likewise.
+// Part returns a limiter that admits a part of every limit, above 0 and at most 1, and at least 1: for installations,
+// such as those of two regions, that have no store in common and divide the limits among them. Budgets are divided
+// likewise.
 func Part(l Limiter, part float64) Limiter {
 	if part == 1 {
 		return l

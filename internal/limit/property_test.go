@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/redistest"
 )
 
-// A model is an exact log of what was admitted. It knows when things happened only as well as the test does: between from and
-// to.
+// A model is an exact log of what was admitted. It knows when things happened only as well as the test does: between
+// from and to.
 type model struct {
 	random *rand.Rand
 	rules  []Rule

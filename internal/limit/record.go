@@ -9,9 +9,9 @@ import (
 // recordParts is the number of maps of a record: what is swept at once holds up nobody for long.
 const recordParts = 64
 
-// A record is what this process was admitted by the store, by key. With it a store that lost its data is told what it counted:
-// the windows then hold across the loss, as far as the processes live that were admitted what they count. Slots are those of
-// the store's clock. The lock of owed guards it.
+// A record is what this process was admitted by the store, by key. With it a store that lost its data is told what it
+// counted: the windows then hold across the loss, as far as the processes live that were admitted what they count.
+// Slots are those of the store's clock. The lock of owed guards it.
 type record struct {
 	seed  maphash.Seed
 	parts [recordParts]map[string]*counter

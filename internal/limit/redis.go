@@ -29,17 +29,17 @@ const (
 // RedisOptions are those of a limiter in Redis.
 type RedisOptions struct {
 	// Prefix begins every key, in braces, so that installations can share a server; empty is "modelgate". All keys of an
-	// installation are thereby in one slot of a Redis Cluster: the counters of a request must be decided together, and those of
-	// a provider or model go with those of any key.
+	// installation are thereby in one slot of a Redis Cluster: the counters of a request must be decided together, and
+	// those of a provider or model go with those of any key.
 	Prefix string
-	// FailOpen says what happens while the store is away: with it, this process decides alone and admits Share of each limit, and
-	// at least 1; without, Reserve returns ErrStore.
+	// FailOpen says what happens while the store is away: with it, this process decides alone and admits Share of each
+	// limit, and at least 1; without, Reserve returns ErrStore.
 	FailOpen bool
-	// Share is this replica's part of the limits while the store is away, above 0 and at most 1, which 0 stands for: the inverse
-	// of the number of replicas keeps what all of them admit then within the limit.
+	// Share is this replica's part of the limits while the store is away, above 0 and at most 1, which 0 stands for: the
+	// inverse of the number of replicas keeps what all of them admit then within the limit.
 	Share float64
-	// Timeout is the most that a request waits for the store; 0 is 100 ms. After one that waited in vain others do not, until
-	// the store has answered in the background.
+	// Timeout is the most that a request waits for the store; 0 is 100 ms. After one that waited in vain others do not,
+	// until the store has answered in the background.
 	Timeout time.Duration
 	// Liveness is how long after its end a process that was killed still holds what it held; 0 is 30 s.
 	Liveness time.Duration
@@ -47,14 +47,15 @@ type RedisOptions struct {
 	Log *zap.Logger
 }
 
-// A Redis is a limiter whose counts are in Redis or Valkey, shared by all that have its prefix. A demand is one script, whose
-// clock is the server's. What is settled goes out in the background, each settlement once, however often a batch of them has
-// to be sent. While the store is away, what is admitted here is owed to it and counted when it is back.
+// A Redis is a limiter whose counts are in Redis or Valkey, shared by all that have its prefix. A demand is one
+// script, whose clock is the server's. What is settled goes out in the background, each settlement once, however often
+// a batch of them has to be sent. While the store is away, what is admitted here is owed to it and counted when it is
+// back.
 //
-// A store that comes back without its data is told by all replicas what each was admitted and what its running requests hold,
-// and decides again when all had the time to. What it does not learn is what replicas were admitted that have ended since. A
-// store that lost its last moments only, or a part of its keys, cannot be told from one that did not: it should persist, or
-// have replicas, and not evict.
+// A store that comes back without its data is told by all replicas what each was admitted and what its running
+// requests hold, and decides again when all had the time to. What it does not learn is what replicas were admitted
+// that have ended since. A store that lost its last moments only, or a part of its keys, cannot be told from one that
+// did not: it should persist, or have replicas, and not evict.
 type Redis struct {
 	client redis.UniversalClient
 	o      RedisOptions
@@ -117,8 +118,8 @@ func openRedis(address string) (redis.UniversalClient, error) {
 	}
 }
 
-// NewRedis returns a limiter on a client, which heeds the deadlines of contexts as one of OpenRedis does, and which the caller
-// closes after the limiter. It does not connect yet.
+// NewRedis returns a limiter on a client, which heeds the deadlines of contexts as one of OpenRedis does, and which
+// the caller closes after the limiter. It does not connect yet.
 func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
@@ -144,8 +145,8 @@ func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 	return r
 }
 
-// Close sends what is owed, as far as the context allows it, and gives back what requests that run still hold. Nothing may be
-// reserved or settled from then on.
+// Close sends what is owed, as far as the context allows it, and gives back what requests that run still hold. Nothing
+// may be reserved or settled from then on.
 func (r *Redis) Close(ctx context.Context) error {
 	r.stop()
 	<-r.done
@@ -228,7 +229,8 @@ func newScript(name string) script {
 	return script{string(text), hex.EncodeToString(sum[:])}
 }
 
-// once is a command that the client must not send again by itself: it may have been executed though the reply was lost.
+// once is a command that the client must not send again by itself: it may have been executed though the reply was
+// lost.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements redis.Cmder.

@@ -93,8 +93,8 @@ func (s *redisReservation) Settle(used Amounts) {
 	s.redis.poke()
 }
 
-// Reserve implements Limiter. The request waits for the store no longer than the timeout, and its own end does not cut the
-// question off: what was reserved would not be known.
+// Reserve implements Limiter. The request waits for the store no longer than the timeout, and its own end does not cut
+// the question off: what was reserved would not be known.
 func (r *Redis) Reserve(ctx context.Context, d Demand) (Decision, error) {
 	d.Amounts = d.Amounts.whole()
 	if len(d.Rules) == 0 {
@@ -213,7 +213,8 @@ func (s *redisReservation) decide(d Demand, answer []int64) Decision {
 	return decision
 }
 
-// stored reads what the script says of a counter: what is used, the last slot or what is spent, and the slot that must end.
+// stored reads what the script says of a counter: what is used, the last slot or what is spent, and the slot that must
+// end.
 func stored(rule *Rule, amount int64, now time.Time, at []int64, wasRefused bool) standing {
 	s := standing{used: at[0], refuses: wasRefused && rule.exceeds(at[0], amount)}
 	w := rule.Window
@@ -261,8 +262,8 @@ func (r *Redis) degraded(ctx context.Context, d Demand) (Decision, error) {
 	return decision, err
 }
 
-// Raise implements Limiter. It returns ErrStore while the store is away: then this process alone counts it, and admits its share of
-// what is left.
+// Raise implements Limiter. It returns ErrStore while the store is away: then this process alone counts it, and admits
+// its share of what is left.
 func (r *Redis) Raise(ctx context.Context, counter string, w Window, at time.Time, amount int64) error {
 	if !w.calendar() || amount <= 0 {
 		return nil
@@ -276,7 +277,8 @@ func (r *Redis) Raise(ctx context.Context, counter string, w Window, at time.Tim
 	if err := r.meet(ctx); err != nil {
 		return fmt.Errorf("raise a counter: %w", err)
 	}
-	if err := r.apply(ctx, r.o.Timeout, "", []entry{{r.key(counter, w), "^" + kindOf(w), w.period(at), amount}}); err != nil {
+	if err := r.apply(ctx, r.o.Timeout, "",
+		[]entry{{r.key(counter, w), "^" + kindOf(w), w.period(at), amount}}); err != nil {
 		return fmt.Errorf("raise a counter: %w", err)
 	}
 	return nil

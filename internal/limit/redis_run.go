@@ -130,8 +130,8 @@ func (r *Redis) register(ctx context.Context, l *lease) error {
 	return nil
 }
 
-// renew renews leases and ends others, in the background. What the store has forgotten, or others have taken for dead, is to be
-// told again then. It returns whether the store is being told by others too.
+// renew renews leases and ends others, in the background. What the store has forgotten, or others have taken for dead,
+// is to be told again then. It returns whether the store is being told by others too.
 func (r *Redis) renew(ctx context.Context, renewed, ended []string) (cold bool, err error) {
 	is, err := r.renewal(ctx, renewed, ended)
 	if err != nil {
@@ -175,8 +175,8 @@ func (r *Redis) renewal(ctx context.Context, leases, ended []string) (renewed, e
 	return renewed{answer[0], answer[1] > 0, answer[2:]}, nil
 }
 
-// flush sends what is owed, batch by batch. A batch that may have arrived is sent again as it was, with its number, until the
-// store has said that it was applied.
+// flush sends what is owed, batch by batch. A batch that may have arrived is sent again as it was, with its number,
+// until the store has said that it was applied.
 func (r *Redis) flush(ctx context.Context) error {
 	for {
 		number, batch := r.owed.next()
@@ -216,5 +216,6 @@ func (r *Redis) apply(ctx context.Context, timeout time.Duration, number any, ba
 
 // poisonous says that the store is there and will never take a batch: somebody else has written to our keys.
 func poisonous(err error) bool {
-	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR") && strings.Contains(err.Error(), "script")
+	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR") &&
+		strings.Contains(err.Error(), "script")
 }

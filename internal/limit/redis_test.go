@@ -90,7 +90,8 @@ func TestASettlementCountsOnceThoughTheRepliesAreLost(t *testing.T) { // pitfall
 	first.Reservation.Settle(Amounts{Tokens: 40, Cost: 140})
 	require.Eventually(t, l.away.Load, 5*time.Second, time.Millisecond)
 	second.Reservation.Settle(Amounts{Tokens: 150, Cost: 60})
-	require.Equal(t, []int64{860, 860, 760, 9}, remaining(t, direct, rules...), "it has been counted, and its sender does not know")
+	require.Equal(t, []int64{860, 860, 760, 9}, remaining(t, direct, rules...),
+		"it has been counted, and its sender does not know")
 	proxy.is.Store(false)
 	flushed(t, l)
 	require.Equal(t, []int64{810, 810, 800, 10}, remaining(t, direct, rules...))
@@ -144,7 +145,8 @@ func TestWhatAProcessHeldVanishesAfterItsEnd(t *testing.T) { // pitfalls 90 and 
 	require.Equal(t, []int64{20, 0}, remaining(t, other, rules...), "those of the living do not vanish")
 	killed.stop() // as a kill does, it renews nothing from here on
 	<-killed.done
-	require.Eventually(t, func() bool { return remaining(t, other, rules...)[1] == 1 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return remaining(t, other, rules...)[1] == 1 }, 5*time.Second,
+		10*time.Millisecond)
 	require.Equal(t, []int64{60, 1}, remaining(t, other, rules...))
 	mine.Reservation.Settle(Amounts{Cost: 10})
 	flushed(t, other)
@@ -155,7 +157,8 @@ func TestWhatAProcessHeldVanishesAfterItsEnd(t *testing.T) { // pitfalls 90 and 
 func TestAStoreThatForgotIsToldWhatItCounted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	one, two := newRedis(t, server, RedisOptions{Liveness: time.Second}), newRedis(t, server, RedisOptions{Liveness: time.Second})
+	one, two := newRedis(t, server, RedisOptions{Liveness: time.Second}), newRedis(t, server,
+		RedisOptions{Liveness: time.Second})
 	rules := []Rule{
 		{Counter: "t", Measure: Tokens, Window: Hour, Limit: 1000},
 		{Counter: "m", Measure: Cost, Window: CalendarMonth, Limit: 1000},
@@ -259,7 +262,8 @@ func TestWhileTheStoreIsAwayTheReplicaAdmitsItsShareOrNothing(t *testing.T) {
 	require.True(t, d.Degraded)
 	before.Reservation.Settle(Amounts{Requests: 1, Tokens: 15, Cost: 15})
 	server.Restart(t)
-	require.Eventually(t, func() bool { return !open.away.Load() && !closed.away.Load() }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !open.away.Load() && !closed.away.Load() }, 10*time.Second,
+		5*time.Millisecond)
 	flushed(t, open)
 	require.Equal(t, []int64{14, 885, 835, 2}, remaining(t, closed, rules...), "what was admitted meanwhile is told")
 	sound(t, closed)
@@ -301,7 +305,8 @@ func TestClosingGivesBackWhatIsHeldAndTellsWhatIsOwed(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	l := NewRedis(client, RedisOptions{Timeout: 2 * time.Second})
-	rules := []Rule{{Counter: "t", Measure: Tokens, Window: Hour, Limit: 100}, {Counter: "c", Measure: Concurrency, Limit: 2}}
+	rules := []Rule{{Counter: "t", Measure: Tokens, Window: Hour, Limit: 100},
+		{Counter: "c", Measure: Concurrency, Limit: 2}}
 	reserve(t, l, Amounts{Tokens: 10, Concurrency: 1}, rules...)
 	reserve(t, l, Amounts{Tokens: 10, Concurrency: 1}, rules...).Reservation.Settle(Amounts{Tokens: 5})
 	require.NoError(t, l.Close(context.Background()))

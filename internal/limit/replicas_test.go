@@ -89,8 +89,8 @@ func most(all ...[]happened) int {
 	return most
 }
 
-// neverRefusedBelow checks that whenever somebody was refused, at least so much had been admitted within the time in which a
-// limit of a second is free again: what a flood can get, it gets, on a machine that is as slow as it likes.
+// neverRefusedBelow checks that whenever somebody was refused, at least so much had been admitted within the time in
+// which a limit of a second is free again: what a flood can get, it gets, on a machine that is as slow as it likes.
 func (f *flood) neverRefusedBelow(t *testing.T, amount int) {
 	require.NotEmpty(t, f.refused)
 	const period = time.Second * slotsThatCount / slotsPerWindow
@@ -200,7 +200,8 @@ func TestAStoreThatComesBackEmptyIsToldWhatWasAdmitted(t *testing.T) {
 func TestWhileTheStoreIsKilledReplicasAdmitTheirShares(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := interrupted(t, server, replicas(t, server, RedisOptions{Liveness: 600 * time.Millisecond, FailOpen: true, Share: 0.25}))
+	f := interrupted(t, server, replicas(t, server, RedisOptions{Liveness: 600 * time.Millisecond, FailOpen: true,
+		Share: 0.25}))
 	require.Zero(t, f.unserved)
 	require.NotEmpty(t, f.local)
 	require.LessOrEqual(t, most(f.local), floodLimit)

@@ -17,14 +17,16 @@ func TestWindowsAreSeededWithWhatWasUsedBefore(t *testing.T) {
 		day := Rule{Counter: "d", Measure: Tokens, Window: Day, Limit: 1000}
 		now := time.Now()
 		require.NoError(t, l.Seed(t.Context(), []Past{
-			{"h", Hour, now.Add(-30 * time.Minute), 4}, {"h", Hour, now.Add(-10 * time.Minute), 3}, {"h", Hour, now.Add(-61 * time.Minute), 50},
+			{"h", Hour, now.Add(-30 * time.Minute), 4}, {"h", Hour, now.Add(-10 * time.Minute), 3},
+			{"h", Hour, now.Add(-61 * time.Minute), 50},
 			{"d", Day, now.Add(-23 * time.Hour), 400}, {"d", Day, now, 300}, {"d", Day, now.Add(-25 * time.Hour), 5000},
 			{"m", Minute, now, 0}, {"b", CalendarDay, now, 7},
 		}))
 		require.Equal(t, []int64{3, 300}, remaining(t, l, hour, day))
 		d := reserve(t, l, Amounts{Requests: 1, Tokens: 301}, hour, day)
 		require.Equal(t, 1, d.Refused)
-		require.InDelta(t, time.Hour, d.RetryAfter, float64(25*time.Minute), "when what was used 23 hours ago counts no more")
+		require.InDelta(t, time.Hour, d.RetryAfter, float64(25*time.Minute),
+			"when what was used 23 hours ago counts no more")
 		d = reserve(t, l, Amounts{Requests: 4}, hour)
 		require.Equal(t, 0, d.Refused)
 		require.InDelta(t, 30*time.Minute, d.RetryAfter, float64(2*time.Minute))
@@ -47,12 +49,13 @@ func TestAStoreThatHasCountedIsLeftAlone(t *testing.T) {
 	past := []Past{{"h", Hour, now, 5}, {"other", Hour, now, 1}, {"other", Hour, now.Add(-time.Minute), 2}}
 	for range 2 {
 		require.NoError(t, l.Seed(t.Context(), past))
-		require.Equal(t, []int64{8, 7}, remaining(t, l, hour, Rule{Counter: "other", Measure: Requests, Window: Hour, Limit: 10}))
+		require.Equal(t, []int64{8, 7}, remaining(t, l, hour, Rule{Counter: "other", Measure: Requests, Window: Hour,
+			Limit: 10}))
 	}
 }
 
-// TestNoWindowAdmitsMoreThanItsLimitAcrossRestarts restarts a process again and again under a flood. Of what it had admitted it is told by
-// the minute, as late as it may have been.
+// TestNoWindowAdmitsMoreThanItsLimitAcrossRestarts restarts a process again and again under a flood. Of what it had
+// admitted it is told by the minute, as late as it may have been.
 func TestNoWindowAdmitsMoreThanItsLimitAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(1, 2))

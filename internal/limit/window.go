@@ -2,8 +2,9 @@ package limit
 
 import "time"
 
-// What a rate has counted is kept in slots of a 128th of its window. A slot counts until its end is a whole window ago: with the
-// current one that makes 129, and a limit that is used up at once is free again after 129/128 of the window.
+// What a rate has counted is kept in slots of a 128th of its window. A slot counts until its end is a whole window
+// ago: with the current one that makes 129, and a limit that is used up at once is free again after 129/128 of the
+// window.
 const (
 	slotsPerWindow = 128
 	slotsThatCount = slotsPerWindow + 1
@@ -53,8 +54,8 @@ func (w Window) left(t time.Time) time.Duration {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Sub(t)
 }
 
-// heldRetry returns when an amount that is not above the limit is admitted, of a window in which something is held that no
-// clock ends.
+// heldRetry returns when an amount that is not above the limit is admitted, of a window in which something is held
+// that no clock ends.
 func (w Window) heldRetry(amount, spent, limit int64, t time.Time) time.Duration {
 	if w.calendar() && amount > limit-spent {
 		return w.left(t)

@@ -1,5 +1,5 @@
-// Package memlimit has a process live within the memory that it may take: it finds out how much that is, tells Go's garbage
-// collector, and says when so much is in use that nothing new should be begun.
+// Package memlimit has a process live within the memory that it may take: it finds out how much that is, tells Go's
+// garbage collector, and says when so much is in use that nothing new should be begun.
 //
 // The memory in use right before a collection says nothing, for the collector lets garbage grow up to its
 // limit. Only what is left after one counts.
@@ -15,15 +15,16 @@ import (
 	"strings"
 )
 
-// envLimit is the variable by which an operator gives Go's runtime the limit, and which holds in place of what is found.
+// envLimit is the variable by which an operator gives Go's runtime the limit, and which holds in place of what is
+// found.
 const envLimit = "GOMEMLIMIT"
 
-// Find returns how many bytes this process and others of its control group may take together: the least that the control group, one
-// above it, or the machine allows. It is 0 where that cannot be told.
+// Find returns how many bytes this process and others of its control group may take together: the least that the
+// control group, one above it, or the machine allows. It is 0 where that cannot be told.
 func Find() int64 { return find(os.DirFS("/")) }
 
-// Set limits Go's part of the memory to a share of what Find has found, unless $GOMEMLIMIT does, and returns the limit that holds; 0 is
-// none.
+// Set limits Go's part of the memory to a share of what Find has found, unless $GOMEMLIMIT does, and returns the limit
+// that holds; 0 is none.
 func Set(share float64) int64 {
 	if os.Getenv(envLimit) == "" {
 		if found := Find(); found > 0 {
@@ -55,8 +56,8 @@ func find(root fs.FS) int64 {
 	return least
 }
 
-// ofGroup returns the least limit of a control group and of those above it, as far as they can be seen: in a container only that which is
-// mounted as the root may be.
+// ofGroup returns the least limit of a control group and of those above it, as far as they can be seen: in a container
+// only that which is mounted as the root may be.
 func ofGroup(root fs.FS, mount, group, file string) int64 {
 	least := int64(0)
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {

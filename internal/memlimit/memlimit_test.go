@@ -18,16 +18,24 @@ func TestFind(t *testing.T) {
 		files map[string]string
 		want  int64
 	}{
-		"nothing is known":   {map[string]string{}, 0},
-		"only the machine":   {map[string]string{"proc/meminfo": meminfo}, machine},
-		"version 2":          {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": gb}, 1 << 30},
-		"one above":          {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/memory.max": gb}, 1 << 30},
-		"in a container":     {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": gb}, 1 << 30},
-		"no limit":           {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "max\n"}, machine},
-		"more than there is": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "99999999999999\n"}, machine},
-		"version 1":          {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "5:cpu:/\n4:memory:/docker/x\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": gb}, 1 << 30},
-		"version 1, none":    {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": none}, machine},
-		"both versions":      {map[string]string{"proc/self/cgroup": "4:cpu,memory:/\n0::/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": gb}, 1 << 30},
+		"nothing is known": {map[string]string{}, 0},
+		"only the machine": {map[string]string{"proc/meminfo": meminfo}, machine},
+		"version 2": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n",
+			"sys/fs/cgroup/a/b/memory.max": gb}, 1 << 30},
+		"one above": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/a/b\n",
+			"sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/memory.max": gb}, 1 << 30},
+		"in a container": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n",
+			"sys/fs/cgroup/memory.max": gb}, 1 << 30},
+		"no limit": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n",
+			"sys/fs/cgroup/memory.max": "max\n"}, machine},
+		"more than there is": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "0::/\n",
+			"sys/fs/cgroup/memory.max": "99999999999999\n"}, machine},
+		"version 1": {map[string]string{"proc/meminfo": meminfo,
+			"proc/self/cgroup": "5:cpu:/\n4:memory:/docker/x\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": gb}, 1 << 30},
+		"version 1, none": {map[string]string{"proc/meminfo": meminfo, "proc/self/cgroup": "4:memory:/\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": none}, machine},
+		"both versions": {map[string]string{"proc/self/cgroup": "4:cpu,memory:/\n0::/\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": gb}, 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := fstest.MapFS{}

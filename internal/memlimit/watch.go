@@ -20,8 +20,8 @@ const (
 	shedAt, openAt = 0.90, 0.80
 )
 
-// A Watch says whether so much memory is in use that nothing new should be begun. It is made by New and safe for concurrent use; nil
-// never says so.
+// A Watch says whether so much memory is in use that nothing new should be begun. It is made by New and safe for
+// concurrent use; nil never says so.
 type Watch struct {
 	limit    int64
 	used     func() int64
@@ -63,8 +63,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// look decides anew, and reports whether it had to collect, which may says that it may. What seems to be too much counts once what is
-// garbage is gone.
+// look decides anew, and reports whether it had to collect, which may says that it may. What seems to be too much
+// counts once what is garbage is gone.
 func (w *Watch) look(may bool) (collected bool) {
 	bound := shedAt
 	if w.shedding.Load() {
@@ -93,9 +93,11 @@ func (w *Watch) Warning() (text string, now bool) {
 	at := time.Unix(0, w.shed.Load())
 	switch ago := time.Since(at); {
 	case w.Shedding():
-		return fmt.Sprintf("more than %d %% of the memory limit of %d MB is in use, and nothing new is begun", int(100*openAt), w.limit>>20), true
+		return fmt.Sprintf("more than %d %% of the memory limit of %d MB is in use, and nothing new is begun",
+			int(100*openAt), w.limit>>20), true
 	case ago < Recently:
-		return fmt.Sprintf("nothing new was begun %s ago: more than %d %% of the memory limit of %d MB was in use", ago.Round(time.Second), int(100*shedAt), w.limit>>20), false
+		return fmt.Sprintf("nothing new was begun %s ago: more than %d %% of the memory limit of %d MB was in use",
+			ago.Round(time.Second), int(100*shedAt), w.limit>>20), false
 	}
 	return "", false
 }
@@ -120,7 +122,8 @@ func (w *Watch) Collectors() []prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	return []prometheus.Collector{
-		gauge("modelgate_memory_limit_bytes", "Memory that Go's part of the process may take; 0 is no limit.", func() float64 { return float64(w.limit) }),
+		gauge("modelgate_memory_limit_bytes", "Memory that Go's part of the process may take; 0 is no limit.",
+			func() float64 { return float64(w.limit) }),
 		gauge("modelgate_memory_shedding", "1 while so much memory is in use that nothing new is begun.", func() float64 {
 			if w.Shedding() {
 				return 1

@@ -79,7 +79,8 @@ func parse(hash string) (p parameters, salt, sum []byte, err error) {
 		return p, nil, nil, errBroken
 	}
 	_, err = fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.passes, &p.threads)
-	if err != nil || p.memory < 8 || p.memory > maxMemory || p.passes < 1 || p.passes > maxPasses || p.threads < 1 || p.threads > maxThreads {
+	if err != nil || p.memory < 8 || p.memory > maxMemory || p.passes < 1 || p.passes > maxPasses || p.threads < 1 ||
+		p.threads > maxThreads {
 		return p, nil, nil, errBroken
 	}
 	salt, saltErr := base64.RawStdEncoding.DecodeString(parts[4])

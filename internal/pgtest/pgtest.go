@@ -28,12 +28,14 @@ import (
 	"github.com/modelgate/modelgate/internal/testenv"
 )
 
-// Address is the environment variable with the URL of a server, without a database. Where it is set already, Run starts none.
+// Address is the environment variable with the URL of a server, without a database. Where it is set already, Run
+// starts none.
 const Address = "MODELGATE_TEST_POSTGRES"
 
 const startTimeout = 30 * time.Second
 
-// Run starts a PostgreSQL where its programs are installed, runs the tests, stops it, and returns the code to exit with.
+// Run starts a PostgreSQL where its programs are installed, runs the tests, stops it, and returns the code to exit
+// with.
 func Run(m *testing.M) int {
 	if os.Getenv(Address) != "" {
 		return m.Run()
@@ -47,13 +49,14 @@ func Run(m *testing.M) int {
 	return m.Run()
 }
 
-// Start returns the URL of a new and empty database that is dropped when the test ends. It skips the test where there is no
-// PostgreSQL.
+// Start returns the URL of a new and empty database that is dropped when the test ends. It skips the test where there
+// is no PostgreSQL.
 func Start(t testing.TB) string {
 	t.Helper()
 	address := os.Getenv(Address)
 	if address == "" {
-		testenv.Missing(t, "PostgreSQL (initdb and postgres on the PATH, or in /usr/lib/postgresql)", "tools/services/install.sh")
+		testenv.Missing(t, "PostgreSQL (initdb and postgres on the PATH, or in /usr/lib/postgresql)",
+			"tools/services/install.sh")
 	}
 	admin, err := sql.Open("pgx", address)
 	require.NoError(t, err)
@@ -95,7 +98,8 @@ func start() (stop func(), err error) {
 		remove()
 		return nil, fmt.Errorf("initdb: %w: %s", err, out.String())
 	}
-	server := exec.Command(postgres, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200")
+	server := exec.Command(postgres, "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off", "-c",
+		"full_page_writes=off", "-c", "max_connections=200")
 	server.Dir, server.SysProcAttr, server.Stdout, server.Stderr = dir, as, &out, &out
 	if err := server.Start(); err != nil {
 		remove()
@@ -106,7 +110,8 @@ func start() (stop func(), err error) {
 		_ = server.Wait()
 		remove()
 	}
-	address := (&url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode()}).String()
+	address := (&url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres",
+		RawQuery: url.Values{"host": {dir}}.Encode()}).String()
 	if err := ready(address); err != nil {
 		stop()
 		return nil, fmt.Errorf("%w: %s", err, out.String())
@@ -148,7 +153,8 @@ func find(program string) string {
 	return slices.Max(found)
 }
 
-// ordinary gives a folder to a user that is not root, as whom PostgreSQL refuses to run, and returns how to run as that user.
+// ordinary gives a folder to a user that is not root, as whom PostgreSQL refuses to run, and returns how to run as
+// that user.
 func ordinary(dir string) (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -167,5 +173,6 @@ func ordinary(dir string) (*syscall.SysProcAttr, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, os.Chown(dir, int(uid), int(gid))
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}},
+		os.Chown(dir, int(uid), int(gid))
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // ErrNotAStream is the error for an answer that is none of the vendor's streams, where one was asked for.
-var ErrNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamNotAStream,
+var ErrNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
+	Code:    openai.CodeUpstreamNotAStream,
 	Message: "The provider answered a request for a stream with something else."}
 
 // ClientError is the error that a client gets for err, which is one of a codec's.

@@ -1,8 +1,9 @@
-// Package pipeline is the way of an answer from a vendor's codec to the client. An answer is held until it says something, so that
-// one that fails before that can still have a status; it is metered, may pass a guard, and is written in the client's dialect.
+// Package pipeline is the way of an answer from a vendor's codec to the client. An answer is held until it says
+// something, so that one that fails before that can still have a status; it is metered, may pass a guard, and is
+// written in the client's dialect.
 //
-// That a chunk was written does not mean that anything was said: vendors announce the role, and keep connections alive with
-// comments, before they know whether there will be an answer.
+// That a chunk was written does not mean that anything was said: vendors announce the role, and keep connections alive
+// with comments, before they know whether there will be an answer.
 package pipeline
 
 import (
@@ -16,8 +17,8 @@ import (
 // maxHeld bounds what a vendor can have held back, in bytes as the client would get them.
 const maxHeld = 64 << 10
 
-// A Guard judges what an answer says, and may change it, leave it out or wait. What it lets pass it puts into next. An error
-// ends the answer.
+// A Guard judges what an answer says, and may change it, leave it out or wait. What it lets pass it puts into next. An
+// error ends the answer.
 type Guard interface {
 	Put(ctx context.Context, e chat.Event, next chat.Sink) error
 }
@@ -85,8 +86,8 @@ func (p *Pipeline) Whole(ctx context.Context, body []byte) ([]byte, error) {
 	return p.Writer.Take(), p.err
 }
 
-// Piece takes the next piece of a stream, or with end the last one, and returns what the client gets now. It may get something
-// where there is an error, too. What is returned is valid until the pipeline is used again.
+// Piece takes the next piece of a stream, or with end the last one, and returns what the client gets now. It may get
+// something where there is an error, too. What is returned is valid until the pipeline is used again.
 func (p *Pipeline) Piece(ctx context.Context, piece []byte, end bool) ([]byte, error) {
 	if p.stream == nil {
 		p.stream = p.Answer.Stream(p.Asked)

@@ -31,7 +31,8 @@ func open(t *testing.T, vendor provider.Provider, path string, guard pipeline.Gu
 }
 
 func chunk(choice string) string {
-	return `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[` + choice + `],"usage":null}` + "\n\n"
+	return `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[` + choice +
+		`],"usage":null}` + "\n\n"
 }
 
 const (
@@ -67,7 +68,8 @@ func TestWhatSpeaks(t *testing.T) {
 		require.Equal(t, want, p.HasSpoken(), events)
 		require.Equal(t, want, len(out) > 0, events)
 	}
-	for choice, want := range map[string]bool{`{"index":0,"text":"","logprobs":null,"finish_reason":null}`: false, `{"index":0,"text":"x"}`: true} {
+	for choice, want := range map[string]bool{`{"index":0,"text":"","logprobs":null,"finish_reason":null}`: false,
+		`{"index":0,"text":"x"}`: true} {
 		p := open(t, openai.Provider(), "completions", nil)
 		_, err := p.Piece(t.Context(), []byte(chunk(choice)), false)
 		require.NoError(t, err)
@@ -76,7 +78,8 @@ func TestWhatSpeaks(t *testing.T) {
 }
 
 func TestTheBeginningIsHeld(t *testing.T) {
-	for name, vendor := range map[string]provider.Provider{"as it came": openai.Provider(), "put right": groq.Provider()} {
+	for name, vendor := range map[string]provider.Provider{"as it came": openai.Provider(),
+		"put right": groq.Provider()} {
 		t.Run(name, func(t *testing.T) {
 			whole := open(t, vendor, "chat/completions", nil)
 			want, err := whole.Piece(t.Context(), []byte(chunk(role)+chunk(text)), false)
@@ -114,7 +117,8 @@ func TestAnAnswerThatFailsBeforeItSpeaksGivesNothing(t *testing.T) {
 	out, err := p.Piece(t.Context(), []byte(chunk(role)+chunk(text)), true)
 	require.ErrorIs(t, err, provider.ErrTruncated)
 	require.Contains(t, string(out), `"content":"x"`)
-	require.Equal(t, `data: {"error":{"message":"gone","type":"","param":null,"code":null}}`+"\n\n", string(p.Fail(&apiopenai.Error{Message: "gone"})))
+	require.Equal(t, `data: {"error":{"message":"gone","type":"","param":null,"code":null}}`+"\n\n",
+		string(p.Fail(&apiopenai.Error{Message: "gone"})))
 }
 
 func TestWhatIsHeldIsBounded(t *testing.T) {
@@ -161,7 +165,8 @@ func TestAGuardSeesWhatEveryVendorSays(t *testing.T) {
 	claude := `data: {"type":"message_start","message":{"id":"c","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}` + "\n\n" +
 		`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n" +
 		`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}` + "\n\n" +
-		`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}` + "\n\n" + `data: {"type":"message_stop"}` + "\n\n"
+		`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}` + "\n\n" +
+		`data: {"type":"message_stop"}` + "\n\n"
 	var want string
 	for _, v := range []struct {
 		vendor provider.Provider

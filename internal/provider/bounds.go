@@ -2,7 +2,8 @@ package provider
 
 import "fmt"
 
-// MaxOpen is the most blocks or calls of a choice that are followed at a time: each piece of a stream is looked up among them.
+// MaxOpen is the most blocks or calls of a choice that are followed at a time: each piece of a stream is looked up
+// among them.
 const MaxOpen = 1024
 
 // ErrTooManyOpen is returned for an answer with more of them.

@@ -15,20 +15,20 @@ import (
 // maxJSON bounds a JSON answer of a provider's API, in bytes.
 const maxJSON = 16 << 20
 
-// A Client calls the API of one provider outside the request path, for jobs. Paths are relative to the provider's endpoint
-// and may have a query; who sends the request adds the credential. It is safe for concurrent use.
+// A Client calls the API of one provider outside the request path, for jobs. Paths are relative to the provider's
+// endpoint and may have a query; who sends the request adds the credential. It is safe for concurrent use.
 type Client struct {
 	// Config is the provider as configured, without its credential.
 	Config *configv1.Provider
-	// Send sends a request whose URL has a path and a query only, and returns any answer that the provider gives. An error
-	// means that there was none.
+	// Send sends a request whose URL has a path and a query only, and returns any answer that the provider gives. An
+	// error means that there was none.
 	Send func(*http.Request) (*http.Response, error)
 	// DecodeError is the vendor's.
 	DecodeError func(status int, header http.Header, body []byte) *openai.Error
 }
 
-// Do sends a request and returns the answer, whose body the caller closes. The error of an answer with a status of 400 or
-// above is an *openai.Error. A body of nil is none; contentType is then empty.
+// Do sends a request and returns the answer, whose body the caller closes. The error of an answer with a status of 400
+// or above is an *openai.Error. A body of nil is none; contentType is then empty.
 func (c *Client) Do(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, path, body)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// ErrTruncated is returned by ChatStream.Close where the body ended without the vendor's own end mark. Such an answer is
-// never completed for the client.
+// ErrTruncated is returned by ChatStream.Close where the body ended without the vendor's own end mark. Such an answer
+// is never completed for the client.
 var ErrTruncated = errors.New("the provider's stream ended before it was complete")
 
 // ErrNotAnAnswer is returned by ChatAnswer.Decode for a body that cannot be read.
@@ -21,13 +21,16 @@ var ErrNotAnAnswer = errors.New("the provider's answer could not be read")
 // message. It draws the lines that matter to clients: their own mistakes stay theirs, the gateway's credential is not
 // their business, overload and rate limits can be told apart.
 func StatusError(status int, header http.Header, message string) *openai.Error {
-	e := &openai.Error{Status: status, Message: WithoutKeys(message), Type: openai.TypeServer, RetryAfter: RetryAfter(header)}
+	e := &openai.Error{Status: status, Message: WithoutKeys(message), Type: openai.TypeServer,
+		RetryAfter: RetryAfter(header)}
 	switch {
 	case status == http.StatusUnauthorized:
 		// The client's key was good; it is the gateway's credential that the provider refused.
-		e.Status, e.Code, e.Message = http.StatusBadGateway, openai.CodeUpstreamAuthFailed, "The provider refused the gateway's credential."
+		e.Status, e.Code, e.Message = http.StatusBadGateway, openai.CodeUpstreamAuthFailed,
+			"The provider refused the gateway's credential."
 	case status == http.StatusPaymentRequired:
-		e.Status, e.Type, e.Code, e.NoRetry = http.StatusTooManyRequests, openai.TypeInsufficientQuota, openai.CodeInsufficientQuota, true
+		e.Status, e.Type, e.Code, e.NoRetry = http.StatusTooManyRequests, openai.TypeInsufficientQuota,
+			openai.CodeInsufficientQuota, true
 	case status == http.StatusTooManyRequests:
 		e.Type, e.Code = openai.TypeRequests, openai.CodeRateLimitExceeded
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout, status == 499:
@@ -48,8 +51,8 @@ func StatusError(status int, header http.Header, message string) *openai.Error {
 	return e
 }
 
-// RetryAfter reads how long a provider asks to wait: retry-after-ms, or retry-after in seconds or as a date. 0 where it
-// does not say.
+// RetryAfter reads how long a provider asks to wait: retry-after-ms, or retry-after in seconds or as a date. 0 where
+// it does not say.
 func RetryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return lasting(ms, time.Millisecond)

@@ -31,5 +31,6 @@ func TestRetryAfterIsNeverNegative(t *testing.T) {
 	} {
 		require.Equal(t, want, provider.RetryAfter(http.Header{"Retry-After": {value}}), value)
 	}
-	require.Equal(t, 1780*time.Millisecond, provider.RetryAfter(http.Header{"Retry-After-Ms": {"1780"}, "Retry-After": {"9"}}))
+	require.Equal(t, 1780*time.Millisecond,
+		provider.RetryAfter(http.Header{"Retry-After-Ms": {"1780"}, "Retry-After": {"9"}}))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// What a vendor offers for long work. Methods take the Client of the provider that they are to ask, hold no state, and are
-// safe for concurrent use. An error that is an *openai.Error with a status from 400 to 499, but 408, 409, 425 and 429, is the
-// vendor's last word; after any other error the caller tries again later.
+// What a vendor offers for long work. Methods take the Client of the provider that they are to ask, hold no state, and
+// are safe for concurrent use. An error that is an *openai.Error with a status from 400 to 499, but 408, 409, 425 and
+// 429, is the vendor's last word; after any other error the caller tries again later.
 
 // A Lister lists the models that a vendor serves.
 type Lister func(ctx context.Context, c *Client) ([]*configv1.ListedModel, error)
@@ -52,8 +52,8 @@ type TrainingFile struct {
 	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 
-// A TuningJob is what a fine-tuning job is created with. Its members are those of OpenAI's request, checked, but for the
-// names of model and files, which are the vendor's.
+// A TuningJob is what a fine-tuning job is created with. Its members are those of OpenAI's request, checked, but for
+// the names of model and files, which are the vendor's.
 type TuningJob struct {
 	ID             string // the gateway's, which the vendor is to keep where it has room
 	Again          bool
@@ -119,8 +119,8 @@ type TuningCheckpoint struct {
 
 // A Batcher runs batches at the vendor's own batch API.
 type Batcher interface {
-	// Submit hands a batch over and returns the vendor's id of it. Where b.Again is set, an earlier Submit of the same batch
-	// may have succeeded unheard: it looks for that first.
+	// Submit hands a batch over and returns the vendor's id of it. Where b.Again is set, an earlier Submit of the same
+	// batch may have succeeded unheard: it looks for that first.
 	Submit(ctx context.Context, c *Client, b Batch) (id string, err error)
 	// Poll says how a batch stands.
 	Poll(ctx context.Context, c *Client, id string) (BatchReport, error)
@@ -153,8 +153,8 @@ type BatchReport struct {
 	Error *openai.Error
 }
 
-// A BatchAnswer is what became of one line: OpenAI's answer with its status, the error included, or, where the vendor did
-// not get to it, neither.
+// A BatchAnswer is what became of one line: OpenAI's answer with its status, the error included, or, where the vendor
+// did not get to it, neither.
 type BatchAnswer struct {
 	Line      int
 	Status    int // 0: the line was not run

@@ -19,8 +19,8 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// A Provider is everything the gateway knows about one vendor of models. A capability that the vendor lacks is nil, and
-// the gateway answers requests for it with an error that names the provider.
+// A Provider is everything the gateway knows about one vendor of models. A capability that the vendor lacks is nil,
+// and the gateway answers requests for it with an error that names the provider.
 type Provider struct {
 	// Name is the vendor: its folder, its name in configuration, its metric label.
 	Name string
@@ -31,19 +31,21 @@ type Provider struct {
 	BaseURL func(*configv1.Provider) (string, error)
 	// CredentialEnv is the environment variable in which the vendor's own SDK looks for a key, or empty.
 	CredentialEnv string
-	// CredentialHosts are where the variable CredentialEnv may be sent besides the host of DefaultEndpoint, unless the flags of the
-	// process say otherwise: names of hosts that are the vendor's alone, in which "*" stands for what has no dot in it.
+	// CredentialHosts are where the variable CredentialEnv may be sent besides the host of DefaultEndpoint, unless the
+	// flags of the process say otherwise: names of hosts that are the vendor's alone, in which "*" stands for what has no
+	// dot in it.
 	CredentialHosts []string
 	// CredentialHeaders are the request headers that carry credentials or choose an account. They are stripped before
 	// any attempt at another provider.
 	CredentialHeaders []string
-	// Sign sets the headers that authenticate a request with the vendor, once nothing else of it will change. A vendor that
-	// needs no credential may be given an empty one.
+	// Sign sets the headers that authenticate a request with the vendor, once nothing else of it will change. A vendor
+	// that needs no credential may be given an empty one.
 	Sign func(r *Request, s Signing) error
 	// SignsBody says that Sign depends on the body, which then has to be there whole also for a Route.
 	SignsBody bool
-	// Exchange, where it is not nil, turns the configured credential into one that is valid for a while, until the time that
-	// it returns; the zero time is for ever. The control plane calls it in good time: requests are signed with the result.
+	// Exchange, where it is not nil, turns the configured credential into one that is valid for a while, until the time
+	// that it returns; the zero time is for ever. The control plane calls it in good time: requests are signed with the
+	// result.
 	Exchange func(ctx context.Context, c *configv1.Provider, credential secret.Value) (secret.Value, time.Time, error)
 	// DecodeError turns a vendor's answer with a status of 400 or more into OpenAI's error. Body may be anything, also
 	// HTML or nothing.
@@ -95,8 +97,8 @@ type Target struct {
 	Model string
 	// Facts are what the catalog knows of the model. It may be nil, which says nothing.
 	Facts *configv1.ModelFacts
-	// Unsent says that the request is not sent, as far as is known yet: all that is asked is whether the vendor can honour it. Codecs
-	// may leave the body out.
+	// Unsent says that the request is not sent, as far as is known yet: all that is asked is whether the vendor can
+	// honour it. Codecs may leave the body out.
 	Unsent bool
 }
 
@@ -116,8 +118,8 @@ type Request struct {
 	// Dropped names the parameters that were left out because the vendor cannot honour them and the operator said to
 	// drop such.
 	Dropped []string
-	// Adjusted names the parameters whose values are not as the client sent them: the vendor takes no such, and the nearest that it
-	// takes went in their place.
+	// Adjusted names the parameters whose values are not as the client sent them: the vendor takes no such, and the
+	// nearest that it takes went in their place.
 	Adjusted []string
 }
 
@@ -140,21 +142,21 @@ type EmbeddingCodec interface {
 
 // An Answer reads one successful answer of a vendor. It is immutable.
 type Answer interface {
-	// Decode tells what a complete body says. It fails, and tells nothing, where the body is not an answer, also where it is an
-	// error sent with status 200; an *openai.Error is then what the client gets.
+	// Decode tells what a complete body says. It fails, and tells nothing, where the body is not an answer, also where it
+	// is an error sent with status 200; an *openai.Error is then what the client gets.
 	Decode(body []byte, asked chat.Asked, out chat.Sink) error
 	// Stream returns a decoder for one streamed body.
 	Stream(asked chat.Asked) Stream
 }
 
-// A Stream decodes one streamed answer. Pieces arrive cut anywhere, also within a rune; where the cuts fall never changes
-// what is said.
+// A Stream decodes one streamed answer. Pieces arrive cut anywhere, also within a rune; where the cuts fall never
+// changes what is said.
 type Stream interface {
-	// Decode takes the next piece of the body and tells what it says. It keeps no reference to piece. With the vendor's own end
-	// mark it tells what the end completes, and then the End: clients stop there, and the vendor may keep its connection open.
-	// An error ends the stream: an *openai.Error is what the vendor said in band.
+	// Decode takes the next piece of the body and tells what it says. It keeps no reference to piece. With the vendor's
+	// own end mark it tells what the end completes, and then the End: clients stop there, and the vendor may keep its
+	// connection open. An error ends the stream: an *openai.Error is what the vendor said in band.
 	Decode(piece []byte, out chat.Sink) error
-	// Close is called when the body has ended before the End was told. It tells what the end completes, and the End, where that is the
-	// vendor's end mark, or returns ErrTruncated.
+	// Close is called when the body has ended before the End was told. It tells what the end completes, and the End,
+	// where that is the vendor's end mark, or returns ErrTruncated.
 	Close(out chat.Sink) error
 }

@@ -1,5 +1,5 @@
-// Package recordings holds what vendors have really sent, for tests to replay: one archive a vendor, and INDEX.md, which names
-// the source and the licence of each recording. README.md says how an archive is laid out and made again.
+// Package recordings holds what vendors have really sent, for tests to replay: one archive a vendor, and INDEX.md,
+// which names the source and the licence of each recording. README.md says how an archive is laid out and made again.
 //
 // Recordings are data. Nobody edits them, and no text of them becomes code.
 package recordings

@@ -29,7 +29,8 @@ func TestTheSourceOfEveryRecordingIsNamed(t *testing.T) {
 			case path.Base(name) == "meta.json":
 				meta := recordings.Read(t, files, name)
 				require.Contains(t, section, "\n| "+path.Dir(name)+" |")
-				require.Contains(t, section, strings.TrimPrefix(gjson.GetBytes(meta, "source.repo").Str, "github.com/")+" : "+gjson.GetBytes(meta, "source.path").Str)
+				require.Contains(t, section, strings.TrimPrefix(gjson.GetBytes(meta, "source.repo").Str, "github.com/")+" : "+
+					gjson.GetBytes(meta, "source.path").Str)
 				exchanges++
 			case strings.Contains(name, "response-only/") || vendor == "eventstream-vectors":
 				require.Contains(t, section, "`"+name+"`")

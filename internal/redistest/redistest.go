@@ -44,7 +44,8 @@ func Start(t testing.TB, args ...string) *Server {
 	require.NoError(t, l.Close())
 	_, port, _ := strings.Cut(address, ":")
 	s := &Server{URL: "redis://" + address}
-	s.args = append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--daemonize", "no"}, args...)
+	s.args = append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--daemonize",
+		"no"}, args...)
 	s.Restart(t)
 	t.Cleanup(s.Stop)
 	return s

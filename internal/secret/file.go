@@ -11,8 +11,8 @@ import (
 )
 
 // File returns the secret that the file holds, without the space around it. Where there is no file, it is created with
-// what generate returns, readable by its owner alone; of several processes that do so at once, all get the same secret.
-// A file that others can read, and an empty one, are refused.
+// what generate returns, readable by its owner alone; of several processes that do so at once, all get the same
+// secret. A file that others can read, and an empty one, are refused.
 func File(path string, generate func() Value) (Value, error) {
 	v, err := read(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -37,8 +37,10 @@ func read(path string) (Value, error) {
 	if !info.Mode().IsRegular() {
 		return Value{}, fmt.Errorf("secret file %s is not a file: put it back from a copy", path)
 	}
-	if info.Mode().Perm()&0o037 != 0 { // the group may read: a Secret of Kubernetes belongs to root, and to the group of the pod
-		return Value{}, fmt.Errorf("secret file %s can be read by others (mode %04o): run chmod 600 on it", path, info.Mode().Perm())
+	// the group may read: a Secret of Kubernetes belongs to root, and to the group of the pod
+	if info.Mode().Perm()&0o037 != 0 {
+		return Value{}, fmt.Errorf("secret file %s can be read by others (mode %04o): run chmod 600 on it", path,
+			info.Mode().Perm())
 	}
 	data, err := io.ReadAll(f)
 	if err != nil {

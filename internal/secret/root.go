@@ -14,7 +14,8 @@ const keySize = 32
 // every sealed credential; without it they are lost.
 type Root struct{ bytes [keySize]byte }
 
-// LoadRoot reads the root from the file, which holds 64 hexadecimal digits, and creates it at the first use. See [File].
+// LoadRoot reads the root from the file, which holds 64 hexadecimal digits, and creates it at the first use. See
+// [File].
 func LoadRoot(path string) (*Root, error) {
 	v, err := File(path, newRoot)
 	if err != nil {
@@ -22,7 +23,8 @@ func LoadRoot(path string) (*Root, error) {
 	}
 	b, err := hex.DecodeString(v.Reveal())
 	if err != nil || len(b) != keySize {
-		return nil, fmt.Errorf("secret file %s does not hold %d hexadecimal digits: put it back from a copy", path, 2*keySize)
+		return nil, fmt.Errorf("secret file %s does not hold %d hexadecimal digits: put it back from a copy", path,
+			2*keySize)
 	}
 	return &Root{bytes: [keySize]byte(b)}, nil
 }

@@ -11,9 +11,10 @@ import (
 // sealVersion begins every sealed value, so that another scheme can follow this one.
 const sealVersion = 1
 
-// ErrUnsealable is returned by [Sealer.Open]. It does not say more, for there is no more to say: the value was changed,
-// belongs to another field, or was sealed under another root.
-var ErrUnsealable = errors.New("the sealed value cannot be opened: it was changed or moved, or the root secret is another one")
+// ErrUnsealable is returned by [Sealer.Open]. It does not say more, for there is no more to say: the value was
+// changed, belongs to another field, or was sealed under another root.
+var ErrUnsealable = errors.New(
+	"the sealed value cannot be opened: it was changed or moved, or the root secret is another one")
 
 // A Sealer encrypts credentials for storage, with AES-256-GCM and a random nonce. It is safe for concurrent use.
 type Sealer struct{ aead cipher.AEAD }

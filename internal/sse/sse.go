@@ -1,8 +1,8 @@
 // Package sse decodes server-sent events, as the HTML standard defines them
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html), from bytes that arrive in pieces.
 //
-// The decoder is fed, because Envoy hands bodies over in pieces, where libraries read from an io.Reader; and it allocates nothing
-// for an event (BenchmarkDecoder), of which an answer has hundreds.
+// The decoder is fed, because Envoy hands bodies over in pieces, where libraries read from an io.Reader; and it
+// allocates nothing for an event (BenchmarkDecoder), of which an answer has hundreds.
 //
 // A piece has nothing to do with an event. Pieces are cut anywhere, also between CR and LF
 // and within a rune, and where the cuts fall never changes the events that come out.
@@ -120,12 +120,12 @@ func (d *Decoder) Next() (Event, bool, error) {
 	}
 }
 
-// Pending returns how many of the bytes that were fed belong to no event that was returned, nor to comments before one. What
-// came before them can be passed on.
+// Pending returns how many of the bytes that were fed belong to no event that was returned, nor to comments before
+// one. What came before them can be passed on.
 func (d *Decoder) Pending() int { return len(d.buf) - d.start }
 
-// Close ends the stream. It returns the last event where the stream ended before the blank line that completes one. Next
-// must have returned false before.
+// Close ends the stream. It returns the last event where the stream ended before the blank line that completes one.
+// Next must have returned false before.
 func (d *Decoder) Close() (Event, bool) {
 	if d.failed {
 		return Event{}, false

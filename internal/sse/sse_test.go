@@ -99,20 +99,25 @@ func TestDecoder(t *testing.T) {
 		"a byte order mark later is a name":   {in: "\n\xef\xbb\xbfdata: x\n\n", want: result{}},
 		"a last event without its blank line": {in: "data: x", want: result{Events: []string{"|x"}}},
 		"a last event after CR LF":            {in: "data: x\r\n", want: result{Events: []string{"|x"}}},
-		"a name is of one event only":         {in: "event: a\ndata: 1\n\ndata: 2\n\n", want: result{Events: []string{"a|1", "|2"}}},
-		"a name without data is no event":     {in: "event: a\n\ndata: 2\n\n", want: result{Events: []string{"|2"}}},
-		"comments only":                       {in: ": x\n\n:\n\n: y", want: result{}},
-		"an event at the limit":               {limit: 8, in: "data: x\n\n", want: result{Events: []string{"|x"}}},
-		"an event over the limit":             {limit: 8, in: "data: 1\n\ndata: " + long + "\n\n", want: result{Events: []string{"|1"}, Err: ErrTooLarge}},
-		"many lines over the limit":           {limit: 50, in: strings.Repeat("data: x\n", 100), want: result{Err: ErrTooLarge}},
-		"many events are no large event":      {limit: 50, in: strings.Repeat("data: x\n\n", 100), want: result{Events: strings.Split(strings.Repeat(" |x", 100)[1:], " ")}},
-		"many comments are no large event":    {limit: 50, in: strings.Repeat(": ping\n", 100), want: result{}},
-		"a line without end over the limit":   {limit: 50, in: long, want: result{Err: ErrTooLarge}},
+		"a name is of one event only": {in: "event: a\ndata: 1\n\ndata: 2\n\n",
+			want: result{Events: []string{"a|1", "|2"}}},
+		"a name without data is no event": {in: "event: a\n\ndata: 2\n\n", want: result{Events: []string{"|2"}}},
+		"comments only":                   {in: ": x\n\n:\n\n: y", want: result{}},
+		"an event at the limit":           {limit: 8, in: "data: x\n\n", want: result{Events: []string{"|x"}}},
+		"an event over the limit": {limit: 8, in: "data: 1\n\ndata: " + long + "\n\n",
+			want: result{Events: []string{"|1"}, Err: ErrTooLarge}},
+		"many lines over the limit": {limit: 50, in: strings.Repeat("data: x\n", 100),
+			want: result{Err: ErrTooLarge}},
+		"many events are no large event": {limit: 50, in: strings.Repeat("data: x\n\n", 100),
+			want: result{Events: strings.Split(strings.Repeat(" |x", 100)[1:], " ")}},
+		"many comments are no large event":  {limit: 50, in: strings.Repeat(": ping\n", 100), want: result{}},
+		"a line without end over the limit": {limit: 50, in: long, want: result{Err: ErrTooLarge}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := []byte(c.in)
 			require.Empty(t, cmp.Diff(c.want, decode(c.limit, in), cmp.Comparer(sameError)))
-			require.Empty(t, cmp.Diff(c.want, decode(c.limit, bytes.SplitAfter(in, nil)...), cmp.Comparer(sameError)), "one byte at a time")
+			require.Empty(t, cmp.Diff(c.want, decode(c.limit, bytes.SplitAfter(in, nil)...), cmp.Comparer(sameError)),
+				"one byte at a time")
 		})
 	}
 }
@@ -187,7 +192,8 @@ func FuzzCutsNeverChangeTheEvents(f *testing.F) {
 }
 
 func BenchmarkDecoder(b *testing.B) {
-	piece := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}` + "\n\n")
+	piece := []byte(
+		`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}` + "\n\n")
 	b.ReportAllocs()
 	b.SetBytes(int64(len(piece)))
 	var d Decoder
@@ -213,7 +219,8 @@ func cuts(random *rand.Rand, in []byte) [][]byte {
 func sameError(a, b error) bool { return errors.Is(a, b) }
 
 func TestAnErrorInAFieldOfItsOwn(t *testing.T) {
-	require.Equal(t, []string{"|a", `error|{"code":500}`}, decode(0, []byte("data: a\n\nerror: {\"code\":500}\n\n")).Events)
+	require.Equal(t, []string{"|a", `error|{"code":500}`},
+		decode(0, []byte("data: a\n\nerror: {\"code\":500}\n\n")).Events)
 }
 
 func TestPendingCountsWhatIsOfNoEventYet(t *testing.T) {

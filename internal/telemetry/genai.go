@@ -10,8 +10,8 @@ import (
 )
 
 // Names of OpenTelemetry's semantic conventions for generative AI, all that this project uses of them. They are from
-// https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-metrics.md and gen-ai-spans.md, read
-// 2026-11; both are in development there, so that a name may change: then it changes here.
+// https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-metrics.md and gen-ai-spans.md,
+// read 2026-11; both are in development there, so that a name may change: then it changes here.
 const (
 	MetricDuration      = "gen_ai.client.operation.duration"
 	MetricTokens        = "gen_ai.client.token.usage"
@@ -64,7 +64,8 @@ func ProviderName(vendor string) string {
 	return vendor
 }
 
-// OperationName returns the conventions' name of one of the gateway's operations. What they have no name for keeps its own.
+// OperationName returns the conventions' name of one of the gateway's operations. What they have no name for keeps its
+// own.
 func OperationName(operation string) string {
 	switch operation {
 	case "chat/completions", "responses":
@@ -101,7 +102,8 @@ func NewGenAI(m metric.Meter) (*GenAI, error) {
 		{&g.firstChunk, MetricFirstChunk, "Time from a request's headers to the first chunk of a streamed answer."},
 		{&g.perChunk, MetricPerChunk, "Time from one chunk of a streamed answer to the next."},
 	} {
-		made, err := m.Float64Histogram(h.name, metric.WithUnit("s"), metric.WithDescription(h.help), metric.WithExplicitBucketBoundaries(secondBuckets()...))
+		made, err := m.Float64Histogram(h.name, metric.WithUnit("s"), metric.WithDescription(h.help),
+			metric.WithExplicitBucketBoundaries(secondBuckets()...))
 		if err != nil {
 			return nil, fmt.Errorf("metric %s: %w", h.name, err)
 		}
@@ -109,7 +111,8 @@ func NewGenAI(m metric.Meter) (*GenAI, error) {
 	}
 	var err error
 	g.tokens, err = m.Int64Histogram(MetricTokens, metric.WithUnit("{token}"),
-		metric.WithDescription("Tokens of a request that ended well, by type."), metric.WithExplicitBucketBoundaries(tokenBuckets()...))
+		metric.WithDescription("Tokens of a request that ended well, by type."),
+		metric.WithExplicitBucketBoundaries(tokenBuckets()...))
 	if err != nil {
 		return nil, fmt.Errorf("metric %s: %w", MetricTokens, err)
 	}
@@ -134,7 +137,8 @@ type Series struct {
 // Series returns what records requests of labels. Making one costs more than using it: keep it.
 func (g *GenAI) Series(l Labels) *Series {
 	common := []attribute.KeyValue{
-		AttrOperation.String(OperationName(l.Operation)), AttrProvider.String(ProviderName(l.Vendor)), AttrGatewayProvider.String(l.Provider),
+		AttrOperation.String(OperationName(l.Operation)), AttrProvider.String(ProviderName(l.Vendor)),
+		AttrGatewayProvider.String(l.Provider),
 	}
 	if l.Model != "" {
 		common = append(common, AttrModel.String(l.Model))
@@ -142,7 +146,8 @@ func (g *GenAI) Series(l Labels) *Series {
 	with := func(more ...attribute.KeyValue) []metric.RecordOption {
 		return []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(append(more, common...)...))}
 	}
-	s := &Series{of: g, plain: with(), input: with(AttrTokenType.String("input")), output: with(AttrTokenType.String("output"))}
+	s := &Series{of: g, plain: with(), input: with(AttrTokenType.String("input")),
+		output: with(AttrTokenType.String("output"))}
 	if s.ended = s.plain; l.ErrorType != "" {
 		s.ended = with(AttrErrorType.String(l.ErrorType))
 	}

@@ -32,8 +32,8 @@ import (
 const (
 	// scope is the name of what measures, to OpenTelemetry.
 	scope = "github.com/modelgate/modelgate"
-	// maxSeries bounds the series of each OpenTelemetry metric, whatever its attributes say. What is above counts under the one
-	// attribute otel.metric.overflow.
+	// maxSeries bounds the series of each OpenTelemetry metric, whatever its attributes say. What is above counts under
+	// the one attribute otel.metric.overflow.
 	maxSeries = 2000
 	// lastExport is how long the last telemetry of a process may take to get out.
 	lastExport = 5 * time.Second
@@ -46,9 +46,9 @@ type Options struct {
 	Log     *zap.Logger // of what cannot be exported
 }
 
-// A Telemetry is what a process measures: the metrics of Prometheus's library in Registry, OpenTelemetry's, and spans. All metrics
-// are gathered for /metrics; where the standard variables OTEL_EXPORTER_OTLP_... name an endpoint, they and the spans are
-// sent there too. It is safe for concurrent use.
+// A Telemetry is what a process measures: the metrics of Prometheus's library in Registry, OpenTelemetry's, and spans.
+// All metrics are gathered for /metrics; where the standard variables OTEL_EXPORTER_OTLP_... name an endpoint, they
+// and the spans are sent there too. It is safe for concurrent use.
 type Telemetry struct {
 	Registry *prometheus.Registry
 
@@ -60,7 +60,8 @@ type Telemetry struct {
 // Start starts the telemetry of a process. Nothing waits for what it is sent to: while that is away or slow, spans are
 // dropped, and metrics are sent later.
 func Start(ctx context.Context, o Options) (*Telemetry, error) {
-	// The one global that the SDK has no other way for: without it, failures to export go to standard error as plain text.
+	// The one global that the SDK has no other way for: without it, failures to export go to standard error as plain
+	// text.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		o.Log.Warn("telemetry is not exported", zap.Error(err))
 	}))
@@ -91,7 +92,8 @@ func Start(ctx context.Context, o Options) (*Telemetry, error) {
 
 // readers are what takes the metrics: Prometheus always, and OTLP where it is wanted.
 func (t *Telemetry) readers(ctx context.Context) ([]sdkmetric.Option, error) {
-	scraped, err := otelprom.New(otelprom.WithRegisterer(t.otel), otelprom.WithoutTargetInfo(), otelprom.WithoutScopeInfo(),
+	scraped, err := otelprom.New(otelprom.WithRegisterer(t.otel), otelprom.WithoutTargetInfo(),
+		otelprom.WithoutScopeInfo(),
 		otelprom.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes))
 	if err != nil {
 		return nil, err
@@ -131,8 +133,8 @@ const (
 	protocolHTTP = "http/protobuf"
 )
 
-// otlp returns the protocol by which a signal is sent, or "" where the environment names no endpoint for it, or says that
-// it is sent nowhere. The exporters read the other variables themselves.
+// otlp returns the protocol by which a signal is sent, or "" where the environment names no endpoint for it, or says
+// that it is sent nowhere. The exporters read the other variables themselves.
 func otlp(signal string) (protocol string, err error) {
 	get := func(name string) string {
 		return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))

@@ -41,7 +41,8 @@ func gathered(t *testing.T, g prometheus.Gatherer) map[string]*dto.MetricFamily 
 func record(t *testing.T, m *telemetry.Telemetry) {
 	g, err := telemetry.NewGenAI(m.Meter())
 	require.NoError(t, err)
-	s := g.Series(telemetry.Labels{Operation: "chat/completions", Vendor: "bedrock", Provider: "aws", Model: "smart", ErrorType: "429"})
+	s := g.Series(telemetry.Labels{Operation: "chat/completions", Vendor: "bedrock", Provider: "aws", Model: "smart",
+		ErrorType: "429"})
 	s.Ended(1500 * time.Millisecond)
 	s.FirstChunk(30 * time.Millisecond)
 	s.Chunks(3, 50*time.Millisecond)
@@ -62,7 +63,8 @@ func TestGenAIMetricsForPrometheus(t *testing.T) {
 	all := gathered(t, m)
 	require.Contains(t, all, "go_goroutines")
 	require.NotContains(t, all, "target_info")
-	plain := map[string]string{"gen_ai_operation_name": "chat", "gen_ai_provider_name": "aws.bedrock", "gen_ai_request_model": "smart", "modelgate_provider": "aws"}
+	plain := map[string]string{"gen_ai_operation_name": "chat", "gen_ai_provider_name": "aws.bedrock",
+		"gen_ai_request_model": "smart", "modelgate_provider": "aws"}
 	with := func(name, value string) map[string]string {
 		labels := map[string]string{name: value}
 		for k, v := range plain {
@@ -102,7 +104,8 @@ func TestMetricsAndSpansArePushed(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=prod")
 	m := start(t)
 	record(t, m)
-	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "modelgate_of_the_test_total"}, func() float64 { return 7 }))
+	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "modelgate_of_the_test_total"},
+		func() float64 { return 7 }))
 	_, span := m.Tracer().Start(t.Context(), "chat smart")
 	span.End()
 	require.NoError(t, m.Stop(t.Context()))
@@ -123,8 +126,9 @@ func TestMetricsAndSpansArePushed(t *testing.T) {
 		require.NotEmpty(t, all[name].GetDescription(), name)
 		require.IsType(t, &metricsv1.Metric_Histogram{}, all[name].GetData(), name)
 	}
-	require.Equal(t, map[string]any{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "aws.bedrock", "gen_ai.request.model": "smart",
-		"modelgate.provider": "aws", "error.type": "429"},
+	require.Equal(t, map[string]any{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "aws.bedrock",
+		"gen_ai.request.model": "smart",
+		"modelgate.provider":   "aws", "error.type": "429"},
 		otlptest.Attributes(all["gen_ai.client.operation.duration"].GetHistogram().GetDataPoints()[0].GetAttributes()))
 	require.Contains(t, all, "modelgate_of_the_test_total", "what Prometheus's library counts goes too")
 	require.Contains(t, all, "go_goroutines")
@@ -142,12 +146,17 @@ func TestEnvironment(t *testing.T) {
 	}{
 		{"nothing is set", nil, false, false},
 		{"an endpoint", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, true, false},
-		{"one of traces", map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, true, false},
+		{"one of traces", map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1",
+			"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, true, false},
 		{"one of metrics", map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://127.0.0.1:1"}, false, false},
-		{"disabled", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}, false, false},
-		{"no traces", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"}, false, false},
-		{"a protocol that there is not", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, false, true},
-		{"an exporter that there is not", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "zipkin"}, false, true},
+		{"disabled", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
+			false, false},
+		{"no traces", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_TRACES_EXPORTER": "none"},
+			false, false},
+		{"a protocol that there is not", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+			"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, false, true},
+		{"an exporter that there is not", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+			"OTEL_TRACES_EXPORTER": "zipkin"}, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, value := range c.env {
@@ -225,7 +234,8 @@ func TestSeriesAreBounded(t *testing.T) {
 	g, err := telemetry.NewGenAI(m.Meter())
 	require.NoError(t, err)
 	for i := range 100_000 {
-		g.Series(telemetry.Labels{Operation: "chat/completions", Vendor: "openai", Provider: "a", Model: fmt.Sprint("made-up-", i)}).Ended(time.Second)
+		g.Series(telemetry.Labels{Operation: "chat/completions", Vendor: "openai", Provider: "a",
+			Model: fmt.Sprint("made-up-", i)}).Ended(time.Second)
 	}
 	series := gathered(t, m)["gen_ai_client_operation_duration_seconds"].GetMetric()
 	require.LessOrEqual(t, len(series), 2000)

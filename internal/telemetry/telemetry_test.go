@@ -33,14 +33,16 @@ func TestSecretsAreRedactedInEveryFormat(t *testing.T) {
 		var out bytes.Buffer
 		log, err := telemetry.NewLogger(&out, telemetry.LogOptions{Level: "debug", Format: format})
 		require.NoError(t, err)
-		log.Info("a secret", zap.Any("any", value), zap.Stringer("stringer", value), zap.Reflect("reflect", struct{ V secret.Value }{value}))
+		log.Info("a secret", zap.Any("any", value), zap.Stringer("stringer", value),
+			zap.Reflect("reflect", struct{ V secret.Value }{value}))
 		require.NotContains(t, out.String(), "TOPSECRET", format)
 		require.Contains(t, out.String(), secret.Redacted, format)
 	}
 }
 
 func TestNewLoggerRefuses(t *testing.T) {
-	for _, o := range []telemetry.LogOptions{{Level: "loud", Format: "json"}, {Level: "info", Format: "xml"}, {Level: "info"}} {
+	for _, o := range []telemetry.LogOptions{{Level: "loud", Format: "json"}, {Level: "info", Format: "xml"},
+		{Level: "info"}} {
 		_, err := telemetry.NewLogger(&bytes.Buffer{}, o)
 		require.Error(t, err, o)
 	}

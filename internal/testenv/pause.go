@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Pause stops a process until it is sent SIGCONT, and returns once it stands still: a thread that is busy on another core goes on
-// for a while after the signal was sent.
+// Pause stops a process until it is sent SIGCONT, and returns once it stands still: a thread that is busy on another
+// core goes on for a while after the signal was sent.
 func Pause(t testing.TB, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

@@ -16,8 +16,8 @@ func Long(t testing.TB) {
 	}
 }
 
-// Missing skips a test for want of a tool, which the command installs. Continuous integration has run it: there it is a failure.
-// Without a command nothing in the repository installs the tool.
+// Missing skips a test for want of a tool, which the command installs. Continuous integration has run it: there it is
+// a failure. Without a command nothing in the repository installs the tool.
 func Missing(t testing.TB, tool, command string) {
 	t.Helper()
 	if command == "" {

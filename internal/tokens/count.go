@@ -12,9 +12,9 @@ import (
 // Separator keeps texts apart that are counted together. It is one token with every vendor, wherever it stands.
 const Separator = "\x00"
 
-// Count estimates how many tokens a vendor counts for a text that is given to one of its models, or comes from it. Model is
-// the vendor's own name. Of a text of more than 16 KB parts are counted. It is safe for concurrent use, and waits where half of
-// the processors count already.
+// Count estimates how many tokens a vendor counts for a text that is given to one of its models, or comes from it.
+// Model is the vendor's own name. Of a text of more than 16 KB parts are counted. It is safe for concurrent use, and
+// waits where half of the processors count already.
 func Count(vendor, model, text string) int64 {
 	var s Sample
 	s.Add([]byte(text))
@@ -49,8 +49,8 @@ func counterOf(vendor, model string) counter {
 	panic("unreachable: the last counter is for all models")
 }
 
-// begins reports whether a name, or what stands in it behind a separator, begins with a prefix: names of models have those of
-// vendors, regions and resources before them.
+// begins reports whether a name, or what stands in it behind a separator, begins with a prefix: names of models have
+// those of vendors, regions and resources before them.
 func begins(name, prefix string) bool {
 	for {
 		if strings.HasPrefix(name, prefix) {
@@ -94,5 +94,6 @@ func vocabulary(encoding tokenizer.Encoding) func(text string) int {
 
 // words counts as the gateway's own provider does.
 func words(text string) int {
-	return len(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == 0 })) + strings.Count(text, Separator)
+	return len(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == 0 })) +
+		strings.Count(text, Separator)
 }

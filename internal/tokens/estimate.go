@@ -4,8 +4,8 @@ package tokens
 // written in Latin letters, make shorter ones.
 const bytesPerToken = 4
 
-// Estimate guesses how many tokens a text of so many bytes has, without looking at it: for reservations, which are settled
-// with what is true. It is never less than one for a text that is there.
+// Estimate guesses how many tokens a text of so many bytes has, without looking at it: for reservations, which are
+// settled with what is true. It is never less than one for a text that is there.
 func Estimate(bytes int) int64 {
 	return (int64(max(bytes, 0)) + bytesPerToken - 1) / bytesPerToken
 }

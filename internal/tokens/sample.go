@@ -14,8 +14,8 @@ const (
 	block     = 512 // of a longer text, a block at every stride is kept
 )
 
-// A Sample keeps of a text that comes in pieces what its tokens can be counted by: all of it up to 16 KB, and of a longer one
-// blocks that lie evenly over it. The zero Sample is empty. It is not safe for concurrent use.
+// A Sample keeps of a text that comes in pieces what its tokens can be counted by: all of it up to 16 KB, and of a
+// longer one blocks that lie evenly over it. The zero Sample is empty. It is not safe for concurrent use.
 type Sample struct {
 	kept   []byte
 	length int64 // of the text, in bytes

@@ -32,7 +32,8 @@ func TestTheVocabularyFollowsFromTheModel(t *testing.T) {
 func TestOtherVendorsCountMore(t *testing.T) {
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 20)
 	base := tokens.Count("openai", "gpt-4o", text)
-	for _, model := range []string{"claude-opus-5", "us.anthropic.claude-sonnet-4-6", "anthropic/claude-haiku-4.5", "claude-3-7-sonnet@20250219"} {
+	for _, model := range []string{"claude-opus-5", "us.anthropic.claude-sonnet-4-6", "anthropic/claude-haiku-4.5",
+		"claude-3-7-sonnet@20250219"} {
 		require.InDelta(t, float64(base)*1.15, float64(tokens.Count("any", model, text)), 1, model)
 	}
 	require.Greater(t, tokens.Count("mistral", "devstral", text), base)
@@ -52,7 +53,8 @@ func TestASeparatorIsAToken(t *testing.T) {
 		for _, model := range []string{"gpt-4o", "gpt-4"} {
 			for _, text := range []string{"hello", "hello ", " hello", "hello.", "hello\n\n", "漢", "1234"} {
 				alone := tokens.Count(vendor, model, text)
-				require.Equal(t, 2*alone+2, tokens.Count(vendor, model, text+tokens.Separator+text+tokens.Separator), "%s %q", model, text)
+				require.Equal(t, 2*alone+2, tokens.Count(vendor, model, text+tokens.Separator+text+tokens.Separator), "%s %q",
+					model, text)
 			}
 		}
 	}

@@ -32,8 +32,8 @@ var smallest = map[Endpoint]string{
 	Embeddings:  `{"input":"x"}`,
 }
 
-// Ask returns a client's request for the model that asks for a stream, and for the usage of a stream, where it is told to. Nil
-// is the smallest request. What is not JSON stays as it is.
+// Ask returns a client's request for the model that asks for a stream, and for the usage of a stream, where it is told
+// to. Nil is the smallest request. What is not JSON stays as it is.
 func Ask(e Endpoint, request []byte, model string, stream, includeUsage bool) []byte {
 	if request == nil {
 		request = []byte(smallest[e])

@@ -1,7 +1,8 @@
-// Package translate is the way of a request to a vendor and of the answer back to the client, without a gateway around it:
-// no network, no retries, one vendor.
+// Package translate is the way of a request to a vendor and of the answer back to the client, without a gateway around
+// it: no network, no retries, one vendor.
 //
-// It is no way of its own: requests are parsed and answers are written as in the gateway, by the operations and the pipeline.
+// It is no way of its own: requests are parsed and answers are written as in the gateway, by the operations and the
+// pipeline.
 package translate
 
 import (
@@ -22,7 +23,8 @@ const (
 )
 
 // paths are those of the operations.
-var paths = map[Endpoint]string{Chat: "/v1/chat/completions", Completions: "/v1/completions", Embeddings: "/v1/embeddings"}
+var paths = map[Endpoint]string{Chat: "/v1/chat/completions", Completions: "/v1/completions",
+	Embeddings: "/v1/embeddings"}
 
 // A Request is a client's request that has been checked once, and the codec that translates it.
 type Request struct {

@@ -36,8 +36,8 @@ type Exchange struct {
 	Created           int64 // in Unix seconds, where the vendor does not say
 }
 
-// Respond returns what the client gets for a vendor's response, whose body comes in the pieces. A response without a content
-// type has the right one.
+// Respond returns what the client gets for a vendor's response, whose body comes in the pieces. A response without a
+// content type has the right one.
 func (x *Exchange) Respond(from Response, pieces ...[]byte) Response {
 	to := x.respond(from, pieces)
 	to.Header.Set("X-Modelgate-Provider", x.Provider.Name)
@@ -99,7 +99,8 @@ func (x *Exchange) stream(pieces [][]byte) Response {
 }
 
 func succeeded(contentType string, body []byte) Response {
-	return Response{http.StatusOK, http.Header{"Content-Type": {contentType}, "Content-Length": {strconv.Itoa(len(body))}}, body}
+	return Response{http.StatusOK, http.Header{"Content-Type": {contentType},
+		"Content-Length": {strconv.Itoa(len(body))}}, body}
 }
 
 func failed(err error) Response {
@@ -113,20 +114,21 @@ func failed(err error) Response {
 // fed is about how many bytes Cuts feeds to codecs.
 const fed = 64 << 20
 
-// Cuts checks that the client gets the same for a vendor's response however its body is cut: at every place, and into single
-// bytes. A body of up to 8 KB is cut at one place at a time, a longer one at several. Ids do not count, for a codec may have
-// made them.
+// Cuts checks that the client gets the same for a vendor's response however its body is cut: at every place, and into
+// single bytes. A body of up to 8 KB is cut at one place at a time, a longer one at several. Ids do not count, for a
+// codec may have made them.
 func (x *Exchange) Cuts(from Response, want Response) error {
 	for pieces := range Cuttings(from.Body, fed) {
 		if got := x.Respond(from, pieces...); !same(got, want) {
-			return fmt.Errorf("the answer differs where the body comes in %d pieces, the first of %d bytes", len(pieces), len(pieces[0]))
+			return fmt.Errorf("the answer differs where the body comes in %d pieces, the first of %d bytes", len(pieces),
+				len(pieces[0]))
 		}
 	}
 	return nil
 }
 
-// Cuttings yields a body cut into pieces in different ways: into single bytes, and such that it is cut once at every place.
-// Where that would be more than about limit bytes in all, it is cut at several places at a time.
+// Cuttings yields a body cut into pieces in different ways: into single bytes, and such that it is cut once at every
+// place. Where that would be more than about limit bytes in all, it is cut at several places at a time.
 func Cuttings(body []byte, limit int) iter.Seq[[][]byte] {
 	return func(yield func([][]byte) bool) {
 		if len(body) < 2 || !yield(bytes.SplitAfter(body, nil)) {

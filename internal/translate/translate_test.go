@@ -66,7 +66,8 @@ func TestWithModelAddsAModelOnlyWhereThereIsNone(t *testing.T) {
 func TestAskKeepsWhatTheClientSaid(t *testing.T) {
 	require.JSONEq(t, `{"model":"m","messages":[],"n":2,"stream":true,"stream_options":{"include_usage":true}}`,
 		string(Ask(Chat, []byte(`{"model":"other","messages":[],"n":2}`), "m", true, true)))
-	require.JSONEq(t, `{"model":"m","prompt":"x"}`, string(Ask(Completions, nil, "m", false, true)), "only streams report usage when asked")
+	require.JSONEq(t, `{"model":"m","prompt":"x"}`, string(Ask(Completions, nil, "m", false, true)),
+		"only streams report usage when asked")
 	require.Equal(t, `null`, string(Ask(Chat, []byte(`null`), "m", true, true)))
 }
 
@@ -79,7 +80,8 @@ func TestCredentialsAreMasked(t *testing.T) {
 		return nil
 	}
 	config := Complete(p, &configv1.Provider{Headers: map[string]string{"X-Team": "blue"}})
-	got, err := Sign(p, config, provider.Request{Path: "/chat", Header: http.Header{"Acme-Version": {"3"}}, Body: []byte("{\"a\": 1}\n"), Dropped: []string{"seed", "n"}}, time.Unix(1, 0))
+	got, err := Sign(p, config, provider.Request{Path: "/chat", Header: http.Header{"Acme-Version": {"3"}},
+		Body: []byte("{\"a\": 1}\n"), Dropped: []string{"seed", "n"}}, time.Unix(1, 0))
 	require.NoError(t, err)
 	require.Equal(t, `{"method":"POST","url":"https://acme.example:8443/v1/chat","headers":{"acme-version":"3",`+
 		`"authorization":"AWS4-HMAC-SHA256 ***","x-date":"20260101","x-team":"blue","x-token":"***"},"dropped":["seed","n"],"body":{"a": 1}}`, string(got.AppendJSON(nil)))
@@ -116,19 +118,39 @@ func TestWhatTheClientGets(t *testing.T) {
 		body   string // a part of it
 		header string
 	}{
-		"an answer":                    {false, Response{Status: 200, Body: []byte(`{"id":"c1","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`)}, 200, `"model":"public/name"`, "application/json"},
-		"no answer":                    {false, Response{Status: 200, Body: []byte(`[]`)}, 502, `"code":"upstream_invalid_response"`, "application/json"},
-		"an empty answer":              {false, Response{Status: 200}, 502, `"code":"upstream_invalid_response"`, "application/json"},
-		"an error with status 200":     {false, Response{Status: 200, Body: []byte(`{"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}`)}, 429, `"message":"Slow down."`, "application/json"},
-		"an error":                     {true, Response{Status: 529, Body: []byte(`{"error":{"message":"Busy."}}`)}, 503, `"code":"overloaded"`, "application/json"},
-		"a redirect":                   {true, Response{Status: 302}, 502, `"type":"server_error"`, "application/json"},
-		"a whole answer for a stream":  {true, Response{Status: 200, Header: http.Header{"Content-Type": {"application/json; charset=utf-8"}}, Body: []byte(`{}`)}, 502, `"code":"upstream_not_a_stream"`, "application/json"},
-		"a stream that ends too early": {true, Response{Status: 200, Body: []byte(chunks)}, 200, truncated, "text/event-stream; charset=utf-8"},
-		"a stream that ends before it says something": {true, Response{Status: 200, Body: []byte(strings.Replace(chunks, "é", "", 1))}, 502, `"code":"upstream_truncated"`, "application/json"},
-		"a stream":                      {true, Response{Status: 200, Body: []byte(chunks + "data: [DONE]\n\ndata: more\n\n")}, 200, "data: [DONE]\n\n", "text/event-stream; charset=utf-8"},
-		"an error as the first event":   {true, Response{Status: 200, Body: []byte(slowDown)}, 429, `{"error":{"message":"Slow down."`, "application/json"},
-		"an error after the role":       {true, Response{Status: 200, Body: []byte(strings.Replace(chunks, "é", "", 1) + slowDown)}, 429, `{"error":{"message":"Slow down."`, "application/json"},
-		"an error after the first text": {true, Response{Status: 200, Body: []byte(chunks + slowDown)}, 200, `data: {"error":{"message":"Slow down."`, "text/event-stream; charset=utf-8"},
+		"an answer": {false,
+			Response{Status: 200,
+				Body: []byte(
+					`{"id":"c1","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`)}, 200,
+			`"model":"public/name"`, "application/json"},
+		"no answer": {false, Response{Status: 200, Body: []byte(`[]`)}, 502,
+			`"code":"upstream_invalid_response"`, "application/json"},
+		"an empty answer": {false, Response{Status: 200}, 502, `"code":"upstream_invalid_response"`,
+			"application/json"},
+		"an error with status 200": {false,
+			Response{Status: 200, Body: []byte(`{"error":{"message":"Slow down.","code":"rate_limit_exceeded"}}`)}, 429,
+			`"message":"Slow down."`, "application/json"},
+		"an error": {true, Response{Status: 529, Body: []byte(`{"error":{"message":"Busy."}}`)}, 503,
+			`"code":"overloaded"`, "application/json"},
+		"a redirect": {true, Response{Status: 302}, 502, `"type":"server_error"`, "application/json"},
+		"a whole answer for a stream": {true,
+			Response{Status: 200, Header: http.Header{"Content-Type": {"application/json; charset=utf-8"}}, Body: []byte(`{}`)},
+			502, `"code":"upstream_not_a_stream"`, "application/json"},
+		"a stream that ends too early": {true, Response{Status: 200, Body: []byte(chunks)}, 200, truncated,
+			"text/event-stream; charset=utf-8"},
+		"a stream that ends before it says something": {true,
+			Response{Status: 200, Body: []byte(strings.Replace(chunks, "é", "", 1))}, 502, `"code":"upstream_truncated"`,
+			"application/json"},
+		"a stream": {true,
+			Response{Status: 200, Body: []byte(chunks + "data: [DONE]\n\ndata: more\n\n")}, 200, "data: [DONE]\n\n",
+			"text/event-stream; charset=utf-8"},
+		"an error as the first event": {true, Response{Status: 200, Body: []byte(slowDown)}, 429,
+			`{"error":{"message":"Slow down."`, "application/json"},
+		"an error after the role": {true,
+			Response{Status: 200, Body: []byte(strings.Replace(chunks, "é", "", 1) + slowDown)}, 429,
+			`{"error":{"message":"Slow down."`, "application/json"},
+		"an error after the first text": {true, Response{Status: 200, Body: []byte(chunks + slowDown)}, 200,
+			`data: {"error":{"message":"Slow down."`, "text/event-stream; charset=utf-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := exchange(t, Chat, c.stream)
@@ -145,7 +167,8 @@ func TestWhatTheClientGets(t *testing.T) {
 
 func TestHeadsAreThoseOfHTTP(t *testing.T) {
 	e := &openai.Error{Status: 429, Message: "m", Type: "t", RetryAfter: 1500 * time.Millisecond}
-	require.Equal(t, "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 61\r\ncontent-type: application/json\r\nretry-after: 2\r\nretry-after-ms: 1500\r\n\r\n", string(failed(e).Head()))
+	require.Equal(t,
+		"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 61\r\ncontent-type: application/json\r\nretry-after: 2\r\nretry-after-ms: 1500\r\n\r\n", string(failed(e).Head()))
 }
 
 // forgetful is a codec that reads each piece by itself.
@@ -167,7 +190,8 @@ func TestCutsFindACodecThatDependsOnThem(t *testing.T) {
 	x := exchange(t, Chat, true)
 	x.Answer = forgetful{}
 	from := Response{Status: 200, Body: []byte("abc")}
-	require.EqualError(t, x.Cuts(from, x.Respond(from, from.Body)), "the answer differs where the body comes in 3 pieces, the first of 1 bytes")
+	require.EqualError(t, x.Cuts(from, x.Respond(from, from.Body)),
+		"the answer differs where the body comes in 3 pieces, the first of 1 bytes")
 }
 
 func TestCuttingsCutAtEveryPlace(t *testing.T) {

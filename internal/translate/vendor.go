@@ -26,8 +26,8 @@ type placeholder struct {
 	endpoint, region, project, credential string
 }
 
-// placeholders are those of vendors that cannot be addressed, or whose requests cannot be signed, without configuration.
-// Credentials have the vendor's form, so that every header is there that it gets.
+// placeholders are those of vendors that cannot be addressed, or whose requests cannot be signed, without
+// configuration. Credentials have the vendor's form, so that every header is there that it gets.
 var placeholders = map[string]placeholder{
 	"azure":   {endpoint: "https://RESOURCE.openai.azure.com"},
 	"bedrock": {region: "us-east-1", credential: "AKIAIOSFODNN7EXAMPLE:CREDENTIAL"},
@@ -74,11 +74,13 @@ func Sign(p provider.Provider, c *configv1.Provider, r provider.Request, now tim
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	err = p.Sign(&r, provider.Signing{Config: c, Credential: secret.New(Placeholder(p.Name)), Method: http.MethodPost, Endpoint: endpoint, Now: now})
+	err = p.Sign(&r, provider.Signing{Config: c, Credential: secret.New(Placeholder(p.Name)), Method: http.MethodPost,
+		Endpoint: endpoint, Now: now})
 	if err != nil {
 		return VendorRequest{}, err
 	}
-	out := VendorRequest{Method: http.MethodPost, URL: Address(endpoint) + r.Path, Header: map[string]string{}, Body: r.Body, Dropped: r.Dropped, Adjusted: r.Adjusted}
+	out := VendorRequest{Method: http.MethodPost, URL: Address(endpoint) + r.Path, Header: map[string]string{},
+		Body: r.Body, Dropped: r.Dropped, Adjusted: r.Adjusted}
 	for name, values := range r.Header {
 		out.SetHeader(name, values[0])
 	}

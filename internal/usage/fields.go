@@ -7,8 +7,9 @@ import (
 // A Kind is a kind of what exchanges use, and the place of its amount in [Counts].
 type Kind int
 
-// Kinds, in the order of the ledger's columns. What is written to the ledger, summed up there and told by the API of usage and the
-// metrics follows from [Fields]: a new kind is one here, a member of openai.Usage, one of the ledger's records, and a migration.
+// Kinds, in the order of the ledger's columns. What is written to the ledger, summed up there and told by the API of
+// usage and the metrics follows from [Fields]: a new kind is one here, a member of openai.Usage, one of the ledger's
+// records, and a migration.
 const (
 	InputTokens Kind = iota // CachedTokens, CacheWriteTokens and InputAudioTokens are among them
 	CachedTokens
@@ -41,25 +42,31 @@ type Field struct {
 var Fields = [Kinds]Field{
 	InputTokens: {
 		Column: "input_tokens", Type: "prompt", Path: "prompt_tokens",
-		Result: map[string]string{"completions": "input_tokens", "embeddings": "input_tokens", "moderations": "input_tokens"},
+		Result: map[string]string{"completions": "input_tokens", "embeddings": "input_tokens",
+			"moderations": "input_tokens"},
 	},
 	CachedTokens: {
-		Column: "cached_tokens", Type: "cached", Path: "prompt_tokens_details.cached_tokens", Result: map[string]string{"completions": "input_cached_tokens"},
+		Column: "cached_tokens", Type: "cached", Path: "prompt_tokens_details.cached_tokens",
+		Result: map[string]string{"completions": "input_cached_tokens"},
 	},
 	CacheWriteTokens: {
-		Column: "cache_write_tokens", Path: "prompt_tokens_details.cache_write_tokens", Result: map[string]string{"completions": "input_cache_write_tokens"},
+		Column: "cache_write_tokens", Path: "prompt_tokens_details.cache_write_tokens",
+		Result: map[string]string{"completions": "input_cache_write_tokens"},
 	},
 	InputAudioTokens: {
-		Column: "input_audio_tokens", Path: "prompt_tokens_details.audio_tokens", Result: map[string]string{"completions": "input_audio_tokens"},
+		Column: "input_audio_tokens", Path: "prompt_tokens_details.audio_tokens",
+		Result: map[string]string{"completions": "input_audio_tokens"},
 	},
 	OutputTokens: {
-		Column: "output_tokens", Type: "completion", Path: "completion_tokens", Result: map[string]string{"completions": "output_tokens"},
+		Column: "output_tokens", Type: "completion", Path: "completion_tokens",
+		Result: map[string]string{"completions": "output_tokens"},
 	},
 	ReasoningTokens: {
 		Column: "reasoning_tokens", Type: "reasoning", Path: "completion_tokens_details.reasoning_tokens",
 	},
 	OutputAudioTokens: {
-		Column: "output_audio_tokens", Path: "completion_tokens_details.audio_tokens", Result: map[string]string{"completions": "output_audio_tokens"},
+		Column: "output_audio_tokens", Path: "completion_tokens_details.audio_tokens",
+		Result: map[string]string{"completions": "output_audio_tokens"},
 	},
 	Images: {
 		Column: "images", Result: map[string]string{"images": "images"},
@@ -82,7 +89,8 @@ func (u *Used) Fill(r *ledgerv1.Record) {
 	}
 }
 
-// At returns where the amount of a kind is. It is a switch, as functions in a table would have what is used escape to the heap.
+// At returns where the amount of a kind is. It is a switch, as functions in a table would have what is used escape to
+// the heap.
 func (u *Used) At(k Kind) *int64 {
 	switch k {
 	case InputTokens:

@@ -13,9 +13,9 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 )
 
-// A segment is a file: a header of segmentHeader bytes, which are the magic and a random salt, and frames. A frame is the
-// length of its payload and a checksum, four bytes each in little endian; a byte for its kind; and the payload, a record. The
-// salt goes into the checksum, so that nothing that a client wrote into a record looks like a frame.
+// A segment is a file: a header of segmentHeader bytes, which are the magic and a random salt, and frames. A frame is
+// the length of its payload and a checksum, four bytes each in little endian; a byte for its kind; and the payload, a
+// record. The salt goes into the checksum, so that nothing that a client wrote into a record looks like a frame.
 const (
 	segmentMagic  = "mgspool1"
 	segmentHeader = len(segmentMagic) + 4
@@ -110,8 +110,9 @@ func readSalt(head []byte) (uint32, bool) {
 	return binary.LittleEndian.Uint32(head[len(segmentMagic):]), true
 }
 
-// readFrame returns the frame that data begins with, and how many bytes it takes. Where none does, f.payload is nil and n is how
-// many bytes are to be skipped to where one may be; n is 0 where more must be read, which is never so when data is all there is.
+// readFrame returns the frame that data begins with, and how many bytes it takes. Where none does, f.payload is nil
+// and n is how many bytes are to be skipped to where one may be; n is 0 where more must be read, which is never so
+// when data is all there is.
 func readFrame(salt uint32, data []byte, all bool) (f frame, n int) {
 	for at := range data {
 		rest := data[at:]
@@ -132,8 +133,8 @@ func readFrame(salt uint32, data []byte, all bool) (f frame, n int) {
 	return frame{}, len(data)
 }
 
-// frameLength returns the length of the frame that data may begin with, 0 where it cannot begin with one, and whether data is
-// too short to tell.
+// frameLength returns the length of the frame that data may begin with, 0 where it cannot begin with one, and whether
+// data is too short to tell.
 func frameLength(data []byte) (n int, short bool) {
 	if len(data) < frameHeader {
 		return 0, true

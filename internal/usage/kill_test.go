@@ -37,8 +37,8 @@ func (s service) Record(_ context.Context, r *ledgerv1.RecordRequest) (*ledgerv1
 	return s.keeper.keep(r)
 }
 
-// A process is killed at random, started anew, and killed again. What Begin or End had returned for is in the ledger in the end,
-// as the last of them said, and once.
+// A process is killed at random, started anew, and killed again. What Begin or End had returned for is in the ledger
+// in the end, as the last of them said, and once.
 func TestAProcessThatIsKilled(t *testing.T) {
 	if arguments := os.Getenv(victim); arguments != "" {
 		beKilled(t, strings.Split(arguments, "|"))
@@ -60,7 +60,8 @@ func TestAProcessThatIsKilled(t *testing.T) {
 	noted := map[string]string{} // what the last call that returned was, by id
 	for generation := range 8 {
 		k.set(generation%3 == 1) // then it ships nothing
-		runVictim(t, strings.Join([]string{dir, socket, strconv.Itoa(generation)}, "|"), time.Duration(50+random.IntN(300))*time.Millisecond, noted)
+		runVictim(t, strings.Join([]string{dir, socket, strconv.Itoa(generation)}, "|"),
+			time.Duration(50+random.IntN(300))*time.Millisecond, noted)
 	}
 	k.set(false)
 	flush(open(t, options(filepath.Join(dir, "spool"))), k)

@@ -20,7 +20,8 @@ type spoolMetrics struct {
 // newSpoolMetrics makes the metrics of a spool, and registers them where r is not nil.
 func newSpoolMetrics(r prometheus.Registerer, state func() spoolState) (*spoolMetrics, error) {
 	gauge := func(name, help string, value func(spoolState) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(state()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return value(state()) })
 	}
 	m := &spoolMetrics{
 		shipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_ledger_shipped_total",
@@ -30,9 +31,12 @@ func newSpoolMetrics(r prometheus.Registerer, state func() spoolState) (*spoolMe
 	}
 	m.all = []prometheus.Collector{
 		m.shipped, m.dropped,
-		gauge("modelgate_ledger_backlog_records", "Records that wait to be shipped to the ledger.", func(s spoolState) float64 { return float64(s.records) }),
-		gauge("modelgate_ledger_spool_bytes", "Size of the spool on disk.", func(s spoolState) float64 { return float64(s.bytes) }),
-		gauge("modelgate_ledger_waiting_bytes", "Records that wait in memory, because the disk or the spool is full.", func(s spoolState) float64 { return float64(s.waiting) }),
+		gauge("modelgate_ledger_backlog_records", "Records that wait to be shipped to the ledger.",
+			func(s spoolState) float64 { return float64(s.records) }),
+		gauge("modelgate_ledger_spool_bytes", "Size of the spool on disk.",
+			func(s spoolState) float64 { return float64(s.bytes) }),
+		gauge("modelgate_ledger_waiting_bytes", "Records that wait in memory, because the disk or the spool is full.",
+			func(s spoolState) float64 { return float64(s.waiting) }),
 	}
 	if r == nil {
 		return m, nil

@@ -35,7 +35,8 @@ func (n Nano) String() string {
 	return sign + whole + "." + strings.TrimRight(digits, "0")
 }
 
-// ParseUSD reads an amount of US dollars: decimal digits, at most nine of them after the point, no sign and no exponent.
+// ParseUSD reads an amount of US dollars: decimal digits, at most nine of them after the point, no sign and no
+// exponent.
 func ParseUSD(text string) (Nano, error) {
 	n, ok := parseDecimal(text, 9)
 	if !ok || n > math.MaxInt64 {
@@ -46,7 +47,8 @@ func ParseUSD(text string) (Nano, error) {
 
 var errNotUSD = errors.New("must be US dollars, such as 10 or 0.25, with at most nine digits after the point")
 
-// parseDecimal reads a decimal as a number of its parts: with 2 places, 1.5 is 150. Digits beyond the places must be 0.
+// parseDecimal reads a decimal as a number of its parts: with 2 places, 1.5 is 150. Digits beyond the places must be
+// 0.
 func parseDecimal(text string, places int) (uint64, bool) {
 	whole, part, _ := strings.Cut(text, ".")
 	if whole == "" && part == "" {

@@ -9,7 +9,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// Rates are a price that is ready to be computed with. A decimal that does not parse is no price: validation refuses it before it is stored. They are immutable; nil is no price.
+// Rates are a price that is ready to be computed with. A decimal that does not parse is no price: validation refuses
+// it before it is stored. They are immutable; nil is no price.
 type Rates struct {
 	tiers []tier // ascending; the first holds from the first token on
 	image uint64 // pico-dollars
@@ -36,11 +37,12 @@ const (
 	defaultBatch = million / 2
 )
 
-// Compile reads the decimals of a price, which may be nil. It returns nil where there is no price, or where one of its decimals
-// is none.
+// Compile reads the decimals of a price, which may be nil. It returns nil where there is no price, or where one of its
+// decimals is none.
 func Compile(p *configv1.Price) *Rates {
 	d := decimals{}
-	// A dollar for a million tokens is a millionth of one for a token: the decimal in millionths is the rate in pico-dollars.
+	// A dollar for a million tokens is a millionth of one for a token: the decimal in millionths is the rate in
+	// pico-dollars.
 	base := tier{input: d.read(p.GetInput(), 0), output: d.read(p.GetOutput(), 0)}
 	r := &Rates{image: d.read(p.GetImage(), 0) * million}
 	if !d.any || d.bad {
@@ -79,9 +81,11 @@ func (r *Rates) extras(d *decimals, p *configv1.Price) {
 		in := r
 		if s.GetInput()+s.GetOutput()+s.GetCachedInput()+s.GetCacheWrite()+s.GetCacheWriteHour() != "" {
 			own := &configv1.Price{Input: cmp.Or(s.GetInput(), p.GetInput()), Output: cmp.Or(s.GetOutput(), p.GetOutput()),
-				CachedInput: cmp.Or(s.GetCachedInput(), p.GetCachedInput()), CacheWrite: cmp.Or(s.GetCacheWrite(), p.GetCacheWrite()),
+				CachedInput:    cmp.Or(s.GetCachedInput(), p.GetCachedInput()),
+				CacheWrite:     cmp.Or(s.GetCacheWrite(), p.GetCacheWrite()),
 				CacheWriteHour: cmp.Or(s.GetCacheWriteHour(), p.GetCacheWriteHour()),
-				InputAudio:     p.GetInputAudio(), OutputAudio: p.GetOutputAudio(), Reasoning: p.GetReasoning(), Image: p.GetImage(), BatchFactor: p.GetBatchFactor()}
+				InputAudio:     p.GetInputAudio(), OutputAudio: p.GetOutputAudio(), Reasoning: p.GetReasoning(),
+				Image: p.GetImage(), BatchFactor: p.GetBatchFactor()}
 			if in = Compile(own); in == nil {
 				d.bad = true
 				return
@@ -102,7 +106,8 @@ func (r *Rates) extras(d *decimals, p *configv1.Price) {
 	}
 }
 
-// In returns what a service tier costs, and whether it has a price. Tiers that vendors call by these names are the price itself.
+// In returns what a service tier costs, and whether it has a price. Tiers that vendors call by these names are the
+// price itself.
 func (r *Rates) In(tier string) (*Rates, bool) {
 	if r == nil {
 		return nil, true
@@ -137,8 +142,8 @@ func (d *decimals) read(text string, empty uint64) uint64 {
 	return n
 }
 
-// hour reads what it costs to write to a cache what is kept for an hour: where that is empty, twice the input where other writes have
-// a price, as with all vendors that keep it so long, and otherwise the same as these.
+// hour reads what it costs to write to a cache what is kept for an hour: where that is empty, twice the input where
+// other writes have a price, as with all vendors that keep it so long, and otherwise the same as these.
 func (d *decimals) hour(text string, t *tier, writes bool) uint64 {
 	empty := t.write
 	if writes {
@@ -157,8 +162,9 @@ func (d *decimals) withRest(t tier, p *configv1.Price) tier {
 	return t
 }
 
-// Cost returns what something costs, and whether there is a price. Every token is paid once, also where the provider counts it
-// in two classes: of the prompt as cached before cache write before audio, of the answer as reasoning before audio.
+// Cost returns what something costs, and whether there is a price. Every token is paid once, also where the provider
+// counts it in two classes: of the prompt as cached before cache write before audio, of the answer as reasoning before
+// audio.
 func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	if r == nil {
 		return 0, false
@@ -183,8 +189,8 @@ func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	return s.nano(factor), true
 }
 
-// Estimate returns the most that so many tokens of text can cost, where hour says that they may be written to a cache for an hour, and
-// whether there is a price.
+// Estimate returns the most that so many tokens of text can cost, where hour says that they may be written to a cache
+// for an hour, and whether there is a price.
 func (r *Rates) Estimate(inputTokens, maxOutputTokens int64, hour bool) (cost Nano, priced bool) {
 	if r == nil {
 		return 0, false
@@ -223,7 +229,8 @@ func (s *sum) add(n, most int64, rate uint64) int64 {
 	return n
 }
 
-// nano returns the sum times a factor in millionths, in nano-dollars, rounded half up. What does not fit is the most that does.
+// nano returns the sum times a factor in millionths, in nano-dollars, rounded half up. What does not fit is the most
+// that does.
 func (s *sum) nano(factor uint64) Nano {
 	high, low := bits.Mul64(s.low, factor)
 	overflow, top := bits.Mul64(s.high, factor)

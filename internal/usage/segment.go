@@ -48,13 +48,14 @@ func createSegment(dir string, number uint64) (*segment, error) {
 	return &segment{number: number, path: path, salt: salt, size: int64(segmentHeader), file: f, dirty: true}, nil
 }
 
-// OpenSpool opens the spool in a folder. What a process that was killed has left there is shipped: what had ended as it ended,
-// what had only begun with the outcome "interrupted". A record that was cut off in the middle is none. The caller calls Run,
-// and closes the spool after that.
+// OpenSpool opens the spool in a folder. What a process that was killed has left there is shipped: what had ended as
+// it ended, what had only begun with the outcome "interrupted". A record that was cut off in the middle is none. The
+// caller calls Run, and closes the spool after that.
 func OpenSpool(o SpoolOptions) (*DiskSpool, error) {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.SegmentBytes = max(cmp.Or(o.SegmentBytes, defaultSegmentBytes), int64(segmentHeader+maxFrame))
-	s := &DiskSpool{options: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stop: make(chan struct{}), open: map[string]place{}, replayed: make(chan struct{})}
+	s := &DiskSpool{options: o, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stop: make(chan struct{}),
+		open: map[string]place{}, replayed: make(chan struct{})}
 	var err error
 	if s.metrics, err = newSpoolMetrics(o.Registerer, s.state); err != nil {
 		return nil, err
@@ -62,7 +63,8 @@ func OpenSpool(o SpoolOptions) (*DiskSpool, error) {
 	if err := s.load(); err != nil {
 		s.metrics.unregister(o.Registerer)
 		if errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR) {
-			err = fmt.Errorf("%w: put it back from a copy; or move it away, it is made again, and what was in it and not in the ledger yet is not charged", err)
+			err = fmt.Errorf(
+				"%w: put it back from a copy; or move it away, it is made again, and what was in it and not in the ledger yet is not charged", err)
 		}
 		return nil, fmt.Errorf("opening the spool of the ledger in %s: %w", o.Dir, err)
 	}
@@ -147,17 +149,19 @@ func (s *DiskSpool) scan() ([]*ledgerv1.Record, error) {
 	return all, nil
 }
 
-// setAside takes a file without a header out of the way. A short one is of a process that ended, or of a disk that was full,
-// before the segment held anything.
+// setAside takes a file without a header out of the way. A short one is of a process that ended, or of a disk that was
+// full, before the segment held anything.
 func (s *DiskSpool) setAside(path string, size int) error {
 	if size <= segmentHeader {
 		return os.Remove(path)
 	}
-	s.options.Log.Error("a segment of the spool has no header, and is kept aside", zap.String("path", path), zap.Int("bytes", size))
+	s.options.Log.Error("a segment of the spool has no header, and is kept aside", zap.String("path", path),
+		zap.Int("bytes", size))
 	return os.Rename(path, path+".unreadable")
 }
 
-// scanSegment keeps account of what is in a segment. Segments come in their order: ReadDir sorts names of equal length so.
+// scanSegment keeps account of what is in a segment. Segments come in their order: ReadDir sorts names of equal length
+// so.
 func (s *DiskSpool) scanSegment(g *segment, data []byte, begun map[string]*ledgerv1.Record) {
 	skipped := 0
 	for at := segmentHeader; at < len(data); {
@@ -183,7 +187,8 @@ func (s *DiskSpool) scanSegment(g *segment, data []byte, begun map[string]*ledge
 		}
 	}
 	if skipped > 0 {
-		s.options.Log.Warn("a segment of the spool has a damaged or unfinished record", zap.String("path", g.path), zap.Int("bytes", skipped))
+		s.options.Log.Warn("a segment of the spool has a damaged or unfinished record", zap.String("path", g.path),
+			zap.Int("bytes", skipped))
 	}
 }
 
@@ -213,9 +218,9 @@ func writePosition(w io.WriterAt, p place) error {
 	return nil
 }
 
-// forgetShipped lets go of the segments of which everything is acknowledged. What began in them and has not ended is written anew
-// at the end, so that one exchange that takes long does not hold them all.
-// It returns the files, which the caller removes when others may write again.
+// forgetShipped lets go of the segments of which everything is acknowledged. What began in them and has not ended is
+// written anew at the end, so that one exchange that takes long does not hold them all. It returns the files, which
+// the caller removes when others may write again.
 func (s *DiskSpool) forgetShipped() (paths []string) {
 	if last := s.last(); last != nil && len(s.waiting) > 0 && s.shippedAll(last) {
 		s.retire(last) // the room that it takes is wanted

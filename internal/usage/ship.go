@@ -32,9 +32,10 @@ type source interface {
 	next() (records []*ledgerv1.Record, acknowledged func(), err error)
 }
 
-// ship sends what the source has until ctx ends, and then for flushTimeout more. Wake ends a pause between records, and hurry also one
-// after a failure.
-func ship(ctx context.Context, ledger ledgerv1.LedgerClient, from source, wake, hurry <-chan struct{}, m *spoolMetrics, log *zap.Logger) {
+// ship sends what the source has until ctx ends, and then for flushTimeout more. Wake ends a pause between records,
+// and hurry also one after a failure.
+func ship(ctx context.Context, ledger ledgerv1.LedgerClient, from source, wake, hurry <-chan struct{}, m *spoolMetrics,
+	log *zap.Logger) {
 	backoff := time.Duration(0)
 	for ctx.Err() == nil {
 		err := shipAll(ctx, ledger, from, m)
@@ -60,7 +61,8 @@ func ship(ctx context.Context, ledger ledgerv1.LedgerClient, from source, wake, 
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	if err := shipAll(rest, ledger, from, m); err != nil {
-		log.Warn("not all records were shipped to the ledger; what is on disk is shipped after the next start", zap.Error(err))
+		log.Warn("not all records were shipped to the ledger; what is on disk is shipped after the next start",
+			zap.Error(err))
 	}
 }
 
@@ -114,8 +116,8 @@ func (s *DiskSpool) next() ([]*ledgerv1.Record, func(), error) {
 	return records, func() { s.acknowledge(at, at != from, len(records)) }, nil
 }
 
-// segmentAt returns the segment in which a place is, or the next, to whose beginning the place is moved then, and whether there is
-// something.
+// segmentAt returns the segment in which a place is, or the next, to whose beginning the place is moved then, and
+// whether there is something.
 func (s *DiskSpool) segmentAt(at *place) (segment, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +132,8 @@ func (s *DiskSpool) segmentAt(at *place) (segment, bool) {
 	return segment{}, false
 }
 
-// readEnds reads at most most ended records from an offset of a segment, and returns how many bytes they take with what is between.
+// readEnds reads at most most ended records from an offset of a segment, and returns how many bytes they take with
+// what is between.
 func readEnds(g segment, offset int64, most int) (records []*ledgerv1.Record, n int64, err error) {
 	f, err := os.Open(g.path)
 	if err != nil {

@@ -39,11 +39,12 @@ type SpoolOptions struct {
 
 // A DiskSpool is a [Spool] in a folder.
 //
-// What Begin and End are given has reached the operating system when they return, so that it outlives the process however that
-// ends. It is synced to the disk about once a second: the loss of power can cost what the last second brought.
+// What Begin and End are given has reached the operating system when they return, so that it outlives the process
+// however that ends. It is synced to the disk about once a second: the loss of power can cost what the last second
+// brought.
 //
-// Where the disk, or the folder's bound, is full, up to 8 MiB wait in memory until there is room, and what is beyond that is
-// counted as dropped. What was kept is never dropped for what is newer.
+// Where the disk, or the folder's bound, is full, up to 8 MiB wait in memory until there is room, and what is beyond
+// that is counted as dropped. What was kept is never dropped for what is newer.
 type DiskSpool struct {
 	options SpoolOptions
 	lock    *os.File
@@ -78,7 +79,8 @@ type place struct {
 	offset  int64
 }
 
-// Replayed returns a channel that is closed once the ledger has acknowledged all that the spool held when it was opened.
+// Replayed returns a channel that is closed once the ledger has acknowledged all that the spool held when it was
+// opened.
 func (s *DiskSpool) Replayed() <-chan struct{} { return s.replayed }
 
 // Hurry has what the spool holds shipped now, also where the ledger was away a moment ago.
@@ -91,7 +93,8 @@ func (s *DiskSpool) Hurry() {
 
 // checkReplayed closes the channel when it is time. The spool is locked.
 func (s *DiskSpool) checkReplayed() {
-	behind := s.shipped.segment < s.replay.segment || s.shipped.segment == s.replay.segment && s.shipped.offset < s.replay.offset
+	behind := s.shipped.segment < s.replay.segment || s.shipped.segment == s.replay.segment &&
+		s.shipped.offset < s.replay.offset
 	if s.backlog > 0 && behind {
 		return
 	}
@@ -120,7 +123,8 @@ func (s *DiskSpool) append(kind byte, r *ledgerv1.Record) {
 	defer s.mu.Unlock()
 	if s.closed || len(*b) == 0 || r.GetId() == "" {
 		s.metrics.dropped.Inc()
-		s.options.Log.Error("a record for the ledger was dropped: it has no id, or the spool is closed", zap.Bool("closed", s.closed))
+		s.options.Log.Error("a record for the ledger was dropped: it has no id, or the spool is closed",
+			zap.Bool("closed", s.closed))
 		return
 	}
 	if len(s.waiting) == 0 {

@@ -56,7 +56,8 @@ func (k *keeper) keep(request *ledgerv1.RecordRequest) (*ledgerv1.RecordAnswer, 
 	return &ledgerv1.RecordAnswer{}, nil
 }
 
-func (k *keeper) Record(_ context.Context, request *ledgerv1.RecordRequest, _ ...grpc.CallOption) (*ledgerv1.RecordAnswer, error) {
+func (k *keeper) Record(_ context.Context, request *ledgerv1.RecordRequest,
+	_ ...grpc.CallOption) (*ledgerv1.RecordAnswer, error) {
 	return k.keep(request)
 }
 
@@ -73,7 +74,8 @@ func (k *keeper) ids() int {
 }
 
 func rec(id string, tokens int64) *ledgerv1.Record {
-	return &ledgerv1.Record{Id: id, Key: "key_1", Model: "echo/one", Outcome: "finished", OutputTokens: tokens, CostNanoUsd: 10 * tokens}
+	return &ledgerv1.Record{Id: id, Key: "key_1", Model: "echo/one", Outcome: "finished", OutputTokens: tokens,
+		CostNanoUsd: 10 * tokens}
 }
 
 func options(dir string) usage.SpoolOptions { return usage.SpoolOptions{Dir: dir, Log: zap.NewNop()} }

@@ -9,7 +9,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// Version names a price by what it says: equal prices have equal versions, whichever catalog they are from. Of nil it is empty.
+// Version names a price by what it says: equal prices have equal versions, whichever catalog they are from. Of nil it
+// is empty.
 func Version(p *configv1.Price) string {
 	if p == nil {
 		return ""

@@ -1,5 +1,5 @@
-// Package xdsclient keeps what a process knows of the configuration equal to what the control plane serves: it is a client
-// of delta xDS for resources of the gateway's own.
+// Package xdsclient keeps what a process knows of the configuration equal to what the control plane serves: it is a
+// client of delta xDS for resources of the gateway's own.
 //
 // What has been published is read by others from then on. A Handler's Fork copies what its Set
 // and Remove are about to change.
@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The pause before the control plane is asked again after a stream has ended. It grows while nothing comes. Until then,
-// the last configuration holds.
+// The pause before the control plane is asked again after a stream has ended. It grows while nothing comes. Until
+// then, the last configuration holds.
 const (
 	minPause = 250 * time.Millisecond
 	maxPause = 4 * time.Second
@@ -69,8 +69,8 @@ type Type struct {
 
 // A Handler takes the resources of one type. All is called by Run's goroutine alone.
 type Handler[M proto.Message] struct {
-	// Set takes a resource that is new or was changed, and keeps it. An error refuses it, which the control plane takes for
-	// a fault of the object as a whole.
+	// Set takes a resource that is new or was changed, and keeps it. An error refuses it, which the control plane takes
+	// for a fault of the object as a whole.
 	Set func(name string, m M) error
 	// Remove drops a resource, which may be one that Set has refused.
 	Remove func(name string)
@@ -121,7 +121,8 @@ func New(o Options) *Client {
 	return &Client{
 		client: discoveryv3.NewAggregatedDiscoveryServiceClient(o.Conn),
 		node: &corev3.Node{
-			Id: o.NodeID, Cluster: o.Role, UserAgentName: "modelgate", UserAgentVersionType: &corev3.Node_UserAgentVersion{UserAgentVersion: version()},
+			Id: o.NodeID, Cluster: o.Role, UserAgentName: "modelgate",
+			UserAgentVersionType: &corev3.Node_UserAgentVersion{UserAgentVersion: version()},
 		},
 		types:   o.Types,
 		publish: o.Publish,
@@ -143,7 +144,8 @@ func (c *Client) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.log.Warn("no stream to the control plane; keeping the last configuration", zap.Duration("retry_in", pause), zap.Error(err))
+		c.log.Warn("no stream to the control plane; keeping the last configuration", zap.Duration("retry_in", pause),
+			zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return
@@ -162,7 +164,8 @@ func (c *Client) follow(ctx context.Context, received func()) error {
 		return fmt.Errorf("open: %w", err)
 	}
 	for i, t := range c.types {
-		r := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: t.url, ResourceNamesSubscribe: []string{"*"}, InitialResourceVersions: t.versions.all()}
+		r := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: t.url, ResourceNamesSubscribe: []string{"*"},
+			InitialResourceVersions: t.versions.all()}
 		if i == 0 {
 			r.Node = c.node
 		}
@@ -178,7 +181,8 @@ func (c *Client) follow(ctx context.Context, received func()) error {
 		received()
 		ack := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: in.GetTypeUrl(), ResponseNonce: in.GetNonce()}
 		if err := c.apply(in); err != nil {
-			c.log.Error("configuration refused", zap.String("type", in.GetTypeUrl()), zap.String("revision", in.GetSystemVersionInfo()), zap.Error(err))
+			c.log.Error("configuration refused", zap.String("type", in.GetTypeUrl()),
+				zap.String("revision", in.GetSystemVersionInfo()), zap.Error(err))
 			ack.ErrorDetail = &rpcstatus.Status{Code: int32(codes.InvalidArgument), Message: err.Error()}
 		}
 		if err := stream.Send(ack); err != nil {

@@ -35,7 +35,8 @@ type stream struct {
 	end chan error
 }
 
-func (p *plane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (p *plane) DeltaAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	one := &stream{s, make(chan error)}
 	select {
 	case p.streams <- one:
@@ -51,13 +52,16 @@ func (p *plane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryServic
 }
 
 // send gives the client a response and returns its acknowledgement.
-func (s *stream) send(t *testing.T, revision string, of proto.Message, removed []string, resources ...proto.Message) *discoveryv3.DeltaDiscoveryRequest {
+func (s *stream) send(t *testing.T, revision string, of proto.Message, removed []string,
+	resources ...proto.Message) *discoveryv3.DeltaDiscoveryRequest {
 	t.Helper()
-	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdsclient.TypeURL(of), SystemVersionInfo: revision, Nonce: revision, RemovedResources: removed}
+	r := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdsclient.TypeURL(of), SystemVersionInfo: revision, Nonce: revision,
+		RemovedResources: removed}
 	for _, m := range resources {
 		packed, err := anypb.New(m)
 		require.NoError(t, err)
-		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: m.(configv1.Object).GetName(), Version: revision, Resource: packed})
+		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: m.(configv1.Object).GetName(), Version: revision,
+			Resource: packed})
 	}
 	require.NoError(t, s.Send(r))
 	ack, err := s.Recv()
@@ -67,7 +71,8 @@ func (s *stream) send(t *testing.T, revision string, of proto.Message, removed [
 }
 
 // subscriptions reads what the client asks for when a stream begins.
-func (s *stream) subscriptions(t *testing.T, n int) (asked map[string]*discoveryv3.DeltaDiscoveryRequest, node *corev3.Node) {
+func (s *stream) subscriptions(t *testing.T, n int) (asked map[string]*discoveryv3.DeltaDiscoveryRequest,
+	node *corev3.Node) {
 	t.Helper()
 	asked = map[string]*discoveryv3.DeltaDiscoveryRequest{}
 	for range n {
@@ -103,7 +108,8 @@ func startMeasured(t *testing.T, publish func(string), types ...*xdsclient.Type)
 	conn, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
-	c := xdsclient.New(xdsclient.Options{Conn: conn, NodeID: "node", Role: "role", Types: types, Publish: publish, Logger: zap.NewNop(), Registerer: registry})
+	c := xdsclient.New(xdsclient.Options{Conn: conn, NodeID: "node", Role: "role", Types: types, Publish: publish,
+		Logger: zap.NewNop(), Registerer: registry})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -137,7 +143,8 @@ func webhooks(kept *map[string]string) *xdsclient.Type {
 func TestNothingIsPublishedBeforeEveryTypeHasCome(t *testing.T) {
 	var kept map[string]string
 	published := make(chan string, 10)
-	nothing := xdsclient.Of(xdsclient.Handler[*configv1.Model]{Set: func(string, *configv1.Model) error { return nil }, Remove: func(string) {}})
+	nothing := xdsclient.Of(xdsclient.Handler[*configv1.Model]{Set: func(string, *configv1.Model) error { return nil },
+		Remove: func(string) {}})
 	p := start(t, func(revision string) { published <- revision }, webhooks(&kept), nothing)
 	s := <-p.streams
 	asked, node := s.subscriptions(t, 2)

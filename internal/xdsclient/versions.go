@@ -5,8 +5,8 @@ import (
 	"encoding/hex"
 )
 
-// versions are those of the resources that the process has, by name. The control plane's are hashes in hexadecimal, which are
-// kept at half their size: there may be very many.
+// versions are those of the resources that the process has, by name. The control plane's are hashes in hexadecimal,
+// which are kept at half their size: there may be very many.
 type versions struct {
 	hashes map[string][sha256.Size]byte
 	others map[string]string
@@ -19,7 +19,8 @@ func newVersions() versions {
 func (v versions) set(name, version string) {
 	v.remove(name)
 	var sum [sha256.Size]byte
-	if n, err := hex.Decode(sum[:], []byte(version[:min(len(version), 2*len(sum))])); err != nil || n != len(sum) || hex.EncodeToString(sum[:]) != version {
+	if n, err := hex.Decode(sum[:], []byte(version[:min(len(version), 2*len(sum))])); err != nil || n != len(sum) ||
+		hex.EncodeToString(sum[:]) != version {
 		v.others[name] = version
 		return
 	}

@@ -10,7 +10,8 @@ import (
 func TestVersionsAreKeptAsTheyCame(t *testing.T) {
 	v, want := newVersions(), map[string]string{}
 	for name, version := range map[string]string{
-		"hash": strings.Repeat("0a", 32), "revision": "7", "none": "", "upper case": strings.Repeat("0A", 32), "long": strings.Repeat("0a", 33),
+		"hash": strings.Repeat("0a", 32), "revision": "7", "none": "", "upper case": strings.Repeat("0A", 32),
+		"long":  strings.Repeat("0a", 33),
 		"short": strings.Repeat("0a", 31), "odd": strings.Repeat("0a", 31) + "0", "text": strings.Repeat("xy", 32),
 	} {
 		v.set(name, version)

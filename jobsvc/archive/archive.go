@@ -1,5 +1,5 @@
-// Package archive moves what has been over for a while from etcd into the blob store, and removes it from there when it is
-// old, so that etcd holds open work and the recent past, however much was ever done.
+// Package archive moves what has been over for a while from etcd into the blob store, and removes it from there when
+// it is old, so that etcd holds open work and the recent past, however much was ever done.
 //
 // Readers know nothing of this package. Where a record is, the store looks up at each read; a
 // record is in exactly one of the two at any revision of etcd.
@@ -30,7 +30,8 @@ const (
 type Objects interface {
 	Tenants(ctx context.Context, s *store.Store) ([]store.Tenant, error)
 	Archive(ctx context.Context, s *store.Store, t store.Tenant, m store.Move) (store.Moved, error)
-	Retire(ctx context.Context, s *store.Store, before int64, held []clientv3.Cmp, release func(*store.Txn, *store.Segment)) (int, error)
+	Retire(ctx context.Context, s *store.Store, before int64, held []clientv3.Cmp,
+		release func(*store.Txn, *store.Segment)) (int, error)
 	Segments(ctx context.Context, s *store.Store, of store.Account, f func(*store.Segment) error) error
 }
 
@@ -78,7 +79,8 @@ func New(o Options) (*Service, error) {
 		}
 	}
 	if o.Limits.Keep < o.Limits.After {
-		return nil, fmt.Errorf("archive: what is over is kept for %s, which is less than the %s before it is archived", o.Limits.Keep, o.Limits.After)
+		return nil, fmt.Errorf("archive: what is over is kept for %s, which is less than the %s before it is archived",
+			o.Limits.Keep, o.Limits.After)
 	}
 	m, err := newMetrics(o.Registerer)
 	return &Service{o, m}, err
@@ -86,20 +88,22 @@ func New(o Options) (*Service, error) {
 
 // Run archives until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	s.Queue.WorkAlone(ctx, s.Store, queue.Item{Kind: queueKind, ID: queueItem}, func(ctx context.Context, c *queue.Claim) error {
-		ticker := time.NewTicker(s.Limits.Every)
-		defer ticker.Stop()
-		for {
-			if err := s.Pass(ctx, c.Held()); err != nil && ctx.Err() == nil {
-				s.Log.Warn("not all that is over was archived; it will be tried again", zap.Duration("in", s.Limits.Every), zap.Error(err))
+	s.Queue.WorkAlone(ctx, s.Store, queue.Item{Kind: queueKind, ID: queueItem},
+		func(ctx context.Context, c *queue.Claim) error {
+			ticker := time.NewTicker(s.Limits.Every)
+			defer ticker.Stop()
+			for {
+				if err := s.Pass(ctx, c.Held()); err != nil && ctx.Err() == nil {
+					s.Log.Warn("not all that is over was archived; it will be tried again", zap.Duration("in", s.Limits.Every),
+						zap.Error(err))
+				}
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-ticker.C:
+				}
 			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
-		}
-	})
+		})
 }
 
 // Pass archives and removes what is due now. Whatever fails, the rest is done. Each transaction requires what is held.
@@ -129,7 +133,8 @@ func (s *Service) pass(ctx context.Context, k Kind, held []clientv3.Cmp) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		m := store.Move{Before: now.Add(-s.Limits.After).Unix(), Busy: func(id string) bool { return busy[id] }, Most: most, Held: held}
+		m := store.Move{Before: now.Add(-s.Limits.After).Unix(), Busy: func(id string) bool { return busy[id] }, Most: most,
+			Held: held}
 		done, err := k.Objects.Archive(ctx, s.Store, t, m)
 		all.Kept, all.Moved = all.Kept+done.Kept, all.Moved+done.Moved
 		failed = errors.Join(failed, err)
@@ -137,17 +142,23 @@ func (s *Service) pass(ctx context.Context, k Kind, held []clientv3.Cmp) error {
 	removed, err := k.Objects.Retire(ctx, s.Store, now.Add(-s.Limits.Keep).Unix(), held, k.Release)
 	failed = errors.Join(failed, err)
 	segments, records := 0, 0
-	err = k.Objects.Segments(ctx, s.Store, store.Account{}, func(of *store.Segment) error { segments, records = segments+1, records+of.Records; return nil })
+	err = k.Objects.Segments(ctx, s.Store, store.Account{}, func(of *store.Segment) error {
+		segments,
+			records = segments+1, records+of.Records
+		return nil
+	})
 	s.metrics.tell(k.Name, all.Kept, records, segments)
 	if all.Moved+removed > 0 {
-		s.Log.Info("archived", zap.String("kind", k.Name), zap.Int("moved", all.Moved), zap.Int("removed", removed), zap.Int("left", all.Kept))
+		s.Log.Info("archived", zap.String("kind", k.Name), zap.Int("moved", all.Moved), zap.Int("removed", removed),
+			zap.Int("left", all.Kept))
 	}
 	return errors.Join(failed, err)
 }
 
-// Leaves says how long after its end what counts for a quota is not counted any more for an account, and when the next is not; zero:
-// nothing is archived that is. Keys without an organization have none in the archive.
-func (s *Service) Leaves(ctx context.Context, q store.Quota, of store.Account) (after time.Duration, next time.Time, err error) {
+// Leaves says how long after its end what counts for a quota is not counted any more for an account, and when the next
+// is not; zero: nothing is archived that is. Keys without an organization have none in the archive.
+func (s *Service) Leaves(ctx context.Context, q store.Quota, of store.Account) (after time.Duration, next time.Time,
+	err error) {
 	if of.Organization == "" {
 		return s.Limits.After, next, nil
 	}

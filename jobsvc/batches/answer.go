@@ -38,8 +38,8 @@ func (a *answer) failure() (code, typ string) {
 	return e.Get("code").String(), e.Get("type").String()
 }
 
-// normalise makes the body of an answer one that can stand on a line, and reads its usage. A body that is no JSON is the
-// trouble of its line alone.
+// normalise makes the body of an answer one that can stand on a line, and reads its usage. A body that is no JSON is
+// the trouble of its line alone.
 func (a *answer) normalise() {
 	if a.status == 0 {
 		return
@@ -48,7 +48,8 @@ func (a *answer) normalise() {
 	switch {
 	case err == nil:
 	case a.completed():
-		*a = answer{code: openai.CodeInvalidResponse, message: "The answer to this request is not JSON.", requestID: a.requestID}
+		*a = answer{code: openai.CodeInvalidResponse, message: "The answer to this request is not JSON.",
+			requestID: a.requestID}
 		return
 	default:
 		e := openai.Error{Type: openai.TypeServer, Message: http.StatusText(a.status)}

@@ -29,7 +29,8 @@ func (w *world) archiver(ahead time.Duration) (*archive.Service, *prometheus.Reg
 	w.t.Helper()
 	registry := prometheus.NewRegistry()
 	s, err := archive.New(archive.Options{
-		Store: store.New(w.etcd).Archived(w.bucket), Queue: queue.New(queue.Options{Etcd: w.etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
+		Store: store.New(w.etcd).Archived(w.bucket),
+		Queue: queue.New(queue.Options{Etcd: w.etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
 		Kinds: []archive.Kind{batches.Archived()}, Limits: archive.Limits{Every: 10 * time.Millisecond},
 		Now: func() time.Time { return time.Now().Add(ahead) }, Log: zap.NewNop(), Registerer: registry,
 	})
@@ -47,11 +48,13 @@ func (w *world) records() int64 {
 // seen returns everything that a client sees of the tenant's batches.
 func (w *world) seen(ids []string) (all []string) {
 	w.t.Helper()
-	for _, path := range []string{"", "?limit=3", "?limit=100", "?limit=4&after=" + ids[2], "?limit=1&after=" + ids[len(ids)-1]} {
+	for _, path := range []string{"", "?limit=3", "?limit=100", "?limit=4&after=" + ids[2], "?limit=1&after=" +
+		ids[len(ids)-1]} {
 		all = append(all, w.call("GET", "/v1/batches"+path, "").Body.String())
 	}
 	for _, id := range ids {
-		all = append(all, w.call("GET", "/v1/batches/"+id, "").Body.String(), w.call("POST", "/v1/batches/"+id+"/cancel", "").Body.String(),
+		all = append(all, w.call("GET", "/v1/batches/"+id, "").Body.String(), w.call("POST", "/v1/batches/"+id+"/cancel",
+			"").Body.String(),
 			w.callAs(store.Tenant{Organization: "other"}, "GET", "/v1/batches/"+id, "").Body.String())
 	}
 	page, err := jobsvc.NewInspector(w.etcd, w.bucket).Batches(w.t.Context(), adminapi.ListOptions{Limit: 5})
@@ -64,7 +67,8 @@ func TestClientsCannotTellThatABatchIsArchived(t *testing.T) {
 	w := newWorld(t)
 	var ids []string
 	again := []string{"Idempotency-Key", "k"}
-	body := fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h","metadata":{"a":"<b>"}}`, w.input(requests(2)), chat)
+	body := fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h","metadata":{"a":"<b>"}}`,
+		w.input(requests(2)), chat)
 	first := w.call("POST", "/v1/batches", body, again...)
 	require.Equal(t, http.StatusOK, first.Code, first.Body.String())
 	ids = append(ids, wireOf(first).Get("id").String())

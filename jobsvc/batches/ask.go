@@ -51,8 +51,8 @@ type asker struct {
 	buffer bytes.Buffer // of the answer's body
 }
 
-// ask asks a line until an answer is final. It reports false where there is none: begin ended before a try, or asking during
-// one.
+// ask asks a line until an answer is final. It reports false where there is none: begin ended before a try, or asking
+// during one.
 func (a *asker) ask(begin, asking context.Context, l *line) (answer, bool) {
 	for tries, failures := 0, 1; ; failures++ {
 		got, v, ok := a.try(begin, asking, l)
@@ -118,12 +118,14 @@ func (a *asker) send(ctx context.Context, l *line) (answer, http.Header, error) 
 	case err != nil:
 		return unanswered(err), nil, err
 	case n > maxLineAnswer:
-		return answer{code: openai.CodeResponseTooLarge, message: "The answer to this request is larger than " + strconv.Itoa(maxLineAnswer) + " bytes."}, nil, nil
+		return answer{code: openai.CodeResponseTooLarge, message: "The answer to this request is larger than " +
+			strconv.Itoa(maxLineAnswer) + " bytes."}, nil, nil
 	}
 	return answer{status: r.StatusCode, requestID: r.Header.Get("X-Request-Id"), body: a.buffer.Bytes()}, r.Header, nil
 }
 
-// trim gives up a large buffer once nothing needs what is in it: many more askers wait for their turn than read answers.
+// trim gives up a large buffer once nothing needs what is in it: many more askers wait for their turn than read
+// answers.
 func (a *asker) trim() {
 	if a.buffer.Cap() > keptBuffer {
 		a.buffer = bytes.Buffer{}

@@ -99,8 +99,8 @@ const (
 	lost      reason = "lost"      // the input is gone, or answers are
 )
 
-// A Closing is a batch whose answers are complete: its chain does not grow any more, and what is left is to write the files
-// from it, under these ids.
+// A Closing is a batch whose answers are complete: its chain does not grow any more, and what is left is to write the
+// files from it, under these ids.
 type Closing struct {
 	Reason reason `json:"reason"`
 	Output string `json:"output"`
@@ -175,8 +175,9 @@ func show(r *store.Record[Batch]) wire {
 		ID: r.ID, Object: "batch", Endpoint: b.Endpoint, Model: orNull(b.Model), Errors: problemsOf(b.Errors),
 		InputFileID: b.InputFile, CompletionWindow: b.CompletionWindow, Status: b.Status,
 		OutputFileID: orNull(b.OutputFile), ErrorFileID: orNull(b.ErrorFile),
-		CreatedAt: b.CreatedAt, InProgressAt: orNull(b.InProgressAt), ExpiresAt: b.ExpiresAt, FinalizingAt: orNull(b.FinalizingAt),
-		CompletedAt: orNull(b.CompletedAt), FailedAt: orNull(b.FailedAt), ExpiredAt: orNull(b.ExpiredAt),
+		CreatedAt: b.CreatedAt, InProgressAt: orNull(b.InProgressAt), ExpiresAt: b.ExpiresAt,
+		FinalizingAt: orNull(b.FinalizingAt),
+		CompletedAt:  orNull(b.CompletedAt), FailedAt: orNull(b.FailedAt), ExpiredAt: orNull(b.ExpiredAt),
 		CancellingAt: orNull(b.CancellingAt), CancelledAt: orNull(b.CancelledAt),
 		RequestCounts: b.Native.progress(b.Counts), Usage: usageOf(b.Usage), Metadata: b.Metadata,
 	}

@@ -21,7 +21,8 @@ func large(words int) string {
 	content := strings.Repeat("lorem ", words)
 	var b strings.Builder
 	for i := range lines {
-		fmt.Fprintf(&b, `{"custom_id":"request-%d","method":"POST","url":"%s","body":{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"%s"}]}}`+"\n", i, chat, content)
+		fmt.Fprintf(&b,
+			`{"custom_id":"request-%d","method":"POST","url":"%s","body":{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"%s"}]}}`+"\n", i, chat, content)
 	}
 	return b.String()
 }

@@ -38,7 +38,8 @@ func (c Charge) plus(more Charge) Charge {
 	return more
 }
 
-// A pricing says what answers of a provider's own batch cost. Nil is for answers that are charged as they are asked for.
+// A pricing says what answers of a provider's own batch cost. Nil is for answers that are charged as they are asked
+// for.
 type pricing struct {
 	rates   *usage.Rates
 	version string
@@ -59,7 +60,8 @@ func (p *pricing) charge(a *answer) Charge {
 // kindCharge are the records in the queue that the ledger does not have yet.
 const kindCharge = "charge"
 
-// announceCharge has the ledger told of what the provider ran once a transaction is committed, whatever becomes of this replica.
+// announceCharge has the ledger told of what the provider ran once a transaction is committed, whatever becomes of
+// this replica.
 func (w *work) announceCharge(t *store.Txn, b *Batch, now time.Time) error {
 	if b.Charge.Lines == 0 {
 		return nil
@@ -72,7 +74,8 @@ func (w *work) announceCharge(t *store.Txn, b *Batch, now time.Time) error {
 	return nil
 }
 
-// entry returns the record of what the provider ran. Its id is the batch's, so that it is charged once however often it is sent.
+// entry returns the record of what the provider ran. Its id is the batch's, so that it is charged once however often
+// it is sent.
 func (w *work) entry(b *Batch, now time.Time) *ledgerv1.Record {
 	n, c := b.Native, b.Charge
 	r := &ledgerv1.Record{

@@ -32,7 +32,8 @@ type ledger struct {
 	differ bool // of two records with an id
 }
 
-func (l *ledger) Record(_ context.Context, r *ledgerv1.RecordRequest, _ ...grpc.CallOption) (*ledgerv1.RecordAnswer, error) {
+func (l *ledger) Record(_ context.Context, r *ledgerv1.RecordRequest, _ ...grpc.CallOption) (*ledgerv1.RecordAnswer,
+	error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++
@@ -98,7 +99,8 @@ func TestWhatAProviderRanIsCharged(t *testing.T) {
 		case 2:
 			a.Usage = openai.Usage{PromptTokens: 300_000, CompletionTokens: 1000, TotalTokens: 301_000}
 		default:
-			a.Usage = openai.Usage{PromptTokens: 100_000, CachedTokens: 40_000, CompletionTokens: 500, ReasoningTokens: 100, TotalTokens: 100_500}
+			a.Usage = openai.Usage{PromptTokens: 100_000, CachedTokens: 40_000, CompletionTokens: 500, ReasoningTokens: 100,
+				TotalTokens: 100_500}
 		}
 		return a
 	}
@@ -117,8 +119,11 @@ func TestWhatAProviderRanIsCharged(t *testing.T) {
 	// In micro-dollars: the long prompt is at its tier's price, and no other is, however many tokens they have together.
 	full := int64(1_200_000+2000) + 10*(60_000+20_000+1000)
 	want := &ledgerv1.Record{
-		Id: id, Start: r.GetStart(), End: r.GetStart(), Key: "key-1", Organization: "acme", Project: "p1", Operation: "chat/completions",
-		Model: "m", Provider: "acme-ai", UpstreamModel: "m-1", Attempts: 1, Status: 200, Outcome: "finished", Requests: 12, Batch: true,
+		Id: id, Start: r.GetStart(), End: r.GetStart(), Key: "key-1", Organization: "acme", Project: "p1",
+		Operation: "chat/completions",
+		Model:     "m", Provider: "acme-ai", UpstreamModel: "m-1", Attempts: 1, Status: 200, Outcome: "finished",
+		Requests:    12,
+		Batch:       true,
 		InputTokens: 1_300_000, CachedTokens: 400_000, OutputTokens: 6000, ReasoningTokens: 1000,
 		CostNanoUsd: full * 1000 / 4, Priced: true, PriceVersion: usage.Version(price()),
 	}

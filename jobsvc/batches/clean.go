@@ -15,7 +15,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// orphaned is for how long after its window a batch is not suspected to have ended without its segments' being removed.
+// orphaned is for how long after its window a batch is not suspected to have ended without its segments' being
+// removed.
 const orphaned = 24 * time.Hour
 
 // clean removes the segments of a batch that is over. Until it is done the batch stays in the queue.
@@ -23,8 +24,8 @@ func (w *work) clean(ctx context.Context) error {
 	return w.s.remove(ctx, segmentsOf(w.rec.ID), func(*blob.ListObject) (bool, error) { return true, nil })
 }
 
-// Collect removes segments that a worker wrote after another had ended its batch. It is meant to run now and then, on any
-// replica.
+// Collect removes segments that a worker wrote after another had ended its batch. It is meant to run now and then, on
+// any replica.
 func (s *Service) Collect(ctx context.Context) error {
 	before := s.Now().Add(-s.Limits.Window - orphaned)
 	return s.remove(ctx, segmentsRoot, func(o *blob.ListObject) (bool, error) {

@@ -75,18 +75,22 @@ func (s *Service) input(ctx context.Context, c rest.Caller, id string) (*store.R
 	}
 	if f.Value.Bytes > maxInput {
 		return nil, openai.BadRequest("input_file_id", openai.CodeFileTooLarge,
-			"The file '%s' has %d bytes. The input of a batch has at most %d; split it into several.", id, f.Value.Bytes, maxInput)
+			"The file '%s' has %d bytes. The input of a batch has at most %d; split it into several.", id, f.Value.Bytes,
+			maxInput)
 	}
 	return f, nil
 }
 
 func parseCreation(o *rest.Object) (Batch, error) {
-	b := Batch{InputFile: o.Required("input_file_id", maxName), Endpoint: o.Required("endpoint", maxName), CompletionWindow: o.Required("completion_window", maxName)}
+	b := Batch{InputFile: o.Required("input_file_id", maxName), Endpoint: o.Required("endpoint", maxName),
+		CompletionWindow: o.Required("completion_window", maxName)}
 	if !slices.Contains(endpoints, b.Endpoint) {
-		o.Fail("endpoint", openai.CodeInvalidValue, "Invalid value: '%s'. Supported endpoints of batches are: '%s'.", shortened(b.Endpoint), strings.Join(endpoints, "', '"))
+		o.Fail("endpoint", openai.CodeInvalidValue, "Invalid value: '%s'. Supported endpoints of batches are: '%s'.",
+			shortened(b.Endpoint), strings.Join(endpoints, "', '"))
 	}
 	if b.CompletionWindow != "24h" {
-		o.Fail("completion_window", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '24h'.", shortened(b.CompletionWindow))
+		o.Fail("completion_window", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: '24h'.",
+			shortened(b.CompletionWindow))
 	}
 	b.Metadata = o.Metadata()
 	if e := o.Object("output_expires_after"); e != nil {

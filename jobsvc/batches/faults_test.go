@@ -82,7 +82,8 @@ func TestAWriteWhoseAnswerDoesNotComeIsMadeOnce(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{w.server.Endpoint()}, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(
-			func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker,
+				o ...grpc.CallOption) error {
 				err := invoke(ctx, method, request, reply, c, o...)
 				if strings.HasSuffix(method, "/Txn") && rand.N(3) == 0 {
 					return errReset
@@ -189,7 +190,8 @@ func TestSegmentsStayFewWhereAnswersComeSlowly(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), int64(3), "a small segment is taken over by the next")
 }
 
-// killedAt20 has a batch of 60 lines whose replica was killed when 20 were done. The others are answered once release is closed.
+// killedAt20 has a batch of 60 lines whose replica was killed when 20 were done. The others are answered once release
+// is closed.
 func (w *world) killedAt20() (id string, record *store.Record[batches.Batch], release chan struct{}) {
 	w.t.Helper()
 	release = make(chan struct{})
@@ -356,7 +358,9 @@ func (w *world) refuses(id, status string) {
 	answer := w.call("POST", "/v1/batches/"+id+"/cancel", "")
 	require.Equal(w.t, http.StatusConflict, answer.Code)
 	require.Equal(w.t, "false", answer.Header().Get("X-Should-Retry"))
-	require.JSONEq(w.t, fmt.Sprintf(`{"error":{"message":"Cannot cancel a batch with status '%s'.","type":"invalid_request_error","param":null,"code":null}}`, status), answer.Body.String())
+	require.JSONEq(w.t,
+		fmt.Sprintf(
+			`{"error":{"message":"Cannot cancel a batch with status '%s'.","type":"invalid_request_error","param":null,"code":null}}`, status), answer.Body.String())
 }
 
 func TestExpiry(t *testing.T) {
@@ -407,8 +411,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestABatchOfARestoredEtcdBeginsAnew has the record of a batch be from a backup: written at a revision that the present etcd has not come to, and with
-// a segment that was joined with others since.
+// TestABatchOfARestoredEtcdBeginsAnew has the record of a batch be from a backup: written at a revision that the
+// present etcd has not come to, and with a segment that was joined with others since.
 func TestABatchOfARestoredEtcdBeginsAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,7 +30,8 @@ func (w *work) finish(ctx context.Context) error {
 	written, err := w.writeFiles(ctx)
 	switch {
 	case errors.Is(err, errBroken):
-		// What is left of the answers would look as if it were all. The other writer, where there is one, is told apart by new ids.
+		// What is left of the answers would look as if it were all. The other writer, where there is one, is told apart by
+		// new ids.
 		written = &filesWritten{}
 		if err := w.close(ctx, lost, answersGone); err != nil {
 			return err
@@ -70,8 +71,8 @@ func (w *work) addFile(t *store.Txn, b *Batch, id, what string, size int64) {
 // filesWritten are the files of a batch.
 type filesWritten struct{ output, errors file }
 
-// writeFiles writes the blobs of the files. The error is errBroken where answers are gone, and files.ErrMissing where the
-// input is, whose other lines should be in the error file.
+// writeFiles writes the blobs of the files. The error is errBroken where answers are gone, and files.ErrMissing where
+// the input is, whose other lines should be in the error file.
 func (w *work) writeFiles(ctx context.Context) (_ *filesWritten, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,7 +114,8 @@ func (w *work) writeFiles(ctx context.Context) (_ *filesWritten, err error) {
 
 // writeLeft writes a line for each line of the input that has no answer.
 func (w *work) writeLeft(ctx context.Context, to *file, done *set) error {
-	why := answer{code: openai.CodeBatchExpired, message: "This request could not be executed before the completion window expired."}
+	why := answer{code: openai.CodeBatchExpired,
+		message: "This request could not be executed before the completion window expired."}
 	if w.rec.Value.Closing.Reason == cancelled {
 		why = answer{code: openai.CodeBatchCancelled, message: "This request was cancelled before it could be executed."}
 	}

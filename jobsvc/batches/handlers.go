@@ -15,7 +15,8 @@ import (
 )
 
 func notFound(id string) error {
-	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Message: fmt.Sprintf("No batch found with id '%s'.", id)}
+	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
+		Message: fmt.Sprintf("No batch found with id '%s'.", id)}
 }
 
 func (s *Service) read(ctx context.Context, c rest.Caller, id string) (*store.Record[Batch], error) {

@@ -67,7 +67,8 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, server: etcdtest.New(t), folder: t.TempDir(), asked: &asked{answer: fine, times: map[string]int{}, answers: map[string]int{}}, key: "key-1", now: time.Now}
+	w := &world{t: t, server: etcdtest.New(t), folder: t.TempDir(), asked: &asked{answer: fine, times: map[string]int{},
+		answers: map[string]int{}}, key: "key-1", now: time.Now}
 	w.etcd = w.server.Client(t)
 	w.store = store.New(w.etcd)
 	w.objects = configstore.New(w.etcd, func(configv1.Object) error { return nil }, zap.NewNop())
@@ -77,7 +78,8 @@ func newWorld(t testing.TB) *world {
 	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
 	w.bucket = bucket
 	w.config = &config.Config{}
-	w.limits = batches.Limits{Lines: 8, Open: 48, Backoff: time.Millisecond, Grace: 200 * time.Millisecond, Goodbye: 200 * time.Millisecond, Poll: time.Millisecond}
+	w.limits = batches.Limits{Lines: 8, Open: 48, Backoff: time.Millisecond, Grace: 200 * time.Millisecond,
+		Goodbye: 200 * time.Millisecond, Poll: time.Millisecond}
 	return w
 }
 
@@ -92,9 +94,10 @@ func (w *world) service(etcd *clientv3.Client) *batches.Service {
 		through = w.gateway
 	}
 	s, err := batches.New(batches.Options{
-		Store: store.New(etcd).Archived(w.bucket), Bucket: w.bucket, Gateway: through, Limits: w.limits, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
-		Queue:   queue.New(queue.Options{Etcd: etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
-		Objects: w.objects, Ledger: w.ledger,
+		Store: store.New(etcd).Archived(w.bucket), Bucket: w.bucket, Gateway: through, Limits: w.limits, Log: zap.NewNop(),
+		Registerer: prometheus.NewRegistry(),
+		Queue:      queue.New(queue.Options{Etcd: etcd, Node: "test", TTL: 2 * time.Second, Log: zap.NewNop()}),
+		Objects:    w.objects, Ledger: w.ledger,
 		Config: func() *config.Config { return w.config }, Now: func() time.Time { return w.now() },
 		Announce: func(t *store.Txn, tenant store.Tenant, event, id string, _ time.Time) {
 			t.Do(clientv3.OpPut("announced/"+event+"/"+id, tenant.Organization))
@@ -174,7 +177,8 @@ func (w *world) createAs(key, text string) string {
 
 func (w *world) createFor(endpoint, text string) string {
 	w.t.Helper()
-	answer := w.call("POST", "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h"}`, w.input(text), endpoint))
+	answer := w.call("POST", "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h"}`,
+		w.input(text), endpoint))
 	require.Equal(w.t, http.StatusOK, answer.Code, answer.Body.String())
 	return gjson.Get(answer.Body.String(), "id").String()
 }
@@ -264,16 +268,18 @@ func (w *world) file(b wire, member string) map[string]gjson.Result {
 func (w *world) segments() int {
 	w.t.Helper()
 	n := 0
-	require.NoError(w.t, filepath.WalkDir(filepath.Join(w.folder, "batches"), func(_ string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			n++
-		}
-		return nil
-	}))
+	require.NoError(w.t, filepath.WalkDir(filepath.Join(w.folder, "batches"),
+		func(_ string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				n++
+			}
+			return nil
+		}))
 	return n
 }
 
-// collected checks that no segment stays for good, once all that were killed are dead: what they wrote last is left over.
+// collected checks that no segment stays for good, once all that were killed are dead: what they wrote last is left
+// over.
 func (w *world) collected() {
 	w.t.Helper()
 	for _, wait := range w.dead {
@@ -289,7 +295,9 @@ func (w *world) collected() {
 func requests(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, `{"custom_id":"a%d","method":"POST","url":"%s","body":{"model":"m","messages":[{"role":"user","content":"%d"}]}}`+"\n", i, chat, i)
+		fmt.Fprintf(&b,
+			`{"custom_id":"a%d","method":"POST","url":"%s","body":{"model":"m","messages":[{"role":"user","content":"%d"}]}}`+
+				"\n", i, chat, i)
 	}
 	return b.String()
 }
@@ -363,7 +371,8 @@ func (a *asked) total() (total, twice int) {
 }
 
 func respond(status int, body string, header ...string) *http.Response {
-	r := &http.Response{StatusCode: status, Header: http.Header{"X-Request-Id": {"req_1"}}, Body: io.NopCloser(strings.NewReader(body))}
+	r := &http.Response{StatusCode: status, Header: http.Header{"X-Request-Id": {"req_1"}},
+		Body: io.NopCloser(strings.NewReader(body))}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -403,8 +412,8 @@ func (w *world) announced() []string {
 	return keys
 }
 
-// breakFolder returns what makes every access to a folder of blobs fail, and what ends that. The folder becomes a link that is turned
-// to a file and back: each turn is one rename, so a writer sees it whole or broken.
+// breakFolder returns what makes every access to a folder of blobs fail, and what ends that. The folder becomes a link
+// that is turned to a file and back: each turn is one rename, so a writer sees it whole or broken.
 func (w *world) breakFolder(name string) (breaks, restore func()) {
 	w.t.Helper()
 	folder := filepath.Join(w.folder, name)

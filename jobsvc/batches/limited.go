@@ -8,8 +8,8 @@ import (
 	"github.com/modelgate/modelgate/internal/configstore"
 )
 
-// limited reports whether there is a limit or a budget that may hold for the batch, or its key is bound to endpoints. Only the
-// gateway can hold it to them, line by line: what a provider runs by itself is known when it is over.
+// limited reports whether there is a limit or a budget that may hold for the batch, or its key is bound to endpoints.
+// Only the gateway can hold it to them, line by line: what a provider runs by itself is known when it is over.
 func (w *work) limited(ctx context.Context, model, provider string) (bool, error) {
 	key, tenant := w.rec.Value.Key, w.rec.Tenant
 	entries := map[string]string{"key": key, "organization": tenant.Organization, "model": model, "provider": provider}
@@ -52,8 +52,8 @@ func (w *work) limited(ctx context.Context, model, provider string) (bool, error
 	return false, nil
 }
 
-// mayLimit reports whether one of the descriptors may refuse a request with these entries. Users are not known here, so that any
-// may be meant.
+// mayLimit reports whether one of the descriptors may refuse a request with these entries. Users are not known here,
+// so that any may be meant.
 func mayLimit(all []*configv1.RateLimitDescriptor, entries map[string]string) bool {
 	for _, d := range all {
 		if !mayMatch(d, entries) {

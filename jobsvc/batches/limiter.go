@@ -25,15 +25,17 @@ const (
 	nothing                // it says nothing
 )
 
-// A limiter says how many requests of one model are made at once on behalf of one key. It learns that from the answers:
+// A limiter says how many requests of one model are made at once on behalf of one key. It learns that from the
+// answers:
 //
-//   - After each window of successes during which the limit was reached, it grows by one. A window is as many answers as the
-//     limit, and at least 32, so that a few long answers are not taken for a slow provider.
+//   - After each window of successes during which the limit was reached, it grows by one. A window is as many answers
+//     as the limit, and at least 32, so that a few long answers are not taken for a slow provider.
 //   - A refusal halves it, once for all requests that were under way then, and a retry-after makes all wait.
-//   - When a window took more than twice as long on average as the best window of late, our own lines are what queues up at
-//     the provider, and live traffic queues behind them. The limit then does not grow but shrinks by a tenth; not below what
-//     it began with, because how long answers take also depends on what is asked. Where windows are slow even then, it is not
-//     for our lines: the best is forgotten by a tenth with each, so that a provider that has become slow for good is believed.
+//   - When a window took more than twice as long on average as the best window of late, our own lines are what queues
+//     up at the provider, and live traffic queues behind them. The limit then does not grow but shrinks by a tenth;
+//     not below what it began with, because how long answers take also depends on what is asked. Where windows are
+//     slow even then, it is not for our lines: the best is forgotten by a tenth with each, so that a provider that has
+//     become slow for good is believed.
 //
 // It is safe for concurrent use.
 type limiter struct {

@@ -23,7 +23,9 @@ func TestWhatIsNoFaultOfALineTakesNoneOfItsTries(t *testing.T) {
 			return respond(429, failure("requests", "rate_limit_exceeded"), "Retry-After-Ms", "1")
 		},
 		"a limit that does not": func() *http.Response { return respond(429, failure("tokens", "rate_limit_exceeded")) },
-		"ext_proc is away":      func() *http.Response { return respond(503, failure("server_error", "gateway_unavailable")) },
+		"ext_proc is away": func() *http.Response {
+			return respond(503, failure("server_error", "gateway_unavailable"))
+		},
 		"the store of limits is away": func() *http.Response {
 			return respond(503, failure("server_error", "limits_unavailable"), "Retry-After-Ms", "1")
 		},
@@ -67,7 +69,9 @@ func TestALineIsNotKeptWaitingBeyondItsBatch(t *testing.T) {
 func TestWhatWaitingDoesNotHelpEndsALineAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func() *http.Response{
-		"a budget that is spent": func() *http.Response { return respond(429, failure("insufficient_quota", "insufficient_quota")) },
+		"a budget that is spent": func() *http.Response {
+			return respond(429, failure("insufficient_quota", "insufficient_quota"))
+		},
 		"a quota, by its type": func() *http.Response {
 			return respond(429, failure("insufficient_quota", "billing_hard_limit"), "Retry-After", "60")
 		},

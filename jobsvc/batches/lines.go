@@ -41,8 +41,8 @@ func (i input) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	return files.Open(ctx, i.bucket, i.file, offset)
 }
 
-// each gives each line that is not done to take. The request is valid until take returns. The error is files.ErrMissing also
-// where the input is not what was validated.
+// each gives each line that is not done to take. The request is valid until take returns. The error is
+// files.ErrMissing also where the input is not what was validated.
 func (i input) each(ctx context.Context, done *set, take func(line int, r request) error) error {
 	r, err := i.open(ctx, 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func (l *lines) at(number int, offset int64) *lines {
 	return l
 }
 
-// next returns the next line, without its end. It is valid until the next call. The error is io.EOF after the last line,
-// errLong for one line, or that of reading.
+// next returns the next line, without its end. It is valid until the next call. The error is io.EOF after the last
+// line, errLong for one line, or that of reading.
 func (l *lines) next() ([]byte, error) {
 	for {
 		line, err := l.read()

@@ -19,8 +19,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A Native is the batch as a provider runs it by a batch API of its own. Between two looks at it the batch is put off in the
-// queue, and costs nobody anything.
+// A Native is the batch as a provider runs it by a batch API of its own. Between two looks at it the batch is put off
+// in the queue, and costs nobody anything.
 type Native struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model"` // the provider's name
@@ -48,8 +48,8 @@ func (n *Native) progress(c Counts) Counts {
 	return c
 }
 
-// nativeFor returns how a batch whose lines all name a model begins at the provider's own batch API, or nil where it is run
-// line by line.
+// nativeFor returns how a batch whose lines all name a model begins at the provider's own batch API, or nil where it
+// is run line by line.
 func (w *work) nativeFor(ctx context.Context, model string) (*Native, error) {
 	if model == "" {
 		return nil, nil
@@ -69,7 +69,8 @@ func (w *work) nativeFor(ctx context.Context, model string) (*Native, error) {
 	return &Native{Provider: p.Config.GetName(), Model: upstream}, nil
 }
 
-// native does what the provider's batch asks for now, and puts the batch off, or leaves it closed or to be run line by line.
+// native does what the provider's batch asks for now, and puts the batch off, or leaves it closed or to be run line by
+// line.
 func (w *work) native(ctx context.Context) error {
 	n := *w.rec.Value.Native
 	var p *config.Provider
@@ -136,8 +137,8 @@ func (w *work) settled(n Native) bool {
 	return n.StopAt != 0 && !w.s.Now().Before(time.Unix(n.StopAt, 0).Add(w.s.Limits.Settle))
 }
 
-// gone reports whether an error says that the provider does not have the batch. A credential that does not hold, say, is no
-// reason to ask anew what the provider may well be running.
+// gone reports whether an error says that the provider does not have the batch. A credential that does not hold, say,
+// is no reason to ask anew what the provider may well be running.
 func gone(err error) bool {
 	e, ok := errors.AsType[*openai.Error](err)
 	return ok && (e.Status == http.StatusNotFound || e.Status == http.StatusGone)
@@ -278,7 +279,8 @@ func (w *work) collect(ctx context.Context, n Native, p *config.Provider, client
 }
 
 // gather gives the provider's answers to results. What came before an error is durable.
-func (w *work) gather(ctx context.Context, p *config.Provider, client *provider.Client, remote string, b provider.Batch, input *random, done *set) error {
+func (w *work) gather(ctx context.Context, p *config.Provider, client *provider.Client, remote string,
+	b provider.Batch, input *random, done *set) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	open := newBudget(int64(w.s.Limits.Open))

@@ -68,7 +68,8 @@ func (v *vendor) Poll(_ context.Context, _ *provider.Client, id string) (provide
 	return v.report, v.pollErr
 }
 
-func (v *vendor) Results(ctx context.Context, _ *provider.Client, _ string, b provider.Batch, take func(provider.BatchAnswer) error) error {
+func (v *vendor) Results(ctx context.Context, _ *provider.Client, _ string, b provider.Batch,
+	take func(provider.BatchAnswer) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var numbers []int
@@ -112,7 +113,8 @@ func (v *vendor) set(change func(*vendor)) {
 
 func answered(_ int, request []byte) *provider.BatchAnswer {
 	return &provider.BatchAnswer{
-		Status: 200, RequestID: "req_v", Body: []byte(`{"content":` + gjson.GetBytes(request, "messages.0.content").Raw + `}`),
+		Status: 200, RequestID: "req_v", Body: []byte(`{"content":` + gjson.GetBytes(request, "messages.0.content").Raw +
+			`}`),
 		Usage: openai.Usage{PromptTokens: 3, CompletionTokens: 4, TotalTokens: 7},
 	}
 }
@@ -127,7 +129,8 @@ func nativeWorld(t *testing.T) (*world, *vendor) {
 	}
 	w.config = &config.Config{
 		Providers: map[string]*config.Provider{"acme-ai": p},
-		Models:    map[string]*configv1.Model{"m": {Name: "m", Targets: []*configv1.Target{{Provider: "acme-ai", Model: "m-1"}}}},
+		Models: map[string]*configv1.Model{"m": {Name: "m",
+			Targets: []*configv1.Target{{Provider: "acme-ai", Model: "m-1"}}}},
 	}
 	w.asked.client = &provider.Client{Config: p.Config}
 	w.asked.answer = func(context.Context, gateway.Ask, int) (*http.Response, error) {

@@ -29,12 +29,15 @@ func metadata() string {
 // createWith makes a batch with metadata and returns its id.
 func (w *world) createWith(metadata, text string) string {
 	w.t.Helper()
-	answer := w.call("POST", "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h","metadata":%s}`, w.input(text), chat, metadata))
+	answer := w.call("POST", "/v1/batches",
+		fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h","metadata":%s}`, w.input(text), chat,
+			metadata))
 	require.Equal(w.t, http.StatusOK, answer.Code, answer.Body.String())
 	return wireOf(answer).Get("id").String()
 }
 
-// written returns how often etcd was written to since a revision, and how many bytes. Of these it counts the values that hold a text.
+// written returns how often etcd was written to since a revision, and how many bytes. Of these it counts the values
+// that hold a text.
 func (w *world) written(since int64, text string) (writes, bytes, with int) {
 	w.t.Helper()
 	const end = "the end"
@@ -87,7 +90,8 @@ func TestABatchOfTheVersionBeforeGoesOn(t *testing.T) {
 	}
 	record, once := of("batches/").Kvs[0], of("once/").Kvs[0]
 	whole := strings.Replace(string(record.Value), `"endpoint"`, `"metadata":{"a":"b"},"endpoint"`, 1)
-	_, err := w.etcd.Txn(t.Context()).Then(clientv3.OpDelete(string(once.Key)), clientv3.OpPut(string(record.Key), whole)).Commit()
+	_, err := w.etcd.Txn(t.Context()).Then(clientv3.OpDelete(string(once.Key)),
+		clientv3.OpPut(string(record.Key), whole)).Commit()
 	require.NoError(t, err)
 
 	require.JSONEq(t, `{"a":"b"}`, w.get(id).Get("metadata").Raw)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A pace spreads tokens over time. What a request will use is estimated and taken before, and settled once it is known. A
-// request may begin when what was taken is earned, however much it takes itself, so that the rate is kept on average and
-// the largest request comes through. A nil pace is none. It is safe for concurrent use.
+// A pace spreads tokens over time. What a request will use is estimated and taken before, and settled once it is
+// known. A request may begin when what was taken is earned, however much it takes itself, so that the rate is kept on
+// average and the largest request comes through. A nil pace is none. It is safe for concurrent use.
 type pace struct {
 	perSecond float64
 
@@ -83,15 +83,16 @@ type common struct {
 	users int
 }
 
-// shared is what all batches of one key that ask one model have in common: how much they may ask is learned from the answers,
-// and what slows one key down, such as a limit of its own, is nothing to another.
+// shared is what all batches of one key that ask one model have in common: how much they may ask is learned from the
+// answers, and what slows one key down, such as a limit of its own, is nothing to another.
 type shared struct {
 	common  *common
 	limiter *limiter
 	users   int
 }
 
-// begin waits until a request that uses about so many tokens may be made. Its end is told by end, and what it used is settled.
+// begin waits until a request that uses about so many tokens may be made. Its end is told by end, and what it used is
+// settled.
 func (s *shared) begin(ctx context.Context, tokens int64) error {
 	if err := s.common.pace.take(ctx, tokens); err != nil {
 		return err

@@ -71,7 +71,8 @@ func (p *parser) blame(code, param, format string, args ...any) {
 // read reads the line to its end. Its error means that the line is no JSON.
 func (p *parser) read() error {
 	if p.dec.PeekKind() != '{' {
-		p.blame(openai.CodeInvalidRequest, "", "This line must be a JSON object with 'custom_id', 'method', 'url' and 'body'.")
+		p.blame(openai.CodeInvalidRequest, "",
+			"This line must be a JSON object with 'custom_id', 'method', 'url' and 'body'.")
 		if _, err := p.dec.ReadValue(); err != nil {
 			return err
 		}
@@ -151,7 +152,8 @@ func (p *parser) text(param string, to *string) error {
 
 func (p *parser) body() error {
 	if p.dec.PeekKind() != '{' {
-		p.blame(openai.CodeInvalidRequest, "body", "Invalid type for 'body': expected an object, the body of a request to the endpoint.")
+		p.blame(openai.CodeInvalidRequest, "body",
+			"Invalid type for 'body': expected an object, the body of a request to the endpoint.")
 		return p.dec.SkipValue()
 	}
 	p.request.model, p.request.maxTokens = "", 0
@@ -171,7 +173,8 @@ func (p *parser) bodyMember(name string) error {
 	case "stream":
 		value, err := p.dec.ReadValue()
 		if value.Kind() == 't' {
-			p.blame(openai.CodeInvalidRequest, "body.stream", "Answers of a batch cannot be streamed. Remove 'stream' from the body.")
+			p.blame(openai.CodeInvalidRequest, "body.stream",
+				"Answers of a batch cannot be streamed. Remove 'stream' from the body.")
 		}
 		return err
 	case "max_tokens", "max_completion_tokens":
@@ -205,12 +208,16 @@ func (p *parser) check() {
 	case n == 0:
 		p.blame(openai.CodeInvalidRequest, "custom_id", "Invalid 'custom_id': it is empty.")
 	case n > maxCustomID:
-		p.blame(openai.CodeInvalidRequest, "custom_id", "Invalid 'custom_id': string too long. Expected at most %d characters, but got %d instead.", maxCustomID, n)
+		p.blame(openai.CodeInvalidRequest, "custom_id",
+			"Invalid 'custom_id': string too long. Expected at most %d characters, but got %d instead.", maxCustomID, n)
 	case r.method != "POST":
-		p.blame(openai.CodeInvalidRequest, "method", "Invalid value: '%s'. The only supported method is 'POST'.", shortened(r.method))
+		p.blame(openai.CodeInvalidRequest, "method", "Invalid value: '%s'. The only supported method is 'POST'.",
+			shortened(r.method))
 	case r.url != p.endpoint:
-		p.blame(openai.CodeURLMismatch, "url", "The URL provided for this request does not match the batch endpoint '%s'.", p.endpoint)
+		p.blame(openai.CodeURLMismatch, "url", "The URL provided for this request does not match the batch endpoint '%s'.",
+			p.endpoint)
 	case len(r.model) > maxModelName:
-		p.blame(openai.CodeInvalidRequest, "body.model", "Invalid 'body.model': string too long. Expected at most %d bytes, but got %d instead.", maxModelName, len(r.model))
+		p.blame(openai.CodeInvalidRequest, "body.model",
+			"Invalid 'body.model': string too long. Expected at most %d bytes, but got %d instead.", maxModelName, len(r.model))
 	}
 }

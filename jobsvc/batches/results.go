@@ -17,8 +17,9 @@ const (
 	kindOutput byte = 'O'
 	kindError  byte = 'E'
 
-	// minGather and maxGather bound for how long an answer waits for others: a hundredth of the time that answers have come for.
-	// Each commit is a revision of the record, which etcd keeps until it is compacted; a batch of 24 hours has a few thousand.
+	// minGather and maxGather bound for how long an answer waits for others: a hundredth of the time that answers have
+	// come for. Each commit is a revision of the record, which etcd keeps until it is compacted; a batch of 24 hours has
+	// a few thousand.
 	minGather, maxGather = 100 * time.Millisecond, 30 * time.Second
 
 	fullGroup  = 1 << 20   // bytes that do not wait
@@ -59,7 +60,8 @@ type results struct {
 
 func (w *work) newResults(committed func(lines int)) *results {
 	return &results{
-		w: w, names: w.names(), many: max(1, w.s.Limits.Open/4), committed: committed, changed: make(chan struct{}, 1), began: time.Now(), head: w.rec.Value.Head,
+		w: w, names: w.names(), many: max(1, w.s.Limits.Open/4), committed: committed, changed: make(chan struct{}, 1),
+		began: time.Now(), head: w.rec.Value.Head,
 	}
 }
 
@@ -174,8 +176,8 @@ func (r *results) next(ctx context.Context, g *group) (last bool, err error) {
 // drop gives back the memory of what was added but never committed, once nothing is added and flush has returned.
 func (r *results) drop() { r.w.s.memory.put(int64(len(r.pending.text))) }
 
-// commit writes a group: a new segment, or, as long as the newest is small, one that takes its place and holds its answers
-// too, so that a batch that is answered slowly has no more segments than one that is answered fast.
+// commit writes a group: a new segment, or, as long as the newest is small, one that takes its place and holds its
+// answers too, so that a batch that is answered slowly has no more segments than one that is answered fast.
 func (r *results) commit(ctx context.Context, g *group) error {
 	previous, tail := r.head, []byte(nil)
 	if len(r.tail) > 0 {
@@ -214,8 +216,8 @@ func (r *results) commit(ctx context.Context, g *group) error {
 	return nil
 }
 
-// write writes a segment, as soon as the store can: what was answered is kept in memory until then, and no more lines are
-// begun than fit beside it.
+// write writes a segment, as soon as the store can: what was answered is kept in memory until then, and no more lines
+// are begun than fit beside it.
 func (r *results) write(ctx context.Context, name string, parts ...[]byte) error {
 	for tries := 1; ; tries++ {
 		err := writeBlob(ctx, r.w.s.Bucket, segmentBlob(r.w.rec.ID, name), parts...)
@@ -226,7 +228,8 @@ func (r *results) write(ctx context.Context, name string, parts ...[]byte) error
 			return errors.Join(ctx.Err(), err)
 		}
 		in := backoff(tries)
-		r.w.log.Warn("answers cannot be stored; they are kept in memory meanwhile", zap.Duration("again_in", in), zap.Error(err))
+		r.w.log.Warn("answers cannot be stored; they are kept in memory meanwhile", zap.Duration("again_in", in),
+			zap.Error(err))
 		if err := wait(ctx, in); err != nil {
 			return err
 		}

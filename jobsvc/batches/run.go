@@ -22,7 +22,8 @@ const lookAgain = time.Second
 func (w *work) run(ctx context.Context) error {
 	done, err := w.done(ctx)
 	if errors.Is(err, errBroken) && w.rec.Value.Epoch > w.claim.Epoch {
-		// Epochs only grow, but for an etcd that was restored: the segments that it names have since been joined and removed.
+		// Epochs only grow, but for an etcd that was restored: the segments that it names have since been joined and
+		// removed.
 		done, err = &set{}, w.begin(ctx)
 	}
 	if errors.Is(err, errBroken) {
@@ -106,8 +107,8 @@ type lane struct {
 	workers int
 }
 
-// askAll asks all lines but those that are done. The error is why lines are left: errCancelled or errExpired, ctx's, or that
-// of reading the input; answers that came in time are durable all the same, unless the error is errLost.
+// askAll asks all lines but those that are done. The error is why lines are left: errCancelled or errExpired, ctx's,
+// or that of reading the input; answers that came in time are durable all the same, unless the error is errLost.
 func (w *work) askAll(ctx context.Context, done *set, t *lineTrace) error {
 	begin, stop := context.WithCancelCause(ctx) // ends when no more lines are begun
 	defer stop(nil)

@@ -98,7 +98,8 @@ func TestFailuresOfLinesAreTheirsAlone(t *testing.T) {
 	require.EqualValues(t, 3*7+5, b.Get("usage.total_tokens").Int())
 	output, failed := w.file(b, "output_file_id"), w.file(b, "error_file_id")
 	require.Len(t, output, 4)
-	require.JSONEq(t, `{"choices":[],"usage":{"prompt_tokens":5,"total_tokens":5}}`, output["a5"].Get("response.body").Raw)
+	require.JSONEq(t, `{"choices":[],"usage":{"prompt_tokens":5,"total_tokens":5}}`,
+		output["a5"].Get("response.body").Raw)
 	require.Len(t, failed, 8)
 	require.Equal(t, "no", failed["a0"].Get("response.body.error.message").String())
 	require.EqualValues(t, 400, failed["a0"].Get("response.status_code").Int())

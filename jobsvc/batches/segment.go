@@ -16,8 +16,8 @@ import (
 	"github.com/modelgate/modelgate/internal/blobstore"
 )
 
-// A segment is a blob of answers. Its first line names its format and the segment before it ("-": none); each further one is
-// an answer: O for the output file or E for the error file, the number of the line, and the line of that file.
+// A segment is a blob of answers. Its first line names its format and the segment before it ("-": none); each further
+// one is an answer: O for the output file or E for the error file, the number of the line, and the line of that file.
 //
 //	modelgate-segment-1 0000000000000a1f-00000003
 //	O 17 {"id":"batch_req_...","custom_id":"a",...}
@@ -113,7 +113,8 @@ func broken(name string, err error) error {
 }
 
 // readSegment gives each answer of a segment to take, which must not keep it.
-func readSegment(ctx context.Context, bucket *blob.Bucket, batch, name string, take func(kind byte, line int, answer []byte) error) error {
+func readSegment(ctx context.Context, bucket *blob.Bucket, batch, name string,
+	take func(kind byte, line int, answer []byte) error) error {
 	r, err := bucket.NewReader(ctx, segmentBlob(batch, name), nil)
 	if err != nil {
 		return broken(name, err)

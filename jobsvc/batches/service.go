@@ -1,14 +1,16 @@
-// Package batches runs batches: it checks the input line by line, asks each line through Envoy on behalf of the key that
-// made the batch, and writes what was answered into an output and an error file. Lines of one batch may name several models.
+// Package batches runs batches: it checks the input line by line, asks each line through Envoy on behalf of the key
+// that made the batch, and writes what was answered into an output and an error file. Lines of one batch may name
+// several models.
 //
-// The record in etcd has a bounded size, whatever the input. Answers are gathered in memory and written in groups: first as a
-// segment, an immutable blob that names the segment before it, then as one transaction that makes it the head of that chain
-// and counts its lines. A line is done when that transaction is, and not before; who takes a batch up reads the chain and
-// asks what it does not hold. The files are written from the chain once it cannot grow any more, under ids that are in the
-// record by then, so that doing it again gives the same files.
+// The record in etcd has a bounded size, whatever the input. Answers are gathered in memory and written in groups:
+// first as a segment, an immutable blob that names the segment before it, then as one transaction that makes it the
+// head of that chain and counts its lines. A line is done when that transaction is, and not before; who takes a batch
+// up reads the chain and asks what it does not hold. The files are written from the chain once it cannot grow any
+// more, under ids that are in the record by then, so that doing it again gives the same files.
 //
 // Whatever one worker knows may be out of date. Every write of the record goes through
-// [work.change], which requires that the claim is still held, and is repeated on top of what the API has changed meanwhile.
+// [work.change], which requires that the claim is still held, and is repeated on top of what the API has changed
+// meanwhile.
 package batches
 
 import (
@@ -88,7 +90,8 @@ type Limits struct {
 	Line time.Duration
 	// Backoff is the pause before the second try of a line; it grows fourfold. 1 s.
 	Backoff time.Duration
-	// Poll is the pause before a provider is first asked how a batch of its own stands; it grows to thirty times that. 10 s.
+	// Poll is the pause before a provider is first asked how a batch of its own stands; it grows to thirty times that. 10
+	// s.
 	Poll time.Duration
 	// Settle is how long a provider's own batch that was asked to stop is waited for. 10 min.
 	Settle time.Duration

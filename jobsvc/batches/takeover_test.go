@@ -18,15 +18,16 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// mortal runs a replica that dies at once when what it returns is called: nothing that it does then reaches etcd, and its
-// claims go as if their time had come.
+// mortal runs a replica that dies at once when what it returns is called: nothing that it does then reaches etcd, and
+// its claims go as if their time had come.
 func (w *world) mortal() (kill func()) {
 	w.t.Helper()
 	var dead atomic.Bool
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{w.server.Endpoint()}, Logger: zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(
-			func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+			func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker,
+				o ...grpc.CallOption) error {
 				if dead.Load() {
 					return errReset
 				}

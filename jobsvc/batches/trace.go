@@ -20,7 +20,8 @@ type lineTrace struct {
 	lines  atomic.Int64
 }
 
-// context returns ctx with the span that a line's request is to join. Lines after the first are of the same trace, but not sampled.
+// context returns ctx with the span that a line's request is to join. Lines after the first are of the same trace, but
+// not sampled.
 func (t *lineTrace) context(ctx context.Context) context.Context {
 	at := t.parent
 	if t.lines.Add(1) > maxTraced {
@@ -29,19 +30,21 @@ func (t *lineTrace) context(ctx context.Context) context.Context {
 	return trace.ContextWithSpanContext(ctx, at)
 }
 
-// traced runs the lines of a batch under a span, which ends when this replica asks no more of them. A batch that is taken up
-// by another has a span for each.
+// traced runs the lines of a batch under a span, which ends when this replica asks no more of them. A batch that is
+// taken up by another has a span for each.
 func (w *work) traced(ctx context.Context, run func(*lineTrace) error) error {
 	tracer := w.s.Tracer
 	if tracer == nil {
 		tracer = noop.Tracer{}
 	}
-	_, span := tracer.Start(ctx, "batch", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
-		telemetry.AttrBatch.String(w.rec.ID), telemetry.AttrKey.String(w.rec.Value.Key)))
+	_, span := tracer.Start(ctx, "batch", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(
+			telemetry.AttrBatch.String(w.rec.ID), telemetry.AttrKey.String(w.rec.Value.Key)))
 	defer span.End()
 	err := run(&lineTrace{parent: span.SpanContext()})
 	counts := w.rec.Value.Counts
-	span.SetAttributes(telemetry.AttrLines.Int(counts.Total), telemetry.AttrLinesCompleted.Int(counts.Completed), telemetry.AttrLinesFailed.Int(counts.Failed))
+	span.SetAttributes(telemetry.AttrLines.Int(counts.Total), telemetry.AttrLinesCompleted.Int(counts.Completed),
+		telemetry.AttrLinesFailed.Int(counts.Failed))
 	if err != nil {
 		span.SetStatus(codes.Error, "")
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 func TestTheFirstLinesOfABatchAreSampled(t *testing.T) {
-	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2},
+		TraceFlags: trace.FlagsSampled})
 	lines := &lineTrace{parent: parent}
 	sampled := 0
 	for range 3 * maxTraced {

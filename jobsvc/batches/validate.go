@@ -92,18 +92,21 @@ func (w *work) survey(ctx context.Context) (*survey, error) {
 		switch {
 		case errors.Is(err, io.EOF):
 			if v.lines == 0 {
-				v.blame(Problem{Code: openai.CodeEmptyFile, Message: "The input file is empty. It must have one request on each line."}, 0)
+				v.blame(Problem{Code: openai.CodeEmptyFile,
+					Message: "The input file is empty. It must have one request on each line."}, 0)
 			}
 			return v, nil
 		case errors.Is(err, errLong):
 			v.lines++
-			v.blame(Problem{Code: openai.CodeLineTooLong, Message: fmt.Sprintf("This line has more than %d bytes.", maxLine)}, l.number)
+			v.blame(Problem{Code: openai.CodeLineTooLong, Message: fmt.Sprintf("This line has more than %d bytes.", maxLine)},
+				l.number)
 			continue
 		case err != nil:
 			return nil, missing(err)
 		}
 		if v.lines++; v.lines > maxLines {
-			v.problems = []Problem{{Code: openai.CodeTooManyTasks, Message: fmt.Sprintf("The input file has more than %d requests. Split it into several batches.", maxLines)}}
+			v.problems = []Problem{{Code: openai.CodeTooManyTasks,
+				Message: fmt.Sprintf("The input file has more than %d requests. Split it into several batches.", maxLines)}}
 			return v, nil
 		}
 		q, problem := p.parse(line)
@@ -127,14 +130,16 @@ func (v *survey) add(r request, line int, seen map[[16]byte]struct{}) {
 	hash := [16]byte(sum[:])
 	if _, ok := seen[hash]; ok {
 		v.blame(Problem{Code: openai.CodeDuplicateCustomID, Param: "custom_id",
-			Message: fmt.Sprintf("The custom_id '%s' was used by an earlier line. Each line must have one of its own.", shortened(string(customID)))}, line)
+			Message: fmt.Sprintf("The custom_id '%s' was used by an earlier line. Each line must have one of its own.",
+				shortened(string(customID)))}, line)
 	}
 	seen[hash] = struct{}{}
 	if _, ok := v.models[r.model]; ok {
 		return
 	}
 	if len(v.models) == maxModels {
-		v.blame(Problem{Code: openai.CodeTooManyModels, Param: "body.model", Message: fmt.Sprintf("The lines name more than %d models. Split them into several batches.", maxModels)}, line)
+		v.blame(Problem{Code: openai.CodeTooManyModels, Param: "body.model",
+			Message: fmt.Sprintf("The lines name more than %d models. Split them into several batches.", maxModels)}, line)
 	}
 	v.models[r.model] = line
 }

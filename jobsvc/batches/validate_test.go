@@ -14,7 +14,8 @@ import (
 
 // good is a line of an input.
 func good(customID string) string {
-	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[]}}`, customID)
+	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[]}}`,
+		customID)
 }
 
 func with(member, value string) string {
@@ -49,20 +50,23 @@ func TestABadInputFailsWithItsLines(t *testing.T) {
 		text string
 		want []problem
 	}{
-		"no lines":                   {"", []problem{{"empty_file", 0, "", ""}}},
-		"blank lines":                {"\n \r\n\t\n", []problem{{"empty_file", 0, "", ""}}},
-		"nothing but a mark":         {"\ufeff\n", []problem{{"empty_file", 0, "", ""}}},
-		"no JSON":                    {good("a") + "\n{\"custom_id\":", []problem{{"invalid_json_line", 2, "", notJSON}}},
-		"two values":                 {good("a") + good("b"), []problem{{"invalid_json_line", 1, "", notJSON}}},
-		"an array":                   {"[1]", []problem{{"invalid_request", 1, "", ""}}},
-		"not UTF-8":                  {with("custom_id", "\"\xff\""), []problem{{"invalid_json_line", 1, "", notJSON}}},
-		"UTF-16":                     {"\xff\xfe{\x00}\x00\n\x00", []problem{{"invalid_json_line", 1, "", notJSON}, {"invalid_json_line", 2, "", notJSON}}},
+		"no lines":           {"", []problem{{"empty_file", 0, "", ""}}},
+		"blank lines":        {"\n \r\n\t\n", []problem{{"empty_file", 0, "", ""}}},
+		"nothing but a mark": {"\ufeff\n", []problem{{"empty_file", 0, "", ""}}},
+		"no JSON":            {good("a") + "\n{\"custom_id\":", []problem{{"invalid_json_line", 2, "", notJSON}}},
+		"two values":         {good("a") + good("b"), []problem{{"invalid_json_line", 1, "", notJSON}}},
+		"an array":           {"[1]", []problem{{"invalid_request", 1, "", ""}}},
+		"not UTF-8":          {with("custom_id", "\"\xff\""), []problem{{"invalid_json_line", 1, "", notJSON}}},
+		"UTF-16": {"\xff\xfe{\x00}\x00\n\x00", []problem{{"invalid_json_line", 1, "", notJSON},
+			{"invalid_json_line", 2, "", notJSON}}},
 		"nested without end":         {strings.Repeat("[", 1<<20), []problem{{"invalid_json_line", 1, "", notJSON}}},
 		"a mark in the middle":       {good("a") + "\n\ufeff" + good("b"), []problem{{"invalid_json_line", 2, "", notJSON}}},
 		"line numbers behind blanks": {good("a") + "\r\n\r\n\n" + "x\n", []problem{{"invalid_json_line", 4, "", notJSON}}},
 		"several": {"x\n" + good("a") + "\n" + without("method"),
-			[]problem{{"invalid_json_line", 1, "", ""}, {"missing_required_parameter", 3, "method", "Missing required parameter: 'method'."}}},
-		"no custom_id":        {without("custom_id"), []problem{{"missing_required_parameter", 1, "custom_id", "Missing required parameter: 'custom_id'."}}},
+			[]problem{{"invalid_json_line", 1, "", ""}, {"missing_required_parameter", 3, "method",
+				"Missing required parameter: 'method'."}}},
+		"no custom_id": {without("custom_id"),
+			[]problem{{"missing_required_parameter", 1, "custom_id", "Missing required parameter: 'custom_id'."}}},
 		"no url":              {without("url"), []problem{{"missing_required_parameter", 1, "url", ""}}},
 		"no body":             {without("body"), []problem{{"missing_required_parameter", 1, "body", ""}}},
 		"no model":            {without("model"), []problem{{"missing_required_parameter", 1, "body.model", ""}}},
@@ -73,13 +77,17 @@ func TestABadInputFailsWithItsLines(t *testing.T) {
 		"another url":         {with("url", `"/v1/embeddings"`), []problem{{"url_mismatch", 1, "url", ""}}},
 		"a body that is none": {with("body", `"x"`), []problem{{"invalid_request", 1, "body", ""}}},
 		"a model of a kind":   {with("model", "1"), []problem{{"invalid_request", 1, "body.model", ""}}},
-		"a long model":        {with("model", `"`+strings.Repeat("m", 257)+`"`), []problem{{"invalid_request", 1, "body.model", ""}}},
-		"a stream":            {with("body", `{"model":"m","stream":true}`), []problem{{"invalid_request", 1, "body.stream", ""}}},
-		"a custom_id twice":   {good("a") + "\n" + good("b") + "\n" + good("a"), []problem{{"duplicate_custom_id", 3, "custom_id", ""}}},
+		"a long model": {with("model", `"`+strings.Repeat("m", 257)+`"`),
+			[]problem{{"invalid_request", 1, "body.model", ""}}},
+		"a stream": {with("body", `{"model":"m","stream":true}`),
+			[]problem{{"invalid_request", 1, "body.stream", ""}}},
+		"a custom_id twice": {good("a") + "\n" + good("b") + "\n" + good("a"),
+			[]problem{{"duplicate_custom_id", 3, "custom_id", ""}}},
 		"the same id, escaped": {good("a") + "\n" + with("custom_id", `"\u0061"`),
 			[]problem{{"duplicate_custom_id", 2, "custom_id", ""}}},
 		"an unknown model": {good("a") + "\n" + strings.Replace(with("model", `"gone"`), `"a"`, `"b"`, 1),
-			[]problem{{"model_not_found", 2, "body.model", "The model `gone` does not exist or you do not have access to it."}}},
+			[]problem{{"model_not_found", 2, "body.model",
+				"The model `gone` does not exist or you do not have access to it."}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := w.over(w.create(c.text))
@@ -110,12 +118,13 @@ func TestHowAnInputMayBeWritten(t *testing.T) {
 	w := newWorld(t)
 	w.run(nil)
 	for name, text := range map[string]string{
-		"with a byte order mark":      "\ufeff" + good("a") + "\n" + good("b") + "\n",
-		"with CRLF":                   good("a") + "\r\n" + good("b") + "\r\n",
-		"without an end of the last":  good("a") + "\n" + good("b"),
-		"with blank lines":            "\n\n" + good("a") + "\n  \n" + good("b") + "\n\n",
-		"with room around":            "  " + good("a") + "\t\n " + good("b"),
-		"with stream off":             strings.Replace(good("a"), `"messages"`, `"stream":false,"messages"`, 1) + "\n" + strings.Replace(good("b"), `"messages"`, `"stream":null,"messages"`, 1),
+		"with a byte order mark":     "\ufeff" + good("a") + "\n" + good("b") + "\n",
+		"with CRLF":                  good("a") + "\r\n" + good("b") + "\r\n",
+		"without an end of the last": good("a") + "\n" + good("b"),
+		"with blank lines":           "\n\n" + good("a") + "\n  \n" + good("b") + "\n\n",
+		"with room around":           "  " + good("a") + "\t\n " + good("b"),
+		"with stream off": strings.Replace(good("a"), `"messages"`, `"stream":false,"messages"`, 1) + "\n" +
+			strings.Replace(good("b"), `"messages"`, `"stream":null,"messages"`, 1),
 		"with members of their own":   strings.Replace(good("a"), `{`, `{"x":[{"custom_id":1}],`, 1) + "\n" + good("b"),
 		"with escapes":                strings.ReplaceAll(good("a"), `"m"`, `"\u006d"`) + "\n" + good("b"),
 		"with the last of two counts": strings.Replace(good("x"), `"x"`, `"x","custom_id":"a"`, 1) + "\n" + good("b"),
@@ -162,7 +171,8 @@ func TestTooManyLinesAndModels(t *testing.T) {
 	require.EqualValues(t, 101, b.Get("errors.data.0.line").Int())
 
 	b = w.over(w.create(requests(50_001)))
-	require.Equal(t, `[{"code":"too_many_tasks","message":"The input file has more than 50000 requests. Split it into several batches.","param":null,"line":null}]`, b.Get("errors.data").Raw)
+	require.Equal(t,
+		`[{"code":"too_many_tasks","message":"The input file has more than 50000 requests. Split it into several batches.","param":null,"line":null}]`, b.Get("errors.data").Raw)
 }
 
 func TestTheRecordOfABatchIsSmallHoweverManyProblemsItHas(t *testing.T) {

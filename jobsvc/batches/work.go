@@ -25,7 +25,8 @@ var (
 
 var (
 	inputGone   = Problem{Code: openai.CodeInputFileUnavailable, Message: "The input file is not available any more."}
-	answersGone = Problem{Code: openai.CodeResultsUnavailable, Message: "Answers of this batch were lost in the gateway's storage. Create the batch again."}
+	answersGone = Problem{Code: openai.CodeResultsUnavailable,
+		Message: "Answers of this batch were lost in the gateway's storage. Create the batch again."}
 )
 
 // A work is a batch that this replica has claimed. Its methods are called by one goroutine at a time.
@@ -38,7 +39,8 @@ type work struct {
 	log      *zap.Logger
 }
 
-// handle works on a batch until it is over, or put off. Each step begins with what the record says, and ends with a write of it.
+// handle works on a batch until it is over, or put off. Each step begins with what the record says, and ends with a
+// write of it.
 func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 	var tenant store.Tenant
 	if err := json.Unmarshal(c.Value, &tenant); err != nil {
@@ -98,9 +100,9 @@ func (w *work) step(ctx context.Context) error {
 	return w.run(ctx)
 }
 
-// change writes the record as edit makes it, as long as the claim is held. What the API has changed meanwhile stays: edit is
-// then called again. Members of the batch are replaced, not modified. The error is errLost where the claim was lost, or
-// edit's.
+// change writes the record as edit makes it, as long as the claim is held. What the API has changed meanwhile stays:
+// edit is then called again. Members of the batch are replaced, not modified. The error is errLost where the claim was
+// lost, or edit's.
 func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) error {
 	first := w.write + 1
 	for failures := 0; ; {
@@ -127,7 +129,8 @@ func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) 
 		case readErr != nil || !errors.Is(err, store.ErrConflict):
 			failures++
 			in := backoff(failures)
-			w.log.Warn("the state of the batch cannot be written", zap.Duration("again_in", in), zap.Error(errors.Join(err, readErr)))
+			w.log.Warn("the state of the batch cannot be written", zap.Duration("again_in", in),
+				zap.Error(errors.Join(err, readErr)))
 			if err := wait(ctx, in); err != nil {
 				return err
 			}
@@ -135,8 +138,8 @@ func (w *work) change(ctx context.Context, edit func(*Batch, *store.Txn) error) 
 	}
 }
 
-// reread reads the record after a write that failed, or whose answer did not come. It reports whether one since first was made
-// all the same. The error is errLost where only a lost claim can be why it was not.
+// reread reads the record after a write that failed, or whose answer did not come. It reports whether one since first
+// was made all the same. The error is errLost where only a lost claim can be why it was not.
 func (w *work) reread(ctx context.Context, first int64, failed error) (done bool, err error) {
 	rec, err := Kind.Get(ctx, w.s.Store, w.rec.Tenant, w.rec.ID)
 	if errors.Is(err, store.ErrNotFound) {

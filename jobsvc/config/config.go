@@ -1,5 +1,5 @@
-// Package config is what the job service knows of the configuration: providers, models and webhooks, as the control plane
-// serves them to it over xDS.
+// Package config is what the job service knows of the configuration: providers, models and webhooks, as the control
+// plane serves them to it over xDS.
 //
 // There is no credential in it, and no key. A provider is asked through Envoy's internal
 // listener, where the credential is added, and whether a key may use a model is asked there too.
@@ -41,9 +41,9 @@ type Provider struct {
 	Vendor provider.Provider
 }
 
-// Target returns who serves a model, by its public name, when everything goes well: the first enabled target of the Model
-// by priority, or the provider of "<provider>/<model>". Upstream is the provider's own name of the model. Whether a key may
-// use the model is another question. A nil Config knows no model.
+// Target returns who serves a model, by its public name, when everything goes well: the first enabled target of the
+// Model by priority, or the provider of "<provider>/<model>". Upstream is the provider's own name of the model.
+// Whether a key may use the model is another question. A nil Config knows no model.
 func (c *Config) Target(model string) (p *Provider, upstream string, ok bool) {
 	if c == nil {
 		return nil, "", false
@@ -86,8 +86,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// A Client keeps the configuration equal to what the control plane serves, and keeps the last while that is away. It is safe
-// for concurrent use.
+// A Client keeps the configuration equal to what the control plane serves, and keeps the last while that is away. It
+// is safe for concurrent use.
 type Client struct {
 	vendors map[string]provider.Provider
 	log     *zap.Logger
@@ -105,7 +105,8 @@ func New(o Options) *Client {
 	c.building.Catalog = catalog.New(nil)
 	c.xds = xdsclient.New(xdsclient.Options{
 		Conn: o.XDS, NodeID: o.NodeID, Role: envoy.RoleJobs, Logger: o.Logger, Registerer: o.Registerer, Publish: c.publish,
-		Types: []*xdsclient.Type{xdsclient.Of(c.providersHandler()), xdsclient.Of(c.modelsHandler()), xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler())},
+		Types: []*xdsclient.Type{xdsclient.Of(c.providersHandler()), xdsclient.Of(c.modelsHandler()),
+			xdsclient.Of(c.hooksHandler()), xdsclient.Of(c.catalogHandler())},
 	})
 	return c
 }
@@ -116,8 +117,8 @@ func (c *Client) Run(ctx context.Context) { c.xds.Run(ctx) }
 // Current returns the newest configuration, or nil where none has come yet.
 func (c *Client) Current() *Config { return c.current.Load() }
 
-// Nothing here refuses a resource: the control plane would take the object from the ext_proc service too, and with it from
-// the requests that it serves well.
+// Nothing here refuses a resource: the control plane would take the object from the ext_proc service too, and with it
+// from the requests that it serves well.
 
 func (c *Client) providersHandler() xdsclient.Handler[*configv1.Provider] {
 	return xdsclient.Handler[*configv1.Provider]{
@@ -178,6 +179,7 @@ func (c *Client) publish(revision string) {
 	}
 	if c.current.Swap(&next) == nil {
 		c.log.Info("configuration received", zap.String("revision", revision),
-			zap.Int("providers", len(next.Providers)), zap.Int("models", len(next.Models)), zap.Int("webhooks", len(next.Webhooks)))
+			zap.Int("providers", len(next.Providers)), zap.Int("models", len(next.Models)),
+			zap.Int("webhooks", len(next.Webhooks)))
 	}
 }

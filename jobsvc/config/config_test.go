@@ -26,7 +26,8 @@ func TestTarget(t *testing.T) {
 			"strict": of(&configv1.Provider{Name: "strict", AllowUnlistedModels: &no, Models: []string{"named"}}),
 		},
 		Models: map[string]*configv1.Model{
-			"fallback": {Targets: []*configv1.Target{target("strict", "second", 1), target("open", "first", 0), target("open", "equal", 0)}},
+			"fallback": {Targets: []*configv1.Target{target("strict", "second", 1), target("open", "first", 0),
+				target("open", "equal", 0)}},
 			"partly":   {Targets: []*configv1.Target{target("off", "first", 0), target("strict", "second", 1)}},
 			"nowhere":  {Targets: []*configv1.Target{target("off", "first", 0)}},
 			"open/own": {Targets: []*configv1.Target{target("strict", "other", 0)}},
@@ -34,7 +35,8 @@ func TestTarget(t *testing.T) {
 	}
 	for model, want := range map[string]string{
 		"fallback": "open first", "partly": "strict second", "nowhere": "", "open/own": "strict other",
-		"open/a/b": "open a/b", "open/": "", "open": "", "": "", "/": "", "off/x": "", "strict/named": "strict named", "strict/other": "",
+		"open/a/b": "open a/b", "open/": "", "open": "", "": "", "/": "", "off/x": "", "strict/named": "strict named",
+		"strict/other": "",
 	} {
 		p, upstream, ok := c.Target(model)
 		require.Equal(t, want != "", ok, model)
@@ -51,14 +53,16 @@ func TestNothingIsRefusedAndOnlyWhatCanBeUsedIsKept(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = nowhere.Close() })
 	core, logs := observer.New(zap.InfoLevel)
-	c := New(Options{XDS: nowhere, NodeID: "n", Vendors: map[string]provider.Provider{"openai": {Name: "openai"}}, Logger: zap.New(core), Registerer: prometheus.NewRegistry()})
+	c := New(Options{XDS: nowhere, NodeID: "n", Vendors: map[string]provider.Provider{"openai": {Name: "openai"}},
+		Logger: zap.New(core), Registerer: prometheus.NewRegistry()})
 	require.Nil(t, c.Current())
 	require.Nil(t, c.Current())
 
 	providers, hooks := c.providersHandler(), c.hooksHandler()
 	providers.Fork()
 	for _, p := range []*configv1.Provider{
-		{Name: "a", Vendor: "openai"}, {Name: "newer", Vendor: "of tomorrow"}, {Name: "off", Vendor: "openai", Disabled: true},
+		{Name: "a", Vendor: "openai"}, {Name: "newer", Vendor: "of tomorrow"},
+		{Name: "off", Vendor: "openai", Disabled: true},
 	} {
 		require.NoError(t, providers.Set(p.GetName(), p))
 	}
@@ -75,7 +79,8 @@ func TestNothingIsRefusedAndOnlyWhatCanBeUsedIsKept(t *testing.T) {
 	require.Equal(t, 1, logs.FilterMessageSnippet("not known to this version").Len())
 
 	providers.Fork()
-	require.NoError(t, providers.Set("a", &configv1.Provider{Name: "a", Vendor: "of tomorrow"}), "it has changed its vendor")
+	require.NoError(t, providers.Set("a", &configv1.Provider{Name: "a", Vendor: "of tomorrow"}),
+		"it has changed its vendor")
 	hooks.Remove("b")
 	require.NoError(t, hooks.Set("z", &configv1.Webhook{Name: "z", Disabled: true}))
 	c.publish("2")

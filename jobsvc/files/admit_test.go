@@ -40,7 +40,8 @@ func (c *client) offer(path string, fields ...field) (a answer, sent int64) {
 	require.NoError(c.t, err)
 	r.ContentLength = int64(length)
 	for name, value := range map[string]string{
-		"Content-Type": contentType, "Expect": "100-continue", envoy.HeaderKey: "key", envoy.HeaderOrganization: c.organization,
+		"Content-Type": contentType, "Expect": "100-continue", envoy.HeaderKey: "key",
+		envoy.HeaderOrganization: c.organization,
 	} {
 		r.Header.Set(name, value)
 	}
@@ -95,7 +96,8 @@ func TestAFullQuotaIsHeardBeforeABodyIsSent(t *testing.T) {
 func TestAFullQuotaIsHeardBeforeAPartIsSent(t *testing.T) {
 	w := newWorld(t)
 	w.bound(&configv1.Quotas{FileBytes: 3 << 20, RecordBytes: 3000, WritesPerMinute: 1000})
-	begun := w.as(bounded).post("/v1/uploads", `{"bytes":%d,"filename":"a.txt","mime_type":"text/plain","purpose":"user_data"}`, 1<<20)
+	begun := w.as(bounded).post("/v1/uploads",
+		`{"bytes":%d,"filename":"a.txt","mime_type":"text/plain","purpose":"user_data"}`, 1<<20)
 	require.Equal(t, http.StatusOK, begun.status, "%s", begun.body)
 	path := "/v1/uploads/" + begun.text("id") + "/parts"
 	refused, sent := w.as(bounded).offer(path, field{"data", "a", strings.Repeat("y", 5<<20)})
@@ -118,7 +120,8 @@ func TestAFullEtcdIsHeardBeforeABodyIsSent(t *testing.T) {
 	_, err := w.room.Look(t.Context())
 	require.NoError(t, err)
 	w.bound(&configv1.Quotas{WritesPerMinute: 1000})
-	begun := w.as(bounded).post("/v1/uploads", `{"bytes":100,"filename":"a.txt","mime_type":"text/plain","purpose":"user_data"}`)
+	begun := w.as(bounded).post("/v1/uploads",
+		`{"bytes":100,"filename":"a.txt","mime_type":"text/plain","purpose":"user_data"}`)
 	require.Equal(t, http.StatusOK, begun.status, "%s", begun.body)
 	for i := 0; err == nil && i < 1000; i++ {
 		_, err = full.Put(t.Context(), fmt.Sprint("/", i), strings.Repeat("x", 100_000))
@@ -126,7 +129,8 @@ func TestAFullEtcdIsHeardBeforeABodyIsSent(t *testing.T) {
 	_, err = w.room.Look(t.Context())
 	require.NoError(t, err)
 	for path, form := range map[string][]field{
-		"/v1/files": fileOf(1 << 20), "/v1/uploads/" + begun.text("id") + "/parts": {{"data", "a", strings.Repeat("y", 1<<20)}},
+		"/v1/files": fileOf(1 << 20), "/v1/uploads/" + begun.text("id") +
+			"/parts": {{"data", "a", strings.Repeat("y", 1<<20)}},
 	} {
 		refused, sent := w.as(bounded).offer(path, form...)
 		require.Equal(t, http.StatusInsufficientStorage, refused.status, "%s", refused.body)

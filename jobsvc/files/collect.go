@@ -18,8 +18,8 @@ import (
 // orphaned is the age from which on a blob without a record has none any more, rather than not yet.
 const orphaned = 24 * time.Hour
 
-// Collect deletes blobs of files and of parts that have no record. It is meant to run now and then, on any replica. Uploads
-// that were given up half-way are in no list of S3's: a bucket needs a lifecycle rule that aborts them.
+// Collect deletes blobs of files and of parts that have no record. It is meant to run now and then, on any replica.
+// Uploads that were given up half-way are in no list of S3's: a bucket needs a lifecycle rule that aborts them.
 func (s *Service) Collect(ctx context.Context) error {
 	if err := s.Own(ctx); err != nil {
 		return fmt.Errorf("blobs without a record are kept: %w", err)
@@ -32,15 +32,16 @@ func (s *Service) Collect(ctx context.Context) error {
 }
 
 // ErrOwner means that the blobs belong to the records in another etcd.
-var ErrOwner = errors.New("the blob store belongs to another gateway, or to this one before its etcd was replaced; give each a bucket, a folder or a prefix of its own")
+var ErrOwner = errors.New(
+	"the blob store belongs to another gateway, or to this one before its etcd was replaced; give each a bucket, a folder or a prefix of its own")
 
 // ownerBlob names the etcd whose records the blobs have. The same name is in that etcd, in the one record of owners.
 const ownerBlob = "owner"
 
 var owners = store.Kind[string]{Name: "blob-owner"}
 
-// Own makes sure that what has no record here has none elsewhere. A store that nobody owns is taken. The error is ErrOwner
-// where another has it: its Collect would remove what is written here.
+// Own makes sure that what has no record here has none elsewhere. A store that nobody owns is taken. The error is
+// ErrOwner where another has it: its Collect would remove what is written here.
 func (s *Service) Own(ctx context.Context) error {
 	only := id.Derived(time.UnixMilli(0), ownerBlob)
 	there, err := s.Bucket.ReadAll(ctx, ownerBlob)
@@ -61,7 +62,8 @@ func (s *Service) Own(ctx context.Context) error {
 	case err != nil:
 		return err
 	case unowned:
-		return s.Bucket.WriteAll(ctx, ownerBlob, []byte(here.Value), &blob.WriterOptions{ContentType: "text/plain", IfNotExist: true})
+		return s.Bucket.WriteAll(ctx, ownerBlob, []byte(here.Value), &blob.WriterOptions{ContentType: "text/plain",
+			IfNotExist: true})
 	case string(there) != here.Value:
 		return ErrOwner
 	}

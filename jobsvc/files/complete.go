@@ -45,20 +45,22 @@ func parseCompletion(o *rest.Object) (*completion, error) {
 		return nil, err
 	}
 	if _, err := hex.DecodeString(q.MD5); q.MD5 != "" && (err != nil || len(q.MD5) != 2*md5.Size) {
-		return nil, openai.BadRequest("md5", openai.CodeInvalidValue, "Invalid 'md5': expected %d hexadecimal digits.", 2*md5.Size)
+		return nil, openai.BadRequest("md5", openai.CodeInvalidValue, "Invalid 'md5': expected %d hexadecimal digits.",
+			2*md5.Size)
 	}
 	seen := map[string]bool{}
 	for _, id := range q.PartIDs {
 		if seen[id] {
-			return nil, openai.BadRequest("part_ids", openai.CodeInvalidValue, "The part '%s' is named more than once.", shortened(id))
+			return nil, openai.BadRequest("part_ids", openai.CodeInvalidValue, "The part '%s' is named more than once.",
+				shortened(id))
 		}
 		seen[id] = true
 	}
 	return q, nil
 }
 
-// complete makes a file of an upload's parts. Each request that comes copies them into a blob of its own; the transaction
-// decides which one becomes the file, and the others answer with that one.
+// complete makes a file of an upload's parts. Each request that comes copies them into a blob of its own; the
+// transaction decides which one becomes the file, and the others answer with that one.
 func (s *Service) complete(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	o, _, err := rest.ReadObject(w, r, maxJSON)
 	if err != nil {
@@ -104,8 +106,8 @@ func (s *Service) complete(w http.ResponseWriter, r *http.Request, c rest.Caller
 	return httpapi.WriteJSON(w, http.StatusOK, showUpload(u))
 }
 
-// join writes the parts that are asked for, in that order, into a blob, which is there only where all was right. It takes
-// as long as it takes: an upload may have gigabytes.
+// join writes the parts that are asked for, in that order, into a blob, which is there only where all was right. It
+// takes as long as it takes: an upload may have gigabytes.
 func (s *Service) join(ctx context.Context, u *store.Record[upload], q *completion, name string) error {
 	if err := s.checkParts(ctx, u, q); err != nil {
 		return err
@@ -144,7 +146,9 @@ func checkSum(actual, wanted string) error {
 	if strings.EqualFold(actual, wanted) {
 		return nil
 	}
-	return openai.BadRequest("md5", openai.CodeChecksumMismatch, "The parts have the MD5 checksum %s together, in this order, and not %s. The upload is still pending.", actual, wanted)
+	return openai.BadRequest("md5", openai.CodeChecksumMismatch,
+		"The parts have the MD5 checksum %s together, in this order, and not %s. The upload is still pending.", actual,
+		wanted)
 }
 
 // copyPart copies a part, and adds it to the sum where that is not nil.
@@ -183,20 +187,25 @@ func (s *Service) checkParts(ctx context.Context, u *store.Record[upload], q *co
 		sum += n
 	}
 	if sum != u.Value.Bytes {
-		return openai.BadRequest("part_ids", openai.CodeSizeMismatch, "The parts have %d bytes together, but the upload was created for %d. The upload is still pending.", sum, u.Value.Bytes)
+		return openai.BadRequest("part_ids", openai.CodeSizeMismatch,
+			"The parts have %d bytes together, but the upload was created for %d. The upload is still pending.", sum,
+			u.Value.Bytes)
 	}
 	return nil
 }
 
-// adopt makes a blob the upload's file, or deletes it where the upload is over meanwhile. It returns the upload as it is
-// then.
-func (s *Service) adopt(r *http.Request, c rest.Caller, u *store.Record[upload], q *completion, f *store.Record[File]) (*store.Record[upload], error) {
+// adopt makes a blob the upload's file, or deletes it where the upload is over meanwhile. It returns the upload as it
+// is then.
+func (s *Service) adopt(r *http.Request, c rest.Caller, u *store.Record[upload], q *completion,
+	f *store.Record[File]) (*store.Record[upload], error) {
 	for u.Value.Status == uploadPending {
-		f.Value = File{Key: u.Value.Key, Filename: u.Value.Filename, Purpose: u.Value.Purpose, Bytes: u.Value.Bytes, CreatedAt: s.Now().Unix()}
+		f.Value = File{Key: u.Value.Key, Filename: u.Value.Filename, Purpose: u.Value.Purpose, Bytes: u.Value.Bytes,
+			CreatedAt: s.Now().Unix()}
 		if u.Value.FileExpiresIn != 0 {
 			f.Value.ExpiresAt = f.Value.CreatedAt + u.Value.FileExpiresIn
 		}
-		u.Value.Status, u.Value.CompletedWith, u.Value.FileID, u.Value.File = uploadCompleted, hashParts(q.PartIDs), f.ID, &f.Value
+		u.Value.Status, u.Value.CompletedWith, u.Value.FileID, u.Value.File = uploadCompleted, hashParts(q.PartIDs), f.ID,
+			&f.Value
 		err := s.end(r.Context(), u, func(t *store.Txn) { Add(t, f) })
 		if err == nil {
 			return u, nil
@@ -213,8 +222,8 @@ func (s *Service) adopt(r *http.Request, c rest.Caller, u *store.Record[upload],
 	return u, nil
 }
 
-// overtaken returns the upload where it is over meanwhile, for then its parts are gone, and else what the cause is to the
-// client.
+// overtaken returns the upload where it is over meanwhile, for then its parts are gone, and else what the cause is to
+// the client.
 func (s *Service) overtaken(r *http.Request, c rest.Caller, cause error) (*store.Record[upload], error) {
 	u, err := s.findUpload(r, c)
 	switch {
@@ -223,8 +232,10 @@ func (s *Service) overtaken(r *http.Request, c rest.Caller, cause error) (*store
 	case u.Value.Status != uploadPending:
 		return u, nil
 	case blobstore.IsMissing(cause):
-		return nil, httpapi.WithCause(&openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: openai.CodePartContentMissing, NoRetry: true,
-			Message: "The content of a part is missing from the gateway's storage. Cancel the upload and begin a new one."}, cause)
+		return nil, httpapi.WithCause(&openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer,
+			Code: openai.CodePartContentMissing, NoRetry: true,
+			Message: "The content of a part is missing from the gateway's storage. Cancel the upload and begin a new one."},
+			cause)
 	}
 	return nil, cause
 }
@@ -268,8 +279,8 @@ func (s *Service) expireUpload(ctx context.Context, e store.Expiry) error {
 	return s.end(ctx, u, nil)
 }
 
-// end writes an upload that is over, with what more adds, and removes its parts. The error is store.ErrConflict where it was
-// changed, such as by another part.
+// end writes an upload that is over, with what more adds, and removes its parts. The error is store.ErrConflict where
+// it was changed, such as by another part.
 func (s *Service) end(ctx context.Context, u *store.Record[upload], more func(*store.Txn)) error {
 	left, _, err := parts.Under(u.ID).List(ctx, s.Store, u.Tenant, store.Page{Limit: maxParts}, nil)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// content answers with the bytes of a file, whatever its purpose. OpenAI refuses some purposes because it hands files to
-// products of its own; here they are the tenant's own bytes.
+// content answers with the bytes of a file, whatever its purpose. OpenAI refuses some purposes because it hands files
+// to products of its own; here they are the tenant's own bytes.
 func (s *Service) content(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	f, err := s.find(r, c)
 	if err != nil {
@@ -50,21 +50,25 @@ func (s *Service) content(w http.ResponseWriter, r *http.Request, c rest.Caller)
 	}
 	if checked.refused {
 		h.Del("Content-Disposition")
-		return &openai.Error{Status: http.StatusRequestedRangeNotSatisfiable, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidRange,
+		return &openai.Error{Status: http.StatusRequestedRangeNotSatisfiable, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeInvalidRange,
 			Message: fmt.Sprintf("The header Range does not name bytes of the file, which has %d.", f.Value.Bytes)}
 	}
 	return nil
 }
 
-// lost explains that a file has no bytes: with 410, because the file is known and its content will not come back. Only the
-// operator can do something about it, so that it is logged as well.
+// lost explains that a file has no bytes: with 410, because the file is known and its content will not come back. Only
+// the operator can do something about it, so that it is logged as well.
 func (s *Service) lost(r *http.Request, c rest.Caller, f *store.Record[File]) error {
 	if _, err := s.find(r, c); err != nil { // it was deleted just now
 		return err
 	}
-	s.Log.Error("the content of a file is missing from the blob store, or is not whole", zap.String("file", f.ID), zap.String("blob", BlobOf(f.ID)))
-	return &openai.Error{Status: http.StatusGone, Type: openai.TypeInvalidRequest, Param: "id", Code: openai.CodeFileContentMissing,
-		Message: fmt.Sprintf("The content of the file %s is missing from the gateway's storage. Delete the file and upload it again.", f.ID)}
+	s.Log.Error("the content of a file is missing from the blob store, or is not whole", zap.String("file", f.ID),
+		zap.String("blob", BlobOf(f.ID)))
+	return &openai.Error{Status: http.StatusGone, Type: openai.TypeInvalidRequest, Param: "id",
+		Code: openai.CodeFileContentMissing,
+		Message: fmt.Sprintf(
+			"The content of the file %s is missing from the gateway's storage. Delete the file and upload it again.", f.ID)}
 }
 
 // disposition names the file twice where its name is more than plain ASCII: as such, and as RFC 6266 has it.
@@ -78,7 +82,8 @@ func disposition(filename string) string {
 	if plain == filename {
 		return `attachment; filename="` + plain + `"`
 	}
-	return `attachment; filename="` + plain + `"; filename*=UTF-8''` + strings.ReplaceAll(url.QueryEscape(filename), "+", "%20")
+	return `attachment; filename="` + plain + `"; filename*=UTF-8''` + strings.ReplaceAll(url.QueryEscape(filename), "+",
+		"%20")
 }
 
 // A seeker reads a file from wherever it is told. It opens the blob when it is read.

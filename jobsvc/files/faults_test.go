@@ -46,7 +46,8 @@ func (z *zeros) Read(p []byte) (int, error) {
 }
 
 // large returns a form whose file has so many bytes, with the fields before and after it, without holding it.
-func large(t testing.TB, size int64, before, after []field) (body io.Reader, length int64, contentType string, content *zeros) {
+func large(t testing.TB, size int64, before, after []field) (body io.Reader, length int64, contentType string,
+	content *zeros) {
 	t.Helper()
 	const mark = "the content goes here"
 	fields := append(append(before, field{"file", "a.jsonl", mark}), after...)
@@ -54,7 +55,8 @@ func large(t testing.TB, size int64, before, after []field) (body io.Reader, len
 	head, tail, ok := strings.Cut(form.String(), mark)
 	require.True(t, ok)
 	content = &zeros{left: size}
-	return io.MultiReader(strings.NewReader(head), content, strings.NewReader(tail)), int64(len(head)+len(tail)) + size, contentType, content
+	return io.MultiReader(strings.NewReader(head), content, strings.NewReader(tail)), int64(len(head)+len(tail)) + size,
+		contentType, content
 }
 
 // send posts a form with its length, or in chunks where that is -1. It may be answered before all was sent.
@@ -104,7 +106,8 @@ func TestAFileThatIsTooLargeIsRefusedAsSoonAsThatIsKnown(t *testing.T) {
 	}
 	up := c.createUpload(100<<20, "user_data")
 	body, contentType := encode(t, field{"data", "x", strings.Repeat("x", 64<<20+1)})
-	c.do("POST", "/v1/uploads/"+up+"/parts", contentType, body).refused(413, "data", "file_too_large", "67108864 bytes (64 MB)")
+	c.do("POST", "/v1/uploads/"+up+"/parts", contentType, body).refused(413, "data", "file_too_large",
+		"67108864 bytes (64 MB)")
 	require.Empty(t, w.blobs())
 }
 
@@ -116,16 +119,20 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 	up := c.createUpload(5, "user_data")
 	keys := w.keys()
 	for _, at := range []int{10, 200, len(whole) / 2, len(whole) - 60, len(whole) - 10} {
-		c.do("POST", "/v1/files", contentType, strings.NewReader(whole[:at])).refused(400, "", "invalid_form", "last boundary")
+		c.do("POST", "/v1/files", contentType, strings.NewReader(whole[:at])).refused(400, "", "invalid_form",
+			"last boundary")
 		require.Empty(t, w.blobs(), "the form ends after %d bytes", at)
 	}
 	for path, name := range map[string]string{"/v1/files": "file", "/v1/uploads/" + up + "/parts": "data"} {
 		form, contentType := encode(t, field{name, "a.txt", strings.Repeat(line, 10_000)})
 		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
 		require.NoError(t, err)
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s: k\r\n%s: acme\r\n%s: search\r\n\r\n%s",
-			path, contentType, form.Len(), envoy.HeaderKey, envoy.HeaderOrganization, envoy.HeaderProject, form.Next(form.Len()/2))
-		require.Eventually(t, func() bool { return len(w.blobs()) == 1 }, 5*time.Second, time.Millisecond, "it is being written")
+		fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s: k\r\n%s: acme\r\n%s: search\r\n\r\n%s",
+			path, contentType, form.Len(), envoy.HeaderKey, envoy.HeaderOrganization, envoy.HeaderProject,
+			form.Next(form.Len()/2))
+		require.Eventually(t, func() bool { return len(w.blobs()) == 1 }, 5*time.Second, time.Millisecond,
+			"it is being written")
 		require.NoError(t, conn.Close())
 		w.eventuallyNoBlobs()
 	}
@@ -172,7 +179,8 @@ func TestTheSameRequestOnceMoreIsTheSameFile(t *testing.T) {
 		require.Equal(t, "false", refused.header.Get("X-Should-Retry"), name)
 	}
 	require.Len(t, w.blobs(), 1)
-	require.NotEqual(t, first.body, w.as(bob).with("Idempotency-Key", "k1").form("/v1/files", purpose, file).ok().body, "another tenant's key is another")
+	require.NotEqual(t, first.body, w.as(bob).with("Idempotency-Key", "k1").form("/v1/files", purpose, file).ok().body,
+		"another tenant's key is another")
 	require.Len(t, w.blobs(), 2)
 
 	answers := make([]answer, 8)
@@ -189,7 +197,8 @@ func TestTheSameRequestOnceMoreIsTheSameFile(t *testing.T) {
 	create := `{"bytes":2,"filename":"a","mime_type":"text/plain","purpose":"user_data"}`
 	up := c.with("Idempotency-Key", "k3").post("/v1/uploads", "%s", create).ok()
 	require.Equal(t, up.body, c.with("Idempotency-Key", "k3").post("/v1/uploads", "%s", create).ok().body)
-	c.with("Idempotency-Key", "k3").post("/v1/uploads", "%s", strings.Replace(create, "2", "3", 1)).refused(409, "", "idempotency_key_reused", "")
+	c.with("Idempotency-Key", "k3").post("/v1/uploads", "%s", strings.Replace(create, "2", "3", 1)).refused(409, "",
+		"idempotency_key_reused", "")
 	path := "/v1/uploads/" + up.text("id") + "/parts"
 	part := c.with("Idempotency-Key", "k4").form(path, field{"data", "x", "xy"}).ok()
 	require.Equal(t, part.body, c.with("Idempotency-Key", "k4").form(path, field{"data", "x", "xy"}).ok().body)
@@ -225,7 +234,8 @@ func TestOrphansAreCollectedAfterADay(t *testing.T) {
 	kept := c.upload("user_data", "a", "abc")
 	up := c.createUpload(3, "user_data")
 	c.addPart(up, "abc")
-	for _, orphan := range []string{"files/file-01ARZ3NDEKTSV4RRFFQ69G5FAV", "files/anything", "uploads/upload_x.part_y", "batches/not ours"} {
+	for _, orphan := range []string{"files/file-01ARZ3NDEKTSV4RRFFQ69G5FAV", "files/anything", "uploads/upload_x.part_y",
+		"batches/not ours"} {
 		require.NoError(t, w.bucket.WriteAll(t.Context(), orphan, []byte("x"), nil))
 	}
 	w.collect()
@@ -282,7 +292,8 @@ func TestWithoutEtcdTheAnswerIs503(t *testing.T) {
 		},
 		func() answer { return c.post("/v1/uploads/"+up+"/cancel", "") },
 		func() answer {
-			return c.with("Idempotency-Key", "k").form("/v1/files", field{"purpose", "", "user_data"}, field{"file", "a", "lost"})
+			return c.with("Idempotency-Key", "k").form("/v1/files", field{"purpose", "", "user_data"},
+				field{"file", "a", "lost"})
 		},
 	} {
 		all.Go(func() {
@@ -304,21 +315,24 @@ func TestWithoutEtcdTheAnswerIs503(t *testing.T) {
 // etcd has made the transaction, but its answer is lost.
 func TestAFileWhoseCreationWasNotAnsweredIsWhole(t *testing.T) {
 	w := newWorld(t)
-	lossy, err := clientv3.New(clientv3.Config{Endpoints: []string{w.etcd.Endpoint()}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
-		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, q, a any, cc *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
-			err := call(ctx, method, q, a, cc, o...)
-			if err == nil && strings.HasSuffix(method, "/Txn") {
-				return status.Error(codes.Unavailable, "the answer is lost")
-			}
-			return err
-		}),
-	}})
+	lossy, err := clientv3.New(clientv3.Config{Endpoints: []string{w.etcd.Endpoint()}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, q, a any, cc *grpc.ClientConn,
+				call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+				err := call(ctx, method, q, a, cc, o...)
+				if err == nil && strings.HasSuffix(method, "/Txn") {
+					return status.Error(codes.Unavailable, "the answer is lost")
+				}
+				return err
+			}),
+		}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = lossy.Close() })
 	whole := w.service.Store
 	w.service.Store = store.New(lossy)
 	c := w.as(alice)
-	c.form("/v1/files", field{"purpose", "", "user_data"}, field{"file", "a", "abc"}).refused(503, "", "gateway_unavailable", "")
+	c.form("/v1/files", field{"purpose", "", "user_data"}, field{"file", "a", "abc"}).refused(503, "",
+		"gateway_unavailable", "")
 	w.service.Store = whole
 	ids := c.get("/v1/files").ids()
 	require.Len(t, ids, 1)

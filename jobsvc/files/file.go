@@ -63,8 +63,8 @@ func Open(ctx context.Context, bucket *blob.Bucket, id string, offset int64) (io
 	return r, nil
 }
 
-// Add puts a new file, whose blob is there, into a transaction, with its expiry. A blob that has no file 24 hours after it
-// was written may be removed.
+// Add puts a new file, whose blob is there, into a transaction, with its expiry. A blob that has no file 24 hours
+// after it was written may be removed.
 func Add(t *store.Txn, r *store.Record[File]) {
 	Kind.Create(t, r)
 	index.Put(t, indexOf(r.ID))

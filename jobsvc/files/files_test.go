@@ -24,7 +24,8 @@ func TestAFileIsKeptAsItWasSent(t *testing.T) {
 	id := o["id"].(string)
 	at := int64(o["created_at"].(float64))
 	require.InDelta(t, before, at, 1)
-	require.JSONEq(t, fmt.Sprintf(`{"id":%q,"object":"file","bytes":%d,"created_at":%d,"expires_at":%d,"filename":"in.jsonl","purpose":"batch",
+	require.JSONEq(t,
+		fmt.Sprintf(`{"id":%q,"object":"file","bytes":%d,"created_at":%d,"expires_at":%d,"filename":"in.jsonl","purpose":"batch",
 		"status":"processed","status_details":null}`, id, len(line), at, at+30*24*3600), string(created.body))
 	require.Regexp(t, `^file-[0-9A-Z]{26}$`, id)
 
@@ -34,10 +35,13 @@ func TestAFileIsKeptAsItWasSent(t *testing.T) {
 	require.Equal(t, "application/octet-stream", content.header.Get("Content-Type"))
 	require.Equal(t, `attachment; filename="in.jsonl"`, content.header.Get("Content-Disposition"))
 	require.Equal(t, fmt.Sprint(len(line)), content.header.Get("Content-Length"))
-	require.Equal(t, http.StatusNotModified, c.with("If-None-Match", content.header.Get("ETag")).get("/v1/files/"+id+"/content").status)
+	require.Equal(t, http.StatusNotModified, c.with("If-None-Match", content.header.Get("ETag")).get("/v1/files/"+id+
+		"/content").status)
 
-	require.JSONEq(t, fmt.Sprintf(`{"id":%q,"object":"file","deleted":true}`, id), string(c.delete("/v1/files/"+id).ok().body))
-	for _, gone := range []answer{c.get("/v1/files/" + id), c.get("/v1/files/" + id + "/content"), c.delete("/v1/files/" + id)} {
+	require.JSONEq(t, fmt.Sprintf(`{"id":%q,"object":"file","deleted":true}`, id),
+		string(c.delete("/v1/files/"+id).ok().body))
+	for _, gone := range []answer{c.get("/v1/files/" + id), c.get("/v1/files/" + id + "/content"),
+		c.delete("/v1/files/" + id)} {
 		gone.refused(404, "id", "", "No such File object: "+id)
 	}
 	require.Empty(t, w.blobs())
@@ -75,7 +79,8 @@ func TestFilenames(t *testing.T) {
 	}
 	quoted := c.upload("user_data", `a\"b`, "x")
 	require.Equal(t, `a"b`, c.get("/v1/files/"+quoted).ok().text("filename"))
-	require.Equal(t, `attachment; filename="a_b"; filename*=UTF-8''a%22b`, c.get("/v1/files/"+quoted+"/content").header.Get("Content-Disposition"))
+	require.Equal(t, `attachment; filename="a_b"; filename*=UTF-8''a%22b`,
+		c.get("/v1/files/"+quoted+"/content").header.Get("Content-Disposition"))
 }
 
 func TestAFormThatIsNotRightIsRefusedAndLeavesNothing(t *testing.T) {
@@ -87,29 +92,45 @@ func TestAFormThatIsNotRightIsRefusedAndLeavesNothing(t *testing.T) {
 		fields               []field
 		param, code, message string
 	}{
-		"no file":           {[]field{purpose}, "file", "missing_required_parameter", "Missing required parameter: 'file'."},
-		"nothing":           {nil, "file", "missing_required_parameter", "Missing required parameter: 'file'."},
-		"no purpose":        {[]field{file}, "purpose", "missing_required_parameter", "Missing required parameter: 'purpose'."},
-		"two files":         {[]field{file, file, purpose}, "file", "duplicate_parameter", "more than once"},
-		"two purposes":      {[]field{purpose, purpose, file}, "purpose", "duplicate_parameter", "more than once"},
-		"unknown purpose":   {[]field{{"purpose", "", "fun"}, file}, "purpose", "invalid_value", "Invalid value: 'fun'. Supported values are: 'assistants', 'batch'"},
-		"purpose of ours":   {[]field{file, {"purpose", "", "batch_output"}}, "purpose", "invalid_value", "'batch_output'"},
-		"empty purpose":     {[]field{file, {"purpose", "", ""}}, "purpose", "invalid_value", "Invalid value: ''"},
-		"unknown field":     {[]field{purpose, file, {"porpoise", "", "x"}}, "porpoise", "unknown_parameter", "Unknown parameter: 'porpoise'."},
-		"long field":        {[]field{{"purpose", "", strings.Repeat("x", 2000)}, file}, "purpose", "string_above_max_length", "longer"},
-		"long filename":     {[]field{purpose, {"file", strings.Repeat("x", 2000), line}}, "file", "string_above_max_length", "longer"},
-		"field for a file":  {[]field{{"purpose", "", "user_data"}, {"file", "", "x"}}, "file", "invalid_type", "expected a file"},
-		"empty file":        {[]field{{"purpose", "", "user_data"}, {"file", "a", ""}}, "file", "empty_file", "empty"},
-		"batch not jsonl":   {[]field{purpose, {"file", "a.json", line}}, "", "", "Invalid file format for Batch API. Must be .jsonl"},
-		"batch, late":       {[]field{{"file", "a.json", line}, purpose}, "", "", "Invalid file format for Batch API. Must be .jsonl"},
-		"tuning not jsonl":  {[]field{{"purpose", "", "fine-tune"}, {"file", "a.csv", line}}, "", "", "Invalid file format for Fine-Tuning API. Must be .jsonl"},
-		"expiry: anchor":    {[]field{{"expires_after[anchor]", "", "now"}, seconds, purpose, file}, "expires_after[anchor]", "invalid_value", "'created_at'"},
-		"expiry: no anchor": {[]field{seconds, purpose, file}, "expires_after[anchor]", "missing_required_parameter", "Missing"},
-		"expiry: no time":   {[]field{anchor, purpose, file}, "expires_after[seconds]", "missing_required_parameter", "Missing"},
-		"expiry: too soon":  {[]field{anchor, {"expires_after[seconds]", "", "3599"}, purpose, file}, "expires_after[seconds]", "invalid_value", "3599"},
-		"expiry: too late":  {[]field{anchor, {"expires_after[seconds]", "", "2592001"}, purpose, file}, "expires_after[seconds]", "invalid_value", "2592001"},
-		"expiry: zero":      {[]field{anchor, {"expires_after[seconds]", "", "0"}, purpose, file}, "expires_after[seconds]", "invalid_type", "above 0"},
-		"expiry: no number": {[]field{{"expires_after[seconds]", "", "1h"}, anchor, purpose, file}, "expires_after[seconds]", "invalid_type", "'1h'"},
+		"no file": {[]field{purpose}, "file", "missing_required_parameter", "Missing required parameter: 'file'."},
+		"nothing": {nil, "file", "missing_required_parameter", "Missing required parameter: 'file'."},
+		"no purpose": {[]field{file}, "purpose", "missing_required_parameter",
+			"Missing required parameter: 'purpose'."},
+		"two files":    {[]field{file, file, purpose}, "file", "duplicate_parameter", "more than once"},
+		"two purposes": {[]field{purpose, purpose, file}, "purpose", "duplicate_parameter", "more than once"},
+		"unknown purpose": {[]field{{"purpose", "", "fun"}, file}, "purpose", "invalid_value",
+			"Invalid value: 'fun'. Supported values are: 'assistants', 'batch'"},
+		"purpose of ours": {[]field{file, {"purpose", "", "batch_output"}}, "purpose", "invalid_value", "'batch_output'"},
+		"empty purpose":   {[]field{file, {"purpose", "", ""}}, "purpose", "invalid_value", "Invalid value: ''"},
+		"unknown field": {[]field{purpose, file, {"porpoise", "", "x"}}, "porpoise", "unknown_parameter",
+			"Unknown parameter: 'porpoise'."},
+		"long field": {[]field{{"purpose", "", strings.Repeat("x", 2000)}, file}, "purpose",
+			"string_above_max_length", "longer"},
+		"long filename": {[]field{purpose, {"file", strings.Repeat("x", 2000), line}}, "file", "string_above_max_length",
+			"longer"},
+		"field for a file": {[]field{{"purpose", "", "user_data"}, {"file", "", "x"}}, "file", "invalid_type",
+			"expected a file"},
+		"empty file": {[]field{{"purpose", "", "user_data"}, {"file", "a", ""}}, "file", "empty_file", "empty"},
+		"batch not jsonl": {[]field{purpose, {"file", "a.json", line}}, "", "",
+			"Invalid file format for Batch API. Must be .jsonl"},
+		"batch, late": {[]field{{"file", "a.json", line}, purpose}, "", "",
+			"Invalid file format for Batch API. Must be .jsonl"},
+		"tuning not jsonl": {[]field{{"purpose", "", "fine-tune"}, {"file", "a.csv", line}}, "", "",
+			"Invalid file format for Fine-Tuning API. Must be .jsonl"},
+		"expiry: anchor": {[]field{{"expires_after[anchor]", "", "now"}, seconds, purpose, file}, "expires_after[anchor]",
+			"invalid_value", "'created_at'"},
+		"expiry: no anchor": {[]field{seconds, purpose, file}, "expires_after[anchor]", "missing_required_parameter",
+			"Missing"},
+		"expiry: no time": {[]field{anchor, purpose, file}, "expires_after[seconds]", "missing_required_parameter",
+			"Missing"},
+		"expiry: too soon": {[]field{anchor, {"expires_after[seconds]", "", "3599"}, purpose, file},
+			"expires_after[seconds]", "invalid_value", "3599"},
+		"expiry: too late": {[]field{anchor, {"expires_after[seconds]", "", "2592001"}, purpose, file},
+			"expires_after[seconds]", "invalid_value", "2592001"},
+		"expiry: zero": {[]field{anchor, {"expires_after[seconds]", "", "0"}, purpose, file}, "expires_after[seconds]",
+			"invalid_type", "above 0"},
+		"expiry: no number": {[]field{{"expires_after[seconds]", "", "1h"}, anchor, purpose, file}, "expires_after[seconds]",
+			"invalid_type", "'1h'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.form("/v1/files", tc.fields...).refused(400, tc.param, tc.code, tc.message)
@@ -117,10 +138,13 @@ func TestAFormThatIsNotRightIsRefusedAndLeavesNothing(t *testing.T) {
 			require.Empty(t, w.keys())
 		})
 	}
-	c.do("POST", "/v1/files", "application/json", strings.NewReader("{}")).refused(415, "", "unsupported_content_type", "multipart/form-data")
+	c.do("POST", "/v1/files", "application/json", strings.NewReader("{}")).refused(415, "", "unsupported_content_type",
+		"multipart/form-data")
 	c.do("POST", "/v1/files", "multipart/form-data", strings.NewReader("{}")).refused(400, "", "invalid_form", "boundary")
-	c.do("POST", "/v1/files", "multipart/form-data; boundary=x", strings.NewReader("no form")).refused(400, "", "invalid_form", "last boundary")
-	c.with("Idempotency-Key", "no spaces").form("/v1/files", purpose, file).refused(400, "", "invalid_idempotency_key", "visible ASCII")
+	c.do("POST", "/v1/files", "multipart/form-data; boundary=x", strings.NewReader("no form")).refused(400, "",
+		"invalid_form", "last boundary")
+	c.with("Idempotency-Key", "no spaces").form("/v1/files", purpose, file).refused(400, "", "invalid_idempotency_key",
+		"visible ASCII")
 	c.with("X-Modelgate-Key", "").form("/v1/files", purpose, file).refused(401, "", "invalid_api_key", "gateway")
 	require.Empty(t, w.blobs())
 }
@@ -128,7 +152,8 @@ func TestAFormThatIsNotRightIsRefusedAndLeavesNothing(t *testing.T) {
 // Row 106 of what goes wrong in such systems: a list that comes too late.
 func TestAListShowsAFileAsSoonAsItIsThere(t *testing.T) {
 	c := newWorld(t).as(alice)
-	require.JSONEq(t, `{"object":"list","data":[],"first_id":null,"last_id":null,"has_more":false}`, string(c.get("/v1/files").ok().body))
+	require.JSONEq(t, `{"object":"list","data":[],"first_id":null,"last_id":null,"has_more":false}`,
+		string(c.get("/v1/files").ok().body))
 	var newest []string
 	for i := range 5 {
 		purpose := []string{"user_data", "batch"}[i%2]
@@ -177,9 +202,12 @@ func TestRanges(t *testing.T) {
 		got := c.with("Range", asked).get("/v1/files/"+id+"/content").refused(416, "", "invalid_range", "has 10")
 		require.Empty(t, got.header.Get("Content-Disposition"))
 	}
-	require.Equal(t, "bytes */10", c.with("Range", "bytes=10-").get("/v1/files/"+id+"/content").header.Get("Content-Range"))
-	require.Equal(t, "0123456789", string(c.with("Range", "bytes=0-1,4-5").get("/v1/files/"+id+"/content").ok().body), "several are answered whole")
-	require.Equal(t, "0123456789", string(c.with("Range", "bytes=0-1", "If-Range", `"other"`).get("/v1/files/"+id+"/content").ok().body))
+	require.Equal(t, "bytes */10", c.with("Range", "bytes=10-").get("/v1/files/"+id+
+		"/content").header.Get("Content-Range"))
+	require.Equal(t, "0123456789", string(c.with("Range", "bytes=0-1,4-5").get("/v1/files/"+id+"/content").ok().body),
+		"several are answered whole")
+	require.Equal(t, "0123456789", string(c.with("Range", "bytes=0-1", "If-Range", `"other"`).get("/v1/files/"+id+
+		"/content").ok().body))
 	require.Zero(t, w.logs.Len())
 }
 
@@ -221,7 +249,8 @@ func TestFilesExpire(t *testing.T) {
 	w.reap()
 	require.Equal(t, []string{other}, c.get("/v1/files").ids())
 	require.Equal(t, []string{"files/" + other}, w.blobs())
-	require.NoError(t, w.service.Expire(t.Context(), store.Expiry{Kind: "files", Tenant: tenant(alice), ID: batch}), "once more is no error")
+	require.NoError(t, w.service.Expire(t.Context(), store.Expiry{Kind: "files", Tenant: tenant(alice), ID: batch}),
+		"once more is no error")
 	require.Error(t, w.service.Expire(t.Context(), store.Expiry{Kind: "else"}))
 }
 
@@ -258,7 +287,8 @@ func TestTenantsSeeNothingOfOneAnother(t *testing.T) {
 	}
 	w.as(alice).get("/v1/files/" + file).ok()
 	w.as(alice).post("/v1/uploads/"+up+"/complete", `{"part_ids":[%q]}`, part).ok()
-	for _, id := range []string{"x", "file-", "file-x", "batch_01ARZ3NDEKTSV4RRFFQ69G5FAV", "file-01arz3ndektsv4rrffq69g5fav", "%2e%2e", "a%2Fb"} {
+	for _, id := range []string{"x", "file-", "file-x", "batch_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		"file-01arz3ndektsv4rrffq69g5fav", "%2e%2e", "a%2Fb"} {
 		require.Equal(t, 404, w.as(alice).get("/v1/files/"+id).status, id)
 	}
 }
@@ -268,7 +298,8 @@ func answerless(a answer) string { return fmt.Sprint(a.status, string(a.body)) }
 func TestOthersMayAddAndRemoveFiles(t *testing.T) {
 	w := newWorld(t)
 	f := &store.Record[files.File]{Tenant: tenant(alice), ID: files.Kind.NewID(), Value: files.File{
-		Filename: "out.jsonl", Purpose: files.PurposeBatchOutput, Bytes: int64(len(line)), CreatedAt: 1, ExpiresAt: w.now().Unix() + 60,
+		Filename: "out.jsonl", Purpose: files.PurposeBatchOutput, Bytes: int64(len(line)), CreatedAt: 1,
+		ExpiresAt: w.now().Unix() + 60,
 	}}
 	require.NoError(t, w.bucket.WriteAll(t.Context(), files.BlobOf(f.ID), []byte(line), nil))
 	txn := w.begin()

@@ -84,11 +84,13 @@ func checkExpiry(purpose, anchor string, seconds int64) (int64, error) {
 	case anchor == "":
 		return 0, missing("expires_after[anchor]")
 	case anchor != "created_at":
-		return 0, openai.BadRequest("expires_after[anchor]", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: 'created_at'.", shortened(anchor))
+		return 0, openai.BadRequest("expires_after[anchor]", openai.CodeInvalidValue,
+			"Invalid value: '%s'. Supported values are: 'created_at'.", shortened(anchor))
 	case seconds == 0:
 		return 0, missing("expires_after[seconds]")
 	case seconds < int64(minExpiresIn/time.Second) || seconds > int64(maxExpiresIn/time.Second):
-		return 0, openai.BadRequest("expires_after[seconds]", openai.CodeInvalidValue, "Invalid 'expires_after[seconds]': expected a value from %d to %d, but got %d instead.",
+		return 0, openai.BadRequest("expires_after[seconds]", openai.CodeInvalidValue,
+			"Invalid 'expires_after[seconds]': expected a value from %d to %d, but got %d instead.",
 			minExpiresIn/time.Second, maxExpiresIn/time.Second, seconds)
 	}
 	return seconds, nil
@@ -105,7 +107,8 @@ type fileForm struct {
 }
 
 func newFileForm(r *http.Request) *fileForm {
-	f := &fileForm{intake: intake{content: "file", known: []string{"purpose", "expires_after[anchor]", "expires_after[seconds]"}}}
+	f := &fileForm{intake: intake{content: "file", known: []string{"purpose", "expires_after[anchor]",
+		"expires_after[seconds]"}}}
 	f.check = f.checkFields
 	f.idempotent(r)
 	return f
@@ -118,7 +121,8 @@ func (f *fileForm) checkFields(in *intake) error {
 	}
 	switch {
 	case in.began && in.filename == "":
-		return openai.BadRequest("file", openai.CodeInvalidType, "Invalid type for 'file': expected a file with a filename, but got a field instead.")
+		return openai.BadRequest("file", openai.CodeInvalidType,
+			"Invalid type for 'file': expected a file with a filename, but got a field instead.")
 	case in.bytes > in.limit:
 		return tooLarge("file", in.limit)
 	case in.whole && !in.began:
@@ -147,7 +151,8 @@ func (f *fileForm) checkExpiry(purpose string) error {
 	if timed {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n == 0 {
-			return openai.BadRequest("expires_after[seconds]", openai.CodeInvalidType, "Invalid type for 'expires_after[seconds]': expected an integer above 0, but got '%s' instead.", shortened(text))
+			return openai.BadRequest("expires_after[seconds]", openai.CodeInvalidType,
+				"Invalid type for 'expires_after[seconds]': expected an integer above 0, but got '%s' instead.", shortened(text))
 		}
 		seconds = n
 	}
@@ -184,7 +189,8 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	if form.expiresIn != 0 {
 		f.Value.ExpiresAt = f.Value.CreatedAt + form.expiresIn
 	}
-	same, err := rest.Idempotency(r, c, f.Value.Filename, f.Value.Purpose, strconv.FormatInt(form.expiresIn, 10), form.sum())
+	same, err := rest.Idempotency(r, c, f.Value.Filename, f.Value.Purpose, strconv.FormatInt(form.expiresIn, 10),
+		form.sum())
 	if err != nil {
 		return err
 	}
@@ -196,9 +202,10 @@ func (s *Service) create(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	return err
 }
 
-// commit creates what names a blob, and deletes the blob where nothing does. After a conflict it asks again, where that is
-// not nil, whether to try once more.
-func (s *Service) commit(w http.ResponseWriter, r *http.Request, c rest.Caller, name string, same *store.Idempotency, again func() error, fill func(*store.Txn) (any, error)) (made bool, err error) {
+// commit creates what names a blob, and deletes the blob where nothing does. After a conflict it asks again, where
+// that is not nil, whether to try once more.
+func (s *Service) commit(w http.ResponseWriter, r *http.Request, c rest.Caller, name string, same *store.Idempotency,
+	again func() error, fill func(*store.Txn) (any, error)) (made bool, err error) {
 	for {
 		unsure := false // whether etcd has been asked to name the blob
 		made, err = rest.Create(w, r, c, s.Store, same, s.Now(), func(t *store.Txn) (any, error) {
@@ -239,7 +246,8 @@ func (s *Service) find(r *http.Request, c rest.Caller) (*store.Record[File], err
 	id := r.PathValue("id")
 	f, err := Kind.Get(r.Context(), s.Store, c.Tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: "id", Message: fmt.Sprintf("No such File object: %s", id)}
+		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: "id",
+			Message: fmt.Sprintf("No such File object: %s", id)}
 	}
 	return f, err
 }
@@ -261,8 +269,10 @@ func (s *Service) remove(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		if _, err := s.find(r, c); err != nil { // another request has removed it
 			return err
 		}
-		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Param: "id", Code: openai.CodeFileInUse, NoRetry: true,
-			Message: fmt.Sprintf("The file %s is used by a job that has not ended. Cancel the job, or wait for its end, before you delete the file.", f.ID)}
+		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Param: "id",
+			Code: openai.CodeFileInUse, NoRetry: true,
+			Message: fmt.Sprintf(
+				"The file %s is used by a job that has not ended. Cancel the job, or wait for its end, before you delete the file.", f.ID)}
 	} else if err != nil {
 		return err
 	}

@@ -245,7 +245,8 @@ func (a answer) refused(status int, param, code, message string) answer {
 	if status >= 500 {
 		kind = "server_error"
 	}
-	require.Equal(a.t, map[string]any{"message": e["message"], "type": kind, "param": nullable(param), "code": nullable(code)}, e)
+	require.Equal(a.t, map[string]any{"message": e["message"], "type": kind, "param": nullable(param),
+		"code": nullable(code)}, e)
 	return a
 }
 

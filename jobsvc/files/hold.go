@@ -25,7 +25,8 @@ func countsOfFile(f *File) (key string, a store.Amounts) {
 	return f.Key, a
 }
 
-// countsOfUpload counts one that is pending for the file that it becomes, too: nothing is missing when it is completed.
+// countsOfUpload counts one that is pending for the file that it becomes, too: nothing is missing when it is
+// completed.
 func countsOfUpload(u *upload) (key string, a store.Amounts) {
 	a[store.KeptUploads], a[store.RecordBytes] = 1, recordSize+int64(len(u.Filename))
 	if u.Status == uploadPending {
@@ -42,10 +43,11 @@ type reservation struct {
 	Until int64  `json:"until"` // Unix time in seconds
 }
 
-var reservations = store.Kind[reservation]{Name: "reservations", Prefix: "reservation_", Counts: func(r *reservation) (key string, a store.Amounts) {
-	a[store.Files], a[store.FileBytes] = 1, r.Bytes
-	return r.Key, a
-}}
+var reservations = store.Kind[reservation]{Name: "reservations", Prefix: "reservation_",
+	Counts: func(r *reservation) (key string, a store.Amounts) {
+		a[store.Files], a[store.FileBytes] = 1, r.Bytes
+		return r.Key, a
+	}}
 
 // reserved is for how long a reservation stays where its replica was killed; one that grows begins anew.
 const reserved = 2 * time.Hour
@@ -61,8 +63,8 @@ type hold struct {
 	on *store.Record[reservation] // nil: nothing yet
 }
 
-// reserve makes the reservation one of so many bytes. Nothing is written to the blob store beyond it. A caller without bounds needs
-// none.
+// reserve makes the reservation one of so many bytes. Nothing is written to the blob store beyond it. A caller without
+// bounds needs none.
 func (h *hold) reserve(ctx context.Context, bytes int64) error {
 	if h.c.Bounds == nil {
 		return nil
@@ -131,9 +133,10 @@ func (s *Service) expireReservation(ctx context.Context, e store.Expiry) error {
 	return t.Commit(ctx)
 }
 
-// receiving adds to what an upload receives, or takes away; bounds are nil where it must be taken away. It returns the upload as it
-// is then.
-func (s *Service) receiving(ctx context.Context, u *store.Record[upload], bytes int64, bounds store.Bounds) (*store.Record[upload], error) {
+// receiving adds to what an upload receives, or takes away; bounds are nil where it must be taken away. It returns the
+// upload as it is then.
+func (s *Service) receiving(ctx context.Context, u *store.Record[upload], bytes int64,
+	bounds store.Bounds) (*store.Record[upload], error) {
 	for {
 		if bytes > 0 && bounds == nil {
 			return u, nil

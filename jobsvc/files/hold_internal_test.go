@@ -13,8 +13,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// TestAReservationThatGrowsWithinASecondExpires holds that nothing stays reserved for ever where a replica is killed that receives a
-// file: neither what was reserved once, nor what has grown, within the second or later.
+// TestAReservationThatGrowsWithinASecondExpires holds that nothing stays reserved for ever where a replica is killed
+// that receives a file: neither what was reserved once, nor what has grown, within the second or later.
 func TestAReservationThatGrowsWithinASecondExpires(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	st := store.New(etcdtest.Start(t)).Counting(Counted()...)
@@ -26,7 +26,8 @@ func TestAReservationThatGrowsWithinASecondExpires(t *testing.T) {
 			require.NoError(t, h.reserve(t.Context(), int64(100*(i+1))))
 		}
 		now = now.Add(reserved + time.Second)
-		require.NoError(t, st.Reap(t.Context(), now, map[string]func(context.Context, store.Expiry) error{reservations.Name: s.expireReservation}))
+		require.NoError(t, st.Reap(t.Context(), now,
+			map[string]func(context.Context, store.Expiry) error{reservations.Name: s.expireReservation}))
 		_, err := reservations.Get(t.Context(), st, h.on.Tenant, h.on.ID)
 		require.ErrorIs(t, err, store.ErrNotFound, "%v", pauses)
 	}

@@ -32,12 +32,13 @@ const (
 	buffer = 128 << 10
 )
 
-// An intake is a multipart body as far as it has come: small fields, and one part whose content goes straight into a blob.
+// An intake is a multipart body as far as it has come: small fields, and one part whose content goes straight into a
+// blob.
 type intake struct {
 	content string   // the name of the part that has the content
 	known   []string // the names of all others
-	// check refuses what cannot become right any more, and says by limit how large the content may be. It is called before
-	// anything has come, after each field, when the content begins, and at the end.
+	// check refuses what cannot become right any more, and says by limit how large the content may be. It is called
+	// before anything has come, after each field, when the content begins, and at the end.
 	check func(*intake) error
 	hash  hash.Hash // of the content; nil where nobody asks
 	// reserve has so many bytes of content count, before they are written; it is called again with more as they come.
@@ -69,8 +70,8 @@ func (in *intake) idempotent(r *http.Request) {
 	}
 }
 
-// admit refuses a request whose body would come to nothing, before any of it is read: there is no room for what fill counts, which
-// has a content of so many bytes at least. One that comes again needs none where it was answered.
+// admit refuses a request whose body would come to nothing, before any of it is read: there is no room for what fill
+// counts, which has a content of so many bytes at least. One that comes again needs none where it was answered.
 func (s *Service) admit(r *http.Request, c rest.Caller, fill func(t *store.Txn, bytes int64)) error {
 	same, err := rest.Idempotency(r, c)
 	if err != nil {
@@ -136,7 +137,8 @@ func (s *Service) receive(r *http.Request, name string, in *intake) error {
 
 // writer returns a writer of a blob. What it buffers for an object store is bounded.
 func (s *Service) writer(ctx context.Context, name string) (*blob.Writer, error) {
-	return s.Bucket.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: 8 << 20, MaxConcurrency: 2})
+	return s.Bucket.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: 8 << 20,
+		MaxConcurrency: 2})
 }
 
 // aroundPart is what a part has around its content, at least.
@@ -156,7 +158,8 @@ func multipartOf(r *http.Request) (form *multipart.Reader, boundary string, err 
 	contentType := r.Header.Get("Content-Type")
 	t, params, err := mime.ParseMediaType(contentType)
 	switch {
-	case err != nil && strings.HasPrefix(strings.ToLower(contentType), typeForm), err == nil && t == typeForm && params["boundary"] == "":
+	case err != nil && strings.HasPrefix(strings.ToLower(contentType), typeForm), err == nil && t == typeForm &&
+		params["boundary"] == "":
 		return nil, "", openai.InvalidForm("its content-type has no boundary of 1 to 70 characters")
 	case t != typeForm:
 		return nil, "", openai.UnsupportedContentType(telemetry.Clip(contentType), typeForm)
@@ -177,7 +180,8 @@ func (in *intake) field(part *multipart.Part) error {
 		return incomplete()
 	}
 	if len(value) > maxField {
-		return openai.BadRequest(name, openai.CodeStringAboveMaxLength, "Invalid '%s': it must not be longer than %d bytes.", name, maxField)
+		return openai.BadRequest(name, openai.CodeStringAboveMaxLength, "Invalid '%s': it must not be longer than %d bytes.",
+			name, maxField)
 	}
 	in.fields[name] = string(value)
 	in.around += int64(len(value))
@@ -194,16 +198,19 @@ func shortened(s string) string {
 // begin learns what the content is called. Part.FileName would give the last element of a path only.
 func (in *intake) begin(part *multipart.Part, length, boundary int64) error {
 	if in.began {
-		return openai.BadRequest(in.content, openai.CodeDuplicateParameter, "The parameter '%s' was sent more than once. Send one file in a request.", in.content)
+		return openai.BadRequest(in.content, openai.CodeDuplicateParameter,
+			"The parameter '%s' was sent more than once. Send one file in a request.", in.content)
 	}
 	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	if err != nil {
-		return openai.BadRequest(in.content, openai.CodeInvalidValue, "The header Content-Disposition of '%s' cannot be read.", in.content)
+		return openai.BadRequest(in.content, openai.CodeInvalidValue,
+			"The header Content-Disposition of '%s' cannot be read.", in.content)
 	}
 	in.filename = strings.ToValidUTF8(params["filename"], "\uFFFD")
 	in.began = true
 	if len(in.filename) > maxField {
-		return openai.BadRequest(in.content, openai.CodeStringAboveMaxLength, "Invalid filename: it must not be longer than %d bytes.", maxField)
+		return openai.BadRequest(in.content, openai.CodeStringAboveMaxLength,
+			"Invalid filename: it must not be longer than %d bytes.", maxField)
 	}
 	if err := in.check(in); err != nil {
 		return err
@@ -286,6 +293,8 @@ func incomplete() error {
 }
 
 func tooLarge(param string, limit int64) error {
-	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Param: param, Code: openai.CodeFileTooLarge,
-		Message: fmt.Sprintf("The content of '%s' is too large: at most %d bytes (%d MB) are allowed here.", param, limit, limit>>20)}
+	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest, Param: param,
+		Code: openai.CodeFileTooLarge,
+		Message: fmt.Sprintf("The content of '%s' is too large: at most %d bytes (%d MB) are allowed here.", param, limit,
+			limit>>20)}
 }

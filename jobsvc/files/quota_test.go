@@ -113,7 +113,8 @@ func TestAnUploadCountsUntilItEnds(t *testing.T) {
 	w.bound(&configv1.Quotas{FileBytes: 1000, OpenUploads: 2, KeptUploads: 3, WritesPerMinute: 1000})
 	as := w.as(bounded)
 	begin := func(bytes int) answer {
-		return as.post("/v1/uploads", `{"bytes":%d,"filename":"a.txt","mime_type":"text/plain","purpose":"user_data"}`, bytes)
+		return as.post("/v1/uploads", `{"bytes":%d,"filename":"a.txt","mime_type":"text/plain","purpose":"user_data"}`,
+			bytes)
 	}
 	first := begin(600)
 	require.Equal(t, http.StatusOK, first.status, "%s", first.body)
@@ -124,7 +125,8 @@ func TestAnUploadCountsUntilItEnds(t *testing.T) {
 
 	part := as.form("/v1/uploads/"+second.text("id")+"/parts", field{"data", "a", strings.Repeat("y", 300)})
 	require.Equal(t, http.StatusOK, part.status, "%s", part.body)
-	requireQuota(t, as.form("/v1/uploads/"+second.text("id")+"/parts", field{"data", "a", strings.Repeat("y", 300)}), "file_bytes")
+	requireQuota(t, as.form("/v1/uploads/"+second.text("id")+"/parts", field{"data", "a", strings.Repeat("y", 300)}),
+		"file_bytes")
 	require.EqualValues(t, 900, w.used()[store.FileBytes])
 	done := as.post("/v1/uploads/"+second.text("id")+"/complete", `{"part_ids":[%q]}`, part.text("id"))
 	require.Equal(t, http.StatusOK, done.status, "%s", done.body)

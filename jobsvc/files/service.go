@@ -1,12 +1,12 @@
-// Package files serves OpenAI's files and uploads: a record in etcd for each, and its bytes in the blob store, to which a
-// request's body goes as it comes, without being held in memory or on a disk between.
+// Package files serves OpenAI's files and uploads: a record in etcd for each, and its bytes in the blob store, to
+// which a request's body goes as it comes, without being held in memory or on a disk between.
 //
-// Bytes and records are kept in step by their order. A blob is written before the record that names it, and a record is
-// removed before its blob, so that a record always has its bytes. What is left over where a process was killed between the
-// two, or where etcd's answer did not come, is a blob without a record, and Collect removes it a day later. It knows by
-// keys of its own, one for each file, written and removed with the record: a blob's name tells no tenant. Blobs of parts
-// need none, because no upload lives for a day. The blob store and etcd name one another, so that nothing is collected with
-// the wrong etcd, which has none of the records.
+// Bytes and records are kept in step by their order. A blob is written before the record that names it, and a record
+// is removed before its blob, so that a record always has its bytes. What is left over where a process was killed
+// between the two, or where etcd's answer did not come, is a blob without a record, and Collect removes it a day
+// later. It knows by keys of its own, one for each file, written and removed with the record: a blob's name tells no
+// tenant. Blobs of parts need none, because no upload lives for a day. The blob store and etcd name one another, so
+// that nothing is collected with the wrong etcd, which has none of the records.
 //
 // When a transaction fails, its blob may be removed only where it is certain that the
 // transaction did nothing. etcd that did not answer may have made it.
@@ -115,8 +115,8 @@ func (s *Service) drop(ctx context.Context, f *store.Record[File]) error {
 	return nil
 }
 
-// deleteBlobs deletes blobs that have no record any more, also for a client who has gone. What cannot be deleted is left to
-// Collect.
+// deleteBlobs deletes blobs that have no record any more, also for a client who has gone. What cannot be deleted is
+// left to Collect.
 func (s *Service) deleteBlobs(ctx context.Context, names ...string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -139,5 +139,6 @@ func (s *Service) deleteBlobs(ctx context.Context, names ...string) {
 func certain(err error) bool {
 	_, answered := errors.AsType[*openai.Error](err)
 	_, over := errors.AsType[*store.QuotaError](err)
-	return answered || over || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) || errors.Is(err, etcdspace.ErrReserved)
+	return answered || over || errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrBusy) ||
+		errors.Is(err, etcdspace.ErrReserved)
 }

@@ -55,7 +55,8 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-func (f *faulty) NewRangeReader(ctx context.Context, key string, offset, length int64, _ *driver.ReaderOptions) (driver.Reader, error) {
+func (f *faulty) NewRangeReader(ctx context.Context, key string, offset, length int64,
+	_ *driver.ReaderOptions) (driver.Reader, error) {
 	r, err := f.inner.NewRangeReader(ctx, key, offset, length, nil)
 	return &faultyReader{ctx, r, f, false}, err
 }
@@ -212,7 +213,8 @@ func TestTheSameOverS3(t *testing.T) {
 	require.NoError(t, backend.CreateBucket("bucket"))
 	server := httptest.NewServer(gofakes3.New(backend).Server())
 	t.Cleanup(server.Close)
-	bucket, err := blobstore.Open(t.Context(), "s3://bucket?region=us-east-1&use_path_style=true&prefix=jobs/&endpoint="+server.URL)
+	bucket, err := blobstore.Open(t.Context(), "s3://bucket?region=us-east-1&use_path_style=true&prefix=jobs/&endpoint="+
+		server.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = bucket.Close() })
 	w := newWorldOn(t, bucket)

@@ -120,13 +120,15 @@ func parseUpload(o *rest.Object) (upload, error) {
 		return u, err
 	}
 	if _, _, err := mime.ParseMediaType(mimeType); err != nil {
-		return u, openai.BadRequest("mime_type", openai.CodeInvalidValue, "Invalid value: '%s'. Expected a MIME type, such as 'text/jsonl'.", shortened(mimeType))
+		return u, openai.BadRequest("mime_type", openai.CodeInvalidValue,
+			"Invalid value: '%s'. Expected a MIME type, such as 'text/jsonl'.", shortened(mimeType))
 	}
 	if err := checkPurpose(u.Purpose, u.Filename); err != nil {
 		return u, err
 	}
 	if u.Purpose == PurposeBatch && u.Bytes > maxBatchFile {
-		return u, openai.BadRequest("bytes", openai.CodeIntegerAboveMaxValue, "Invalid 'bytes': integer above maximum value. Expected a value <= %d, but got %d instead.", maxBatchFile, u.Bytes)
+		return u, openai.BadRequest("bytes", openai.CodeIntegerAboveMaxValue,
+			"Invalid 'bytes': integer above maximum value. Expected a value <= %d, but got %d instead.", maxBatchFile, u.Bytes)
 	}
 	var err error
 	u.FileExpiresIn, err = checkExpiry(u.Purpose, anchor, seconds)
@@ -166,7 +168,8 @@ func (s *Service) findUpload(r *http.Request, c rest.Caller) (*store.Record[uplo
 	id := r.PathValue("id")
 	u, err := uploads.Get(r.Context(), s.Store, c.Tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: "id", Message: fmt.Sprintf("No such Upload object: %s", id)}
+		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: "id",
+			Message: fmt.Sprintf("No such Upload object: %s", id)}
 	}
 	return u, err
 }
@@ -252,7 +255,8 @@ func (s *Service) addPart(w http.ResponseWriter, r *http.Request, c rest.Caller)
 	return err
 }
 
-// unreceive takes back what was reserved for a part that did not become one. Where that fails it is taken back when the upload ends.
+// unreceive takes back what was reserved for a part that did not become one. Where that fails it is taken back when
+// the upload ends.
 func (s *Service) unreceive(ctx context.Context, u *store.Record[upload], bytes int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
@@ -270,7 +274,8 @@ func (s *Service) takesParts(u *store.Record[upload]) error {
 		return err
 	}
 	if u.Value.Parts >= maxParts {
-		return openai.BadRequest("", openai.CodeTooManyParts, "The upload has %d parts, which is as many as there can be. Create a new one with larger parts: each may have %d MB.", maxParts, maxPart>>20)
+		return openai.BadRequest("", openai.CodeTooManyParts,
+			"The upload has %d parts, which is as many as there can be. Create a new one with larger parts: each may have %d MB.", maxParts, maxPart>>20)
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ import (
 // createUpload begins an upload of so many bytes and returns its id.
 func (c *client) createUpload(bytes int, purpose string) string {
 	c.t.Helper()
-	return c.post("/v1/uploads", `{"bytes":%d,"filename":"big.jsonl","mime_type":"text/jsonl","purpose":%q}`, bytes, purpose).ok().text("id")
+	return c.post("/v1/uploads", `{"bytes":%d,"filename":"big.jsonl","mime_type":"text/jsonl","purpose":%q}`, bytes,
+		purpose).ok().text("id")
 }
 
 // addPart adds a part to an upload and returns its id.
@@ -50,7 +51,8 @@ func TestAnUploadBecomesAFile(t *testing.T) {
 	c.addPart(id, "never asked for")
 
 	sum := md5.Sum([]byte("abcdef"))
-	done := c.post("/v1/uploads/"+id+"/complete", `{"part_ids":[%q,%q],"md5":%q}`, first, second, hex.EncodeToString(sum[:])).ok()
+	done := c.post("/v1/uploads/"+id+"/complete", `{"part_ids":[%q,%q],"md5":%q}`, first, second,
+		hex.EncodeToString(sum[:])).ok()
 	file := done.object()["file"].(map[string]any)
 	fileID := file["id"].(string)
 	require.Equal(t, []string{"files/" + fileID}, w.blobs(), "the parts are gone")
@@ -62,8 +64,10 @@ func TestAnUploadBecomesAFile(t *testing.T) {
 
 	require.Equal(t, done.body, c.complete(id, first, second).ok().body, "once more is the same answer")
 	c.complete(id, second, first).refused(409, "part_ids", "", "other parts")
-	c.form("/v1/uploads/"+id+"/parts", field{"data", "x", "y"}).refused(409, "", "", "Cannot add a part to an upload with status 'completed'.")
-	refused := c.post("/v1/uploads/"+id+"/cancel", "").refused(409, "", "", "Cannot cancel an upload with status 'completed'.")
+	c.form("/v1/uploads/"+id+"/parts", field{"data", "x", "y"}).refused(409, "", "",
+		"Cannot add a part to an upload with status 'completed'.")
+	refused := c.post("/v1/uploads/"+id+"/cancel", "").refused(409, "", "",
+		"Cannot cancel an upload with status 'completed'.")
 	require.Equal(t, "false", refused.header.Get("X-Should-Retry"))
 
 	c.delete("/v1/files/" + fileID).ok()
@@ -95,7 +99,8 @@ func TestAnUploadThatIsNotRightIsRefused(t *testing.T) {
 		`{"bytes":1,"filename":"a","mime_type":"a/b","purpose":"vision","expires_after":{"seconds":3600}}`:                     {"expires_after[anchor]", "missing_required_parameter", "anchor"},
 		`{"bytes":1,"filename":"a","mime_type":"a/b","purpose":"vision","expires_after":{"anchor":"created_at","seconds":1}}`:  {"expires_after[seconds]", "invalid_value", "3600"},
 		`{"bytes":1,"filename":"a","mime_type":"a/b","purpose":"vision","expires_after":{"anchor":"created_at","seconds":""}}`: {"expires_after.seconds", "invalid_type", "string"},
-		`[]`: {"", "invalid_type", "JSON"}, `{`: {"", "invalid_json", "JSON"}, ``: {"", "invalid_json", "JSON"}, `{}}`: {"", "invalid_json", "JSON"},
+		`[]`: {"", "invalid_type", "JSON"}, `{`: {"", "invalid_json", "JSON"}, ``: {"", "invalid_json", "JSON"},
+		`{}}`: {"", "invalid_json", "JSON"},
 	} {
 		c.post("/v1/uploads", "%s", body).refused(400, want[0], want[1], want[2])
 	}
@@ -109,22 +114,29 @@ func TestAnUploadThatIsNotRightIsRefused(t *testing.T) {
 	c.form(path).refused(400, "data", "missing_required_parameter", "'data'")
 	c.form(path, field{"data", "x", ""}).refused(400, "data", "empty_part", "empty")
 	c.form(path, field{"file", "x", "abc"}).refused(400, "file", "unknown_parameter", "'file'")
-	c.form(path, field{"data", "x", "abc"}, field{"data", "x", "abc"}).refused(400, "data", "duplicate_parameter", "more than once")
+	c.form(path, field{"data", "x", "abc"}, field{"data", "x", "abc"}).refused(400, "data", "duplicate_parameter",
+		"more than once")
 	for body, want := range map[string][3]string{
 		`{}`:                           {"part_ids", "missing_required_parameter", "'part_ids'"},
 		`{"part_ids":[]}`:              {"part_ids", "missing_required_parameter", "'part_ids'"},
 		`{"part_ids":"` + first + `"}`: {"part_ids", "invalid_type", "string"},
-		`{"part_ids":["` + first + `","` + first + `"]}`:                                           {"part_ids", "invalid_value", "more than once"},
-		`{"part_ids":["` + first + `","` + other + `"]}`:                                           {"part_ids", "invalid_value", "no part '" + other},
-		`{"part_ids":["` + first + `"]}`:                                                           {"part_ids", "size_mismatch", "have 3 bytes together, but the upload was created for 6"},
-		`{"part_ids":["` + first + `"],"md5":"x"}`:                                                 {"md5", "invalid_value", "32 hexadecimal"},
-		`{"part_ids":["` + second + `","` + first + `"],"md5":"e80b5017098950fc58aad83c8c14978e"}`: {"md5", "checksum_mismatch", "still pending"},
+		`{"part_ids":["` + first + `","` + first + `"]}`: {"part_ids",
+			"invalid_value", "more than once"},
+		`{"part_ids":["` + first + `","` + other + `"]}`: {"part_ids",
+			"invalid_value", "no part '" + other},
+		`{"part_ids":["` + first + `"]}`: {"part_ids",
+			"size_mismatch", "have 3 bytes together, but the upload was created for 6"},
+		`{"part_ids":["` + first + `"],"md5":"x"}`: {"md5", "invalid_value",
+			"32 hexadecimal"},
+		`{"part_ids":["` + second + `","` + first + `"],"md5":"e80b5017098950fc58aad83c8c14978e"}`: {"md5",
+			"checksum_mismatch", "still pending"},
 	} {
 		c.post("/v1/uploads/"+id+"/complete", "%s", body).refused(400, want[0], want[1], want[2])
 	}
 	require.Equal(t, before, w.keys(), "nothing has changed")
 	require.Equal(t, blobs, w.blobs())
-	c.post("/v1/uploads/"+id+"/complete", `{"part_ids":[%q,%q],"md5":"E80B5017098950FC58AAD83C8C14978E"}`, first, second).ok()
+	c.post("/v1/uploads/"+id+"/complete", `{"part_ids":[%q,%q],"md5":"E80B5017098950FC58AAD83C8C14978E"}`, first,
+		second).ok()
 }
 
 func TestCancelledAndExpiredUploadsKeepNothing(t *testing.T) {

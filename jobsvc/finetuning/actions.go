@@ -18,7 +18,8 @@ const maxTries = 5
 
 // change answers with a job as f changes it. F is called again where the job was written in the meantime; it fills the
 // transaction, and changes nothing where it reports false.
-func (s *Service) change(w http.ResponseWriter, r *http.Request, c rest.Caller, f func(*store.Txn, *store.Record[Job]) (bool, error)) error {
+func (s *Service) change(w http.ResponseWriter, r *http.Request, c rest.Caller,
+	f func(*store.Txn, *store.Record[Job]) (bool, error)) error {
 	for try := 1; ; try++ {
 		found, err := s.get(r, c)
 		if err != nil {
@@ -90,10 +91,13 @@ func (s *Service) ask(found *store.Record[Job], what string, states ...job.Tunin
 	}
 	p := current.Providers[j.Provider]
 	if p == nil {
-		return false, openai.BadRequest("", openai.CodeUnsupportedOperation, "Cannot %s job %s: its provider '%s' is not configured any more. Ask your operator.", what, found.ID, j.Provider)
+		return false, openai.BadRequest("", openai.CodeUnsupportedOperation,
+			"Cannot %s job %s: its provider '%s' is not configured any more. Ask your operator.", what, found.ID, j.Provider)
 	}
 	if _, ok := p.Vendor.FineTuning.(provider.Pauser); !ok {
-		return false, openai.BadRequest("", openai.CodeUnsupportedOperation, "Cannot %s job %s: its provider '%s' can neither pause nor resume jobs. You can cancel it.", what, found.ID, j.Provider)
+		return false, openai.BadRequest("", openai.CodeUnsupportedOperation,
+			"Cannot %s job %s: its provider '%s' can neither pause nor resume jobs. You can cancel it.", what, found.ID,
+			j.Provider)
 	}
 	if j.Ask == what {
 		return false, nil

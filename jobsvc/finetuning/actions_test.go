@@ -49,7 +49,8 @@ func (w *world) requireCancelled(id string) {
 	require.Zero(w.t, w.keys(store.Root+"uses/"))
 	status, body := w.cancel(id)
 	require.Equal(w.t, http.StatusBadRequest, status)
-	require.JSONEq(w.t, `{"error":{"message":"Job has already completed: `+id+`","type":"invalid_request_error","param":null,"code":null}}`, body)
+	require.JSONEq(w.t, `{"error":{"message":"Job has already completed: `+id+
+		`","type":"invalid_request_error","param":null,"code":null}}`, body)
 }
 
 func TestCancelBeforeAnybodyHasBegunIsAtOnce(t *testing.T) {

@@ -78,8 +78,10 @@ func TestClientsCannotTellThatAJobIsArchived(t *testing.T) {
 	service.Register(mux)
 	w.api = httpapi.Mux(mux)
 	w.trainer.says(provider.TuningReport{Status: "succeeded", Model: "tuned-7", ResultFiles: []string{"remote-result-1"},
-		Events:      []provider.TuningEvent{{ID: "e1", CreatedAt: 1700000000, Level: "warn", Message: "loss is high", Data: json.RawMessage(`{"a":1}`)}},
-		Checkpoints: []provider.TuningCheckpoint{{ID: "c1", CreatedAt: 1700000001, Model: "tuned-7-1", Step: 10}, {ID: "c2", CreatedAt: 1700000002, Model: "tuned-7-2", Step: 20}},
+		Events: []provider.TuningEvent{{ID: "e1", CreatedAt: 1700000000, Level: "warn", Message: "loss is high",
+			Data: json.RawMessage(`{"a":1}`)}},
+		Checkpoints: []provider.TuningCheckpoint{{ID: "c1", CreatedAt: 1700000001, Model: "tuned-7-1", Step: 10},
+			{ID: "c2", CreatedAt: 1700000002, Model: "tuned-7-2", Step: 20}},
 	})
 	var ids []string
 	for i := range 4 {

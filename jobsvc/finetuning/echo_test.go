@@ -21,7 +21,8 @@ import (
 // echoWorld has the built-in provider besides.
 func echoWorld(t *testing.T) *world {
 	w := newWorld(t)
-	p := &config.Provider{Config: &configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: "http://localhost/v1"}, Vendor: echo.Provider()}
+	p := &config.Provider{Config: &configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: "http://localhost/v1"},
+		Vendor: echo.Provider()}
 	w.clients = map[string]*provider.Client{"echo": tuningtest.Client(t, p.Vendor, p.Config, fakeprovider.Handler())}
 	w.configure(func(c *config.Config) { c.Providers["echo"] = p })
 	return w
@@ -30,7 +31,8 @@ func echoWorld(t *testing.T) *world {
 func (w *world) train(lines int, members string) string {
 	line := `{"messages":[{"role":"user","content":"What is up?"},{"role":"assistant","content":"Arr, matey!"}]}` + "\n"
 	file := w.upload(acme, files.PurposeFineTune, strings.Repeat(line, lines))
-	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", `{"model":"echo/parrot","training_file":"`+file+`"`+members+`}`)
+	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", `{"model":"echo/parrot","training_file":"`+file+`"`+
+		members+`}`)
 	require.Equal(w.t, 200, status, body)
 	return idOf(w.t, body)
 }
@@ -83,7 +85,8 @@ func TestTheBuiltInProviderRefusesAFileThatIsTooShort(t *testing.T) {
 	text, err := json.Marshal(j.Error)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "remote")
-	require.Equal(t, 1, strings.Count(strings.Join(w.messages(id), "\n"), "must have at least"), "the reason is told once")
+	require.Equal(t, 1, strings.Count(strings.Join(w.messages(id), "\n"), "must have at least"),
+		"the reason is told once")
 }
 
 // Report 7.

@@ -77,8 +77,8 @@ func (w *worker) finish(ctx context.Context) error {
 // lookEvery is how often it is looked whether the gateway knows a model.
 const lookEvery = 20 * time.Millisecond
 
-// appear waits until the gateway knows the model that was made, so that whoever learns its name can call it at once. It gives up
-// after a while: the key may be gone, and the gateway away.
+// appear waits until the gateway knows the model that was made, so that whoever learns its name can call it at once.
+// It gives up after a while: the key may be gone, and the gateway away.
 func (w *worker) appear(ctx context.Context) {
 	j := &w.job.Value
 	if j.Outcome.Status != job.TuningSucceeded {
@@ -117,7 +117,8 @@ func (w *worker) fetch(ctx context.Context, i int, theirs string) error {
 		return skip(ctx, nil)
 	}
 	made := &store.Record[files.File]{Tenant: w.job.Tenant, ID: files.Kind.NewID()}
-	made.Value = files.File{Key: w.job.Value.Key, Filename: "step_metrics.csv", Purpose: files.PurposeFineTuneResults, CreatedAt: w.Now().Unix()}
+	made.Value = files.File{Key: w.job.Value.Key, Filename: "step_metrics.csv", Purpose: files.PurposeFineTuneResults,
+		CreatedAt: w.Now().Unix()}
 	if i > 0 {
 		made.Value.Filename = fmt.Sprintf("step_metrics_%d.csv", i+1)
 	}
@@ -203,19 +204,23 @@ func checkpointName(of string, step int64) string { return fmt.Sprintf("%s:ckpt-
 // modelOf returns a fine-tuned model of a job as it is configured.
 func modelOf(of *store.Record[Job], name, upstream string, now time.Time) *configv1.Model {
 	return &configv1.Model{
-		Name: name, Targets: []*configv1.Target{{Provider: of.Value.Provider, Model: upstream}}, OwnedBy: of.Tenant.Organization,
-		CreatedAt: timestamppb.New(now.Truncate(time.Second)), Organization: of.Tenant.Organization, Project: of.Tenant.Project,
+		Name: name, Targets: []*configv1.Target{{Provider: of.Value.Provider, Model: upstream}},
+		OwnedBy:   of.Tenant.Organization,
+		CreatedAt: timestamppb.New(now.Truncate(time.Second)), Organization: of.Tenant.Organization,
+		Project:   of.Tenant.Project,
 		FineTuned: &configv1.FineTuned{Job: of.ID, BaseModel: of.Value.Base},
 	}
 }
 
-// publish makes what the job has made a model that can be called, and its checkpoints too where the provider serves them.
+// publish makes what the job has made a model that can be called, and its checkpoints too where the provider serves
+// them.
 func (w *worker) publish(ctx context.Context) error {
 	o, name := w.job.Value.Outcome, w.job.Value.name(w.job.Tenant, w.job.ID)
 	if o.Status == job.TuningSucceeded {
 		err := w.put(ctx, modelOf(w.job, name, o.Model, w.Now()))
 		if invalid, ok := errors.AsType[configv1.Errors](err); ok {
-			return w.fail(ctx, openai.CodeInvalidModel, "", fmt.Sprintf("The model that was made cannot be configured: %v", invalid))
+			return w.fail(ctx, openai.CodeInvalidModel, "", fmt.Sprintf("The model that was made cannot be configured: %v",
+				invalid))
 		}
 		if err != nil {
 			return err

@@ -80,16 +80,20 @@ func (s *Service) plan(ctx context.Context, c rest.Caller, r *request) (*store.R
 		if missing {
 			candidates = strings.TrimPrefix(unknown.Message, openai.ModelNotFound(r.model).Message)
 		}
-		return nil, openai.BadRequest("model", openai.CodeModelNotAvailable, "Model %s is not available for fine-tuning or does not exist.%s", r.model, candidates)
+		return nil, openai.BadRequest("model", openai.CodeModelNotAvailable,
+			"Model %s is not available for fine-tuning or does not exist.%s", r.model, candidates)
 	}
 	r.model = name
 	if p.Vendor.FineTuning == nil {
 		return nil, openai.BadRequest("model", openai.CodeModelNotAvailable,
-			"Model %s is not available for fine-tuning: its provider '%s' does not train models. %s", r.model, p.Config.GetName(), trainers(current))
+			"Model %s is not available for fine-tuning: its provider '%s' does not train models. %s", r.model,
+			p.Config.GetName(), trainers(current))
 	}
 	made := &store.Record[Job]{Tenant: c.Tenant, ID: Kind.NewID(), Value: Job{
-		Model: r.model, Suffix: r.suffix, Seed: rand.Int64N(maxSeed + 1), Method: r.method, Integrations: r.integrations, Metadata: r.metadata,
-		Key: c.Key, CreatedAt: s.Now().Unix(), Provider: p.Config.GetName(), Upstream: upstream, Base: r.model, Status: job.TuningValidating,
+		Model: r.model, Suffix: r.suffix, Seed: rand.Int64N(maxSeed + 1), Method: r.method, Integrations: r.integrations,
+		Metadata: r.metadata,
+		Key:      c.Key, CreatedAt: s.Now().Unix(), Provider: p.Config.GetName(), Upstream: upstream, Base: r.model,
+		Status: job.TuningValidating,
 	}}
 	if r.seed != nil {
 		made.Value.Seed, made.Value.SeedGiven = *r.seed, true
@@ -98,14 +102,17 @@ func (s *Service) plan(ctx context.Context, c rest.Caller, r *request) (*store.R
 		made.Value.Base = base
 	}
 	// What cannot be stored in the end must not be paid for first.
-	if err := configv1.Validate(modelOf(made, checkpointName(made.Value.name(c.Tenant, made.ID), math.MaxInt64), "any", s.Now()), nil).Err(); err != nil {
-		return nil, openai.BadRequest("model", openai.CodeModelNotAvailable, "Model %s cannot be fine-tuned here, because the model that is made could not be configured: %v", r.model, err)
+	if err := configv1.Validate(modelOf(made, checkpointName(made.Value.name(c.Tenant, made.ID), math.MaxInt64), "any",
+		s.Now()), nil).Err(); err != nil {
+		return nil, openai.BadRequest("model", openai.CodeModelNotAvailable,
+			"Model %s cannot be fine-tuned here, because the model that is made could not be configured: %v", r.model, err)
 	}
 	return made, nil
 }
 
 func notReady() *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable,
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+		Code:    openai.CodeGatewayUnavailable,
 		Message: "The gateway cannot look up the model at the moment. Please retry.", RetryAfter: time.Second}
 }
 
@@ -146,7 +153,8 @@ func (s *Service) file(ctx context.Context, t *store.Txn, made *store.Record[Job
 		return nil, err
 	}
 	if f.Value.Purpose != files.PurposeFineTune {
-		return nil, openai.BadRequest(param, openai.CodeInvalidFilePurpose, "invalid %s: %s. Its purpose is '%s'; upload it with the purpose '%s'.",
+		return nil, openai.BadRequest(param, openai.CodeInvalidFilePurpose,
+			"invalid %s: %s. Its purpose is '%s'; upload it with the purpose '%s'.",
 			param, id, f.Value.Purpose, files.PurposeFineTune)
 	}
 	files.Kind.Unchanged(t, f)
@@ -176,7 +184,8 @@ func (s *Service) get(r *http.Request, c rest.Caller) (*store.Record[Job], error
 	id := r.PathValue("id")
 	found, err := Kind.Get(r.Context(), s.Store, c.Tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: "fine_tune_id", Code: openai.CodeFineTuneNotFound,
+		return nil, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Param: "fine_tune_id",
+			Code:    openai.CodeFineTuneNotFound,
 			Message: fmt.Sprintf("Could not find fine tune: %s", id)}
 	}
 	return found, err
@@ -211,7 +220,8 @@ func (s *Service) list(w http.ResponseWriter, r *http.Request, c rest.Caller) er
 	return httpapi.WriteJSON(w, http.StatusOK, listOf(rest.ListOf(found, more, show)))
 }
 
-// filter returns which jobs metadata[key]=value asks for, all of which must be so, or metadata=null: those without any.
+// filter returns which jobs metadata[key]=value asks for, all of which must be so, or metadata=null: those without
+// any.
 func filter(q url.Values) func(*store.Record[Job]) bool {
 	want := map[string]string{}
 	for name := range q {
@@ -237,7 +247,8 @@ func filter(q url.Values) func(*store.Record[Job]) bool {
 }
 
 func (s *Service) events(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
-	l, err := parts(s, r, c, eventKind, normalPage, func(*store.Record[Job]) func(*store.Record[Event]) eventObject { return showEvent })
+	l, err := parts(s, r, c, eventKind, normalPage,
+		func(*store.Record[Job]) func(*store.Record[Event]) eventObject { return showEvent })
 	if err != nil {
 		return err
 	}
@@ -253,7 +264,8 @@ func (s *Service) checkpoints(w http.ResponseWriter, r *http.Request, c rest.Cal
 }
 
 // parts returns a page of what belongs to a job.
-func parts[T, R any](s *Service, r *http.Request, c rest.Caller, kind store.Kind[R], normal int, show func(*store.Record[Job]) func(*store.Record[R]) T) (rest.List[T], error) {
+func parts[T, R any](s *Service, r *http.Request, c rest.Caller, kind store.Kind[R], normal int,
+	show func(*store.Record[Job]) func(*store.Record[R]) T) (rest.List[T], error) {
 	page, err := rest.PageOf(r, normal, maxPage, false)
 	if err != nil {
 		return rest.List[T]{}, err

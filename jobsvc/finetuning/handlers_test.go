@@ -26,9 +26,11 @@ func idOf(t *testing.T, body string) string {
 
 func TestANewJobHasEveryMember(t *testing.T) {
 	w := newWorld(t)
-	training, validation := w.upload(store.Tenant{}, files.PurposeFineTune, "{}"), w.upload(store.Tenant{}, files.PurposeFineTune, "{}")
+	training, validation := w.upload(store.Tenant{}, files.PurposeFineTune, "{}"), w.upload(store.Tenant{},
+		files.PurposeFineTune, "{}")
 	for name, tc := range map[string]struct{ members, want string }{
-		"the least": {`"training_file":"T"`, `{"object":"fine_tuning.job","id":"ID","model":"small","created_at":0,"finished_at":null,"fine_tuned_model":null,
+		"the least": {`"training_file":"T"`,
+			`{"object":"fine_tuning.job","id":"ID","model":"small","created_at":0,"finished_at":null,"fine_tuned_model":null,
 			"organization_id":"default","result_files":[],"status":"validating_files","validation_file":null,"training_file":"T",
 			"hyperparameters":{"batch_size":"auto","learning_rate_multiplier":"auto","n_epochs":"auto"},"trained_tokens":null,"error":null,
 			"user_provided_suffix":null,"seed":1,"estimated_finish":null,"integrations":[],"metadata":null,
@@ -82,7 +84,8 @@ func TestOneFileMayBeTrainedAndValidatedWith(t *testing.T) {
 	w := newWorld(t)
 	w.trainer.says(success()[3])
 	file := w.upload(acme, files.PurposeFineTune, "{}\n")
-	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", `{"model":"small","training_file":"`+file+`","validation_file":"`+file+`"}`)
+	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", `{"model":"small","training_file":"`+file+
+		`","validation_file":"`+file+`"}`)
 	require.Equal(t, 200, status, body)
 	require.Equal(t, 1, w.keys(store.Root+"uses/"))
 	w.run()
@@ -102,7 +105,8 @@ func TestABareModelNameIsResolvedAsOfChat(t *testing.T) {
 
 func TestAFaultyJobIsRefused(t *testing.T) {
 	w := newWorld(t)
-	good, wrong, foreign := w.upload(acme, files.PurposeFineTune, "{}"), w.upload(acme, files.PurposeBatch, "{}"), w.upload(other, files.PurposeFineTune, "{}")
+	good, wrong, foreign := w.upload(acme, files.PurposeFineTune, "{}"), w.upload(acme, files.PurposeBatch,
+		"{}"), w.upload(other, files.PurposeFineTune, "{}")
 	w.hidden["trains/secret"] = true
 	pairs := make([]string, 17)
 	for i := range pairs {
@@ -123,45 +127,65 @@ func TestAFaultyJobIsRefused(t *testing.T) {
 		"an unknown file":             {`"training_file":"file-x"`, "training_file", "invalid_file"},
 		"another tenant's file":       {`"training_file":"F"`, "training_file", "invalid_file"},
 		"a file of another purpose":   {`"training_file":"W"`, "training_file", "invalid_file_purpose"},
-		"a bad validation file":       {`"training_file":"T","validation_file":"W"`, "validation_file", "invalid_file_purpose"},
-		"an unknown parameter":        {`"training_file":"T","n_epochs":3`, "n_epochs", "unknown_parameter"},
-		"an empty suffix":             {`"training_file":"T","suffix":""`, "suffix", "empty_string"},
-		"a long suffix":               {`"training_file":"T","suffix":"1234567890123456789"`, "suffix", "string_above_max_length"},
-		"a suffix with a slash":       {`"training_file":"T","suffix":"a/b"`, "suffix", "invalid_value"},
-		"a suffix with a colon":       {`"training_file":"T","suffix":"a:b"`, "suffix", "invalid_value"},
-		"a negative seed":             {`"training_file":"T","seed":-1`, "seed", "integer_below_min_value"},
-		"a large seed":                {`"training_file":"T","seed":2147483648`, "seed", "integer_above_max_value"},
-		"a huge seed":                 {`"training_file":"T","seed":1e999`, "seed", "invalid_type"},
-		"a seed with a point":         {`"training_file":"T","seed":1.5`, "seed", "invalid_type"},
-		"a seed as a string":          {`"training_file":"T","seed":"1"`, "seed", "invalid_type"},
-		"a method without a type":     {`"training_file":"T","method":{}`, "method.type", "missing_required_parameter"},
-		"an unknown method":           {`"training_file":"T","method":{"type":"magic"}`, "method.type", "invalid_value"},
-		"a method as a string":        {`"training_file":"T","method":"dpo"`, "method", "invalid_type"},
-		"settings of another method":  {`"training_file":"T","method":{"type":"dpo","supervised":{}}`, "method.supervised", "invalid_value"},
-		"no epochs":                   {`"training_file":"T","method":{"type":"supervised","supervised":{"hyperparameters":{"n_epochs":0}}}`, "method.supervised.hyperparameters.n_epochs", "integer_below_min_value"},
-		"too many epochs":             {`"training_file":"T","hyperparameters":{"n_epochs":51}`, "hyperparameters.n_epochs", "integer_above_max_value"},
-		"a batch size with a point":   {`"training_file":"T","hyperparameters":{"batch_size":1.5}`, "hyperparameters.batch_size", "invalid_type"},
-		"a multiplier of 0":           {`"training_file":"T","hyperparameters":{"learning_rate_multiplier":0}`, "hyperparameters.learning_rate_multiplier", "decimal_below_min_value"},
-		"neither auto nor a number":   {`"training_file":"T","hyperparameters":{"n_epochs":"many"}`, "hyperparameters.n_epochs", "invalid_type"},
-		"an unknown hyperparameter":   {`"training_file":"T","hyperparameters":{"beta":1}`, "hyperparameters.beta", "unknown_parameter"},
-		"a large beta":                {`"training_file":"T","method":{"type":"dpo","dpo":{"hyperparameters":{"beta":2.1}}}`, "method.dpo.hyperparameters.beta", "decimal_above_max_value"},
-		"both forms":                  {`"training_file":"T","hyperparameters":{},"method":{"type":"supervised","supervised":{"hyperparameters":{}}}`, "hyperparameters", "invalid_value"},
-		"the older form of dpo":       {`"training_file":"T","hyperparameters":{},"method":{"type":"dpo"}`, "hyperparameters", "invalid_value"},
-		"no grader":                   {`"training_file":"T","method":{"type":"reinforcement","reinforcement":{}}`, "method.reinforcement.grader", "missing_required_parameter"},
-		"an unknown grader":           {`"training_file":"T","method":{"type":"reinforcement","reinforcement":{"grader":{"type":"x"}}}`, "method.reinforcement.grader.type", "invalid_value"},
-		"an unknown effort":           {`"training_file":"T","method":{"type":"reinforcement","reinforcement":{"grader":{"type":"multi"},"hyperparameters":{"reasoning_effort":"huge"}}}`, "method.reinforcement.hyperparameters.reasoning_effort", "invalid_value"},
-		"six integrations":            {`"training_file":"T","integrations":[` + strings.Join(slices.Repeat([]string{wandb}, 6), ",") + `]`, "integrations", "array_above_max_length"},
-		"another integration":         {`"training_file":"T","integrations":[{"type":"other"}]`, "integrations[0].type", "invalid_value"},
-		"an integration's secret":     {`"training_file":"T","integrations":[{"type":"wandb","wandb":{"project":"p","api_key":"k"}}]`, "integrations[0].wandb.api_key", "unknown_parameter"},
-		"no project":                  {`"training_file":"T","integrations":[` + wandb + `,{"type":"wandb","wandb":{}}]`, "integrations[1].wandb.project", "missing_required_parameter"},
-		"no object":                   {`"training_file":"T","integrations":[{"type":"wandb"}]`, "integrations[0].wandb", "missing_required_parameter"},
-		"17 pairs":                    {`"training_file":"T","metadata":{` + strings.Join(pairs, ",") + `}`, "metadata", "object_above_max_properties"},
-		"a long key":                  {`"training_file":"T","metadata":{"` + strings.Repeat("k", 65) + `":""}`, "metadata", "property_name_above_max_length"},
-		"a long value":                {`"training_file":"T","metadata":{"k":"` + strings.Repeat("ü", 513) + `"}`, "metadata.k", "string_above_max_length"},
-		"a value that is a number":    {`"training_file":"T","metadata":{"k":1}`, "metadata.k", "invalid_type"},
+		"a bad validation file": {`"training_file":"T","validation_file":"W"`, "validation_file",
+			"invalid_file_purpose"},
+		"an unknown parameter": {`"training_file":"T","n_epochs":3`, "n_epochs", "unknown_parameter"},
+		"an empty suffix":      {`"training_file":"T","suffix":""`, "suffix", "empty_string"},
+		"a long suffix": {`"training_file":"T","suffix":"1234567890123456789"`, "suffix",
+			"string_above_max_length"},
+		"a suffix with a slash":   {`"training_file":"T","suffix":"a/b"`, "suffix", "invalid_value"},
+		"a suffix with a colon":   {`"training_file":"T","suffix":"a:b"`, "suffix", "invalid_value"},
+		"a negative seed":         {`"training_file":"T","seed":-1`, "seed", "integer_below_min_value"},
+		"a large seed":            {`"training_file":"T","seed":2147483648`, "seed", "integer_above_max_value"},
+		"a huge seed":             {`"training_file":"T","seed":1e999`, "seed", "invalid_type"},
+		"a seed with a point":     {`"training_file":"T","seed":1.5`, "seed", "invalid_type"},
+		"a seed as a string":      {`"training_file":"T","seed":"1"`, "seed", "invalid_type"},
+		"a method without a type": {`"training_file":"T","method":{}`, "method.type", "missing_required_parameter"},
+		"an unknown method":       {`"training_file":"T","method":{"type":"magic"}`, "method.type", "invalid_value"},
+		"a method as a string":    {`"training_file":"T","method":"dpo"`, "method", "invalid_type"},
+		"settings of another method": {`"training_file":"T","method":{"type":"dpo","supervised":{}}`, "method.supervised",
+			"invalid_value"},
+		"no epochs": {`"training_file":"T","method":{"type":"supervised","supervised":{"hyperparameters":{"n_epochs":0}}}`,
+			"method.supervised.hyperparameters.n_epochs", "integer_below_min_value"},
+		"too many epochs": {`"training_file":"T","hyperparameters":{"n_epochs":51}`, "hyperparameters.n_epochs",
+			"integer_above_max_value"},
+		"a batch size with a point": {`"training_file":"T","hyperparameters":{"batch_size":1.5}`,
+			"hyperparameters.batch_size", "invalid_type"},
+		"a multiplier of 0": {`"training_file":"T","hyperparameters":{"learning_rate_multiplier":0}`,
+			"hyperparameters.learning_rate_multiplier", "decimal_below_min_value"},
+		"neither auto nor a number": {`"training_file":"T","hyperparameters":{"n_epochs":"many"}`,
+			"hyperparameters.n_epochs", "invalid_type"},
+		"an unknown hyperparameter": {`"training_file":"T","hyperparameters":{"beta":1}`, "hyperparameters.beta",
+			"unknown_parameter"},
+		"a large beta": {`"training_file":"T","method":{"type":"dpo","dpo":{"hyperparameters":{"beta":2.1}}}`,
+			"method.dpo.hyperparameters.beta", "decimal_above_max_value"},
+		"both forms": {`"training_file":"T","hyperparameters":{},"method":{"type":"supervised","supervised":{"hyperparameters":{}}}`, "hyperparameters", "invalid_value"},
+		"the older form of dpo": {`"training_file":"T","hyperparameters":{},"method":{"type":"dpo"}`,
+			"hyperparameters", "invalid_value"},
+		"no grader": {`"training_file":"T","method":{"type":"reinforcement","reinforcement":{}}`,
+			"method.reinforcement.grader", "missing_required_parameter"},
+		"an unknown grader": {`"training_file":"T","method":{"type":"reinforcement","reinforcement":{"grader":{"type":"x"}}}`, "method.reinforcement.grader.type", "invalid_value"},
+		"an unknown effort": {`"training_file":"T","method":{"type":"reinforcement","reinforcement":{"grader":{"type":"multi"},"hyperparameters":{"reasoning_effort":"huge"}}}`, "method.reinforcement.hyperparameters.reasoning_effort", "invalid_value"},
+		"six integrations": {`"training_file":"T","integrations":[` +
+			strings.Join(slices.Repeat([]string{wandb}, 6), ",") + `]`, "integrations", "array_above_max_length"},
+		"another integration": {`"training_file":"T","integrations":[{"type":"other"}]`, "integrations[0].type",
+			"invalid_value"},
+		"an integration's secret": {`"training_file":"T","integrations":[{"type":"wandb","wandb":{"project":"p","api_key":"k"}}]`, "integrations[0].wandb.api_key", "unknown_parameter"},
+		"no project": {`"training_file":"T","integrations":[` + wandb + `,{"type":"wandb","wandb":{}}]`,
+			"integrations[1].wandb.project", "missing_required_parameter"},
+		"no object": {`"training_file":"T","integrations":[{"type":"wandb"}]`, "integrations[0].wandb",
+			"missing_required_parameter"},
+		"17 pairs": {`"training_file":"T","metadata":{` + strings.Join(pairs, ",") + `}`, "metadata",
+			"object_above_max_properties"},
+		"a long key": {`"training_file":"T","metadata":{"` + strings.Repeat("k", 65) + `":""}`, "metadata",
+			"property_name_above_max_length"},
+		"a long value": {`"training_file":"T","metadata":{"k":"` + strings.Repeat("ü", 513) + `"}`,
+			"metadata.k", "string_above_max_length"},
+		"a value that is a number": {`"training_file":"T","metadata":{"k":1}`, "metadata.k", "invalid_type"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			members := strings.NewReplacer(`"T"`, `"`+good+`"`, `"W"`, `"`+wrong+`"`, `"F"`, `"`+foreign+`"`).Replace(tc.members)
+			members := strings.NewReplacer(`"T"`, `"`+good+`"`, `"W"`, `"`+wrong+`"`, `"F"`, `"`+foreign+
+				`"`).Replace(tc.members)
 			if !strings.Contains(members, `"model"`) {
 				members = strings.TrimSuffix(`"model":"small",`+members, ",")
 			}
@@ -171,7 +195,8 @@ func TestAFaultyJobIsRefused(t *testing.T) {
 				Error struct{ Param, Code, Type string }
 			}
 			require.NoError(t, json.Unmarshal([]byte(body), &e))
-			require.Equal(t, [3]string{tc.param, tc.code, "invalid_request_error"}, [3]string{e.Error.Param, e.Error.Code, e.Error.Type}, body)
+			require.Equal(t, [3]string{tc.param, tc.code, "invalid_request_error"},
+				[3]string{e.Error.Param, e.Error.Code, e.Error.Type}, body)
 		})
 	}
 	require.Empty(t, w.page("/v1/fine_tuning/jobs").Data)
@@ -182,7 +207,8 @@ func TestARefusalNamesTheProvidersThatTrain(t *testing.T) {
 	w := newWorld(t)
 	file := w.upload(acme, files.PurposeFineTune, "{}")
 	_, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", `{"model":"never/m","training_file":"`+file+`"}`)
-	require.Contains(t, body, "its provider 'never' does not train models. Choose a model of one that does: plain, trains.")
+	require.Contains(t, body,
+		"its provider 'never' does not train models. Choose a model of one that does: plain, trains.")
 }
 
 func TestWithoutConfigurationOrGatewayCreationCanBeTriedAgain(t *testing.T) {
@@ -201,7 +227,8 @@ func TestAnIdempotentCreationIsDoneOnce(t *testing.T) {
 	require.Equal(t, 200, status)
 	_, again := w.ask(acme, "POST", "/v1/fine_tuning/jobs", body, "Idempotency-Key", "k")
 	require.Equal(t, one, again)
-	require.Equal(t, 409, first(w.ask(acme, "POST", "/v1/fine_tuning/jobs", body[:len(body)-1]+`,"seed":1}`, "Idempotency-Key", "k")))
+	require.Equal(t, 409, first(w.ask(acme, "POST", "/v1/fine_tuning/jobs", body[:len(body)-1]+`,"seed":1}`,
+		"Idempotency-Key", "k")))
 	require.Len(t, w.page("/v1/fine_tuning/jobs").Data, 1)
 }
 
@@ -209,13 +236,15 @@ func TestAnotherTenantsJobIsNotThere(t *testing.T) {
 	w := newWorld(t)
 	id, none := w.create(""), finetuning.Kind.NewID()
 	for _, as := range []store.Tenant{other, {}, {Organization: "acme"}, {Organization: "acme", Project: "else"}} {
-		for _, path := range []string{"GET ", "POST /cancel", "POST /pause", "POST /resume", "GET /events", "GET /checkpoints"} {
+		for _, path := range []string{"GET ", "POST /cancel", "POST /pause", "POST /resume", "GET /events",
+			"GET /checkpoints"} {
 			method, action, _ := strings.Cut(path, " ")
 			status, foreign := w.ask(as, method, "/v1/fine_tuning/jobs/"+id+action, "")
 			require.Equal(t, 404, status)
 			_, missing := w.ask(as, method, "/v1/fine_tuning/jobs/"+none+action, "")
 			require.Equal(t, strings.ReplaceAll(missing, none, id), foreign, path)
-			require.Equal(t, `{"error":{"message":"Could not find fine tune: `+id+`","type":"invalid_request_error","param":"fine_tune_id","code":"fine_tune_not_found"}}`, foreign)
+			require.Equal(t, `{"error":{"message":"Could not find fine tune: `+id+
+				`","type":"invalid_request_error","param":"fine_tune_id","code":"fine_tune_not_found"}}`, foreign)
 		}
 		_, body := w.ask(as, "GET", "/v1/fine_tuning/jobs", "")
 		require.Equal(t, `{"object":"list","data":[],"has_more":false}`, body)
@@ -235,7 +264,8 @@ func TestJobsArePagedAndFiltered(t *testing.T) {
 		}
 		ids = append([]string{w.create(metadata)}, ids...)
 	}
-	slices.SortFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) // those of one millisecond are in any order
+	// those of one millisecond are in any order
+	slices.SortFunc(ids, func(a, b string) int { return strings.Compare(b, a) })
 	of := func(p page) (all []string) {
 		for _, d := range p.Data {
 			all = append(all, d.ID)
@@ -260,7 +290,8 @@ func TestJobsArePagedAndFiltered(t *testing.T) {
 	require.Empty(t, w.page("/v1/fine_tuning/jobs?metadata[odd]=0&metadata[n]=7").Data)
 	require.Len(t, w.page("/v1/fine_tuning/jobs?metadata=null").Data, 5)
 
-	for query, param := range map[string]string{"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "after=x": "after", "after=file-1": "after"} {
+	for query, param := range map[string]string{"limit=0": "limit", "limit=101": "limit", "limit=x": "limit",
+		"after=x": "after", "after=file-1": "after"} {
 		status, body := w.ask(acme, "GET", "/v1/fine_tuning/jobs?"+query, "")
 		require.Equal(t, 400, status, query)
 		require.Contains(t, body, `"param":"`+param+`"`)
@@ -271,8 +302,10 @@ func TestEventsAndCheckpointsArePaged(t *testing.T) {
 	w := newWorld(t)
 	report := provider.TuningReport{Status: "cancelled"}
 	for i := range 30 {
-		report.Events = append(report.Events, provider.TuningEvent{ID: fmt.Sprint(i), CreatedAt: 1700000000 + int64(i), Type: "metrics", Message: fmt.Sprint(i)})
-		report.Checkpoints = append(report.Checkpoints, provider.TuningCheckpoint{ID: fmt.Sprint(i), CreatedAt: 1700000000, Step: int64(i)})
+		report.Events = append(report.Events, provider.TuningEvent{ID: fmt.Sprint(i), CreatedAt: 1700000000 + int64(i),
+			Type: "metrics", Message: fmt.Sprint(i)})
+		report.Checkpoints = append(report.Checkpoints, provider.TuningCheckpoint{ID: fmt.Sprint(i), CreatedAt: 1700000000,
+			Step: int64(i)})
 	}
 	w.trainer.says(report)
 	id := w.create("")

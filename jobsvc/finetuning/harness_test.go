@@ -70,7 +70,8 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = bucket.Close() }) // a folder
 	w := &world{
-		t: t, server: server, etcd: client, store: store.New(client).Archived(bucket), objects: newObjects(client), bucket: bucket,
+		t: t, server: server, etcd: client, store: store.New(client).Archived(bucket), objects: newObjects(client),
+		bucket:  bucket,
 		trainer: newTrainer(), hidden: map[string]bool{}, looked: make(chan string, 1),
 	}
 	w.configure(func(*config.Config) {})
@@ -81,7 +82,8 @@ func newWorld(t *testing.T) *world {
 }
 
 func newObjects(client *clientv3.Client) *configstore.Store {
-	return configstore.New(client, func(o configv1.Object) error { return configv1.ValidateStored(o, nil).Err() }, zap.NewNop())
+	return configstore.New(client, func(o configv1.Object) error { return configv1.ValidateStored(o, nil).Err() },
+		zap.NewNop())
 }
 
 // pauses is a trainer that can pause, and leaves files.
@@ -104,7 +106,8 @@ func (p pauses) OpenResult(_ context.Context, _ *provider.Client, id string) (io
 func (w *world) configure(change func(*config.Config)) {
 	c := &config.Config{Models: map[string]*configv1.Model{
 		"small": {Name: "small", Targets: []*configv1.Target{{Provider: "trains", Model: "small-1"}}},
-		"ft:small:acme::base": {Name: "ft:small:acme::base", Targets: []*configv1.Target{{Provider: "trains", Model: "tuned-1"}},
+		"ft:small:acme::base": {Name: "ft:small:acme::base",
+			Targets:   []*configv1.Target{{Provider: "trains", Model: "tuned-1"}},
 			FineTuned: &configv1.FineTuned{Job: "ftjob-x", BaseModel: "small"}},
 	}, Providers: map[string]*config.Provider{
 		"trains": {Config: &configv1.Provider{Name: "trains"}, Vendor: provider.Provider{FineTuning: pauses{w.trainer}}},
@@ -208,7 +211,8 @@ func (w *world) upload(as store.Tenant, purpose, content string) string {
 // create makes a job of acme's with members besides its model and file, and returns its id.
 func (w *world) create(members string) string {
 	file := w.upload(acme, files.PurposeFineTune, "{}\n")
-	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", fmt.Sprintf(`{"model":"small","training_file":%q%s}`, file, members))
+	status, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", fmt.Sprintf(`{"model":"small","training_file":%q%s}`,
+		file, members))
 	require.Equal(w.t, 200, status, body)
 	var job struct{ ID string }
 	require.NoError(w.t, json.Unmarshal([]byte(body), &job))
@@ -337,13 +341,15 @@ type trainer struct {
 
 func newTrainer() *trainer {
 	return &trainer{
-		fails: map[string][]error{}, uploads: map[string]string{}, jobs: map[string]provider.TuningJob{}, polled: make(chan struct{}, 1),
+		fails: map[string][]error{}, uploads: map[string]string{}, jobs: map[string]provider.TuningJob{},
+		polled:  make(chan struct{}, 1),
 		around:  func(_ string, effect func() error) error { return effect() },
 		reports: []provider.TuningReport{{Status: "running"}},
 	}
 }
 
-// at runs the effect of a call, unless the call is to fail: with an error, or with one after its effect, as it is lost.
+// at runs the effect of a call, unless the call is to fail: with an error, or with one after its effect, as it is
+// lost.
 func (f *trainer) at(call string, effect func() error) error {
 	return f.around(call, func() error {
 		f.mu.Lock()

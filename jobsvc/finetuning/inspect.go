@@ -14,7 +14,8 @@ func Show(r *store.Record[Job]) any { return show(r) }
 func ShowEvent(r *store.Record[Event]) any { return showEvent(r) }
 
 // Events returns a page of the events of a job, newest first, and whether more follow.
-func Events(ctx context.Context, s *store.Store, of *store.Record[Job], p store.Page) ([]*store.Record[Event], bool, error) {
+func Events(ctx context.Context, s *store.Store, of *store.Record[Job], p store.Page) ([]*store.Record[Event], bool,
+	error) {
 	return store.ListParts(ctx, s, Kind, of, eventKind, p)
 }
 

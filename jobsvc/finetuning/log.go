@@ -21,8 +21,8 @@ const (
 	maxCheckpoints = 1_000
 	maxMessage     = 2 << 10 // bytes
 	maxData        = 4 << 10 // bytes
-	// perTxn is how many go into one transaction: with every character escaped they are six times as long, and have to fit
-	// beside the record.
+	// perTxn is how many go into one transaction: with every character escaped they are six times as long, and have to
+	// fit beside the record.
 	perTxn = 16
 )
 
@@ -51,12 +51,14 @@ func (s *Service) note(t *store.Txn, r *store.Record[Job], level, message string
 	addEvent(t, r, "own/"+message, Event{CreatedAt: s.Now().Unix(), Level: level, Message: message, Type: "message"})
 }
 
-// addEvent puts an event into a transaction that writes the job too. Events are listed in the order in which they are added.
+// addEvent puts an event into a transaction that writes the job too. Events are listed in the order in which they are
+// added.
 func addEvent(t *store.Txn, r *store.Record[Job], name string, e Event) {
 	clock := &r.Value.Log.Clock
 	*clock = max(*clock+1, e.CreatedAt*1000)
 	r.Value.Log.Events++
-	eventKind.Under(r.ID).Put(t, &store.Record[Event]{Tenant: r.Tenant, ID: eventKind.Prefix + id.Derived(time.UnixMilli(*clock), name), Value: e})
+	eventKind.Under(r.ID).Put(t, &store.Record[Event]{Tenant: r.Tenant, ID: eventKind.Prefix +
+		id.Derived(time.UnixMilli(*clock), name), Value: e})
 }
 
 // hashOf returns the part of an id that depends on the name alone.
@@ -70,14 +72,17 @@ type seen map[string]bool
 // readSeen reads which are kept already.
 func readSeen(ctx context.Context, st *store.Store, r *store.Record[Job]) (seen, error) {
 	kept := seen{}
-	if err := each(ctx, st, eventKind.Under(r.ID), r.Tenant, func(e *store.Record[Event]) { kept[hashOf(e.ID)] = true }); err != nil {
+	if err := each(ctx, st, eventKind.Under(r.ID), r.Tenant,
+		func(e *store.Record[Event]) { kept[hashOf(e.ID)] = true }); err != nil {
 		return nil, err
 	}
-	return kept, each(ctx, st, checkpointKind.Under(r.ID), r.Tenant, func(c *store.Record[Checkpoint]) { kept[hashOf(c.ID)] = true })
+	return kept, each(ctx, st, checkpointKind.Under(r.ID), r.Tenant,
+		func(c *store.Record[Checkpoint]) { kept[hashOf(c.ID)] = true })
 }
 
 // each calls f for all objects of a kind, newest first.
-func each[T any](ctx context.Context, st *store.Store, kind store.Kind[T], t store.Tenant, f func(*store.Record[T])) error {
+func each[T any](ctx context.Context, st *store.Store, kind store.Kind[T], t store.Tenant,
+	f func(*store.Record[T])) error {
 	for page := (store.Page{Limit: 500}); ; {
 		found, more, err := kind.List(ctx, st, t, page, nil)
 		if err != nil {
@@ -141,21 +146,23 @@ type namedEvent struct {
 	Event
 }
 
-// nameOfError is the name of a provider's event that may say why the job failed: that is known by what it says, and may come
-// before the state that it explains.
+// nameOfError is the name of a provider's event that may say why the job failed: that is known by what it says, and
+// may come before the state that it explains.
 func nameOfError(message string) string { return "provider says/" + message }
 
 // newEvents returns the events of a report that are not kept yet, oldest first.
 func (w *worker) newEvents(report *provider.TuningReport) []namedEvent {
 	said := slices.Concat(own(w.job.ID, &w.job.Value), []string{
 		saidModel + w.job.Value.name(w.job.Tenant, w.job.ID), saidSucceeded, saidCancelled,
-		strings.TrimSuffix(saidCreated, ": "), strings.TrimSuffix(saidTraining, ": "), strings.TrimSuffix(saidValid, ": "), strings.TrimSuffix(saidModel, ": "),
+		strings.TrimSuffix(saidCreated, ": "), strings.TrimSuffix(saidTraining, ": "), strings.TrimSuffix(saidValid, ": "),
+		strings.TrimSuffix(saidModel, ": "),
 	})
 	ours := w.job.Value.translator(w.job.Tenant, w.job.ID, report.Model)
 	var fresh []namedEvent
 	for _, e := range inOrder(report.Events) {
 		name := "provider/" + e.ID
-		at := Event{CreatedAt: w.stamp(e.CreatedAt), Level: "info", Message: clip(ours.Replace(e.Message), maxMessage), Type: "message"}
+		at := Event{CreatedAt: w.stamp(e.CreatedAt), Level: "info", Message: clip(ours.Replace(e.Message), maxMessage),
+			Type: "message"}
 		if e.Level == "warn" || e.Level == "error" {
 			at.Level = e.Level
 		}

@@ -144,7 +144,8 @@ func showCheckpoint(of *store.Record[Job]) func(r *store.Record[Checkpoint]) che
 	name := of.Value.name(of.Tenant, of.ID)
 	return func(r *store.Record[Checkpoint]) checkpointObject {
 		c := &r.Value
-		o := checkpointObject{Object: "fine_tuning.job.checkpoint", ID: r.ID, CreatedAt: c.CreatedAt, Job: of.ID, Metrics: orEmpty(c.Metrics), Step: c.Step}
+		o := checkpointObject{Object: "fine_tuning.job.checkpoint", ID: r.ID, CreatedAt: c.CreatedAt, Job: of.ID,
+			Metrics: orEmpty(c.Metrics), Step: c.Step}
 		if c.Model != "" {
 			o.Model = checkpointName(name, c.Step)
 		}

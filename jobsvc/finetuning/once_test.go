@@ -19,7 +19,8 @@ func TestWhatAClientGaveIsWrittenOnceHoweverOftenAJobChanges(t *testing.T) {
 	}
 	w.trainer.says(append(reports, success()[3])...)
 	label, source := strings.Repeat("v", 500), strings.Repeat("s", 2000)
-	id := w.create(`,"metadata":{"label":"` + label + `"},"method":{"type":"reinforcement","reinforcement":{"grader":{"type":"python","source":"` + source + `"}}}`)
+	id := w.create(`,"metadata":{"label":"` + label +
+		`"},"method":{"type":"reinforcement","reinforcement":{"grader":{"type":"python","source":"` + source + `"}}}`)
 	w.run()
 	w.await(id, over)
 	require.Contains(t, string(w.trainer.jobs["remote-job-1"].Method.Grader), source, "the provider has it")

@@ -13,7 +13,8 @@ import (
 
 // Kind are fine-tuning jobs.
 var Kind = store.Kind[Job]{
-	Name: "finetuning", Prefix: "ftjob-", Once: once, Ended: endedAt, Parts: []store.Parts{eventKind, checkpointKind}, Counts: counts,
+	Name: "finetuning", Prefix: "ftjob-", Once: once, Ended: endedAt, Parts: []store.Parts{eventKind, checkpointKind},
+	Counts: counts,
 }
 
 // endedAt returns when a job came to its end, or 0.
@@ -24,8 +25,8 @@ func endedAt(j *Job) int64 {
 	return cmp.Or(j.FinishedAt, j.CreatedAt)
 }
 
-// once are the members that can be large and do not change. What the provider is yet to be given stays in the record until it
-// has it: a worker of the version before, which knows no other key, may be the one who gives it.
+// once are the members that can be large and do not change. What the provider is yet to be given stays in the record
+// until it has it: a worker of the version before, which knows no other key, may be the one who gives it.
 func once(j *Job) map[string]any {
 	members := map[string]any{"metadata": &j.Metadata}
 	if j.Remote.Job != "" {
@@ -68,7 +69,8 @@ const (
 	askResume = "resume"
 )
 
-// A Job is the record of a fine-tuning job. Times are Unix time in seconds. Its slices and maps are never changed in place.
+// A Job is the record of a fine-tuning job. Times are Unix time in seconds. Its slices and maps are never changed in
+// place.
 type Job struct {
 	// What the client asked for.
 	Model        string            `json:"model"`
@@ -90,17 +92,18 @@ type Job struct {
 	Remote   Remote `json:"remote"`
 
 	// How it stands.
-	Status          job.TuningStatus  `json:"status"`
-	Ask             string            `json:"ask,omitempty"`        // what is yet to be asked of the provider
-	Cancelling      bool              `json:"cancelling,omitempty"` // the client has asked to cancel
-	TrainedTokens   *int64            `json:"trained_tokens,omitempty"`
-	EstimatedFinish *int64            `json:"estimated_finish,omitempty"`
-	Outage          int64             `json:"outage,omitempty"` // since when the provider has not taken the job further; 0: it does
-	Log             Log               `json:"log"`
-	Outcome         *Outcome          `json:"outcome,omitempty"` // how it has ended at the provider
-	Results         map[string]string `json:"results,omitempty"` // our files by the provider's ids; empty: given up
-	FineTunedModel  string            `json:"fine_tuned_model,omitempty"`
-	FinishedAt      int64             `json:"finished_at,omitempty"`
+	Status          job.TuningStatus `json:"status"`
+	Ask             string           `json:"ask,omitempty"`        // what is yet to be asked of the provider
+	Cancelling      bool             `json:"cancelling,omitempty"` // the client has asked to cancel
+	TrainedTokens   *int64           `json:"trained_tokens,omitempty"`
+	EstimatedFinish *int64           `json:"estimated_finish,omitempty"`
+	// since when the provider has not taken the job further; 0: it does
+	Outage         int64             `json:"outage,omitempty"`
+	Log            Log               `json:"log"`
+	Outcome        *Outcome          `json:"outcome,omitempty"` // how it has ended at the provider
+	Results        map[string]string `json:"results,omitempty"` // our files by the provider's ids; empty: given up
+	FineTunedModel string            `json:"fine_tuned_model,omitempty"`
+	FinishedAt     int64             `json:"finished_at,omitempty"`
 }
 
 // A Method is provider.Method.
@@ -177,8 +180,8 @@ func (j *Job) files() []string {
 	return slices.Compact(ids)
 }
 
-// translator replaces the provider's ids by ours, which are the only ones that mean anything to the client. Model is the
-// provider's name of what was made, or empty.
+// translator replaces the provider's ids by ours, which are the only ones that mean anything to the client. Model is
+// the provider's name of what was made, or empty.
 func (j *Job) translator(t store.Tenant, id, model string) *strings.Replacer {
 	var pairs []string
 	add := func(theirs, ours string) {

@@ -13,8 +13,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/rest"
 )
 
-// maxBody bounds a request to create a job, in bytes. The largest is a grader's source; with every character escaped it is
-// six times as long, and still fits into a record.
+// maxBody bounds a request to create a job, in bytes. The largest is a grader's source; with every character escaped
+// it is six times as long, and still fits into a record.
 const maxBody = 100 << 10
 
 const (
@@ -41,11 +41,13 @@ type request struct {
 
 // parse reads a request.
 func parse(o *rest.Object, maxSuffix int) (*request, error) {
-	r := &request{model: o.Required("model", maxID), training: o.Required("training_file", maxID), validation: o.Text("validation_file", maxID)}
+	r := &request{model: o.Required("model", maxID), training: o.Required("training_file", maxID),
+		validation: o.Text("validation_file", maxID)}
 	r.suffix = o.Text("suffix", maxSuffix)
 	// A colon or a slash would make another part of the model's name.
 	if !suffixes.MatchString(r.suffix) {
-		o.Fail("suffix", openai.CodeInvalidValue, "Invalid 'suffix': '%s' becomes a part of the model's name. Use letters, digits and ._-@+ only.", r.suffix)
+		o.Fail("suffix", openai.CodeInvalidValue,
+			"Invalid 'suffix': '%s' becomes a part of the model's name. Use letters, digits and ._-@+ only.", r.suffix)
 	}
 	if v, ok := o.Take("seed"); ok {
 		seed := int64(o.Number("seed", v, rest.Span{Low: 0, High: maxSeed, Whole: true}))
@@ -74,16 +76,19 @@ func readMethod(o *rest.Object) Method {
 	method := Method{Type: m.OneOf("type", supervised, dpo, reinforcement)}
 	for _, name := range []string{supervised, dpo, reinforcement} {
 		if name != method.Type && m.Has(name) {
-			o.Fail("method."+name, openai.CodeInvalidValue, "'method.%s' is only allowed when 'method.type' is '%s'.", name, name)
+			o.Fail("method."+name, openai.CodeInvalidValue, "'method.%s' is only allowed when 'method.type' is '%s'.", name,
+				name)
 		}
 	}
 	settings := m.Object(method.Type)
 	inner := settings.Object("hyperparameters")
 	if inner != nil && older != nil {
-		o.Fail("hyperparameters", openai.CodeInvalidValue, "'hyperparameters' is the older form of '%shyperparameters'. Send only one of the two.", settings.Path)
+		o.Fail("hyperparameters", openai.CodeInvalidValue,
+			"'hyperparameters' is the older form of '%shyperparameters'. Send only one of the two.", settings.Path)
 	}
 	if inner == nil && older != nil && method.Type != supervised {
-		o.Fail("hyperparameters", openai.CodeInvalidValue, "'hyperparameters' is of supervised fine-tuning. Use 'method.%s.hyperparameters'.", method.Type)
+		o.Fail("hyperparameters", openai.CodeInvalidValue,
+			"'hyperparameters' is of supervised fine-tuning. Use 'method.%s.hyperparameters'.", method.Type)
 	}
 	if inner == nil {
 		inner = older
@@ -104,7 +109,8 @@ func readGrader(method, settings *rest.Object) json.RawMessage {
 		return nil
 	}
 	text, _ := settings.Take("grader")
-	settings.ObjectOf(settings.Path+"grader", text).OneOf("type", "string_check", "text_similarity", "python", "score_model", "label_model", "multi")
+	settings.ObjectOf(settings.Path+"grader", text).OneOf("type", "string_check", "text_similarity", "python",
+		"score_model", "label_model", "multi")
 	return json.RawMessage(text)
 }
 
@@ -136,8 +142,8 @@ func readHyperparameters(o *rest.Object, method string) provider.Hyperparameters
 	return h
 }
 
-// spansOf are the hyperparameters of a method. OpenAI itself has no learning_rate and no training_steps: other providers have
-// them in place of a multiplier and of epochs, and a provider that lacks one refuses the job.
+// spansOf are the hyperparameters of a method. OpenAI itself has no learning_rate and no training_steps: other
+// providers have them in place of a multiplier and of epochs, and a provider that lacks one refuses the job.
 func spansOf(method string) map[string]rest.Span {
 	spans := map[string]rest.Span{
 		"batch_size":               {Low: 1, High: 256, Whole: true},
@@ -198,7 +204,8 @@ func readWandb(o *rest.Object) wandb {
 	if o == nil {
 		return wandb{}
 	}
-	w := wandb{Project: o.Required("project", maxLabel), Name: optional(o.Text("name", maxLabel)), Entity: optional(o.Text("entity", maxLabel))}
+	w := wandb{Project: o.Required("project", maxLabel), Name: optional(o.Text("name", maxLabel)),
+		Entity: optional(o.Text("entity", maxLabel))}
 	for i, tag := range o.Array("tags", maxTags) {
 		w.Tags = append(w.Tags, o.TextOf(fmt.Sprintf("%stags[%d]", o.Path, i), tag, 1, maxTag))
 	}

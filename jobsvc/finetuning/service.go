@@ -1,5 +1,5 @@
-// Package finetuning serves fine-tuning jobs: it hands them to the provider that has their base model, mirrors how they
-// stand there, and makes what comes out a model that can be called.
+// Package finetuning serves fine-tuning jobs: it hands them to the provider that has their base model, mirrors how
+// they stand there, and makes what comes out a model that can be called.
 //
 // Handlers never ask the provider. They read the job's record and write into it what the client
 // wants; the one worker that has claimed the job carries that out, and notes each step before and after it, so that a
@@ -54,7 +54,8 @@ type Options struct {
 	Announce func(t *store.Txn, tenant store.Tenant, event, id string, at time.Time)
 	// MaxSuffix is the length of the longest suffix that a client may choose. 0: 18; OpenAI's own is 64.
 	MaxSuffix int
-	// Soon and Late are the shortest and longest pause before a provider is asked again how a job stands. 0: 1 s and 60 s.
+	// Soon and Late are the shortest and longest pause before a provider is asked again how a job stands. 0: 1 s and 60
+	// s.
 	Soon, Late time.Duration
 	// Appear is how long a job that has succeeded waits for its model to be known to the gateway. 0: 5 s.
 	Appear time.Duration

@@ -38,7 +38,8 @@ func (w *worker) failJob(code, param string) func(context.Context, *openai.Error
 }
 
 // upload gives the provider a file. Where the worker is killed before the id is written down, the file is given again.
-func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File, param, goneCode string, set func(*Remote, string)) error {
+func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *provider.Client, f File, param,
+	goneCode string, set func(*Remote, string)) error {
 	if err := w.uploads.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -57,7 +58,8 @@ func (w *worker) upload(ctx context.Context, tuner provider.FineTuner, client *p
 		return err
 	}, w.failJob("", param))
 	if gone.Load() {
-		return w.fail(ctx, goneCode, param, fmt.Sprintf("The content of the file %s is missing. Upload it again, and create a new job.", f.ID))
+		return w.fail(ctx, goneCode, param,
+			fmt.Sprintf("The content of the file %s is missing. Upload it again, and create a new job.", f.ID))
 	}
 	if err != nil {
 		return err
@@ -81,7 +83,8 @@ func (w *worker) createThere(ctx context.Context, tuner provider.FineTuner, clie
 	var remote string
 	err := w.call(ctx, callTimeout, func(ctx context.Context) (err error) {
 		remote, err = tuner.Create(ctx, client, asked)
-		if e := refusal(err); e != nil && e.Param == "seed" && !j.SeedGiven { // the provider takes none, and it is not the client's
+		// the provider takes none, and it is not the client's
+		if e := refusal(err); e != nil && e.Param == "seed" && !j.SeedGiven {
 			asked.Seed = nil
 			remote, err = tuner.Create(ctx, client, asked)
 		}
@@ -103,7 +106,8 @@ func (w *worker) askThere(ctx context.Context, tuner provider.FineTuner, client 
 			}
 			if r.Value.Ask = ""; e != nil {
 				r.Value.Cancelling = false
-				w.note(t, r, "warn", clip(fmt.Sprintf("The provider refused to %s the job: %s", what, ours.Replace(e.Message)), maxMessage))
+				w.note(t, r, "warn", clip(fmt.Sprintf("The provider refused to %s the job: %s", what, ours.Replace(e.Message)),
+					maxMessage))
 			}
 		})
 	}
@@ -135,7 +139,8 @@ func (w *worker) poll(ctx context.Context, tuner provider.FineTuner, client *pro
 		return err
 	}, func(ctx context.Context, e *openai.Error) error {
 		if e.Status == http.StatusNotFound || e.Status == http.StatusGone {
-			return w.fail(ctx, openai.CodeJobLost, "", fmt.Sprintf("The provider '%s' does not know the job any more.", w.job.Value.Provider))
+			return w.fail(ctx, openai.CodeJobLost, "", fmt.Sprintf("The provider '%s' does not know the job any more.",
+				w.job.Value.Provider))
 		}
 		return w.failJob("", "")(ctx, e)
 	})
@@ -183,7 +188,8 @@ func (w *worker) mirror(j *Job, report *provider.TuningReport) error {
 			return fmt.Errorf("the provider '%s' says that the job has succeeded, but names no model", j.Provider)
 		}
 	case next.Over():
-		o := &Outcome{Status: next, Model: report.Model, ResultFiles: report.ResultFiles[:min(len(report.ResultFiles), maxResults)]}
+		o := &Outcome{Status: next, Model: report.Model,
+			ResultFiles: report.ResultFiles[:min(len(report.ResultFiles), maxResults)]}
 		if next == job.TuningFailed {
 			o.Error = w.reason(report)
 			o.Told = w.seen[hashOfName(nameOfError(o.Error.Message))]
@@ -222,7 +228,8 @@ func chosen(asked, taken provider.Hyperparameters) provider.Hyperparameters {
 	}
 	for name, value := range taken {
 		plain := len(value) > 0 && len(value) <= maxValue && value[0] != '{' && value[0] != '[' && json.Valid(value)
-		if plain && string(value) != "null" && names.MatchString(name) && (len(all) < maxHyperparameters || all[name] != nil) {
+		if plain && string(value) != "null" && names.MatchString(name) &&
+			(len(all) < maxHyperparameters || all[name] != nil) {
 			all[name] = value
 		}
 	}

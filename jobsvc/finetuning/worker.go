@@ -25,7 +25,8 @@ const (
 	outageAfter = 5
 	// maxRetryAfter is the longest pause that a provider can ask for.
 	maxRetryAfter = 10 * time.Minute
-	// maxRefusals is how often in a row a provider may refuse to say how a job stands before that is believed: about two minutes.
+	// maxRefusals is how often in a row a provider may refuse to say how a job stands before that is believed: about two
+	// minutes.
 	maxRefusals = 8
 )
 
@@ -116,8 +117,8 @@ func (w *worker) sleep(ctx context.Context, changed <-chan struct{}, wait time.D
 	}
 }
 
-// update changes the job, as long as the claim is held. Change is called again where a client has written to the job in the
-// meantime; it fills the transaction, and replaces what it changes of slices and maps.
+// update changes the job, as long as the claim is held. Change is called again where a client has written to the job
+// in the meantime; it fills the transaction, and replaces what it changes of slices and maps.
 func (w *worker) update(ctx context.Context, change func(*store.Txn, *store.Record[Job])) error {
 	for {
 		next := *w.job
@@ -147,8 +148,8 @@ func (w *worker) update(ctx context.Context, change func(*store.Txn, *store.Reco
 // A setback is that a call of a provider failed.
 type setback struct {
 	err error
-	// refused is called once the provider has refused so many times in a row, or has failed limit times in a row in any way
-	// (0: never for that).
+	// refused is called once the provider has refused so many times in a row, or has failed limit times in a row in any
+	// way (0: never for that).
 	refused  func(context.Context, *openai.Error) error
 	patience int
 	limit    int
@@ -158,7 +159,8 @@ func (s *setback) Error() string { return s.err.Error() }
 func (s *setback) Unwrap() error { return s.err }
 
 // call asks the provider. Its error is a setback with what to do where the provider refuses.
-func (w *worker) call(ctx context.Context, timeout time.Duration, f func(context.Context) error, refused func(context.Context, *openai.Error) error) error {
+func (w *worker) call(ctx context.Context, timeout time.Duration, f func(context.Context) error,
+	refused func(context.Context, *openai.Error) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := f(limited); err != nil {
@@ -217,7 +219,8 @@ func (w *worker) failed(ctx context.Context, s *setback) (time.Duration, error) 
 	}
 	if w.failures >= outageAfter {
 		if errors.Is(s.err, errNotConfigured) && w.job.Value.Cancelling && w.job.Value.Outcome == nil {
-			return 0, w.conclude(ctx, Outcome{Status: job.TuningCancelled}, "The provider is not configured any more and was not told: what it has begun may go on there.")
+			return 0, w.conclude(ctx, Outcome{Status: job.TuningCancelled},
+				"The provider is not configured any more and was not told: what it has begun may go on there.")
 		}
 		if err := w.outage(ctx, s.err); err != nil {
 			return 0, err
@@ -239,7 +242,9 @@ func (w *worker) outage(ctx context.Context, cause error) error {
 		zap.String("job", w.job.ID), zap.String("provider", w.job.Value.Provider), zap.Error(cause))
 	return w.update(ctx, func(t *store.Txn, r *store.Record[Job]) {
 		r.Value.Outage = w.Now().Unix()
-		w.note(t, r, "warn", fmt.Sprintf("The provider '%s' does not take the job further at the moment. It is asked again until it does.", r.Value.Provider))
+		w.note(t, r, "warn",
+			fmt.Sprintf("The provider '%s' does not take the job further at the moment. It is asked again until it does.",
+				r.Value.Provider))
 	})
 }
 
@@ -287,9 +292,11 @@ func (w *worker) step(ctx context.Context) (time.Duration, error) {
 	}
 	switch {
 	case j.Remote.Training == "":
-		return 0, w.upload(ctx, tuner, client, j.Training, "training_file", openai.CodeInvalidTrainingFile, func(r *Remote, id string) { r.Training = id })
+		return 0, w.upload(ctx, tuner, client, j.Training, "training_file", openai.CodeInvalidTrainingFile,
+			func(r *Remote, id string) { r.Training = id })
 	case j.Validation != nil && j.Remote.Validation == "":
-		return 0, w.upload(ctx, tuner, client, *j.Validation, "validation_file", openai.CodeInvalidValidationFile, func(r *Remote, id string) { r.Validation = id })
+		return 0, w.upload(ctx, tuner, client, *j.Validation, "validation_file", openai.CodeInvalidValidationFile,
+			func(r *Remote, id string) { r.Validation = id })
 	case j.Remote.Job == "":
 		return 0, w.createThere(ctx, tuner, client)
 	case j.Ask != "" && (j.Ask == askCancel || j.Status != job.TuningValidating):

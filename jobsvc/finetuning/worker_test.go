@@ -28,7 +28,8 @@ import (
 // success is what a provider reports of a job that goes well, newest events first.
 func success() []provider.TuningReport {
 	begun := []provider.TuningEvent{
-		{ID: "e3", CreatedAt: 1700000003, Level: "info", Type: "metrics", Message: "Step 1", Data: json.RawMessage(`{"step":1,"train_loss":0.5}`)},
+		{ID: "e3", CreatedAt: 1700000003, Level: "info", Type: "metrics", Message: "Step 1",
+			Data: json.RawMessage(`{"step":1,"train_loss":0.5}`)},
 		{ID: "e2", CreatedAt: 1700000002, Level: "info", Type: "message", Message: "Started remote-job-1"},
 		{ID: "e1", CreatedAt: 1700000001, Level: "info", Type: "message", Message: "Created fine-tuning job: remote-job-1"},
 	}
@@ -45,7 +46,8 @@ func success() []provider.TuningReport {
 		{Status: "running", Events: begun, EstimatedFinish: number(1700009999)},
 		{Status: "running", Events: begun},
 		{Status: "succeeded", Model: "tuned-2", TrainedTokens: number(1234), Events: more, Checkpoints: checkpoints,
-			Hyperparameters: provider.Hyperparameters{"n_epochs": json.RawMessage("3")}, ResultFiles: []string{"remote-result"}},
+			Hyperparameters: provider.Hyperparameters{"n_epochs": json.RawMessage("3")},
+			ResultFiles:     []string{"remote-result"}},
 	}
 }
 
@@ -145,7 +147,8 @@ func TestAFineTunedModelIsTrainedFurtherUnderTheNameOfItsFirstBase(t *testing.T)
 	w := newWorld(t)
 	w.trainer.says(provider.TuningReport{Status: "succeeded", Model: "tuned-2"})
 	file := w.upload(acme, files.PurposeFineTune, "{}")
-	_, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs", fmt.Sprintf(`{"model":"ft:small:acme::base","training_file":%q}`, file))
+	_, body := w.ask(acme, "POST", "/v1/fine_tuning/jobs",
+		fmt.Sprintf(`{"model":"ft:small:acme::base","training_file":%q}`, file))
 	var j seenJob
 	require.NoError(t, json.Unmarshal([]byte(body), &j))
 	w.run()
@@ -157,7 +160,8 @@ func TestAFineTunedModelIsTrainedFurtherUnderTheNameOfItsFirstBase(t *testing.T)
 	require.True(t, strings.HasPrefix(made.GetName(), "ft:small:acme::"), made.GetName())
 	require.Equal(t, "small", made.GetFineTuned().GetBaseModel())
 	require.Equal(t, j.ID, made.GetFineTuned().GetJob())
-	require.Equal(t, [3]string{"acme", "shop", "acme"}, [3]string{made.GetOrganization(), made.GetProject(), made.GetOwnedBy()})
+	require.Equal(t, [3]string{"acme", "shop", "acme"}, [3]string{made.GetOrganization(), made.GetProject(),
+		made.GetOwnedBy()})
 }
 
 // A reaper kills a service at one of its steps: calls of the provider and transactions.
@@ -308,18 +312,27 @@ func TestWhatAProviderRefusesFails(t *testing.T) {
 		script              func(*trainer)
 		code, param, reason string
 	}{
-		"the file": {func(f *trainer) { f.fail("upload", refused(400, "Bad line 3 of the file.")) }, "invalid_request", "training_file", "Bad line 3 of the file."},
-		"the job": {func(f *trainer) { f.fail("create", refused(422, "No such model for remote-file-1.")) }, "invalid_request", "",
+		"the file": {func(f *trainer) { f.fail("upload", refused(400, "Bad line 3 of the file.")) }, "invalid_request",
+			"training_file", "Bad line 3 of the file."},
+		"the job": {func(f *trainer) { f.fail("create", refused(422, "No such model for remote-file-1.")) },
+			"invalid_request", "",
 			"No such model for FILE."},
 		"the training": {func(f *trainer) {
-			f.says(provider.TuningReport{Status: "failed", Error: &provider.TuningError{Code: "invalid_n_examples", Message: "remote-job-1 needs 10 examples.", Param: "training_file"}})
+			f.says(provider.TuningReport{Status: "failed", Error: &provider.TuningError{Code: "invalid_n_examples",
+				Message: "remote-job-1 needs 10 examples.", Param: "training_file"}})
 		}, "invalid_n_examples", "training_file", "JOB needs 10 examples."},
-		"without a reason": {func(f *trainer) { f.says(provider.TuningReport{Status: "failed"}) }, "training_failed", "", "The provider does not say why the job failed."},
-		"a lost job": {func(f *trainer) { f.fail("poll", slices.Repeat([]error{refused(404, "not found")}, 8)...) }, "job_lost", "",
+		"without a reason": {func(f *trainer) { f.says(provider.TuningReport{Status: "failed"}) }, "training_failed", "",
+			"The provider does not say why the job failed."},
+		"a lost job": {func(f *trainer) { f.fail("poll", slices.Repeat([]error{refused(404, "not found")}, 8)...) },
+			"job_lost", "",
 			"The provider 'trains' does not know the job any more."},
-		"a success without a model": {func(f *trainer) { f.says(provider.TuningReport{Status: "succeeded"}) }, "no_model", "",
+		"a success without a model": {func(f *trainer) { f.says(provider.TuningReport{Status: "succeeded"}) }, "no_model",
+			"",
 			"the provider 'trains' says that the job has succeeded, but names no model"},
-		"a model that cannot be configured": {func(f *trainer) { f.says(provider.TuningReport{Status: "succeeded", Model: "a\nb"}) }, "invalid_model", "",
+		"a model that cannot be configured": {func(f *trainer) {
+			f.says(provider.TuningReport{Status: "succeeded",
+				Model: "a\nb"})
+		}, "invalid_model", "",
 			"The model that was made cannot be configured: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -390,7 +403,8 @@ func TestAResultFileThatCannotBeReadDoesNotHoldTheModelUp(t *testing.T) {
 	j := w.get(id)
 	require.Equal(t, "succeeded", j.Status)
 	require.Empty(t, j.ResultFiles)
-	require.Contains(t, w.messages(id), "warn: A result file could not be read from the provider. The job goes on without it.")
+	require.Contains(t, w.messages(id),
+		"warn: A result file could not be read from the provider. The job goes on without it.")
 }
 
 func TestAJobWaitsForAProviderThatIsNotConfigured(t *testing.T) {
@@ -418,7 +432,8 @@ func TestTheLogOfAJobIsBounded(t *testing.T) {
 	var events []provider.TuningEvent
 	for i := range 300 {
 		events = append(events, provider.TuningEvent{ID: fmt.Sprint(i), CreatedAt: 1700000000, Type: "message",
-			Message: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 5000)), Data: json.RawMessage(`{"a":"` + strings.Repeat("<", 4000) + `"}`)})
+			Message: fmt.Sprintf("%03d %s", i, strings.Repeat("<", 5000)),
+			Data:    json.RawMessage(`{"a":"` + strings.Repeat("<", 4000) + `"}`)})
 	}
 	w.trainer.says(provider.TuningReport{Status: "succeeded", Model: "tuned-2", Events: events})
 	id := w.create("")

@@ -1,5 +1,5 @@
-// Package gateway asks providers on behalf of jobs, through Envoy's internal listener: so that routing, fallback, limits,
-// prices and translation are those of every other request. The job service has no credential of any provider.
+// Package gateway asks providers on behalf of jobs, through Envoy's internal listener: so that routing, fallback,
+// limits, prices and translation are those of every other request. The job service has no credential of any provider.
 //
 // The address is not a client's. On this listener Envoy believes the headers that say for whom
 // is asked, and lets nobody in but the job service.
@@ -43,7 +43,9 @@ func New(address string, secure *tls.Config, connections int) (*Gateway, error) 
 	g := &Gateway{base: "https://" + address}
 	if path, ok := strings.CutPrefix(address, "unix://"); ok {
 		g.base = "http://jobs"
-		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}
 	} else {
 		if secure == nil {
 			return nil, fmt.Errorf("the gateway at %s needs mutual TLS", address)
@@ -89,8 +91,9 @@ func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	return g.http.Do(r)
 }
 
-// Find returns the name by which a model is planned that a key has named: its own, or "<provider>/<model>" of one that exactly one provider
-// lists. Where there is none that the key may use, the error is the 404 that a request for it would get.
+// Find returns the name by which a model is planned that a key has named: its own, or "<provider>/<model>" of one that
+// exactly one provider lists. Where there is none that the key may use, the error is the 404 that a request for it
+// would get.
 func (g *Gateway) Find(ctx context.Context, key, model string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

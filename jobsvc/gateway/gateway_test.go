@@ -43,7 +43,8 @@ func TestAsksOnBehalfOfAKey(t *testing.T) {
 				r.Header.Get("Content-Type"), string(body), r.URL.Path})
 		w.WriteHeader(http.StatusTeapot)
 	})
-	answer, err := g.Ask(t.Context(), Ask{Key: "key_a", Charge: "batch_1/7", Method: http.MethodPost, Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`)})
+	answer, err := g.Ask(t.Context(), Ask{Key: "key_a", Charge: "batch_1/7", Method: http.MethodPost,
+		Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`)})
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusTeapot, answer.StatusCode)

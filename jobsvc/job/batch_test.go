@@ -7,7 +7,8 @@ import (
 )
 
 var allBatchStatuses = []BatchStatus{
-	BatchValidating, BatchFailed, BatchInProgress, BatchFinalizing, BatchCompleted, BatchExpired, BatchCancelling, BatchCancelled,
+	BatchValidating, BatchFailed, BatchInProgress, BatchFinalizing, BatchCompleted, BatchExpired, BatchCancelling,
+	BatchCancelled,
 }
 
 var allBatchEvents = []BatchEvent{
@@ -61,7 +62,8 @@ func TestEveryStateOfABatchButTheFirstHasAStampThatIsSetOnce(t *testing.T) {
 }
 
 func TestATuningJobNeverGoesBackAndNeverLeavesAnEnd(t *testing.T) {
-	all := []TuningStatus{TuningValidating, TuningQueued, TuningRunning, TuningPaused, TuningSucceeded, TuningFailed, TuningCancelled}
+	all := []TuningStatus{TuningValidating, TuningQueued, TuningRunning, TuningPaused, TuningSucceeded, TuningFailed,
+		TuningCancelled}
 	for _, from := range all {
 		for _, to := range all {
 			may := from.Becomes(to)

@@ -1,5 +1,5 @@
-// Package job says which states batches and fine-tuning jobs have, what can happen to them, and what state that leads to.
-// It is pure: it holds no clock, and does nothing.
+// Package job says which states batches and fine-tuning jobs have, what can happen to them, and what state that leads
+// to. It is pure: it holds no clock, and does nothing.
 //
 // A batch, by its events:
 //
@@ -10,12 +10,12 @@
 //		    │                       └──Lost┤ (also from validating, finalizing and cancelling)
 //		    └───────Cancel──────► cancelling ◄──Cancel─┘ ──Stopped──► cancelled
 //
-//	  - validating: the input is being read. The worker that has claimed the batch moves it on: to in_progress, to failed where
-//	    the input has errors; the client may cancel it, and time may run out.
-//	  - in_progress: lines are being asked. The worker moves it to finalizing once every line has an answer, or to expired
-//	    when the window is over and the files of what was done are written.
-//	  - finalizing: the output files are being written. The worker moves it to completed.
-//	  - cancelling: no line is begun any more. The worker moves it to cancelled once the files of what was done are written.
+//	  - validating: the worker that has claimed the batch reads the input. It moves the batch to in_progress, or to
+//	    failed where the input has errors; the client may cancel it, and time may run out.
+//	  - in_progress: lines are sent. The worker moves the batch to finalizing once every line has an answer, or to
+//	    expired when the window is over and the output files are written.
+//	  - finalizing: the worker writes the output files, and moves the batch to completed.
+//	  - cancelling: no further line is sent. The worker moves the batch to cancelled once the output files are written.
 //	  - completed, failed, expired and cancelled are ends. Failed is a batch that never ran, or whose input was lost.
 //
 // A fine-tuning job, by what its provider says:

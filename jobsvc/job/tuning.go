@@ -14,8 +14,8 @@ const (
 	TuningCancelled  TuningStatus = "cancelled"
 )
 
-// tunings is every transition of a fine-tuning job. A provider is asked now and then, so that a job may be seen to skip
-// states; it is never seen to go back.
+// tunings is every transition of a fine-tuning job. A provider is asked now and then, so that a job may be seen to
+// skip states; it is never seen to go back.
 var tunings = map[TuningStatus][]TuningStatus{
 	TuningValidating: {TuningQueued, TuningRunning, TuningPaused, TuningSucceeded, TuningFailed, TuningCancelled},
 	TuningQueued:     {TuningRunning, TuningPaused, TuningSucceeded, TuningFailed, TuningCancelled},

@@ -30,8 +30,9 @@ type deleted struct {
 	Deleted bool   `json:"deleted"`
 }
 
-// delete removes a fine-tuned model of the caller's, first at its provider: where that does not answer, nothing is removed.
-// Of a model that the caller cannot see it answers as GET does; of one that it can see, that it is not the caller's to delete.
+// delete removes a fine-tuned model of the caller's, first at its provider: where that does not answer, nothing is
+// removed. Of a model that the caller cannot see it answers as GET does; of one that it can see, that it is not the
+// caller's to delete.
 func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	name := r.PathValue("id")
 	seen, err := s.Gateway.MayUse(r.Context(), c.Key, name)
@@ -49,8 +50,10 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		return notFound(name) // it was deleted just now, and the gateway has not heard of it yet
 	}
 	if m.GetFineTuned() == nil || c.Tenant != (store.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}) {
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodeInsufficientPermissions,
-			Message: fmt.Sprintf("You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)}
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+			Code: openai.CodeInsufficientPermissions,
+			Message: fmt.Sprintf(
+				"You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)}
 	}
 	if err := s.unfinished(r.Context(), c.Tenant, m); err != nil {
 		return err
@@ -71,8 +74,8 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	return httpapi.WriteJSON(w, http.StatusOK, deleted{name, "model", true})
 }
 
-// vanish waits until the gateway does not know a model any more, so that whoever is told that it is deleted cannot call it. It
-// gives up after a while: it is deleted in any case.
+// vanish waits until the gateway does not know a model any more, so that whoever is told that it is deleted cannot
+// call it. It gives up after a while: it is deleted in any case.
 func (s *Service) vanish(ctx context.Context, key, name string) {
 	ctx, cancel := context.WithTimeout(ctx, s.Vanish)
 	defer cancel()
@@ -144,7 +147,9 @@ func (s *Service) deleteThere(ctx context.Context, m *configv1.Model) error {
 			return err // the provider's reason is the client's
 		}
 		if err != nil {
-			return httpapi.WithCause(unavailable(fmt.Sprintf("The provider '%s' does not answer. Nothing was deleted. Please retry.", target.GetProvider())), err)
+			return httpapi.WithCause(
+				unavailable(fmt.Sprintf("The provider '%s' does not answer. Nothing was deleted. Please retry.",
+					target.GetProvider())), err)
 		}
 	}
 	return nil
@@ -169,5 +174,6 @@ func notFound(name string) error {
 }
 
 func unavailable(message string) *openai.Error {
-	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable, Message: message, RetryAfter: time.Second}
+	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+		Code: openai.CodeGatewayUnavailable, Message: message, RetryAfter: time.Second}
 }

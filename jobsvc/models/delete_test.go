@@ -52,7 +52,8 @@ func TestAModelIsDeletedHereWhereTheProviderHasNothingToDelete(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.config.Models["alias"] = &configv1.Model{Name: "alias", Targets: []*configv1.Target{{Provider: "a", Model: "shared"}}}
+			w.config.Models["alias"] = &configv1.Model{Name: "alias",
+				Targets: []*configv1.Target{{Provider: "a", Model: "shared"}}}
 			w.put("ft:m", tc.provider, tc.upstream, acme)
 			require.Equal(t, 200, first(w.delete(acme, "ft:m")))
 			require.False(t, w.there("ft:m"))
@@ -71,7 +72,8 @@ func TestWhatIsNotTheCallersIsNotDeleted(t *testing.T) {
 		status, body := w.delete(acme, path)
 		require.Equal(t, want, status, path)
 		if want == 404 {
-			require.Equal(t, `{"error":{"message":"The model `+"`"+path+"`"+` does not exist or you do not have access to it.","type":"invalid_request_error","param":"model","code":"model_not_found"}}`, body)
+			require.Equal(t, `{"error":{"message":"The model `+"`"+path+"`"+
+				` does not exist or you do not have access to it.","type":"invalid_request_error","param":"model","code":"model_not_found"}}`, body)
 		}
 	}
 	for _, as := range []store.Tenant{{}, {Organization: "acme"}, {Organization: "acme", Project: "else"}} {
@@ -85,7 +87,8 @@ func TestWhatIsNotTheCallersIsNotDeleted(t *testing.T) {
 func TestAModelThatWasDeletedJustNowIsNotThere(t *testing.T) {
 	w := newWorld(t)
 	// The gateway has not heard of it yet.
-	w.config.Models["ft:m"] = &configv1.Model{Name: "ft:m", Organization: acme.Organization, Project: acme.Project, FineTuned: &configv1.FineTuned{Job: "ftjob-1"}}
+	w.config.Models["ft:m"] = &configv1.Model{Name: "ft:m", Organization: acme.Organization, Project: acme.Project,
+		FineTuned: &configv1.FineTuned{Job: "ftjob-1"}}
 	status, body := w.delete(acme, "ft:m")
 	require.Equal(t, 404, status, body)
 	require.Contains(t, body, `"model_not_found"`)
@@ -136,12 +139,15 @@ func TestNothingIsDeletedWhileTheProviderDoesNotSaySo(t *testing.T) {
 func TestAModelIsNotDeletedWhileItsJobIsBeingFinished(t *testing.T) {
 	w := newWorld(t)
 	st := store.New(w.etcd)
-	r := &store.Record[finetuning.Job]{Tenant: acme, ID: finetuning.Kind.NewID(), Value: finetuning.Job{Status: job.TuningRunning}}
+	r := &store.Record[finetuning.Job]{Tenant: acme, ID: finetuning.Kind.NewID(),
+		Value: finetuning.Job{Status: job.TuningRunning}}
 	txn := st.Begin()
 	finetuning.Kind.Create(txn, r)
 	require.NoError(t, txn.Commit(t.Context()))
-	_, err := w.objects.Put(t.Context(), &configv1.Model{Name: "ft:m", Targets: []*configv1.Target{{Provider: "a", Model: "tuned"}},
-		Organization: acme.Organization, Project: acme.Project, FineTuned: &configv1.FineTuned{Job: r.ID, BaseModel: "m"}}, 0)
+	_, err := w.objects.Put(t.Context(), &configv1.Model{Name: "ft:m",
+		Targets:      []*configv1.Target{{Provider: "a", Model: "tuned"}},
+		Organization: acme.Organization, Project: acme.Project, FineTuned: &configv1.FineTuned{Job: r.ID, BaseModel: "m"}},
+		0)
 	require.NoError(t, err)
 	require.Equal(t, 503, first(w.delete(acme, "ft:m")))
 	require.Empty(t, w.gone)

@@ -76,9 +76,11 @@ func newWorld(t *testing.T) *world {
 	client := etcdtest.Start(t)
 	core, logs := observer.New(zap.InfoLevel)
 	w := &world{
-		vanish: 10 * time.Millisecond, lags: map[string]int{}, t: t, etcd: client, logs: logs, unseen: map[string]bool{}, lists: map[string][]*configv1.ListedModel{}, fails: map[string]error{},
+		vanish: 10 * time.Millisecond, lags: map[string]int{}, t: t, etcd: client, logs: logs, unseen: map[string]bool{},
+		lists: map[string][]*configv1.ListedModel{}, fails: map[string]error{},
 		asked: map[string]int{}, heard: make(chan string, 1000),
-		objects: configstore.New(client, func(o configv1.Object) error { return configv1.ValidateStored(o, nil).Err() }, zap.NewNop()),
+		objects: configstore.New(client, func(o configv1.Object) error { return configv1.ValidateStored(o, nil).Err() },
+			zap.NewNop()),
 	}
 	w.configure("a", "b")
 	mux := http.NewServeMux()
@@ -89,8 +91,10 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) service(log *zap.Logger) *models.Service {
 	return models.New(models.Options{
-		Store: store.New(w.etcd), Queue: queue.New(queue.Options{Etcd: w.etcd, Node: "n", TTL: 5 * time.Second, Log: zap.NewNop()}),
-		Gateway: w, Objects: w.objects, Config: w.current, Interval: 20 * time.Millisecond, Check: time.Millisecond, Vanish: w.vanish, Log: log,
+		Store: store.New(w.etcd), Queue: queue.New(queue.Options{Etcd: w.etcd, Node: "n", TTL: 5 * time.Second,
+			Log: zap.NewNop()}),
+		Gateway: w, Objects: w.objects, Config: w.current, Interval: 20 * time.Millisecond, Check: time.Millisecond,
+		Vanish: w.vanish, Log: log,
 	})
 }
 
@@ -220,8 +224,10 @@ func (w *world) awaitListings(want map[string]string) {
 
 // put stores a fine-tuned model.
 func (w *world) put(name, prov, upstream string, of store.Tenant) {
-	_, err := w.objects.Put(w.t.Context(), &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: prov, Model: upstream}},
-		Organization: of.Organization, Project: of.Project, FineTuned: &configv1.FineTuned{Job: "ftjob-1", BaseModel: "m"}}, 0)
+	_, err := w.objects.Put(w.t.Context(), &configv1.Model{Name: name,
+		Targets:      []*configv1.Target{{Provider: prov, Model: upstream}},
+		Organization: of.Organization, Project: of.Project, FineTuned: &configv1.FineTuned{Job: "ftjob-1", BaseModel: "m"}},
+		0)
 	require.NoError(w.t, err)
 }
 

@@ -35,10 +35,11 @@ const (
 
 // Run asks providers for their models until ctx ends, on one of all replicas.
 func (s *Service) Run(ctx context.Context) {
-	s.Queue.WorkAlone(ctx, s.Store, queue.Item{Kind: queueKind, ID: queueItem}, func(ctx context.Context, _ *queue.Claim) error {
-		(&lister{Service: s, asked: map[string]*asked{}}).run(ctx)
-		return nil
-	})
+	s.Queue.WorkAlone(ctx, s.Store, queue.Item{Kind: queueKind, ID: queueItem},
+		func(ctx context.Context, _ *queue.Claim) error {
+			(&lister{Service: s, asked: map[string]*asked{}}).run(ctx)
+			return nil
+		})
 }
 
 // A lister keeps the Listings equal to what providers say. It is used by one goroutine.
@@ -140,7 +141,8 @@ func (l *lister) list(ctx context.Context, p *config.Provider) error {
 	return nil
 }
 
-// bounded returns the models that are kept of a list: sorted, each once, and no more than an object of the configuration holds.
+// bounded returns the models that are kept of a list: sorted, each once, and no more than an object of the
+// configuration holds.
 func bounded(said []*configv1.ListedModel) []*configv1.ListedModel {
 	kept := make([]*configv1.ListedModel, 0, len(said))
 	for _, m := range said {

@@ -73,7 +73,8 @@ func TestAChangedProviderIsAskedAtOnce(t *testing.T) {
 	w.awaitListings(map[string]string{"a": "", "b": ""})
 	w.set("a", nil, "m")
 	next := &config.Config{Providers: maps.Clone(w.current().Providers)}
-	next.Providers["a"] = &config.Provider{Config: &configv1.Provider{Name: "a", Endpoint: "https://elsewhere"}, Vendor: next.Providers["a"].Vendor}
+	next.Providers["a"] = &config.Provider{Config: &configv1.Provider{Name: "a", Endpoint: "https://elsewhere"},
+		Vendor: next.Providers["a"].Vendor}
 	w.mu.Lock()
 	w.config = next
 	w.mu.Unlock()
@@ -105,7 +106,9 @@ func TestAListIsBounded(t *testing.T) {
 		ids[i] = ids[i][:10]
 	}
 	w.set("a", nil, ids...)
-	w.awaitListings(map[string]string{"a": strings.Join(ids[:5000], " "), "b": strings.Join([]string{"0000-" + strings.Repeat("<", 250), "0001-" + strings.Repeat("<", 250), "0002-" + strings.Repeat("<", 250)}, " ")})
+	w.awaitListings(map[string]string{"a": strings.Join(ids[:5000], " "),
+		"b": strings.Join([]string{"0000-" + strings.Repeat("<", 250), "0001-" + strings.Repeat("<", 250), "0002-" +
+			strings.Repeat("<", 250)}, " ")})
 }
 
 func TestOneOfTwoReplicasAsks(t *testing.T) {

@@ -35,7 +35,8 @@ type Options struct {
 	Objects *configstore.Store
 	// Config returns the newest configuration, or nil where there is none yet.
 	Config func() *config.Config
-	// Interval is how often a provider is asked for its models; one that does not answer is asked ten times as often. 0: 10 min.
+	// Interval is how often a provider is asked for its models; one that does not answer is asked ten times as often. 0:
+	// 10 min.
 	Interval time.Duration
 	// Check is how soon a change of a provider's configuration is noticed. 0: 2 s.
 	Check time.Duration

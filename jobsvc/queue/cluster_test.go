@@ -21,7 +21,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// TestWorkGoesOnWhileEtcdChangesItsLeader: an election is over long before a lease is, and what runs must not notice it.
+// TestWorkGoesOnWhileEtcdChangesItsLeader: an election is over long before a lease is, and what runs must not notice
+// it.
 func TestWorkGoesOnWhileEtcdChangesItsLeader(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.NewCluster(t, 3)

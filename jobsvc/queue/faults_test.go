@@ -31,7 +31,8 @@ type fault func(*pb.TxnRequest) (asked, heard bool)
 // faulty returns a client whose transactions a test can disturb.
 func (b *bench) faulty(f fault, more ...grpc.DialOption) *clientv3.Client {
 	b.t.Helper()
-	disturb := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	disturb := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		o ...grpc.CallOption) error {
 		txn, ok := request.(*pb.TxnRequest)
 		if !ok {
 			return invoke(ctx, method, request, reply, c, o...)
@@ -47,7 +48,8 @@ func (b *bench) faulty(f fault, more ...grpc.DialOption) *clientv3.Client {
 		return err
 	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{b.server.Endpoint()}, Logger: zap.NewNop(), DialOptions: append(more, grpc.WithChainUnaryInterceptor(disturb)),
+		Endpoints: []string{b.server.Endpoint()}, Logger: zap.NewNop(),
+		DialOptions: append(more, grpc.WithChainUnaryInterceptor(disturb)),
 	})
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { _ = client.Close() }) // it reports the end of its own context
@@ -56,7 +58,8 @@ func (b *bench) faulty(f fault, more ...grpc.DialOption) *clientv3.Client {
 
 func claims(t *pb.TxnRequest, id string) bool {
 	put := t.GetSuccess()[0].GetRequestPut()
-	return strings.HasPrefix(string(put.GetKey()), store.Root+"claims/") && strings.HasSuffix(string(put.GetKey()), "/"+id)
+	return strings.HasPrefix(string(put.GetKey()), store.Root+"claims/") && strings.HasSuffix(string(put.GetKey()), "/"+
+		id)
 }
 
 func releases(t *pb.TxnRequest) bool {

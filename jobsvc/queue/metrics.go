@@ -9,7 +9,8 @@ import (
 // tellEvery is how old the metrics of the queue may be.
 const tellEvery = 5 * time.Second
 
-// metrics are how this replica sees the queue, which all replicas share: of several the largest is to be taken, not the sum.
+// metrics are how this replica sees the queue, which all replicas share: of several the largest is to be taken, not
+// the sum.
 type metrics struct {
 	items    *prometheus.GaugeVec
 	wait     *prometheus.GaugeVec

@@ -1,7 +1,7 @@
-// Package queue leases work to the replicas of the job service, on etcd. An item is in the queue from the transaction that
-// makes work necessary to the one that ends it; in between, one replica at a time holds a claim of it. A claim is a key
-// under the replica's lease: when the replica dies, or cannot reach etcd for long enough, the claim goes, and another takes
-// the item up.
+// Package queue leases work to the replicas of the job service, on etcd. An item is in the queue from the transaction
+// that makes work necessary to the one that ends it; in between, one replica at a time holds a claim of it. A claim is
+// a key under the replica's lease: when the replica dies, or cannot reach etcd for long enough, the claim goes, and
+// another takes the item up.
 //
 // A worker that has lost its claim may not know it yet. What it writes must require [Claim.Held]
 // in the same transaction; the end of its context is only a courtesy.
@@ -91,9 +91,10 @@ func (c *Claim) Held() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(keyOf(claimsRoot, c.Kind, c.ID)), "=", c.Epoch)
 }
 
-// claim tries to claim an item under a lease. It returns nil where it is claimed or not in the queue any more; left is then the
-// claim under the same lease that is in the way, or nil.
-func claim(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID, holder string, i Item) (made, left *Claim, err error) {
+// claim tries to claim an item under a lease. It returns nil where it is claimed or not in the queue any more; left is
+// then the claim under the same lease that is in the way, or nil.
+func claim(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID, holder string, i Item) (made,
+	left *Claim, err error) {
 	item, key := keyOf(itemsRoot, i.Kind, i.ID), keyOf(claimsRoot, i.Kind, i.ID)
 	r, err := etcd.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0), clientv3.Compare(clientv3.CreateRevision(item), ">", 0)).

@@ -328,7 +328,8 @@ func TestNothingIsLeftRunning(t *testing.T) {
 	b.put(queue.Item{ID: "a"}, queue.Item{ID: "b"}, queue.Item{ID: "c", NotBefore: time.Now().Add(time.Hour).Unix()})
 	b.eventually(func() bool { return len(b.claimed()) >= 2 })
 	stop()
-	// etcd, which is in this process, and its client have goroutines that come and go; only ours count, and the session's.
+	// etcd, which is in this process, and its client have goroutines that come and go; only ours count, and the
+	// session's.
 	b.eventually(func() bool {
 		stacks := make([]byte, 4<<20)
 		text := string(stacks[:runtime.Stack(stacks, true)])

@@ -19,8 +19,9 @@ import (
 const (
 	minPause = 200 * time.Millisecond // before a failed item, or etcd, is tried again
 	maxPause = 30 * time.Second
-	// yield is for how long a replica leaves a new item to others, for each item that it works on already, up to maxYield. Up
-	// to that is also added by chance, so that not all idle replicas try to claim an item in the same moment.
+	// yield is for how long a replica leaves a new item to others, for each item that it works on already, up to
+	// maxYield. Up to that is also added by chance, so that not all idle replicas try to claim an item in the same
+	// moment.
 	yield      = 20 * time.Millisecond
 	maxYield   = 200 * time.Millisecond
 	rpcTimeout = 5 * time.Second
@@ -52,9 +53,9 @@ func New(o Options) *Queue {
 	return &Queue{o, newMetrics(o.Registerer)}
 }
 
-// A Handler works on an item until it is done, which is when it has taken it out of the queue, or has replaced it by one
-// that is due later. Its context ends when the claim may be lost and when the replica stops; it then returns soon. After an
-// error the item is tried again after a pause.
+// A Handler works on an item until it is done, which is when it has taken it out of the queue, or has replaced it by
+// one that is due later. Its context ends when the claim may be lost and when the replica stops; it then returns soon.
+// After an error the item is tried again after a pause.
 type Handler func(ctx context.Context, c *Claim) error
 
 // Work claims items of a kind and handles at most n of them at once, until ctx ends and all handlers have returned.
@@ -66,7 +67,8 @@ func (q *Queue) Work(ctx context.Context, kind string, n int, handle Handler) {
 		if ctx.Err() != nil {
 			return
 		}
-		q.Log.Warn("no claims can be held; trying again", zap.String("kind", kind), zap.Duration("in", pause), zap.Error(err))
+		q.Log.Warn("no claims can be held; trying again", zap.String("kind", kind), zap.Duration("in", pause),
+			zap.Error(err))
 		if time.Since(began) > maxPause {
 			pause = minPause
 		}
@@ -78,8 +80,8 @@ func (q *Queue) Work(ctx context.Context, kind string, n int, handle Handler) {
 // enqueueAgain is the pause before an item of WorkAlone is put into the queue again.
 const enqueueAgain = 5 * time.Second
 
-// WorkAlone has one of all replicas work, until ctx ends: the one that holds the claim on an item, which it puts into the queue and
-// which is never done.
+// WorkAlone has one of all replicas work, until ctx ends: the one that holds the claim on an item, which it puts into
+// the queue and which is never done.
 func (q *Queue) WorkAlone(ctx context.Context, st *store.Store, item Item, handle Handler) {
 	for ctx.Err() == nil {
 		t := st.Begin()
@@ -89,7 +91,8 @@ func (q *Queue) WorkAlone(ctx context.Context, st *store.Store, item Item, handl
 			break
 		}
 		if ctx.Err() == nil {
-			q.Log.Warn("work of one replica cannot begin yet; trying again", zap.String("kind", item.Kind), zap.Duration("in", enqueueAgain), zap.Error(err))
+			q.Log.Warn("work of one replica cannot begin yet; trying again", zap.String("kind", item.Kind),
+				zap.Duration("in", enqueueAgain), zap.Error(err))
 		}
 		wait(ctx, enqueueAgain)
 	}
@@ -176,8 +179,8 @@ type ending struct {
 	err   error
 }
 
-// run follows the queue until ctx ends, and returns why. Where etcd fails otherwise, what was claimed is not touched: the
-// lease, and it alone, says whether it is held.
+// run follows the queue until ctx ends, and returns why. Where etcd fails otherwise, what was claimed is not touched:
+// the lease, and it alone, says whether it is held.
 func (d *dispatcher) run(ctx context.Context) error {
 	pause := minPause
 	for {
@@ -205,7 +208,8 @@ func (d *dispatcher) follow(ctx context.Context) error {
 	watching, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	items := d.queue.Etcd.Watch(watching, folder(itemsRoot, d.kind), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
-	claims := d.queue.Etcd.Watch(watching, folder(claimsRoot, d.kind), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
+	claims := d.queue.Etcd.Watch(watching, folder(claimsRoot, d.kind), clientv3.WithPrefix(),
+		clientv3.WithRev(revision+1))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -375,15 +379,16 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// finish releases what a handler is done with. The watch may be late, so that an item that is gone is still among those to be
-// claimed: claiming it then fails.
+// finish releases what a handler is done with. The watch may be late, so that an item that is gone is still among
+// those to be claimed: claiming it then fails.
 func (d *dispatcher) finish(ctx context.Context, end ending) {
 	d.free++
 	delete(d.running, end.claim.ID)
 	limited, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
 	if err := release(limited, d.queue.Etcd, end.claim); err != nil && ctx.Err() == nil {
-		d.queue.Log.Warn("a claim was not released; it goes before the next one, or with the lease", zap.String("item", end.claim.ID), zap.Error(err))
+		d.queue.Log.Warn("a claim was not released; it goes before the next one, or with the lease",
+			zap.String("item", end.claim.ID), zap.Error(err))
 	}
 	e := d.items[end.claim.ID]
 	if e == nil {

@@ -75,7 +75,8 @@ func (g *Gate) room(ctx context.Context, e *store.QuotaError) string {
 
 // explained is what the client is told of a quota that is used up.
 func (g *Gate) explained(ctx context.Context, e *store.QuotaError) error {
-	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota, Code: openai.CodeInsufficientQuota, NoRetry: true,
+	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota,
+		Code: openai.CodeInsufficientQuota, NoRetry: true,
 		Message: fmt.Sprintf("The quota '%s' of %s is used up: %d of %d are in use, and this request needs more than is left. %s Or ask your operator to raise quotas.%s.",
 			e.Quota, e.Account, e.Used, e.Limit, g.room(ctx, e), e.Quota)}
 }

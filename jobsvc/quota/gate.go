@@ -1,5 +1,6 @@
-// Package quota is the gate through which everything passes that a tenant writes at the job service: it holds every write to the
-// rate of its organization and project, and every creation to their quotas. What etcd has room for is the transaction's to ask.
+// Package quota is the gate through which everything passes that a tenant writes at the job service: it holds every
+// write to the rate of its organization and project, and every creation to their quotas. What etcd has room for is the
+// transaction's to ask.
 //
 // The gate only says how much there may be. What is used is counted, and compared with that, in the
 // transaction that creates (see store.Txn.Within): nobody gets beyond a quota by being one of many at once.
@@ -30,7 +31,8 @@ type Options struct {
 	// Objects has the organizations and projects.
 	Objects *configstore.Store
 	Now     func() time.Time
-	// Leaves says how long after its end a job does not count any more for an account, and when the next does not; zero: none is near.
+	// Leaves says how long after its end a job does not count any more for an account, and when the next does not; zero:
+	// none is near.
 	Leaves func(ctx context.Context, q store.Quota, a store.Account) (after time.Duration, next time.Time, err error)
 }
 
@@ -50,7 +52,8 @@ type read struct {
 
 // New returns a gate.
 func New(o Options) *Gate {
-	return &Gate{Options: o, quotas: memo.New[store.Account, read](maxAccounts), leaves: memo.New[kept, leave](maxAccounts), rates: newRates()}
+	return &Gate{Options: o, quotas: memo.New[store.Account, read](maxAccounts),
+		leaves: memo.New[kept, leave](maxAccounts), rates: newRates()}
 }
 
 // Create returns a handler of what creates something that is kept: it is called within the caller's rate,
@@ -59,8 +62,8 @@ func (g *Gate) Create(f rest.HandlerFunc) rest.HandlerFunc {
 	return g.handler(true, f)
 }
 
-// Change returns a handler of what changes, ends or removes something: it is called within the caller's rate, also where nothing can
-// be created any more.
+// Change returns a handler of what changes, ends or removes something: it is called within the caller's rate, also
+// where nothing can be created any more.
 func (g *Gate) Change(f rest.HandlerFunc) rest.HandlerFunc {
 	return g.handler(false, f)
 }
@@ -134,7 +137,8 @@ func (g *Gate) lookUp(ctx context.Context, a store.Account) (*configv1.Quotas, e
 	defer cancel()
 	e, err := g.Objects.Get(ctx, configv1.KindOf(o), o.GetName())
 	switch {
-	case errors.Is(err, configstore.ErrNotFound), err == nil && e.Object == nil: // no object is needed, and a broken one says nothing
+	case errors.Is(err, configstore.ErrNotFound), err == nil &&
+		e.Object == nil: // no object is needed, and a broken one says nothing
 		return configv1.QuotasOf(o), nil
 	case err != nil:
 		return nil, err

@@ -33,7 +33,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{objects: configstore.New(etcdtest.Start(t), func(configv1.Object) error { return nil }, zap.NewNop()), now: time.Unix(1_800_000_000, 0)}
+	w := &world{objects: configstore.New(etcdtest.Start(t), func(configv1.Object) error { return nil }, zap.NewNop()),
+		now: time.Unix(1_800_000_000, 0)}
 	w.gate = quota.New(quota.Options{Objects: w.objects, Now: func() time.Time { return w.now }})
 	return w
 }
@@ -107,7 +108,8 @@ func TestAQuotaThatIsUsedUpIsNamed(t *testing.T) {
 	w := newWorld(t)
 	for _, q := range store.AllQuotas() {
 		w.answer = &store.QuotaError{Account: store.Account{Organization: "acme"}, Quota: q, Used: 12, Limit: 13}
-		e := refused(t, w.ask(w.gate.Create, web), "The quota '"+q.String()+"' of the organization 'acme' is used up: 12 of 13 are in use")
+		e := refused(t, w.ask(w.gate.Create, web), "The quota '"+q.String()+
+			"' of the organization 'acme' is used up: 12 of 13 are in use")
 		require.True(t, e.NoRetry)
 		require.Equal(t, "insufficient_quota", e.Code)
 		require.Contains(t, e.Message, "quotas."+q.String())
@@ -126,8 +128,10 @@ func TestWhatIsKeptSaysWhenThereIsRoomAgain(t *testing.T) {
 	parcels := store.Kind[parcel]{Name: "parcels", Prefix: "parcel_", Ended: func(p *parcel) int64 { return p.Ended }}
 	st := store.New(etcd).Archived(bucket)
 	past, err := archive.New(archive.Options{
-		Store: st, Queue: queue.New(queue.Options{Etcd: etcd, Node: "test", Log: zap.NewNop()}), Log: zap.NewNop(), Registerer: prometheus.NewRegistry(),
-		Kinds: []archive.Kind{{Name: "parcels", Queue: "parcel", Quota: store.KeptBatches, Objects: parcels}}, Now: func() time.Time { return w.now },
+		Store: st, Queue: queue.New(queue.Options{Etcd: etcd, Node: "test", Log: zap.NewNop()}), Log: zap.NewNop(),
+		Registerer: prometheus.NewRegistry(),
+		Kinds:      []archive.Kind{{Name: "parcels", Queue: "parcel", Quota: store.KeptBatches, Objects: parcels}},
+		Now:        func() time.Time { return w.now },
 	})
 	require.NoError(t, err)
 	w.gate = quota.New(quota.Options{Objects: w.objects, Now: func() time.Time { return w.now }, Leaves: past.Leaves})
@@ -137,13 +141,16 @@ func TestWhatIsKeptSaysWhenThereIsRoomAgain(t *testing.T) {
 		return refused(t, w.ask(w.gate.Create, web), contains).Message
 	}
 	org := store.Account{Organization: "acme"}
-	require.NotContains(t, says(org, "Each stops counting 2160h0m0s after its end, and cannot be deleted before. Or ask your operator"), "due")
+	require.NotContains(t,
+		says(org, "Each stops counting 2160h0m0s after its end, and cannot be deleted before. Or ask your operator"), "due")
 	says(store.Account{Key: "key_2"}, "Each stops counting 24h0m0s after its end")
 
 	ended := w.now.Add(-30 * 24 * time.Hour)
-	for i, tenant := range []store.Tenant{{Organization: "acme", Project: "app"}, {Organization: "acme", Project: "web"}, {Organization: "other"}} {
+	for i, tenant := range []store.Tenant{{Organization: "acme", Project: "app"}, {Organization: "acme", Project: "web"},
+		{Organization: "other"}} {
 		txn := st.Begin()
-		parcels.Create(txn, &store.Record[parcel]{Tenant: tenant, ID: parcels.NewID(), Value: parcel{ended.Add(-time.Duration(i) * time.Hour).Unix()}})
+		parcels.Create(txn, &store.Record[parcel]{Tenant: tenant, ID: parcels.NewID(),
+			Value: parcel{ended.Add(-time.Duration(i) * time.Hour).Unix()}})
 		require.NoError(t, txn.Commit(t.Context()))
 	}
 	require.NoError(t, past.Pass(t.Context()))

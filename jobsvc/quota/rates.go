@@ -34,7 +34,8 @@ func (r rates) take(now time.Time, accounts []store.Account, quotas map[store.Ac
 	var taken []*rate.Reservation
 	for _, a := range accounts {
 		minute := quotas[a].GetWritesPerMinute()
-		limit, burst := rate.Limit(float64(minute)/60), max(1, int(minute/burstPart)) //nolint:gosec // validated to be at most 1,000,000
+		limit, burst := rate.Limit(float64(minute)/60), max(1,
+			int(minute/burstPart)) //nolint:gosec // validated to be at most 1,000,000
 		bucket := r.buckets[a]
 		if bucket == nil {
 			bucket = rate.NewLimiter(limit, burst)
@@ -49,7 +50,8 @@ func (r rates) take(now time.Time, accounts []store.Account, quotas map[store.Ac
 			for _, back := range taken {
 				back.CancelAt(now)
 			}
-			return &openai.Error{Status: http.StatusTooManyRequests, Type: "requests", Code: openai.CodeRateLimitExceeded, RetryAfter: wait,
+			return &openai.Error{Status: http.StatusTooManyRequests, Type: "requests", Code: openai.CodeRateLimitExceeded,
+				RetryAfter: wait,
 				Message: fmt.Sprintf("The quota 'writes_per_minute' of %s is reached: files, uploads, batches and fine-tuning jobs are created, changed and deleted at most %d times a minute. Please try again in %s.",
 					a, minute, wait.Round(time.Millisecond))}
 		}

@@ -17,8 +17,8 @@ import (
 // maxIdempotencyKey is the length of the longest key that a client may choose.
 const maxIdempotencyKey = 255
 
-// Idempotency returns what makes a request known again when it is repeated: its Idempotency-Key, and everything that it asks,
-// which is its method, its path and parts. It is nil where the client sent no key.
+// Idempotency returns what makes a request known again when it is repeated: its Idempotency-Key, and everything that
+// it asks, which is its method, its path and parts. It is nil where the client sent no key.
 func Idempotency(r *http.Request, c Caller, parts ...string) (*store.Idempotency, error) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {
@@ -35,11 +35,12 @@ func Idempotency(r *http.Request, c Caller, parts ...string) (*store.Idempotency
 	return &store.Idempotency{Tenant: c.Tenant, By: c.Key, Key: key, Fingerprint: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
-// Create answers a request that creates something: with what was answered to the same request before, or else with what
-// fill returns once the transaction that it has filled is committed. It reports whether the answer was an earlier one, or
-// an error: the work of fill then came to nothing, and what it has left outside the transaction is to be removed. What is created
-// stays within the caller's bounds; a store.QuotaError is about them.
-func Create(w http.ResponseWriter, r *http.Request, c Caller, s *store.Store, i *store.Idempotency, now time.Time, fill func(*store.Txn) (any, error)) (made bool, err error) {
+// Create answers a request that creates something: with what was answered to the same request before, or else with
+// what fill returns once the transaction that it has filled is committed. It reports whether the answer was an earlier
+// one, or an error: the work of fill then came to nothing, and what it has left outside the transaction is to be
+// removed. What is created stays within the caller's bounds; a store.QuotaError is about them.
+func Create(w http.ResponseWriter, r *http.Request, c Caller, s *store.Store, i *store.Idempotency, now time.Time,
+	fill func(*store.Txn) (any, error)) (made bool, err error) {
 	if done, err := replay(w, r, s, i); done || err != nil {
 		return false, err
 	}
@@ -71,7 +72,8 @@ func Create(w http.ResponseWriter, r *http.Request, c Caller, s *store.Store, i 
 func replay(w http.ResponseWriter, r *http.Request, s *store.Store, i *store.Idempotency) (bool, error) {
 	body, err := s.Recall(r.Context(), i)
 	if errors.Is(err, store.ErrOtherRequest) {
-		return false, &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeIdempotencyKeyReused, NoRetry: true,
+		return false, &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest,
+			Code: openai.CodeIdempotencyKeyReused, NoRetry: true,
 			Message: "This Idempotency-Key was used for another request. Repeat that request unchanged, or choose a new key."}
 	}
 	if err != nil || body == nil {

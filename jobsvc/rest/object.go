@@ -46,11 +46,12 @@ type Object struct {
 	members map[string]jsontext.Value
 }
 
-// ReadObject begins to read the body of a request, which it returns too. It judges body and content type as the ext_proc service does
-// those of chat.
+// ReadObject begins to read the body of a request, which it returns too. It judges body and content type as the
+// ext_proc service does those of chat.
 func ReadObject(w http.ResponseWriter, r *http.Request, most int64) (*Object, []byte, error) {
 	contentType := r.Header.Get("Content-Type")
-	if media, _, _ := strings.Cut(contentType, ";"); contentType != "" && !strings.EqualFold(strings.TrimSpace(media), typeJSON) {
+	if media, _, _ := strings.Cut(contentType, ";"); contentType != "" && !strings.EqualFold(strings.TrimSpace(media),
+		typeJSON) {
 		return nil, nil, openai.UnsupportedContentType(telemetry.Clip(contentType), typeJSON)
 	}
 	body, err := httpapi.ReadBody(w, r, most)
@@ -128,9 +129,13 @@ func (r *reader) TextOf(param string, v jsontext.Value, least, most int) string 
 	}
 	switch n := utf8.RuneCountInString(s); {
 	case n < least:
-		r.Fail(param, openai.CodeEmptyString, "Invalid '%s': empty string. Expected a string with minimum length %d, but got an empty string instead.", param, least)
+		r.Fail(param, openai.CodeEmptyString,
+			"Invalid '%s': empty string. Expected a string with minimum length %d, but got an empty string instead.", param,
+			least)
 	case n > most:
-		r.Fail(param, openai.CodeStringAboveMaxLength, "Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, most, n)
+		r.Fail(param, openai.CodeStringAboveMaxLength,
+			"Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.",
+			param, most, n)
 	}
 	return s
 }
@@ -185,7 +190,8 @@ func (o *Object) Array(name string, most int) []jsontext.Value {
 		o.WrongType(o.Path+name, "an array", v)
 	}
 	if len(all) > most {
-		o.Fail(o.Path+name, openai.CodeArrayAboveMaxLength, "Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
+		o.Fail(o.Path+name, openai.CodeArrayAboveMaxLength,
+			"Invalid '%s': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
 			o.Path+name, most, len(all))
 		return nil
 	}
@@ -211,24 +217,29 @@ type Span struct {
 
 // Number checks a number and returns it.
 func (r *reader) Number(param string, v jsontext.Value, s Span) float64 {
-	what, kind, belowCode, aboveCode := "a decimal", "decimal", openai.CodeDecimalBelowMinValue, openai.CodeDecimalAboveMaxValue
+	what, kind, belowCode, aboveCode := "a decimal", "decimal", openai.CodeDecimalBelowMinValue,
+		openai.CodeDecimalAboveMaxValue
 	if s.Whole {
-		what, kind, belowCode, aboveCode = "an integer", "integer", openai.CodeIntegerBelowMinValue, openai.CodeIntegerAboveMaxValue
+		what, kind, belowCode, aboveCode = "an integer", "integer", openai.CodeIntegerBelowMinValue,
+			openai.CodeIntegerAboveMaxValue
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
 	switch _, notWhole := strconv.ParseInt(string(v), 10, 64); {
 	case v.Kind() != '0':
 		r.WrongType(param, what, v)
 	case s.Whole && notWhole != nil && strings.ContainsAny(string(v), ".eE"):
-		r.Fail(param, openai.CodeInvalidType, "Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
+		r.Fail(param, openai.CodeInvalidType,
+			"Invalid type for '%s': expected an integer, but got a decimal number instead.", param)
 	case err == nil && (f < s.Low || s.Above && f == s.Low):
 		sign := ">="
 		if s.Above {
 			sign = ">"
 		}
-		r.Fail(param, belowCode, "Invalid '%s': %s below minimum value. Expected a value %s %s, but got %s instead.", param, kind, sign, digits(s.Low), v)
+		r.Fail(param, belowCode, "Invalid '%s': %s below minimum value. Expected a value %s %s, but got %s instead.", param,
+			kind, sign, digits(s.Low), v)
 	case err != nil || f > s.High:
-		r.Fail(param, aboveCode, "Invalid '%s': %s above maximum value. Expected a value <= %s, but got %s instead.", param, kind, digits(s.High), v)
+		r.Fail(param, aboveCode, "Invalid '%s': %s above maximum value. Expected a value <= %s, but got %s instead.", param,
+			kind, digits(s.High), v)
 	}
 	return f
 }
@@ -252,12 +263,14 @@ func (o *Object) Metadata() map[string]string {
 		return nil
 	}
 	if n := len(m.members); n > configv1.MaxMetadata {
-		o.Fail("metadata", openai.CodeObjectAboveMaxProperties, "Invalid 'metadata': too many properties. Expected an object with at most %d properties, but got an object with %d properties instead.", configv1.MaxMetadata, n)
+		o.Fail("metadata", openai.CodeObjectAboveMaxProperties,
+			"Invalid 'metadata': too many properties. Expected an object with at most %d properties, but got an object with %d properties instead.", configv1.MaxMetadata, n)
 	}
 	pairs := make(map[string]string, len(m.members))
 	for _, key := range slices.Sorted(maps.Keys(m.members)) {
 		if n := utf8.RuneCountInString(key); n > configv1.MaxMetadataKey {
-			o.Fail("metadata", openai.CodePropertyNameAboveMaxLength, "Invalid property name in 'metadata': too long. Expected a string with maximum length %d, but got a string with length %d instead.", configv1.MaxMetadataKey, n)
+			o.Fail("metadata", openai.CodePropertyNameAboveMaxLength,
+				"Invalid property name in 'metadata': too long. Expected a string with maximum length %d, but got a string with length %d instead.", configv1.MaxMetadataKey, n)
 		}
 		pairs[key] = o.TextOf(fmt.Sprintf("metadata.%s", key), m.members[key], 0, configv1.MaxMetadataValue)
 	}

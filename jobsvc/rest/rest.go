@@ -41,10 +41,12 @@ type Caller struct {
 // Owner is whose what the caller makes is.
 func (c Caller) Owner() store.Owner { return store.Owner{Tenant: c.Tenant, Key: c.Key} }
 
-// Announced returns a handler that gives next the length of a request's body as the client has announced it: Envoy sends it in chunks.
+// Announced returns a handler that gives next the length of a request's body as the client has announced it: Envoy
+// sends it in chunks.
 func Announced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n, err := strconv.ParseInt(r.Header.Get(envoy.HeaderLength), 10, 64); err == nil && n >= 0 && r.ContentLength < 0 {
+		if n, err := strconv.ParseInt(r.Header.Get(envoy.HeaderLength), 10, 64); err == nil && n >= 0 &&
+			r.ContentLength < 0 {
 			r.ContentLength = n
 		}
 		next.ServeHTTP(w, r)
@@ -54,7 +56,8 @@ func Announced(next http.Handler) http.Handler {
 // A HandlerFunc answers a caller, or returns an error before it has written anything.
 type HandlerFunc func(w http.ResponseWriter, r *http.Request, c Caller) error
 
-// Handler returns a handler that runs f for the caller that the request names, and answers with the error that it returns.
+// Handler returns a handler that runs f for the caller that the request names, and answers with the error that it
+// returns.
 func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 	return httpapi.Handler(log, func(w http.ResponseWriter, r *http.Request) error {
 		if id := r.Header.Get("X-Request-Id"); id != "" {
@@ -85,7 +88,8 @@ func callerOf(r *http.Request) (Caller, error) {
 	project, err2 := url.QueryUnescape(r.Header.Get(envoy.HeaderProject))
 	key := r.Header.Get(envoy.HeaderKey)
 	if key == "" || err1 != nil || err2 != nil {
-		return Caller{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest, Code: openai.CodeInvalidAPIKey,
+		return Caller{}, &openai.Error{Status: http.StatusUnauthorized, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeInvalidAPIKey,
 			Message: "The request did not come through the gateway. Send it to the gateway's address."}
 	}
 	return Caller{Key: key, Tenant: store.Tenant{Organization: organization, Project: project}}, nil
@@ -101,23 +105,30 @@ func explained(err error) error {
 	}
 	switch {
 	case blobstore.IsFull(err), errors.Is(err, rpctypes.ErrNoSpace):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: openai.CodeStorageFull,
+		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer,
+			Code:    openai.CodeStorageFull,
 			Message: "The gateway has no room left to store this. Nothing was kept of it.", NoRetry: true}, err)
 	case errors.Is(err, store.ErrArchiveDamaged):
-		e := &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: openai.CodeArchiveDamaged, NoRetry: true,
+		e := &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Code: openai.CodeArchiveDamaged,
+			NoRetry: true,
 			Message: "A part of the gateway's archive is missing or damaged. Objects that are not in it can be read."}
 		if of, ok := errors.AsType[*store.ArchiveError](err); ok {
-			e.Message = fmt.Sprintf("A part of the gateway's archive, '%s', is missing or damaged. Objects that are not in it can be read.", of.Segment)
+			e.Message = fmt.Sprintf(
+				"A part of the gateway's archive, '%s', is missing or damaged. Objects that are not in it can be read.",
+				of.Segment)
 		}
 		return httpapi.WithCause(e, err)
 	case errors.Is(err, etcdspace.ErrReserved):
-		return &openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: openai.CodeStoreFull, RetryAfter: 30 * time.Second,
-			Message: "The gateway's store for jobs and files is nearly full, and takes nothing new. Nothing was kept of this. Delete what you do not need, or try again later."}
+		return &openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer, Code: openai.CodeStoreFull,
+			RetryAfter: 30 * time.Second,
+			Message:    "The gateway's store for jobs and files is nearly full, and takes nothing new. Nothing was kept of this. Delete what you do not need, or try again later."}
 	case errors.Is(err, store.ErrConflict):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeConflict,
+		return httpapi.WithCause(&openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest,
+			Code:    openai.CodeConflict,
 			Message: "The object was changed by another request at the same time. Please retry."}, err)
 	case errors.Is(err, store.ErrBusy), unavailable(err):
-		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeGatewayUnavailable,
+		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
+			Code:    openai.CodeGatewayUnavailable,
 			Message: "The gateway's storage is temporarily unavailable. Please retry.", RetryAfter: time.Second}, err)
 	}
 	return err
@@ -128,7 +139,8 @@ func unavailable(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
 	}
-	if errors.Is(err, store.ErrArchiveAway) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, rpctypes.ErrTooManyRequests) {
+	if errors.Is(err, store.ErrArchiveAway) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, rpctypes.ErrTooManyRequests) {
 		return true
 	}
 	var e rpctypes.EtcdError
@@ -139,8 +151,8 @@ func unavailable(err error) bool {
 	return code == codes.Unavailable || code == codes.DeadlineExceeded
 }
 
-// PageOf reads the parameters of a list: after, limit (1 to most, or normal where there is none) and, where ordered, order
-// (asc or desc).
+// PageOf reads the parameters of a list: after, limit (1 to most, or normal where there is none) and, where ordered,
+// order (asc or desc).
 func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error) {
 	q := r.URL.Query()
 	p := store.Page{After: q.Get("after"), Limit: normal}
@@ -148,11 +160,14 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 		n, err := strconv.Atoi(s)
 		switch {
 		case err != nil:
-			return p, openai.BadRequest("limit", openai.CodeInvalidType, "Invalid type for 'limit': expected an integer, but got '%s' instead.", s)
+			return p, openai.BadRequest("limit", openai.CodeInvalidType,
+				"Invalid type for 'limit': expected an integer, but got '%s' instead.", s)
 		case n < 1:
-			return p, openai.BadRequest("limit", openai.CodeIntegerBelowMinValue, "Invalid 'limit': integer below minimum value. Expected a value >= 1, but got %d instead.", n)
+			return p, openai.BadRequest("limit", openai.CodeIntegerBelowMinValue,
+				"Invalid 'limit': integer below minimum value. Expected a value >= 1, but got %d instead.", n)
 		case n > most:
-			return p, openai.BadRequest("limit", openai.CodeIntegerAboveMaxValue, "Invalid 'limit': integer above maximum value. Expected a value <= %d, but got %d instead.", most, n)
+			return p, openai.BadRequest("limit", openai.CodeIntegerAboveMaxValue,
+				"Invalid 'limit': integer above maximum value. Expected a value <= %d, but got %d instead.", most, n)
 		}
 		p.Limit = n
 	}
@@ -161,7 +176,8 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 	case order == "asc":
 		p.Ascending = true
 	default:
-		return p, openai.BadRequest("order", openai.CodeInvalidValue, "Invalid value: '%s'. Supported values are: 'asc' and 'desc'.", order)
+		return p, openai.BadRequest("order", openai.CodeInvalidValue,
+			"Invalid value: '%s'. Supported values are: 'asc' and 'desc'.", order)
 	}
 	return p, nil
 }
@@ -169,7 +185,8 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 // Cursor explains an error of a list whose cursor is none.
 func Cursor(err error, after string) error {
 	if errors.Is(err, store.ErrCursor) {
-		return openai.BadRequest("after", openai.CodeInvalidValue, "Invalid 'after': '%s' is not the id of an object of this list.", after)
+		return openai.BadRequest("after", openai.CodeInvalidValue,
+			"Invalid 'after': '%s' is not the id of an object of this list.", after)
 	}
 	return err
 }

@@ -43,21 +43,26 @@ func TestTheCallerIsWhoTheHeadersSay(t *testing.T) {
 		headers []string
 		want    rest.Caller
 	}{
-		"key alone":  {nil, rest.Caller{Key: "key"}},
-		"all":        {[]string{envoy.HeaderOrganization, "acme", envoy.HeaderProject, "search"}, rest.Caller{Key: "key", Tenant: store.Tenant{Organization: "acme", Project: "search"}}},
-		"unusual":    {[]string{envoy.HeaderOrganization, "a%2Fb+c%C3%A9"}, rest.Caller{Key: "key", Tenant: store.Tenant{Organization: "a/b cé"}}},
+		"key alone": {nil, rest.Caller{Key: "key"}},
+		"all": {[]string{envoy.HeaderOrganization, "acme", envoy.HeaderProject, "search"},
+			rest.Caller{Key: "key", Tenant: store.Tenant{Organization: "acme", Project: "search"}}},
+		"unusual": {[]string{envoy.HeaderOrganization, "a%2Fb+c%C3%A9"},
+			rest.Caller{Key: "key", Tenant: store.Tenant{Organization: "a/b cé"}}},
 		"request id": {[]string{"X-Request-Id", "req_1"}, rest.Caller{Key: "key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got rest.Caller
-			w, _ := ask(func(_ http.ResponseWriter, _ *http.Request, c rest.Caller) error { got = c; return nil }, "/", tc.headers...)
+			w, _ := ask(func(_ http.ResponseWriter, _ *http.Request, c rest.Caller) error { got = c; return nil }, "/",
+				tc.headers...)
 			require.Equal(t, 200, w.Code)
 			require.Equal(t, tc.want, got)
 			require.Equal(t, name == "request id", w.Header().Get("X-Request-Id") == "req_1")
 		})
 	}
-	for _, headers := range [][]string{{envoy.HeaderKey, ""}, {envoy.HeaderOrganization, "%"}, {envoy.HeaderProject, "%zz"}} {
-		w, _ := ask(func(http.ResponseWriter, *http.Request, rest.Caller) error { t.Error("nobody asks"); return nil }, "/", headers...)
+	for _, headers := range [][]string{{envoy.HeaderKey, ""}, {envoy.HeaderOrganization, "%"},
+		{envoy.HeaderProject, "%zz"}} {
+		w, _ := ask(func(http.ResponseWriter, *http.Request, rest.Caller) error { t.Error("nobody asks"); return nil }, "/",
+			headers...)
 		require.Equal(t, 401, w.Code)
 		require.Contains(t, w.Body.String(), `"invalid_api_key"`)
 	}
@@ -69,17 +74,23 @@ func TestTheLengthIsWhatTheClientHasAnnounced(t *testing.T) {
 		r.ContentLength = -1
 		r.Header.Set(envoy.HeaderLength, announced)
 		var got int64
-		rest.Announced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.ContentLength })).ServeHTTP(nil, r)
+		rest.Announced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.ContentLength })).ServeHTTP(
+			nil, r)
 		require.Equal(t, want, got, announced)
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
 	r.Header.Set(envoy.HeaderLength, "1")
-	rest.Announced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { require.EqualValues(t, 4, r.ContentLength) })).ServeHTTP(nil, r)
+	rest.Announced(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		require.EqualValues(t, 4,
+			r.ContentLength)
+	})).ServeHTTP(nil, r)
 }
 
 func TestACompressedBodyIsRefused(t *testing.T) {
-	for encoding, want := range map[string]int{"gzip": 415, "GZIP": 415, "zstd": 415, "identity": 200, "Identity": 200, "": 200} {
-		w, _ := ask(func(http.ResponseWriter, *http.Request, rest.Caller) error { return nil }, "/", "Content-Encoding", encoding, "X-Request-Id", "req_1")
+	for encoding, want := range map[string]int{"gzip": 415, "GZIP": 415, "zstd": 415, "identity": 200, "Identity": 200,
+		"": 200} {
+		w, _ := ask(func(http.ResponseWriter, *http.Request, rest.Caller) error { return nil }, "/", "Content-Encoding",
+			encoding, "X-Request-Id", "req_1")
 		require.Equal(t, want, w.Code, encoding)
 		require.Equal(t, "req_1", w.Header().Get("X-Request-Id"))
 		if want == 415 {
@@ -100,10 +111,12 @@ func TestFailuresOfStorageAreExplained(t *testing.T) {
 		"disk full":            {fmt.Errorf("write: %w", syscall.ENOSPC), 507, "storage_full", "X-Should-Retry", true},
 		"quota":                {fmt.Errorf("write: %w", syscall.EDQUOT), 507, "storage_full", "X-Should-Retry", true},
 		"conflict":             {fmt.Errorf("write: %w", store.ErrConflict), 409, "conflict", "", false},
-		"etcd is late":         {fmt.Errorf("read: %w", context.DeadlineExceeded), 503, "gateway_unavailable", "Retry-After", true},
-		"etcd is full":         {fmt.Errorf("write: %w", rpctypes.ErrNoSpace), 507, "storage_full", "X-Should-Retry", true},
-		"etcd has too much":    {fmt.Errorf("write: %w", rpctypes.ErrTooManyRequests), 503, "gateway_unavailable", "Retry-After", true},
-		"something else":       {errors.New("secret detail"), 500, "internal_error", "", true},
+		"etcd is late": {fmt.Errorf("read: %w", context.DeadlineExceeded), 503, "gateway_unavailable", "Retry-After",
+			true},
+		"etcd is full": {fmt.Errorf("write: %w", rpctypes.ErrNoSpace), 507, "storage_full", "X-Should-Retry", true},
+		"etcd has too much": {fmt.Errorf("write: %w", rpctypes.ErrTooManyRequests), 503, "gateway_unavailable",
+			"Retry-After", true},
+		"something else": {errors.New("secret detail"), 500, "internal_error", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, logs := ask(func(http.ResponseWriter, *http.Request, rest.Caller) error { return tc.err }, "/")
@@ -161,10 +174,12 @@ func TestCursor(t *testing.T) {
 
 func TestListOf(t *testing.T) {
 	show := func(r *store.Record[int]) string { return r.ID }
-	require.Equal(t, rest.List[string]{Object: "list", Data: []string{}}, rest.ListOf(nil, false, show), "an empty one is no null")
+	require.Equal(t, rest.List[string]{Object: "list", Data: []string{}}, rest.ListOf(nil, false, show),
+		"an empty one is no null")
 	a, b := "a", "b"
 	page := []*store.Record[int]{{ID: a}, {ID: b}}
-	require.Equal(t, rest.List[string]{Object: "list", Data: []string{a, b}, FirstID: &a, LastID: &b, HasMore: true}, rest.ListOf(page, true, show))
+	require.Equal(t, rest.List[string]{Object: "list", Data: []string{a, b}, FirstID: &a, LastID: &b, HasMore: true},
+		rest.ListOf(page, true, show))
 }
 
 func request(key string, headers ...string) *http.Request {
@@ -193,11 +208,13 @@ func TestIdempotency(t *testing.T) {
 		return i.Fingerprint
 	}
 	same := fingerprint(request(strings.Repeat("x", 255)), "a", "b")
-	require.Equal(t, same, fingerprint(request("other", "X-Else", "1"), "a", "b"), "it is of what is asked, and nothing else")
+	require.Equal(t, same, fingerprint(request("other", "X-Else", "1"), "a", "b"),
+		"it is of what is asked, and nothing else")
 	other := request("k")
 	other.URL.Path = "/v1/else"
 	for _, different := range []string{
-		fingerprint(request("k"), "ab"), fingerprint(request("k"), "a", "b", ""), fingerprint(request("k"), "b", "a"), fingerprint(request("k"), "a1:b"), fingerprint(other, "a", "b"),
+		fingerprint(request("k"), "ab"), fingerprint(request("k"), "a", "b", ""), fingerprint(request("k"), "b", "a"),
+		fingerprint(request("k"), "a1:b"), fingerprint(other, "a", "b"),
 	} {
 		require.NotEqual(t, same, different)
 	}
@@ -322,7 +339,8 @@ func TestWithoutEtcdTheAnswerIs503(t *testing.T) {
 		all.Go(func() {
 			began := time.Now()
 			a, made := w.create(key, "a")
-			if made || a.Code != 503 || a.Header().Get("Retry-After") != "1" || !strings.Contains(a.Body.String(), `"gateway_unavailable"`) {
+			if made || a.Code != 503 || a.Header().Get("Retry-After") != "1" ||
+				!strings.Contains(a.Body.String(), `"gateway_unavailable"`) {
 				t.Errorf("%d %s", a.Code, a.Body)
 			}
 			if waited := time.Since(began); waited > 7*time.Second {

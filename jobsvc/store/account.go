@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A Quota is something of which a tenant has only so much. Its name is that of the field in the configuration's Quotas.
+// A Quota is something of which a tenant has only so much. Its name is that of the field in the configuration's
+// Quotas.
 type Quota int
 
 // The quotas that are counted here. What is kept is all that there is, open or over.
@@ -69,7 +70,8 @@ func (a Amounts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(named)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Names that it does not know are of another version; they count for nothing.
+// UnmarshalJSON implements json.Unmarshaler. Names that it does not know are of another version; they count for
+// nothing.
 func (a *Amounts) UnmarshalJSON(text []byte) error {
 	var named map[string]int64
 	if err := json.Unmarshal(text, &named); err != nil {
@@ -88,8 +90,8 @@ type Owner struct {
 	Key    string // name of the Key object; it matters where there is no organization
 }
 
-// Accounts returns what an owner's objects count for: its organization, and its project where it has one. Keys without an
-// organization share a tenant, but not an account: each has its own, so that none uses up what others need.
+// Accounts returns what an owner's objects count for: its organization, and its project where it has one. Keys without
+// an organization share a tenant, but not an account: each has its own, so that none uses up what others need.
 func (o Owner) Accounts() []Account {
 	switch t := o.Tenant; {
 	case t.Organization == "":

@@ -18,7 +18,8 @@ const maxMoved = 5
 func (k Kind[T]) segmentAt(key string) string { return segmentsRoot + key[len(Root):] }
 
 // withArchived adds to what etcd has of a range what the first segment has of it, and bounds it to where that is all.
-func (k Kind[T]) withArchived(ctx context.Context, s *Store, t Tenant, got span[T], from, end string) (span[T], error) {
+func (k Kind[T]) withArchived(ctx context.Context, s *Store, t Tenant, got span[T], from, end string) (span[T],
+	error) {
 	folder := k.folder(t)
 	if got.more {
 		end = got.next
@@ -57,7 +58,9 @@ func (k Kind[T]) withArchived(ctx context.Context, s *Store, t Tenant, got span[
 			bounded.records = append(bounded.records, r)
 		}
 	}
-	slices.SortFunc(bounded.records, func(a, b *Record[T]) int { return strings.Compare(k.sortable(a.ID), k.sortable(b.ID)) })
+	slices.SortFunc(bounded.records, func(a, b *Record[T]) int {
+		return strings.Compare(k.sortable(a.ID), k.sortable(b.ID))
+	})
 	return bounded, nil
 }
 
@@ -79,8 +82,8 @@ func (k Kind[T]) sortable(objectID string) string {
 	return key[strings.LastIndexByte(key, '/')+1:]
 }
 
-// Segments calls f for each segment of the kind that an organization or a project has, or all where the account is empty, by tenant,
-// newest first.
+// Segments calls f for each segment of the kind that an organization or a project has, or all where the account is
+// empty, by tenant, newest first.
 func (k Kind[T]) Segments(ctx context.Context, s *Store, of Account, f func(*Segment) error) error {
 	from := segmentsRoot + k.Name + "/"
 	if of.Organization != "" {

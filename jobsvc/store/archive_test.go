@@ -65,7 +65,8 @@ func (w *archiveWorld) fill(n int, over func(i int) bool) {
 		require.NoError(w, w.commit(func(t *store.Txn) {
 			for i := first; i < min(first+50, n); i++ {
 				made := begin.Add(time.Duration(len(w.all)) * time.Second / 2)
-				r := &store.Record[work]{Tenant: acme, ID: works.Prefix + id.Derived(made, fmt.Sprint(i)), Value: work{N: i, Label: fmt.Sprint("label ", i)}}
+				r := &store.Record[work]{Tenant: acme, ID: works.Prefix + id.Derived(made, fmt.Sprint(i)),
+					Value: work{N: i, Label: fmt.Sprint("label ", i)}}
 				if over(i) {
 					r.Value.Ended = int64(1000 + i)
 				}
@@ -171,7 +172,8 @@ func TestWhatIsArchivedReadsAsBefore(t *testing.T) {
 	r, err := works.Get(t.Context(), w.store, acme, w.all[len(w.all)-1].ID)
 	require.NoError(t, err)
 	if r.Value.Ended != 0 {
-		require.ErrorIs(t, w.commit(func(t *store.Txn) { works.Update(t, r) }), store.ErrConflict, "nothing writes it any more")
+		require.ErrorIs(t, w.commit(func(t *store.Txn) { works.Update(t, r) }), store.ErrConflict,
+			"nothing writes it any more")
 	}
 }
 
@@ -179,16 +181,19 @@ func TestWhatIsStillNeededIsNotArchived(t *testing.T) {
 	w := newArchive(t)
 	w.fill(10, always)
 	busy := w.all[3].ID
-	done, err := works.Archive(t.Context(), w.store, acme, store.Move{Before: 5000, Busy: func(id string) bool { return id == busy }})
+	done, err := works.Archive(t.Context(), w.store, acme,
+		store.Move{Before: 5000, Busy: func(id string) bool { return id == busy }})
 	require.NoError(t, err)
 	require.Equal(t, store.Moved{Kept: 1, Moved: 9}, done)
-	done, err = works.Archive(t.Context(), w.store, acme, store.Move{Before: 5000, Busy: idle, Held: []clientv3.Cmp{clientv3.Compare(clientv3.Version("claim"), ">", 0)}})
+	done, err = works.Archive(t.Context(), w.store, acme,
+		store.Move{Before: 5000, Busy: idle, Held: []clientv3.Cmp{clientv3.Compare(clientv3.Version("claim"), ">", 0)}})
 	require.ErrorIs(t, err, store.ErrConflict, "who has lost the claim moves nothing")
 	require.Zero(t, done.Moved)
 	w.whole()
 }
 
-// TestListsAreWholeWhileTheirRecordsMove pages while two replicas move, one of which has lost its claim without knowing it.
+// TestListsAreWholeWhileTheirRecordsMove pages while two replicas move, one of which has lost its claim without
+// knowing it.
 func TestListsAreWholeWhileTheirRecordsMove(t *testing.T) {
 	t.Parallel()
 	w := newArchive(t)
@@ -200,7 +205,8 @@ func TestListsAreWholeWhileTheirRecordsMove(t *testing.T) {
 		moving.Go(func() {
 			for until := int64(1000); until < 2600 && ctx.Err() == nil; until += 60 {
 				_, err := works.Archive(ctx, st, acme, store.Move{Before: until + int64(replica), Busy: idle})
-				if err != nil && !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrArchiveDamaged) && ctx.Err() == nil {
+				if err != nil && !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrArchiveDamaged) &&
+					ctx.Err() == nil {
 					t.Errorf("replica %d: %v", replica, err)
 				}
 			}
@@ -237,16 +243,18 @@ func TestAMoveThatIsCutOffAnywhereLosesNothing(t *testing.T) {
 	errCut := errors.New("the process was killed")
 	left, after := 0, false
 	server := []string{w.etcd.Endpoints()[0]}
-	dying, err := clientv3.New(clientv3.Config{Endpoints: server, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(
-		func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
-			if left--; left < 0 && (!after || left < -1) {
+	dying, err := clientv3.New(clientv3.Config{Endpoints: server, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(
+			func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker,
+				o ...grpc.CallOption) error {
+				if left--; left < 0 && (!after || left < -1) {
+					return errCut
+				}
+				if err := invoke(ctx, method, request, reply, c, o...); err != nil || left >= 0 {
+					return err
+				}
 				return errCut
-			}
-			if err := invoke(ctx, method, request, reply, c, o...); err != nil || left >= 0 {
-				return err
-			}
-			return errCut
-		})}})
+			})}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = dying.Close() }) // it reports the end of its own context
 	cuts := 0
@@ -303,7 +311,8 @@ func TestADamagedSegmentIsNamedAndHoldsUpNothingElse(t *testing.T) {
 			require.ErrorContains(t, err, newest.Blob)
 			_, err = w.listed(10)
 			require.ErrorIs(t, err, store.ErrArchiveDamaged)
-			page, _, err := works.List(t.Context(), w.store, acme, store.Page{After: w.all[newest.Records-1].ID, Limit: 10}, nil)
+			page, _, err := works.List(t.Context(), w.store, acme, store.Page{After: w.all[newest.Records-1].ID, Limit: 10},
+				nil)
 			require.NoError(t, err, "other pages")
 			require.Equal(t, w.all[newest.Records].Value, page[0].Value)
 
@@ -345,13 +354,15 @@ func TestOldSegmentsAreRemovedWhole(t *testing.T) {
 	w.fill(600, always)
 	w.archive(5000)
 	var segments []*store.Segment
-	require.NoError(t, works.Segments(t.Context(), w.store, store.Account{}, func(of *store.Segment) error { segments = append(segments, of); return nil }))
+	require.NoError(t, works.Segments(t.Context(), w.store, store.Account{},
+		func(of *store.Segment) error { segments = append(segments, of); return nil }))
 	oldest := segments[len(segments)-1]
 	none, err := works.Retire(t.Context(), w.store, oldest.Ended-1, nil, nil)
 	require.NoError(t, err)
 	require.Zero(t, none, "one of its records is too young")
 	released := 0
-	gone, err := works.Retire(t.Context(), w.store, oldest.Ended, nil, func(_ *store.Txn, of *store.Segment) { released += of.Records })
+	gone, err := works.Retire(t.Context(), w.store, oldest.Ended, nil,
+		func(_ *store.Txn, of *store.Segment) { released += of.Records })
 	require.NoError(t, err)
 	require.Equal(t, oldest.Records, gone)
 	require.Equal(t, gone, released)
@@ -372,7 +383,8 @@ func TestEtcdIsBoundedByOpenWork(t *testing.T) {
 		require.NoError(t, w.commit(func(t *store.Txn) {
 			for i := first; i < first+50; i++ {
 				_, _ = source.Read(random) // it never fails
-				works.Create(t, &store.Record[work]{Tenant: acme, ID: works.NewID(), Value: work{N: i, Label: hex.EncodeToString(random), Ended: 1}})
+				works.Create(t, &store.Record[work]{Tenant: acme, ID: works.NewID(),
+					Value: work{N: i, Label: hex.EncodeToString(random), Ended: 1}})
 			}
 		}))
 	}

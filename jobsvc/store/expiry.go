@@ -35,10 +35,11 @@ func (t *Txn) ExpireAt(e Expiry) {
 // Keep takes back what ExpireAt said. Nothing happens where it was not said.
 func (t *Txn) Keep(e Expiry) { t.Do(clientv3.OpDelete(e.path())) }
 
-// Reap calls, for each object whose time has come, the handler of its kind, which removes what there is; one that is gone
-// already is no error. An object whose handler fails is tried again at the next call. It returns the first error, after it
-// has tried all.
-func (s *Store) Reap(ctx context.Context, now time.Time, handlers map[string]func(context.Context, Expiry) error) error {
+// Reap calls, for each object whose time has come, the handler of its kind, which removes what there is; one that is
+// gone already is no error. An object whose handler fails is tried again at the next call. It returns the first error,
+// after it has tried all.
+func (s *Store) Reap(ctx context.Context, now time.Time, handlers map[string]func(context.Context,
+	Expiry) error) error {
 	var first error
 	from := Root + "expiry/"
 	end := fmt.Sprintf("%sexpiry/%012d", Root, now.Unix()+1)
@@ -59,7 +60,8 @@ func (s *Store) Reap(ctx context.Context, now time.Time, handlers map[string]fun
 	}
 }
 
-func (s *Store) reap(ctx context.Context, key string, value []byte, handlers map[string]func(context.Context, Expiry) error) error {
+func (s *Store) reap(ctx context.Context, key string, value []byte, handlers map[string]func(context.Context,
+	Expiry) error) error {
 	var e Expiry
 	if err := json.Unmarshal(value, &e); err != nil {
 		return fmt.Errorf("expiry %s: %w", key, err)

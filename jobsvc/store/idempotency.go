@@ -54,8 +54,8 @@ func idempotencyKey(t Tenant, name string) string {
 	return Root + KindIdempotency + "/" + t.path() + name
 }
 
-// Recall returns the answer to the same request, or nil where there was none yet. The error is ErrOtherRequest where the key
-// belongs to another.
+// Recall returns the answer to the same request, or nil where there was none yet. The error is ErrOtherRequest where
+// the key belongs to another.
 func (s *Store) Recall(ctx context.Context, i *Idempotency) (json.RawMessage, error) {
 	if i == nil || i.Key == "" {
 		return nil, nil
@@ -79,8 +79,8 @@ func (s *Store) Recall(ctx context.Context, i *Idempotency) (json.RawMessage, er
 	return a.Body, nil
 }
 
-// Remember keeps the answer to a request, and requires that there is none yet: where two of the same are made at once, the
-// transaction of one is a conflict, and Recall then has the other's answer.
+// Remember keeps the answer to a request, and requires that there is none yet: where two of the same are made at once,
+// the transaction of one is a conflict, and Recall then has the other's answer.
 func (t *Txn) Remember(i *Idempotency, body json.RawMessage, now time.Time) {
 	if i == nil || i.Key == "" {
 		return

@@ -20,15 +20,17 @@ import (
 func TestANewKeyDoesNotCountWhatAllOthersHave(t *testing.T) {
 	server := etcdtest.New(t)
 	var scans atomic.Int64
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(
-		func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
-			if strings.Contains(fmt.Sprint(request), "/"+parcels.Name+"/") {
-				if txn, ok := request.(*etcdserverpb.TxnRequest); ok && len(txn.Compare) == 0 {
-					scans.Add(1)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithUnaryInterceptor(
+			func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker,
+				o ...grpc.CallOption) error {
+				if strings.Contains(fmt.Sprint(request), "/"+parcels.Name+"/") {
+					if txn, ok := request.(*etcdserverpb.TxnRequest); ok && len(txn.Compare) == 0 {
+						scans.Add(1)
+					}
 				}
-			}
-			return invoke(ctx, method, request, reply, c, o...)
-		})}})
+				return invoke(ctx, method, request, reply, c, o...)
+			})}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() }) // it reports the end of its own context
 	plain := store.New(server.Client(t))     // as of a version that does not count

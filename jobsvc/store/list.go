@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A Page is a part of a list: up to Limit objects that come after the one with the id After, or from the beginning. That
-// object need not be there any more: its id alone says where it was.
+// A Page is a part of a list: up to Limit objects that come after the one with the id After, or from the beginning.
+// That object need not be there any more: its id alone says where it was.
 type Page struct {
 	After     string
 	Limit     int
@@ -21,10 +21,12 @@ type Page struct {
 // chunk is how many records one read asks etcd for at most.
 const chunk = 500
 
-// List returns a page of the tenant's objects, newest first unless the page says otherwise, and whether more follow. Keep,
-// where it is not nil, says which objects there are. Reading oldest first costs etcd a walk over all of the tenant's. The
-// error is ErrCursor where After is no id of the kind. Of a kind whose objects are archived, only newest first can be had.
-func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func(*Record[T]) bool) (page []*Record[T], more bool, err error) {
+// List returns a page of the tenant's objects, newest first unless the page says otherwise, and whether more follow.
+// Keep, where it is not nil, says which objects there are. Reading oldest first costs etcd a walk over all of the
+// tenant's. The error is ErrCursor where After is no id of the kind. Of a kind whose objects are archived, only newest
+// first can be had.
+func (k Kind[T]) List(ctx context.Context, s *Store, t Tenant, p Page, keep func(*Record[T]) bool) (page []*Record[T],
+	more bool, err error) {
 	from, end, err := k.rangeOf(t, p)
 	if err != nil {
 		return nil, false, err
@@ -80,9 +82,10 @@ func (k Kind[T]) rangeOf(t Tenant, p Page) (from, end string, err error) {
 	return from, end, nil
 }
 
-// next reads the beginning of a range, up to so many records of etcd's, with what the archive has of it. Where all that matters is
-// whether there is anything, the archive is not read for it.
-func (k Kind[T]) next(ctx context.Context, s *Store, t Tenant, from, end string, p Page, any bool, most int) (span[T], error) {
+// next reads the beginning of a range, up to so many records of etcd's, with what the archive has of it. Where all
+// that matters is whether there is anything, the archive is not read for it.
+func (k Kind[T]) next(ctx context.Context, s *Store, t Tenant, from, end string, p Page, any bool, most int) (span[T],
+	error) {
 	options := []clientv3.OpOption{clientv3.WithLimit(min(int64(most), chunk))}
 	if p.Ascending {
 		options = append(options, clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend))

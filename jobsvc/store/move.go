@@ -36,9 +36,9 @@ type Move struct {
 // A Moved says what Archive has seen and done. Kept are objects that are in etcd as before.
 type Moved struct{ Kept, Moved int }
 
-// Archive moves a tenant's objects that are over from etcd to the archive: first a segment is written, which nothing names yet,
-// and then one transaction adds it and removes the records. It can be repeated from anywhere. What cannot be moved, because a
-// segment that it belongs to is damaged, stays; the error says so once all else is moved.
+// Archive moves a tenant's objects that are over from etcd to the archive: first a segment is written, which nothing
+// names yet, and then one transaction adds it and removes the records. It can be repeated from anywhere. What cannot
+// be moved, because a segment that it belongs to is damaged, stays; the error says so once all else is moved.
 func (k Kind[T]) Archive(ctx context.Context, s *Store, t Tenant, m Move) (done Moved, failed error) {
 	from := k.folder(t)
 	end := clientv3.GetPrefixRangeEnd(from)
@@ -87,7 +87,8 @@ func (k Kind[T]) move(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Key
 		due = due[:min(len(due), keysAtOnce)]
 	}
 	if into != nil && string(due[0].Key) <= k.folder(t)+into.Last {
-		n, _ := slices.BinarySearchFunc(due, k.folder(t)+into.Last, func(kv *mvccpb.KeyValue, last string) int { return cmp.Compare(string(kv.Key), last) })
+		n, _ := slices.BinarySearchFunc(due, k.folder(t)+into.Last,
+			func(kv *mvccpb.KeyValue, last string) int { return cmp.Compare(string(kv.Key), last) })
 		due = due[:max(n, 1)]
 	}
 	n, err := k.portion(ctx, s, t, due)
@@ -129,8 +130,10 @@ func (k Kind[T]) move(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Key
 	return len(due), txn.Commit(ctx)
 }
 
-// beside returns the segment that lines are to join, and what is in it; or nil, where it is damaged and they can have one of their own.
-func (k Kind[T]) beside(ctx context.Context, s *Store, t Tenant, into *Segment, lines []line) (*Segment, []line, error) {
+// beside returns the segment that lines are to join, and what is in it; or nil, where it is damaged and they can have
+// one of their own.
+func (k Kind[T]) beside(ctx context.Context, s *Store, t Tenant, into *Segment, lines []line) (*Segment, []line,
+	error) {
 	if into == nil {
 		return nil, nil, nil
 	}
@@ -174,7 +177,8 @@ func (k Kind[T]) segmentFor(ctx context.Context, s *Store, t Tenant, key string)
 	end := clientv3.GetPrefixRangeEnd(folder)
 	r, err := s.snapshot(ctx,
 		clientv3.OpGet(k.segmentAt(key), clientv3.WithRange(end), clientv3.WithLimit(1)),
-		clientv3.OpGet(folder, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend)),
+		clientv3.OpGet(folder, clientv3.WithRange(end), clientv3.WithLimit(1),
+			clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("archive %s: %w", k.Name, err)
@@ -212,7 +216,8 @@ func (k Kind[T]) lines(ctx context.Context, s *Store, t Tenant, due []*mvccpb.Ke
 			return nil, err
 		}
 		key := string(kv.Key)
-		lines = append(lines, line{Key: key[len(k.folder(t)):], Record: kv.Value, Once: once[onceKey(key)], Ended: k.ended(&one.Value)})
+		lines = append(lines, line{Key: key[len(k.folder(t)):], Record: kv.Value, Once: once[onceKey(key)],
+			Ended: k.ended(&one.Value)})
 	}
 	return lines, nil
 }
@@ -232,7 +237,8 @@ func full(lines []line) (parts [][]line) {
 
 // writeSegment writes lines into a folder of the archive.
 func (k Kind[T]) writeSegment(ctx context.Context, s *Store, t Tenant, lines []line, folder string) (*Segment, error) {
-	segment := &Segment{Blob: archiveBlobs + folder + "/" + id.Bare(), Tenant: t, Records: len(lines), First: lines[0].Key, Last: lines[len(lines)-1].Key}
+	segment := &Segment{Blob: archiveBlobs + folder + "/" + id.Bare(), Tenant: t, Records: len(lines),
+		First: lines[0].Key, Last: lines[len(lines)-1].Key}
 	segment.key = k.segmentAt(k.folder(t) + segment.Last)
 	for _, l := range lines {
 		segment.Ended = max(segment.Ended, l.Ended)
@@ -248,7 +254,8 @@ func (k Kind[T]) writeSegment(ctx context.Context, s *Store, t Tenant, lines []l
 
 // recordOf returns the record of a line of the tenant's.
 func (k Kind[T]) recordOf(t Tenant, l line) (*Record[T], error) {
-	r, err := k.decode(&mvccpb.KeyValue{Key: []byte(k.folder(t) + l.Key), Value: l.Record, ModRevision: archivedRevision}, l.Once)
+	r, err := k.decode(&mvccpb.KeyValue{Key: []byte(k.folder(t) + l.Key), Value: l.Record, ModRevision: archivedRevision},
+		l.Once)
 	if err == nil {
 		r.parts = l.Parts
 	}
@@ -263,8 +270,8 @@ func (k Kind[T]) ended(v *T) int64 {
 	return k.Ended(v)
 }
 
-// archivedCounts is what an object counts for in the archive: it takes no room in etcd. Of keys without an organization, whose objects
-// a segment mixes, it counts for nothing any more.
+// archivedCounts is what an object counts for in the archive: it takes no room in etcd. Of keys without an
+// organization, whose objects a segment mixes, it counts for nothing any more.
 func archivedCounts(t Tenant, a Amounts) Amounts {
 	if t.Organization == "" {
 		return Amounts{}
@@ -273,9 +280,10 @@ func archivedCounts(t Tenant, a Amounts) Amounts {
 	return a
 }
 
-// Retire removes the segments all of whose objects were over by a time, as Unix time in seconds, and returns how many objects
-// that were. Each transaction requires what is held, and is what release adds to it, which may be nil.
-func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clientv3.Cmp, release func(*Txn, *Segment)) (objects int, err error) {
+// Retire removes the segments all of whose objects were over by a time, as Unix time in seconds, and returns how many
+// objects that were. Each transaction requires what is held, and is what release adds to it, which may be nil.
+func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clientv3.Cmp,
+	release func(*Txn, *Segment)) (objects int, err error) {
 	err = k.Segments(ctx, s, Account{}, func(of *Segment) error {
 		if of.Ended > before {
 			return nil
@@ -298,8 +306,8 @@ func (k Kind[T]) Retire(ctx context.Context, s *Store, before int64, held []clie
 	return objects, err
 }
 
-// CollectArchive removes the blobs of segments of the kind that nothing names: those that were replaced, those of parts of what was
-// retired, and those that were written by a process that was killed before it could name them.
+// CollectArchive removes the blobs of segments of the kind that nothing names: those that were replaced, those of
+// parts of what was retired, and those that were written by a process that was killed before it could name them.
 func (k Kind[T]) CollectArchive(ctx context.Context, s *Store, now time.Time) error {
 	old, err := s.archive.old(ctx, archiveBlobs+k.Name+"/", now)
 	if err != nil {

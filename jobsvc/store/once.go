@@ -16,8 +16,8 @@ const onceRoot = Root + "once/"
 // onceKey returns the key beside a record's for what is written once.
 func onceKey(key string) string { return onceRoot + key[len(Root):] }
 
-// split returns the value as its own key holds it, and what has another: the members that Once names, those of them that say
-// something.
+// split returns the value as its own key holds it, and what has another: the members that Once names, those of them
+// that say something.
 func (k Kind[T]) split(value T) (small T, once map[string]any) {
 	if k.Once == nil {
 		return value, nil
@@ -33,8 +33,8 @@ func (k Kind[T]) split(value T) (small T, once map[string]any) {
 	return value, once
 }
 
-// join puts back what split has taken out. Text is what the other key holds, or nil where there is none: the record says it
-// all, as those of versions before 1.3 do.
+// join puts back what split has taken out. Text is what the other key holds, or nil where there is none: the record
+// says it all, as those of versions before 1.3 do.
 func (k Kind[T]) join(r *Record[T], text []byte) error {
 	if k.Once == nil || text == nil {
 		return nil

@@ -51,7 +51,8 @@ func (w *world) labelled(id string) *store.Record[labelled] {
 
 func TestWhatIsWrittenOnceIsNotWrittenAgain(t *testing.T) {
 	w := newWorld(t)
-	r := &store.Record[labelled]{Tenant: acme, ID: labelledThings.NewID(), Value: labelled{Labels: map[string]string{"a": "marked"}, Plan: "later"}}
+	r := &store.Record[labelled]{Tenant: acme, ID: labelledThings.NewID(),
+		Value: labelled{Labels: map[string]string{"a": "marked"}, Plan: "later"}}
 	update := func() { require.NoError(t, w.commit(func(t *store.Txn) { labelledThings.Update(t, r) })) }
 	require.NoError(t, w.commit(func(t *store.Txn) { labelledThings.Create(t, r) }))
 	first := r.Revision
@@ -126,7 +127,8 @@ func TestListsOfRecordsOfWhichSomeHaveNothingThatIsWrittenOnce(t *testing.T) {
 
 func TestTheVersionBeforeLosesNothingOfWhatIsWrittenOnce(t *testing.T) {
 	w := newWorld(t)
-	old := &store.Record[labelled]{Tenant: acme, ID: labelledThings.NewID(), Value: labelled{Labels: map[string]string{"a": "old"}}}
+	old := &store.Record[labelled]{Tenant: acme, ID: labelledThings.NewID(),
+		Value: labelled{Labels: map[string]string{"a": "old"}}}
 	require.NoError(t, w.commit(func(t *store.Txn) { wholeThings.Create(t, old) }))
 	r := w.labelled(old.ID)
 	require.Equal(t, old.Value, r.Value, "its records are read")
@@ -140,5 +142,6 @@ func TestTheVersionBeforeLosesNothingOfWhatIsWrittenOnce(t *testing.T) {
 	require.Equal(t, labelled{N: 1}, before.Value, "the version before does not see it")
 	before.Value.N = 2
 	require.NoError(t, w.commit(func(t *store.Txn) { wholeThings.Update(t, before) }))
-	require.Equal(t, labelled{N: 2, Labels: map[string]string{"a": "old"}}, w.labelled(old.ID).Value, "and keeps it all the same")
+	require.Equal(t, labelled{N: 2, Labels: map[string]string{"a": "old"}}, w.labelled(old.ID).Value,
+		"and keeps it all the same")
 }

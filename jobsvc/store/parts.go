@@ -17,8 +17,9 @@ import (
 // partsAtOnce is how many parts one transaction removes from etcd, unless one object alone has more.
 const partsAtOnce = 5000
 
-// Parts are a kind of what belongs to one object of another kind, and goes to the archive with it: a Kind, which is used Under the
-// object's id. They do not change unless the object does. Segments of parts have no key in etcd: the object's own line names them.
+// Parts are a kind of what belongs to one object of another kind, and goes to the archive with it: a Kind, which is
+// used Under the object's id. They do not change unless the object does. Segments of parts have no key in etcd: the
+// object's own line names them.
 type Parts interface {
 	name() string
 	count(ctx context.Context, s *Store, t Tenant, owner string) (int64, error)
@@ -32,7 +33,8 @@ type owner struct {
 }
 
 // ListParts returns a page of what belongs to an object, as List does, wherever that is by now.
-func ListParts[O, T any](ctx context.Context, s *Store, owners Kind[O], of *Record[O], parts Kind[T], p Page) (page []*Record[T], more bool, err error) {
+func ListParts[O, T any](ctx context.Context, s *Store, owners Kind[O], of *Record[O], parts Kind[T],
+	p Page) (page []*Record[T], more bool, err error) {
 	for tries := 1; ; tries++ {
 		k := parts.Under(of.ID)
 		k.owner = &owner{segments: of.parts[parts.Name]}
@@ -75,9 +77,10 @@ func (k Kind[T]) count(ctx context.Context, s *Store, t Tenant, of string) (int6
 	return r.Count, nil
 }
 
-// moveAll writes the parts of an object into segments in a folder of the archive, and has a transaction remove them from etcd, which
-// requires that the object is as it was before.
-func (k Kind[T]) moveAll(ctx context.Context, s *Store, txn *Txn, t Tenant, of, folder string) (segments []*Segment, err error) {
+// moveAll writes the parts of an object into segments in a folder of the archive, and has a transaction remove them
+// from etcd, which requires that the object is as it was before.
+func (k Kind[T]) moveAll(ctx context.Context, s *Store, txn *Txn, t Tenant, of, folder string) (segments []*Segment,
+	err error) {
 	under := k.Under(of)
 	from := under.folder(t)
 	end := clientv3.GetPrefixRangeEnd(from)
@@ -160,8 +163,8 @@ func tag(t Tenant) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// collectParts removes the blobs of parts whose object is in no segment: it was retired, or they were written by a process that was
-// killed before it could name them.
+// collectParts removes the blobs of parts whose object is in no segment: it was retired, or they were written by a
+// process that was killed before it could name them.
 func (k Kind[T]) collectParts(ctx context.Context, s *Store, now time.Time) error {
 	for _, parts := range k.Parts {
 		root := archiveBlobs + parts.name() + "/"

@@ -22,7 +22,8 @@ type note struct {
 
 var (
 	notes = store.Kind[note]{Name: "notes", Prefix: "note_"}
-	noted = store.Kind[work]{Name: works.Name, Prefix: works.Prefix, Ended: works.Ended, Once: works.Once, Parts: []store.Parts{notes}}
+	noted = store.Kind[work]{Name: works.Name, Prefix: works.Prefix, Ended: works.Ended, Once: works.Once,
+		Parts: []store.Parts{notes}}
 )
 
 // note adds notes to a work.
@@ -32,7 +33,8 @@ func (w *archiveWorld) note(of *store.Record[work], n int) {
 		require.NoError(w, w.commit(func(t *store.Txn) {
 			for i := first; i < min(n, first+100); i++ {
 				made := time.Unix(1_800_000_000, int64(i)*int64(time.Millisecond))
-				notes.Under(of.ID).Put(t, &store.Record[note]{Tenant: of.Tenant, ID: notes.Prefix + id.Derived(made, fmt.Sprint(i)), Value: note{fmt.Sprint(of.Value.N, " ", i)}})
+				notes.Under(of.ID).Put(t, &store.Record[note]{Tenant: of.Tenant, ID: notes.Prefix +
+					id.Derived(made, fmt.Sprint(i)), Value: note{fmt.Sprint(of.Value.N, " ", i)}})
 			}
 		}))
 	}
@@ -54,7 +56,8 @@ func (w *archiveWorld) notesOf(of *store.Record[work], limit int) (seen []string
 	}
 }
 
-// wholeNotes checks that all works have their notes, newest first, both as they are now and as they were when they were made.
+// wholeNotes checks that all works have their notes, newest first, both as they are now and as they were when they
+// were made.
 func (w *archiveWorld) wholeNotes(counts map[int]int) {
 	w.Helper()
 	for _, made := range w.all {
@@ -75,12 +78,13 @@ func (w *archiveWorld) wholeNotes(counts map[int]int) {
 
 func (w *archiveWorld) noteBlobs() (n int) {
 	w.Helper()
-	require.NoError(w, filepath.WalkDir(filepath.Join(w.folder, "archive", "notes"), func(path string, of os.DirEntry, err error) error {
-		if err == nil && !of.IsDir() && !strings.HasSuffix(path, ".attrs") {
-			n++
-		}
-		return err
-	}))
+	require.NoError(w, filepath.WalkDir(filepath.Join(w.folder, "archive", "notes"),
+		func(path string, of os.DirEntry, err error) error {
+			if err == nil && !of.IsDir() && !strings.HasSuffix(path, ".attrs") {
+				n++
+			}
+			return err
+		}))
 	return n
 }
 
@@ -100,7 +104,8 @@ func TestPartsGoToTheArchiveWithTheirObject(t *testing.T) {
 	require.Equal(t, 20, w.keysOf("notes/"), "those of what is open stay")
 	require.Equal(t, 1, w.keysOf("archive/"), "parts have no key of their own")
 
-	_, _, err := store.ListParts(t.Context(), w.store, noted, &store.Record[work]{Tenant: store.Tenant{Organization: "other"}, ID: w.all[0].ID}, notes, store.Page{Limit: 1})
+	_, _, err := store.ListParts(t.Context(), w.store, noted,
+		&store.Record[work]{Tenant: store.Tenant{Organization: "other"}, ID: w.all[0].ID}, notes, store.Page{Limit: 1})
 	require.ErrorIs(t, err, store.ErrNotFound, "another tenant does not see them")
 }
 
@@ -112,7 +117,8 @@ func TestBlobsOfPartsStayAsLongAsTheirObject(t *testing.T) {
 		w.note(of, 3)
 	}
 	// A move that is refused leaves blobs that nothing names.
-	_, err := noted.Archive(t.Context(), w.store, acme, store.Move{Before: 5000, Busy: idle, Held: []clientv3.Cmp{clientv3.Compare(clientv3.Version("claim"), ">", 0)}})
+	_, err := noted.Archive(t.Context(), w.store, acme,
+		store.Move{Before: 5000, Busy: idle, Held: []clientv3.Cmp{clientv3.Compare(clientv3.Version("claim"), ">", 0)}})
 	require.ErrorIs(t, err, store.ErrConflict)
 	w.wholeNotes(counts)
 	require.Equal(t, 4, w.noteBlobs())

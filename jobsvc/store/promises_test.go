@@ -19,7 +19,12 @@ func TestAFileInUse(t *testing.T) {
 	w := newWorld(t)
 	unused := func(t *store.Txn) { t.Unused("file-1") }
 	require.NoError(t, w.commit(unused))
-	require.NoError(t, w.commit(func(t *store.Txn) { t.Use("file-1", "batch_1"); t.Use("file-1", "a/b"); t.Use("file-12", "batch_1") }))
+	require.NoError(t, w.commit(func(t *store.Txn) {
+		t.Use("file-1", "batch_1")
+		t.Use("file-1", "a/b")
+		t.Use("file-12",
+			"batch_1")
+	}))
 	require.ErrorIs(t, w.commit(unused), store.ErrConflict)
 	require.NoError(t, w.commit(func(t *store.Txn) { t.Free("file-1", "batch_1") }))
 	require.ErrorIs(t, w.commit(unused), store.ErrConflict, "there is another user")

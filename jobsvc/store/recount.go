@@ -49,7 +49,8 @@ func (s *Store) scan(ctx context.Context, prefix string, revision int64, f func(
 	}
 }
 
-func (k Kind[T]) each(ctx context.Context, s *Store, organization string, revision int64, f func(Owner, Amounts)) error {
+func (k Kind[T]) each(ctx context.Context, s *Store, organization string, revision int64,
+	f func(Owner, Amounts)) error {
 	from := Root + k.Name + "/" + url.QueryEscape(organization) + "/"
 	end := clientv3.GetPrefixRangeEnd(from)
 	records := k
@@ -69,14 +70,16 @@ func (k Kind[T]) each(ctx context.Context, s *Store, organization string, revisi
 	}
 }
 
-func (k Kind[T]) eachSegment(ctx context.Context, s *Store, organization string, revision int64, f func(Owner, Amounts)) error {
-	return s.scan(ctx, segmentsRoot+k.Name+"/"+url.QueryEscape(organization)+"/", revision, func(kv *mvccpb.KeyValue) error {
-		segment, err := parseSegment(kv)
-		if err == nil {
-			f(Owner{Tenant: segment.Tenant}, segment.Counts)
-		}
-		return err
-	})
+func (k Kind[T]) eachSegment(ctx context.Context, s *Store, organization string, revision int64,
+	f func(Owner, Amounts)) error {
+	return s.scan(ctx, segmentsRoot+k.Name+"/"+url.QueryEscape(organization)+"/", revision,
+		func(kv *mvccpb.KeyValue) error {
+			segment, err := parseSegment(kv)
+			if err == nil {
+				f(Owner{Tenant: segment.Tenant}, segment.Counts)
+			}
+			return err
+		})
 }
 
 // recount counts what all accounts of an organization use, or all keys without one, as it was at a revision.
@@ -103,8 +106,9 @@ type Correction struct {
 	Wrong   Amounts // what was counted too much, or less than 0: too little
 }
 
-// Recount counts again what all accounts use, and corrects what was counted wrong, such as by replicas of a version that did not
-// count. It is exact whatever changes meanwhile: the difference is that at one revision, and every change since adds to it.
+// Recount counts again what all accounts use, and corrects what was counted wrong, such as by replicas of a version
+// that did not count. It is exact whatever changes meanwhile: the difference is that at one revision, and every change
+// since adds to it.
 func (s *Store) Recount(ctx context.Context) ([]Correction, error) {
 	usages, revision, err := s.read(ctx)
 	if err != nil {

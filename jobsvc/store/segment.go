@@ -47,8 +47,9 @@ type ArchiveError struct {
 func (e *ArchiveError) Error() string { return "archive " + e.Segment + ": " + e.Err.Error() }
 func (e *ArchiveError) Unwrap() error { return e.Err }
 
-// A Segment is an immutable blob of up to some hundreds of records of one tenant, which sort between the first and the last. No
-// two of a tenant and kind overlap. This is what etcd has of it, under the key of its last record, or, of parts, their object's line.
+// A Segment is an immutable blob of up to some hundreds of records of one tenant, which sort between the first and the
+// last. No two of a tenant and kind overlap. This is what etcd has of it, under the key of its last record, or, of
+// parts, their object's line.
 type Segment struct {
 	Blob    string `json:"blob"`
 	First   string `json:"first"` // the part of the key that is the record's own
@@ -120,7 +121,8 @@ func (a *archive) write(ctx context.Context, name, header string, lines []line) 
 	if err = errors.Join(err, zip.Close()); err != nil {
 		return fmt.Errorf("archive %s: %w", name, err)
 	}
-	if err := a.bucket.WriteAll(ctx, name, text.Bytes(), &blob.WriterOptions{ContentType: "application/gzip"}); err != nil {
+	if err := a.bucket.WriteAll(ctx, name, text.Bytes(),
+		&blob.WriterOptions{ContentType: "application/gzip"}); err != nil {
 		return &ArchiveError{name, fmt.Errorf("%w: %w", ErrArchiveAway, err)}
 	}
 	return nil

@@ -14,8 +14,9 @@ import (
 // readAgain is the pause before something is read again, as etcd's client has it.
 const readAgain = 25 * time.Millisecond
 
-// snapshot reads all that ops read, as it was at one revision. Where etcd changes its leader it reads again, until ctx ends: its client
-// does so for a single read, and not for a transaction, of which it does not see that it changes nothing.
+// snapshot reads all that ops read, as it was at one revision. Where etcd changes its leader it reads again, until ctx
+// ends: its client does so for a single read, and not for a transaction, of which it does not see that it changes
+// nothing.
 func (s *Store) snapshot(ctx context.Context, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	for {
 		r, err := s.etcd.Txn(ctx).Then(ops...).Commit()

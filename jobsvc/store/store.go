@@ -1,6 +1,6 @@
-// Package store keeps the records of the job service in etcd, below /modelgate/jobs/v1/: one key for each object, whose
-// value is JSON, in folders by kind, organization and project. Keys sort newest first, so that a page of a list is one short
-// range, however many objects there are.
+// Package store keeps the records of the job service in etcd, below /modelgate/jobs/v1/: one key for each object,
+// whose value is JSON, in folders by kind, organization and project. Keys sort newest first, so that a page of a list
+// is one short range, however many objects there are.
 //
 // Nothing here locks. Who changes a record gives a transaction all that must still be true, and
 // where it is not any more, the transaction is a conflict, changes nothing, and the record has to be read again.
@@ -74,15 +74,17 @@ func (s *Store) Reserving(room *etcdspace.Room) *Store {
 type Kind[T any] struct {
 	Name   string // its folder
 	Prefix string // of ids, such as "batch_"
-	// Once, where it is not nil, returns pointers to the members that do not change any more, by names that do not change either.
-	// They have a key of their own, which is written when there are such members, and not at each change of the record.
+	// Once, where it is not nil, returns pointers to the members that do not change any more, by names that do not change
+	// either. They have a key of their own, which is written when there are such members, and not at each change of the
+	// record.
 	Once func(*T) map[string]any
-	// Ended, where it is not nil, returns since when an object is over and will not change any more, as Unix time in seconds, or 0.
-	// Such objects can be moved to the archive: see Archive.
+	// Ended, where it is not nil, returns since when an object is over and will not change any more, as Unix time in
+	// seconds, or 0. Such objects can be moved to the archive: see Archive.
 	Ended func(*T) int64
 	// Parts are what goes to the archive with an object: kinds that are used Under its id.
 	Parts []Parts
-	// Counts, where it is not nil, returns what an object counts for, and for which key; it may change as the object does.
+	// Counts, where it is not nil, returns what an object counts for, and for which key; it may change as the object
+	// does.
 	Counts func(*T) (key string, a Amounts)
 
 	owner *owner // whose parts these are; nil where it does not matter
@@ -163,14 +165,16 @@ type span[T any] struct {
 }
 
 // read reads from a range of keys what etcd holds.
-func (k Kind[T]) read(ctx context.Context, s *Store, t Tenant, from, end string, options ...clientv3.OpOption) (span[T], error) {
+func (k Kind[T]) read(ctx context.Context, s *Store, t Tenant, from, end string,
+	options ...clientv3.OpOption) (span[T], error) {
 	var got span[T]
 	ops := []clientv3.Op{clientv3.OpGet(from, append(options, clientv3.WithRange(end))...)}
 	if k.Once != nil { // it sorts as the records do: of so many of them, it is among so many
 		ops = append(ops, clientv3.OpGet(onceKey(from), append(options, clientv3.WithRange(onceKey(end)))...))
 	}
 	if k.Ended != nil {
-		ops = append(ops, clientv3.OpGet(k.segmentAt(from), clientv3.WithRange(clientv3.GetPrefixRangeEnd(k.segmentAt(k.folder(t)))), clientv3.WithLimit(1)))
+		ops = append(ops, clientv3.OpGet(k.segmentAt(from),
+			clientv3.WithRange(clientv3.GetPrefixRangeEnd(k.segmentAt(k.folder(t)))), clientv3.WithLimit(1)))
 	}
 	if k.owner != nil && k.owner.key != "" {
 		ops = append(ops, clientv3.OpGet(k.owner.key, clientv3.WithCountOnly()))
@@ -233,8 +237,8 @@ func (k Kind[T]) Get(ctx context.Context, s *Store, t Tenant, objectID string) (
 	}
 }
 
-// Watch sends on the channel that it returns whenever the object may be another than the one that was read, until ctx ends. It
-// buffers one; the channel closes where the watch ends by itself.
+// Watch sends on the channel that it returns whenever the object may be another than the one that was read, until ctx
+// ends. It buffers one; the channel closes where the watch ends by itself.
 func (k Kind[T]) Watch(ctx context.Context, s *Store, r *Record[T]) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	key, _ := k.key(r.Tenant, r.ID)

@@ -77,7 +77,8 @@ func (w *world) createMany(tenant store.Tenant, n int) []*store.Record[thing] {
 	return all
 }
 
-func (w *world) list(tenant store.Tenant, p store.Page, keep func(*store.Record[thing]) bool) ([]*store.Record[thing], bool) {
+func (w *world) list(tenant store.Tenant, p store.Page, keep func(*store.Record[thing]) bool) ([]*store.Record[thing],
+	bool) {
 	w.Helper()
 	page, more, err := things.List(w.Context(), w.store, tenant, p, keep)
 	require.NoError(w, err)
@@ -192,10 +193,12 @@ func TestCursors(t *testing.T) {
 
 	other := w.create(store.Tenant{Organization: "globex"}, 1)
 	page, more = w.list(acme, store.Page{After: other.ID, Limit: 9}, nil)
-	require.Equal(t, []string{all[0].ID, all[1].ID, all[3].ID, all[4].ID}, ids(page), "another's id is a time, and tells nothing")
+	require.Equal(t, []string{all[0].ID, all[1].ID, all[3].ID, all[4].ID}, ids(page),
+		"another's id is a time, and tells nothing")
 	require.False(t, more)
 
-	for _, after := range []string{"x", "thing_", "thing_x", all[0].ID + "0", all[0].ID[1:], strings.ToLower(all[0].ID), "batch_" + all[0].ID[6:],
+	for _, after := range []string{"x", "thing_", "thing_x", all[0].ID + "0", all[0].ID[1:], strings.ToLower(all[0].ID),
+		"batch_" + all[0].ID[6:],
 		"thing_" + strings.Repeat("Z", 26), "../" + all[0].ID, all[0].ID + "/"} {
 		_, _, err := things.List(t.Context(), w.store, acme, store.Page{After: after, Limit: 1}, nil)
 		require.ErrorIs(t, err, store.ErrCursor, after)
@@ -207,7 +210,8 @@ func TestCursors(t *testing.T) {
 func TestTenantsAreApart(t *testing.T) {
 	w := newWorld(t)
 	var made []*store.Record[thing]
-	for i, tenant := range []store.Tenant{acme, {"acme", ""}, {"", "acme"}, {"", ""}, {"acme/search", ""}, {"acme", "search/x"}, {"acme%2Fsearch", ""}, {"Acme", "search"}, {"ac", "me"}, {"acme ", "search"}} {
+	for i, tenant := range []store.Tenant{acme, {"acme", ""}, {"", "acme"}, {"", ""}, {"acme/search", ""},
+		{"acme", "search/x"}, {"acme%2Fsearch", ""}, {"Acme", "search"}, {"ac", "me"}, {"acme ", "search"}} {
 		made = append(made, w.create(tenant, i))
 	}
 	for _, r := range made {
@@ -375,7 +379,8 @@ func TestWithoutEtcdThereIsAnErrorInTime(t *testing.T) {
 	}
 	all.Wait()
 	server.Start(t)
-	require.Eventually(t, func() bool { return errors.Is(create(), store.ErrConflict) }, 20*time.Second, 10*time.Millisecond, "it was there all the time")
+	require.Eventually(t, func() bool { return errors.Is(create(), store.ErrConflict) }, 20*time.Second,
+		10*time.Millisecond, "it was there all the time")
 }
 
 // TestAChangeOfLeaderIsNotSeenByWhoReads: etcd's client reads again by itself, but does not repeat a transaction.
@@ -383,14 +388,16 @@ func TestAChangeOfLeaderIsNotSeenByWhoReads(t *testing.T) {
 	etcd := etcdtest.New(t)
 	var refused atomic.Int64
 	refused.Store(3)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint()}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{
-		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, q, a any, cc *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
-			if refused.Add(-1) >= 0 {
-				return rpctypes.ErrGRPCLeaderChanged
-			}
-			return call(ctx, method, q, a, cc, o...)
-		}),
-	}})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd.Endpoint()}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, q, a any, cc *grpc.ClientConn,
+				call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+				if refused.Add(-1) >= 0 {
+					return rpctypes.ErrGRPCLeaderChanged
+				}
+				return call(ctx, method, q, a, cc, o...)
+			}),
+		}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	_, err = things.Get(t.Context(), store.New(client), acme, things.NewID())

@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Tenants returns every tenant that has objects of the kind, in no order that means anything. It costs one read of one key for
-// each, however many objects they have.
+// Tenants returns every tenant that has objects of the kind, in no order that means anything. It costs one read of one
+// key for each, however many objects they have.
 func (k Kind[T]) Tenants(ctx context.Context, s *Store) ([]Tenant, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 const MaxBytes = 1 << 20
 
 const (
-	// maxOps is how many operations etcd takes in a transaction (its --max-txn-ops). What it counts is the larger number of
-	// comparisons and changes, plus that of the nested transaction.
+	// maxOps is how many operations etcd takes in a transaction (its --max-txn-ops). What it counts is the larger number
+	// of comparisons and changes, plus that of the nested transaction.
 	maxOps = 128
 	// groupSize is how many changes go into one nested transaction, where there are no more comparisons than that.
 	groupSize = maxOps / 2
@@ -49,9 +49,9 @@ func (t *Txn) Require(c ...clientv3.Cmp) { t.compare = append(t.compare, c...) }
 // Do adds changes.
 func (t *Txn) Do(ops ...clientv3.Op) { t.ops = append(t.ops, ops...) }
 
-// Commit makes the changes. The error is ErrConflict where something that they require is not so, a QuotaError where they are
-// more than an account may use, and ErrBusy where others count for it all the time. After any other error they may have been made
-// all the same: etcd's answer did not come. With etcdspace.ErrReserved they were not.
+// Commit makes the changes. The error is ErrConflict where something that they require is not so, a QuotaError where
+// they are more than an account may use, and ErrBusy where others count for it all the time. After any other error
+// they may have been made all the same: etcd's answer did not come. With etcdspace.ErrReserved they were not.
 func (t *Txn) Commit(ctx context.Context) error {
 	if t.err != nil {
 		return t.err
@@ -71,7 +71,8 @@ func (t *Txn) Commit(ctx context.Context) error {
 }
 
 // submit gives etcd a transaction, and reads otherwise.
-func (t *Txn) submit(ctx context.Context, compare []clientv3.Cmp, ops, otherwise []clientv3.Op) (*clientv3.TxnResponse, error) {
+func (t *Txn) submit(ctx context.Context, compare []clientv3.Cmp, ops, otherwise []clientv3.Op) (*clientv3.TxnResponse,
+	error) {
 	size := min(groupSize, maxOps-len(compare))
 	if size < 1 {
 		return nil, fmt.Errorf("write: a transaction requires %d things, more than %d", len(compare), maxOps-1)
@@ -101,7 +102,8 @@ func (t *Txn) submit(ctx context.Context, compare []clientv3.Cmp, ops, otherwise
 // revisionSize is about what a revision of a key takes in etcd besides the key and its value.
 const revisionSize = 256
 
-// admitted reports whether etcd has room for the changes. Those of work that also remove something end something, and need none.
+// admitted reports whether etcd has room for the changes. Those of work that also remove something end something, and
+// need none.
 func (t *Txn) admitted() error {
 	size := 0
 	for _, op := range t.ops {
@@ -124,7 +126,8 @@ func (k Kind[T]) Create(t *Txn, r *Record[T]) { k.write(t, r, 0) }
 // Update replaces an object that is as it was read.
 func (k Kind[T]) Update(t *Txn, r *Record[T]) { k.write(t, r, r.Revision) }
 
-// Put writes an object whatever is there: for one whose id is derived from what it says, of a kind that counts for nothing.
+// Put writes an object whatever is there: for one whose id is derived from what it says, of a kind that counts for
+// nothing.
 func (k Kind[T]) Put(t *Txn, r *Record[T]) { k.put(t, r) }
 
 // Delete removes an object that is as it was read.

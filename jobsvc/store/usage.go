@@ -51,8 +51,8 @@ type known struct {
 }
 
 const (
-	// busyTries is how often a transaction is tried again because another replica has counted in between. Those of one replica
-	// wait for each other.
+	// busyTries is how often a transaction is tried again because another replica has counted in between. Those of one
+	// replica wait for each other.
 	busyTries = 30
 	// remembered usages save a read; what is forgotten is read again.
 	maxKnown = 10_000
@@ -75,15 +75,17 @@ type turn struct {
 	waiting int // guarded by the tally's mutex
 }
 
-// Counting returns the store with what it counts: the kinds of all objects that count for a quota. Answers that are remembered
-// do besides. Every process that changes such objects must count.
+// Counting returns the store with what it counts: the kinds of all objects that count for a quota. Answers that are
+// remembered do besides. Every process that changes such objects must count.
 func (s *Store) Counting(kinds ...Counted) *Store {
 	counting := *s
-	counting.tally = &tally{kinds: append(kinds, answers{}), known: memo.New[Account, known](maxKnown), locks: map[string]*turn{}}
+	counting.tally = &tally{kinds: append(kinds, answers{}), known: memo.New[Account, known](maxKnown),
+		locks: map[string]*turn{}}
 	return &counting
 }
 
-// Count adds to what an owner uses; less than 0 takes away. Objects of kinds that say what they count for are counted without it.
+// Count adds to what an owner uses; less than 0 takes away. Objects of kinds that say what they count for are counted
+// without it.
 func (t *Txn) Count(o Owner, a Amounts) {
 	if a == (Amounts{}) || t.store.tally == nil {
 		return
@@ -96,8 +98,8 @@ func (t *Txn) Count(o Owner, a Amounts) {
 	}
 }
 
-// Within has the transaction fail with a QuotaError where it would have an account use more than it may. Without it everything is
-// only counted: what a job leaves behind is paid for, and is kept.
+// Within has the transaction fail with a QuotaError where it would have an account use more than it may. Without it
+// everything is only counted: what a job leaves behind is paid for, and is kept.
 func (t *Txn) Within(b Bounds) { t.bounds = b }
 
 // Room requires that an account has some of a quota left, although the transaction takes nothing of it yet.
@@ -117,8 +119,8 @@ func (t *Txn) over(a Account, before Amounts) error {
 	return nil
 }
 
-// Fits returns what Commit would, as far as quotas and etcd's room go, and changes nothing: before a body is read that would come to
-// nothing. What is committed has to fit again.
+// Fits returns what Commit would, as far as quotas and etcd's room go, and changes nothing: before a body is read that
+// would come to nothing. What is committed has to fit again.
 func (t *Txn) Fits(ctx context.Context) error {
 	if err := t.store.room.Admit(t.use, 0); err != nil || len(t.counts) == 0 || t.bounds == nil {
 		return err
@@ -237,9 +239,10 @@ func (y *tally) learn(a Account, kv *mvccpb.KeyValue) error {
 	return nil
 }
 
-// usages returns what accounts use, and whether all of it was read just now. What was never counted is counted now: until that is
-// written nobody changes it, since every such change has to write it.
-func (s *Store) usages(ctx context.Context, accounts []Account, fresh bool) (found map[Account]known, all bool, err error) {
+// usages returns what accounts use, and whether all of it was read just now. What was never counted is counted now:
+// until that is written nobody changes it, since every such change has to write it.
+func (s *Store) usages(ctx context.Context, accounts []Account, fresh bool) (found map[Account]known, all bool,
+	err error) {
 	found, all = map[Account]known{}, true
 	for _, a := range accounts {
 		if k, ok := s.tally.known.Find(a); ok && !fresh && k.revision != gone {
@@ -275,8 +278,9 @@ type keysCounted struct {
 // keysHold is for how long that holds.
 const keysHold = time.Hour
 
-// uncounted returns what accounts of an organization have that are not counted in etcd. Keys without one share a folder, which is read
-// once for all of them: a key that is still not counted has what it had then, since every change would have counted it.
+// uncounted returns what accounts of an organization have that are not counted in etcd. Keys without one share a
+// folder, which is read once for all of them: a key that is still not counted has what it had then, since every change
+// would have counted it.
 func (s *Store) uncounted(ctx context.Context, organization string, revision int64) (map[Account]Amounts, error) {
 	if organization != "" {
 		return s.recount(ctx, organization, revision)

@@ -105,7 +105,8 @@ func TestExactlyTheQuotaIsAdmittedToWhomeverComes(t *testing.T) {
 
 func TestWhatGoesIsGivenBack(t *testing.T) {
 	all := replicas(t, 2)
-	tenant, org, project := store.Tenant{Organization: "a/b", Project: "c"}, store.Account{Organization: "a/b"}, store.Account{Organization: "a/b", Project: "c"}
+	tenant, org, project := store.Tenant{Organization: "a/b", Project: "c"}, store.Account{Organization: "a/b"},
+		store.Account{Organization: "a/b", Project: "c"}
 	r := newParcel(tenant, parcel{Open: true, Size: 7})
 	require.NoError(t, create(t, all[0], r, nil))
 	want := store.Amounts{}
@@ -144,7 +145,8 @@ func TestRoomOnAnotherReplicaIsSeen(t *testing.T) {
 	txn := all[1].Begin()
 	parcels.Delete(txn, first)
 	require.NoError(t, txn.Commit(t.Context()))
-	require.NoError(t, create(t, all[0], newParcel(tenant, parcel{}), bounds), "what is known is read again before anybody is refused")
+	require.NoError(t, create(t, all[0], newParcel(tenant, parcel{}), bounds),
+		"what is known is read again before anybody is refused")
 }
 
 func TestKeysWithoutAnOrganizationHaveAnAccountEach(t *testing.T) {
@@ -152,7 +154,8 @@ func TestKeysWithoutAnOrganizationHaveAnAccountEach(t *testing.T) {
 	greedy, other := store.Account{Key: "key_1"}, store.Account{Key: "key_2"}
 	require.NoError(t, create(t, s, newParcel(store.Tenant{}, parcel{Key: "key_1"}), limit(greedy, store.KeptBatches, 1)))
 	var over *store.QuotaError
-	require.ErrorAs(t, create(t, s, newParcel(store.Tenant{}, parcel{Key: "key_1"}), limit(greedy, store.KeptBatches, 1)), &over)
+	require.ErrorAs(t, create(t, s, newParcel(store.Tenant{}, parcel{Key: "key_1"}), limit(greedy, store.KeptBatches, 1)),
+		&over)
 	require.NoError(t, create(t, s, newParcel(store.Tenant{}, parcel{Key: "key_2"}), limit(other, store.KeptBatches, 1)))
 	require.EqualValues(t, 1, used(t, s, other)[store.KeptBatches])
 }
@@ -221,7 +224,8 @@ func TestRememberedAnswersCountUntilTheyAreForgotten(t *testing.T) {
 	account := store.Account{Key: "key_1"}
 	require.EqualValues(t, 1, used(t, s, account)[store.IdempotencyRecords])
 	require.NotZero(t, used(t, s, account)[store.RecordBytes])
-	require.NoError(t, s.Reap(t.Context(), time.Now(), map[string]func(context.Context, store.Expiry) error{store.KindIdempotency: s.Forget}))
+	require.NoError(t, s.Reap(t.Context(), time.Now(),
+		map[string]func(context.Context, store.Expiry) error{store.KindIdempotency: s.Forget}))
 	require.Equal(t, store.Amounts{}, used(t, s, account))
 }
 
@@ -238,7 +242,8 @@ func TestWhatIsArchivedIsKeptUntilItRetires(t *testing.T) {
 	org := store.Account{Organization: acme.Organization}
 	for i := range 130 {
 		require.NoError(t, w.commit(func(txn *store.Txn) {
-			kind.Create(txn, &store.Record[work]{Tenant: acme, ID: kind.NewID(), Value: work{N: i, Label: "12345", Ended: 1000}})
+			kind.Create(txn, &store.Record[work]{Tenant: acme, ID: kind.NewID(),
+				Value: work{N: i, Label: "12345", Ended: 1000}})
 		}))
 	}
 	for range 2 {

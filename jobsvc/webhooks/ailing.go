@@ -9,14 +9,15 @@ import (
 const (
 	// maxAiling is how many deliveries to a webhook that does not answer are tried at once.
 	maxAiling = 2
-	// firstPutOff and lastPutOff are the shortest and longest pause of a delivery that is not tried for others' sake; it doubles.
+	// firstPutOff and lastPutOff are the shortest and longest pause of a delivery that is not tried for others' sake; it
+	// doubles.
 	firstPutOff, lastPutOff = 5 * time.Second, 10 * time.Minute
 	// maxAge is the age at which an event is not put off any more but given up: after all attempts in the normal case.
 	maxAge = 4 * 24 * time.Hour
 )
 
-// ailing are webhooks that did not answer the last time. An attempt takes them the whole time there is, and thousands of events
-// may wait for one: those for others must not wait behind them. It is safe for concurrent use.
+// ailing are webhooks that did not answer the last time. An attempt takes them the whole time there is, and thousands
+// of events may wait for one: those for others must not wait behind them. It is safe for concurrent use.
 type ailing struct {
 	mu      sync.Mutex // guards what follows
 	silent  map[string]bool

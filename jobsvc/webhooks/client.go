@@ -28,8 +28,8 @@ func (c clients) of(scheme string) *http.Client {
 	return c.plain
 }
 
-// newClients returns clients that reach public addresses, and those in the networks; without TLS only the latter. What counts is
-// the address that a connection is made to, whatever name led there. Some settings are for tests.
+// newClients returns clients that reach public addresses, and those in the networks; without TLS only the latter. What
+// counts is the address that a connection is made to, whatever name led there. Some settings are for tests.
 func newClients(networks []netip.Prefix, settings ...func(*net.Dialer, *http.Transport)) (clients, error) {
 	var v4, v6 []netip.Prefix
 	for _, p := range networks {
@@ -44,7 +44,8 @@ func newClients(networks []netip.Prefix, settings ...func(*net.Dialer, *http.Tra
 	}
 	allowed := []ssrf.Option{ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)}
 	nothingElse := append(allowed[:len(allowed):len(allowed)],
-		ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("0.0.0.0/0")), ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("::/0")))
+		ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("0.0.0.0/0")),
+		ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("::/0")))
 	return clients{
 		secure: newClient(ssrf.New(allowed...), settings),
 		plain:  newClient(ssrf.New(nothingElse...), settings),

@@ -43,9 +43,12 @@ func TestOnlyPublicAddressesAreReached(t *testing.T) {
 	for name, address := range map[string]string{
 		"loopback": "127.0.0.1:443", "another loopback": "127.8.9.1:443", "this host": "0.0.0.0:443",
 		"private 10": "10.1.2.3:443", "private 172": "172.16.0.1:443", "private 192": "192.168.1.1:8443",
-		"metadata of clouds": "169.254.169.254:80", "carrier-grade NAT": "100.64.0.1:443", "multicast": "224.0.0.1:443", "broadcast": "255.255.255.255:443",
-		"loopback 6": "[::1]:443", "unique local": "[fd00::1]:443", "unique local fc": "[fc00::1]:443", "link-local 6": "[fe80::1]:443",
-		"metadata 6": "[fd00:ec2::254]:80", "mapped loopback": "[::ffff:127.0.0.1]:443", "mapped private": "[::ffff:10.0.0.1]:443",
+		"metadata of clouds": "169.254.169.254:80", "carrier-grade NAT": "100.64.0.1:443", "multicast": "224.0.0.1:443",
+		"broadcast":  "255.255.255.255:443",
+		"loopback 6": "[::1]:443", "unique local": "[fd00::1]:443", "unique local fc": "[fc00::1]:443",
+		"link-local 6": "[fe80::1]:443",
+		"metadata 6":   "[fd00:ec2::254]:80", "mapped loopback": "[::ffff:127.0.0.1]:443",
+		"mapped private":    "[::ffff:10.0.0.1]:443",
 		"NAT64 of loopback": "[64:ff9b::7f00:1]:443", "6to4": "[2002:7f00:1::]:443", "unspecified": "[::]:443",
 	} {
 		require.ErrorIs(t, secure(address), ssrf.ErrProhibitedIP, name)
@@ -76,7 +79,8 @@ func TestNetworksOfOnesOwnAreReachedWhereTheyAreAllowed(t *testing.T) {
 func TestANameThatLeadsToAPrivateAddressIsBlocked(t *testing.T) {
 	c, err := newClients(nil, func(d *net.Dialer, _ *http.Transport) { d.Resolver = resolving(t, [4]byte{127, 0, 0, 1}) })
 	require.NoError(t, err)
-	for _, url := range []string{"https://hooks.example.com/x", "https://hooks.example.com:8443/x", "http://hooks.example.com/x", "https://127.0.0.1/", "https://[::ffff:7f00:1]/"} {
+	for _, url := range []string{"https://hooks.example.com/x", "https://hooks.example.com:8443/x",
+		"http://hooks.example.com/x", "https://127.0.0.1/", "https://[::ffff:7f00:1]/"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
 		require.NoError(t, err)
 		_, err = c.of(r.URL.Scheme).Do(r)
@@ -139,7 +143,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 
 func TestOldTLSAndUnknownAuthoritiesAreRefused(t *testing.T) {
 	target := httptest.NewUnstartedServer(http.NotFoundHandler())
-	target.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10} //nolint:gosec // what is to be refused
+	target.TLS = &tls.Config{MaxVersion: tls.VersionTLS11,
+		MinVersion: tls.VersionTLS10} //nolint:gosec // what is to be refused
 	target.StartTLS()
 	defer target.Close()
 	require.Equal(t, unreachable, serviceFor(t, target).attempt(t.Context(), hookAt(target.URL), event{}).outcome)

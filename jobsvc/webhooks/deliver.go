@@ -78,7 +78,8 @@ func named(c *config.Config, name string) *configv1.Webhook {
 func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r result) error {
 	s.deliveries.WithLabelValues(r.outcome).Inc()
 	d.Attempts, d.PutOff = d.Attempts+1, 0
-	log := s.Log.With(zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type), zap.String("outcome", r.outcome),
+	log := s.Log.With(zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type),
+		zap.String("outcome", r.outcome),
 		zap.Int("status", r.status), zap.Int("attempt", d.Attempts))
 	pause, again := retryAfter(r, d.Attempts)
 	switch {
@@ -97,7 +98,8 @@ func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r resu
 func (s *Service) putOff(ctx context.Context, c *queue.Claim, d delivery) error {
 	if s.Now().Sub(time.Unix(d.Event.At, 0)) > maxAge {
 		s.deliveries.WithLabelValues(unreachable).Inc()
-		s.Log.Warn("an event was not delivered and is given up", zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type),
+		s.Log.Warn("an event was not delivered and is given up", zap.String("webhook", d.Webhook),
+			zap.String("event", d.Event.Type),
 			zap.String("outcome", unreachable), zap.Int("attempt", d.Attempts))
 		return s.settle(ctx, c, nil)
 	}

@@ -8,7 +8,8 @@ import (
 // pauses are those between attempts, as Standard Webhooks recommends them. The first attempt is made at once.
 func pauses() []time.Duration {
 	return []time.Duration{
-		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
+		20 * time.Hour, 24 * time.Hour,
 	}
 }
 

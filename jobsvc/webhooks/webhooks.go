@@ -1,9 +1,10 @@
-// Package webhooks tells an operator's own services how batches and fine-tuning jobs have ended, as Standard Webhooks has it
-// (https://github.com/standard-webhooks/standard-webhooks): events signed under the webhook's secret, delivered at least once,
-// and again for three days where nobody takes them.
+// Package webhooks tells an operator's own services how batches and fine-tuning jobs have ended, as Standard Webhooks
+// has it (https://github.com/standard-webhooks/standard-webhooks): events signed under the webhook's secret, delivered
+// at least once, and again for three days where nobody takes them.
 //
 // The addresses are not to be trusted. Whoever may configure a webhook must not thereby reach what
-// only the job service can, so that every connection is checked once its address is known, and no redirect is followed.
+// only the job service can, so that every connection is checked once its address is known, and no redirect is
+// followed.
 package webhooks
 
 import (
@@ -62,9 +63,10 @@ func New(o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Options: o, clients: reach, ailing: ailing{silent: map[string]bool{}, running: map[string]int{}}, deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "modelgate_webhook_deliveries_total", Help: "Attempts to deliver events to webhooks, by outcome.",
-	}, []string{"outcome"})}
+	s := &Service{Options: o, clients: reach, ailing: ailing{silent: map[string]bool{}, running: map[string]int{}},
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "modelgate_webhook_deliveries_total", Help: "Attempts to deliver events to webhooks, by outcome.",
+		}, []string{"outcome"})}
 	return s, o.Registerer.Register(s.deliveries)
 }
 
@@ -103,8 +105,8 @@ func eventID(typ, object string) string {
 	return "evt_" + id.Derived(created, typ+" "+object)
 }
 
-// A delivery is an event for one webhook, as the queue holds it. Without a webhook it is for all that match: they were not
-// known yet.
+// A delivery is an event for one webhook, as the queue holds it. Without a webhook it is for all that match: they were
+// not known yet.
 type delivery struct {
 	Event     event  `json:"event"`
 	Webhook   string `json:"webhook,omitempty"`
@@ -125,14 +127,15 @@ func (d delivery) id() string {
 func (s *Service) put(t *store.Txn, d delivery) {
 	value, err := json.Marshal(d)
 	if err != nil { // it is plain data
-		s.Log.Error("an event cannot be written", zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type), zap.Error(err))
+		s.Log.Error("an event cannot be written", zap.String("webhook", d.Webhook), zap.String("event", d.Event.Type),
+			zap.Error(err))
 		return
 	}
 	t.Do(queue.Put(queue.Item{Kind: kind, ID: d.id(), NotBefore: d.NotBefore, Value: value}))
 }
 
-// Announce adds to a transaction that the webhooks of a tenant are told of an event of an object, such as batch.completed, at
-// a time. They are told once the transaction is committed, whatever becomes of this replica.
+// Announce adds to a transaction that the webhooks of a tenant are told of an event of an object, such as
+// batch.completed, at a time. They are told once the transaction is committed, whatever becomes of this replica.
 func (s *Service) Announce(t *store.Txn, tenant store.Tenant, typ, object string, at time.Time) {
 	e := event{ID: eventID(typ, object), Type: typ, Object: object, Tenant: tenant, At: at.Unix()}
 	for _, d := range s.each(s.Config(), e) {

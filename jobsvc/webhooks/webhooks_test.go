@@ -187,8 +187,10 @@ func TestAnEventIsDeliveredOnceAndSigned(t *testing.T) {
 	require.NoError(t, verifier.Verify([]byte(body), q.Header))
 	id := q.Header.Get("Webhook-Id")
 	require.Regexp(t, "^evt_[0-9A-Z]{26}$", id)
-	require.JSONEq(t, `{"id":"`+id+`","object":"event","created_at":1800000000,"type":"batch.completed","data":{"id":"`+batchID+`"}}`, body)
-	require.InDelta(t, 1, testutil.ToFloat64(one.deliveries.WithLabelValues(delivered))+testutil.ToFloat64(two.deliveries.WithLabelValues(delivered)), 0)
+	require.JSONEq(t, `{"id":"`+id+`","object":"event","created_at":1800000000,"type":"batch.completed","data":{"id":"`+
+		batchID+`"}}`, body)
+	require.InDelta(t, 1, testutil.ToFloat64(one.deliveries.WithLabelValues(delivered))+testutil.ToFloat64(
+		two.deliveries.WithLabelValues(delivered)), 0)
 	for _, entry := range logs.All() {
 		for _, f := range append(entry.Context, zap.String("message", entry.Message)) {
 			require.NotContains(t, f.String, "confidential")
@@ -253,7 +255,8 @@ func TestAFailedDeliveryWaitsInTheQueueForItsNextAttempt(t *testing.T) {
 	require.Equal(t, "batch.expired", gjson.Get(sys.items()[0], "value.event.type").Str)
 
 	// Another replica goes on where this one was: after the last attempt, it is given up.
-	last := delivery{Event: event{ID: eventID("batch.expired", batchID), Type: "batch.expired", Object: batchID, Tenant: acme}, Webhook: "hook", Attempts: len(pauses())}
+	last := delivery{Event: event{ID: eventID("batch.expired", batchID), Type: "batch.expired", Object: batchID,
+		Tenant: acme}, Webhook: "hook", Attempts: len(pauses())}
 	txn := service.Store.Begin()
 	service.put(txn, last)
 	require.NoError(t, txn.Commit(t.Context()))
@@ -316,7 +319,8 @@ func TestNothingIsSentThatIsNotSigned(t *testing.T) {
 func TestEventsOfAnObjectHaveIDsOfTheirOwn(t *testing.T) {
 	require.Equal(t, eventID("batch.completed", batchID), eventID("batch.completed", batchID))
 	require.NotEqual(t, eventID("batch.completed", batchID), eventID("batch.failed", batchID))
-	require.NotEqual(t, eventID("batch.completed", batchID), eventID("batch.completed", "batch_01JD3T9Q8H6R5W4Z2Y0X9V8N7N"))
+	require.NotEqual(t, eventID("batch.completed", batchID),
+		eventID("batch.completed", "batch_01JD3T9Q8H6R5W4Z2Y0X9V8N7N"))
 	require.Equal(t, "evt_01JD3T9Q8H", eventID("batch.completed", batchID)[:14], "it sorts by when the object was made")
 	require.Len(t, eventID("x", "odd"), len("evt_")+26)
 }

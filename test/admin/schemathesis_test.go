@@ -1,7 +1,8 @@
 // Package admin drives the admin API of the whole gateway from its own description, with schemathesis.
 //
 // What schemathesis sends is seldom accepted, for an object is checked against all that is stored. It
-// finds what is refused wrongly, with the wrong status or in the wrong shape; that what is right is accepted is tested elsewhere.
+// finds what is refused wrongly, with the wrong status or in the wrong shape; that what is right is accepted is tested
+// elsewhere.
 package admin
 
 import (
@@ -30,7 +31,8 @@ func TestAdminAPIIsAsItsDescriptionSays(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "run", g.Admin+"/admin/v1/openapi.json",
 		"--header", "Authorization: Bearer "+g.File(t, "admin-token"), "--tls-verify", filepath.Join(g.Dir, "ca.crt"),
-		// Whether an object is accepted depends on what is stored. Wrong tokens have the address refused, and are tested elsewhere.
+		// Whether an object is accepted depends on what is stored. Wrong tokens have the address refused, and are tested
+		// elsewhere.
 		"--exclude-checks", "positive_data_acceptance,ignored_auth",
 		"--phases", "examples,coverage,fuzzing,stateful", "--max-examples", "10", "--seed", "1",
 		"--generation-database", "none", "--continue-on-failure", "--warnings", "off", "--no-color")

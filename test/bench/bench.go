@@ -36,8 +36,8 @@ type bench struct {
 	results  results
 }
 
-// targets are those that a scenario is measured on. Limits cost something for each request, so only those of requests need the
-// third.
+// targets are those that a scenario is measured on. Limits cost something for each request, so only those of requests
+// need the third.
 func (b *bench) targets(fresh bool) []string {
 	switch {
 	case b.options.modelgate == "":

@@ -120,8 +120,8 @@ func discard(r io.Reader) error {
 	return err
 }
 
-// readStream reads a streamed answer of the mock's, calls chunk for each chunk with text, and returns an error unless the
-// stream has all its chunks and ends as OpenAI's do.
+// readStream reads a streamed answer of the mock's, calls chunk for each chunk with text, and returns an error unless
+// the stream has all its chunks and ends as OpenAI's do.
 func readStream(r io.Reader, chunk func()) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1024), 64<<10)

@@ -11,8 +11,8 @@ import (
 // Limits that are never reached: what is measured is what counting costs.
 const plenty = 1 << 31
 
-// startGoverned starts a gateway with a key that has every kind of limit and a budget, as have its organization and its project,
-// and with a price for the model. The ledger keeps a record of each request, as it does without them.
+// startGoverned starts a gateway with a key that has every kind of limit and a budget, as have its organization and
+// its project, and with a price for the model. The ledger keeps a record of each request, as it does without them.
 func startGoverned(ctx context.Context, o options, dir, mock string) (*target, error) {
 	t, err := startGateway(ctx, o, dir, mock)
 	if err != nil {
@@ -41,8 +41,10 @@ func govern(ctx context.Context, o options, dir string) (key string, err error) 
 	if err != nil {
 		return "", err
 	}
-	said, err := command(ctx, o, nil, "key", "create", "--create-missing", "--data", dir, "--name", "bench", "--organization", "bench", "--project", "bench",
-		"--rpm", "1000000000", "--tpm", "1000000000000", "--concurrency", "100000", "--budget-usd-month", "1000000", "-o", "json")
+	said, err := command(ctx, o, nil, "key", "create", "--create-missing", "--data", dir, "--name", "bench",
+		"--organization", "bench", "--project", "bench",
+		"--rpm", "1000000000", "--tpm", "1000000000000", "--concurrency", "100000", "--budget-usd-month", "1000000", "-o",
+		"json")
 	if err != nil {
 		return "", err
 	}

@@ -68,7 +68,8 @@ func generate(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	l := &load{job: j, at: at, meter: meter{proc: "/proc", target: j.PID, root: j.Root, ours: []int{j.MockPID, os.Getpid()}}}
+	l := &load{job: j, at: at, meter: meter{proc: "/proc", target: j.PID, root: j.Root,
+		ours: []int{j.MockPID, os.Getpid()}}}
 	var o *outcome
 	if j.Stream {
 		o, err = l.streams(ctx)

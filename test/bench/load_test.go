@@ -99,7 +99,8 @@ func TestStreamsEndWhenTheMockIsTold(t *testing.T) {
 			t.Fatal("the stream ended by itself: ", err)
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+"/profile", strings.NewReader(`{"Interval":1000000}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+"/profile",
+		strings.NewReader(`{"Interval":1000000}`))
 	require.NoError(t, err)
 	response, err := s.Client().Do(r)
 	require.NoError(t, err)
@@ -109,17 +110,19 @@ func TestStreamsEndWhenTheMockIsTold(t *testing.T) {
 }
 
 func TestReadStream(t *testing.T) {
-	const chunk, last, done = `data: {"delta":{"content":"@xx"}}` + "\n\n", `data: {"delta":{"content":"@=3"}}` + "\n\n", "data: [DONE]\n\n"
+	const chunk, last, done = `data: {"delta":{"content":"@xx"}}` + "\n\n", `data: {"delta":{"content":"@=3"}}` +
+		"\n\n", "data: [DONE]\n\n"
 	for name, c := range map[string]struct {
 		text string
 		want string // error; empty: none
 	}{
-		"whole":                   {chunk + chunk + last + done, ""},
-		"a chunk is missing":      {chunk + last + done, "2 chunks received, 3 sent, [DONE]: true"},
-		"a chunk too many":        {chunk + chunk + chunk + last + done, "4 chunks received, 3 sent, [DONE]: true"},
-		"no last chunk":           {chunk + done, "1 chunks received, 0 sent, [DONE]: true"},
-		"no end mark":             {chunk + chunk + last, "3 chunks received, 3 sent, [DONE]: false"},
-		"an error in the stream":  {chunk + `data: {"error":{"message":"no"}}` + "\n\n", "1 chunks received, 0 sent, [DONE]: false"},
+		"whole":              {chunk + chunk + last + done, ""},
+		"a chunk is missing": {chunk + last + done, "2 chunks received, 3 sent, [DONE]: true"},
+		"a chunk too many":   {chunk + chunk + chunk + last + done, "4 chunks received, 3 sent, [DONE]: true"},
+		"no last chunk":      {chunk + done, "1 chunks received, 0 sent, [DONE]: true"},
+		"no end mark":        {chunk + chunk + last, "3 chunks received, 3 sent, [DONE]: false"},
+		"an error in the stream": {chunk + `data: {"error":{"message":"no"}}` + "\n\n",
+			"1 chunks received, 0 sent, [DONE]: false"},
 		"nothing at all":          {"", "0 chunks received, 0 sent, [DONE]: false"},
 		"an end mark and no more": {done, "0 chunks received, 0 sent, [DONE]: true"},
 	} {

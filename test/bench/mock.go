@@ -15,8 +15,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A profile is how the mock answers. A stream goes on until the mock is told to end all that there are: only then is it
-// certain that all of them were open at once, however slow the machine is.
+// A profile is how the mock answers. A stream goes on until the mock is told to end all that there are: only then is
+// it certain that all of them were open at once, however slow the machine is.
 type profile struct {
 	TTFT        time.Duration // from the request to the first chunk, or to the answer that is not streamed
 	Interval    time.Duration // between chunks with text
@@ -24,8 +24,8 @@ type profile struct {
 	AnswerBytes int           // of text in an answer that is not streamed
 }
 
-// Every streamed text begins with chunkMark, so that the load generator can count them whoever rewrote them. The last one
-// is lastMark and the number of chunks, itself among them.
+// Every streamed text begins with chunkMark, so that the load generator can count them whoever rewrote them. The last
+// one is lastMark and the number of chunks, itself among them.
 const (
 	chunkMark = "@"
 	lastMark  = "@="
@@ -50,7 +50,8 @@ func newAnswers(p profile) (*answers, error) {
 	var errs []error
 	completion := func(kind string, choices []object, usage any) []byte {
 		b, err := json.Marshal(object{
-			"id": "chatcmpl-bench", "object": kind, "created": 1_700_000_000, "model": "mock", "choices": choices, "usage": usage,
+			"id": "chatcmpl-bench", "object": kind, "created": 1_700_000_000, "model": "mock", "choices": choices,
+			"usage": usage,
 		})
 		errs = append(errs, err)
 		return b
@@ -75,9 +76,9 @@ func newAnswers(p profile) (*answers, error) {
 	return a, errors.Join(errs...)
 }
 
-// serveMock serves OpenAI's chat completions on a free port of loopback, which it prints, until its input ends: with the
-// process that started it, however that ends. A PUT to /profile ends the streams that there are, and sets how requests that
-// arrive later are answered.
+// serveMock serves OpenAI's chat completions on a free port of loopback, which it prints, until its input ends: with
+// the process that started it, however that ends. A PUT to /profile ends the streams that there are, and sets how
+// requests that arrive later are answered.
 func serveMock(stdin io.Reader, stdout io.Writer) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -40,11 +40,14 @@ func fakeProc(t *testing.T, processes map[int]stat, pages int) procfs {
 		dir := filepath.Join(root, strconv.Itoa(pid))
 		require.NoError(t, os.Mkdir(dir, 0o700))
 		ticks := strconv.Itoa(int(s.seconds * ticksPerSecond))
-		text := strconv.Itoa(pid) + " (" + s.name + ") S " + strconv.Itoa(s.parent) + " 1 1 0 -1 1 1 0 0 0 " + ticks + " 0 0 0 20"
+		text := strconv.Itoa(pid) + " (" + s.name + ") S " + strconv.Itoa(s.parent) + " 1 1 0 -1 1 1 0 0 0 " + ticks +
+			" 0 0 0 20"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "stat"), []byte(text), 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "statm"), []byte("9999 "+strconv.Itoa(pages)+" 5 1 0 1 0\n"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "statm"), []byte("9999 "+strconv.Itoa(pages)+" 5 1 0 1 0\n"),
+			0o600))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(root, "stat"), []byte("cpu  100 10 50 900 90 5 5 20 60 6\ncpu0 1\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "stat"), []byte("cpu  100 10 50 900 90 5 5 20 60 6\ncpu0 1\n"),
+		0o600))
 	return procfs(root)
 }
 

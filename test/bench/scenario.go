@@ -34,9 +34,10 @@ func scenarios(quick bool) []scenario {
 	open := requests(openLoop, 200, 32)
 	open.job.Rate, open.job.Window = 200, 2*window
 	slow := func(name string, passes, streams int, interval time.Duration) scenario {
-		return scenario{name: name, fresh: true, passes: passes, answer: profile{Interval: interval, ChunkBytes: 24}, job: job{
-			BodyBytes: 200, Connections: streams, Stream: true, Warmup: settle, Window: window,
-		}}
+		return scenario{name: name, fresh: true, passes: passes, answer: profile{Interval: interval, ChunkBytes: 24},
+			job: job{
+				BodyBytes: 200, Connections: streams, Stream: true, Warmup: settle, Window: window,
+			}}
 	}
 	paced := slow(pacedStreams, passes, 200, 40*time.Millisecond)
 	paced.fresh = false

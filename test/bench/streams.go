@@ -28,8 +28,8 @@ type stage struct {
 	chunks   atomic.Int64
 }
 
-// streams measures streamed answers: it starts all, measures while all are open, has the mock end them, and reads each to
-// its end. Memory counts from before the first connection, and at its highest while all are open.
+// streams measures streamed answers: it starts all, measures while all are open, has the mock end them, and reads each
+// to its end. Memory counts from before the first connection, and at its highest while all are open.
 func (l *load) streams(ctx context.Context) (*outcome, error) {
 	if err := l.warm(ctx); err != nil {
 		return nil, err
@@ -88,7 +88,8 @@ func (l *load) warm(ctx context.Context) error {
 
 var errNotStarted = errors.New("other streams took too long to start")
 
-// stream asks for one stream on a connection of its own, if its turn comes before starting ends, and reads it to the end.
+// stream asks for one stream on a connection of its own, if its turn comes before starting ends, and reads it to the
+// end.
 func (l *load) stream(starting context.Context, body []byte, s *stage) error {
 	select {
 	case s.starters <- struct{}{}:

@@ -42,7 +42,8 @@ func report(s setup, all []scenario, r results) string {
 		"it has its answer. CPU of the processes of the target,\nwithout the mock and the load generator.\n\n" +
 		requestTable(all, r).String())
 	b.WriteString("\n## At a constant rate\n\nLatency counts from when a request was due.\n\n" + rateTable(r).String())
-	b.WriteString("\n## Streams\n\nCPU in the middle of the streams, without their beginning and end.\n\n" + chunkTable(all, r).String())
+	b.WriteString("\n## Streams\n\nCPU in the middle of the streams, without their beginning and end.\n\n" +
+		chunkTable(all, r).String())
 	b.WriteString("\n## Many streams\n\nMemory is what the target's resident memory grew by from before the first connection " +
 		"to its highest while all streams were open,\neach of them on a TLS connection of its own. Every pass starts the target anew.\n\n" +
 		memoryTable(all, r).String())
@@ -116,7 +117,8 @@ func barTable(r results) *table {
 		fmt.Sprintf("%.0f open, %d failed", open, r.failed(crowd, targetGateway)), crowd,
 		open >= 5000 && r.failed(crowd, targetGateway) == 0)
 	if len(r[manySmall][targetGoverned]) > 0 {
-		times := r.of(manySmall, targetGoverned, cpuARequest(partEnvoy, partGo)) / r.of(manySmall, targetGateway, cpuARequest(partEnvoy, partGo))
+		times := r.of(manySmall, targetGoverned, cpuARequest(partEnvoy, partGo)) / r.of(manySmall, targetGateway,
+			cpuARequest(partEnvoy, partGo))
 		bar("CPU of the same request with limits, budgets and prices on", fmt.Sprintf("%.2f times", maxGoverning),
 			fmt.Sprintf("%.2f times", times), manySmall, times <= maxGoverning)
 	}
@@ -124,7 +126,8 @@ func barTable(r results) *table {
 }
 
 func requestTable(all []scenario, r results) *table {
-	t := &table{head: []string{"request", "target", "requests/s", "p50 ms", "p99 ms", "CPU ms: Envoy", "Go", "together", "failed"}}
+	t := &table{head: []string{"request", "target", "requests/s", "p50 ms", "p99 ms", "CPU ms: Envoy", "Go", "together",
+		"failed"}}
 	for _, s := range all {
 		if s.job.Stream || s.job.Rate > 0 {
 			continue
@@ -135,7 +138,8 @@ func requestTable(all []scenario, r results) *table {
 			}
 			t.add(s.name, target,
 				number("%.0f", func(o *outcome) float64 { return float64(o.OK) / o.Seconds }),
-				number("%.2f", func(o *outcome) float64 { return o.P50 }), number("%.2f", func(o *outcome) float64 { return o.P99 }),
+				number("%.2f", func(o *outcome) float64 { return o.P50 }),
+				number("%.2f", func(o *outcome) float64 { return o.P99 }),
 				number("%.3f", cpuARequest(partEnvoy)), number("%.3f", cpuARequest(partGo)),
 				number("%.3f", cpuARequest(partEnvoy, partGo)), fmt.Sprint(r.failed(s.name, target)))
 		}

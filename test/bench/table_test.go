@@ -29,14 +29,16 @@ func canned(seconds, kb float64, open int) results {
 	for _, s := range scenarios(false) {
 		for pass := range s.passes {
 			skew := float64(pass) // the passes differ, so that the median shows
-			alone := &outcome{Seconds: 2, OK: 10_000, P50: 1 + skew, P99: 4 + skew, CPU: map[part]float64{partEnvoy: 0.5}, Others: 0.04}
+			alone := &outcome{Seconds: 2, OK: 10_000, P50: 1 + skew, P99: 4 + skew, CPU: map[part]float64{partEnvoy: 0.5},
+				Others: 0.04}
 			gateway := &outcome{Seconds: 2, OK: 5000, P50: 3 + skew, P99: 9 + skew,
 				CPU: map[part]float64{partEnvoy: 1, partGo: 5000 * seconds}, Others: 0.01}
 			if s.job.Stream {
 				alone.Chunks, gateway.Chunks = 20_000, 20_000
 				alone.Concurrent, gateway.Concurrent = s.job.Connections, min(open, s.job.Connections)
 				alone.Memory = map[part]float64{partEnvoy: 50 * float64(s.job.Connections)}
-				gateway.Memory = map[part]float64{partEnvoy: 80 * float64(gateway.Concurrent), partGo: (kb - 80) * float64(gateway.Concurrent)}
+				gateway.Memory = map[part]float64{partEnvoy: 80 * float64(gateway.Concurrent),
+					partGo: (kb - 80) * float64(gateway.Concurrent)}
 			}
 			r.add(s.name, targetEnvoy, alone)
 			r.add(s.name, targetGateway, gateway)

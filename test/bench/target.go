@@ -188,7 +188,8 @@ func startGateway(ctx context.Context, o options, dir, mock string) (*target, er
 }
 
 func applyProvider(ctx context.Context, o options, dir, mock string) error {
-	return apply(ctx, o, dir, &configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: "http://" + mock + "/v1"})
+	return apply(ctx, o, dir, &configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: "http://" + mock +
+		"/v1"})
 }
 
 func apply(ctx context.Context, o options, dir string, objects ...configv1.Object) error {

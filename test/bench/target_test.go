@@ -72,8 +72,8 @@ func gateway(t *testing.T) (*listenerv3.Listener, *clusterv3.Cluster) {
 	return l, c
 }
 
-// TestEnvoyAloneHandlesConnectionsAsTheGatewayDoes keeps the comparison fair: the two must differ in nothing but what the
-// gateway is.
+// TestEnvoyAloneHandlesConnectionsAsTheGatewayDoes keeps the comparison fair: the two must differ in nothing but what
+// the gateway is.
 func TestEnvoyAloneHandlesConnectionsAsTheGatewayDoes(t *testing.T) {
 	b := alone(t)
 	theirs, theirCluster := gateway(t)
@@ -82,7 +82,8 @@ func TestEnvoyAloneHandlesConnectionsAsTheGatewayDoes(t *testing.T) {
 	require.Empty(t, cmp.Diff(manager(t, theirs), manager(t, ours), protocmp.Transform(),
 		protocmp.IgnoreFields(&routerv3.Router{}, "upstream_log")))
 	require.Empty(t, cmp.Diff(downstreamTLS(t, theirs), downstreamTLS(t, ours), protocmp.Transform()))
-	require.Equal(t, theirs.GetPerConnectionBufferLimitBytes().GetValue(), ours.GetPerConnectionBufferLimitBytes().GetValue())
+	require.Equal(t, theirs.GetPerConnectionBufferLimitBytes().GetValue(),
+		ours.GetPerConnectionBufferLimitBytes().GetValue())
 
 	require.Empty(t, cmp.Diff(theirCluster, ourCluster, protocmp.Transform(),
 		protocmp.IgnoreFields(&clusterv3.Cluster{}, "name", "metadata", "load_assignment", "outlier_detection")))
@@ -125,7 +126,8 @@ func TestOptions(t *testing.T) {
 }
 
 func TestEnvoyVersionNamesNoPlaceOnTheMachine(t *testing.T) {
-	require.Equal(t, "1.40.0/Clean/RELEASE/BoringSSL", envoyVersion("/a/b/envoy  version: 9e55/1.40.0/Clean/RELEASE/BoringSSL"))
+	require.Equal(t, "1.40.0/Clean/RELEASE/BoringSSL",
+		envoyVersion("/a/b/envoy  version: 9e55/1.40.0/Clean/RELEASE/BoringSSL"))
 }
 
 func TestEveryBarHasItsScenario(t *testing.T) {

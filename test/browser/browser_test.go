@@ -1,8 +1,8 @@
 // Package browser uses the dashboard as people do: in Chromium, over the whole gateway.
 //
 // The cases are not here but in node/cases.mjs, which prints "ok NAME" or "not ok NAME: reason" for each.
-// setup.sh installs what they need, and without it they skip. Pictures of every page are kept where $SCREENSHOTS names a folder:
-// look at them when you change a page.
+// setup.sh installs what they need, and without it they skip. Pictures of every page are kept where $SCREENSHOTS names
+// a folder: look at them when you change a page.
 package browser
 
 import (
@@ -61,7 +61,8 @@ func TestDashboard(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, filepath.Join(folder, "cases.mjs"))
-	cmd.Env = append(harness.CleanEnv(), "DASHBOARD_URL="+g.Admin, "DASHBOARD_LINK="+strings.Fields(link)[0], "GATEWAY_URL="+g.URL, "GATEWAY_KEY="+g.Key,
+	cmd.Env = append(harness.CleanEnv(), "DASHBOARD_URL="+g.Admin, "DASHBOARD_LINK="+strings.Fields(link)[0],
+		"GATEWAY_URL="+g.URL, "GATEWAY_KEY="+g.Key,
 		"NODE_EXTRA_CA_CERTS="+filepath.Join(g.Dir, "ca.crt"), "CHROMIUM="+browser, "SCREENSHOTS="+os.Getenv("SCREENSHOTS"))
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 10*time.Second

@@ -23,7 +23,8 @@ import (
 func bedrock(t *testing.T, g *Gateway) {
 	t.Run("a stream of frames is translated, however it is cut", func(t *testing.T) { framesStream(t, g) })
 	t.Run("a request is signed as the provider reads it", func(t *testing.T) {
-		checked := verifies(g.B, `{"output":{"message":{"content":[{"text":"hello"}],"role":"assistant"}},"stopReason":"end_turn","usage":{"inputTokens":3,"outputTokens":1,"totalTokens":4}}`)
+		checked := verifies(g.B,
+			`{"output":{"message":{"content":[{"text":"hello"}],"role":"assistant"}},"stopReason":"end_turn","usage":{"inputTokens":3,"outputTokens":1,"totalTokens":4}}`)
 		a := g.Chat(t, `{"model":"`+askBedrock+`","messages":[{"role":"user","content":"Grüße, \u00fc"}]}`)
 		require.Equal(t, 200, a.Status, "%s", a.Body)
 		require.NoError(t, <-checked)
@@ -47,7 +48,8 @@ func bedrock(t *testing.T, g *Gateway) {
 	})
 }
 
-// verifies has a vendor check the signature of the next request with AWS's own signer, over the request as it came, and answer.
+// verifies has a vendor check the signature of the next request with AWS's own signer, over the request as it came,
+// and answer.
 func verifies(v *Vendor, answer string) <-chan error {
 	checked := make(chan error, 10)
 	v.Streams(func(w http.ResponseWriter, r *http.Request) {
@@ -81,7 +83,8 @@ func checkSignature(r *http.Request) error {
 	sum := sha256.Sum256(body)
 	id, key, _ := strings.Cut(CredentialC, ":")
 	credentials := aws.Credentials{AccessKeyID: id, SecretAccessKey: key}
-	if err := v4.NewSigner().SignHTTP(context.Background(), credentials, again, hex.EncodeToString(sum[:]), "bedrock", "us-east-1", at); err != nil {
+	if err := v4.NewSigner().SignHTTP(context.Background(), credentials, again, hex.EncodeToString(sum[:]), "bedrock",
+		"us-east-1", at); err != nil {
 		return err
 	}
 	if want := again.Header.Get("Authorization"); got != want {
@@ -95,7 +98,8 @@ func framesStream(t *testing.T, g *Gateway) {
 	var first []string
 	for _, size := range []int{1, 13, 1 << 20} {
 		g.B.Answers(streamAs("application/vnd.amazon.eventstream", recorded, size))
-		events := g.Chat(t, strings.Replace(askStream(askBedrock), `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)).Events(t)
+		events := g.Chat(t, strings.Replace(askStream(askBedrock), `"stream":true`,
+			`"stream":true,"stream_options":{"include_usage":true}`, 1)).Events(t)
 		require.Equal(t, "[DONE]", events[len(events)-1])
 		require.Contains(t, events[0], `"role":"assistant"`)
 		require.Contains(t, events[len(events)-2], `"usage":{`)
@@ -113,7 +117,8 @@ func framesStream(t *testing.T, g *Gateway) {
 	cut[len(cut)/2] ^= 1
 	g.B.Answers(streamAs("application/vnd.amazon.eventstream", cut, 100))
 	events = g.Chat(t, askStream(askBedrock)).Events(t)
-	require.Equal(t, "upstream_invalid_response", failure(t, []byte(events[len(events)-1])).Code, "a frame that was damaged")
+	require.Equal(t, "upstream_invalid_response", failure(t, []byte(events[len(events)-1])).Code,
+		"a frame that was damaged")
 }
 
 // frame is an event of an AWS event stream.

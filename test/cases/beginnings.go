@@ -16,11 +16,13 @@ import (
 // streamBegins is about streams that end before they say anything: until then the client can still get a status.
 func streamBegins(t *testing.T, g *Gateway) {
 	defer rested(t, g)
-	t.Run("a stream that fails before it says anything is an error with a status", func(t *testing.T) { failsFirst(t, g) })
+	t.Run("a stream that fails before it says anything is an error with a status",
+		func(t *testing.T) { failsFirst(t, g) })
 	t.Run("the first token goes out at once", func(t *testing.T) { firstToken(t, g) })
 	t.Run("a first token that takes its time", func(t *testing.T) { slowFirstToken(t, g) })
 	t.Run("the provider's connection breaks before the first token", func(t *testing.T) { breaksFirst(t, g) })
-	t.Run("a client that leaves before the first token cancels the provider's request", func(t *testing.T) { leavesFirst(t, g) })
+	t.Run("a client that leaves before the first token cancels the provider's request",
+		func(t *testing.T) { leavesFirst(t, g) })
 	t.Run("a unary answer in many pieces has its length", func(t *testing.T) { longUnary(t, g) })
 }
 
@@ -33,12 +35,15 @@ const (
 	askAnthropic = "b/claude-haiku-4-5"
 	askBedrock   = "c/us.amazon.nova-micro-v1:0"
 
-	role      = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
-	text      = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
-	finish    = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + "data: [DONE]\n\n"
-	slowDown  = `data: {"error":{"message":"Slow down.","type":"requests","param":null,"code":"rate_limit_exceeded"}}` + "\n\n"
-	overload  = "event: error\n" + `data: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}` + "\n\n"
-	begin     = "event: message_start\n" + `data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":3,"output_tokens":1}}}` + "\n\n"
+	role     = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` + "\n\n"
+	text     = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
+	finish   = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + "data: [DONE]\n\n"
+	slowDown = `data: {"error":{"message":"Slow down.","type":"requests","param":null,"code":"rate_limit_exceeded"}}` +
+		"\n\n"
+	overload = "event: error\n" + `data: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}` +
+		"\n\n"
+	begin = "event: message_start\n" +
+		`data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"usage":{"input_tokens":3,"output_tokens":1}}}` + "\n\n"
 	ping      = "event: ping\n" + `data: {"type": "ping"}` + "\n\n"
 	truncated = "upstream_truncated"
 )
@@ -50,21 +55,31 @@ func failsFirst(t *testing.T, g *Gateway) {
 		typ, code         any
 		outcome           string
 	}{
-		{"pitfall 24: vLLM's and SGLang's", askOpenAI, `data: {"error":{"message":"out of memory","type":"InternalServerError","param":null,"code":500}}` + "\n\ndata: [DONE]\n\n", 500, "InternalServerError", nil, "failed"},
-		{"pitfall 24: the client's mistake", askOpenAI, `data: {"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}` + "\n\n", 400, "BadRequestError", nil, "rejected"},
+		{"pitfall 24: vLLM's and SGLang's", askOpenAI,
+			`data: {"error":{"message":"out of memory","type":"InternalServerError","param":null,"code":500}}` +
+				"\n\ndata: [DONE]\n\n", 500, "InternalServerError", nil, "failed"},
+		{"pitfall 24: the client's mistake", askOpenAI,
+			`data: {"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}` + "\n\n", 400,
+			"BadRequestError", nil, "rejected"},
 		{"pitfall 27: a rate limit", askOpenAI, slowDown, 429, "requests", "rate_limit_exceeded", "failed"},
-		{"OpenRouter's, after comments", askOpenAI, ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n" + slowDown, 429, "requests", "rate_limit_exceeded", "failed"},
+		{"OpenRouter's, after comments", askOpenAI, ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n" + slowDown, 429,
+			"requests", "rate_limit_exceeded", "failed"},
 		{"pitfall 26: after the role", askOpenAI, role + slowDown, 429, "requests", "rate_limit_exceeded", "failed"},
-		{"Groq's, of a call that it could not parse", askOpenAI, "event: error\n" + `data: {"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<","status_code":400}}` + "\n\n", 400, "invalid_request_error", "tool_use_failed", "rejected"},
+		{"Groq's, of a call that it could not parse", askOpenAI, "event: error\n" +
+			`data: {"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<","status_code":400}}` + "\n\n", 400, "invalid_request_error", "tool_use_failed", "rejected"},
 		{"Anthropic's overload at once", askAnthropic, overload, 503, "server_error", "overloaded", "failed"},
-		{"Anthropic's overload, after its beginning", askAnthropic, begin + ping + overload, 503, "server_error", "overloaded", "failed"},
-		{"Bedrock's exception", askBedrock, exception("throttlingException", `{"message":"Too many requests"}`), 429, "requests", "rate_limit_exceeded", "failed"},
-		{"Bedrock's exception, after its beginning", askBedrock, frame("messageStart", `{"role":"assistant"}`) + exception("validationException", `{"message":"Malformed input."}`), 400, "invalid_request_error", nil, "rejected"},
+		{"Anthropic's overload, after its beginning", askAnthropic, begin + ping + overload, 503, "server_error",
+			"overloaded", "failed"},
+		{"Bedrock's exception", askBedrock, exception("throttlingException", `{"message":"Too many requests"}`), 429,
+			"requests", "rate_limit_exceeded", "failed"},
+		{"Bedrock's exception, after its beginning", askBedrock, frame("messageStart", `{"role":"assistant"}`) +
+			exception("validationException", `{"message":"Malformed input."}`), 400, "invalid_request_error", nil, "rejected"},
 		{"pitfall 23: comments and no more", askOpenAI, ": hello\n\n", 502, "server_error", truncated, "truncated"},
 		{"only the role", askOpenAI, role, 502, "server_error", truncated, "truncated"},
 		{"only a part of the first event", askOpenAI, role[:20], 502, "server_error", truncated, "truncated"},
 		{"only the beginning of Anthropic's", askAnthropic, begin + ping, 502, "server_error", truncated, "truncated"},
-		{"only a part of Bedrock's first frame", askBedrock, frame("messageStart", `{"role":"assistant"}`)[:30], 502, "server_error", truncated, "truncated"},
+		{"only a part of Bedrock's first frame", askBedrock, frame("messageStart", `{"role":"assistant"}`)[:30], 502,
+			"server_error", truncated, "truncated"},
 		{"an end without a beginning", askOpenAI, "data: [DONE]\n\n", 502, "server_error", truncated, "truncated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -183,7 +198,8 @@ func leavesFirst(t *testing.T, g *Gateway) {
 		close(gone)
 	})
 	ctx, leave := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(askStream(askOpenAI)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/v1/chat/completions",
+		strings.NewReader(askStream(askOpenAI)))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+g.Key)
 	r.Header.Set("Content-Type", "application/json")

@@ -53,7 +53,8 @@ func keys(t *testing.T, g *Gateway) {
 			require.NotContains(t, string(a.Body), g.Key[:20])
 		})
 	}
-	for name, header := range map[string]string{"lower-case scheme": "bearer " + g.Key, "more white space": "Bearer   " + g.Key} {
+	for name, header := range map[string]string{"lower-case scheme": "bearer " + g.Key, "more white space": "Bearer   " +
+		g.Key} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, 200, g.Do(t, "GET", "/v1/models", "", "Authorization", header).Status)
 		})
@@ -69,23 +70,33 @@ func requests(t *testing.T, g *Gateway) {
 		status                   int
 		code, param              any
 	}{
-		{"unknown model", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "gpt-9", 1), nil, 404, "model_not_found", nil},
-		{"unknown provider", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "x/gpt-9", 1), nil, 404, "model_not_found", nil},
-		{"a name longer than any model's", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "a/"+strings.Repeat("x", 300), 1), nil, 400, "string_above_max_length", "model"},
+		{"unknown model", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "gpt-9", 1), nil, 404,
+			"model_not_found", nil},
+		{"unknown provider", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "x/gpt-9", 1), nil, 404,
+			"model_not_found", nil},
+		{"a name longer than any model's", "POST", "/v1/chat/completions", strings.Replace(hello, "a/gpt-4.1", "a/"+
+			strings.Repeat("x", 300), 1), nil, 400, "string_above_max_length", "model"},
 		{"not JSON", "POST", "/v1/chat/completions", `{"model":`, nil, 400, "invalid_json", nil},
 		{"no body", "POST", "/v1/chat/completions", ``, nil, 400, "invalid_json", nil},
 		{"wrong type", "POST", "/v1/chat/completions", with(`"temperature":"hot"`), nil, 400, "invalid_type", "temperature"},
-		{"empty messages", "POST", "/v1/chat/completions", `{"model":"a/x","messages":[]}`, nil, 400, "empty_array", "messages"},
-		{"max_tokens 0", "POST", "/v1/chat/completions", with(`"max_tokens":0`), nil, 400, "integer_below_min_value", "max_tokens"},
-		{"top_logprobs 21", "POST", "/v1/chat/completions", with(`"logprobs":true,"top_logprobs":21`), nil, 400, "integer_above_max_value", "top_logprobs"},
+		{"empty messages", "POST", "/v1/chat/completions", `{"model":"a/x","messages":[]}`, nil, 400, "empty_array",
+			"messages"},
+		{"max_tokens 0", "POST", "/v1/chat/completions", with(`"max_tokens":0`), nil, 400, "integer_below_min_value",
+			"max_tokens"},
+		{"top_logprobs 21", "POST", "/v1/chat/completions", with(`"logprobs":true,"top_logprobs":21`), nil, 400,
+			"integer_above_max_value", "top_logprobs"},
 		{"wrong method", "GET", "/v1/chat/completions", "", nil, 405, "method_not_supported", nil},
 		{"wrong method on models", "POST", "/v1/models", hello, nil, 405, "method_not_supported", nil},
 		{"unknown path", "POST", "/v1/foo", hello, nil, 404, "unknown_url", nil},
 		{"path outside of /v1", "GET", "/foo", "", nil, 404, "unknown_url", nil},
-		{"wrong content type", "POST", "/v1/chat/completions", hello, []string{"Content-Type", "text/plain"}, 415, "unsupported_content_type", nil},
-		{"form", "POST", "/v1/chat/completions", hello, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "unsupported_content_type", nil},
-		{"brotli", "POST", "/v1/chat/completions", hello, []string{"Content-Encoding", "br"}, 415, "unsupported_content_encoding", nil},
-		{"gzip that is none", "POST", "/v1/chat/completions", hello, []string{"Content-Encoding", "gzip"}, 400, "invalid_encoding", nil},
+		{"wrong content type", "POST", "/v1/chat/completions", hello, []string{"Content-Type", "text/plain"}, 415,
+			"unsupported_content_type", nil},
+		{"form", "POST", "/v1/chat/completions", hello, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
+			"unsupported_content_type", nil},
+		{"brotli", "POST", "/v1/chat/completions", hello, []string{"Content-Encoding", "br"}, 415,
+			"unsupported_content_encoding", nil},
+		{"gzip that is none", "POST", "/v1/chat/completions", hello, []string{"Content-Encoding", "gzip"}, 400,
+			"invalid_encoding", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := g.Do(t, c.method, c.path, c.body, c.headers...)

@@ -10,18 +10,22 @@ import (
 
 func sameDialect(t *testing.T, g *Gateway) {
 	t.Run("a unary answer passes, but for the model's name", func(t *testing.T) { sameDialectUnary(t, g) })
-	t.Run("pitfalls 33 to 38: usage is asked of the provider, and shown to who asked", func(t *testing.T) { sameDialectUsage(t, g) })
+	t.Run("pitfalls 33 to 38: usage is asked of the provider, and shown to who asked",
+		func(t *testing.T) { sameDialectUsage(t, g) })
 	t.Run("parallel tool calls pass", func(t *testing.T) { sameDialectTools(t, g) })
 	t.Run("a forged internal header has no effect", func(t *testing.T) { forgedHeaders(t, g) })
 }
 
 func sameDialectUnary(t *testing.T, g *Gateway) {
 	recorded := Recording(t, "openai-text.json")
-	g.A.Answers(status(200, string(recorded), "Set-Cookie", "vendor=1", "X-Request-Id", "vendor-request", "Openai-Organization", "ours"))
+	g.A.Answers(status(200, string(recorded), "Set-Cookie", "vendor=1", "X-Request-Id", "vendor-request",
+		"Openai-Organization", "ours"))
 	a := g.Do(t, "POST", "/v1/chat/completions",
 		`{ "messages":[{"role":"user","content":"\u00fc \ud83d\ude00"}], "model":"a/gpt-4.1", "seed":12345678901, "x_new":{"b":[1.50,2]} }`,
-		"Cookie", "a=b", "X-Stainless-Lang", "go", "OpenAI-Organization", "org-client", "X-Title", "app", "Accept-Encoding", "gzip",
-		"X-Forwarded-Host", "client.test", "X-Envoy-Anything", "1", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		"Cookie", "a=b", "X-Stainless-Lang", "go", "OpenAI-Organization", "org-client", "X-Title", "app", "Accept-Encoding",
+		"gzip",
+		"X-Forwarded-Host", "client.test", "X-Envoy-Anything", "1", "Traceparent",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	require.Equal(t, 200, a.Status)
 	require.Equal(t, strings.Replace(string(recorded), "gpt-4.5-preview-2025-02-27", "a/gpt-4.1", 1), string(a.Body))
 	require.Equal(t, "application/json", a.Header.Get("Content-Type"))
@@ -35,10 +39,12 @@ func sameDialectUnary(t *testing.T, g *Gateway) {
 	asked := g.A.Requests()
 	require.Len(t, asked, 1)
 	require.Equal(t, "/v1/chat/completions", asked[0].Path)
-	require.Equal(t, `{ "messages":[{"role":"user","content":"\u00fc \ud83d\ude00"}], "model":"gpt-4.1", "seed":12345678901, "x_new":{"b":[1.50,2]} }`, string(asked[0].Body))
+	require.Equal(t,
+		`{ "messages":[{"role":"user","content":"\u00fc \ud83d\ude00"}], "model":"gpt-4.1", "seed":12345678901, "x_new":{"b":[1.50,2]} }`, string(asked[0].Body))
 	require.Equal(t, "Bearer "+CredentialA, asked[0].Header.Get("Authorization"))
 	require.EqualValues(t, len(asked[0].Body), asked[0].Length, "not chunked")
-	for _, name := range []string{"Cookie", "X-Stainless-Lang", "Openai-Organization", "X-Title", "X-Request-Id", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Accept-Encoding", "Traceparent"} {
+	for _, name := range []string{"Cookie", "X-Stainless-Lang", "Openai-Organization", "X-Title", "X-Request-Id",
+		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Accept-Encoding", "Traceparent"} {
 		require.Empty(t, asked[0].Header.Get(name), name)
 	}
 	for name := range asked[0].Header {
@@ -77,7 +83,8 @@ func sameDialectTools(t *testing.T, g *Gateway) {
 
 func forgedHeaders(t *testing.T, g *Gateway) {
 	g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
-	a := g.Do(t, "POST", "/v1/chat/completions", hello, "X-Role", "up", "X-Envoy-Max-Retries", "9", "X-Envoy-Upstream-Rq-Timeout-Ms", "1",
+	a := g.Do(t, "POST", "/v1/chat/completions", hello, "X-Role", "up", "X-Envoy-Max-Retries", "9",
+		"X-Envoy-Upstream-Rq-Timeout-Ms", "1",
 		"X-Envoy-Upstream-Rq-Per-Try-Timeout-Ms", "1", "X-Mg-Plan", "b", "X-Envoy-Original-Path", "/admin")
 	require.Equal(t, 200, a.Status)
 	require.Len(t, g.A.Requests(), 1)
@@ -105,7 +112,8 @@ func otherDialect(t *testing.T, g *Gateway) {
 		require.Equal(t, "temperature", a.Header.Get("X-Modelgate-Adjusted"))
 		require.Empty(t, a.Header.Get("X-Modelgate-Dropped"))
 	})
-	t.Run("what the provider cannot do is refused before it is asked", func(t *testing.T) { otherDialectUnsupported(t, g) })
+	t.Run("what the provider cannot do is refused before it is asked",
+		func(t *testing.T) { otherDialectUnsupported(t, g) })
 }
 
 func otherDialectUnary(t *testing.T, g *Gateway) {
@@ -151,7 +159,8 @@ func otherDialectStream(t *testing.T, g *Gateway) {
 
 func otherDialectTools(t *testing.T, g *Gateway) {
 	g.B.Answers(stream(Recording(t, "anthropic-parallel-tools.sse"), 50))
-	calls, finish := toolCalls(t, g.Chat(t, askB+`,"stream":true,"tools":[{"type":"function","function":{"name":"f"}}]}`).Events(t))
+	calls, finish := toolCalls(t, g.Chat(t, askB+
+		`,"stream":true,"tools":[{"type":"function","function":{"name":"f"}}]}`).Events(t))
 	require.Len(t, calls, 2)
 	require.Equal(t, "tool_calls", finish)
 }

@@ -59,8 +59,8 @@ func fallback(t *testing.T, g *Gateway) {
 	t.Run("no more attempts than configured", func(t *testing.T) { attemptsBounded(t, g) })
 }
 
-// rested waits until no provider is left alone for what it said in a case: Envoy tells of that a moment later. Each has to be
-// asked first again, for a while.
+// rested waits until no provider is left alone for what it said in a case: Envoy tells of that a moment later. Each
+// has to be asked first again, for a while.
 func rested(t *testing.T, g *Gateway) {
 	t.Helper()
 	g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
@@ -94,7 +94,8 @@ func fallbackToOpenAI(t *testing.T, g *Gateway) {
 }
 
 func clientMistake(t *testing.T, g *Gateway) {
-	g.A.Answers(status(400, `{"error":{"message":"bad schema","type":"invalid_request_error","param":"tools","code":"invalid_schema"}}`))
+	g.A.Answers(status(400,
+		`{"error":{"message":"bad schema","type":"invalid_request_error","param":"tools","code":"invalid_schema"}}`))
 	g.B.Answers(status(500, `{}`))
 	a := g.Chat(t, askSmart)
 	require.Equal(t, 400, a.Status)
@@ -137,20 +138,32 @@ func providerErrors(t *testing.T, g *Gateway) {
 		code     any
 		contains string
 	}{
-		{"its refusal of our credential is not the client's", status(401, `{"error":{"message":"Incorrect API key provided: `+CredentialA+`","type":"invalid_request_error","code":"invalid_api_key"}}`), 502, "server_error", "upstream_auth_failed", "credential"},
-		{"pitfall 79: our credential, repeated", status(400, `{"error":{"message":"No account for token=`+CredentialA+`.","type":"invalid_request_error","param":null,"code":null}}`), 400, "invalid_request_error", nil, "No account for token=[redacted]."},
-		{"a rate limit", status(429, `{"error":{"message":"Rate limit reached","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`, "Retry-After", "7"), 429, "tokens", "rate_limit_exceeded", "Rate limit reached"},
+		{"its refusal of our credential is not the client's",
+			status(401, `{"error":{"message":"Incorrect API key provided: `+CredentialA+
+				`","type":"invalid_request_error","code":"invalid_api_key"}}`), 502, "server_error", "upstream_auth_failed",
+			"credential"},
+		{"pitfall 79: our credential, repeated", status(400, `{"error":{"message":"No account for token=`+CredentialA+
+			`.","type":"invalid_request_error","param":null,"code":null}}`), 400, "invalid_request_error", nil,
+			"No account for token=[redacted]."},
+		{"a rate limit",
+			status(429, `{"error":{"message":"Rate limit reached","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`,
+				"Retry-After", "7"), 429, "tokens", "rate_limit_exceeded", "Rate limit reached"},
 		{"HTML", status(503, `<html>oops</html>`), 503, "server_error", "overloaded", ""},
 		{"nothing", status(500, ``), 500, "server_error", nil, ""},
 		{"an answer that is none", status(200, `<html>oops</html>`), 502, "server_error", "upstream_invalid_response", ""},
 		{"an empty answer", status(200, ``), 502, "server_error", "upstream_invalid_response", ""},
-		{"pitfall 75: an encoding that nobody asked for", status(200, "\x1f\x8b\x08", "Content-Encoding", "gzip"), 502, "server_error", "upstream_invalid_response", ""},
-		{"pitfall 75: the same, on an error", status(500, "\x1f\x8b\x08", "Content-Encoding", "gzip"), 500, "server_error", nil, ""},
+		{"pitfall 75: an encoding that nobody asked for", status(200, "\x1f\x8b\x08", "Content-Encoding", "gzip"), 502,
+			"server_error", "upstream_invalid_response", ""},
+		{"pitfall 75: the same, on an error", status(500, "\x1f\x8b\x08", "Content-Encoding", "gzip"), 500, "server_error",
+			nil, ""},
 		{"a redirect", status(302, `{"choices":[]}`, "Location", "http://elsewhere.test/"), 502, "server_error", nil, ""},
-		{"431 without a body, which Envoy would say of the client's headers", status(431, ``), 431, "invalid_request_error", nil, "provider"},
-		{"JSON that is nested without end", status(200, `{"x":`+strings.Repeat("[", 4<<20)), 502, "server_error", "upstream_invalid_response", ""},
+		{"431 without a body, which Envoy would say of the client's headers", status(431, ``), 431, "invalid_request_error",
+			nil, "provider"},
+		{"JSON that is nested without end", status(200, `{"x":`+strings.Repeat("[", 4<<20)), 502, "server_error",
+			"upstream_invalid_response", ""},
 		{"counts that are none", status(500, `{"usage":{"prompt_tokens":-1}}`), 500, "server_error", nil, ""},
-		{"an error with status 200", status(200, `{"error":{"message":"no capacity","type":"server_error"}}`), 500, "server_error", nil, "no capacity"},
+		{"an error with status 200", status(200, `{"error":{"message":"no capacity","type":"server_error"}}`), 500,
+			"server_error", nil, "no capacity"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g.A.Answers(c.answer)
@@ -186,11 +199,16 @@ func streamEnds(t *testing.T, g *Gateway) {
 		body        string
 		code        any
 	}{
-		{"pitfall 22: OpenAI's without its end mark", "a/m", g.A, strings.Replace(openAI, "data: [DONE]\n\n", "", 1), "upstream_truncated"},
+		{"pitfall 22: OpenAI's without its end mark", "a/m", g.A, strings.Replace(openAI, "data: [DONE]\n\n", "", 1),
+			"upstream_truncated"},
 		{"cut within an event", "a/m", g.A, openAI[:len(openAI)/2], "upstream_truncated"},
-		{"pitfall 25: an error after text", "a/m", g.A, role + text + `data: {"error":{"message":"out of memory","type":"server_error","code":null}}` + "\n\ndata: [DONE]\n\n", nil},
-		{"Anthropic's without its end mark", "b/claude-haiku-4-5", g.B, anthropic[:strings.Index(anthropic, "event: message_stop")], "upstream_truncated"},
-		{"Anthropic's with an error", "b/claude-haiku-4-5", g.B, anthropic[:strings.Index(anthropic, "event: content_block_stop")] + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", "overloaded"},
+		{"pitfall 25: an error after text", "a/m", g.A, role + text +
+			`data: {"error":{"message":"out of memory","type":"server_error","code":null}}` + "\n\ndata: [DONE]\n\n", nil},
+		{"Anthropic's without its end mark", "b/claude-haiku-4-5", g.B,
+			anthropic[:strings.Index(anthropic, "event: message_stop")], "upstream_truncated"},
+		{"Anthropic's with an error", "b/claude-haiku-4-5", g.B,
+			anthropic[:strings.Index(anthropic, "event: content_block_stop")] +
+				"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", "overloaded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.vendor.Answers(stream([]byte(c.body), 50))

@@ -1,5 +1,5 @@
-// Package cases holds what the gateway must do, as a client sees it, over providers that replay what real ones sent. The
-// same cases run over extproctest, in one process, and over the real Envoy.
+// Package cases holds what the gateway must do, as a client sees it, over providers that replay what real ones sent.
+// The same cases run over extproctest, in one process, and over the real Envoy.
 //
 // A case knows only the Gateway it is given. What it needs of the configuration is in
 // [Config], and how a provider behaves it says itself, on the Vendor.
@@ -41,8 +41,8 @@ const (
 	CredentialC = "AKIDEXAMPLE:wJalrXUtnFEMI/K7MDENG+secret-of-provider-c"
 )
 
-// A Gateway is a running gateway with three providers: "a" speaks OpenAI's dialect, "b" Anthropic's, and "c", which is where b
-// is, Bedrock's.
+// A Gateway is a running gateway with three providers: "a" speaks OpenAI's dialect, "b" Anthropic's, and "c", which is
+// where b is, Bedrock's.
 type Gateway struct {
 	URL    string // without /v1
 	Key    string
@@ -59,8 +59,8 @@ type Gateway struct {
 // A Start starts a gateway over two vendors with the configuration of [Config]. It stops with the test.
 type Start func(t *testing.T, a, b *Vendor) *Gateway
 
-// Config is the configuration of the cases: the providers, where their servers are, models that fall back, routes, and a
-// catalog that knows better.
+// Config is the configuration of the cases: the providers, where their servers are, models that fall back, routes, and
+// a catalog that knows better.
 func Config(a, b *Vendor) []configv1.Object {
 	target := func(provider, model string, priority uint32) *configv1.Target {
 		return &configv1.Target{Provider: provider, Model: model, Priority: priority}
@@ -69,21 +69,28 @@ func Config(a, b *Vendor) []configv1.Object {
 		return &configv1.Credential{Source: &configv1.Credential_Value{Value: s}}
 	}
 	return append(tenants(),
-		&configv1.Provider{Name: "a", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA), Models: []string{"gpt-4.1"}},
+		&configv1.Provider{Name: "a", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA),
+			Models: []string{"gpt-4.1"}},
 		&configv1.Provider{Name: "b", Vendor: "anthropic", Endpoint: b.URL + "/v1", Credential: value(CredentialB)},
-		&configv1.Provider{Name: "c", Vendor: "bedrock", Region: "us-east-1", Endpoint: b.URL, Credential: value(CredentialC)},
+		&configv1.Provider{Name: "c", Vendor: "bedrock", Region: "us-east-1", Endpoint: b.URL,
+			Credential: value(CredentialC)},
 		&configv1.Provider{Name: "narrow", Vendor: "openai", Endpoint: a.URL + "/v1", Credential: value(CredentialA),
 			Concurrency: &configv1.Concurrency{MaxRequests: 1, MaxPending: 1, MaxWait: durationpb.New(soon)}},
-		&configv1.Model{Name: "narrow-first", Targets: []*configv1.Target{target("narrow", "x", 0), target("b", "claude-haiku-4-5", 1)}},
-		&configv1.Model{Name: "smart", Targets: []*configv1.Target{target("a", "gpt-4.1", 0), target("b", "claude-haiku-4-5", 1)}},
-		&configv1.Model{Name: "reversed", Targets: []*configv1.Target{target("b", "claude-haiku-4-5", 0), target("a", "gpt-4.1", 1)}},
-		&configv1.Model{Name: "once", Targets: []*configv1.Target{target("a", "gpt-4.1", 0)}, Retry: &configv1.Retry{MaxAttempts: 1}},
+		&configv1.Model{Name: "narrow-first", Targets: []*configv1.Target{target("narrow", "x", 0),
+			target("b", "claude-haiku-4-5", 1)}},
+		&configv1.Model{Name: "smart", Targets: []*configv1.Target{target("a", "gpt-4.1", 0),
+			target("b", "claude-haiku-4-5", 1)}},
+		&configv1.Model{Name: "reversed", Targets: []*configv1.Target{target("b", "claude-haiku-4-5", 0),
+			target("a", "gpt-4.1", 1)}},
+		&configv1.Model{Name: "once", Targets: []*configv1.Target{target("a", "gpt-4.1", 0)},
+			Retry: &configv1.Retry{MaxAttempts: 1}},
 		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "a"},
 		&configv1.Route{Name: "claude", PathPrefix: "/anthropic/", Provider: "b", RewritePrefix: new("/")},
 		&configv1.Route{Name: "deep", PathPrefix: "/anthropic/deep", Provider: "a", RewritePrefix: new("/v2/")},
 		&configv1.Route{Name: "bedrock", PathPrefix: "/bedrock/", Provider: "c", RewritePrefix: new("/")},
 		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{
-			{Vendors: []string{"anthropic"}, Models: []string{"limited-*"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: new(int64(77))}},
+			{Vendors: []string{"anthropic"}, Models: []string{"limited-*"},
+				Capabilities: &configv1.Capabilities{MaxOutputTokens: new(int64(77))}},
 		}},
 	)
 }

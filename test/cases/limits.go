@@ -22,7 +22,8 @@ func tenants() []configv1.Object {
 		&configv1.Organization{Name: "closed", Disabled: true},
 		&configv1.Organization{Name: "open"},
 		&configv1.Project{Name: "open/shut", Disabled: true},
-		&configv1.Project{Name: "open/small", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 5000}}},
+		&configv1.Project{Name: "open/small", Limits: []*configv1.Limit{{Domain: "tokens", Unit: configv1.Unit_HOUR,
+			RequestsPerUnit: 5000}}},
 		&configv1.RateLimit{Name: "users", Domain: "requests", Descriptors: []*configv1.RateLimitDescriptor{{
 			Key: "organization", Value: "open", Descriptors: []*configv1.RateLimitDescriptor{{
 				Key: "user", RateLimit: &configv1.RateLimitPolicy{Unit: configv1.Unit_HOUR, RequestsPerUnit: 2},
@@ -58,7 +59,8 @@ func perHour(domain string, n uint64) *configv1.Limit {
 }
 
 func limitHeaders(t *testing.T, g *Gateway) {
-	key := g.with(g.NewKey(t, &configv1.Key{Organization: "open", Project: "small", Limits: []*configv1.Limit{perHour("requests", 4), perHour("tokens", 3000)}}))
+	key := g.with(g.NewKey(t, &configv1.Key{Organization: "open", Project: "small",
+		Limits: []*configv1.Limit{perHour("requests", 4), perHour("tokens", 3000)}}))
 	told := func(a Answer, requests string) {
 		t.Helper()
 		require.Equal(t, "4", a.Header.Get("X-Ratelimit-Limit-Requests"))
@@ -100,7 +102,8 @@ func limitHeaders(t *testing.T, g *Gateway) {
 	f := a.Failure(t)
 	require.Equal(t, "requests", f.Type)
 	require.Equal(t, "rate_limit_exceeded", f.Code)
-	require.Regexp(t, `^Rate limit reached for a/gpt-4\.1 in organization open on requests per hour \(RPH\): Limit 4, Used 4, Requested 1\. Please try again in [0-9hms.]+\. `, f.Message)
+	require.Regexp(t,
+		`^Rate limit reached for a/gpt-4\.1 in organization open on requests per hour \(RPH\): Limit 4, Used 4, Requested 1\. Please try again in [0-9hms.]+\. `, f.Message)
 	seconds, err := strconv.Atoi(a.Header.Get("Retry-After"))
 	require.NoError(t, err)
 	milliseconds, err := strconv.Atoi(a.Header.Get("Retry-After-Ms"))
@@ -115,7 +118,8 @@ func limitHeaders(t *testing.T, g *Gateway) {
 	require.Equal(t, 429, a.Status)
 	require.Equal(t, "false", a.Header.Get("X-Should-Retry"))
 	require.Equal(t, "tokens", a.Failure(t).Type)
-	require.Contains(t, a.Failure(t).Message, "Request too large for a/gpt-4.1 on output tokens per hour: Limit 10, Requested 11.")
+	require.Contains(t, a.Failure(t).Message,
+		"Request too large for a/gpt-4.1 on output tokens per hour: Limit 10, Requested 11.")
 }
 
 // limitOperations has every way to a provider use up the same limits.
@@ -126,14 +130,19 @@ func limitOperations(t *testing.T, g *Gateway) {
 		tokens                   int
 	}{
 		{"chat", "/v1/chat/completions", hello, string(Recording(t, "openai-text.json")), 18},
-		{"completions", "/v1/completions", `{"model":"a/x","prompt":"hi"}`, `{"id":"c","object":"text_completion","created":1,"model":"x","choices":[{"text":"a","index":0,"logprobs":null,"finish_reason":"stop"}],` + usage, 30},
-		{"embeddings", "/v1/embeddings", `{"model":"a/x","input":"hi"}`, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"x","usage":{"prompt_tokens":20,"total_tokens":20}}`, 20},
-		{"responses", "/v1/responses", `{"model":"a/x","input":"hi"}`, `{"id":"r","usage":{"input_tokens":20,"output_tokens":10,"total_tokens":30}}`, 30},
+		{"completions", "/v1/completions", `{"model":"a/x","prompt":"hi"}`,
+			`{"id":"c","object":"text_completion","created":1,"model":"x","choices":[{"text":"a","index":0,"logprobs":null,"finish_reason":"stop"}],` + usage, 30},
+		{"embeddings", "/v1/embeddings", `{"model":"a/x","input":"hi"}`,
+			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"x","usage":{"prompt_tokens":20,"total_tokens":20}}`, 20},
+		{"responses", "/v1/responses", `{"model":"a/x","input":"hi"}`,
+			`{"id":"r","usage":{"input_tokens":20,"output_tokens":10,"total_tokens":30}}`, 30},
 		{"a route", "/v1/rerank", `{"model":"x"}`, `{"results":[],` + usage, 30},
-		{"a route to another dialect", "/anthropic/messages", `{"model":"x"}`, `{"type":"message","model":"claude-haiku-4-5","usage":{"input_tokens":5,"cache_read_input_tokens":15,"output_tokens":10}}`, 30},
+		{"a route to another dialect", "/anthropic/messages", `{"model":"x"}`,
+			`{"type":"message","model":"claude-haiku-4-5","usage":{"input_tokens":5,"cache_read_input_tokens":15,"output_tokens":10}}`, 30},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			key := g.with(g.NewKey(t, &configv1.Key{Limits: []*configv1.Limit{perHour("requests", 2), perHour("tokens", 10_000)}}))
+			key := g.with(g.NewKey(t, &configv1.Key{Limits: []*configv1.Limit{perHour("requests", 2),
+				perHour("tokens", 10_000)}}))
 			g.A.Answers(status(200, c.answer))
 			g.B.Answers(status(200, c.answer))
 			a := key.Do(t, "POST", c.path, c.body)
@@ -144,7 +153,8 @@ func limitOperations(t *testing.T, g *Gateway) {
 			a = key.Do(t, "POST", c.path, c.body)
 			require.Equal(t, 429, a.Status)
 			require.Equal(t, "requests", a.Failure(t).Type)
-			require.Equal(t, strconv.Itoa(10_000-2*c.tokens), a.Header.Get("X-Ratelimit-Remaining-Tokens"), "what the provider says was used, twice")
+			require.Equal(t, strconv.Itoa(10_000-2*c.tokens), a.Header.Get("X-Ratelimit-Remaining-Tokens"),
+				"what the provider says was used, twice")
 			require.Equal(t, 200, key.Do(t, "GET", "/v1/models", "").Status, "what asks no provider is not limited")
 		})
 	}
@@ -156,7 +166,8 @@ func limitChunked(t *testing.T, g *Gateway) {
 	for words, want := range map[int]int{10: 200, 10_000: 429} {
 		body := `{"model":"x","query":"` + strings.Repeat("word ", words) + `"}`
 		g.A.Answers(status(200, `{"results":[]}`))
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/rerank", io.MultiReader(strings.NewReader(body)))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/rerank",
+			io.MultiReader(strings.NewReader(body)))
 		require.NoError(t, err)
 		r.Header = http.Header{"Authorization": {"Bearer " + key.Key}, "Content-Type": {"application/json"}}
 		response, err := g.Client.Do(r)
@@ -171,10 +182,12 @@ func limitChunked(t *testing.T, g *Gateway) {
 	}
 }
 
-// limitBudget has many calls at once want the rest of a budget: 18 tokens of gpt-4.1 cost 8 x 2 + 10 x 8 millionths of a dollar.
+// limitBudget has many calls at once want the rest of a budget: 18 tokens of gpt-4.1 cost 8 x 2 + 10 x 8 millionths of
+// a dollar.
 func limitBudget(t *testing.T, g *Gateway) {
 	const cost, calls = 96, 20
-	key := g.with(g.NewKey(t, &configv1.Key{Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: fmt.Sprintf("%.6f", 3.5*cost/1e6)}}}))
+	key := g.with(g.NewKey(t,
+		&configv1.Key{Budgets: []*configv1.Budget{{Unit: configv1.Unit_MONTH, Usd: fmt.Sprintf("%.6f", 3.5*cost/1e6)}}}))
 	g.A.Answers(status(200, string(Recording(t, "openai-text.json"))))
 	ask := hello[:len(hello)-1] + `,"max_tokens":10}`
 	var all sync.WaitGroup
@@ -317,7 +330,8 @@ func costs(t *testing.T, g *Gateway) {
 			<-r.Context().Done()
 			close(sent)
 		})
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(hello[:len(hello)-1]+`,"stream":true}`))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
+			strings.NewReader(hello[:len(hello)-1]+`,"stream":true}`))
 		require.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer "+g.Key)
 		r.Header.Set("Content-Type", "application/json")
@@ -413,7 +427,8 @@ func admission(t *testing.T, g *Gateway) {
 		there := g.NewKey(t, &configv1.Key{Addresses: []string{"192.0.2.7"}})
 		for _, forged := range [][]string{
 			nil, {"X-Forwarded-For", "192.0.2.7"}, {"X-Envoy-External-Address", "192.0.2.7"},
-			{"X-Forwarded-For", "192.0.2.7", "X-Envoy-External-Address", "192.0.2.7", "X-Envoy-Internal", "true", "X-Real-Ip", "192.0.2.7", "Forwarded", "for=192.0.2.7"},
+			{"X-Forwarded-For", "192.0.2.7", "X-Envoy-External-Address", "192.0.2.7", "X-Envoy-Internal", "true", "X-Real-Ip",
+				"192.0.2.7", "Forwarded", "for=192.0.2.7"},
 		} {
 			require.Equal(t, "401 ip_not_authorized", code(there, forged...), "%v", forged)
 		}
@@ -421,7 +436,8 @@ func admission(t *testing.T, g *Gateway) {
 	t.Run("endpoints", func(t *testing.T) {
 		key := g.with(g.NewKey(t, &configv1.Key{Endpoints: []string{"embeddings", "models", "anthropic/*"}}))
 		require.Equal(t, 200, code(key.Key))
-		for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/rerank", "/v1/files", "/v1/embeddingsx"} {
+		for _, path := range []string{"/v1/chat/completions", "/v1/responses", "/v1/rerank", "/v1/files",
+			"/v1/embeddingsx"} {
 			a := key.Do(t, "POST", path, hello)
 			require.Equal(t, 403, a.Status, path)
 			require.Equal(t, "insufficient_permissions", a.Failure(t).Code)

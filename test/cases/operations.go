@@ -34,7 +34,8 @@ func completions(t *testing.T, g *Gateway) {
 	t.Run("streamed", func(t *testing.T) {
 		for _, size := range []int{1, 1 << 20} {
 			g.B.Answers(stream(Recording(t, "anthropic-text.sse"), size))
-			events := g.Do(t, "POST", "/v1/completions", ask+`,"stream":true,"stream_options":{"include_usage":true}}`).Events(t)
+			events := g.Do(t, "POST", "/v1/completions", ask+
+				`,"stream":true,"stream_options":{"include_usage":true}}`).Events(t)
 			require.Equal(t, "[DONE]", events[len(events)-1])
 			require.Contains(t, events[len(events)-2], `"prompt_tokens":16`)
 			for _, e := range events[:len(events)-1] {
@@ -119,7 +120,8 @@ func form(t *testing.T, model string, size int) (body []byte, contentType string
 
 func upload(t *testing.T, g *Gateway) {
 	for _, size := range []int{1 << 10, 3 << 20} {
-		g.A.Answers(status(200, `{"text":"hello","usage":{"type":"tokens","input_tokens":14,"output_tokens":4,"total_tokens":18}}`))
+		g.A.Answers(status(200,
+			`{"text":"hello","usage":{"type":"tokens","input_tokens":14,"output_tokens":4,"total_tokens":18}}`))
 		body, contentType := form(t, "a/whisper-1", size)
 		id := fmt.Sprintf("upload-%d", size)
 		a := g.Do(t, "POST", "/v1/audio/transcriptions", string(body), "Content-Type", contentType, "X-Request-Id", id)
@@ -130,7 +132,8 @@ func upload(t *testing.T, g *Gateway) {
 		require.Equal(t, "/v1/audio/transcriptions", asked.Path)
 		require.Equal(t, contentType, asked.Header.Get("Content-Type"))
 		require.Equal(t, "Bearer "+CredentialA, asked.Header.Get("Authorization"))
-		require.True(t, bytes.Equal(bytes.Replace(body, []byte("a/whisper-1"), []byte("whisper-1"), 1), asked.Body), "every other byte is the client's")
+		require.True(t, bytes.Equal(bytes.Replace(body, []byte("a/whisper-1"), []byte("whisper-1"), 1), asked.Body),
+			"every other byte is the client's")
 		require.EqualValues(t, len(asked.Body), asked.Length)
 		_, params, err := mime.ParseMediaType(asked.Header.Get("Content-Type"))
 		require.NoError(t, err)
@@ -147,7 +150,8 @@ func upload(t *testing.T, g *Gateway) {
 	a := g.Do(t, "POST", "/v1/audio/transcriptions", string(body[:len(body)-8]), "Content-Type", contentType)
 	require.Equal(t, 400, a.Status)
 	require.Equal(t, "invalid_form", a.Failure(t).Code)
-	a = g.Do(t, "POST", "/v1/audio/transcriptions", strings.Replace(string(body), `"model"`, `"modell"`, 1), "Content-Type", contentType)
+	a = g.Do(t, "POST", "/v1/audio/transcriptions", strings.Replace(string(body), `"model"`, `"modell"`, 1),
+		"Content-Type", contentType)
 	require.Equal(t, 400, a.Status)
 	require.Equal(t, "model", a.Failure(t).Param)
 	a = g.Do(t, "POST", "/v1/chat/completions", string(body), "Content-Type", contentType)
@@ -177,7 +181,8 @@ func speech(t *testing.T, g *Gateway) {
 		w.Header().Set("Set-Cookie", "vendor=1")
 		_, _ = w.Write(audio)
 	})
-	a := g.Do(t, "POST", "/v1/audio/speech", `{"model":"a/tts-1","input":"hi","voice":"alloy"}`, "X-Request-Id", "speech-1")
+	a := g.Do(t, "POST", "/v1/audio/speech", `{"model":"a/tts-1","input":"hi","voice":"alloy"}`, "X-Request-Id",
+		"speech-1")
 	require.Equal(t, 200, a.Status)
 	require.NoError(t, a.Err)
 	require.Equal(t, "audio/mpeg", a.Header.Get("Content-Type"))
@@ -190,13 +195,15 @@ func speech(t *testing.T, g *Gateway) {
 }
 
 func documentsPass(t *testing.T, g *Gateway) {
-	image := `{"created":1,"data":[{"b64_json":"` + strings.Repeat("iVBORw0KGgo", 100_000) + `"}],"usage":{"input_tokens":9,"output_tokens":4160,"total_tokens":4169}}`
+	image := `{"created":1,"data":[{"b64_json":"` + strings.Repeat("iVBORw0KGgo", 100_000) +
+		`"}],"usage":{"input_tokens":9,"output_tokens":4160,"total_tokens":4169}}`
 	for path, answer := range map[string]string{
 		"/v1/images/generations": image,
 		"/v1/moderations":        `{"id":"modr-1","model":"omni-moderation-latest","results":[{"flagged":false}]}`,
 	} {
 		g.A.Answers(status(200, answer))
-		a := g.Do(t, "POST", path, `{"prompt":"a cat", "input":"x", "model":"a/some-model"}`, "X-Request-Id", strings.ReplaceAll(path[4:], "/", "-"))
+		a := g.Do(t, "POST", path, `{"prompt":"a cat", "input":"x", "model":"a/some-model"}`, "X-Request-Id",
+			strings.ReplaceAll(path[4:], "/", "-"))
 		require.Equal(t, 200, a.Status, "%s", a.Body)
 		require.Equal(t, answer, string(a.Body), "as it came")
 		require.Equal(t, path, g.A.Requests()[0].Path)
@@ -262,7 +269,10 @@ func responses(t *testing.T, g *Gateway) {
 		require.Empty(t, a.Header.Get("Content-Length"))
 	})
 	t.Run("that failed", func(t *testing.T) {
-		g.A.Answers(stream([]byte("event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"x\"}\n\n"), 9))
+		g.A.Answers(
+			stream(
+				[]byte(
+					"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"x\"}\n\n"), 9))
 		g.Do(t, "POST", "/v1/responses", ask, "X-Request-Id", "response-failed")
 		require.Equal(t, "failed", g.Logged(t, "response-failed")["outcome"])
 	})
@@ -300,13 +310,18 @@ func nativeErrors(t *testing.T, g *Gateway) {
 		status           int
 		code, param      any
 	}{
-		{"a provider that does not serve it", "/v1/images/generations", strings.Replace(ask, "a/", "b/", 1), nil, 400, "unsupported_endpoint", "model"},
+		{"a provider that does not serve it", "/v1/images/generations", strings.Replace(ask, "a/", "b/", 1), nil, 400,
+			"unsupported_endpoint", "model"},
 		{"no model", "/v1/moderations", `{"input":"x"}`, nil, 400, "missing_required_parameter", "model"},
 		{"two models", "/v1/responses", `{"model":"a/m","model":"b/m"}`, nil, 400, "duplicate_parameter", "model"},
-		{"a model that is not there", "/v1/responses", strings.Replace(ask, "a/", "x/", 1), nil, 404, "model_not_found", nil},
+		{"a model that is not there", "/v1/responses", strings.Replace(ask, "a/", "x/", 1), nil, 404, "model_not_found",
+			nil},
 		{"no body", "/v1/responses", "", nil, 400, "invalid_json", nil},
-		{"the client's mistake", "/v1/images/generations", ask, status(400, `{"error":{"message":"Unknown parameter: 'quality'.","type":"invalid_request_error","param":"quality","code":"unknown_parameter"}}`), 400, "unknown_parameter", "quality"},
-		{"the gateway's credential", "/v1/responses", ask, status(401, `{"error":{"message":"no","type":"x","param":null,"code":null}}`), 502, "upstream_auth_failed", nil},
+		{"the client's mistake", "/v1/images/generations", ask,
+			status(400,
+				`{"error":{"message":"Unknown parameter: 'quality'.","type":"invalid_request_error","param":"quality","code":"unknown_parameter"}}`), 400, "unknown_parameter", "quality"},
+		{"the gateway's credential", "/v1/responses", ask,
+			status(401, `{"error":{"message":"no","type":"x","param":null,"code":null}}`), 502, "upstream_auth_failed", nil},
 		{"HTML", "/v1/responses", ask, status(404, `<html>`), 404, "model_not_found", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -323,9 +338,11 @@ func nativeErrors(t *testing.T, g *Gateway) {
 
 func notServed(t *testing.T, g *Gateway) {
 	for _, c := range []struct{ method, path, says string }{
-		{"GET", "/v1/responses/resp_1", "stored"}, {"DELETE", "/v1/responses/resp_1", "stored"}, {"POST", "/v1/responses/resp_1/cancel", "stored"},
+		{"GET", "/v1/responses/resp_1", "stored"}, {"DELETE", "/v1/responses/resp_1", "stored"},
+		{"POST", "/v1/responses/resp_1/cancel", "stored"},
 		{"POST", "/v1/music/generations", "no operation for music"}, {"POST", "/v1/videos", "no operation for video"},
-		{"POST", "/v1/video/generations", "no operation for video"}, {"POST", "/v1/3d/generations", "no operation for 3D models"},
+		{"POST", "/v1/video/generations", "no operation for video"},
+		{"POST", "/v1/3d/generations", "no operation for 3D models"},
 		{"POST", "/v1/vision", "/v1/chat/completions"},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {

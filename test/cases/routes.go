@@ -48,8 +48,10 @@ func routePasses(t *testing.T, g *Gateway) {
 			c.vendor.Answers(status(200, `{"results":[]}`))
 			body := ` {"model":"rerank-v3", "model":"x", not JSON`
 			id := "route-" + strconv.Itoa(len(c.path))
-			a := g.Do(t, "POST", c.path, body, "X-Request-Id", id, "Anthropic-Version", "2023-06-01", "Cookie", "a=b", "X-Api-Key", "the client's",
-				"X-Custom", "stays", "User-Agent", "client/1 (mine)", "OpenAI-Organization", "org-client", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+			a := g.Do(t, "POST", c.path, body, "X-Request-Id", id, "Anthropic-Version", "2023-06-01", "Cookie", "a=b",
+				"X-Api-Key", "the client's",
+				"X-Custom", "stays", "User-Agent", "client/1 (mine)", "OpenAI-Organization", "org-client", "Traceparent",
+				"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 			require.Equal(t, 200, a.Status, "%s", a.Body)
 			require.Equal(t, `{"results":[]}`, string(a.Body))
 			require.Equal(t, id, a.Header.Get("X-Request-Id"))
@@ -61,7 +63,8 @@ func routePasses(t *testing.T, g *Gateway) {
 			require.Equal(t, "application/json", asked[0].Header.Get("Content-Type"))
 			require.Equal(t, "stays", asked[0].Header.Get("X-Custom"))
 			require.Equal(t, "2023-06-01", asked[0].Header.Get("Anthropic-Version"))
-			for _, name := range []string{"Cookie", "Openai-Organization", "Traceparent", "X-Request-Id", "X-Forwarded-For", "X-Forwarded-Proto"} {
+			for _, name := range []string{"Cookie", "Openai-Organization", "Traceparent", "X-Request-Id", "X-Forwarded-For",
+				"X-Forwarded-Proto"} {
 				require.Empty(t, asked[0].Header.Get(name), name)
 			}
 			require.NotContains(t, asked[0].Header.Get("User-Agent"), "client/1 ")
@@ -95,8 +98,8 @@ func routeMethods(t *testing.T, g *Gateway) {
 	}
 }
 
-// routeStreams sends a body whose end waits for the beginning of the answer, and reads an answer whose end waits for the
-// client.
+// routeStreams sends a body whose end waits for the beginning of the answer, and reads an answer whose end waits for
+// the client.
 func routeStreams(t *testing.T, g *Gateway) {
 	body, write := io.Pipe()
 	g.A.Streams(func(w http.ResponseWriter, r *http.Request) {
@@ -197,10 +200,15 @@ func outcomes(t *testing.T, g *Gateway) {
 		usage            int
 	}{
 		{"finished", "/v1/chat/completions", askB, true, recorded, "finished", 16},
-		{"truncated", "/v1/chat/completions", askB, true, recorded[:strings.Index(recorded, "event: message_delta")], "truncated", 16},
-		{"failed", "/v1/chat/completions", askB, true, recorded[:strings.Index(recorded, "event: content_block_stop")] + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", "failed", 16},
-		{"cancelled", "/v1/chat/completions", askB, false, recorded[:strings.Index(recorded, "event: content_block_stop")], "cancelled", 16},
-		{"cancelled, of legacy completions", "/v1/completions", `{"model":"b/claude-haiku-4-5","prompt":"hi","max_tokens":9`, false, recorded[:strings.Index(recorded, "event: content_block_stop")], "cancelled", 16},
+		{"truncated", "/v1/chat/completions", askB, true, recorded[:strings.Index(recorded, "event: message_delta")],
+			"truncated", 16},
+		{"failed", "/v1/chat/completions", askB, true, recorded[:strings.Index(recorded, "event: content_block_stop")] +
+			"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
+			"failed", 16},
+		{"cancelled", "/v1/chat/completions", askB, false, recorded[:strings.Index(recorded, "event: content_block_stop")],
+			"cancelled", 16},
+		{"cancelled, of legacy completions", "/v1/completions", `{"model":"b/claude-haiku-4-5","prompt":"hi","max_tokens":9`,
+			false, recorded[:strings.Index(recorded, "event: content_block_stop")], "cancelled", 16},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sent := make(chan struct{})
@@ -230,7 +238,8 @@ func outcomes(t *testing.T, g *Gateway) {
 		})
 	}
 	t.Run("a mistake of the client's is not the provider's failure", func(t *testing.T) {
-		g.A.Answers(status(400, `{"error":{"message":"bad schema","type":"invalid_request_error","param":"tools","code":"invalid_schema"}}`))
+		g.A.Answers(status(400,
+			`{"error":{"message":"bad schema","type":"invalid_request_error","param":"tools","code":"invalid_schema"}}`))
 		g.Do(t, "POST", "/v1/chat/completions", hello, "X-Request-Id", "outcome-mistake")
 		require.Equal(t, "rejected", g.Logged(t, "outcome-mistake")["outcome"])
 	})
@@ -243,12 +252,14 @@ func outcomesUnseen(t *testing.T, g *Gateway) {
 		leaves  bool
 	}{{"cancelled", true}, {"truncated", false}} {
 		for name, ask := range map[string][2]string{
-			"route": {"/v1/rerank", `{}`}, "speech": {"/v1/audio/speech", `{"model":"a/tts-1","input":"x"}`}, "responses": {"/v1/responses", `{"model":"a/gpt-5","input":"x"}`},
+			"route": {"/v1/rerank", `{}`}, "speech": {"/v1/audio/speech", `{"model":"a/tts-1","input":"x"}`},
+			"responses": {"/v1/responses", `{"model":"a/gpt-5","input":"x"}`},
 		} {
 			t.Run(name+" "+c.outcome, func(t *testing.T) {
 				begun := make(chan struct{})
 				g.A.Answers(func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Content-Type", map[bool]string{true: "text/event-stream", false: "audio/mpeg"}[name == "responses"])
+					w.Header().Set("Content-Type", map[bool]string{true: "text/event-stream",
+						false: "audio/mpeg"}[name == "responses"])
 					_, _ = io.WriteString(w, "data: {}\n\n")
 					w.(http.Flusher).Flush()
 					select {

@@ -27,7 +27,8 @@ func TestAccessLog(t *testing.T) {
 		}
 		panic(http.ErrAbortHandler)
 	})
-	harness.Must(t, "kind: Provider\nname: breaks\nvendor: openai\nendpoint: "+breaks.URL+"\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Must(t, "kind: Provider\nname: breaks\nvendor: openai\nendpoint: "+breaks.URL+"\n", "config", "apply",
+		"--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("breaks/x") })
 
 	_, err := g.get("/v1/models", "wrong")
@@ -61,15 +62,19 @@ func TestAccessLog(t *testing.T) {
 		return nil
 	})
 
-	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"one two"}]}`)
+	status, body, err := g.post("/v1/chat/completions", g.Key,
+		`{"model":"echo/echo","messages":[{"role":"user","content":"one two"}]}`)
 	require.NoError(t, err)
 	require.Equal(t, 200, status)
-	g.WaitFor(t, fmt.Sprintf(`"model":"echo/echo","provider":"echo","upstream_model":"echo","attempts":1,"stream":false,"status":200,"outcome":"finished","cut_by":"","details":"","prompt_tokens":2,"completion_tokens":2,"cached_tokens":0,"reasoning_tokens":0,"bytes_sent":%d`, len(body)))
+	g.WaitFor(t,
+		fmt.Sprintf(
+			`"model":"echo/echo","provider":"echo","upstream_model":"echo","attempts":1,"stream":false,"status":200,"outcome":"finished","cut_by":"","details":"","prompt_tokens":2,"completion_tokens":2,"cached_tokens":0,"reasoning_tokens":0,"bytes_sent":%d`, len(body)))
 
 	g.Stop(t)
 	require.Equal(t, 1, strings.Count(g.Output(), `"status":401`))
 	require.Equal(t, 1, strings.Count(g.Output(), `"status":413`))
 	require.Equal(t, 1, strings.Count(g.Output(), `"outcome":"cancelled"`))
 	require.Equal(t, 1, strings.Count(g.Output(), `"outcome":"truncated"`))
-	require.Equal(t, 1, strings.Count(g.Output(), `"provider":"echo","upstream_model":"echo","attempts":1,"stream":false`))
+	require.Equal(t, 1, strings.Count(g.Output(),
+		`"provider":"echo","upstream_model":"echo","attempts":1,"stream":false`))
 }

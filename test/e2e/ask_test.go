@@ -77,7 +77,8 @@ func (g *gateway) openStream(t *testing.T, size int) *http.Response {
 func (g *gateway) openModel(t *testing.T, model, text string) *http.Response {
 	t.Helper()
 	body := `{"model":"` + model + `","stream":true,"messages":[{"role":"user","content":"` + text + `"}]}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
+		strings.NewReader(body))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+g.Key)
 	r.Header.Set("Content-Type", "application/json")

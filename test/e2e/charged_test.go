@@ -24,8 +24,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// A meteredVendor streams texts word by word and counts the tokens of what it has sent, by the vocabulary of OpenAI's models.
-// Streams of the model "cut" break off.
+// A meteredVendor streams texts word by word and counts the tokens of what it has sent, by the vocabulary of OpenAI's
+// models. Streams of the model "cut" break off.
 type meteredVendor struct {
 	codec tokenizer.Codec
 
@@ -83,10 +83,12 @@ func (v *meteredVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 		text.WriteString(word)
-		_, _ = fmt.Fprintf(w, `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}`+"\n\n", quoted)
+		_, _ = fmt.Fprintf(w,
+			`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}`+"\n\n", quoted)
 		_ = http.NewResponseController(w).Flush()
 		if asked.Model == "left" {
-			select { // as fast as models write: what is sent before it is noticed that a client has left, nobody but the vendor sees
+			// as fast as models write: what is sent before it is noticed that a client has left, nobody but the vendor sees
+			select {
 			case <-r.Context().Done():
 			case <-time.After(10 * time.Millisecond):
 			}
@@ -95,8 +97,9 @@ func (v *meteredVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	used.output = v.count(text.String())
 	finished := asked.Model == "whole" || asked.Model == "left" && r.Context().Err() == nil
 	if finished {
-		_, _ = fmt.Fprintf(w, `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n"+
-			`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`+"\n\ndata: [DONE]\n\n",
+		_, _ = fmt.Fprintf(w,
+			`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n"+
+				`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`+"\n\ndata: [DONE]\n\n",
 			used.input, used.output, used.input+used.output)
 	}
 	v.mu.Lock()
@@ -104,7 +107,8 @@ func (v *meteredVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.sent[asked.Model] = counted{sum.requests + 1, sum.input + used.input, sum.output + used.output}
 	v.mu.Unlock()
 	if !finished && asked.Model == "cut" {
-		// What Envoy has read of a connection when it breaks, it may drop. A vendor's text is on its way for longer than this.
+		// What Envoy has read of a connection when it breaks, it may drop. A vendor's text is on its way for longer than
+		// this.
 		<-time.After(5 * time.Millisecond)
 		panic(http.ErrAbortHandler) // breaks the connection
 	}
@@ -113,7 +117,8 @@ func (v *meteredVendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ledgerUsage returns what the ledger has of each model since a time.
 func (g *gateway) ledgerUsage(t *testing.T, since time.Time) map[string]counted {
 	t.Helper()
-	query := url.Values{"start_time": {strconv.FormatInt(since.Unix(), 10)}, "bucket_width": {"1d"}, "group_by": {"model"}, "limit": {"31"}}
+	query := url.Values{"start_time": {strconv.FormatInt(since.Unix(), 10)}, "bucket_width": {"1d"},
+		"group_by": {"model"}, "limit": {"31"}}
 	status, body := g.adminGet(t, "/v1/organization/usage/completions?"+query.Encode())
 	require.Equal(t, http.StatusOK, status, body)
 	var page struct {
@@ -137,8 +142,8 @@ func (g *gateway) ledgerUsage(t *testing.T, since time.Time) map[string]counted 
 	return used
 }
 
-// TestStreamsAreChargedAsTheProviderCounts plays ten thousand streams: a third ends well, a third is cancelled by the client
-// at random, a third is cut by the provider.
+// TestStreamsAreChargedAsTheProviderCounts plays ten thousand streams: a third ends well, a third is cancelled by the
+// client at random, a third is cut by the provider.
 func TestStreamsAreChargedAsTheProviderCounts(t *testing.T) {
 	const atOnce = 150
 	streams := testenv.Size(2_000, 10_000)
@@ -155,7 +160,8 @@ func TestStreamsAreChargedAsTheProviderCounts(t *testing.T) {
 	var turns sync.WaitGroup
 	for worker := range atOnce {
 		// Each has a connection of its own: Envoy closes one on which most streams are reset, which is how some floods look.
-		own := &gateway{&harness.Gateway{URL: g.URL, Key: g.Key, Client: harness.ClientFor(t, filepath.Join(g.Dir, "ca.crt"))}}
+		own := &gateway{&harness.Gateway{URL: g.URL, Key: g.Key,
+			Client: harness.ClientFor(t, filepath.Join(g.Dir, "ca.crt"))}}
 		turns.Go(func() {
 			for n := worker; n < streams; n += atOnce {
 				if err := own.stream(models[n%len(models)]); err != nil {
@@ -201,7 +207,8 @@ func (g *gateway) stream(model string) error {
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(string(body)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/v1/chat/completions",
+		strings.NewReader(string(body)))
 	if err != nil {
 		return err
 	}
@@ -212,7 +219,8 @@ func (g *gateway) stream(model string) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK && model != "cut" { // one that is cut before it has said anything has a status
+	// one that is cut before it has said anything has a status
+	if response.StatusCode != http.StatusOK && model != "cut" {
 		return fmt.Errorf("status %d", response.StatusCode)
 	}
 	if model == "left" {

@@ -27,8 +27,8 @@ import (
 // churnFor is how long the soak lasts.
 var churnFor = time.Duration(testenv.Size(9, 60)) * time.Second
 
-// TestChurn changes the configuration twenty times a second under load: no request fails, no connection is dropped, and
-// memory stays where it is.
+// TestChurn changes the configuration twenty times a second under load: no request fails, no connection is dropped,
+// and memory stays where it is.
 func TestChurn(t *testing.T) {
 	g := startRun(t, t.TempDir(), "--grace", "5s")
 	upstream := httptest.NewServer(fakeprovider.Handler())
@@ -60,25 +60,28 @@ func TestChurn(t *testing.T) {
 	require.Less(t, float64(peak), float64(settled)*1.3+float64(32<<20), "memory is flat")
 }
 
-// churnObjects are providers, models and a key that are different at each change. "steady" is what half of the load asks;
-// "moving" is a model whose provider changes under it.
+// churnObjects are providers, models and a key that are different at each change. "steady" is what half of the load
+// asks; "moving" is a model whose provider changes under it.
 func churnObjects(upstream string, n int) []configv1.Object {
 	// A header changes what the ext_proc service does, a timeout the clusters of Envoy.
 	provider := func(name string, n int) *configv1.Provider {
-		return &configv1.Provider{Name: name, Vendor: "openai", Endpoint: upstream, Headers: map[string]string{"x-change": fmt.Sprint(n)},
+		return &configv1.Provider{Name: name, Vendor: "openai", Endpoint: upstream,
+			Headers:  map[string]string{"x-change": fmt.Sprint(n)},
 			Timeouts: &configv1.Timeouts{Connect: durationpb.New(time.Duration(5+n%5) * time.Second)}}
 	}
 	return []configv1.Object{
 		provider("steady", 0),
 		provider("changing", n),
 		provider(fmt.Sprintf("other-%d", n%3), n),
-		&configv1.Model{Name: "moving", Targets: []*configv1.Target{{Provider: []string{"steady", "changing"}[n%2], Model: "echo", Weight: uint32(n%7 + 1)}}},
+		&configv1.Model{Name: "moving", Targets: []*configv1.Target{{Provider: []string{"steady", "changing"}[n%2],
+			Model: "echo", Weight: uint32(n%7 + 1)}}},
 	}
 }
 
-// churn changes the configuration twenty times a second until ctx ends, and returns the number of changes and the resident
-// memory of the gateway's processes after a third of the time and at the end.
-func churn(ctx context.Context, t *testing.T, g *gateway, api *adminapi.Client, upstream string) (changes int, settled, peak int64) {
+// churn changes the configuration twenty times a second until ctx ends, and returns the number of changes and the
+// resident memory of the gateway's processes after a third of the time and at the end.
+func churn(ctx context.Context, t *testing.T, g *gateway, api *adminapi.Client, upstream string) (changes int, settled,
+	peak int64) {
 	t.Helper()
 	var n atomic.Int64
 	var changers sync.WaitGroup
@@ -193,7 +196,8 @@ func (l *load) stream(client *http.Client, n int) error {
 func (l *load) post(client *http.Client, n int, member string) (string, error) {
 	g := gateway{&harness.Gateway{URL: l.gateway.URL, Client: client}}
 	model := []string{"steady/echo", "moving"}[n%2]
-	status, body, err := g.post("/v1/chat/completions", l.gateway.Key, `{`+member+`"model":"`+model+`","messages":[{"role":"user","content":"hello there"}]}`)
+	status, body, err := g.post("/v1/chat/completions", l.gateway.Key, `{`+member+`"model":"`+model+
+		`","messages":[{"role":"user","content":"hello there"}]}`)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%s: status %d: %s", model, status, body)
 	}

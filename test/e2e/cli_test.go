@@ -11,13 +11,14 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestCommandLine is what an operator does with a gateway that runs: make a key, look at it, explain a request, limit and
-// revoke the key, and ask how the gateway is.
+// TestCommandLine is what an operator does with a gateway that runs: make a key, look at it, explain a request, limit
+// and revoke the key, and ask how the gateway is.
 func TestCommandLine(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	line := func(args ...string) string { return harness.Must(t, "", append(args, "--data", g.Dir)...) }
 
-	made := line("key", "create", "--create-missing", "--name", "N", "--organization", "O", "--project", "P", "--models", "echo/*", "--rpm", "5", "--tpm", "1000",
+	made := line("key", "create", "--create-missing", "--name", "N", "--organization", "O", "--project", "P", "--models",
+		"echo/*", "--rpm", "5", "--tpm", "1000",
 		"--budget-usd-month", "10", "-o", "json")
 	id, key := gjson.Get(made, "id").Str, gjson.Get(made, "key").Str
 	harness.Eventually(t, "the key works", func() error { return g.accepts(key) })
@@ -29,7 +30,8 @@ func TestCommandLine(t *testing.T) {
 	explained := harness.Must(t, chat, "explain", "--data", g.Dir, "--key-id", id, "-o", "json", "-")
 	require.Equal(t, "echo", gjson.Get(explained, "targets.0.provider").Str, explained)
 	require.Equal(t, "5", gjson.Get(explained, `limits.#(counter=="key/`+id+`/requests/minute").limit`).Str, explained)
-	refused, err := harness.Command(t, strings.Replace(chat, "echo/echo", "other/model", 1), "explain", "--data", g.Dir, "--key-id", id, "-o", "json", "-")
+	refused, err := harness.Command(t, strings.Replace(chat, "echo/echo", "other/model", 1), "explain", "--data", g.Dir,
+		"--key-id", id, "-o", "json", "-")
 	require.ErrorContains(t, err, "exit status 3")
 	require.Equal(t, "model_not_found", gjson.Get(refused, "refused.body.error.code").Str)
 
@@ -70,7 +72,8 @@ func TestCommandLine(t *testing.T) {
 	require.Contains(t, line("audit", "--kind", "key"), id)
 
 	found, _ := harness.Command(t, "", "doctor", "--data", g.Dir, "-o", "json")
-	for _, check := range []string{"gateway", "ready", "store", "clock", "certificate", "permissions", "data plane", "versions", "ledger", "spool"} {
+	for _, check := range []string{"gateway", "ready", "store", "clock", "certificate", "permissions", "data plane",
+		"versions", "ledger", "spool"} {
 		require.False(t, gjson.Get(found, `findings.#(check=="`+check+`")`).Exists(), "%s: %s", check, found)
 	}
 	g.Stop(t)

@@ -41,10 +41,12 @@ func (p *tired) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if name != "" {
 		w.Header().Set(name, p.header[1])
 		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, `{"error":{"message":"Rate limit reached","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`)
+		_, _ = io.WriteString(w,
+			`{"error":{"message":"Rate limit reached","type":"tokens","param":null,"code":"rate_limit_exceeded"}}`)
 		return
 	}
-	_, _ = io.WriteString(w, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)
+	_, _ = io.WriteString(w,
+		`{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)
 }
 
 // times returns when the provider was asked.
@@ -70,8 +72,8 @@ func (g *gateway) chat(t *testing.T, model string) (int, http.Header) {
 	return response.StatusCode, response.Header
 }
 
-// TestCooldown holds that a provider which refuses for its load is left alone for as long as it says, also where the client
-// sees nothing of the refusal because Envoy has tried another: rows 100 and 101 of the pitfalls.
+// TestCooldown holds that a provider which refuses for its load is left alone for as long as it says, also where the
+// client sees nothing of the refusal because Envoy has tried another: rows 100 and 101 of the pitfalls.
 func TestCooldown(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	p := &tired{}

@@ -24,7 +24,8 @@ import (
 // what to change.
 func TestEnvoysOwnErrors(t *testing.T) {
 	g := startRun(t, t.TempDir())
-	chat := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + g.Key + "\r\nContent-Type: application/json\r\n"
+	chat := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + g.Key +
+		"\r\nContent-Type: application/json\r\n"
 	big := 33 << 20
 	for _, c := range []struct {
 		name, request string
@@ -32,7 +33,9 @@ func TestEnvoysOwnErrors(t *testing.T) {
 		code          string
 	}{
 		{"33 MiB, announced", chat + fmt.Sprintf("Content-Length: %d\r\n\r\n", big), 413, "request_too_large"},
-		{"33 MiB, in chunks", chat + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", 1<<20, strings.Repeat(" ", 1<<20)), 33) + "0\r\n\r\n", 413, "request_too_large"},
+		{"33 MiB, in chunks", chat + "Transfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat(fmt.Sprintf("%x\r\n%s\r\n", 1<<20, strings.Repeat(" ", 1<<20)), 33) + "0\r\n\r\n", 413,
+			"request_too_large"},
 		{"a header bomb", chat + "X-Bomb: " + strings.Repeat("b", 40<<10) + "\r\n\r\n", 431, "headers_too_large"},
 		{"many headers", chat + strings.Repeat("X-B: b\r\n", 200) + "\r\n", 431, "headers_too_large"},
 		{"no host", "GET /v1/models HTTP/1.1\r\n\r\n", 400, "bad_request"},
@@ -59,12 +62,14 @@ func TestEnvoysOwnErrors(t *testing.T) {
 	}
 }
 
-// TestHTTP10 holds that clients of HTTP/1.0, which know no chunks, get whole answers and streams, and that a HEAD has no body.
+// TestHTTP10 holds that clients of HTTP/1.0, which know no chunks, get whole answers and streams, and that a HEAD has
+// no body.
 func TestHTTP10(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	ask := func(request, body string) (int, http.Header, string) {
-		return g.raw(t, fmt.Sprintf("%s HTTP/1.0\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-			request, g.Key, len(body), body))
+		return g.raw(t,
+			fmt.Sprintf("%s HTTP/1.0\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				request, g.Key, len(body), body))
 	}
 	for body, want := range map[string]string{
 		`{"model":"echo/echo","messages":[{"role":"user","content":"Hello"}]}`:               `"content":"Hello"`,
@@ -105,7 +110,8 @@ func (g *gateway) dial(t *testing.T) net.Conn {
 	t.Helper()
 	config := g.Client.Transport.(*http.Transport).TLSClientConfig.Clone()
 	config.NextProtos = []string{"http/1.1"}
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", strings.TrimPrefix(g.URL, "https://"), config)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", strings.TrimPrefix(g.URL, "https://"),
+		config)
 	require.NoError(t, err)
 	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return conn
@@ -151,12 +157,14 @@ timeouts: {first_byte: 0.2s}
 		{"gone/x", 503, "upstream_unavailable"},
 		{"silent/x", 504, "upstream_timeout"},
 	} {
-		status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"`+c.model+`","messages":[{"role":"user","content":"hi"}]}`)
+		status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"`+c.model+
+			`","messages":[{"role":"user","content":"hi"}]}`)
 		require.NoError(t, err)
 		require.Equal(t, c.status, status, body)
 		require.Equal(t, c.code, harness.Decode(t, body)["error"].(map[string]any)["code"])
 	}
-	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"rescued","messages":[{"role":"user","content":"hi"}]}`)
+	status, body, err := g.post("/v1/chat/completions", g.Key,
+		`{"model":"rescued","messages":[{"role":"user","content":"hi"}]}`)
 	require.NoError(t, err)
 	require.Equal(t, 200, status, body)
 }
@@ -180,7 +188,8 @@ func TestStopDrains(t *testing.T) {
 func TestLargeBodies(t *testing.T) {
 	g := startRun(t, t.TempDir())
 	text := strings.Repeat("x", 31<<20)
-	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"`+text+`"}]}`)
+	status, body, err := g.post("/v1/chat/completions", g.Key,
+		`{"model":"echo/echo","messages":[{"role":"user","content":"`+text+`"}]}`)
 	require.NoError(t, err)
 	require.Equal(t, 200, status, body[:min(len(body), 500)])
 	require.Greater(t, len(body), len(text))
@@ -189,7 +198,10 @@ func TestLargeBodies(t *testing.T) {
 // TestOneStreamForARequest holds what the design saves: one gRPC stream for a request, and one more for each retry.
 func TestOneStreamForARequest(t *testing.T) {
 	g := startRun(t, t.TempDir())
-	failing := cases.NewProvider(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	failing := cases.NewProvider(t, func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})
 	harness.Must(t, "kind: Provider\nname: failing\nvendor: openai\nendpoint: "+failing.URL+
 		"\n---\nkind: Model\nname: retried\ntargets: [{provider: failing, model: x}, {provider: echo, model: echo, priority: 1}]\n",
 		"config", "apply", "--data", g.Dir, "-f", "-")
@@ -201,7 +213,8 @@ func TestOneStreamForARequest(t *testing.T) {
 		}
 		before := opened()
 		for range requests {
-			status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`)
+			status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"`+model+
+				`","messages":[{"role":"user","content":"hi"}]}`)
 			require.NoError(t, err)
 			require.Equal(t, 200, status, body)
 		}
@@ -215,7 +228,8 @@ func TestOneStreamForARequest(t *testing.T) {
 func (g *gateway) envoyStat(t *testing.T, name string) int64 {
 	t.Helper()
 	socket := filepath.Join(g.Dir, "run", "envoy-admin.sock")
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}
 	defer client.CloseIdleConnections()

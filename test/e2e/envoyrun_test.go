@@ -28,7 +28,8 @@ func (s *split) startSupervised(args ...string) {
 	s.startExtProc()
 	s.superviseEnvoy(args...)
 	harness.Eventually(s.t, "it says what it waits for", func() error {
-		if status, body := s.supervisor("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no gateway listens") {
+		if status, body := s.supervisor("/readyz"); status != http.StatusServiceUnavailable ||
+			!strings.Contains(body, "no gateway listens") {
 			return errors.New(body)
 		}
 		return nil
@@ -39,7 +40,8 @@ func (s *split) startSupervised(args ...string) {
 }
 
 func (s *split) superviseEnvoy(args ...string) {
-	base := []string{"envoy", "run", "--envoy", testenv.Envoy(s.t), "--dir", s.Dir, "--extproc", s.socket("extproc"), "--admin", "127.0.0.1:0", "--concurrency", "1"}
+	base := []string{"envoy", "run", "--envoy", testenv.Envoy(s.t), "--dir", s.Dir, "--extproc", s.socket("extproc"),
+		"--admin", "127.0.0.1:0", "--concurrency", "1"}
 	s.envoy = harness.Launch(s.t, nil, append(append(base, args...), s.client...)...)
 	s.envoy.WaitFor(s.t, "envoy is being started")
 }
@@ -88,7 +90,8 @@ type heldProvider struct {
 func newHeldProvider(t *testing.T) *heldProvider {
 	p := &heldProvider{finish: make(chan struct{})}
 	chunk := func(delta, finish string) string {
-		return fmt.Sprintf("data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"held\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
+		return fmt.Sprintf(
+			"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"held\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
 	}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -144,7 +147,8 @@ func TestEnvoyRun(t *testing.T) {
 	const delay = 3 * time.Second
 	s.startSupervised("--shutdown-delay", delay.String(), "--grace", "2m")
 	held := newHeldProvider(t)
-	harness.Must(t, harness.Documents(t, &configv1.Provider{Name: "held", Vendor: "compatible", Endpoint: held.URL + "/v1"}),
+	harness.Must(t, harness.Documents(t, &configv1.Provider{Name: "held", Vendor: "compatible", Endpoint: held.URL +
+		"/v1"}),
 		append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 	s.awaitReady(t)
 
@@ -165,11 +169,13 @@ func TestEnvoyRun(t *testing.T) {
 	t.Run("it goes on while the ext_proc service is away", func(t *testing.T) {
 		s.extproc.Kill()
 		require.NoError(t, os.Remove(filepath.Join(s.Dir, "extproc.sock")))
-		status, _, err := s.post("/v1/chat/completions", s.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+		status, _, err := s.post("/v1/chat/completions", s.Key,
+			`{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, status)
 		harness.Eventually(t, "it says so, and nothing new is to be sent there", func() error {
-			if status, reason := s.supervisor("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(reason, "ext_proc service is away") {
+			if status, reason := s.supervisor("/readyz"); status != http.StatusServiceUnavailable ||
+				!strings.Contains(reason, "ext_proc service is away") {
 				return errors.New(reason)
 			}
 			return nil
@@ -181,7 +187,8 @@ func TestEnvoyRun(t *testing.T) {
 	t.Run("it ends gracefully", func(t *testing.T) { s.endsGracefully(t, held, delay) })
 }
 
-// boundedStatistics checks that what operators look at is there under the names that Prometheus knows, and little else.
+// boundedStatistics checks that what operators look at is there under the names that Prometheus knows, and little
+// else.
 func (s *split) boundedStatistics(t *testing.T) {
 	var text string
 	harness.Eventually(t, "histograms, which Envoy gathers every few seconds", func() error {
@@ -195,8 +202,10 @@ func (s *split) boundedStatistics(t *testing.T) {
 	})
 	for _, name := range []string{
 		"envoy_http_downstream_rq_active{", "envoy_http_downstream_rq_xx{", "envoy_cluster_upstream_rq_xx{",
-		"envoy_cluster_upstream_rq_active{", "envoy_cluster_upstream_cx_active{", "envoy_listener_downstream_cx_active{", "envoy_server_memory_allocated{",
-		"envoy_server_uptime{", "envoy_control_plane_connected_state{", "envoy_server_days_until_first_cert_expiring{", "envoy_http_ext_proc_streams_started{",
+		"envoy_cluster_upstream_rq_active{", "envoy_cluster_upstream_cx_active{", "envoy_listener_downstream_cx_active{",
+		"envoy_server_memory_allocated{",
+		"envoy_server_uptime{", "envoy_control_plane_connected_state{", "envoy_server_days_until_first_cert_expiring{",
+		"envoy_http_ext_proc_streams_started{",
 	} {
 		require.Contains(t, text, "\n"+name)
 	}
@@ -214,7 +223,8 @@ func (s *split) boundedStatistics(t *testing.T) {
 	require.Less(t, ownMemory(t, s.envoy.PID()), 40<<20, "the supervisor itself is small")
 }
 
-// ownMemory is how much memory a process has of its own, in bytes, its program's text apart; 0 where the system does not say.
+// ownMemory is how much memory a process has of its own, in bytes, its program's text apart; 0 where the system does
+// not say.
 func ownMemory(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -272,7 +282,8 @@ func (s *split) endsGracefully(t *testing.T, held *heldProvider, delay time.Dura
 	require.NoError(t, s.envoy.Err, "exit code 0")
 	took := time.Since(finished)
 	require.Less(t, took, 20*time.Second, "it ends with the last request, not with the grace time")
-	t.Logf("connections refused after %v, %d answers with connection: close, ended %v after the last request", refused, served, took)
+	t.Logf("connections refused after %v, %d answers with connection: close, ended %v after the last request", refused,
+		served, took)
 	require.NotContains(t, s.envoy.Output(), "stopped before its requests")
 }
 
@@ -282,11 +293,13 @@ func TestEnvoyRunEndsWhatCannotStart(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	run := func(args ...string) string {
-		out, err := harness.Command(t, "", append([]string{"envoy", "run", "--envoy", testenv.Envoy(t), "--dir", dir, "--admin", "127.0.0.1:0"}, args...)...)
+		out, err := harness.Command(t, "", append([]string{"envoy", "run", "--envoy", testenv.Envoy(t), "--dir", dir,
+			"--admin", "127.0.0.1:0"}, args...)...)
 		require.Error(t, err)
 		return out
 	}
 	require.Contains(t, run("--node", ""), "a node id")
-	require.Contains(t, run("--xds-address", "127.0.0.1:1", "--xds-cert", "/no/a", "--xds-key", "/no/b", "--xds-ca", "/no/c"), "/no/a")
+	require.Contains(t, run("--xds-address", "127.0.0.1:1", "--xds-cert", "/no/a", "--xds-key", "/no/b", "--xds-ca",
+		"/no/c"), "/no/a")
 	require.Contains(t, run("--max-connections=-1"), "MaxActiveDownstreamConnections", "what Envoy refuses is the error")
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestAnEnvoyThatOthersRun has an Envoy with a listener of its own take routes, clusters, filters and certificates from the
-// control plane, and ask the ext_proc service over a network with mutual TLS.
+// TestAnEnvoyThatOthersRun has an Envoy with a listener of its own take routes, clusters, filters and certificates
+// from the control plane, and ask the ext_proc service over a network with mutual TLS.
 func TestAnEnvoyThatOthersRun(t *testing.T) {
 	s := newSplit(t)
 	ca := newAuthority(t, t.TempDir())
@@ -40,7 +40,8 @@ func TestAnEnvoyThatOthersRun(t *testing.T) {
 	s.planes[1] = s.planes[0]
 	s.configure()
 	startExtProc := func() {
-		args := append([]string{"extproc", "--listen", at, "--tls-name", "mesh", "--admin", "127.0.0.1:0", "--spool", filepath.Join(s.Dir, "spool")}, toPlane(service)...)
+		args := append([]string{"extproc", "--listen", at, "--tls-name", "mesh", "--admin", "127.0.0.1:0", "--spool",
+			filepath.Join(s.Dir, "spool")}, toPlane(service)...)
 		s.extproc = harness.Launch(t, nil, append(args, service.flags("--tls-")...)...)
 		s.extproc.WaitFor(t, "configuration received")
 	}
@@ -49,19 +50,25 @@ func TestAnEnvoyThatOthersRun(t *testing.T) {
 	file := filepath.Join(s.Dir, "gateway.yaml")
 	gateway := harness.Documents(t, &configv1.Gateway{Name: "default", Address: "127.0.0.1", Port: uint32(s.port)})
 	require.NoError(t, os.WriteFile(file, []byte(gateway), 0o600))
-	args := append([]string{"envoy", "snippet", "--gateway", file, "--extproc", at, "--extproc-name", "extproc", "--output", filepath.Join(s.Dir, "foreign")}, toPlane(mesh)...)
+	args := append([]string{"envoy", "snippet", "--gateway", file, "--extproc", at, "--extproc-name", "extproc",
+		"--output", filepath.Join(s.Dir, "foreign")}, toPlane(mesh)...)
 	config := strings.TrimSpace(harness.Must(t, "", append(args, mesh.flags("--extproc-")...)...))
-	cmd := exec.Command(testenv.Envoy(t), "-c", config, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
+	cmd := exec.Command(testenv.Envoy(t), "-c", config, "--disable-hot-restart", "--concurrency", "1", "--log-level",
+		"warning")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.envoy = harness.Start(t, cmd)
 	s.awaitService()
 
 	t.Run("a stream, and a retry with the body of another provider", func(t *testing.T) {
-		down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+		down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
 		t.Cleanup(down.Close)
 		harness.Must(t, harness.Documents(t,
 			&configv1.Provider{Name: "down", Vendor: "compatible", Endpoint: down.URL + "/v1"},
-			&configv1.Model{Name: "both", Targets: []*configv1.Target{{Provider: "down", Model: "x"}, {Provider: "echo", Model: "echo", Priority: 1}}},
+			&configv1.Model{Name: "both", Targets: []*configv1.Target{{Provider: "down", Model: "x"},
+				{Provider: "echo", Model: "echo", Priority: 1}}},
 		), append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 		harness.Eventually(t, "the new model", func() error { return s.has("both") })
 		response := s.openModel(t, "both", "hello there")
@@ -74,7 +81,8 @@ func TestAnEnvoyThatOthersRun(t *testing.T) {
 	t.Run("nobody else may ask the ext_proc service", func(t *testing.T) {
 		strangers := newAuthority(t, t.TempDir())
 		for name, m := range map[string]*mount{
-			"of another name": newMount(t, s.Dir, "other", ca.secret("jobsvc", ca)), "of another authority": newMount(t, s.Dir, "stranger", strangers.secret("mesh", ca)),
+			"of another name": newMount(t, s.Dir, "other", ca.secret("jobsvc", ca)), "of another authority": newMount(t, s.Dir,
+				"stranger", strangers.secret("mesh", ca)),
 		} {
 			require.Error(t, knock(t, at, m), name)
 		}
@@ -104,7 +112,8 @@ func knock(t *testing.T, at string, m *mount) error {
 	trusted, err := os.ReadFile(m.file("ca.crt"))
 	require.NoError(t, err)
 	require.True(t, pool.AppendCertsFromPEM(trusted))
-	c, err := tls.Dial("tcp", at, &tls.Config{RootCAs: pool, ServerName: "extproc", Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2"}})
+	c, err := tls.Dial("tcp", at, &tls.Config{RootCAs: pool, ServerName: "extproc", Certificates: []tls.Certificate{pair},
+		NextProtos: []string{"h2"}})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package e2e runs the whole gateway as its users do: the binary, the real Envoy, real TLS, real etcd. Only the vendors
-// are played.
+// Package e2e runs the whole gateway as its users do: the binary, the real Envoy, real TLS, real etcd. Only the
+// vendors are played.
 //
 // Nothing here may know how the gateway is made. What a test asks, it asks over HTTPS, the
 // admin API or the command line.

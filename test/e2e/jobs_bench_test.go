@@ -64,7 +64,8 @@ func BenchmarkJobsBatch(b *testing.B) {
 	}
 	file := c.Upload(b, "batch", input.String())
 	for b.Loop() {
-		parts := map[string]*harness.Process{"job-service": s.services[0], "ext_proc": s.extproc, "Envoy": s.envoy, "echo": echo, "etcd": etcd.Process}
+		parts := map[string]*harness.Process{"job-service": s.services[0], "ext_proc": s.extproc, "Envoy": s.envoy,
+			"echo": echo, "etcd": etcd.Process}
 		before := map[string]float64{}
 		for name, p := range parts {
 			before[name] = cpuSeconds(b, p.PID())
@@ -126,8 +127,8 @@ func cpuSeconds(t testing.TB, pid int) float64 {
 	return sum
 }
 
-// BenchmarkJobsUpload uploads a file of 512 MB, and copies as much through the same Envoy without the gateway: to a server
-// that writes a file, and to one that forgets what it reads. Each in turn, three times.
+// BenchmarkJobsUpload uploads a file of 512 MB, and copies as much through the same Envoy without the gateway: to a
+// server that writes a file, and to one that forgets what it reads. Each in turn, three times.
 func BenchmarkJobsUpload(b *testing.B) {
 	const megabytes = 512
 	s, _ := startBenched(b)
@@ -135,7 +136,8 @@ func BenchmarkJobsUpload(b *testing.B) {
 	took := map[string][]time.Duration{}
 	for b.Loop() {
 		for range 3 {
-			for name, c := range map[string]harness.Client{"gateway": s.as(s.Key), "copy": plain("/v1/files"), "sink": plain("/v1/sink")} {
+			for name, c := range map[string]harness.Client{"gateway": s.as(s.Key), "copy": plain("/v1/files"),
+				"sink": plain("/v1/sink")} {
 				began := time.Now()
 				id, _ := uploadMegabytes(b, c, megabytes)
 				took[name] = append(took[name], time.Since(began))
@@ -156,8 +158,8 @@ func BenchmarkJobsUpload(b *testing.B) {
 	b.ReportMetric(float64(peakMemory(b, s.services[0].PID()))/(1<<20), "job-service-peak-MB")
 }
 
-// startPlainEnvoy starts Envoy without the gateway before a server that writes what is uploaded under /v1/files to a file, and
-// forgets everything else. The client that it returns uploads to a path.
+// startPlainEnvoy starts Envoy without the gateway before a server that writes what is uploaded under /v1/files to a
+// file, and forgets everything else. The client that it returns uploads to a path.
 func startPlainEnvoy(b *testing.B, s *jobSplit) func(path string) harness.Client {
 	folder := b.TempDir()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -189,8 +191,11 @@ func startPlainEnvoy(b *testing.B, s *jobSplit) func(path string) harness.Client
 	}))
 	listen := harness.FreePort(b)
 	path := filepath.Join(s.Dir, "plain.yaml")
-	require.NoError(b, os.WriteFile(path, []byte(strings.Replace(yaml.String(), "port_value: 0", fmt.Sprint("port_value: ", listen), 1)), 0o600))
-	cmd := exec.Command(testenv.Envoy(b), "-c", path, "--disable-hot-restart", "--concurrency", strconv.Itoa(benchWorkers), "--log-level", "warning")
+	require.NoError(b,
+		os.WriteFile(path, []byte(strings.Replace(yaml.String(), "port_value: 0", fmt.Sprint("port_value: ", listen), 1)),
+			0o600))
+	cmd := exec.Command(testenv.Envoy(b), "-c", path, "--disable-hot-restart", "--concurrency",
+		strconv.Itoa(benchWorkers), "--log-level", "warning")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	harness.Start(b, cmd)
 	at := func(path string) harness.Client {
@@ -198,7 +203,8 @@ func startPlainEnvoy(b *testing.B, s *jobSplit) func(path string) harness.Client
 		c.URL = fmt.Sprintf("https://127.0.0.1:%d", listen) + strings.TrimSuffix(path, "/v1/files")
 		return c
 	}
-	harness.Eventually(b, "Envoy without the gateway", func() error { var any struct{}; return at("/v1/files").Try(http.MethodPost, "/v1/x", &any) })
+	harness.Eventually(b, "Envoy without the gateway",
+		func() error { var any struct{}; return at("/v1/files").Try(http.MethodPost, "/v1/x", &any) })
 	return at
 }
 
@@ -214,8 +220,10 @@ func BenchmarkJobsList(b *testing.B) {
 			for made := 0; made < count; {
 				t := records.Begin()
 				for range min(100, count-made) {
-					batches.Kind.Create(t, &store.Record[batches.Batch]{Tenant: store.Tenant{Organization: organization}, ID: batches.Kind.NewID(),
-						Value: batches.Batch{Endpoint: chatPath, InputFile: "file-x", CompletionWindow: "24h", Key: "k", Status: job.BatchCompleted, CreatedAt: now.Unix()}})
+					batches.Kind.Create(t, &store.Record[batches.Batch]{Tenant: store.Tenant{Organization: organization},
+						ID: batches.Kind.NewID(),
+						Value: batches.Batch{Endpoint: chatPath, InputFile: "file-x", CompletionWindow: "24h", Key: "k",
+							Status: job.BatchCompleted, CreatedAt: now.Unix()}})
 					made++
 				}
 				require.NoError(b, t.Commit(b.Context()))

@@ -29,8 +29,9 @@ var (
 	killFor    = time.Duration(testenv.Size(15, 60)) * time.Second // for how long processes are killed
 )
 
-// TestCrashes runs a batch over a provider that fails at random, while every second one of the gateway's processes is killed,
-// etcd among them. What is wrong with the outcome would be a lost line, a line twice, or one that is charged twice.
+// TestCrashes runs a batch over a provider that fails at random, while every second one of the gateway's processes is
+// killed, etcd among them. What is wrong with the outcome would be a lost line, a line twice, or one that is charged
+// twice.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -44,7 +45,8 @@ func TestCrashes(t *testing.T) {
 	client := c.s.as(c.s.Key)
 	id := client.Begin(t, chatPath, input...)
 	b := c.killUntilOver(client, id)
-	t.Logf("over after %v: %d kills %v, %d ended by themselves %v", time.Since(began).Round(100*time.Millisecond), c.kills(), c.killed, len(c.fell), c.fell)
+	t.Logf("over after %v: %d kills %v, %d ended by themselves %v", time.Since(began).Round(100*time.Millisecond),
+		c.kills(), c.killed, len(c.fell), c.fell)
 
 	require.Equal(t, "completed", b.Status, "%+v", b.Errors)
 	c.s.awaitService()
@@ -79,7 +81,8 @@ type victim struct {
 
 func startCrashing(t *testing.T, seed uint64) *crashing {
 	etcd := harness.StartEtcd(t)
-	s := &jobSplit{split: newSplitOver(t, etcd.Endpoint()), flags: []string{"--lease", "2s", "--batch-concurrency", fmt.Sprint(crashConcurrency)}}
+	s := &jobSplit{split: newSplitOver(t, etcd.Endpoint()), flags: []string{"--lease", "2s", "--batch-concurrency",
+		fmt.Sprint(crashConcurrency)}}
 	s.onSockets()
 	c := &crashing{t: t, s: s, etcd: etcd, random: rand.New(rand.NewPCG(seed, 1)), killed: map[string]int{}}
 	// One control plane is enough: the second would be one more that nobody asks.
@@ -117,8 +120,8 @@ func (c *crashing) kills() (n int) {
 	return n
 }
 
-// killUntilOver kills a process every second, for as long as that is done, until the batch is over. What has ended is started
-// again at once.
+// killUntilOver kills a process every second, for as long as that is done, until the batch is over. What has ended is
+// started again at once.
 func (c *crashing) killUntilOver(client harness.Client, id string) (b harness.Batch) {
 	c.t.Helper()
 	impatient := *client.Gateway.Client
@@ -190,8 +193,9 @@ func (c *crashing) requireUsage(b harness.Batch, out map[string]harness.Result) 
 	c.t.Logf("usage %d + %d tokens, the sum over the output", input, output)
 }
 
-// requireCharges checks what would be charged: of the exchanges in the access log that have an answer, one for each charge
-// id, which is the batch's and the line's. An exchange whose ext_proc service was killed before it wrote has no record.
+// requireCharges checks what would be charged: of the exchanges in the access log that have an answer, one for each
+// charge id, which is the batch's and the line's. An exchange whose ext_proc service was killed before it wrote has no
+// record.
 func (c *crashing) requireCharges(id string, out map[string]harness.Result) {
 	c.t.Helper()
 	exchanges, charged := 0, map[string]int64{}
@@ -234,8 +238,8 @@ func (c *crashing) requireCharges(id string, out map[string]harness.Result) {
 	}
 }
 
-// requireAskedAgain checks that of what the provider has answered, no more was asked again than was under way at the kills:
-// there, or answered but not kept yet.
+// requireAskedAgain checks that of what the provider has answered, no more was asked again than was under way at the
+// kills: there, or answered but not kept yet.
 func (c *crashing) requireAskedAgain() {
 	c.t.Helper()
 	c.provider.mu.Lock()
@@ -276,7 +280,8 @@ type flaky struct {
 }
 
 func newFlaky(t *testing.T, seed uint64) *flaky {
-	f := &flaky{random: rand.New(rand.NewPCG(seed, 2)), asked: map[string]int{}, answered: map[string]int{}, did: map[string]int{}}
+	f := &flaky{random: rand.New(rand.NewPCG(seed, 2)), asked: map[string]int{}, answered: map[string]int{},
+		did: map[string]int{}}
 	f.Server = cases.NewProvider(t, f.serve)
 	return f
 }
@@ -326,11 +331,13 @@ func (f *flaky) serve(w http.ResponseWriter, r *http.Request) {
 	pause := 10 * time.Millisecond
 	switch what {
 	case "500":
-		http.Error(w, `{"error":{"message":"oh","type":"server_error","param":null,"code":null}}`, http.StatusInternalServerError)
+		http.Error(w, `{"error":{"message":"oh","type":"server_error","param":null,"code":null}}`,
+			http.StatusInternalServerError)
 		return
 	case "429":
 		w.Header().Set("Retry-After-Ms", "50")
-		http.Error(w, `{"error":{"message":"slower","type":"requests","param":null,"code":"rate_limit_exceeded"}}`, http.StatusTooManyRequests)
+		http.Error(w, `{"error":{"message":"slower","type":"requests","param":null,"code":"rate_limit_exceeded"}}`,
+			http.StatusTooManyRequests)
 		return
 	case "cut":
 		panic(http.ErrAbortHandler)

@@ -37,7 +37,8 @@ func TestJobsAcrossANetwork(t *testing.T) {
 		Tls: &configv1.MutualTLS{Certificate: "envoy", Ca: read("xds-ca.crt"), ServerName: "jobs"}}
 	s.extra = []configv1.Object{&configv1.Certificate{Name: "envoy", Chain: read("envoy.crt"),
 		PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: read("envoy.key")}}}}
-	s.flags = append(s.flags, "--tls-cert", file("jobs.crt"), "--tls-key", file("jobs.key"), "--tls-ca", file("xds-ca.crt"), "--tls-name", "envoy")
+	s.flags = append(s.flags, "--tls-cert", file("jobs.crt"), "--tls-key", file("jobs.key"), "--tls-ca",
+		file("xds-ca.crt"), "--tls-name", "envoy")
 	s.start()
 	s.startService(0)
 	s.awaitJobs(t)
@@ -56,7 +57,8 @@ func TestJobsAcrossANetwork(t *testing.T) {
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM([]byte(read("xds-ca.crt"))))
 	for name, certificates := range map[string][]tls.Certificate{
-		"without a certificate": nil, "of another authority": own(stranger.dir, "jobs"), "of another name": own(s.Dir, "other"),
+		"without a certificate": nil, "of another authority": own(stranger.dir, "jobs"),
+		"of another name": own(s.Dir, "other"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at, server := range map[string]string{s.object.GetListen(): "envoy", s.object.GetAddress(): "jobs"} {
@@ -65,12 +67,14 @@ func TestJobsAcrossANetwork(t *testing.T) {
 			}
 		})
 	}
-	answer, err := askAs(t, s.object.GetListen(), s.keyID, &tls.Config{RootCAs: pool, ServerName: "envoy", Certificates: own(s.Dir, "jobs")})
+	answer, err := askAs(t, s.object.GetListen(), s.keyID, &tls.Config{RootCAs: pool, ServerName: "envoy",
+		Certificates: own(s.Dir, "jobs")})
 	require.NoError(t, err, "the test asks as the job service does")
 	require.Contains(t, answer, "200")
 
 	// Nor is anything served on a network without certificates, by either.
-	out, err := harness.Command(t, "", "jobsvc", "--listen", "127.0.0.1:0", "--gateway", s.socket("x"), "--blobs", "file://"+s.blobs(), "--etcd-endpoints", s.endpoint)
+	out, err := harness.Command(t, "", "jobsvc", "--listen", "127.0.0.1:0", "--gateway", s.socket("x"), "--blobs",
+		"file://"+s.blobs(), "--etcd-endpoints", s.endpoint)
 	require.Error(t, err)
 	require.Contains(t, out, "--tls-cert")
 	plain := harness.Documents(t, &configv1.JobService{Name: "default", Address: "127.0.0.1:1", Listen: "127.0.0.1:2"})

@@ -11,7 +11,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// A jobSplit is the gateway as processes of their own, with up to two job services. Envoy reaches the first, and both work.
+// A jobSplit is the gateway as processes of their own, with up to two job services. Envoy reaches the first, and both
+// work.
 type jobSplit struct {
 	*split
 	services [2]*harness.Process
@@ -40,7 +41,8 @@ func (s *jobSplit) startService(i int) {
 	if i > 0 && s.object.GetTls() == nil {
 		address = s.socket(fmt.Sprint("jobs", i))
 	}
-	args := []string{"jobsvc", "--listen", address, "--gateway", s.object.GetListen(), "--blobs", (&url.URL{Scheme: "file", Path: s.blobs()}).String(),
+	args := []string{"jobsvc", "--listen", address, "--gateway", s.object.GetListen(), "--blobs",
+		(&url.URL{Scheme: "file", Path: s.blobs()}).String(),
 		"--etcd-endpoints", s.endpoint, "--admin", "127.0.0.1:0", "--node", fmt.Sprint("jobs", i)}
 	s.services[i] = harness.Launch(s.t, nil, append(append(args, s.client...), s.flags...)...)
 }
@@ -63,7 +65,9 @@ func (s *jobSplit) as(key string) harness.Client { return s.Gateway.As(key) }
 // createKey creates a key of an organization and waits until it works.
 func (s *jobSplit) createKey(t testing.TB, organization string) (id, key string) {
 	t.Helper()
-	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--create-missing", "--name", "test", "--organization", organization, "-o", "json"}, s.at(0)...)...))
+	made := harness.Decode(t, harness.Must(t, "",
+		append([]string{"key", "create", "--create-missing", "--name", "test", "--organization", organization, "-o", "json"},
+			s.at(0)...)...))
 	id, key = made["id"].(string), made["key"].(string)
 	harness.Eventually(t, "the key works", func() error { return s.accepts(key) })
 	return id, key

@@ -64,10 +64,12 @@ func (s *jobSplit) truncatedUpload(t *testing.T) {
 	_, key := s.createKey(t, "cut")
 	c, before := s.as(key), s.stored(t)
 	body, contentType := harness.Form(t, "notes.txt", strings.Repeat("some text ", 100_000), "purpose", "user_data")
-	head := "POST /v1/files HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + "\r\nContent-Type: " + contentType + "\r\n"
+	head := "POST /v1/files HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + "\r\nContent-Type: " + contentType +
+		"\r\n"
 	s.cut(t, head+fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body))+body[:len(body)/2])
 	s.cut(t, head+fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", len(body))+body[:len(body)/2])
-	for name, part := range map[string]string{"in the middle": body[:len(body)/2], "before the last boundary": body[:len(body)-70], "empty": ""} {
+	for name, part := range map[string]string{"in the middle": body[:len(body)/2],
+		"before the last boundary": body[:len(body)-70], "empty": ""} {
 		a := c.Do(t, http.MethodPost, "/v1/files", part, "Content-Type", contentType)
 		require.Equal(t, 400, a.Status, "%s: %s", name, a.Body)
 		require.NotEmpty(t, a.Failure(t).Message)
@@ -104,7 +106,8 @@ func (s *jobSplit) largeUpload(t *testing.T) {
 	c := s.as(s.Key)
 	small := c.Upload(t, "user_data", "warm") // so that what is allocated once is
 	_ = c.Content(t, small)
-	parts := map[string]int{"Envoy": s.envoy.PID(), "ext_proc service": s.extproc.PID(), "job service": s.services[0].PID()}
+	parts := map[string]int{"Envoy": s.envoy.PID(), "ext_proc service": s.extproc.PID(),
+		"job service": s.services[0].PID()}
 	before, peak := map[string]int64{}, map[string]int64{}
 	for name, pid := range parts {
 		before[name] = memory(t, pid)
@@ -206,7 +209,8 @@ func (s *jobSplit) forgedHeaders(t *testing.T) {
 	body, contentType := harness.Form(t, "x.txt", "x", "purpose", "user_data")
 	made := thief.Do(t, http.MethodPost, "/v1/files", body, append([]string{"Content-Type", contentType}, forged...)...)
 	require.Equal(t, 200, made.Status, "%s", made.Body)
-	require.Equal(t, 200, thief.Do(t, http.MethodGet, "/v1/files/"+made.JSON(t)["id"].(string), "").Status, "it belongs to who made it")
+	require.Equal(t, 200, thief.Do(t, http.MethodGet, "/v1/files/"+made.JSON(t)["id"].(string), "").Status,
+		"it belongs to who made it")
 
 	// Nor do they open another way: neither without a key of one's own, nor past the translation, nor to the vendor.
 	for _, key := range []string{"", "none"} {
@@ -219,7 +223,8 @@ func (s *jobSplit) forgedHeaders(t *testing.T) {
 		answerLine(w, "x", 1, 1)
 	})
 	s.addProvider(t, "watching", provider.URL+"/v1")
-	chat := thief.Do(t, http.MethodPost, chatPath, `{"model":"watching/any","messages":[{"role":"user","content":"hi"}]}`, forged...)
+	chat := thief.Do(t, http.MethodPost, chatPath, `{"model":"watching/any","messages":[{"role":"user","content":"hi"}]}`,
+		forged...)
 	require.Equal(t, 200, chat.Status, "%s", chat.Body)
 	for name := range seen.Load().(http.Header) {
 		require.False(t, strings.HasPrefix(strings.ToLower(name), "x-modelgate"), name)
@@ -234,7 +239,8 @@ func (s *jobSplit) foreignOrganization(t *testing.T) {
 	owner, stranger := s.as(one), s.as(two)
 	id := owner.Begin(t, chatPath, harness.ChatLine("a", "echo/echo", "hi"))
 	b := owner.Await(t, id)
-	for _, path := range []string{"/v1/batches/" + id, "/v1/files/" + b.InputFileID, "/v1/files/" + *b.OutputFileID + "/content"} {
+	for _, path := range []string{"/v1/batches/" + id, "/v1/files/" + b.InputFileID, "/v1/files/" + *b.OutputFileID +
+		"/content"} {
 		require.Equal(t, 200, owner.Do(t, http.MethodGet, path, "").Status, path)
 		require.Equal(t, 404, stranger.Do(t, http.MethodGet, path, "").Status, path)
 	}
@@ -246,7 +252,8 @@ func (s *jobSplit) foreignOrganization(t *testing.T) {
 // answerLine answers as a provider of OpenAI's dialect.
 func answerLine(w http.ResponseWriter, text string, prompt, completion int64) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q,"refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`,
+	_, _ = fmt.Fprintf(w,
+		`{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q,"refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`,
 		text, prompt, completion, prompt+completion)
 }
 
@@ -340,7 +347,8 @@ func (s *jobSplit) handsOver(t *testing.T) {
 	s.startService(0)
 	s.awaitJobs(t)
 	b := c.Await(t, id)
-	t.Logf("stopped in %v, the batch was over %v after the signal", stopped.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("stopped in %v, the batch was over %v after the signal", stopped.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond))
 	require.Less(t, time.Since(began), 20*time.Second, "the other did not wait for the lease")
 	require.Equal(t, "completed", b.Status)
 	out := c.Results(t, b.OutputFileID)
@@ -375,8 +383,10 @@ func (s *jobSplit) liveLatency(t *testing.T) {
 	})
 	c.Do(t, http.MethodPost, "/v1/batches/"+id+"/cancel", "")
 	require.NotEmpty(t, busy)
-	t.Logf("a live request took %v (p50), %v (p99) of %d alone, and %v, %v of %d while a batch ran", quiet[len(quiet)/2].Round(time.Microsecond),
-		quiet[len(quiet)*99/100].Round(time.Microsecond), len(quiet), busy[len(busy)/2].Round(time.Microsecond), busy[len(busy)*99/100].Round(time.Microsecond), len(busy))
+	t.Logf("a live request took %v (p50), %v (p99) of %d alone, and %v, %v of %d while a batch ran",
+		quiet[len(quiet)/2].Round(time.Microsecond),
+		quiet[len(quiet)*99/100].Round(time.Microsecond), len(quiet), busy[len(busy)/2].Round(time.Microsecond),
+		busy[len(busy)*99/100].Round(time.Microsecond), len(busy))
 	c.Await(t, id)
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestLedgerSurvivesEveryKill kills each process in turn while requests are answered. Whatever a client got whole is in the
-// ledger, once.
+// TestLedgerSurvivesEveryKill kills each process in turn while requests are answered. Whatever a client got whole is
+// in the ledger, once.
 func TestLedgerSurvivesEveryKill(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) {
 		testLedgerSurvives(t, newSplit(t))

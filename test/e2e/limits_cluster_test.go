@@ -25,7 +25,8 @@ const (
 	clients  = 200
 )
 
-// A cluster is a gateway of several replicas: each an Envoy and an ext_proc service of its own, on one port, over one Redis.
+// A cluster is a gateway of several replicas: each an Envoy and an ext_proc service of its own, on one port, over one
+// Redis.
 type cluster struct {
 	*split
 	redis *redistest.Server
@@ -53,18 +54,21 @@ func (c *cluster) startReplica(i int, flags []string) {
 	args := []string{"extproc", "--listen", c.socket("extproc" + n), "--admin", "127.0.0.1:0", "--node", "extproc" + n,
 		"--limits", c.redis.URL, "--spool", filepath.Join(c.Dir, "spool"+n)}
 	harness.Launch(c.t, nil, append(append(args, c.client...), flags...)...).WaitFor(c.t, "configuration received")
-	text := harness.Must(c.t, "", append([]string{"envoy", "bootstrap", "--node", "envoy" + n, "--extproc", c.socket("extproc" + n),
+	text := harness.Must(c.t, "", append([]string{"envoy", "bootstrap", "--node", "envoy" + n, "--extproc",
+		c.socket("extproc" + n),
 		"--admin-socket", filepath.Join(c.Dir, "envoy"+n+".sock")}, c.client...)...)
 	path := filepath.Join(c.Dir, "envoy"+n+".yaml")
 	require.NoError(c.t, os.WriteFile(path, []byte(text), 0o600))
-	cmd := exec.Command(testenv.Envoy(c.t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
+	cmd := exec.Command(testenv.Envoy(c.t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level",
+		"warning")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	harness.Start(c.t, cmd)
 }
 
 // limitedKey makes a key with limits and waits until it works.
 func (c *cluster) limitedKey(flags ...string) string {
-	made := harness.Decode(c.t, harness.Must(c.t, "", append(append([]string{"key", "create", "--name", "limited", "-o", "json"}, flags...), c.at(0)...)...))
+	made := harness.Decode(c.t, harness.Must(c.t, "",
+		append(append([]string{"key", "create", "--name", "limited", "-o", "json"}, flags...), c.at(0)...)...))
 	key := made["key"].(string)
 	harness.Eventually(c.t, "the key works", func() error { return c.accepts(key) })
 	return key
@@ -84,7 +88,8 @@ func (c *cluster) flood(key string, n int, during func()) *flood {
 		client := &gateway{&harness.Gateway{URL: c.URL, Client: harness.ClientFor(c.t, filepath.Join(c.Dir, "ca.crt"))}}
 		all.Go(func() {
 			for range n {
-				status, body, err := client.post("/v1/chat/completions", key, `{"model":"echo/echo","max_tokens":2,"messages":[{"role":"user","content":"one two"}]}`)
+				status, body, err := client.post("/v1/chat/completions", key,
+					`{"model":"echo/echo","max_tokens":2,"messages":[{"role":"user","content":"one two"}]}`)
 				switch {
 				case err == nil && status == http.StatusOK:
 					f.admitted.Add(1)
@@ -110,12 +115,13 @@ func (c *cluster) flood(key string, n int, during func()) *flood {
 	return f
 }
 
-// exhaust asks one after the other until so many are admitted, and then until one is refused. What is refused before that may be for what
-// others have reserved: it is settled shortly after their answers have ended.
+// exhaust asks one after the other until so many are admitted, and then until one is refused. What is refused before
+// that may be for what others have reserved: it is settled shortly after their answers have ended.
 func (c *cluster) exhaust(t *testing.T, key string, f *flood, least int64) {
 	t.Helper()
 	harness.Eventually(t, "all of the limit is used", func() error {
-		status, body, err := c.post("/v1/chat/completions", key, `{"model":"echo/echo","max_tokens":2,"messages":[{"role":"user","content":"one two"}]}`)
+		status, body, err := c.post("/v1/chat/completions", key,
+			`{"model":"echo/echo","max_tokens":2,"messages":[{"role":"user","content":"one two"}]}`)
 		switch {
 		case err == nil && status == http.StatusOK:
 			f.admitted.Add(1)
@@ -139,8 +145,8 @@ func TestLimitsHoldOverReplicas(t *testing.T) {
 		require.Positive(t, f.refused.Load())
 	})
 	t.Run("tokens", func(t *testing.T) {
-		// Each request is of four tokens in the end, and reserves more: what all at once reserve keeps others out that would have
-		// fitted, which ask again.
+		// Each request is of four tokens in the end, and reserves more: what all at once reserve keeps others out that would
+		// have fitted, which ask again.
 		const limit, reserved = 4000, 40
 		key := c.limitedKey("--limit", "tokens:hour:"+strconv.Itoa(limit))
 		f := c.flood(key, 15, nil)

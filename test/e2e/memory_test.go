@@ -39,7 +39,8 @@ func memory(t *testing.T, pid int) int64 {
 }
 
 // countDials counts the connections that a dialer makes.
-func countDials(n *atomic.Int64, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+func countDials(n *atomic.Int64, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context,
+	string, string) (net.Conn, error) {
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}

@@ -48,7 +48,8 @@ func inDocs(t *testing.T) map[string]metric {
 	return all
 }
 
-// scraped are the metrics of a process, but for those of Go and of the operating system. A label counts that any series has.
+// scraped are the metrics of a process, but for those of Go and of the operating system. A label counts that any
+// series has.
 func scraped(text string) map[string]metric {
 	all := map[string]metric{}
 	var name string
@@ -85,9 +86,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":{"message":"no"}}`)
 	})
 	g.Apply(t,
-		&configv1.Provider{Name: "busy", Vendor: "openai", Endpoint: busy.URL + "/v1", Concurrency: &configv1.Concurrency{MaxRequests: 9}},
-		&configv1.Model{Name: "falls-back", Targets: []*configv1.Target{{Provider: "busy", Model: "m"}, {Provider: "echo", Model: "echo", Priority: 1}}},
-		&configv1.Webhook{Name: "hook", Url: "https://127.0.0.1:1/", Secret: &configv1.Credential{Source: &configv1.Credential_Value{Value: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}}})
+		&configv1.Provider{Name: "busy", Vendor: "openai", Endpoint: busy.URL + "/v1",
+			Concurrency: &configv1.Concurrency{MaxRequests: 9}},
+		&configv1.Model{Name: "falls-back", Targets: []*configv1.Target{{Provider: "busy", Model: "m"},
+			{Provider: "echo", Model: "echo", Priority: 1}}},
+		&configv1.Webhook{Name: "hook", Url: "https://127.0.0.1:1/",
+			Secret: &configv1.Credential{Source: &configv1.Credential_Value{Value: "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}}})
 	harness.Eventually(t, "configuration in force", func() error { return g.has("falls-back") })
 	c := g.As(g.Key)
 	chat := func(model, more string) string {
@@ -97,7 +101,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	require.Equal(t, 200, c.Do(t, http.MethodPost, chatPath, chat("echo/echo", `,"stream":true`)).Status)
 	require.Equal(t, 429, c.Do(t, http.MethodPost, chatPath, chat("busy/m", "")).Status)
 	limited := c
-	made := harness.Decode(t, harness.Must(t, "", "key", "create", "--data", g.Dir, "--name", "limited", "--rpm", "1", "-o", "json"))
+	made := harness.Decode(t, harness.Must(t, "", "key", "create", "--data", g.Dir, "--name", "limited", "--rpm", "1",
+		"-o", "json"))
 	limited.Gateway = &cases.Gateway{URL: g.URL, Key: made["key"].(string), Client: g.Client}
 	harness.Eventually(t, "a limit refuses", func() error { // first the key is unknown, and then lets one request in
 		if limited.Do(t, http.MethodPost, chatPath, chat("echo/echo", "")).Status != 429 {

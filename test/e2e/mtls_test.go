@@ -30,15 +30,18 @@ func TestSplitAcrossANetwork(t *testing.T) {
 	for i := range s.listen {
 		s.listen[i] = fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))
 	}
-	s.serve = []string{"--xds-cert", file("controlplane.crt"), "--xds-key", file("controlplane.key"), "--xds-ca", file("xds-ca.crt")}
-	s.client = []string{"--xds-address", s.listen[0], "--xds-cert", file("dataplane.crt"), "--xds-key", file("dataplane.key"),
+	s.serve = []string{"--xds-cert", file("controlplane.crt"), "--xds-key", file("controlplane.key"), "--xds-ca",
+		file("xds-ca.crt")}
+	s.client = []string{"--xds-address", s.listen[0], "--xds-cert", file("dataplane.crt"), "--xds-key",
+		file("dataplane.key"),
 		"--xds-ca", file("xds-ca.crt"), "--xds-name", "controlplane"}
 	s.start()
 
 	// Whoever has no certificate of the authority is told nothing.
 	stranger := newAuthority(t, t.TempDir())
 	stranger.issue("stranger")
-	p := harness.Launch(t, nil, "extproc", "--listen", s.socket("stranger"), "--admin", "127.0.0.1:0", "--xds-address", s.listen[0],
+	p := harness.Launch(t, nil, "extproc", "--listen", s.socket("stranger"), "--admin", "127.0.0.1:0", "--xds-address",
+		s.listen[0],
 		"--spool", filepath.Join(stranger.dir, "spool"),
 		"--xds-cert", filepath.Join(stranger.dir, "stranger.crt"), "--xds-key", filepath.Join(stranger.dir, "stranger.key"),
 		"--xds-ca", file("xds-ca.crt"), "--xds-name", "controlplane")
@@ -46,7 +49,8 @@ func TestSplitAcrossANetwork(t *testing.T) {
 	require.NotContains(t, p.Output(), "configuration received")
 
 	// Without certificates the control plane does not serve a network.
-	out, err := harness.Command(t, "", "controlplane", "--etcd-endpoints", s.etcd.Endpoint(), "--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0",
+	out, err := harness.Command(t, "", "controlplane", "--etcd-endpoints", s.etcd.Endpoint(), "--listen", "0.0.0.0:0",
+		"--admin", "127.0.0.1:0",
 		"--pepper", file("pepper"), "--admin-token", file("admin-token"))
 	require.Error(t, err)
 	require.Contains(t, out, "--xds-cert")
@@ -94,7 +98,8 @@ func (a *authority) write(name string, template *x509.Certificate) *ecdsa.Privat
 	require.NoError(a.t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	require.NoError(a.t, err)
-	for suffix, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+	for suffix, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der},
+		".key": {Type: "PRIVATE KEY", Bytes: private}} {
 		require.NoError(a.t, os.WriteFile(filepath.Join(a.dir, name+suffix), pem.EncodeToMemory(block), 0o600))
 	}
 	return key

@@ -53,7 +53,8 @@ func (m *mount) replace(files map[string][]byte) {
 
 // flags are those of mutual TLS with a prefix.
 func (m *mount) flags(prefix string) []string {
-	return []string{prefix + "cert", m.file("tls.crt"), prefix + "key", m.file("tls.key"), prefix + "ca", m.file("ca.crt")}
+	return []string{prefix + "cert", m.file("tls.crt"), prefix + "key", m.file("tls.key"), prefix + "ca",
+		m.file("ca.crt")}
 }
 
 // secret is what cert-manager writes: a certificate for the names, and whom to trust.
@@ -71,8 +72,8 @@ func (a *authority) secret(name string, trusted ...*authority) map[string][]byte
 	return map[string][]byte{"tls.crt": read(a, name+".crt"), "tls.key": read(a, name+".key"), "ca.crt": bundle.Bytes()}
 }
 
-// TestCertificatesOfXDSRotate changes the authority of the connections to the control plane, while Envoy and the ext_proc
-// service run on.
+// TestCertificatesOfXDSRotate changes the authority of the connections to the control plane, while Envoy and the
+// ext_proc service run on.
 func TestCertificatesOfXDSRotate(t *testing.T) {
 	s := newSplit(t)
 	before, after := newAuthority(t, t.TempDir()), newAuthority(t, t.TempDir())
@@ -91,17 +92,20 @@ func TestCertificatesOfXDSRotate(t *testing.T) {
 	// asOne connects another ext_proc service with a certificate.
 	asOne := func(t *testing.T, m *mount, want string) {
 		t.Helper()
-		p := harness.Launch(t, nil, append([]string{"extproc", "--listen", s.socket("another"), "--admin", "127.0.0.1:0", "--spool", t.TempDir()}, shown(m)...)...)
+		p := harness.Launch(t, nil, append([]string{"extproc", "--listen", s.socket("another"), "--admin", "127.0.0.1:0",
+			"--spool", t.TempDir()}, shown(m)...)...)
 		p.WaitFor(t, want)
 		p.Kill()
 	}
 	// changes reach Envoy and the ext_proc service.
 	changed := func(t *testing.T, name string) {
 		t.Helper()
-		harness.Must(t, harness.Documents(t, &configv1.Provider{Name: name, Vendor: "echo", Endpoint: s.echo, Models: []string{"echo"}}),
+		harness.Must(t, harness.Documents(t, &configv1.Provider{Name: name, Vendor: "echo", Endpoint: s.echo,
+			Models: []string{"echo"}}),
 			append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 		harness.Eventually(t, "the change", func() error {
-			status, body, err := s.post("/v1/chat/completions", s.Key, fmt.Sprintf(`{"model":"%s/echo","messages":[{"role":"user","content":"hi"}]}`, name))
+			status, body, err := s.post("/v1/chat/completions", s.Key,
+				fmt.Sprintf(`{"model":"%s/echo","messages":[{"role":"user","content":"hi"}]}`, name))
 			if err == nil && status != http.StatusOK {
 				err = errors.New(body)
 			}
@@ -154,7 +158,8 @@ func TestCertificatesOfXDSRotate(t *testing.T) {
 	})
 }
 
-// TestTheGatewaysCertificateRotates renews the certificate that clients see, as cert-manager does, while they are connected.
+// TestTheGatewaysCertificateRotates renews the certificate that clients see, as cert-manager does, while they are
+// connected.
 func TestTheGatewaysCertificateRotates(t *testing.T) {
 	s := newSplit(t)
 	authority := newAuthority(t, t.TempDir())
@@ -196,7 +201,8 @@ func TestTheGatewaysCertificateRotates(t *testing.T) {
 
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(first["ca.crt"]))
-	s.Client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost"}}}
+	s.Client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "localhost"}}}
 	response, body := s.openHeld(t)
 	defer func() { _ = response.Body.Close() }()
 
@@ -225,13 +231,14 @@ func TestTheGatewaysCertificateRotates(t *testing.T) {
 	require.Contains(t, string(rest), "[DONE]")
 }
 
-// TestCertificatesOfTheJobServiceRotate changes the authority by which Envoy and the job service know each other, while both run
-// on, and with nothing but files that are replaced.
+// TestCertificatesOfTheJobServiceRotate changes the authority by which Envoy and the job service know each other,
+// while both run on, and with nothing but files that are replaced.
 func TestCertificatesOfTheJobServiceRotate(t *testing.T) {
 	s := &jobSplit{split: newSplit(t)}
 	s.onSockets()
 	before, after := newAuthority(t, t.TempDir()), newAuthority(t, t.TempDir())
-	internal := newMount(t, s.Dir, "internal", before.secret("envoy", before)) // of the control plane, which sends it to Envoy
+	// of the control plane, which sends it to Envoy
+	internal := newMount(t, s.Dir, "internal", before.secret("envoy", before))
 	jobs := newMount(t, s.Dir, "jobs", before.secret("jobsvc", before))
 	address := func() string { return fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t)) }
 	s.object = &configv1.JobService{Name: "default", Address: address(), Listen: address(),

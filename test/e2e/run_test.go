@@ -38,7 +38,8 @@ func TestFirstRequest(t *testing.T) {
 	a := g.AsCases().Chat(t, `{"model":"echo/echo","messages":[{"role":"user","content":"hello there"}]}`)
 	require.Equal(t, 200, a.Status, "%s", a.Body)
 	require.Contains(t, string(a.Body), "hello there")
-	streamed := g.AsCases().Chat(t, `{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"hello there"}]}`).Events(t)
+	streamed := g.AsCases().Chat(t,
+		`{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"hello there"}]}`).Events(t)
 	require.Equal(t, "[DONE]", streamed[len(streamed)-1])
 
 	for _, path := range []string{"/healthz", "/readyz"} {
@@ -46,7 +47,8 @@ func TestFirstRequest(t *testing.T) {
 		require.Equal(t, 200, status, body)
 	}
 	harness.Eventually(t, "both requests are counted", func() error {
-		if _, metrics := g.adminGet(t, "/metrics"); !strings.Contains(metrics, `modelgate_requests_total{operation="chat/completions",outcome="finished",provider="echo",status="2xx"} 2`) {
+		if _, metrics := g.adminGet(t, "/metrics"); !strings.Contains(metrics,
+			`modelgate_requests_total{operation="chat/completions",outcome="finished",provider="echo",status="2xx"} 2`) {
 			return errStill
 		}
 		return nil
@@ -83,13 +85,14 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestAnotherPepperIsRefused holds that a lost or wrong root secret is said at the start. With another, every key would
-// just be refused.
+// TestAnotherPepperIsRefused holds that a lost or wrong root secret is said at the start. With another, every key
+// would just be refused.
 func TestAnotherPepperIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	startRun(t, dir).Stop(t)
 	require.NoError(t, os.Remove(filepath.Join(dir, "pepper")))
-	out, err := harness.Command(t, "", "run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--envoy", testenv.Envoy(t))
+	out, err := harness.Command(t, "", "run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--envoy", testenv.Envoy(t))
 	require.Error(t, err)
 	require.Contains(t, out, "pepper")
 	require.Contains(t, out, "is missing")
@@ -100,8 +103,10 @@ func TestAnotherPepperIsRefused(t *testing.T) {
 func TestBadConfigFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "bad.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("kind: Model\nname: m\n---\nkind: Provider\nname: p\nvendor: nobody\nurl: x\n"), 0o600))
-	out, err := harness.Command(t, "", "run", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--envoy", testenv.Envoy(t), "--config", file)
+	require.NoError(t,
+		os.WriteFile(file, []byte("kind: Model\nname: m\n---\nkind: Provider\nname: p\nvendor: nobody\nurl: x\n"), 0o600))
+	out, err := harness.Command(t, "", "run", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--admin",
+		"127.0.0.1:0", "--envoy", testenv.Envoy(t), "--config", file)
 	require.Error(t, err)
 	require.Contains(t, out, "bad.yaml:1:1: Model m: targets:")
 	require.Contains(t, out, "bad.yaml:7:1: Provider p: url: unknown field")

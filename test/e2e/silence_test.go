@@ -19,8 +19,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestASilentProvider holds that the headers of a stream wait for the first token, no longer than a proxy on the way to the
-// client may wait for headers, and that no timeout of the gateway's own parts counts a provider's silence.
+// TestASilentProvider holds that the headers of a stream wait for the first token, no longer than a proxy on the way
+// to the client may wait for headers, and that no timeout of the gateway's own parts counts a provider's silence.
 func TestASilentProvider(t *testing.T) {
 	t.Parallel()
 	g := startRun(t, t.TempDir())
@@ -28,7 +28,8 @@ func TestASilentProvider(t *testing.T) {
 	silent := cases.NewProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		chunk := func(delta string) {
-			_, _ = fmt.Fprintf(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{%s},\"finish_reason\":null}]}\n\n", delta)
+			_, _ = fmt.Fprintf(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{%s},\"finish_reason\":null}]}\n\n",
+				delta)
 			w.(http.Flusher).Flush()
 		}
 		chunk(`"role":"assistant","content":""`)
@@ -38,9 +39,11 @@ func TestASilentProvider(t *testing.T) {
 		}
 		spoke <- time.Now()
 		chunk(`"content":"at last"`)
-		_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+		_, _ = io.WriteString(w,
+			"data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
-	harness.Must(t, "kind: Provider\nname: silent\nvendor: openai\nendpoint: "+silent.URL+"\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Must(t, "kind: Provider\nname: silent\nvendor: openai\nendpoint: "+silent.URL+"\n", "config", "apply",
+		"--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("silent/x") })
 
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
@@ -72,7 +75,8 @@ func TestTrailers(t *testing.T) {
 		"stream":  {"text/event-stream", finish + "data: [DONE]\n\n"},
 		"cut":     {"text/event-stream", finish},
 		"nothing": {"text/event-stream", ": comment\n\n"},
-		"unary":   {"application/json", `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`},
+		"unary": {"application/json",
+			`{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`},
 	}
 	vendor := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct{ Model string }
@@ -87,7 +91,8 @@ func TestTrailers(t *testing.T) {
 	vendor.StartTLS()
 	t.Cleanup(vendor.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vendor.Certificate().Raw})
-	harness.Must(t, fmt.Sprintf("kind: Provider\nname: h2\nvendor: openai\nendpoint: %s\ntls: {ca: %q}\n", vendor.URL, ca), "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Must(t, fmt.Sprintf("kind: Provider\nname: h2\nvendor: openai\nendpoint: %s\ntls: {ca: %q}\n", vendor.URL,
+		ca), "config", "apply", "--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("h2/x") })
 	for _, c := range []struct {
 		model  string
@@ -102,7 +107,8 @@ func TestTrailers(t *testing.T) {
 	} {
 		t.Run(c.model, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
-				strings.NewReader(fmt.Sprintf(`{"model":"h2/%s","stream":%t,"messages":[{"role":"user","content":"hi"}]}`, c.model, c.stream)))
+				strings.NewReader(fmt.Sprintf(`{"model":"h2/%s","stream":%t,"messages":[{"role":"user","content":"hi"}]}`, c.model,
+					c.stream)))
 			require.NoError(t, err)
 			r.Header.Set("Authorization", "Bearer "+g.Key)
 			r.Header.Set("Content-Type", "application/json")
@@ -118,8 +124,8 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// TestAnAnswerTakesLongOnAQuietGateway holds that Envoy survives it. It forgets clients of gRPC that were not used for 50 s,
-// also those whose last stream is just ending.
+// TestAnAnswerTakesLongOnAQuietGateway holds that Envoy survives it. It forgets clients of gRPC that were not used for
+// 50 s, also those whose last stream is just ending.
 func TestAnAnswerTakesLongOnAQuietGateway(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -132,9 +138,11 @@ func TestAnAnswerTakesLongOnAQuietGateway(t *testing.T) {
 		}
 		answerLine(w, "at last", 1, 1)
 	})
-	harness.Must(t, "kind: Provider\nname: slow\nvendor: openai\nendpoint: "+slow.URL+"/v1\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Must(t, "kind: Provider\nname: slow\nvendor: openai\nendpoint: "+slow.URL+"/v1\n", "config", "apply",
+		"--data", g.Dir, "-f", "-")
 	harness.Eventually(t, "configuration in force", func() error { return g.has("slow/x") })
-	status, body, err := g.post("/v1/chat/completions", g.Key, `{"model":"slow/x","messages":[{"role":"user","content":"hi"}]}`)
+	status, body, err := g.post("/v1/chat/completions", g.Key,
+		`{"model":"slow/x","messages":[{"role":"user","content":"hi"}]}`)
 	require.NoError(t, err)
 	require.Equal(t, 200, status, body)
 	require.NoError(t, g.accepts(g.Key))

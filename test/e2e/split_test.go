@@ -99,7 +99,8 @@ func (s *split) startPlane(i int) *harness.Process {
 func (s *split) launchPlane(i int) *harness.Process {
 	return harness.Launch(s.t, nil, append([]string{"controlplane", "--etcd-endpoints", s.endpoint,
 		"--listen", s.listen[i], "--admin", "127.0.0.1:0", "--ledger", s.ledgerURL(),
-		"--pepper", filepath.Join(s.Dir, "pepper"), "--admin-token", filepath.Join(s.Dir, "admin-token"), "--credential-file", s.Dir + "/"}, s.serve...)...)
+		"--pepper", filepath.Join(s.Dir, "pepper"), "--admin-token", filepath.Join(s.Dir, "admin-token"),
+		"--credential-file", s.Dir + "/"}, s.serve...)...)
 }
 
 // ledgerURL is where both control planes keep the ledger.
@@ -146,7 +147,8 @@ func (s *split) configure() {
 		require.NoError(t, err)
 		harness.Must(t, string(y), append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
 	}
-	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--name", "test", "-o", "json"}, s.at(0)...)...))
+	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--name", "test", "-o", "json"},
+		s.at(0)...)...))
 	s.keyID, s.Key = made["id"].(string), made["key"].(string)
 }
 
@@ -161,7 +163,8 @@ func (s *split) startExtProc() {
 }
 
 func (s *split) launchExtProc() {
-	s.extproc = harness.Launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin", "127.0.0.1:0",
+	s.extproc = harness.Launch(s.t, nil, append([]string{"extproc", "--listen", s.socket("extproc"), "--admin",
+		"127.0.0.1:0",
 		"--spool", cmp.Or(s.spool, filepath.Join(s.Dir, "spool"))}, s.client...)...)
 }
 
@@ -171,7 +174,8 @@ func (s *split) startEnvoy() {
 		"--admin-socket", filepath.Join(s.Dir, "envoy-admin.sock")}, s.client...)...)
 	path := filepath.Join(s.Dir, "envoy.yaml")
 	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
-	cmd := exec.Command(testenv.Envoy(s.t), "-c", path, "--disable-hot-restart", "--concurrency", strconv.Itoa(max(1, s.workers)), "--log-level", "warning")
+	cmd := exec.Command(testenv.Envoy(s.t), "-c", path, "--disable-hot-restart", "--concurrency",
+		strconv.Itoa(max(1, s.workers)), "--log-level", "warning")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.envoy = harness.Start(s.t, cmd)
 }
@@ -184,7 +188,8 @@ func (s *split) awaitService() {
 
 // chat asks for a chat completion of the built-in provider.
 func (s *split) chat() error {
-	status, body, err := s.post("/v1/chat/completions", s.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+	status, body, err := s.post("/v1/chat/completions", s.Key,
+		`{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("status %d: %s", status, body)
 	}
@@ -217,7 +222,8 @@ func (s *split) twoPlanes(t *testing.T) {
 		})
 	}
 	// A change through the control plane that serves nobody reaches Envoy and the ext_proc service through the other.
-	harness.Must(t, "kind: Model\nname: alias\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
+	harness.Must(t, "kind: Model\nname: alias\ntargets: [{provider: echo, model: echo}]\n",
+		append([]string{"config", "apply", "-f", "-"}, s.at(1)...)...)
 	harness.Eventually(t, "the new model", func() error { return s.has("alias") })
 }
 
@@ -226,7 +232,8 @@ func (s *split) extprocKilled(t *testing.T) {
 	defer func() { _ = stream.Body.Close() }()
 	s.extproc.Kill()
 	for range 20 {
-		status, body, err := s.post("/v1/chat/completions", s.Key, `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+		status, body, err := s.post("/v1/chat/completions", s.Key,
+			`{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
 		require.NoError(t, err)
 		require.Equal(t, 503, status, "fails closed")
 		e := harness.Decode(t, body)["error"].(map[string]any)
@@ -240,8 +247,8 @@ func (s *split) extprocKilled(t *testing.T) {
 	s.awaitService()
 }
 
-// extprocKilledUnderLoad kills the service three times while requests are in every phase. What a client gets is an answer
-// that is whole, an error in OpenAI's form, or a broken connection; and without a key, never an answer.
+// extprocKilledUnderLoad kills the service three times while requests are in every phase. What a client gets is an
+// answer that is whole, an error in OpenAI's form, or a broken connection; and without a key, never an answer.
 func (s *split) extprocKilledUnderLoad(t *testing.T) {
 	var workers sync.WaitGroup
 	stop := make(chan struct{})
@@ -255,12 +262,14 @@ func (s *split) extprocKilledUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				status, body, err := s.post("/v1/chat/completions", key, `{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"one two three"}]}`)
+				status, body, err := s.post("/v1/chat/completions", key,
+					`{"model":"echo/echo","stream":true,"messages":[{"role":"user","content":"one two three"}]}`)
 				switch {
 				case err != nil:
 				case status == http.StatusOK && key == s.Key && strings.HasSuffix(body, "data: [DONE]\n\n"):
 					answered.Add(1)
-				case (status == http.StatusServiceUnavailable || status == http.StatusUnauthorized || status == http.StatusTooManyRequests && key != s.Key) && strings.HasPrefix(body, `{"error":`):
+				case (status == http.StatusServiceUnavailable || status == http.StatusUnauthorized ||
+					status == http.StatusTooManyRequests && key != s.Key) && strings.HasPrefix(body, `{"error":`):
 					refused.Add(1)
 				default:
 					t.Errorf("key %v: status %d: %s", key == s.Key, status, body)
@@ -291,7 +300,8 @@ func (s *split) planeKilled(t *testing.T) {
 		require.NoError(t, s.chat(), "traffic goes on with the last configuration")
 	}
 	s.planes[0] = s.startPlane(0)
-	harness.Must(t, "kind: Model\nname: later\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+	harness.Must(t, "kind: Model\nname: later\ntargets: [{provider: echo, model: echo}]\n",
+		append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 	harness.Eventually(t, "the new model", func() error { return s.has("later") })
 	require.NoError(t, s.chat())
 }
@@ -332,12 +342,14 @@ func (s *split) etcdStops(t *testing.T) {
 	s.envoy.Kill()
 	s.startEnvoy()
 	s.awaitService()
-	out, err := harness.Command(t, "kind: Model\nname: x\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+	out, err := harness.Command(t, "kind: Model\nname: x\ntargets: [{provider: echo, model: echo}]\n",
+		append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 	require.Error(t, err, "a change is refused, clearly")
 	require.NotEmpty(t, out)
 	s.etcd.Start(t)
 	harness.Eventually(t, "changes are taken again", func() error {
-		_, err := harness.Command(t, "kind: Model\nname: back\ntargets: [{provider: echo, model: echo}]\n", append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
+		_, err := harness.Command(t, "kind: Model\nname: back\ntargets: [{provider: echo, model: echo}]\n",
+			append([]string{"config", "apply", "-f", "-"}, s.at(0)...)...)
 		return err
 	})
 	harness.Eventually(t, "the new model", func() error { return s.has("back") })

@@ -50,8 +50,8 @@ func (v *tracedVendor) saw() []string {
 	return seen
 }
 
-// TestTraces holds over the real Envoy what extproc's own tests hold over the one that is played, and that the lines of a batch
-// join its span.
+// TestTraces holds over the real Envoy what extproc's own tests hold over the one that is played, and that the lines
+// of a batch join its span.
 func TestTraces(t *testing.T) {
 	collector := otlptest.Start(t)
 	collector.Use(t)
@@ -61,9 +61,11 @@ func TestTraces(t *testing.T) {
 		return &configv1.Provider{Name: name, Vendor: "openai", Endpoint: url + "/v1", TraceContext: traced}
 	}
 	model := func(name, first, then string) *configv1.Model {
-		return &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: first, Model: "m"}, {Provider: then, Model: "m", Priority: 1}}}
+		return &configv1.Model{Name: name, Targets: []*configv1.Target{{Provider: first, Model: "m"},
+			{Provider: then, Model: "m", Priority: 1}}}
 	}
-	g.Apply(t, provider("good", good.url, false), provider("good-traced", good.url, true), provider("bad", bad.url, false), provider("bad-traced", bad.url, true),
+	g.Apply(t, provider("good", good.url, false), provider("good-traced", good.url, true),
+		provider("bad", bad.url, false), provider("bad-traced", bad.url, true),
 		model("into", "bad", "good-traced"), model("out-of", "bad-traced", "good"))
 	c := g.As(g.Key)
 	harness.Eventually(t, "configuration in force", func() error { return g.has("out-of") })

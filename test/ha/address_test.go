@@ -17,8 +17,9 @@ import (
 	"github.com/modelgate/modelgate/controlplane/snapshot"
 )
 
-// An addressing gives an Envoy an address of its own, as a pod has one: it stands between it and the control planes, and in the listeners that they
-// send it, which are the same for all, it puts this address in the place of the common one. All else passes as it is.
+// An addressing gives an Envoy an address of its own, as a pod has one: it stands between it and the control planes,
+// and in the listeners that they send it, which are the same for all, it puts this address in the place of the common
+// one. All else passes as it is.
 type addressing struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	upstream discoveryv3.AggregatedDiscoveryServiceClient
@@ -44,7 +45,8 @@ func newAddressing(t testing.TB, controlPlanes, ip, suffix string) (address stri
 }
 
 // DeltaAggregatedResources passes a stream on until either side ends it.
-func (a *addressing) DeltaAggregatedResources(down discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (a *addressing) DeltaAggregatedResources(
+	down discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	up, err := a.upstream.DeltaAggregatedResources(down.Context())
 	if err != nil {
 		return err

@@ -28,7 +28,8 @@ type charged struct {
 
 func (l *load) charged(ctx context.Context, db *sql.DB) (charged, error) {
 	all := charged{map[string]int64{}, map[string]int64{}, map[string]int{}, 0}
-	rows, err := db.QueryContext(ctx, "SELECT id, request_id, outcome, input_tokens + output_tokens FROM exchanges WHERE api_key = $1 AND operation = 'chat/completions' AND model <> 'vendor/probe'", l.id)
+	rows, err := db.QueryContext(ctx,
+		"SELECT id, request_id, outcome, input_tokens + output_tokens FROM exchanges WHERE api_key = $1 AND operation = 'chat/completions' AND model <> 'vendor/probe'", l.id)
 	if err != nil {
 		return all, err
 	}
@@ -55,12 +56,13 @@ func (l *load) charged(ctx context.Context, db *sql.DB) (charged, error) {
 	if err := rows.Err(); err != nil {
 		return all, err
 	}
-	err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(input_tokens + output_tokens), 0) FROM aggregates WHERE level = 1 AND api_key = $1 AND operation = 'chat/completions' AND model <> 'vendor/probe'", l.id).Scan(&all.sum)
+	err = db.QueryRowContext(ctx,
+		"SELECT COALESCE(SUM(input_tokens + output_tokens), 0) FROM aggregates WHERE level = 1 AND api_key = $1 AND operation = 'chat/completions' AND model <> 'vendor/probe'", l.id).Scan(&all.sum)
 	return all, err
 }
 
-// requireExact waits until the ledger has what the load got, and requires that it has all of it, once, and nothing else. Lost is how many
-// requests have failed in the load, which may be charged or not.
+// requireExact waits until the ledger has what the load got, and requires that it has all of it, once, and nothing
+// else. Lost is how many requests have failed in the load, which may be charged or not.
 func (l *load) requireExact(t *testing.T, lost int) {
 	t.Helper()
 	db, err := sql.Open("pgx", l.c.database)
@@ -80,7 +82,8 @@ func (l *load) requireExact(t *testing.T, lost int) {
 			}
 		}
 		if missing > 0 || len(all.lines) < len(l.batches)*batchLines {
-			return fmt.Errorf("%d of %d answers are missing, and there are %d lines of %d", missing, len(l.answered), len(all.lines), len(l.batches)*batchLines)
+			return fmt.Errorf("%d of %d answers are missing, and there are %d lines of %d", missing, len(l.answered),
+				len(all.lines), len(l.batches)*batchLines)
 		}
 		return nil
 	})

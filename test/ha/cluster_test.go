@@ -84,8 +84,8 @@ func (p *part) replace(binary string) {
 	p.start(binary)
 }
 
-// end ends it as Kubernetes does: by itself it serves on for a while, in which its readiness says that it ends. One of a version that
-// does not is first taken out of the service, which is what a hook before its end is for.
+// end ends it as Kubernetes does: by itself it serves on for a while, in which its readiness says that it ends. One of
+// a version that does not is first taken out of the service, which is what a hook before its end is for.
 func (p *part) end() {
 	if isOld(p.binary) {
 		p.service.retire(p.at)
@@ -129,7 +129,8 @@ func (c *cluster) placeLedger() {
 	u, err := url.Parse(c.database)
 	require.NoError(c.t, err)
 	const socket = ".s.PGSQL.5432"
-	behind := &endpoint{address: "unix://" + filepath.Join(u.Query().Get("host"), socket), probe: func(context.Context) error { return nil }}
+	behind := &endpoint{address: "unix://" + filepath.Join(u.Query().Get("host"), socket),
+		probe: func(context.Context) error { return nil }}
 	require.NoError(c.t, os.Mkdir(filepath.Join(c.dir, "pg"), 0o700))
 	c.postgres = newService(c.t, c.socket("pg/"+socket), behind)
 	u.RawQuery = url.Values{"host": {filepath.Join(c.dir, "pg")}}.Encode()
@@ -167,8 +168,10 @@ func (c *cluster) place() {
 		e := &endpoint{address: address, probe: readyz(admin)}
 		xds = append(xds, e)
 		c.planes[i] = &part{t: t, at: e, args: func(binary string) []string {
-			return append([]string{"controlplane", "--etcd-endpoints", c.etcdEndpoints(), "--listen", address, "--admin", admin, "--ledger", c.ledger,
-				"--pepper", filepath.Join(c.dir, "pepper"), "--admin-token", filepath.Join(c.dir, "admin-token")}, delay(binary)...)
+			return append([]string{"controlplane", "--etcd-endpoints", c.etcdEndpoints(), "--listen", address, "--admin", admin,
+				"--ledger", c.ledger,
+				"--pepper", filepath.Join(c.dir, "pepper"), "--admin-token", filepath.Join(c.dir, "admin-token")},
+				delay(binary)...)
 		}}
 	}
 	c.xds = newService(t, loopback(t), xds...)
@@ -182,8 +185,10 @@ func (c *cluster) place() {
 		e := &endpoint{address: address, probe: readyz(admin)}
 		jobs = append(jobs, e)
 		c.jobs[i] = &part{t: t, at: e, args: func(binary string) []string {
-			return append([]string{"jobsvc", "--listen", address, "--gateway", c.socket("internal.sock"), "--admin", admin, "--node", fmt.Sprint("jobs-", i),
-				"--blobs", (&url.URL{Scheme: "file", Path: filepath.Join(c.dir, "blobs")}).String(), "--etcd-endpoints", c.etcdEndpoints(),
+			return append([]string{"jobsvc", "--listen", address, "--gateway", c.socket("internal.sock"), "--admin", admin,
+				"--node", fmt.Sprint("jobs-", i),
+				"--blobs", (&url.URL{Scheme: "file", Path: filepath.Join(c.dir, "blobs")}).String(), "--etcd-endpoints",
+				c.etcdEndpoints(),
 				"--xds-address", c.xds.address, "--lease", "2s", "--batch-concurrency", "4"}, delay(binary)...)
 		}}
 	}
@@ -225,7 +230,8 @@ func (c *cluster) etcdEndpoints() string {
 
 // configure applies the configuration and makes a key.
 func (c *cluster) configure() {
-	harness.Must(c.t, "", append([]string{"config", "apply", "-f", filepath.Join(c.dir, "objects.yaml")}, c.server(0)...)...)
+	harness.Must(c.t, "", append([]string{"config", "apply", "-f", filepath.Join(c.dir, "objects.yaml")},
+		c.server(0)...)...)
 	_, c.key = c.createKey(c.t, 0, "test")
 }
 
@@ -239,7 +245,9 @@ func (c *cluster) server(i int) []string {
 
 func (c *cluster) createKey(t testing.TB, plane int, name string, flags ...string) (id, key string) {
 	t.Helper()
-	made := harness.Decode(t, harness.Must(t, "", append(append([]string{"key", "create", "--create-missing", "--name", name, "-o", "json"}, flags...), c.server(plane)...)...))
+	made := harness.Decode(t, harness.Must(t, "",
+		append(append([]string{"key", "create", "--create-missing", "--name", name, "-o", "json"}, flags...),
+			c.server(plane)...)...))
 	return made["id"].(string), made["key"].(string)
 }
 
@@ -247,7 +255,8 @@ func (c *cluster) createKey(t testing.TB, plane int, name string, flags ...strin
 func (c *cluster) as(key, model string) (int, error) {
 	client := &http.Client{Timeout: 10 * time.Second, Transport: c.transport()}
 	defer client.CloseIdleConnections()
-	r, err := http.NewRequest(http.MethodPost, c.URL+"/v1/chat/completions", strings.NewReader(fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hello"}]}`, model)))
+	r, err := http.NewRequest(http.MethodPost, c.URL+"/v1/chat/completions",
+		strings.NewReader(fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hello"}]}`, model)))
 	if err != nil {
 		return 0, err
 	}
@@ -275,7 +284,8 @@ func (c *cluster) accepts(t testing.TB, key string, want int) {
 
 // client asks for files and jobs with the test's own key.
 func (c *cluster) client() harness.Client {
-	return harness.Client{Gateway: &cases.Gateway{URL: c.URL, Key: c.key, Client: &http.Client{Transport: c.transport(), Timeout: 10 * time.Second}}}
+	return harness.Client{Gateway: &cases.Gateway{URL: c.URL, Key: c.key, Client: &http.Client{Transport: c.transport(),
+		Timeout: 10 * time.Second}}}
 }
 
 // awaitService waits until requests and jobs are served.

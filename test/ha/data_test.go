@@ -80,13 +80,15 @@ func (d *dataPlane) start(binary string) {
 	d.startEnvoy(binary)
 }
 
-// startExtProc starts the ext_proc service, which takes the socket's path, and waits until it can serve. One that runs goes on with what it has.
+// startExtProc starts the ext_proc service, which takes the socket's path, and waits until it can serve. One that runs
+// goes on with what it has.
 func (d *dataPlane) startExtProc(binary string) {
 	t := d.c.t
 	admin := loopback(t)
 	spool := filepath.Join(d.dir, fmt.Sprint("spool-", d.taken%2)) // the one before may still use its own
 	d.taken++
-	d.extproc = start(t, binary, "extproc", "--listen", "unix://"+filepath.Join(d.dir, "extproc.sock"), "--admin", admin, "--node", fmt.Sprint("extproc-", d.i),
+	d.extproc = start(t, binary, "extproc", "--listen", "unix://"+filepath.Join(d.dir, "extproc.sock"), "--admin", admin,
+		"--node", fmt.Sprint("extproc-", d.i),
 		"--spool", spool, "--limits", d.c.redis.URL, "--xds-address", d.c.xds.address, "--grace", grace)
 	d.metrics = admin
 	harness.Eventually(t, "the ext_proc service is ready", func() error { return readyz(admin)(t.Context()) })
@@ -105,16 +107,20 @@ func (d *dataPlane) startEnvoy(binary string) {
 	t := d.c.t
 	d.binary = binary
 	d.bare.Store(isOld(binary))
-	common := []string{"--node", fmt.Sprint("envoy-", d.i), "--extproc", "unix://" + filepath.Join(d.dir, "extproc.sock"), "--xds-address", d.xds}
+	common := []string{"--node", fmt.Sprint("envoy-", d.i), "--extproc", "unix://" + filepath.Join(d.dir, "extproc.sock"),
+		"--xds-address", d.xds}
 	if !isOld(binary) {
-		d.envoy = start(t, binary, append([]string{"envoy", "run", "--envoy", testenv.Envoy(t), "--dir", d.dir, "--admin", d.admin, "--grace", grace,
+		d.envoy = start(t, binary, append([]string{"envoy", "run", "--envoy", testenv.Envoy(t), "--dir", d.dir, "--admin",
+			d.admin, "--grace", grace,
 			"--concurrency", "1"}, append(common, delay(binary)...)...)...)
 	} else {
-		text, err := exec.Command(binary, append([]string{"envoy", "bootstrap", "--admin-socket", filepath.Join(d.dir, "envoy-admin.sock")}, common...)...).Output()
+		text, err := exec.Command(binary, append([]string{"envoy", "bootstrap", "--admin-socket",
+			filepath.Join(d.dir, "envoy-admin.sock")}, common...)...).Output()
 		require.NoError(t, err)
 		path := filepath.Join(d.dir, "old.yaml")
 		require.NoError(t, os.WriteFile(path, text, 0o600))
-		cmd := exec.Command(testenv.Envoy(t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
+		cmd := exec.Command(testenv.Envoy(t), "-c", path, "--disable-hot-restart", "--concurrency", "1", "--log-level",
+			"warning")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		d.envoy = harness.Start(t, cmd)
 	}

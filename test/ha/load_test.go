@@ -87,7 +87,8 @@ func (l *load) halt() {
 
 // each has one worker, with a connection of its own, do something again and again.
 func (l *load) each(n int, every time.Duration, http2 bool, do func(*http.Client) error) {
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: l.c.authorities}, ForceAttemptHTTP2: http2, DisableCompression: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: l.c.authorities}, ForceAttemptHTTP2: http2,
+		DisableCompression: true}
 	if !http2 {
 		transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 	}
@@ -152,7 +153,8 @@ func (l *load) ask(client *http.Client) error {
 }
 
 func (l *load) stream(client *http.Client) error {
-	id, text, err := l.post(client, `{"model":"vendor/stream","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"is it there?"}]}`)
+	id, text, err := l.post(client,
+		`{"model":"vendor/stream","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"is it there?"}]}`)
 	if err != nil {
 		return fmt.Errorf("stream: %w", err)
 	}
@@ -235,12 +237,14 @@ func (l *load) failures(t *testing.T, m mark) []string {
 	l.pass(t)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.Logf("%d requests, of them %d streams, and %d batches of %d lines in %v; %d failed", len(l.answered)-m.answered, l.streams-m.streams,
+	t.Logf("%d requests, of them %d streams, and %d batches of %d lines in %v; %d failed", len(l.answered)-m.answered,
+		l.streams-m.streams,
 		len(l.batches)-m.batches, batchLines, time.Since(m.at).Round(100*time.Millisecond), len(l.failed)-m.failed)
 	return slices.Clone(l.failed[m.failed:])
 }
 
-// pass waits until every worker has begun something after the call and has ended it, or, of batches, the one that was under way.
+// pass waits until every worker has begun something after the call and has ended it, or, of batches, the one that was
+// under way.
 func (l *load) pass(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
@@ -287,7 +291,9 @@ func begin(g harness.Client) (string, error) {
 	if err := send(g, "/v1/files", body, contentType, &file); err != nil {
 		return "", fmt.Errorf("uploading a batch: %w", err)
 	}
-	err := send(g, "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h"}`, file.ID), "application/json", &made)
+	err := send(g, "/v1/batches",
+		fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h"}`, file.ID),
+		"application/json", &made)
 	if err != nil {
 		return "", fmt.Errorf("creating a batch: %w", err)
 	}
@@ -320,7 +326,8 @@ func send(g harness.Client, path, body, contentType string, into any) error {
 func form(content string) (body, contentType string) {
 	const boundary = "a-boundary-of-the-test"
 	return "--" + boundary + "\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--" + boundary +
-		"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"lines.jsonl\"\r\n\r\n" + content + "\r\n--" + boundary + "--\r\n", "multipart/form-data; boundary=" + boundary
+		"\r\nContent-Disposition: form-data; name=\"file\"; filename=\"lines.jsonl\"\r\n\r\n" + content + "\r\n--" +
+		boundary + "--\r\n", "multipart/form-data; boundary=" + boundary
 }
 
 // checkOutput requires that every line is in an output, once and answered.
@@ -347,7 +354,8 @@ func checkOutput(g harness.Client, file string) error {
 		if err := json.Unmarshal([]byte(line), &result); err != nil {
 			return fmt.Errorf("its output: %w", err)
 		}
-		if seen[result.CustomID] || result.Response == nil || !strings.Contains(string(result.Response.Body), "yes, indeed") {
+		if seen[result.CustomID] || result.Response == nil || !strings.Contains(string(result.Response.Body),
+			"yes, indeed") {
 			return fmt.Errorf("its output has %s", line)
 		}
 		seen[result.CustomID] = true

@@ -19,8 +19,8 @@ import (
 // awayFor is for how long something is away at least.
 const awayFor = 4 * time.Second
 
-// TestWhatIsAwayStopsNothing takes every part away that requests do not pass through, and then some that they do. In the latter case what fails is
-// counted: nothing but what the lost process carried.
+// TestWhatIsAwayStopsNothing takes every part away that requests do not pass through, and then some that they do. In
+// the latter case what fails is counted: nothing but what the lost process carried.
 func TestWhatIsAwayStopsNothing(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()
@@ -103,7 +103,8 @@ func (c *cluster) backlog(t *testing.T) int {
 	return total
 }
 
-// etcdAway stops all of etcd, once so that connections hang and once so that they break. Jobs need etcd, so that this load is without.
+// etcdAway stops all of etcd, once so that connections hang and once so that they break. Jobs need etcd, so that this
+// load is without.
 func (c *cluster) etcdAway(t *testing.T) {
 	jobs := c.client()
 	batch, err := begin(jobs)
@@ -142,7 +143,8 @@ func (c *cluster) etcdAway(t *testing.T) {
 	require.NoError(t, checkOutput(jobs, *b.OutputFileID))
 }
 
-// jobServiceKilled kills one job service after the other. Of the requests that clients make of it, one at a time may be there; no batch is lost.
+// jobServiceKilled kills one job service after the other. Of the requests that clients make of it, one at a time may
+// be there; no batch is lost.
 func (c *cluster) jobServiceKilled(t *testing.T, l *load) {
 	for _, p := range c.jobs {
 		m := l.mark()
@@ -160,8 +162,9 @@ func (c *cluster) jobServiceKilled(t *testing.T, l *load) {
 	}
 }
 
-// dataPlaneKilled kills an Envoy with all that it carries, and the ext_proc service beside it. Every client has a connection of its own, and one
-// request at a time on it: what may fail is one for each connection that was there, or was led there before the service had noticed.
+// dataPlaneKilled kills an Envoy with all that it carries, and the ext_proc service beside it. Every client has a
+// connection of its own, and one request at a time on it: what may fail is one for each connection that was there, or
+// was led there before the service had noticed.
 func (c *cluster) dataPlaneKilled(t *testing.T) {
 	l := startLoadOf(c, t, true)
 	l.pass(t)
@@ -181,7 +184,8 @@ func (c *cluster) dataPlaneKilled(t *testing.T) {
 		d.taken++ // the same spool: what it had not shipped is not lost
 		d.start(harness.Binary(t))
 		failed := l.failures(t, m)
-		t.Logf("data plane %d had %d connections, and was led %d more; %d requests failed: %s", i, carried, until-before, len(failed), strings.Join(failed, "; "))
+		t.Logf("data plane %d had %d connections, and was led %d more; %d requests failed: %s", i, carried, until-before,
+			len(failed), strings.Join(failed, "; "))
 		require.LessOrEqual(t, len(failed), carried+until-before)
 	}
 	l.halt()

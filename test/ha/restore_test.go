@@ -38,7 +38,8 @@ func (c *cluster) backup(t *testing.T, flags ...string) string {
 
 func (c *cluster) restore(t *testing.T, path, pepper string, flags ...string) (string, error) {
 	t.Helper()
-	return harness.Command(t, "", append([]string{"restore", path, "--etcd-endpoints", c.etcdEndpoints(), "--pepper", pepper}, flags...)...)
+	return harness.Command(t, "", append([]string{"restore", path, "--etcd-endpoints", c.etcdEndpoints(), "--pepper",
+		pepper}, flags...)...)
 }
 
 // loseEtcd has all of etcd come back empty.
@@ -84,7 +85,8 @@ func (c *cluster) loseCounters(t *testing.T) {
 // allLost is a disaster of all that is kept.
 func (c *cluster) allLost(t *testing.T) {
 	binary := harness.Binary(t)
-	price := harness.Documents(t, &configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{{Models: []string{"probe"}, Price: &configv1.Price{Input: "1000", Output: "1000"}}}})
+	price := harness.Documents(t, &configv1.Catalog{Name: "default",
+		Models: []*configv1.ModelFacts{{Models: []string{"probe"}, Price: &configv1.Price{Input: "1000", Output: "1000"}}}})
 	harness.Must(t, price, append([]string{"config", "apply", "-f", "-"}, c.server(0)...)...)
 	_, poor := c.createKey(t, 0, "poor", "--budget-usd-day", "0.05")
 	_, revoked := c.createKey(t, 0, "revoked later")
@@ -155,7 +157,8 @@ func (c *cluster) allLost(t *testing.T) {
 	c.requireSound(t, l)
 }
 
-// requireSound requires that what the ledger has of a load, part of which it has lost, is nothing but what it asked, and that sums are those of it.
+// requireSound requires that what the ledger has of a load, part of which it has lost, is nothing but what it asked,
+// and that sums are those of it.
 func (c *cluster) requireSound(t *testing.T, l *load) {
 	t.Helper()
 	db, err := sql.Open("pgx", c.database)
@@ -174,7 +177,8 @@ func (c *cluster) requireSound(t *testing.T, l *load) {
 	require.Empty(t, all.unclean)
 	require.Equal(t, sum, all.sum)
 	require.NotEmpty(t, all.requests)
-	t.Logf("of %d requests before the backup and until all was lost, the ledger has %d", len(l.answered), len(all.requests))
+	t.Logf("of %d requests before the backup and until all was lost, the ledger has %d", len(l.answered),
+		len(all.requests))
 }
 
 // etcdLost is a disaster of etcd alone. Nothing else is stopped.
@@ -196,7 +200,8 @@ func (c *cluster) etcdLost(t *testing.T) {
 	c.accepts(t, later, http.StatusUnauthorized)
 	for i := range c.planes {
 		harness.Eventually(t, "changes are taken again", func() error {
-			out, err := harness.Command(t, "kind: Model\nname: restored\ntargets: [{provider: vendor, model: probe}]\n", append([]string{"config", "apply", "-f", "-"}, c.server(i)...)...)
+			out, err := harness.Command(t, "kind: Model\nname: restored\ntargets: [{provider: vendor, model: probe}]\n",
+				append([]string{"config", "apply", "-f", "-"}, c.server(i)...)...)
 			if err != nil {
 				return fmt.Errorf("%s: %w", out, err)
 			}

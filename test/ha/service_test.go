@@ -17,9 +17,9 @@ import (
 // probeEvery is how often a service asks its endpoints whether they are ready.
 const probeEvery = 50 * time.Millisecond
 
-// A service is what a Service of Kubernetes is: an address behind which there are several processes. It knows nothing of what passes through it. A new
-// connection goes to one of those that were ready when last asked, in turn, and to no other where that one refuses it; one that is open stays until
-// either side ends it.
+// A service is what a Service of Kubernetes is: an address behind which there are several processes. It knows nothing
+// of what passes through it. A new connection goes to one of those that were ready when last asked, in turn, and to no
+// other where that one refuses it; one that is open stays until either side ends it.
 type service struct {
 	address string // as clients are given it
 	l       net.Listener
@@ -37,7 +37,8 @@ type endpoint struct {
 	address string
 	probe   func(ctx context.Context) error
 
-	// Guarded by the service: what its probe says, that it is to get nothing new, how many connections it has, and how many were tried.
+	// Guarded by the service: what its probe says, that it is to get nothing new, how many connections it has, and how
+	// many were tried.
 	ready, retired bool
 	open, tried    int
 }

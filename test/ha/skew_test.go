@@ -19,7 +19,8 @@ import (
 // before is the revision that stands for the version before this one.
 const before = "905dcaba396e38a0fc1fa11624ac27b9fcc2d686"
 
-// oldBinary builds the version before, once. Where git does not know it, as in a clone without history, the test is skipped.
+// oldBinary builds the version before, once. Where git does not know it, as in a clone without history, the test is
+// skipped.
 func oldBinary(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
@@ -47,8 +48,8 @@ func oldBinary(t *testing.T) string {
 	return binary
 }
 
-// TestTwoVersionsWorkTogether goes from the version before to this one and back, in the order of docs/upgrade.md, and stops at every mixture on the
-// way. The second data plane is of the version before all the time.
+// TestTwoVersionsWorkTogether goes from the version before to this one and back, in the order of docs/upgrade.md, and
+// stops at every mixture on the way. The second data plane is of the version before all the time.
 func TestTwoVersionsWorkTogether(t *testing.T) {
 	testenv.Long(t)
 	t.Parallel()

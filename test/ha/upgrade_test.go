@@ -41,7 +41,8 @@ func TestNothingIsLost(t *testing.T) {
 			}
 		}},
 		{"an ext_proc service is replaced beside a living Envoy", func(*testing.T) { c.data[0].takeOver(binary) }},
-		{"an Envoy is drained and replaced beside a living ext_proc service", func(*testing.T) { c.data[0].replaceEnvoy(binary) }},
+		{"an Envoy is drained and replaced beside a living ext_proc service",
+			func(*testing.T) { c.data[0].replaceEnvoy(binary) }},
 		{"a data plane is replaced whole", func(*testing.T) { c.data[1].replace(binary) }},
 		{"Redis is killed and restarted", func(t *testing.T) { c.redis.Restart(t) }},
 	} {

@@ -53,14 +53,17 @@ func serveVendor(w http.ResponseWriter, r *http.Request) {
 		}
 		if pause(after) {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":"yes, indeed"},"finish_reason":"stop"}],`+
-				`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, asked.Model, promptTokens, answerTokens, promptTokens+answerTokens)
+			_, _ = fmt.Fprintf(w,
+				`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":"yes, indeed"},"finish_reason":"stop"}],`+
+					`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, asked.Model, promptTokens, answerTokens,
+				promptTokens+answerTokens)
 		}
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	chunk := func(rest string) {
-		_, _ = fmt.Fprintf(w, `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,%s}`+"\n\n", asked.Model, rest)
+		_, _ = fmt.Fprintf(w, `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,%s}`+"\n\n",
+			asked.Model, rest)
 		_ = http.NewResponseController(w).Flush()
 	}
 	for range pieces {
@@ -70,6 +73,7 @@ func serveVendor(w http.ResponseWriter, r *http.Request) {
 		chunk(`"choices":[{"index":0,"delta":{"content":"more "},"finish_reason":null}]`)
 	}
 	chunk(`"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`)
-	chunk(fmt.Sprintf(`"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, promptTokens, pieces, promptTokens+pieces))
+	chunk(fmt.Sprintf(`"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, promptTokens,
+		pieces, promptTokens+pieces))
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }

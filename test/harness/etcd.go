@@ -20,13 +20,15 @@ import (
 // envEtcd tells the test's binary that it is an etcd, and where.
 const envEtcd = "MODELGATE_TEST_ETCD"
 
-// An Etcd is an etcd in a process of its own, which can be killed and started again. Unlike that of etcdtest, it syncs to disk.
+// An Etcd is an etcd in a process of its own, which can be killed and started again. Unlike that of etcdtest, it syncs
+// to disk.
 type Etcd struct {
 	*Process
 	at etcdAddress
 }
 
-// etcdAddress is what a member is started with. Members, where there is more than one, are all of the cluster, as etcd's initial cluster.
+// etcdAddress is what a member is started with. Members, where there is more than one, are all of the cluster, as
+// etcd's initial cluster.
 type etcdAddress struct{ Name, Dir, Client, Peer, Members string }
 
 // StartEtcd starts an etcd on free ports of loopback. It does not wait until it is ready: its clients do.
@@ -35,7 +37,8 @@ func StartEtcd(t testing.TB) *Etcd {
 	return StartEtcds(t, 1)[0]
 }
 
-// StartEtcds starts the members of a cluster, each in a process of its own, as StartEtcd does. SIGTERM has one hand over what it leads.
+// StartEtcds starts the members of a cluster, each in a process of its own, as StartEtcd does. SIGTERM has one hand
+// over what it leads.
 func StartEtcds(t testing.TB, n int) []*Etcd {
 	t.Helper()
 	loopback := func() string { return fmt.Sprintf("http://127.0.0.1:%d", FreePort(t)) }

@@ -1,5 +1,5 @@
-// Package harness builds the gateway and starts its processes, for tests of the whole system: the binary, the real Envoy,
-// real TLS, real etcd.
+// Package harness builds the gateway and starts its processes, for tests of the whole system: the binary, the real
+// Envoy, real TLS, real etcd.
 //
 // A package whose tests use it has TestMain call [Main]. Some processes are the test's own binary,
 // started again in another role.
@@ -30,8 +30,8 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// patience is how long what must happen may take. A machine that runs these tests may be slow; a wait that succeeds is not
-// longer for it.
+// patience is how long what must happen may take. A machine that runs these tests may be slow; a wait that succeeds is
+// not longer for it.
 const patience = time.Minute
 
 // Main runs a package's tests and removes what was built for them.
@@ -61,7 +61,8 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "modelgate")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/modelgate/modelgate/cmd/modelgate").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path,
+		"github.com/modelgate/modelgate/cmd/modelgate").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w:\n%s", err, out)
 	}
 	return path, nil
@@ -154,13 +155,14 @@ func ClientFor(t testing.TB, ca string) *http.Client {
 	require.NoError(t, err)
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(pem))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100, DisableCompression: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true,
+		MaxIdleConnsPerHost: 100, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 2 * time.Minute}
 }
 
-// FreePort returns a port of loopback that nobody uses. It is not one of those that the system gives to outgoing connections (on Linux from 32768
-// on), which might take it while a process that listens there is being replaced.
+// FreePort returns a port of loopback that nobody uses. It is not one of those that the system gives to outgoing
+// connections (on Linux from 32768 on), which might take it while a process that listens there is being replaced.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

@@ -87,7 +87,8 @@ func Line(customID, url, body string) string {
 
 // ChatLine is a line that says a text to a model.
 func ChatLine(customID, model, text string) string {
-	return Line(customID, "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, text))
+	return Line(customID, "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`,
+		model, text))
 }
 
 // Form is the body of an upload and its content type.
@@ -124,7 +125,8 @@ func (c Client) Begin(t testing.TB, endpoint string, lines ...string) string {
 // BeginWith creates a batch of a file and returns its id.
 func (c Client) BeginWith(t testing.TB, endpoint, file string) string {
 	t.Helper()
-	a := c.Do(t, http.MethodPost, "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h"}`, file, endpoint))
+	a := c.Do(t, http.MethodPost, "/v1/batches",
+		fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h"}`, file, endpoint))
 	require.Equal(t, 200, a.Status, "%s", a.Body)
 	return a.JSON(t)["id"].(string)
 }
@@ -182,7 +184,8 @@ func (c Client) Content(t testing.TB, file string) string {
 	return string(a.Body)
 }
 
-// Results reads the lines of an output or error file, or none where there is no such file. No custom_id is there twice.
+// Results reads the lines of an output or error file, or none where there is no such file. No custom_id is there
+// twice.
 func (c Client) Results(t testing.TB, file *string) map[string]Result {
 	t.Helper()
 	results := map[string]Result{}

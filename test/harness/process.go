@@ -17,7 +17,8 @@ import (
 // shown is how many of the last lines of a process are shown where a test fails.
 const shown = 300
 
-// A Process is one that a test has started. It is killed with the test, and what it has printed is shown where the test fails.
+// A Process is one that a test has started. It is killed with the test, and what it has printed is shown where the
+// test fails.
 type Process struct {
 	// Done is closed when it has ended. Err is valid then.
 	Done chan struct{}

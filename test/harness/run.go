@@ -21,12 +21,13 @@ type Gateway struct {
 	Client               *http.Client
 }
 
-// Run starts "modelgate run" in a folder, with further flags, and waits until it is ready. Where there is no Envoy it skips
-// the test.
+// Run starts "modelgate run" in a folder, with further flags, and waits until it is ready. Where there is no Envoy it
+// skips the test.
 func Run(t testing.TB, dir string, args ...string) *Gateway {
 	t.Helper()
 	g := &Gateway{Dir: dir}
-	g.Process = Launch(t, nil, append([]string{"run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--envoy", testenv.Envoy(t)}, args...)...)
+	g.Process = Launch(t, nil, append([]string{"run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--envoy", testenv.Envoy(t)}, args...)...)
 	g.WaitFor(t, "ready")
 	g.URL, g.Admin, g.Key = g.File(t, "url"), g.File(t, "admin"), g.File(t, "key")
 	g.Client = ClientFor(t, filepath.Join(dir, "ca.crt"))

@@ -18,8 +18,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// An apart is the gateway as processes of their own, each with its socket in one folder: a control plane on an etcd, the ext_proc
-// service, Envoy under "envoy run", and the built-in provider.
+// An apart is the gateway as processes of their own, each with its socket in one folder: a control plane on an etcd,
+// the ext_proc service, Envoy under "envoy run", and the built-in provider.
 type apart struct {
 	*harness.Gateway
 	t                     testing.TB
@@ -34,7 +34,8 @@ func startApart(t testing.TB) *apart {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	port := harness.FreePort(t)
 	a := &apart{t: t, Gateway: &harness.Gateway{Dir: dir, URL: fmt.Sprintf("https://127.0.0.1:%d", port)}}
-	a.plane = harness.Launch(t, nil, "controlplane", "--etcd-endpoints", etcdtest.New(t).Endpoint(), "--listen", a.socket("xds"), "--admin", "127.0.0.1:0",
+	a.plane = harness.Launch(t, nil, "controlplane", "--etcd-endpoints", etcdtest.New(t).Endpoint(), "--listen",
+		a.socket("xds"), "--admin", "127.0.0.1:0",
 		"--ledger", (&url.URL{Scheme: "sqlite", Path: filepath.Join(dir, "ledger.db")}).String(),
 		"--pepper", filepath.Join(dir, "pepper"), "--admin-token", filepath.Join(dir, "admin-token"))
 	a.plane.WaitFor(t, "control plane started")
@@ -49,9 +50,11 @@ func startApart(t testing.TB) *apart {
 			PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}}},
 		&configv1.Gateway{Name: "default", Address: "127.0.0.1", Port: uint32(port)},
 	), append([]string{"config", "apply", "-f", "-"}, a.server()...)...)
-	a.Key = harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--name", "test", "-o", "json"}, a.server()...)...))["key"].(string)
+	a.Key = harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--name", "test", "-o", "json"},
+		a.server()...)...))["key"].(string)
 	a.startExtProc()
-	a.envoy = harness.Launch(t, nil, "envoy", "run", "--envoy", testenv.Envoy(t), "--dir", dir, "--extproc", a.socket("extproc"), "--admin", "127.0.0.1:0",
+	a.envoy = harness.Launch(t, nil, "envoy", "run", "--envoy", testenv.Envoy(t), "--dir", dir, "--extproc",
+		a.socket("extproc"), "--admin", "127.0.0.1:0",
 		"--concurrency", "2", "--xds-address", a.socket("xds"))
 	return a
 }

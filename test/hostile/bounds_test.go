@@ -61,7 +61,8 @@ func ask(g *harness.Gateway, key, body string) (int, error) {
 // Such requests took 140 seconds of CPU and stalled everybody, or got 503 after ten seconds, or took 942 MB.
 func TestPoint3WorkOnARequestIsBounded(t *testing.T) {
 	g := harness.Run(t, t.TempDir())
-	g.Apply(t, &configv1.Provider{Name: "claude", Vendor: "anthropic", Endpoint: fmt.Sprintf("http://127.0.0.1:%d", harness.FreePort(t)), Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "sk-x"}}})
+	g.Apply(t, &configv1.Provider{Name: "claude", Vendor: "anthropic", Endpoint: fmt.Sprintf("http://127.0.0.1:%d",
+		harness.FreePort(t)), Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "sk-x"}}})
 	with := func(member string) string {
 		return `{"model":"claude/claude-sonnet-4-5","messages":[{"role":"user","content":"x"}],` + member + `}`
 	}
@@ -69,7 +70,8 @@ func TestPoint3WorkOnARequestIsBounded(t *testing.T) {
 		return with(`"tools":[{"type":"function","function":{"name":"t","strict":true,"parameters":` + parameters + `}}]`)
 	}
 	format := func(schema string) string {
-		return with(`"response_format":{"type":"json_schema","json_schema":{"name":"s","strict":true,"schema":` + schema + `}}`)
+		return with(`"response_format":{"type":"json_schema","json_schema":{"name":"s","strict":true,"schema":` + schema +
+			`}}`)
 	}
 	attacks := []struct {
 		body    string
@@ -79,7 +81,8 @@ func TestPoint3WorkOnARequestIsBounded(t *testing.T) {
 		{format(chain(15_000)), true},
 		{format(chain(9_000)), false},
 		{tool(strings.Repeat(`{"type":"object","properties":{"a":`, 4900) + `{}` + strings.Repeat(`}}`, 4900)), true},
-		{tool(`{"type":"object","properties":{` + repeated(60_000, `"p#":{}`) + `},"required":[` + repeated(120_000, `"p#"`) + `]}`), false},
+		{tool(`{"type":"object","properties":{` + repeated(60_000, `"p#":{}`) + `},"required":[` +
+			repeated(120_000, `"p#"`) + `]}`), false},
 		{with(`"m":{` + repeated(2_700_000, `"#":1`) + `}`), true},
 	}
 	_, key := g.CreateKey(t, "tenant", "web")
@@ -126,7 +129,8 @@ func TestPoint3WorkOnARequestIsBounded(t *testing.T) {
 	stop()
 	cpu := usedBy(t, g.PID()) - before
 	slices.Sort(waits)
-	figure(t, "CPU of six attacks and the small requests beside", "%v, %d small requests", cpu.Round(time.Millisecond), len(waits))
+	figure(t, "CPU of six attacks and the small requests beside", "%v, %d small requests", cpu.Round(time.Millisecond),
+		len(waits))
 	figure(t, "small requests beside, 99 of 100 within", "%v", waits[len(waits)*99/100].Round(time.Millisecond))
 	figure(t, "peak memory", "%d MB", peakOf(t, g.PID())>>20)
 	require.Less(t, peakOf(t, g.PID()), int64(900<<20))

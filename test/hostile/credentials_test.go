@@ -44,26 +44,33 @@ func TestPoint2CredentialsStayWithTheirHosts(t *testing.T) {
 	t.Setenv("TEAM_KEY", teamSecret)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", foreignSecret)
 	host := strings.TrimPrefix(team, "http://")
-	g := harness.Run(t, dir, "--credential-env", "TEAM_KEY=http://"+host, "--credential-file", filepath.Join(dir, "secrets")+"/=http://"+host)
+	g := harness.Run(t, dir, "--credential-env", "TEAM_KEY=http://"+host, "--credential-file",
+		filepath.Join(dir, "secrets")+"/=http://"+host)
 
 	apply := func(document string) (string, error) {
 		return harness.Command(t, document, "config", "apply", "--data", dir, "-f", "-")
 	}
 	t.Run("an operator's endpoint gets none", func(t *testing.T) {
 		for variable, endpoint := range map[string]string{"TEAM_KEY": evil, "AWS_SECRET_ACCESS_KEY": evil, "PATH": team} {
-			out, err := apply(fmt.Sprintf("kind: Provider\nname: evil\nvendor: openai\nendpoint: %s\ncredential: {env: %s}\n", endpoint, variable))
+			out, err := apply(fmt.Sprintf("kind: Provider\nname: evil\nvendor: openai\nendpoint: %s\ncredential: {env: %s}\n",
+				endpoint, variable))
 			require.Error(t, err)
 			require.Contains(t, out, "--credential-env "+variable)
 		}
-		for _, file := range []string{filepath.Join(dir, "pepper"), "/proc/self/environ", filepath.Join(dir, "secrets", "..", "pepper")} {
-			out, err := apply(fmt.Sprintf("kind: Provider\nname: evil\nvendor: openai\nendpoint: %s\ncredential: {file: %s}\n", team, file))
+		for _, file := range []string{filepath.Join(dir, "pepper"), "/proc/self/environ",
+			filepath.Join(dir, "secrets", "..", "pepper")} {
+			out, err := apply(fmt.Sprintf("kind: Provider\nname: evil\nvendor: openai\nendpoint: %s\ncredential: {file: %s}\n",
+				team, file))
 			require.Error(t, err)
 			require.NotContains(t, out, foreignSecret)
 		}
 		require.Empty(t, evilTold, "nobody was asked")
 	})
 
-	_, err := apply(fmt.Sprintf("kind: Provider\nname: team\nvendor: openai\nendpoint: %s\ncredential: {env: TEAM_KEY}\n---\nkind: Route\nname: r\npath_prefix: /r/\nprovider: team\n", team))
+	_,
+		err := apply(
+		fmt.Sprintf(
+			"kind: Provider\nname: team\nvendor: openai\nendpoint: %s\ncredential: {env: TEAM_KEY}\n---\nkind: Route\nname: r\npath_prefix: /r/\nprovider: team\n", team))
 	require.NoError(t, err)
 
 	t.Run("a Route does not repeat it", func(t *testing.T) {

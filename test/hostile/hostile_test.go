@@ -1,9 +1,9 @@
-// Package hostile is what tenants and operators who mean harm have tried, by the number of the point that it is about: quotas,
-// bounds, floods, damaged folders, restarts. Each case runs against the real binary and the real Envoy, is bounded in count and
-// time, and the whole suite runs in under two minutes.
+// Package hostile is what tenants and operators who mean harm have tried, by the number of the point that it is about:
+// quotas, bounds, floods, damaged folders, restarts. Each case runs against the real binary and the real Envoy, is
+// bounded in count and time, and the whole suite runs in under two minutes.
 //
-// Figures that it measures (peak memory, CPU-seconds, time to recover) are printed at its end. They are not asserted, but where
-// a bound is what the case is about, and then with room for a busy machine.
+// Figures that it measures (peak memory, CPU-seconds, time to recover) are printed at its end. They are not asserted,
+// but where a bound is what the case is about, and then with room for a busy machine.
 package hostile
 
 import (

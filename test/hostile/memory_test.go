@@ -23,19 +23,21 @@ func bomb(t *testing.T, size int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, err := io.WriteString(z, `{"model":"echo/echo","messages":[{"role":"user","content":"`+strings.Repeat("a", size)+`"}]}`)
+	_, err := io.WriteString(z, `{"model":"echo/echo","messages":[{"role":"user","content":"`+strings.Repeat("a", size)+
+		`"}]}`)
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
 	return b.Bytes()
 }
 
-// TestPoint3MemoryIsBounded sends bodies that grow, and has a provider answer with very long ones, all at once, while another key
-// goes on. Six such bodies took 2.2 GB, and eight such answers 1.1 GB.
+// TestPoint3MemoryIsBounded sends bodies that grow, and has a provider answer with very long ones, all at once, while
+// another key goes on. Six such bodies took 2.2 GB, and eight such answers 1.1 GB.
 func TestPoint3MemoryIsBounded(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "800MiB") // as a small pod has
 	g := harness.Run(t, t.TempDir())
 	long := `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` +
-		strings.Repeat("a", 45<<20) + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
+		strings.Repeat("a", 45<<20) +
+		`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 	talks := cases.NewProvider(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(long)))
@@ -55,12 +57,14 @@ func TestPoint3MemoryIsBounded(t *testing.T) {
 	var attacks sync.WaitGroup
 	for range 6 {
 		attacks.Go(func() {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions", bytes.NewReader(packed))
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
+				bytes.NewReader(packed))
 			if err != nil {
 				answers <- err.Error()
 				return
 			}
-			r.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}
+			r.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"},
+				"Content-Encoding": {"gzip"}}
 			answer, err := g.Client.Do(r)
 			if err != nil {
 				answers <- err.Error()

@@ -65,7 +65,8 @@ func TestPoint6WhatAnotherHasIsNamedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := harness.Launch(t, nil, "run", "--data", shortFolder(t), "--listen", tc.listen, "--admin", tc.admin, "--envoy", tc.envoy)
+			p := harness.Launch(t, nil, "run", "--data", shortFolder(t), "--listen", tc.listen, "--admin", tc.admin, "--envoy",
+				tc.envoy)
 			select {
 			case <-p.Done:
 			case <-time.After(stopsWithin):

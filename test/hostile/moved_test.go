@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// A request that is under way has its credentials since it began. An operator who moves a provider meanwhile, with a credential of their
-// own, or deletes it and makes it anew, gets none of those.
+// A request that is under way has its credentials since it began. An operator who moves a provider meanwhile, with a
+// credential of their own, or deletes it and makes it anew, gets none of those.
 func TestPoint2ARequestUnderWayDoesNotFollowAMovedProvider(t *testing.T) {
 	const ownSecret = "the-operators-own-credential"
 	team, _ := listener(t)
@@ -28,7 +28,8 @@ func TestPoint2ARequestUnderWayDoesNotFollowAMovedProvider(t *testing.T) {
 	dir := t.TempDir()
 	g := harness.Run(t, dir)
 	provider := func(name, endpoint, credential string) string {
-		return fmt.Sprintf("kind: Provider\nname: %s\nvendor: openai\nendpoint: %s\ncredential: {value: %s}\n---\n", name, endpoint, credential)
+		return fmt.Sprintf("kind: Provider\nname: %s\nvendor: openai\nendpoint: %s\ncredential: {value: %s}\n---\n", name,
+			endpoint, credential)
 	}
 	apply := func(documents ...string) {
 		harness.Must(t, strings.Join(documents, ""), "config", "apply", "--data", dir, "-f", "-")

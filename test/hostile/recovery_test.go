@@ -25,8 +25,8 @@ var errStill = errors.New("still")
 // askEvery is how often a client of a watch asks.
 const askEvery = 10 * time.Millisecond
 
-// A watch is clients that ask all the time, each over one connection for as long as the gateway keeps it: half of them HTTP/1.1, half
-// HTTP/2.
+// A watch is clients that ask all the time, each over one connection for as long as the gateway keeps it: half of them
+// HTTP/1.1, half HTTP/2.
 type watch struct {
 	a       *apart
 	stop    chan struct{}
@@ -53,7 +53,8 @@ func (a *apart) watch(n int) *watch {
 }
 
 func (w *watch) run(i int) {
-	transport := &http.Transport{TLSClientConfig: w.a.Client.Transport.(*http.Transport).TLSClientConfig.Clone(), ForceAttemptHTTP2: i%2 == 0}
+	transport := &http.Transport{TLSClientConfig: w.a.Client.Transport.(*http.Transport).TLSClientConfig.Clone(),
+		ForceAttemptHTTP2: i%2 == 0}
 	if i%2 != 0 {
 		transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 	}
@@ -84,15 +85,17 @@ func (w *watch) run(i int) {
 
 // ask asks for a chat completion, and reports whether there was an answer.
 func (a *apart) ask(client *http.Client, one *answer) bool {
-	r, err := http.NewRequest(http.MethodPost, a.URL+"/v1/chat/completions", strings.NewReader(`{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`))
+	r, err := http.NewRequest(http.MethodPost, a.URL+"/v1/chat/completions",
+		strings.NewReader(`{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil {
 		return false
 	}
 	r.Header.Set("Authorization", "Bearer "+a.Key)
 	r.Header.Set("Content-Type", "application/json")
-	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-		_, one.connection, _ = net.SplitHostPort(c.Conn.LocalAddr().String())
-	}}))
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(),
+		&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+			_, one.connection, _ = net.SplitHostPort(c.Conn.LocalAddr().String())
+		}}))
 	response, err := client.Do(r)
 	if err != nil {
 		return false
@@ -129,8 +132,8 @@ func (w *watch) since(t time.Time) []answer {
 	return slices.DeleteFunc(slices.Clone(w.answers), func(one answer) bool { return one.at.Before(t) })
 }
 
-// refused returns how long after a time the last answer was given that was not a success, of all and on connections that were there
-// before.
+// refused returns how long after a time the last answer was given that was not a success, of all and on connections
+// that were there before.
 func refused(answers []answer, since time.Time) (all, kept time.Duration) {
 	for _, one := range answers {
 		if one.status == http.StatusOK {
@@ -144,8 +147,9 @@ func refused(answers []answer, since time.Time) (all, kept time.Duration) {
 	return all, kept
 }
 
-// While the ext_proc service is away its Envoy can only refuse. It ends the connections that it has with the first such answer, so that
-// clients may find another Envoy, and not when the service is back; and that takes no longer than the process needs to start.
+// While the ext_proc service is away its Envoy can only refuse. It ends the connections that it has with the first
+// such answer, so that clients may find another Envoy, and not when the service is back; and that takes no longer than
+// the process needs to start.
 func TestPoint8NoConnectionIsKeptOnWhichThereIsNoService(t *testing.T) {
 	const clients, kills, away = 8, 10, 3 * time.Second
 	a := startApart(t)
@@ -176,5 +180,6 @@ func TestPoint8NoConnectionIsKeptOnWhichThereIsNoService(t *testing.T) {
 		took = append(took, all.Round(time.Millisecond))
 	}
 	slices.Sort(took)
-	figure(t, fmt.Sprint("last 503 after SIGKILL and a start at once, ", kills, " times"), "median %v, all %v", took[kills/2], took)
+	figure(t, fmt.Sprint("last 503 after SIGKILL and a start at once, ", kills, " times"), "median %v, all %v",
+		took[kills/2], took)
 }

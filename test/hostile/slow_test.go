@@ -45,12 +45,13 @@ func (b *trickle) Close() error {
 	return nil
 }
 
-// TestStrangersWhoSendSlowlyAreAnsweredInTime has a thousand strangers announce 1 MiB each, for which their answers wait, and send a
-// byte a second.
+// TestStrangersWhoSendSlowlyAreAnsweredInTime has a thousand strangers announce 1 MiB each, for which their answers
+// wait, and send a byte a second.
 func TestStrangersWhoSendSlowlyAreAnsweredInTime(t *testing.T) {
 	t.Parallel()
 	g := harness.Run(t, t.TempDir())
-	require.Equal(t, http.StatusOK, g.As(g.Key).Chat(t, `{"model":"echo/echo","messages":[{"role":"user","content":"x"}]}`).Status)
+	require.Equal(t, http.StatusOK, g.As(g.Key).Chat(t,
+		`{"model":"echo/echo","messages":[{"role":"user","content":"x"}]}`).Status)
 	before := resident(t, g.PID())
 	const strangers = 1000
 	var refused [600]atomic.Int64
@@ -58,7 +59,8 @@ func TestStrangersWhoSendSlowlyAreAnsweredInTime(t *testing.T) {
 	var all sync.WaitGroup
 	for range strangers / 100 {
 		client := &http.Client{Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: g.Client.Transport.(*http.Transport).TLSClientConfig.RootCAs}, ForceAttemptHTTP2: true,
+			TLSClientConfig:   &tls.Config{RootCAs: g.Client.Transport.(*http.Transport).TLSClientConfig.RootCAs},
+			ForceAttemptHTTP2: true,
 		}, Timeout: time.Minute}
 		t.Cleanup(client.CloseIdleConnections)
 		for range 100 {

@@ -17,7 +17,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// What can have happened to a file or a folder of the data folder. A folder in its place is what even root cannot read.
+// What can have happened to a file or a folder of the data folder. A folder in its place is what even root cannot
+// read.
 const (
 	missing   = "missing"
 	truncated = "truncated"
@@ -36,17 +37,21 @@ func each(file string, how ...string) (all []damaged) {
 	return all
 }
 
-// refusals are the damages with which a start ends, by what it says of how they are mended. The insides of etcd are tried in cmd/modelgate.
+// refusals are the damages with which a start ends, by what it says of how they are mended. The insides of etcd are
+// tried in cmd/modelgate.
 func refusals() map[string][][]damaged {
 	const copied, fresh = "back from a copy", "move it away"
 	return map[string][][]damaged{
 		"Put back a copy":               {each("etcd", garbage)},
 		"put back the one that belongs": {each("pepper", foreign)},
-		"move both away":                {each("ca.crt", truncated, garbage, folder, foreign), each("ca.key", missing, truncated, garbage, folder, foreign)},
-		copied:                          {each("pepper", missing, truncated, garbage, folder)},
+		"move both away": {each("ca.crt", truncated, garbage, folder, foreign),
+			each("ca.key", missing, truncated, garbage, folder, foreign)},
+		copied: {each("pepper", missing, truncated, garbage, folder)},
 		fresh: {
-			each("admin-token", garbage, folder), each("server.crt", folder), each("server.key", folder), each("key", folder), each("url", folder),
-			each("admin", folder), each("lock", folder), each("run", garbage), each("spool", garbage), each("spool/lock", folder),
+			each("admin-token", garbage, folder), each("server.crt", folder), each("server.key", folder), each("key", folder),
+			each("url", folder),
+			each("admin", folder), each("lock", folder), each("run", garbage), each("spool", garbage),
+			each("spool/lock", folder),
 			each("spool/position", folder), each("spool/0000000000000001.spool", folder),
 		},
 	}
@@ -64,32 +69,38 @@ func survivals() map[string]survival {
 	segment := "spool/0000000000000001.spool"
 	return map[string]survival{
 		"heals what is missing": {chat: 200, files: 200, damages: []damaged{
-			{"server.crt", missing}, {"url", missing}, {"lock", missing}, {"run", missing}, {"ledger.db", missing}, {"admin-token", missing}, {"spool/position", missing},
+			{"server.crt", missing}, {"url", missing}, {"lock", missing}, {"run", missing}, {"ledger.db", missing},
+			{"admin-token", missing}, {"spool/position", missing},
 		}},
 		"heals more that is missing": {chat: 200, files: 200, damages: []damaged{
 			{"server.key", missing}, {"ca.crt", missing}, {"key", missing}, {"spool", missing}, {"blobs", missing},
 		}},
 		"heals what is damaged": {chat: 200, files: 200, damages: []damaged{
-			{"server.crt", garbage}, {"url", garbage}, {"admin", garbage}, {"lock", garbage}, {"spool/position", garbage}, {"ledger.db", foreign},
+			{"server.crt", garbage}, {"url", garbage}, {"admin", garbage}, {"lock", garbage}, {"spool/position", garbage},
+			{"ledger.db", foreign},
 		}},
-		"heals what is foreign": {chat: 200, files: 200, damages: []damaged{{"server.key", foreign}, {"admin-token", foreign}, {"spool", foreign}}},
-		"a ledger and blobs that are garbage": {chat: 200, files: 503, says: []string{noLedger, noJobs, "kept aside"}, damages: []damaged{
-			{"ledger.db", garbage}, {"blobs", garbage}, {segment, garbage},
-		}},
-		"a ledger and a record that are cut, foreign blobs": {chat: 200, files: 503, says: []string{noLedger, noJobs, "unfinished record"}, damages: []damaged{
-			{"ledger.db", truncated}, {"blobs", foreign}, {segment, truncated},
-		}},
-		"a ledger that is a folder, the owner of blobs cut": {chat: 200, files: 503, says: []string{noLedger, noJobs}, damages: []damaged{
-			{"ledger.db", folder}, {"blobs/owner", truncated},
-		}},
+		"heals what is foreign": {chat: 200, files: 200, damages: []damaged{{"server.key", foreign},
+			{"admin-token", foreign}, {"spool", foreign}}},
+		"a ledger and blobs that are garbage": {chat: 200, files: 503, says: []string{noLedger, noJobs, "kept aside"},
+			damages: []damaged{
+				{"ledger.db", garbage}, {"blobs", garbage}, {segment, garbage},
+			}},
+		"a ledger and a record that are cut, foreign blobs": {chat: 200, files: 503,
+			says: []string{noLedger, noJobs, "unfinished record"}, damages: []damaged{
+				{"ledger.db", truncated}, {"blobs", foreign}, {segment, truncated},
+			}},
+		"a ledger that is a folder, the owner of blobs cut": {chat: 200, files: 503, says: []string{noLedger, noJobs},
+			damages: []damaged{
+				{"ledger.db", folder}, {"blobs/owner", truncated},
+			}},
 		"a foreign key":        {chat: 401, files: 401, says: []string{noKey}, damages: each("key", foreign)},
 		"a key that is cut":    {chat: 401, files: 401, says: []string{noKey}, damages: each("key", truncated)},
 		"no etcd beside a key": {chat: 401, files: 401, says: []string{noKey}, damages: each("etcd", missing)},
 	}
 }
 
-// Every file of the data folder, damaged in every way: the start heals it, or ends within seconds and names the file and what helps, or comes
-// up without the part that needs it, which never is chat.
+// Every file of the data folder, damaged in every way: the start heals it, or ends within seconds and names the file
+// and what helps, or comes up without the part that needs it, which never is chat.
 func TestPoint6StartsOnADamagedDataFolder(t *testing.T) {
 	whole, other := madeFolder(t), madeFolder(t)
 	began, starts := time.Now(), 0
@@ -105,14 +116,18 @@ func TestPoint6StartsOnADamagedDataFolder(t *testing.T) {
 			for _, d := range damages {
 				damage(t, filepath.Join(dir, d.file), filepath.Join(other, d.file), d.how)
 			}
-			p := harness.Launch(t, nil, "run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--concurrency", "1", "--envoy", testenv.Envoy(t))
+			p := harness.Launch(t, nil, "run", "--data", dir, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+				"--concurrency", "1", "--envoy", testenv.Envoy(t))
 			check(t, p, dir)
 			p.Kill()
 		})
 	}
 	for remedy, files := range refusals() {
 		for _, d := range slices.Concat(files...) {
-			try(d.file+" "+d.how, []damaged{d}, func(t *testing.T, p *harness.Process, dir string) { refuses(t, p, filepath.Join(dir, d.file), remedy) })
+			try(d.file+" "+d.how, []damaged{d}, func(t *testing.T, p *harness.Process,
+				dir string) {
+				refuses(t, p, filepath.Join(dir, d.file), remedy)
+			})
 		}
 	}
 	for name, s := range survivals() {
@@ -140,7 +155,8 @@ func (s survival) check(t *testing.T, p *harness.Process, dir string) {
 	g.URL, g.Key, g.Client = g.File(t, "url"), g.File(t, "key"), harness.ClientFor(t, filepath.Join(dir, "ca.crt"))
 	c := g.AsCases()
 	for range 3 {
-		a := c.Do(t, http.MethodPost, "/v1/chat/completions", `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+		a := c.Do(t, http.MethodPost, "/v1/chat/completions",
+			`{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
 		require.Equal(t, s.chat, a.Status, "%s", a.Body)
 	}
 	a := c.Do(t, http.MethodGet, "/v1/files", "")
@@ -155,7 +171,8 @@ func madeFolder(t *testing.T) string {
 	t.Helper()
 	dir := shortFolder(t)
 	g := harness.Run(t, dir, "--concurrency", "1")
-	a := g.AsCases().Do(t, http.MethodPost, "/v1/chat/completions", `{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
+	a := g.AsCases().Do(t, http.MethodPost, "/v1/chat/completions",
+		`{"model":"echo/echo","messages":[{"role":"user","content":"hi"}]}`)
 	require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	g.Stop(t)
 	return dir
@@ -170,7 +187,8 @@ func shortFolder(t *testing.T) string {
 	return dir
 }
 
-// copyFolder copies files without the zeros at their ends, which are most of what etcd sets aside, but with their sizes.
+// copyFolder copies files without the zeros at their ends, which are most of what etcd sets aside, but with their
+// sizes.
 func copyFolder(t *testing.T, from, to string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {

@@ -31,7 +31,8 @@ const smallQuota = 8 << 20
 
 func runSmall(t *testing.T, dir string) *fullStore {
 	g := harness.Run(t, dir, "--etcd-quota", fmt.Sprint(smallQuota))
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(dir, "run", "etcd.sock")}, Logger: zap.NewNop()})
+	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(dir, "run", "etcd.sock")},
+		Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = etcd.Close() })
 	return &fullStore{Gateway: g, t: t, etcd: etcd}
@@ -99,7 +100,8 @@ func (s *fullStore) says(what string) {
 
 func (s *fullStore) chats(key string) int {
 	s.t.Helper()
-	return s.As(key).Do(s.t, http.MethodPost, "/v1/chat/completions", `{"model":"echo/echo","messages":[{"role":"user","content":"Hello"}]}`).Status
+	return s.As(key).Do(s.t, http.MethodPost, "/v1/chat/completions",
+		`{"model":"echo/echo","messages":[{"role":"user","content":"Hello"}]}`).Status
 }
 
 func (s *fullStore) doctor() string {
@@ -131,7 +133,9 @@ func (s *fullStore) batches() (refused harness.Client, body string, made int) {
 	for i := range 16 {
 		metadata = append(metadata, fmt.Sprintf(`"key%d":"%s"`, i, strings.Repeat("m", 500)))
 	}
-	create := fmt.Sprintf(`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{%s}}`, file, strings.Join(metadata, ","))
+	create := fmt.Sprintf(
+		`{"input_file_id":%q,"endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{%s}}`, file,
+		strings.Join(metadata, ","))
 	for made = range 400 {
 		a := c.Do(s.t, http.MethodPost, "/v1/batches", create, "Idempotency-Key", fmt.Sprint("fresh-", made))
 		if a.Status != 200 {

@@ -14,8 +14,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestPoint5AFloodOfStrangersIsAFewLines sends what HTTP/2 makes cheap: a long path that the client names once, and from then on by
-// a byte. 3,000 such requests are 44 KB on the wire, and were 12.8 MB of log.
+// TestPoint5AFloodOfStrangersIsAFewLines sends what HTTP/2 makes cheap: a long path that the client names once, and
+// from then on by a byte. 3,000 such requests are 44 KB on the wire, and were 12.8 MB of log.
 func TestPoint5AFloodOfStrangersIsAFewLines(t *testing.T) {
 	t.Parallel()
 	g := harness.Run(t, t.TempDir())
@@ -54,7 +54,8 @@ func TestPoint5AFloodOfStrangersIsAFewLines(t *testing.T) {
 	require.Equal(t, http.StatusOK, answer.Status, "a good key from the same address goes on")
 	grown := len(g.Output()) - before
 	require.Less(t, grown, 1<<20)
-	figure(t, "3,000 refused requests", "%d KB of log, %s, %d answered 401 and %d answered 429", grown>>10, took.Round(time.Millisecond),
+	figure(t, "3,000 refused requests", "%d KB of log, %s, %d answered 401 and %d answered 429", grown>>10,
+		took.Round(time.Millisecond),
 		answers[http.StatusUnauthorized].Load(), answers[http.StatusTooManyRequests].Load())
 	g.WaitFor(t, "requests without a valid key have no line each")
 }

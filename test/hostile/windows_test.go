@@ -20,15 +20,18 @@ func TestPoint7WindowsSurviveRestarts(t *testing.T) {
 	g := harness.Run(t, dir)
 	day := &configv1.Limit{Domain: "requests", Unit: configv1.Unit_DAY, RequestsPerUnit: 4}
 	hour := &configv1.Limit{Domain: "tokens", Unit: configv1.Unit_HOUR, RequestsPerUnit: 600}
-	g.Apply(t, &configv1.Organization{Name: "days", Limits: []*configv1.Limit{day}}, &configv1.Organization{Name: "hours", Limits: []*configv1.Limit{hour}},
+	g.Apply(t, &configv1.Organization{Name: "days", Limits: []*configv1.Limit{day}},
+		&configv1.Organization{Name: "hours", Limits: []*configv1.Limit{hour}},
 		&configv1.Organization{Name: "free", Limits: []*configv1.Limit{day}})
 	keys := map[string]string{}
 	for _, name := range []string{"days", "hours", "free"} {
 		_, keys[name] = g.CreateKey(t, name, "")
 	}
 	ask := func(of string) int {
-		body := `{"model":"echo/echo","messages":[{"role":"user","content":"` + strings.Repeat("word ", 100) + `"}],"max_tokens":150}`
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions", strings.NewReader(body))
+		body := `{"model":"echo/echo","messages":[{"role":"user","content":"` + strings.Repeat("word ", 100) +
+			`"}],"max_tokens":150}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/chat/completions",
+			strings.NewReader(body))
 		require.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer "+keys[of])
 		r.Header.Set("Content-Type", "application/json")

@@ -97,12 +97,13 @@ func survivesDeletion(t *testing.T, r *release) {
 	l.unharmed(t)
 }
 
-// noticed is how long a pod that is dead may still be offered connections: until the kubelet and the proxy have seen it. It takes them two
-// seconds, and longer on a machine that is busy.
+// noticed is how long a pod that is dead may still be offered connections: until the kubelet and the proxy have seen
+// it. It takes them two seconds, and longer on a machine that is busy.
 const noticed = 10 * time.Second
 
-// survivesKills kills each process of a data plane, and the whole of it. What the other carries goes on; what this one carried may be cut
-// and what is sent to it until the Service knows is refused, which clients see as a broken connection or as a 503 of OpenAI's form.
+// survivesKills kills each process of a data plane, and the whole of it. What the other carries goes on; what this one
+// carried may be cut and what is sent to it until the Service knows is refused, which clients see as a broken
+// connection or as a 503 of OpenAI's form.
 func survivesKills(t *testing.T, r *release) {
 	for _, victim := range []string{"extproc", "envoy", "the Envoy of envoy", "all"} {
 		t.Run(victim, func(t *testing.T) {

@@ -1,5 +1,6 @@
-// Package kubernetes_test installs the chart into a real Kubernetes and proves what an operator is promised: that it installs under restricted pod
-// security and network policies, serves, and drops nothing while it is upgraded, rolled back, scaled, broken and renewed.
+// Package kubernetes_test installs the chart into a real Kubernetes and proves what an operator is promised: that it
+// installs under restricted pod security and network policies, serves, and drops nothing while it is upgraded, rolled
+// back, scaled, broken and renewed.
 //
 // Run.sh makes the cluster and runs this inside of it; `go test` alone skips. The steps are one story of one
 // release, in their order, and what comes through the Service comes from the node, which no network policy holds back.
@@ -81,19 +82,22 @@ func (r *release) values() []string {
 
 // upgrade changes the release by settings, which stay, and returns what helm says.
 func (r *release) upgrade(more ...string) (string, error) {
-	return command("helm", append([]string{"upgrade", "gw", r.chart, "--namespace", space, "--reuse-values", "--wait"}, more...)...)
+	return command("helm", append([]string{"upgrade", "gw", r.chart, "--namespace", space, "--reuse-values", "--wait"},
+		more...)...)
 }
 
 func installs(t *testing.T, r *release) {
 	kubectl(t, "create", "namespace", space)
 	kubectl(t, "label", "namespace", space, "pod-security.kubernetes.io/enforce=restricted")
-	out, err := command("helm", append([]string{"install", "gw", r.chart, "--namespace", space, "--wait", "--timeout", "120s"}, r.values()...)...)
+	out, err := command("helm", append([]string{"install", "gw", r.chart, "--namespace", space, "--wait", "--timeout",
+		"120s"}, r.values()...)...)
 	if err != nil {
 		t.Log(kubectl(t, "-n", space, "get", "pods"), kubectl(t, "-n", space, "get", "events"))
 	}
 	require.NoError(t, err, out)
 	token := secret(t, name+"-root", "admin-token")
-	r.admin = newClient(t, "https://"+name+"-controlplane"+host+":8081", secret(t, name+"-controlplane-tls", "ca.crt"), token)
+	r.admin = newClient(t, "https://"+name+"-controlplane"+host+":8081", secret(t, name+"-controlplane-tls", "ca.crt"),
+		token)
 	r.gateway = newClient(t, "https://"+name+"-gateway"+host, secret(t, name+"-gateway-tls", "ca.crt"), "")
 	r.key = r.newKey(t, `[{"domain":"requests","unit":"MINUTE","requests_per_unit":1000000}]`)
 	r.gateway.token = r.key

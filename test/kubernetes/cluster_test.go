@@ -95,7 +95,8 @@ func pods(t *testing.T, component string) []pod {
 func podsIn(t *testing.T, namespace, selector string) []pod {
 	t.Helper()
 	var list struct{ Items []pod }
-	require.NoError(t, json.Unmarshal([]byte(kubectl(t, "-n", namespace, "get", "pods", "-l", selector, "-o", "json")), &list))
+	require.NoError(t, json.Unmarshal([]byte(kubectl(t, "-n", namespace, "get", "pods", "-l", selector, "-o", "json")),
+		&list))
 	var alive []pod
 	for _, p := range list.Items {
 		if p.Metadata.DeletionTimestamp == "" {

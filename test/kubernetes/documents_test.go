@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// documented runs the commands of the documents as they are written, where their reader would: beside charts, with a file that says where
-// images are. Those of operating and upgrading are run before install.md uninstalls.
+// documented runs the commands of the documents as they are written, where their reader would: beside charts, with a
+// file that says where images are. Those of operating and upgrading are run before install.md uninstalls.
 func documented(t *testing.T, r *release) {
 	folder := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "charts"), 0o755))

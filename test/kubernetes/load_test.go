@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A load asks the gateway without a pause that matters, as clients of several kinds do, and checks every answer to its last byte. None of
-// its clients tries anything twice.
+// A load asks the gateway without a pause that matters, as clients of several kinds do, and checks every answer to its
+// last byte. None of its clients tries anything twice.
 type load struct {
 	release *release
 	c       *client
@@ -73,8 +73,10 @@ func http1(t *http.Transport) {
 func http2(t *http.Transport)   { t.ForceAttemptHTTP2 = true }
 func oneShot(t *http.Transport) { http1(t); t.DisableKeepAlives = true }
 
-// worker asks again and again on a connection of its own, until the load is to end; what it has begun it brings to its end.
-func (l *load) worker(ctx context.Context, what string, kind func(*http.Transport), ask func(*http.Client, int) error) {
+// worker asks again and again on a connection of its own, until the load is to end; what it has begun it brings to its
+// end.
+func (l *load) worker(ctx context.Context, what string, kind func(*http.Transport),
+	ask func(*http.Client, int) error) {
 	transport := l.c.transport(l.address)
 	kind(transport)
 	asks := &http.Client{Transport: transport, Timeout: time.Minute}

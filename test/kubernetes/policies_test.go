@@ -12,12 +12,13 @@ import (
 // reaches tries to open a connection as a process of the pod would, and waits a second and a half.
 func reaches(t *testing.T, from int, ip string, port int) bool {
 	t.Helper()
-	_, err := command("timeout", "1.5", "nsenter", "--target", fmt.Sprint(from), "--net", "bash", "-c", fmt.Sprintf("exec 3<>/dev/tcp/%s/%d", ip, port))
+	_, err := command("timeout", "1.5", "nsenter", "--target", fmt.Sprint(from), "--net", "bash", "-c",
+		fmt.Sprintf("exec 3<>/dev/tcp/%s/%d", ip, port))
 	return err == nil
 }
 
-// arrows are what each part needs, and what an attacker who has it would try first. "outsider" is a pod of another namespace, "neighbour"
-// one of the release's own that is none of its parts.
+// arrows are what each part needs, and what an attacker who has it would try first. "outsider" is a pod of another
+// namespace, "neighbour" one of the release's own that is none of its parts.
 var arrows = []struct {
 	from, to  string
 	port      int
@@ -123,7 +124,8 @@ func lookout(t *testing.T, namespace, name string) int {
 		_, err := command("kubectl", "-n", namespace, "get", "serviceaccount", "default")
 		return err
 	})
-	kubectl(t, "-n", namespace, "run", name, "--image=localhost/pause:test", "--image-pull-policy=Never", "--labels=role="+name, "--overrides",
+	kubectl(t, "-n", namespace, "run", name, "--image=localhost/pause:test", "--image-pull-policy=Never",
+		"--labels=role="+name, "--overrides",
 		`{"spec":{"automountServiceAccountToken":false,"terminationGracePeriodSeconds":1,"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},
 		 "containers":[{"name":"`+name+`","image":"localhost/pause:test","imagePullPolicy":"Never","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}`)
 	t.Cleanup(func() { kubectl(t, "-n", namespace, "delete", "pod", name, "--ignore-not-found") })

@@ -16,8 +16,9 @@ import (
 // word is how long the provider takes for one.
 const word = 100 * time.Millisecond
 
-// A provider is a vendor of models that speaks OpenAI's dialect, slowly: it says as many words as the message asks for, one after another. It is a process of
-// the node, so that nothing of the cluster that is killed takes a stream down but the gateway.
+// A provider is a vendor of models that speaks OpenAI's dialect, slowly: it says as many words as the message asks
+// for, one after another. It is a process of the node, so that nothing of the cluster that is killed takes a stream
+// down but the gateway.
 type provider struct {
 	open atomic.Int64 // streams that it is in the middle of
 }
@@ -61,12 +62,14 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			<-tick.C
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"id":"c1","object":"chat.completion","created":1,"model":"slow","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)
+		fmt.Fprint(w,
+			`{"id":"c1","object":"chat.completion","created":1,"model":"slow","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	chunk := func(delta, finish string) {
-		fmt.Fprintf(w, "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"slow\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
+		fmt.Fprintf(w,
+			"data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"slow\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
 		w.(http.Flusher).Flush()
 	}
 	chunk(`{"role":"assistant","content":""}`, "null")

@@ -34,7 +34,8 @@ func renews(t *testing.T, r *release) {
 	l := r.underLoad(t, "")
 	l.flowing(t, r)
 	shown := map[string]string{} // address -> serial
-	for component, ports := range map[string][]int{"dataplane": {8443, 8444}, "controlplane": {18000, 8081}, "jobsvc": {9090}, "etcd": {2379}} {
+	for component, ports := range map[string][]int{"dataplane": {8443, 8444}, "controlplane": {18000, 8081},
+		"jobsvc": {9090}, "etcd": {2379}} {
 		for _, p := range pods(t, component) {
 			for _, port := range ports {
 				address := fmt.Sprintf("%s:%d", p.Status.PodIP, port)
@@ -45,7 +46,8 @@ func renews(t *testing.T, r *release) {
 		}
 	}
 	processes := func() string {
-		return kubectl(t, "-n", space, "get", "pods", "-l", "app.kubernetes.io/instance=gw", "--sort-by=.metadata.name", "-o",
+		return kubectl(t, "-n", space, "get", "pods", "-l", "app.kubernetes.io/instance=gw", "--sort-by=.metadata.name",
+			"-o",
 			`jsonpath={range .items[*]}{.metadata.name} {.status.initContainerStatuses[*].containerID} {.status.containerStatuses[*].containerID}{"\n"}{end}`)
 	}
 	before := processes()

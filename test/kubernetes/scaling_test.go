@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scales has the HPA add a data plane while there is work, and take it away when there is none but streams, of which none is cut.
+// scales has the HPA add a data plane while there is work, and take it away when there is none but streams, of which
+// none is cut.
 func scales(t *testing.T, r *release) {
 	l := r.underLoad(t, "")
 	l.flowing(t, r)
-	out, err := r.upgrade("--timeout", "60s", "--set-json", `dataplane.autoscaling={"enabled":true,"minReplicas":2,"maxReplicas":3,"targetCPUUtilizationPercentage":60,
+	out, err := r.upgrade("--timeout", "60s", "--set-json",
+		`dataplane.autoscaling={"enabled":true,"minReplicas":2,"maxReplicas":3,"targetCPUUtilizationPercentage":60,
 		"behavior":{"scaleDown":{"stabilizationWindowSeconds":0,"policies":[{"type":"Pods","value":1,"periodSeconds":5}]}}}`)
 	require.NoError(t, err, out)
 	whole(t, "dataplane", 3)

@@ -83,13 +83,15 @@ func (r *release) newBatch(t *testing.T, model, text string, lines int) batch {
 	file, err := form.CreateFormFile("file", "lines.jsonl")
 	require.NoError(t, err)
 	for i := range lines {
-		fmt.Fprintf(file, `{"custom_id":"line-%d","method":"POST","url":"/v1/chat/completions","body":{"model":%q,"messages":[{"role":"user","content":%q}]}}`+"\n", i, model, text)
+		fmt.Fprintf(file,
+			`{"custom_id":"line-%d","method":"POST","url":"/v1/chat/completions","body":{"model":%q,"messages":[{"role":"user","content":%q}]}}`+"\n", i, model, text)
 	}
 	require.NoError(t, form.Close())
 	var uploaded struct{ ID string }
 	r.gateway.post(t, "/v1/files", body.Bytes(), form.FormDataContentType(), &uploaded)
 	var b batch
-	r.gateway.post(t, "/v1/batches", `{"input_file_id":"`+uploaded.ID+`","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "application/json", &b)
+	r.gateway.post(t, "/v1/batches", `{"input_file_id":"`+uploaded.ID+
+		`","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "application/json", &b)
 	return b
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rolled waits until all pods of the parts that have no state are of a revision, and those of before have gone with what they carried.
+// rolled waits until all pods of the parts that have no state are of a revision, and those of before have gone with
+// what they carried.
 func rolled(t *testing.T, revision string) {
 	t.Helper()
 	for component, n := range map[string]int{"controlplane": 2, "dataplane": 2, "jobsvc": 1} {
@@ -22,7 +23,8 @@ func rolled(t *testing.T, revision string) {
 func upgrades(t *testing.T, r *release) {
 	l := r.underLoad(t, "")
 	l.flowing(t, r)
-	out, err := r.upgrade("--timeout", "180s", "--set-string", "dataplane.podLabels.revision=2,controlplane.podLabels.revision=2,jobsvc.podLabels.revision=2")
+	out, err := r.upgrade("--timeout", "180s", "--set-string",
+		"dataplane.podLabels.revision=2,controlplane.podLabels.revision=2,jobsvc.podLabels.revision=2")
 	require.NoError(t, err, out)
 	rolled(t, "2")
 	l.unharmed(t)
@@ -82,7 +84,8 @@ func refusesConfiguration(t *testing.T, r *release) {
 	l := r.underLoad(t, "")
 	l.flowing(t, r)
 	planes := uids(t, "controlplane")
-	out, err := r.upgrade("--timeout", "20s", "--rollback-on-failure", "--set-json", `config=[{"kind":"Provider","name":"bad","vendor":"nobody"}]`)
+	out, err := r.upgrade("--timeout", "20s", "--rollback-on-failure", "--set-json",
+		`config=[{"kind":"Provider","name":"bad","vendor":"nobody"}]`)
 	require.Error(t, err, out)
 	whole(t, "controlplane", 2)
 	require.Equal(t, planes, uids(t, "controlplane"))

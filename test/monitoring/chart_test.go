@@ -40,12 +40,14 @@ func TestRunbooks(t *testing.T) {
 	for _, heading := range regexp.MustCompile(`(?m)^### (Modelgate\w+)$`).FindAllStringSubmatch(string(text), -1) {
 		sections = append(sections, heading[1])
 	}
-	require.Equal(t, slices.Sorted(maps.Keys(all)), slices.Sorted(slices.Values(sections)), "alerts, and sections of docs/operate.md")
+	require.Equal(t, slices.Sorted(maps.Keys(all)), slices.Sorted(slices.Values(sections)),
+		"alerts, and sections of docs/operate.md")
 	for name, a := range all {
 		require.Contains(t, []string{"critical", "warning"}, a.Labels["severity"], name)
 		require.NotEmpty(t, a.Annotations["summary"], name)
 		require.NotEmpty(t, a.Annotations["description"], name)
-		require.True(t, strings.HasSuffix(a.Annotations["runbook_url"], "/docs/operate.md#"+strings.ToLower(name)), "%s: %s", name, a.Annotations["runbook_url"])
+		require.True(t, strings.HasSuffix(a.Annotations["runbook_url"], "/docs/operate.md#"+strings.ToLower(name)), "%s: %s",
+			name, a.Annotations["runbook_url"])
 		_, section, _ := strings.Cut(string(text), "\n### "+name+"\n")
 		section, _, _ = strings.Cut(section, "\n### ")
 		for _, part := range []string{"**Users see**", "**Look**", "**Do**", "```sh"} {
@@ -63,7 +65,8 @@ func TestDashboardsAreWhatGrafanaTakes(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(testenv.Root(t), "charts", "modelgate", "dashboards", d.UID+".json"))
 		require.NoError(t, err)
 		for _, uid := range regexp.MustCompile(`"uid": "([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
-			require.Contains(t, []string{d.UID, "${datasource}", "-- Grafana --"}, uid[1], "%s names a data source of somebody's", d.UID)
+			require.Contains(t, []string{d.UID, "${datasource}", "-- Grafana --"}, uid[1],
+				"%s names a data source of somebody's", d.UID)
 		}
 		ids, taken := map[int]bool{}, map[[2]int]string{}
 		for _, p := range d.Panels {

@@ -62,7 +62,8 @@ func dashboards(t testing.TB) (all []dashboard) {
 		require.NoError(t, err)
 		var d dashboard
 		require.NoError(t, json.Unmarshal(text, &d), file)
-		require.Equal(t, strings.TrimSuffix(filepath.Base(file), ".json"), d.UID, "the address of a dashboard is its file's name")
+		require.Equal(t, strings.TrimSuffix(filepath.Base(file), ".json"), d.UID,
+			"the address of a dashboard is its file's name")
 		all = append(all, d)
 	}
 	return all

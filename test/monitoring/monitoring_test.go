@@ -1,5 +1,6 @@
-// Package monitoring proves the dashboards and alert rules of the chart on a real Prometheus, which scrapes the processes of a real
-// gateway while it is used: every query of every panel finds something, every rule can be evaluated, and what goes wrong is told.
+// Package monitoring proves the dashboards and alert rules of the chart on a real Prometheus, which scrapes the
+// processes of a real gateway while it is used: every query of every panel finds something, every rule can be
+// evaluated, and what goes wrong is told.
 //
 // A query of a metric that does not exist is no error but an empty answer, and so is an alert that can
 // never fire. Whether the names are right shows only where there is traffic of every kind.
@@ -60,7 +61,8 @@ func (p *prometheus) show(t *testing.T, d dashboard) {
 	}
 }
 
-// selections are the values of a dashboard's variables as Grafana puts them into queries, for All and for all values by name.
+// selections are the values of a dashboard's variables as Grafana puts them into queries, for All and for all values
+// by name.
 func (p *prometheus) selections(t *testing.T, d dashboard) []map[string]string {
 	all, each := map[string]string{}, map[string]string{}
 	for _, v := range d.Templating.List {
@@ -103,13 +105,14 @@ func (p *prometheus) evaluatesEveryRule(t *testing.T) {
 	})
 }
 
-// tellsNothingElse holds that a gateway that works raises no alert, but for the providers that fail on purpose. Most alerts wait before
-// they fire, so that what counts is what would.
+// tellsNothingElse holds that a gateway that works raises no alert, but for the providers that fail on purpose. Most
+// alerts wait before they fire, so that what counts is what would.
 func (p *prometheus) tellsNothingElse(t *testing.T) {
 	told, err := p.alerts()
 	require.NoError(t, err)
 	for _, name := range told {
-		require.Contains(t, []string{"ModelgateProviderFailing", "ModelgateErrorBudgetFast", "ModelgateErrorBudgetSlow", "ModelgateProviderCooling"}, name)
+		require.Contains(t, []string{"ModelgateProviderFailing", "ModelgateErrorBudgetFast", "ModelgateErrorBudgetSlow",
+			"ModelgateProviderCooling"}, name)
 	}
 	require.Contains(t, told, "ModelgateProviderFailing")
 }
@@ -142,7 +145,8 @@ func (s *system) runsRunbooks(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "docs", "operate.md"))
 	require.NoError(t, err)
 	commands := map[string]bool{}
-	for _, found := range regexp.MustCompile(`(?m)^kubectl .* -- /modelgate (.*)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^kubectl .* -- /modelgate (.*)$`).FindAllStringSubmatch(string(text),
+		-1) {
 		commands[found[1]] = true
 	}
 	require.NotEmpty(t, commands)

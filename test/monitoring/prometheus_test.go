@@ -35,7 +35,8 @@ func tool(t testing.TB, name string) string {
 // A prometheus is one that scrapes a system.
 type prometheus struct{ url string }
 
-// startPrometheus starts one that scrapes every process, under the labels that it has in a cluster, and evaluates the alerts.
+// startPrometheus starts one that scrapes every process, under the labels that it has in a cluster, and evaluates the
+// alerts.
 func startPrometheus(t testing.TB, binary string, s *system) *prometheus {
 	t.Helper()
 	type object = map[string]any
@@ -55,7 +56,8 @@ func startPrometheus(t testing.TB, binary string, s *system) *prometheus {
 	file := filepath.Join(dir, "prometheus.yml")
 	require.NoError(t, os.WriteFile(file, config, 0o600))
 	address := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))
-	cmd := exec.Command(binary, "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address, "--log.level", "warn")
+	cmd := exec.Command(binary, "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"),
+		"--web.listen-address", address, "--log.level", "warn")
 	cmd.Env = harness.CleanEnv()
 	process := harness.Start(t, cmd)
 	p := &prometheus{url: "http://" + address}
@@ -92,7 +94,8 @@ func (p *prometheus) get(path string, into any) error {
 // finds returns an error unless a query has had a number in the last seconds.
 func (p *prometheus) finds(query string) error {
 	now := time.Now()
-	q := url.Values{"query": {query}, "start": {fmt.Sprint(now.Add(-3 * time.Second).Unix())}, "end": {fmt.Sprint(now.Unix())}, "step": {"1"}}
+	q := url.Values{"query": {query}, "start": {fmt.Sprint(now.Add(-3 * time.Second).Unix())},
+		"end": {fmt.Sprint(now.Unix())}, "step": {"1"}}
 	var found struct {
 		Result []struct {
 			Values [][2]any `json:"values"`

@@ -51,17 +51,23 @@ func startSystem(t testing.TB) *system {
 	etcd := []string{"--etcd-endpoints", s.etcd.Endpoint()}
 	xds := []string{"--xds-address", s.socket("xds")}
 
-	s.start("controlplane", append(etcd, "controlplane", "--listen", s.socket("xds"), "--ledger", "sqlite://"+filepath.Join(dir, "ledger.db"),
+	s.start("controlplane", append(etcd, "controlplane", "--listen", s.socket("xds"), "--ledger", "sqlite://"+
+		filepath.Join(dir, "ledger.db"),
 		"--pepper", filepath.Join(dir, "pepper"), "--admin-token", filepath.Join(dir, "admin-token"))...)
 	s.processes["controlplane"].WaitFor(t, "control plane started")
 	s.configure()
-	s.start("extproc", append(xds, "extproc", "--listen", s.socket("extproc"), "--spool", filepath.Join(dir, "spool"), "--limits", redis.URL,
+	s.start("extproc", append(xds, "extproc", "--listen", s.socket("extproc"), "--spool", filepath.Join(dir, "spool"),
+		"--limits", redis.URL,
 		"--limits-timeout", "5s")...)
-	s.start("envoy", append(xds, "envoy", "run", "--envoy", envoy, "--dir", dir, "--extproc", s.socket("extproc"), "--concurrency", "1", "--max-heap", "1073741824")...)
-	s.start("jobsvc", append(append(xds, etcd...), "jobsvc", "--listen", s.socket("jobs"), "--gateway", s.socket("internal"),
-		"--blobs", (&url.URL{Scheme: "file", Path: filepath.Join(dir, "blobs")}).String(), "--webhook-network", "127.0.0.0/8")...)
+	s.start("envoy", append(xds, "envoy", "run", "--envoy", envoy, "--dir", dir, "--extproc", s.socket("extproc"),
+		"--concurrency", "1", "--max-heap", "1073741824")...)
+	s.start("jobsvc", append(append(xds, etcd...), "jobsvc", "--listen", s.socket("jobs"), "--gateway",
+		s.socket("internal"),
+		"--blobs", (&url.URL{Scheme: "file", Path: filepath.Join(dir, "blobs")}).String(), "--webhook-network",
+		"127.0.0.0/8")...)
 	harness.Eventually(t, "service", func() error { return s.chat("echo/echo", s.Key, http.StatusOK) })
-	harness.Eventually(t, "the job service answers", func() error { return s.As(s.Key).Try(http.MethodGet, "/v1/files", &struct{}{}) })
+	harness.Eventually(t, "the job service answers",
+		func() error { return s.As(s.Key).Try(http.MethodGet, "/v1/files", &struct{}{}) })
 	return s
 }
 
@@ -101,7 +107,8 @@ func (s *system) configure() {
 		return &configv1.Credential{Source: &configv1.Credential_Value{Value: v}}
 	}
 	vendor := func(name string) *configv1.Provider {
-		return &configv1.Provider{Name: name, Vendor: "openai", Endpoint: s.providers.server.URL + "/" + name, Credential: value("credential")}
+		return &configv1.Provider{Name: name, Vendor: "openai", Endpoint: s.providers.server.URL + "/" + name,
+			Credential: value("credential")}
 	}
 	narrow := vendor("narrow")
 	narrow.Concurrency = &configv1.Concurrency{MaxRequests: 1, MaxPending: 10, MaxWait: durationpb.New(9 * time.Second)}
@@ -113,7 +120,8 @@ func (s *system) configure() {
 		&configv1.JobService{Name: "default", Address: s.socket("jobs"), Listen: s.socket("internal")},
 		&configv1.Provider{Name: "echo", Vendor: "echo", Endpoint: s.providers.echo.URL, Models: []string{"echo"}},
 		vendor("good"), vendor("busy"), vendor("broken"), narrow, gone,
-		&configv1.Model{Name: "both", Targets: []*configv1.Target{{Provider: "busy", Model: "m"}, {Provider: "good", Model: "m", Priority: 1}}},
+		&configv1.Model{Name: "both", Targets: []*configv1.Target{{Provider: "busy", Model: "m"},
+			{Provider: "good", Model: "m", Priority: 1}}},
 		&configv1.Catalog{Name: "default", Models: []*configv1.ModelFacts{
 			{Vendors: []string{"openai"}, Models: []string{"m"}, Price: &configv1.Price{Input: "1000", Output: "1000"}},
 		}},
@@ -134,7 +142,8 @@ func (s *system) apply(objects ...configv1.Object) {
 
 func (s *system) createKey(flags ...string) string {
 	s.t.Helper()
-	made := harness.Must(s.t, "", append(append([]string{"key", "create", "--create-missing", "--name", "test", "-o", "json"}, flags...), s.at()...)...)
+	made := harness.Must(s.t, "", append(append([]string{"key", "create", "--create-missing", "--name", "test", "-o",
+		"json"}, flags...), s.at()...)...)
 	return harness.Decode(s.t, made)["key"].(string)
 }
 
@@ -175,7 +184,10 @@ func newProviders(t testing.TB) *providers {
 
 // newReceiver takes webhooks.
 func newReceiver(t testing.TB) *httptest.Server {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
 	t.Cleanup(server.Close)
 	return server
 }

@@ -17,11 +17,13 @@ import (
 
 // chat asks a model, and returns an error where the status is not as it should be.
 func (s *system) chat(model, key string, want int) error {
-	return s.ask(context.Background(), key, `{"model":"`+model+`","messages":[{"role":"user","content":"one two three"}]}`, want)
+	return s.ask(context.Background(), key, `{"model":"`+model+
+		`","messages":[{"role":"user","content":"one two three"}]}`, want)
 }
 
 func (s *system) stream(model string) error {
-	return s.ask(context.Background(), s.Key, `{"model":"`+model+`","stream":true,"messages":[{"role":"user","content":"one two three"}]}`, http.StatusOK)
+	return s.ask(context.Background(), s.Key, `{"model":"`+model+
+		`","stream":true,"messages":[{"role":"user","content":"one two three"}]}`, http.StatusOK)
 }
 
 func (s *system) ask(ctx context.Context, key, body string, want int) error {
@@ -43,7 +45,8 @@ func (s *system) ask(ctx context.Context, key, body string, want int) error {
 	return err
 }
 
-// begin makes traffic of every kind until the test ends or stop is called: the rate of something that happened once is no rate.
+// begin makes traffic of every kind until the test ends or stop is called: the rate of something that happened once is
+// no rate.
 func (s *system) begin(t *testing.T) (stop func()) {
 	t.Helper()
 	require.NoError(t, s.chat("echo/echo", s.limited, http.StatusOK))
@@ -107,7 +110,8 @@ func pause(ctx context.Context, d time.Duration) {
 // batch runs a batch of a good and a bad line to its end.
 func (s *system) batch(t *testing.T) error {
 	client := s.As(s.Key)
-	id := client.Begin(t, "/v1/chat/completions", harness.ChatLine("a", "echo/echo", "hi"), harness.Line("b", "/v1/chat/completions", `{"model":"echo/echo","messages":[]}`))
+	id := client.Begin(t, "/v1/chat/completions", harness.ChatLine("a", "echo/echo", "hi"),
+		harness.Line("b", "/v1/chat/completions", `{"model":"echo/echo","messages":[]}`))
 	if b := client.Await(t, id); b.Status != "completed" {
 		return fmt.Errorf("batch %s: %+v", b.Status, b)
 	}

@@ -28,8 +28,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// An apartGateway is one whose processes run apart, with a way to each of what they need that can be interrupted. It has the
-// providers "openai" and "anthropic", which one worker plays, and a Route.
+// An apartGateway is one whose processes run apart, with a way to each of what they need that can be interrupted. It
+// has the providers "openai" and "anthropic", which one worker plays, and a Route.
 type apartGateway struct {
 	limitGateway
 	t                        testing.TB // all ends with it
@@ -97,7 +97,8 @@ func (g *apartGateway) startPlane() {
 	require.NoError(g.t, err)
 	ledger.RawQuery = url.Values{"host": {g.Dir}, "connect_timeout": {"2"}}.Encode()
 	require.NoError(g.t, os.WriteFile(g.file("ledger"), []byte(ledger.String()), 0o600))
-	g.plane = harness.Launch(g.t, nil, "controlplane", "--etcd-endpoints", "http://"+g.etcd.Addr().String(), "--listen", "unix://"+g.file("plane"), "--admin", "127.0.0.1:0",
+	g.plane = harness.Launch(g.t, nil, "controlplane", "--etcd-endpoints", "http://"+g.etcd.Addr().String(), "--listen",
+		"unix://"+g.file("plane"), "--admin", "127.0.0.1:0",
 		"--ledger", ledger.String(), "--pepper", g.file("pepper"), "--admin-token", g.file("admin-token"))
 }
 
@@ -116,9 +117,11 @@ func (g *apartGateway) configure() {
 	g.Client, g.URL = harness.ClientFor(g.t, g.file(certs.FileCA)), fmt.Sprint("https://127.0.0.1:", port)
 	g.apply(g.t, append(g.worker.config(),
 		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "openai"},
-		&configv1.Certificate{Name: "default", Chain: string(pair.Certificate), PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}}},
+		&configv1.Certificate{Name: "default", Chain: string(pair.Certificate),
+			PrivateKey: &configv1.Credential{Source: &configv1.Credential_Value{Value: string(pair.Key)}}},
 		&configv1.Gateway{Name: "default", Address: "127.0.0.1", Port: uint32(port)})...)
-	g.Key = harness.Decode(g.t, harness.Must(g.t, "", append([]string{"key", "create", "--name", "test", "--rph", "1000000", "-o", "json"}, g.server(g.t)...)...))["key"].(string)
+	create := append([]string{"key", "create", "--name", "test", "--rph", "1000000", "-o", "json"}, g.server(g.t)...)
+	g.Key = harness.Decode(g.t, harness.Must(g.t, "", create...))["key"].(string)
 	g.client = g.As(g.Key)
 }
 
@@ -152,14 +155,17 @@ func (g *apartGateway) awaitPlane(t testing.TB) {
 }
 
 func (g *apartGateway) startExtProc() {
-	g.extproc = harness.Launch(g.t, nil, "extproc", "--listen", "unix://"+g.file("extproc"), "--admin", "127.0.0.1:0", "--spool", g.file("spool"),
+	g.extproc = harness.Launch(g.t, nil, "extproc", "--listen", "unix://"+g.file("extproc"), "--admin", "127.0.0.1:0",
+		"--spool", g.file("spool"),
 		"--limits", "redis://"+g.redis.Addr().String(), "--xds-address", "unix://"+g.file("xds"))
 }
 
 func (g *apartGateway) startEnvoy() {
-	text := harness.Must(g.t, "", "envoy", "bootstrap", "--extproc", "unix://"+g.file("extproc"), "--admin-socket", g.file("envoy-admin"), "--xds-address", "unix://"+g.file("xds"))
+	text := harness.Must(g.t, "", "envoy", "bootstrap", "--extproc", "unix://"+g.file("extproc"), "--admin-socket",
+		g.file("envoy-admin"), "--xds-address", "unix://"+g.file("xds"))
 	require.NoError(g.t, os.WriteFile(g.file("envoy.yaml"), []byte(text), 0o600))
-	cmd := exec.Command(testenv.Envoy(g.t), "-c", g.file("envoy.yaml"), "--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")
+	cmd := exec.Command(testenv.Envoy(g.t), "-c", g.file("envoy.yaml"), "--disable-hot-restart", "--concurrency", "1",
+		"--log-level", "warning")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	g.envoy = harness.Start(g.t, cmd)
 }
@@ -201,8 +207,9 @@ func failsClosed(t *testing.T, g *apartGateway) {
 	g.extproc.Kill()
 	for _, key := range []string{g.Key, "none"} {
 		for path, body := range map[string]string{
-			chatPath: chatOf("openai/m", 2, ""), "/v1/embeddings": `{"model":"openai/m","input":"hi"}`, "/v1/rerank": "{}", "/v1/rerank/deep": "not JSON",
-			"/v1/files": "{}", "/v1/models": "", "/v1/responses": "{}", "/elsewhere": "",
+			chatPath: chatOf("openai/m", 2, ""), "/v1/embeddings": `{"model":"openai/m","input":"hi"}`, "/v1/rerank": "{}",
+			"/v1/rerank/deep": "not JSON",
+			"/v1/files":       "{}", "/v1/models": "", "/v1/responses": "{}", "/elsewhere": "",
 		} {
 			a := g.As(key).Do(t, http.MethodPost, path, body, names.HeaderProvider, "openai", "X-Request-Id", "closed")
 			require.Equal(t, http.StatusServiceUnavailable, a.Status, "%s: %s", path, a.Body)
@@ -220,7 +227,8 @@ func manyModels(n int) []configv1.Object {
 	for i := range all {
 		m := &configv1.Model{Name: fmt.Sprintf("many-%d", i)}
 		for j := range 100 {
-			m.Targets = append(m.Targets, &configv1.Target{Provider: "openai", Model: fmt.Sprint(j, "-", strings.Repeat("m", 100))})
+			m.Targets = append(m.Targets, &configv1.Target{Provider: "openai",
+				Model: fmt.Sprint(j, "-", strings.Repeat("m", 100))})
 		}
 		all[i] = m
 	}
@@ -268,7 +276,8 @@ func largeConfiguration(t *testing.T, g *apartGateway) {
 	harness.Eventually(t, "configuration in force", func() error { return g.has("many-0", fmt.Sprint("many-", n-1)) })
 	g.extproc.Kill() // and all of it at once
 	g.startExtProc()
-	harness.Eventually(t, "configuration in force again", func() error { return g.has("many-0", fmt.Sprint("many-", n-1)) })
+	harness.Eventually(t, "configuration in force again",
+		func() error { return g.has("many-0", fmt.Sprint("many-", n-1)) })
 	whole := g.xds.passed.Load() - before
 	require.Greater(t, whole, int64(6<<20), "more than a message of gRPC is by default")
 	before = g.xds.passed.Load()

@@ -14,7 +14,8 @@ import (
 // conversationRows are those of messages, tools and thinking.
 func conversationRows() []row {
 	return []row{
-		{46, "the results of parallel calls are one turn, in the order of the calls, before what the user says", resultsInOneTurn},
+		{46, "the results of parallel calls are one turn, in the order of the calls, before what the user says",
+			resultsInOneTurn},
 		{47, "the result of a call may be a list, nothing, or an image", resultsOfEveryShape},
 		{48, "text that is empty is not sent to those who refuse it", emptyText},
 		{49, "a conversation with calls needs no tools in the request", callsWithoutTools},
@@ -48,14 +49,18 @@ const (
 )
 
 func resultsInOneTurn(t *testing.T) {
-	all := talk(strings.Join([]string{userAsks, twoAsked, resultTwo, resultOne, `{"role":"user","content":"and now?"}`}, ","), tools)
-	half := talk(strings.Join([]string{userAsks, twoAsked, resultTwo, `{"role":"user","content":"and now?"}`}, ","), tools)
+	all := talk(strings.Join([]string{userAsks, twoAsked, resultTwo, resultOne, `{"role":"user","content":"and now?"}`},
+		","), tools)
+	half := talk(strings.Join([]string{userAsks, twoAsked, resultTwo, `{"role":"user","content":"and now?"}`}, ","),
+		tools)
 	for _, s := range claudes {
 		body := s.ask(t, all).body
 		require.Equal(t, []string{"user", "assistant", "user"}, texts(body.Get("messages.#.role").Array()))
-		require.Equal(t, []string{"tool_result", "tool_result", "text"}, texts(body.Get("messages.2.content.#.type").Array()))
+		require.Equal(t, []string{"tool_result", "tool_result", "text"},
+			texts(body.Get("messages.2.content.#.type").Array()))
 		require.Equal(t, []string{"callaaaa1", "callaaaa2"}, texts(body.Get("messages.2.content.#.tool_use_id").Array()))
-		require.Equal(t, []string{"callaaaa1", "callaaaa2"}, texts(s.ask(t, half).body.Get("messages.2.content.#.tool_use_id").Array()), "every call has a result")
+		require.Equal(t, []string{"callaaaa1", "callaaaa2"},
+			texts(s.ask(t, half).body.Get("messages.2.content.#.tool_use_id").Array()), "every call has a result")
 	}
 	for _, s := range geminis {
 		body := s.ask(t, all).body
@@ -67,15 +72,19 @@ func resultsInOneTurn(t *testing.T) {
 	for _, s := range bedrocks {
 		body := s.ask(t, all).body
 		require.Equal(t, []string{"user", "assistant", "user"}, texts(body.Get("messages.#.role").Array()))
-		require.Equal(t, []string{"callaaaa1", "callaaaa2"}, texts(body.Get("messages.2.content.#.toolResult.toolUseId").Array()))
+		require.Equal(t, []string{"callaaaa1", "callaaaa2"},
+			texts(body.Get("messages.2.content.#.toolResult.toolUseId").Array()))
 		require.Equal(t, "and now?", body.Get("messages.2.content.2.text").Str)
 		require.Len(t, s.ask(t, half).body.Get("messages.2.content.#.toolResult.toolUseId").Array(), 2)
 	}
 	alone := bedrockLlama.ask(t, all).body // which takes nothing beside results
-	require.Equal(t, []string{"callaaaa1", "callaaaa2"}, texts(alone.Get("messages.2.content.#.toolResult.toolUseId").Array()))
+	require.Equal(t, []string{"callaaaa1", "callaaaa2"},
+		texts(alone.Get("messages.2.content.#.toolResult.toolUseId").Array()))
 	require.Len(t, alone.Get("messages.2.content").Array(), 2)
-	require.Equal(t, []string{"user", "assistant", "user", "assistant", "user"}, texts(alone.Get("messages.#.role").Array()))
-	for _, s := range []speaker{command, mistralSmall, compatible("compatible"), compatible("openai")} { // here each is a message
+	require.Equal(t, []string{"user", "assistant", "user", "assistant", "user"},
+		texts(alone.Get("messages.#.role").Array()))
+	// here each is a message
+	for _, s := range []speaker{command, mistralSmall, compatible("compatible"), compatible("openai")} {
 		roles := texts(s.ask(t, all).body.Get("messages.#.role").Array())
 		require.Equal(t, []string{"user", "assistant", "tool", "tool"}, roles[:4], s.name)
 		require.Equal(t, "user", roles[len(roles)-1])
@@ -84,9 +93,11 @@ func resultsInOneTurn(t *testing.T) {
 
 func resultsOfEveryShape(t *testing.T) {
 	result := func(content string) string {
-		return talk(userAsks+`,{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"clock","arguments":"{}"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":`+content+`}`, tools)
+		return talk(userAsks+
+			`,{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"clock","arguments":"{}"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":`+content+`}`, tools)
 	}
-	at := map[string]string{"messages": "messages.2.content.0", "google": "contents.2.parts.0.functionResponse", "converse": "messages.2.content.0.toolResult"}
+	at := map[string]string{"messages": "messages.2.content.0", "google": "contents.2.parts.0.functionResponse",
+		"converse": "messages.2.content.0.toolResult"}
 	each(t, callers(), func(t *testing.T, s speaker) {
 		where := cmp.Or(at[s.speaks.name], "messages.2")
 		list := s.ask(t, result(`[{"type":"text","text":"sunny"},{"type":"text","text":"warm"}]`)).body.Get(where).Raw
@@ -113,9 +124,11 @@ func emptyText(t *testing.T) {
 		strings.Replace(twoAsked, `"content":null`, `"content":""`, 1) + "," + resultOne + "," + resultTwo
 	for _, s := range slices.Concat(claudes, geminis, bedrocks) {
 		body := s.ask(t, talk(conversation, tools)).body
-		for _, at := range []string{"system", "systemInstruction.parts", "messages.#.content|@flatten", "contents.#.parts|@flatten"} {
+		for _, at := range []string{"system", "systemInstruction.parts", "messages.#.content|@flatten",
+			"contents.#.parts|@flatten"} {
 			for _, block := range body.Get(at).Array() {
-				require.False(t, block.Raw == "{}" || block.Get("text").Exists() && block.Get("text").Str == "" || block.Get("type").Str == "text" && !block.Get("text").Exists(), "%s: %s", s.name, body.Raw)
+				require.False(t, block.Raw == "{}" || block.Get("text").Exists() && block.Get("text").Str == "" ||
+					block.Get("type").Str == "text" && !block.Get("text").Exists(), "%s: %s", s.name, body.Raw)
 			}
 		}
 		for _, turn := range append(body.Get("messages.#.content").Array(), body.Get("contents.#.parts").Array()...) {
@@ -124,7 +137,8 @@ func emptyText(t *testing.T) {
 	}
 	for _, s := range []speaker{command, mistralSmall} { // an assistant's message without anything is refused
 		for _, m := range s.ask(t, talk(conversation, tools)).body.Get("messages").Array() {
-			require.False(t, m.Get("role").Str == "assistant" && m.Get("content").String() == "" && !m.Get("tool_calls").Exists(), m.Raw)
+			require.False(t, m.Get("role").Str == "assistant" && m.Get("content").String() == "" &&
+				!m.Get("tool_calls").Exists(), m.Raw)
 		}
 	}
 }
@@ -137,31 +151,44 @@ func callsWithoutTools(t *testing.T) {
 		require.Equal(t, "none", body.Get("tool_choice.type").Str)
 	}
 	for _, s := range bedrocks {
-		require.Equal(t, []string{"weather", "clock"}, texts(s.ask(t, request).body.Get("toolConfig.tools.#.toolSpec.name").Array()))
+		require.Equal(t, []string{"weather", "clock"},
+			texts(s.ask(t, request).body.Get("toolConfig.tools.#.toolSpec.name").Array()))
 	}
 	each(t, callers(), func(t *testing.T, s speaker) { s.ask(t, request) })
 }
 
 func toolChoices(t *testing.T) {
-	const one, allowed = `{"type":"function","function":{"name":"clock"}}`, `{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"clock"}}]}}`
+	const one, allowed = `{"type":"function","function":{"name":"clock"}}`,
+		`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"clock"}}]}}`
 	for _, c := range []struct {
 		speakers []speaker
 		choice   string
 		at, want string
 	}{
-		{claudes, `"auto"`, "tool_choice.type", "auto"}, {claudes, `"none"`, "tool_choice.type", "none"}, {claudes, `"required"`, "tool_choice.type", "any"},
+		{claudes, `"auto"`, "tool_choice.type", "auto"}, {claudes, `"none"`, "tool_choice.type", "none"},
+		{claudes, `"required"`, "tool_choice.type", "any"},
 		{claudes, one, "tool_choice.name", "clock"}, {claudes, allowed, "tools.#.name", `["clock"]`},
-		{geminis, `"auto"`, "toolConfig.functionCallingConfig.mode", "AUTO"}, {geminis, `"none"`, "toolConfig.functionCallingConfig.mode", "NONE"},
-		{geminis, `"required"`, "toolConfig.functionCallingConfig.mode", "ANY"}, {geminis, one, "toolConfig.functionCallingConfig.allowedFunctionNames", `["clock"]`},
+		{geminis, `"auto"`, "toolConfig.functionCallingConfig.mode", "AUTO"},
+		{geminis, `"none"`, "toolConfig.functionCallingConfig.mode", "NONE"},
+		{geminis, `"required"`, "toolConfig.functionCallingConfig.mode", "ANY"},
+		{geminis, one, "toolConfig.functionCallingConfig.allowedFunctionNames", `["clock"]`},
 		{geminis, allowed, "toolConfig.functionCallingConfig.allowedFunctionNames", `["clock"]`},
-		{bedrocks, `"auto"`, "toolConfig.tools.#", "2"}, {bedrocks, `"none"`, "toolConfig", ""}, {bedrocks, `"required"`, "toolConfig.toolChoice", `{"any":{}}`},
-		{bedrocks, one, "toolConfig.toolChoice.tool.name", "clock"}, {bedrocks, allowed, "toolConfig.tools.#.toolSpec.name", `["clock"]`},
-		{[]speaker{command}, `"auto"`, "tool_choice", ""}, {[]speaker{command}, `"none"`, "tool_choice", "NONE"}, {[]speaker{command}, `"required"`, "tool_choice", "REQUIRED"},
-		{[]speaker{command}, one, "tools.#.function.name", `["clock"]`}, {[]speaker{command}, allowed, "tools.#.function.name", `["clock"]`},
-		{[]speaker{mistralSmall}, `"auto"`, "tool_choice", "auto"}, {[]speaker{mistralSmall}, `"none"`, "tool_choice", "none"}, {[]speaker{mistralSmall}, `"required"`, "tool_choice", "any"},
-		{[]speaker{mistralSmall}, one, "tool_choice.function.name", "clock"}, {[]speaker{mistralSmall}, allowed, "tools.#.function.name", `["clock"]`},
-		{[]speaker{compatible("openai"), compatible("compatible")}, allowed, "tool_choice.type", "allowed_tools"}, {[]speaker{compatible("groq")}, one, "tool_choice.function.name", "clock"},
-		{[]speaker{compatible("llamacpp")}, one, "tool_choice", "required"}, {[]speaker{compatible("ollama"), compatible("zai")}, `"none"`, "tools", ""},
+		{bedrocks, `"auto"`, "toolConfig.tools.#", "2"}, {bedrocks, `"none"`, "toolConfig", ""},
+		{bedrocks, `"required"`, "toolConfig.toolChoice", `{"any":{}}`},
+		{bedrocks, one, "toolConfig.toolChoice.tool.name", "clock"}, {bedrocks, allowed, "toolConfig.tools.#.toolSpec.name",
+			`["clock"]`},
+		{[]speaker{command}, `"auto"`, "tool_choice", ""}, {[]speaker{command}, `"none"`, "tool_choice", "NONE"},
+		{[]speaker{command}, `"required"`, "tool_choice", "REQUIRED"},
+		{[]speaker{command}, one, "tools.#.function.name", `["clock"]`},
+		{[]speaker{command}, allowed, "tools.#.function.name", `["clock"]`},
+		{[]speaker{mistralSmall}, `"auto"`, "tool_choice", "auto"}, {[]speaker{mistralSmall}, `"none"`, "tool_choice",
+			"none"}, {[]speaker{mistralSmall}, `"required"`, "tool_choice", "any"},
+		{[]speaker{mistralSmall}, one, "tool_choice.function.name", "clock"},
+		{[]speaker{mistralSmall}, allowed, "tools.#.function.name", `["clock"]`},
+		{[]speaker{compatible("openai"), compatible("compatible")}, allowed, "tool_choice.type", "allowed_tools"},
+		{[]speaker{compatible("groq")}, one, "tool_choice.function.name", "clock"},
+		{[]speaker{compatible("llamacpp")}, one, "tool_choice", "required"},
+		{[]speaker{compatible("ollama"), compatible("zai")}, `"none"`, "tools", ""},
 	} {
 		for _, s := range c.speakers {
 			body := s.ask(t, chat(tools+`,"tool_choice":`+c.choice)).body
@@ -178,7 +205,8 @@ func toolChoices(t *testing.T) {
 	})
 	for _, s := range others() {
 		for _, senseless := range []string{`"required"`, one} {
-			require.Equal(t, "tool_choice", s.refuses(t, chat(`"tool_choice":`+senseless)).Param, "%s: there are no tools", s.name)
+			require.Equal(t, "tool_choice", s.refuses(t, chat(`"tool_choice":`+senseless)).Param, "%s: there are no tools",
+				s.name)
 		}
 		require.Equal(t, "tool_choice", s.refuses(t, chat(tools+`,"tool_choice":"sometimes"`)).Param, s.name)
 	}
@@ -186,12 +214,16 @@ func toolChoices(t *testing.T) {
 
 func toolNames(t *testing.T) {
 	at := map[string]string{
-		"messages": "tools.#.name", "google": "tools.0.functionDeclarations.#.name", "converse": "toolConfig.tools.#.toolSpec.name", "cohere": "tools.#.function.name", "mistral": "tools.#.function.name",
+		"messages": "tools.#.name", "google": "tools.0.functionDeclarations.#.name",
+		"converse": "toolConfig.tools.#.toolSpec.name", "cohere": "tools.#.function.name",
+		"mistral": "tools.#.function.name",
 	}
-	names := []string{"files.read/all", "files_read_all", "files.read all", strings.Repeat("n", 80), strings.Repeat("n", 79) + "m", "größe"}
+	names := []string{"files.read/all", "files_read_all", "files.read all", strings.Repeat("n", 80),
+		strings.Repeat("n", 79) + "m", "größe"}
 	var declared []string
 	for _, n := range names {
-		declared = append(declared, `{"type":"function","function":{"name":"`+n+`","parameters":{"type":"object","properties":{}}}}`)
+		declared = append(declared, `{"type":"function","function":{"name":"`+n+
+			`","parameters":{"type":"object","properties":{}}}}`)
 	}
 	request := chat(`"tools":[` + strings.Join(declared, ",") + `]`)
 	each(t, others(), func(t *testing.T, s speaker) {
@@ -225,8 +257,10 @@ func schemas(t *testing.T) {
 		"either":{"anyOf":[{"type":"string"},{"type":"null"}]},"one":{"oneOf":[{"type":"string"},{"type":"integer"}]}},"required":["at"]}`
 	for _, s := range geminis {
 		for request, at := range map[string]string{
-			`"tools":[{"type":"function","function":{"name":"f","parameters":` + schema + `}}]`:           "tools.0.functionDeclarations.0.parametersJsonSchema",
-			`"response_format":{"type":"json_schema","json_schema":{"name":"f","schema":` + schema + `}}`: "generationConfig.responseJsonSchema",
+			`"tools":[{"type":"function","function":{"name":"f","parameters":` + schema +
+				`}}]`: "tools.0.functionDeclarations.0.parametersJsonSchema",
+			`"response_format":{"type":"json_schema","json_schema":{"name":"f","schema":` + schema +
+				`}}`: "generationConfig.responseJsonSchema",
 		} {
 			got := s.ask(t, chat(request)).body.Get(at)
 			require.True(t, got.IsObject(), s.ask(t, chat(request)).body.Raw)
@@ -235,7 +269,8 @@ func schemas(t *testing.T) {
 			}
 			require.Equal(t, "number", got.Get("properties.at.properties.x.type").Str, got.Raw)
 			require.Equal(t, "string", got.Get("properties.root.properties.value.type").Str, got.Raw)
-			require.Equal(t, "object", got.Get("properties.root.properties.left.type").Str, "a circle becomes any object: %s", got.Raw)
+			require.Equal(t, "object", got.Get("properties.root.properties.left.type").Str, "a circle becomes any object: %s",
+				got.Raw)
 			require.Equal(t, `["fast"]`, got.Get("properties.mode.enum").Raw)
 			require.Contains(t, got.Get("properties.note").Raw, "null")
 			require.Len(t, got.Get("properties.one.anyOf").Array(), 2)
@@ -246,7 +281,8 @@ func schemas(t *testing.T) {
 func referencesInResults(t *testing.T) {
 	const result = `{"role":"tool","tool_call_id":"callaaaa1","content":"{\"schema\":{\"items\":[{\"$ref\":\"#/definitions/x\"}]}}"}`
 	for _, s := range geminis {
-		response := s.ask(t, talk(strings.Join([]string{userAsks, twoAsked, result, resultTwo}, ","), tools)).body.Get("contents.2.parts.0.functionResponse.response")
+		response := s.ask(t, talk(strings.Join([]string{userAsks, twoAsked, result, resultTwo}, ","),
+			tools)).body.Get("contents.2.parts.0.functionResponse.response")
 		require.True(t, response.IsObject())
 		require.NotContains(t, response.Raw, `"$ref":`, "as a member")
 		require.Contains(t, response.Raw, "#/definitions/x", "it is not lost")
@@ -263,11 +299,16 @@ func limits(t *testing.T) {
 		s    speaker
 		want string
 	}{
-		{of("openai", "gpt-5.1"), "max_completion_tokens"}, {of("openai", "o3"), "max_completion_tokens"}, {of("azure", "o4-mini"), "max_completion_tokens"}, {of("moonshot", "kimi-k3"), "max_completion_tokens"},
-		{claude, "max_tokens"}, {vertexClaude, "max_tokens"}, {gemini, "generationConfig.maxOutputTokens"}, {vertexGemini, "generationConfig.maxOutputTokens"},
-		{bedrockClaude, "inferenceConfig.maxTokens"}, {bedrockNova, "inferenceConfig.maxTokens"}, {command, "max_tokens"}, {mistralSmall, "max_tokens"},
-		{of("deepseek", "deepseek-v4"), "max_tokens"}, {of("together", "m"), "max_tokens"}, {of("fireworks", "m"), "max_tokens"}, {of("perplexity", "sonar"), "max_tokens"}, {of("ollama", "m"), "max_tokens"},
-		{of("zai", "glm-5"), "max_tokens"}, {of("huggingface", "m"), "max_tokens"}, {of("nvidia", "m"), "max_tokens"}, {of("llamacpp", "m"), "max_tokens"},
+		{of("openai", "gpt-5.1"), "max_completion_tokens"}, {of("openai", "o3"), "max_completion_tokens"},
+		{of("azure", "o4-mini"), "max_completion_tokens"}, {of("moonshot", "kimi-k3"), "max_completion_tokens"},
+		{claude, "max_tokens"}, {vertexClaude, "max_tokens"}, {gemini, "generationConfig.maxOutputTokens"},
+		{vertexGemini, "generationConfig.maxOutputTokens"},
+		{bedrockClaude, "inferenceConfig.maxTokens"}, {bedrockNova, "inferenceConfig.maxTokens"}, {command, "max_tokens"},
+		{mistralSmall, "max_tokens"},
+		{of("deepseek", "deepseek-v4"), "max_tokens"}, {of("together", "m"), "max_tokens"},
+		{of("fireworks", "m"), "max_tokens"}, {of("perplexity", "sonar"), "max_tokens"}, {of("ollama", "m"), "max_tokens"},
+		{of("zai", "glm-5"), "max_tokens"}, {of("huggingface", "m"), "max_tokens"}, {of("nvidia", "m"), "max_tokens"},
+		{of("llamacpp", "m"), "max_tokens"},
 	} {
 		t.Run(c.s.name+" "+c.s.model, func(t *testing.T) {
 			for _, client := range []string{"max_tokens", "max_completion_tokens"} {
@@ -289,8 +330,10 @@ func budgets(t *testing.T) {
 	for _, effort := range []string{"minimal", "low", "medium", "high", "xhigh", "max"} {
 		for _, limit := range []int{1, 1000, 1024, 2048, 20_000, 63_000, 64_000} {
 			request := chat(fmt.Sprintf(`"reasoning_effort":%q,"max_completion_tokens":%d`, effort, limit))
-			for s, at := range map[string][2]string{"anthropic": {"thinking.budget_tokens", "max_tokens"}, "vertex's Claude": {"thinking.budget_tokens", "max_tokens"},
-				"bedrock's Claude": {"additionalModelRequestFields.thinking.budget_tokens", "inferenceConfig.maxTokens"}, "cohere": {"thinking.token_budget", "max_tokens"}} {
+			for s, at := range map[string][2]string{"anthropic": {"thinking.budget_tokens", "max_tokens"},
+				"vertex's Claude":  {"thinking.budget_tokens", "max_tokens"},
+				"bedrock's Claude": {"additionalModelRequestFields.thinking.budget_tokens", "inferenceConfig.maxTokens"},
+				"cohere":           {"thinking.token_budget", "max_tokens"}} {
 				body := named(s).ask(t, request).body
 				budget, most := body.Get(at[0]).Int(), body.Get(at[1]).Int()
 				require.Less(t, budget, most, "%s, effort %s, limit %d", s, effort, limit)
@@ -302,7 +345,8 @@ func budgets(t *testing.T) {
 		}
 	}
 	for _, budget := range []int{2000, 64_000, 100_000} { // which the client itself asks for
-		own := claude.ask(t, chat(fmt.Sprintf(`"thinking":{"type":"enabled","budget_tokens":%d},"max_tokens":1000`, budget))).body
+		own := claude.ask(t, chat(fmt.Sprintf(`"thinking":{"type":"enabled","budget_tokens":%d},"max_tokens":1000`,
+			budget))).body
 		require.Less(t, own.Get("thinking.budget_tokens").Int(), own.Get("max_tokens").Int())
 		require.LessOrEqual(t, own.Get("max_tokens").Int(), int64(64_000))
 	}
@@ -316,9 +360,10 @@ func goOn(a answer, members string) string {
 func signedThinking(t *testing.T) {
 	const members = tools + `,"reasoning_effort":"high"`
 	for s, at := range map[string][3]string{
-		"anthropic":        {"messages.1.content.0.thinking", "messages.1.content.0.signature", "messages.1.content.#.id"},
-		"vertex's Claude":  {"messages.1.content.0.thinking", "messages.1.content.0.signature", "messages.1.content.#.id"},
-		"bedrock's Claude": {"messages.1.content.0.reasoningContent.reasoningText.text", "messages.1.content.0.reasoningContent.reasoningText.signature", "messages.1.content.#.toolUse.toolUseId"},
+		"anthropic":       {"messages.1.content.0.thinking", "messages.1.content.0.signature", "messages.1.content.#.id"},
+		"vertex's Claude": {"messages.1.content.0.thinking", "messages.1.content.0.signature", "messages.1.content.#.id"},
+		"bedrock's Claude": {"messages.1.content.0.reasoningContent.reasoningText.text",
+			"messages.1.content.0.reasoningContent.reasoningText.signature", "messages.1.content.#.toolUse.toolUseId"},
 	} {
 		both(t, func(t *testing.T, streamed bool) {
 			s := named(s)
@@ -346,7 +391,9 @@ func signedThinking(t *testing.T) {
 	})
 	t.Run("redacted", func(t *testing.T) {
 		events := messages.stream(said{stop: "tool_calls", calls: twoCalls.calls[:1]})
-		events = slices.Insert(events, 1, event("content_block_start", `{"type":"content_block_start","index":7,"content_block":{"type":"redacted_thinking","data":"c2VjcmV0"}}`), event("content_block_stop", `{"type":"content_block_stop","index":7}`))
+		events = slices.Insert(events, 1, event("content_block_start",
+			`{"type":"content_block_start","index":7,"content_block":{"type":"redacted_thinking","data":"c2VjcmV0"}}`),
+			event("content_block_stop", `{"type":"content_block_stop","index":7}`))
 		a := claude.sends(t, chat(members), true, events...)
 		require.Equal(t, "c2VjcmV0", claude.ask(t, goOn(a, members)).body.Get("messages.1.content.0.data").Str)
 	})
@@ -358,14 +405,17 @@ func signedCalls(t *testing.T) {
 			a := s.says(t, everything, chat(tools), streamed)
 			parts := s.ask(t, goOn(a, tools)).body.Get("contents.1.parts")
 			require.Equal(t, []string{"weather", "clock", "weather"}, texts(parts.Get("#.functionCall.name").Array()))
-			require.Equal(t, []string{everything.signature}, texts(parts.Get("#.thoughtSignature").Array()), "%s: %s", s.name, parts.Raw)
+			require.Equal(t, []string{everything.signature}, texts(parts.Get("#.thoughtSignature").Array()), "%s: %s", s.name,
+				parts.Raw)
 			require.Contains(t, a.body, `"extra_content":{"google":{"thought_signature":"`+everything.signature+`"}}`)
 		})
-		echoed := strings.Replace(twoAsked, `"type":"function"`, `"extra_content":{"google":{"thought_signature":"b3duCg=="}},"type":"function"`, 1)
+		echoed := strings.Replace(twoAsked, `"type":"function"`,
+			`"extra_content":{"google":{"thought_signature":"b3duCg=="}},"type":"function"`, 1)
 		body := s.ask(t, talk(strings.Join([]string{userAsks, echoed, resultOne, resultTwo}, ","), tools)).body
 		require.Equal(t, "b3duCg==", body.Get("contents.1.parts.0.thoughtSignature").Str)
 		foreign := s.ask(t, talk(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), tools)).body
-		require.Equal(t, "skip_thought_signature_validator", foreign.Get("contents.1.parts.0.thoughtSignature").Str, "calls that another model has made")
+		require.Equal(t, "skip_thought_signature_validator", foreign.Get("contents.1.parts.0.thoughtSignature").Str,
+			"calls that another model has made")
 	}
 }
 
@@ -380,10 +430,13 @@ func unsignedThinking(t *testing.T) {
 			require.Equal(t, "Hm.", s.ask(t, goOn(a, tools)).body.Get("messages.1.reasoning_content").Str, vendor)
 		})
 		without := s.ask(t, talk(strings.Join([]string{userAsks, twoAsked, resultOne, resultTwo}, ","), tools)).body
-		require.True(t, without.Get("messages.1.reasoning_content").Exists(), "%s refuses calls without: %s", vendor, without.Raw)
+		require.True(t, without.Get("messages.1.reasoning_content").Exists(), "%s refuses calls without: %s", vendor,
+			without.Raw)
 	}
-	echo := talk(strings.Join([]string{userAsks, strings.Replace(twoAsked, `"content":null`, `"content":null,"reasoning_content":"Hm."`, 1), resultOne, resultTwo}, ","), tools)
-	for vendor, member := range map[string]string{"compatible": "reasoning_content", "openrouter": "reasoning", "zai": "reasoning_content", "groq": "reasoning", "ollama": "reasoning", "cerebras": "reasoning"} {
+	echo := talk(strings.Join([]string{userAsks, strings.Replace(twoAsked, `"content":null`,
+		`"content":null,"reasoning_content":"Hm."`, 1), resultOne, resultTwo}, ","), tools)
+	for vendor, member := range map[string]string{"compatible": "reasoning_content", "openrouter": "reasoning",
+		"zai": "reasoning_content", "groq": "reasoning", "ollama": "reasoning", "cerebras": "reasoning"} {
 		require.Equal(t, "Hm.", compatible(vendor).ask(t, echo).body.Get("messages.1."+member).Str, vendor)
 	}
 	for _, s := range []speaker{claude, vertexClaude, bedrockClaude} { // which want it signed
@@ -399,7 +452,8 @@ func systemMessages(t *testing.T) {
 		for _, turn := range append(body.Get(`messages.#(role!="system")#`).Array(), body.Get("contents").Array()...) {
 			require.NotContains(t, turn.Raw, "four", "it is nothing that the user has said")
 		}
-		if at := map[string]string{"messages": "system.#.text", "google": "systemInstruction.parts.#.text", "converse": "system.#.text"}[s.speaks.name]; at != "" {
+		if at := map[string]string{"messages": "system.#.text", "google": "systemInstruction.parts.#.text",
+			"converse": "system.#.text"}[s.speaks.name]; at != "" {
 			require.Equal(t, []string{"one", "two", "three", "four"}, texts(body.Get(at).Array()), body.Raw)
 			return
 		}
@@ -409,7 +463,8 @@ func systemMessages(t *testing.T) {
 			if slices.Contains([]string{"openai", "azure", "echo", "compatible", "openrouter"}, s.vendor) {
 				developer = "developer"
 			}
-			require.Equal(t, []string{"system", developer, "user", "system", "user"}, texts(body.Get("messages.#.role").Array()))
+			require.Equal(t, []string{"system", developer, "user", "system", "user"},
+				texts(body.Get("messages.#.role").Array()))
 		}
 	})
 	require.Equal(t, "ephemeral", claude.ask(t, request).body.Get("system.2.cache_control.type").Str)
@@ -417,8 +472,10 @@ func systemMessages(t *testing.T) {
 
 func cacheMarks(t *testing.T) {
 	const mark = `"cache_control":{"type":"ephemeral","ttl":"1h"}`
-	request := talk(`{"role":"system","content":[{"type":"text","text":"long",`+mark+`}]},{"role":"user","content":[{"type":"text","text":"hi",`+mark+`},{"type":"text","text":"there"}]},`+
-		twoAsked+","+resultOne+","+strings.Replace(resultTwo, `"role"`, mark+`,"role"`, 1), tools[:len(tools)-2]+","+mark+"}]")
+	request := talk(`{"role":"system","content":[{"type":"text","text":"long",`+mark+
+		`}]},{"role":"user","content":[{"type":"text","text":"hi",`+mark+`},{"type":"text","text":"there"}]},`+
+		twoAsked+","+resultOne+","+strings.Replace(resultTwo, `"role"`, mark+`,"role"`, 1), tools[:len(tools)-2]+","+mark+
+		"}]")
 	for _, s := range claudes {
 		body := s.ask(t, request).body
 		for _, at := range []string{"system.0", "messages.0.content.0", "messages.2.content.1", "tools.1"} {
@@ -427,7 +484,8 @@ func cacheMarks(t *testing.T) {
 		require.Equal(t, 4, strings.Count(body.Raw, "ephemeral"))
 	}
 	body := bedrockClaude.ask(t, request).body
-	for _, at := range []string{"system.1", "messages.0.content.1", "messages.2.content.2", "toolConfig.tools.2"} { // a point after what is marked
+	// a point after what is marked
+	for _, at := range []string{"system.1", "messages.0.content.1", "messages.2.content.2", "toolConfig.tools.2"} {
 		require.Equal(t, "1h", body.Get(at+".cachePoint.ttl").Str, "%s: %s", at, body.Raw)
 	}
 	require.Equal(t, 4, strings.Count(compatible("openrouter").ask(t, request).body.Raw, mark))

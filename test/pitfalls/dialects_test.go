@@ -22,8 +22,8 @@ type said struct {
 // A call is one that the model makes. Without arguments it is one that has none.
 type call struct{ id, name, arguments string }
 
-// counts are the tokens of an answer as OpenAI counts them: those of a cache are a part of the prompt, reasoning is a part of
-// the output.
+// counts are the tokens of an answer as OpenAI counts them: those of a cache are a part of the prompt, reasoning is a
+// part of the output.
 type counts struct{ prompt, cached, written, output, reasoning int }
 
 // A dialect writes what a vendor sends, from the vendor's documentation.
@@ -56,7 +56,8 @@ func data(format string, args ...any) string { return "data: " + fmt.Sprintf(for
 
 // chunk writes an event of OpenAI's dialect.
 func chunk(delta, finish string) string {
-	return data(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[{"index":0,"delta":%s,"logprobs":null,"finish_reason":%s}]}`, delta, finish)
+	return data(
+		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[{"index":0,"delta":%s,"logprobs":null,"finish_reason":%s}]}`, delta, finish)
 }
 
 const end = "data: [DONE]\n\n"
@@ -79,13 +80,18 @@ var openAI = dialect{
 			}
 		}
 		for i, c := range s.calls {
-			out = append(out, chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":%q,"type":"function","function":{"name":%q,"arguments":""}}]}`, i, c.id, c.name), "null"))
+			out = append(out,
+				chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":%q,"type":"function","function":{"name":%q,"arguments":""}}]}`,
+					i, c.id, c.name), "null"))
 			for _, p := range pieces(c.arguments) {
-				out = append(out, chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"arguments":%s}}]}`, i, quote(p)), "null"))
+				out = append(out, chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"arguments":%s}}]}`, i, quote(p)),
+					"null"))
 			}
 		}
 		out = append(out, chunk(`{}`, quote(s.stop)))
-		return append(out, data(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[],"usage":%s}`, openAIUsage(s.usage)), end)
+		return append(out,
+			data(
+				`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[],"usage":%s}`, openAIUsage(s.usage)), end)
 	},
 	whole: func(s said) string {
 		message := `"role":"assistant","content":` + quoteOrNull(s.text) + `,"refusal":null`
@@ -100,16 +106,17 @@ var openAI = dialect{
 	},
 }
 
-// openAIItself is the dialect of those whose answers pass as they come: where usage is asked for, every chunk says that it is
-// null.
-var openAIItself = dialect{name: openAI.name, endMark: openAI.endMark, failure: openAI.failure, whole: openAI.whole, stream: func(s said) []string {
-	events := openAI.stream(s)
-	for i, e := range events {
-		events[i] = strings.Replace(e, "null}]}\n", `null}],"usage":null}`+"\n", 1)
-		events[i] = strings.Replace(events[i], `"}]}`+"\n", `"}],"usage":null}`+"\n", 1)
-	}
-	return events
-}}
+// openAIItself is the dialect of those whose answers pass as they come: where usage is asked for, every chunk says
+// that it is null.
+var openAIItself = dialect{name: openAI.name, endMark: openAI.endMark, failure: openAI.failure, whole: openAI.whole,
+	stream: func(s said) []string {
+		events := openAI.stream(s)
+		for i, e := range events {
+			events[i] = strings.Replace(e, "null}]}\n", `null}],"usage":null}`+"\n", 1)
+			events[i] = strings.Replace(events[i], `"}]}`+"\n", `"}],"usage":null}`+"\n", 1)
+		}
+		return events
+	}}
 
 func quoteOrNull(s string) string {
 	if s == "" {
@@ -121,7 +128,8 @@ func quoteOrNull(s string) string {
 func openAICalls(calls []call) string {
 	var out []string
 	for _, c := range calls {
-		out = append(out, fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}`, c.id, c.name, quote(c.arguments)))
+		out = append(out, fmt.Sprintf(`{"id":%q,"type":"function","function":{"name":%q,"arguments":%s}}`, c.id, c.name,
+			quote(c.arguments)))
 	}
 	return "[" + strings.Join(out, ",") + "]"
 }
@@ -138,50 +146,61 @@ var messages = dialect{
 	failure: event(`error`, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
 	stream: func(s said) []string {
 		input := s.usage.prompt - s.usage.cached - s.usage.written
-		out := []string{event("message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"upstream","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":1}}}`,
+		out := []string{event("message_start",
+			`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"upstream","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":1}}}`,
 			input, s.usage.written, s.usage.cached)}
 		n := 0
 		block := func(start, typ, member string, deltas []string, last ...string) {
-			out = append(out, event("content_block_start", `{"type":"content_block_start","index":%d,"content_block":%s}`, n, start))
+			out = append(out, event("content_block_start", `{"type":"content_block_start","index":%d,"content_block":%s}`, n,
+				start))
 			for _, p := range deltas {
-				out = append(out, event("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:%s}}`, n, typ, member, quote(p)))
+				out = append(out, event("content_block_delta",
+					`{"type":"content_block_delta","index":%d,"delta":{"type":%q,%q:%s}}`, n, typ, member, quote(p)))
 			}
 			for _, l := range last {
-				out = append(out, event("content_block_delta", `{"type":"content_block_delta","index":%d,"delta":{"type":"signature_delta","signature":%s}}`, n, quote(l)))
+				out = append(out, event("content_block_delta",
+					`{"type":"content_block_delta","index":%d,"delta":{"type":"signature_delta","signature":%s}}`, n, quote(l)))
 			}
 			out = append(out, event("content_block_stop", `{"type":"content_block_stop","index":%d}`, n))
 			n++
 		}
 		if s.thinking != "" {
-			block(`{"type":"thinking","thinking":"","signature":""}`, "thinking_delta", "thinking", pieces(s.thinking), s.signature)
+			block(`{"type":"thinking","thinking":"","signature":""}`, "thinking_delta", "thinking", pieces(s.thinking),
+				s.signature)
 		}
 		if s.text != "" {
 			block(`{"type":"text","text":""}`, "text_delta", "text", pieces(s.text))
 		}
 		for _, c := range s.calls {
-			block(fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":{}}`, c.id, c.name), "input_json_delta", "partial_json", pieces(c.arguments))
+			block(fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":{}}`, c.id, c.name), "input_json_delta",
+				"partial_json", pieces(c.arguments))
 		}
 		return append(out,
-			event("message_delta", `{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":%d,"output_tokens_details":{"thinking_tokens":%d}}}`, native(messagesStops, s.stop), s.usage.output, s.usage.reasoning),
+			event("message_delta",
+				`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":%d,"output_tokens_details":{"thinking_tokens":%d}}}`, native(messagesStops, s.stop), s.usage.output, s.usage.reasoning),
 			event("message_stop", `{"type":"message_stop"}`))
 	},
 	whole: func(s said) string {
 		var content []string
 		if s.thinking != "" {
-			content = append(content, fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%q}`, quote(s.thinking), s.signature))
+			content = append(content, fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%q}`, quote(s.thinking),
+				s.signature))
 		}
 		if s.text != "" {
 			content = append(content, `{"type":"text","text":`+quote(s.text)+`}`)
 		}
 		for _, c := range s.calls {
-			content = append(content, fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":%s}`, c.id, c.name, cmp.Or(c.arguments, "{}")))
+			content = append(content, fmt.Sprintf(`{"type":"tool_use","id":%q,"name":%q,"input":%s}`, c.id, c.name,
+				cmp.Or(c.arguments, "{}")))
 		}
 		return fmt.Sprintf(`{"id":"msg_1","type":"message","role":"assistant","model":"upstream","content":[%s],"stop_reason":%q,"stop_sequence":null,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":%d,"output_tokens_details":{"thinking_tokens":%d}}}`,
-			strings.Join(content, ","), native(messagesStops, s.stop), s.usage.prompt-s.usage.cached-s.usage.written, s.usage.written, s.usage.cached, s.usage.output, s.usage.reasoning)
+			strings.Join(content, ","), native(messagesStops, s.stop), s.usage.prompt-s.usage.cached-s.usage.written,
+			s.usage.written, s.usage.cached, s.usage.output, s.usage.reasoning)
 	},
 }
 
-var messagesStops = map[string]string{"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+var messagesStops = map[string]string{"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use",
+	"content_filter": "refusal"}
 
 func event(name, format string, args ...any) string {
 	return "event: " + name + "\n" + data(format, args...)
@@ -200,7 +219,9 @@ var google = dialect{
 			if i == len(parts)-1 {
 				last = fmt.Sprintf(`,"finishReason":%q`, native(googleStops, s.stop))
 			}
-			out = append(out, data(`{"candidates":[{"content":{"parts":[%s],"role":"model"}%s,"index":0}],"usageMetadata":%s,"modelVersion":"upstream","responseId":"r1"}`, p, last, googleUsage(s.usage)))
+			out = append(out,
+				data(
+					`{"candidates":[{"content":{"parts":[%s],"role":"model"}%s,"index":0}],"usageMetadata":%s,"modelVersion":"upstream","responseId":"r1"}`, p, last, googleUsage(s.usage)))
 		}
 		return out
 	},
@@ -210,7 +231,8 @@ var google = dialect{
 	},
 }
 
-var googleStops = map[string]string{"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "content_filter": "SAFETY"}
+var googleStops = map[string]string{"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP",
+	"content_filter": "SAFETY"}
 
 func googleParts(s said) []string {
 	var out []string
@@ -251,7 +273,8 @@ var converse = dialect{
 		out := []string{frame("event", "messageStart", `{"role":"assistant","p":"abcd"}`)}
 		n := 0
 		delta := func(format string, args ...any) {
-			out = append(out, frame("event", "contentBlockDelta", fmt.Sprintf(`{"contentBlockIndex":%d,"delta":%s,"p":"ab"}`, n, fmt.Sprintf(format, args...))))
+			out = append(out, frame("event", "contentBlockDelta", fmt.Sprintf(`{"contentBlockIndex":%d,"delta":%s,"p":"ab"}`, n,
+				fmt.Sprintf(format, args...))))
 		}
 		stop := func() {
 			out = append(out, frame("event", "contentBlockStop", fmt.Sprintf(`{"contentBlockIndex":%d}`, n)))
@@ -271,7 +294,8 @@ var converse = dialect{
 			stop()
 		}
 		for _, c := range s.calls {
-			out = append(out, frame("event", "contentBlockStart", fmt.Sprintf(`{"contentBlockIndex":%d,"start":{"toolUse":{"toolUseId":%q,"name":%q}}}`, n, c.id, c.name)))
+			out = append(out, frame("event", "contentBlockStart",
+				fmt.Sprintf(`{"contentBlockIndex":%d,"start":{"toolUse":{"toolUseId":%q,"name":%q}}}`, n, c.id, c.name)))
 			for _, p := range pieces(c.arguments) {
 				if p != "" {
 					delta(`{"toolUse":{"input":%s}}`, quote(p))
@@ -286,20 +310,23 @@ var converse = dialect{
 	whole: func(s said) string {
 		var content []string
 		if s.thinking != "" {
-			content = append(content, fmt.Sprintf(`{"reasoningContent":{"reasoningText":{"text":%s,"signature":%q}}}`, quote(s.thinking), s.signature))
+			content = append(content, fmt.Sprintf(`{"reasoningContent":{"reasoningText":{"text":%s,"signature":%q}}}`,
+				quote(s.thinking), s.signature))
 		}
 		if s.text != "" {
 			content = append(content, `{"text":`+quote(s.text)+`}`)
 		}
 		for _, c := range s.calls {
-			content = append(content, fmt.Sprintf(`{"toolUse":{"toolUseId":%q,"name":%q,"input":%s}}`, c.id, c.name, cmp.Or(c.arguments, "{}")))
+			content = append(content, fmt.Sprintf(`{"toolUse":{"toolUseId":%q,"name":%q,"input":%s}}`, c.id, c.name,
+				cmp.Or(c.arguments, "{}")))
 		}
 		return fmt.Sprintf(`{"output":{"message":{"role":"assistant","content":[%s]}},"stopReason":%q,"usage":%s,"metrics":{"latencyMs":1}}`,
 			strings.Join(content, ","), native(converseStops, s.stop), converseUsage(s.usage))
 	},
 }
 
-var converseStops = map[string]string{"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "guardrail_intervened"}
+var converseStops = map[string]string{"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use",
+	"content_filter": "guardrail_intervened"}
 
 func converseUsage(u counts) string {
 	return fmt.Sprintf(`{"inputTokens":%d,"outputTokens":%d,"totalTokens":%d,"cacheReadInputTokens":%d,"cacheWriteInputTokens":%d}`,
@@ -310,7 +337,8 @@ func converseUsage(u counts) string {
 func frame(messageType, eventType, payload string) string {
 	kind := map[string]string{"event": ":event-type", "exception": ":exception-type"}[messageType]
 	var headers []byte
-	for _, h := range [][2]string{{":message-type", messageType}, {kind, eventType}, {":content-type", "application/json"}} {
+	for _, h := range [][2]string{{":message-type", messageType}, {kind, eventType},
+		{":content-type", "application/json"}} {
 		headers = append(append(append(headers, byte(len(h[0]))), h[0]...), 7)
 		headers = append(binary.BigEndian.AppendUint16(headers, uint16(len(h[1]))), h[1]...)
 	}
@@ -325,31 +353,39 @@ func frame(messageType, eventType, payload string) string {
 var cohere = dialect{
 	name:    "cohere",
 	endMark: "message-end",
-	failure: event("message-end", `{"type":"message-end","delta":{"finish_reason":"ERROR","error":"Overloaded","usage":{}}}`),
+	failure: event("message-end",
+		`{"type":"message-end","delta":{"finish_reason":"ERROR","error":"Overloaded","usage":{}}}`),
 	stream: func(s said) []string {
-		out := []string{event("message-start", `{"id":"m1","type":"message-start","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}}`)}
+		out := []string{event("message-start",
+			`{"id":"m1","type":"message-start","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}}`)}
 		content := func(index int, typ, text string) {
 			if text == "" {
 				return
 			}
-			out = append(out, event("content-start", `{"type":"content-start","index":%d,"delta":{"message":{"content":{"type":%q,%q:""}}}}`, index, typ, typ))
+			out = append(out, event("content-start",
+				`{"type":"content-start","index":%d,"delta":{"message":{"content":{"type":%q,%q:""}}}}`, index, typ, typ))
 			for _, p := range pieces(text) {
-				out = append(out, event("content-delta", `{"type":"content-delta","index":%d,"delta":{"message":{"content":{%q:%s}}}}`, index, typ, quote(p)))
+				out = append(out, event("content-delta",
+					`{"type":"content-delta","index":%d,"delta":{"message":{"content":{%q:%s}}}}`, index, typ, quote(p)))
 			}
 			out = append(out, event("content-end", `{"type":"content-end","index":%d}`, index))
 		}
 		content(0, "thinking", s.thinking)
 		content(1, "text", s.text)
 		for i, c := range s.calls {
-			out = append(out, event("tool-call-start", `{"type":"tool-call-start","index":%d,"delta":{"message":{"tool_calls":{"id":%q,"type":"function","function":{"name":%q,"arguments":""}}}}}`, i, c.id, c.name))
+			out = append(out, event("tool-call-start",
+				`{"type":"tool-call-start","index":%d,"delta":{"message":{"tool_calls":{"id":%q,"type":"function","function":{"name":%q,"arguments":""}}}}}`, i, c.id, c.name))
 			for _, p := range pieces(c.arguments) {
 				if p != "" {
-					out = append(out, event("tool-call-delta", `{"type":"tool-call-delta","index":%d,"delta":{"message":{"tool_calls":{"function":{"arguments":%s}}}}}`, i, quote(p)))
+					out = append(out, event("tool-call-delta",
+						`{"type":"tool-call-delta","index":%d,"delta":{"message":{"tool_calls":{"function":{"arguments":%s}}}}}`, i,
+						quote(p)))
 				}
 			}
 			out = append(out, event("tool-call-end", `{"type":"tool-call-end","index":%d}`, i))
 		}
-		return append(out, event("message-end", `{"type":"message-end","delta":{"finish_reason":%q,"usage":%s}}`, native(cohereStops, s.stop), cohereUsage(s.usage)), end)
+		return append(out, event("message-end", `{"type":"message-end","delta":{"finish_reason":%q,"usage":%s}}`,
+			native(cohereStops, s.stop), cohereUsage(s.usage)), end)
 	},
 	whole: func(s said) string {
 		message := `"role":"assistant"`
@@ -366,28 +402,32 @@ var cohere = dialect{
 		if len(s.calls) > 0 {
 			message += `,"tool_calls":` + openAICalls(s.calls)
 		}
-		return fmt.Sprintf(`{"id":"m1","message":{%s},"finish_reason":%q,"usage":%s}`, message, native(cohereStops, s.stop), cohereUsage(s.usage))
+		return fmt.Sprintf(`{"id":"m1","message":{%s},"finish_reason":%q,"usage":%s}`, message, native(cohereStops, s.stop),
+			cohereUsage(s.usage))
 	},
 }
 
-var cohereStops = map[string]string{"stop": "COMPLETE", "length": "MAX_TOKENS", "tool_calls": "TOOL_CALL", "content_filter": "ERROR_TOXIC"}
+var cohereStops = map[string]string{"stop": "COMPLETE", "length": "MAX_TOKENS", "tool_calls": "TOOL_CALL",
+	"content_filter": "ERROR_TOXIC"}
 
 func cohereUsage(u counts) string {
 	return fmt.Sprintf(`{"billed_units":{"input_tokens":1,"output_tokens":1},"tokens":{"input_tokens":%d,"output_tokens":%d,"reasoning_tokens":%d},"cached_tokens":%d}`,
 		u.prompt, u.output, u.reasoning, u.cached)
 }
 
-// mistral is Mistral's dialect: calls come whole, in one chunk with the finish reason and the usage, and thinking is a part of
-// the content.
+// mistral is Mistral's dialect: calls come whole, in one chunk with the finish reason and the usage, and thinking is a
+// part of the content.
 var mistral = dialect{
 	name:    "mistral",
 	endMark: "[DONE]",
-	failure: data(`{"object":"error","message":"Overloaded: service tier capacity exceeded for this model.","type":"service_tier_capacity_exceeded","param":null,"code":"3505","raw_status_code":503}`),
+	failure: data(
+		`{"object":"error","message":"Overloaded: service tier capacity exceeded for this model.","type":"service_tier_capacity_exceeded","param":null,"code":"3505","raw_status_code":503}`),
 	stream: func(s said) []string {
 		out := []string{chunk(`{"role":"assistant","content":""}`, "null")}
 		for _, p := range pieces(s.thinking) {
 			if p != "" {
-				out = append(out, chunk(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":`+quote(p)+`}],"closed":true}]}`, "null"))
+				out = append(out, chunk(`{"content":[{"type":"thinking","thinking":[{"type":"text","text":`+quote(p)+
+					`}],"closed":true}]}`, "null"))
 			}
 		}
 		for _, p := range pieces(s.text) {
@@ -401,7 +441,8 @@ var mistral = dialect{
 	whole: func(s said) string {
 		content := quote(s.text)
 		if s.thinking != "" {
-			content = `[{"type":"thinking","thinking":[{"type":"text","text":` + quote(s.thinking) + `}]},{"type":"text","text":` + quote(s.text) + `}]`
+			content = `[{"type":"thinking","thinking":[{"type":"text","text":` + quote(s.thinking) +
+				`}]},{"type":"text","text":` + quote(s.text) + `}]`
 		}
 		return fmt.Sprintf(`{"id":"m1","object":"chat.completion","created":1700000000,"model":"upstream","choices":[{"index":0,"message":{"role":"assistant","content":%s%s},"finish_reason":%q}],"usage":%s}`,
 			content, mistralCalls(s.calls), s.stop, openAIUsage(s.usage))
@@ -411,7 +452,8 @@ var mistral = dialect{
 func mistralCalls(calls []call) string {
 	var out []string
 	for i, c := range calls {
-		out = append(out, fmt.Sprintf(`{"id":%q,"function":{"name":%q,"arguments":%s},"index":%d}`, c.id, c.name, quote(c.arguments), i))
+		out = append(out, fmt.Sprintf(`{"id":%q,"function":{"name":%q,"arguments":%s},"index":%d}`, c.id, c.name,
+			quote(c.arguments), i))
 	}
 	if out == nil {
 		return ""

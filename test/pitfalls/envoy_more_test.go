@@ -29,7 +29,8 @@ func moreEnvoyRows(on onGateway, apart onApart) []row {
 		{83, "a configuration that could not be read whole is not published", apart(interruptedReads)},
 		{84, "a large configuration arrives, and of a change only what has changed", apart(largeConfiguration)},
 		{85, "what is malformed is refused, and stops nothing", on(malformed)},
-		{86, "HTTP/2 is spoken to providers that have it, and idle connections that they have closed fail nobody", on(upstreamConnections)},
+		{86, "HTTP/2 is spoken to providers that have it, and idle connections that they have closed fail nobody",
+			on(upstreamConnections)},
 		{87, "the gateway's own headers do nothing where a client sends them", on(forgedHeaders)},
 		{88, "the most talkative log tells no secret and no prompt", quietLog},
 		{89, "two objects that claim the same are refused, and the stricter of two limits holds", on(conflicts)},
@@ -40,7 +41,8 @@ func attemptsApart(t *testing.T, g limitGateway) {
 	body := `{"model":%q,"max_tokens":9,"temperature":0.5,"stop":["x"],"messages":[{"role":"system","content":"be brief"},{"role":"user","content":[{"type":"text","text":"hi"},` +
 		`{"type":"image_url","image_url":{"url":"data:image/png;base64,` + png + `"}}]}],` + tools + `}`
 	only := map[string]string{"openai": "openai/m", "anthropic": "anthropic/claude-sonnet-4-5"}
-	for model, order := range map[string][2]string{"either": {"openai", "anthropic"}, "reversed": {"anthropic", "openai"}} {
+	for model, order := range map[string][2]string{"either": {"openai", "anthropic"},
+		"reversed": {"anthropic", "openai"}} {
 		fails := func(provider string) {
 			g.worker.answers(func(w http.ResponseWriter, r *http.Request, a asking) {
 				if strings.HasPrefix(a.path, "/"+provider) {
@@ -150,20 +152,27 @@ func (g limitGateway) raw(t *testing.T, request string) (int, string) {
 func malformed(t *testing.T, g limitGateway) {
 	send := func(authorization, body string) {
 		t.Helper()
-		status, answer := g.raw(t, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-			chatPath, authorization, len(body), body))
+		status, answer := g.raw(t,
+			fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				chatPath, authorization, len(body), body))
 		require.GreaterOrEqual(t, status, 400, "%.200q %.200q", authorization, body)
 		require.Less(t, status, 500, "%.200q %.200q: %s", authorization, body, answer)
 		require.NotEmpty(t, gjson.Get(answer, "error.message").Str, answer)
 	}
-	for _, authorization := range []string{"", "Bearer", "Bearer ", "B", "Bearer\t", "bearer:x", "Bearer " + g.Key[:5], "Bearer " + g.Key + g.Key, "Bearer sk-mg-", "Basic Og==",
-		"Basic \xff\xfe", "\xc3\x28", "Bearer \x80\x81", "Digest username=\"\"", "Bearer " + strings.Repeat("\xf0\x9f\x92\xa9", 500), ",,,,", "Bearer " + g.Key + ", Bearer " + g.Key} {
+	for _, authorization := range []string{"", "Bearer", "Bearer ", "B", "Bearer\t", "bearer:x", "Bearer " + g.Key[:5],
+		"Bearer " + g.Key + g.Key, "Bearer sk-mg-", "Basic Og==",
+		"Basic \xff\xfe", "\xc3\x28", "Bearer \x80\x81", "Digest username=\"\"", "Bearer " +
+			strings.Repeat("\xf0\x9f\x92\xa9", 500), ",,,,", "Bearer " + g.Key + ", Bearer " + g.Key} {
 		send(authorization, chatOf("openai/m", 2, ""))
 	}
-	for _, body := range []string{"", " ", "null", "true", "1e999", `""`, "[]", "[[[[", "{", "}", `{"`, `{"model"`, `{"model":}`, "\x00", "\xef\xbb\xbf", "\xff\xfe{\x00}\x00",
-		`{"model":null}`, `{"model":{}}`, `{"model":[]}`, `{"model":"\ud800"}`, `{"model":"openai/m"}`, `{"model":"openai/m","messages":null}`, `{"model":"openai/m","messages":{}}`,
-		`{"model":"openai/m","messages":[null]}`, `{"model":"openai/m","messages":[[]]}`, `{"model":"openai/m","messages":[{}]}`, `{"model":"openai/m","messages":[{"role":7}]}`,
-		`{"model":"/","messages":[{"role":"user","content":"x"}]}`, `{"model":"openai/","messages":[{"role":"user","content":"x"}]}x`,
+	for _, body := range []string{"", " ", "null", "true", "1e999", `""`, "[]", "[[[[", "{", "}", `{"`, `{"model"`,
+		`{"model":}`, "\x00", "\xef\xbb\xbf", "\xff\xfe{\x00}\x00",
+		`{"model":null}`, `{"model":{}}`, `{"model":[]}`, `{"model":"\ud800"}`, `{"model":"openai/m"}`,
+		`{"model":"openai/m","messages":null}`, `{"model":"openai/m","messages":{}}`,
+		`{"model":"openai/m","messages":[null]}`, `{"model":"openai/m","messages":[[]]}`,
+		`{"model":"openai/m","messages":[{}]}`, `{"model":"openai/m","messages":[{"role":7}]}`,
+		`{"model":"/","messages":[{"role":"user","content":"x"}]}`,
+		`{"model":"openai/","messages":[{"role":"user","content":"x"}]}x`,
 		chatOf("openai/m", 2, `,"n":1e400`), chatOf("openai/m", 2, `,"tools":7`), chatOf("openai/m", 2, `,"stream":"yes"`),
 		chatOf("openai/m", 2, `,"x":`+strings.Repeat(`{"a":[`, 30_000)), chatOf("openai/m", 2, `,"metadata":"`+"\xff"+`"`),
 	} {
@@ -195,12 +204,14 @@ func upstreamConnections(t *testing.T, g limitGateway) {
 		s.StartTLS()
 		t.Cleanup(s.Close)
 		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-		objects = append(objects, &configv1.Provider{Name: fmt.Sprintf("h2-%t", two), Vendor: "openai", Endpoint: s.URL, Tls: &configv1.UpstreamTLS{Ca: string(ca)}})
+		objects = append(objects, &configv1.Provider{Name: fmt.Sprintf("h2-%t", two), Vendor: "openai", Endpoint: s.URL,
+			Tls: &configv1.UpstreamTLS{Ca: string(ca)}})
 	}
 	g.Apply(t, objects...)
 	harness.Eventually(t, "configuration in force", func() error { return g.has("h2-true/x", "h2-false/x") })
 	const requests = 60
-	pause := time.NewTicker(17 * time.Millisecond) // about as long as connections are kept, so that some are closed just now
+	// about as long as connections are kept, so that some are closed just now
+	pause := time.NewTicker(17 * time.Millisecond)
 	defer pause.Stop()
 	for n := range requests {
 		model := fmt.Sprintf("h2-%t/x", n%2 == 0)
@@ -218,9 +229,12 @@ func upstreamConnections(t *testing.T, g limitGateway) {
 func forgedHeaders(t *testing.T, g limitGateway) {
 	mighty, _ := g.key(t)
 	_, narrow := g.key(t, "--models", "openai/*", "--organization", "narrow")
-	forged := []string{names.HeaderKey, mighty, names.HeaderOrganization, "acme", names.HeaderProject, "p", names.HeaderProvider, "anthropic", names.HeaderCharge, "mine", names.RoleHeader, names.RoleInternal,
-		"x-envoy-max-retries", "9", "x-envoy-retry-on", "5xx", "x-envoy-upstream-rq-timeout-ms", "1", "x-envoy-original-path", "/v1/models", "x-envoy-internal", "true",
-		"x-envoy-original-dst-host", "127.0.0.1:1", "x-envoy-decorator-operation", "forged", "x-forwarded-for", "127.0.0.1", "x-forwarded-host", "elsewhere.test", "x-ai-eg-model", "claude-sonnet-4-5"}
+	forged := []string{names.HeaderKey, mighty, names.HeaderOrganization, "acme", names.HeaderProject, "p",
+		names.HeaderProvider, "anthropic", names.HeaderCharge, "mine", names.RoleHeader, names.RoleInternal,
+		"x-envoy-max-retries", "9", "x-envoy-retry-on", "5xx", "x-envoy-upstream-rq-timeout-ms", "1",
+		"x-envoy-original-path", "/v1/models", "x-envoy-internal", "true",
+		"x-envoy-original-dst-host", "127.0.0.1:1", "x-envoy-decorator-operation", "forged", "x-forwarded-for", "127.0.0.1",
+		"x-forwarded-host", "elsewhere.test", "x-ai-eg-model", "claude-sonnet-4-5"}
 	c := g.As(narrow)
 	requireClean := func(what string) {
 		t.Helper()
@@ -241,20 +255,26 @@ func forgedHeaders(t *testing.T, g limitGateway) {
 	require.NotEqual(t, http.StatusNotFound, a.Status)
 	require.Equal(t, 2, g.reached())
 	requireClean("chat and embeddings")
-	g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) { answerStatus(w, http.StatusServiceUnavailable) })
+	g.worker.answers(func(w http.ResponseWriter, _ *http.Request,
+		_ asking) {
+		answerStatus(w, http.StatusServiceUnavailable)
+	})
 	c.Do(t, http.MethodPost, "/v1/rerank", "{}", forged...)
 	require.Equal(t, 1, g.reached(), "nobody's retries")
 	for name := range g.worker.last(1)[0].header { // of a Route what else a client sends is the provider's business
 		require.NotRegexp(t, "(?i)^x-(modelgate|envoy|forwarded)-", name)
 	}
 	file := g.client.Upload(t, "batch", harness.ChatLine("line-1", "openai/m", "hi"))
-	require.Equal(t, http.StatusNotFound, c.Do(t, http.MethodGet, "/v1/files/"+file, "", forged...).Status, "nor be somebody else")
-	require.Equal(t, http.StatusUnauthorized, g.client.Do(t, http.MethodGet, "/v1/models", "", append(forged, "Authorization", "")...).Status)
+	require.Equal(t, http.StatusNotFound, c.Do(t, http.MethodGet, "/v1/files/"+file, "", forged...).Status,
+		"nor be somebody else")
+	require.Equal(t, http.StatusUnauthorized, g.client.Do(t, http.MethodGet, "/v1/models", "",
+		append(forged, "Authorization", "")...).Status)
 }
 
 func quietLog(t *testing.T) {
 	g := limitGateway{overJobs(t, "--log-level", "debug")}
-	g.Apply(t, &configv1.Provider{Name: "secretive", Vendor: "anthropic", Endpoint: g.worker.URL + "/anthropic/v1", Headers: map[string]string{"x-brand": "header-of-ours"},
+	g.Apply(t, &configv1.Provider{Name: "secretive", Vendor: "anthropic", Endpoint: g.worker.URL + "/anthropic/v1",
+		Headers:    map[string]string{"x-brand": "header-of-ours"},
 		Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "credential-of-ours"}}},
 		&configv1.Route{Name: "rerank", PathPrefix: "/v1/rerank", Provider: "secretive"})
 	harness.Eventually(t, "configuration in force", func() error { return g.has("secretive/x") })
@@ -267,18 +287,22 @@ func quietLog(t *testing.T) {
 	})
 	for i, body := range []string{"the-prompt-itself", "fail"} {
 		for path, text := range map[string]string{
-			chatPath: `{"model":"secretive/claude-sonnet-4-5","user":"somebody","messages":[{"role":"user","content":%q}]}`, "/v1/rerank": `{"query":%q}`,
+			chatPath:         `{"model":"secretive/claude-sonnet-4-5","user":"somebody","messages":[{"role":"user","content":%q}]}`,
+			"/v1/rerank":     `{"query":%q}`,
 			"/v1/embeddings": `{"model":"openai/m","input":%q}`, "/v1/completions": `{"model":"openai/m","prompt":%q,`,
 		} {
-			g.client.Do(t, http.MethodPost, path, fmt.Sprintf(text, body), "Cookie", "session=cookie-of-a-client", "X-Request-Id", fmt.Sprint("quiet-", i), "X-Api-Key", "key-of-a-client")
+			g.client.Do(t, http.MethodPost, path, fmt.Sprintf(text, body), "Cookie", "session=cookie-of-a-client",
+				"X-Request-Id", fmt.Sprint("quiet-", i), "X-Api-Key", "key-of-a-client")
 		}
 	}
-	g.client.Do(t, http.MethodGet, "/v1/models?key=query-of-a-client", "", "Authorization", "Bearer sk-mg-mistyped-key", "X-Request-Id", "quiet-last")
+	g.client.Do(t, http.MethodGet, "/v1/models?key=query-of-a-client", "", "Authorization", "Bearer sk-mg-mistyped-key",
+		"X-Request-Id", "quiet-last")
 	g.WaitFor(t, `"request_id":"quiet-1"`)
 	g.Stop(t)
 	out := g.Output()
 	require.Contains(t, out, `"level":"debug"`, "it is talkative")
-	for _, secret := range []string{g.Key, g.Key[8:], "credential-of-ours", "header-of-ours", "the-prompt-itself", "the-answer-itself", "cookie-of-a-client", "key-of-a-client", "mistyped-key", "query-of-a-client"} {
+	for _, secret := range []string{g.Key, g.Key[8:], "credential-of-ours", "header-of-ours", "the-prompt-itself",
+		"the-answer-itself", "cookie-of-a-client", "key-of-a-client", "mistyped-key", "query-of-a-client"} {
 		require.NotContains(t, out, secret)
 	}
 }
@@ -296,10 +320,12 @@ func conflicts(t *testing.T, g limitGateway) {
 		require.Error(t, err, "%s: %s", what, out)
 	}
 	limit := func(name string, requests uint64) *configv1.RateLimit {
-		return &configv1.RateLimit{Name: name, Domain: "requests", Descriptors: []*configv1.RateLimitDescriptor{{Key: "organization", Value: "limited-twice",
-			RateLimit: &configv1.RateLimitPolicy{Unit: configv1.Unit_HOUR, RequestsPerUnit: requests}}}}
+		return &configv1.RateLimit{Name: name, Domain: "requests",
+			Descriptors: []*configv1.RateLimitDescriptor{{Key: "organization", Value: "limited-twice",
+				RateLimit: &configv1.RateLimitPolicy{Unit: configv1.Unit_HOUR, RequestsPerUnit: requests}}}}
 	}
-	g.Apply(t, &configv1.Organization{Name: "limited-twice"}, limit("loose", 50), limit("strict", 3), limit("a-loose", 40))
+	g.Apply(t, &configv1.Organization{Name: "limited-twice"}, limit("loose", 50), limit("strict", 3),
+		limit("a-loose", 40))
 	_, key := g.key(t, "--organization", "limited-twice")
 	harness.Eventually(t, "the limits hold", func() error {
 		if g.ask(t, key, chatPath, chatOf("openai/m", 2, "")).header.Get("x-ratelimit-limit-requests") != "3" {

@@ -19,8 +19,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// envoyRows are those of what goes wrong between Envoy and a service that it asks. Rows 81 to 89 are in envoy_more_test.go, those
-// of processes that run apart in apart_test.go.
+// envoyRows are those of what goes wrong between Envoy and a service that it asks. Rows 81 to 89 are in
+// envoy_more_test.go, those of processes that run apart in apart_test.go.
 func envoyRows(on onGateway, apart onApart) []row {
 	return append([]row{
 		{71, "the length that a provider gives its stream does not cut the client's", on(lengthOfAStream)},
@@ -123,7 +123,8 @@ func largeBody(t *testing.T, g limitGateway) {
 		g.worker.answers(answerLine)
 		a := g.client.Chat(t, fmt.Sprintf(picture, strings.Repeat("A", size)))
 		require.Equal(t, http.StatusOK, a.Status, "%d bytes: %.300s", size, a.Body)
-		require.Len(t, g.worker.last(1)[0].body.Get("messages.0.content.0.image_url.url").Str, size+len("data:image/png;base64,"))
+		require.Len(t, g.worker.last(1)[0].body.Get("messages.0.content.0.image_url.url").Str,
+			size+len("data:image/png;base64,"))
 	}
 	g.worker.answers(answerLine)
 	a := g.client.Chat(t, fmt.Sprintf(picture, strings.Repeat("A", 33<<20)))
@@ -201,7 +202,8 @@ func answerInPieces(t *testing.T, g limitGateway) {
 		require.Equal(t, http.StatusOK, a.Status, "%.300s", a.Body)
 		require.Equal(t, text, gjson.GetBytes(a.Body, "choices.0.message.content").Str, model)
 	}
-	failure := `{"error":{"message":` + string(openai.AppendString(nil, text)) + `,"type":"invalid_request_error","param":null,"code":"refused"}}`
+	failure := `{"error":{"message":` + string(openai.AppendString(nil, text)) +
+		`,"type":"invalid_request_error","param":null,"code":"refused"}}`
 	g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
@@ -218,8 +220,10 @@ func envoysOwn(t *testing.T, g limitGateway) {
 	defer func() { _ = silent.Close() }()
 	patience := &configv1.Timeouts{FirstByte: durationpb.New(200 * time.Millisecond)}
 	g.Apply(t,
-		&configv1.Provider{Name: "unreachable", Vendor: "anthropic", Endpoint: fmt.Sprint("http://127.0.0.1:", harness.FreePort(t))},
-		&configv1.Provider{Name: "silent", Vendor: "openai", Endpoint: "http://" + silent.Addr().String(), Timeouts: patience},
+		&configv1.Provider{Name: "unreachable", Vendor: "anthropic", Endpoint: fmt.Sprint("http://127.0.0.1:",
+			harness.FreePort(t))},
+		&configv1.Provider{Name: "silent", Vendor: "openai", Endpoint: "http://" + silent.Addr().String(),
+			Timeouts: patience},
 		&configv1.Route{Name: "unreachable", PathPrefix: "/unreachable", Provider: "unreachable"})
 	harness.Eventually(t, "configuration in force", func() error { return g.has("unreachable/x", "silent/x") })
 	for i, c := range []struct {

@@ -35,8 +35,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// A gateway is a whole one, whose providers "openai", "claude" and "gemini" are played by one vendor. The model "first" is
-// openai's and falls back to claude's.
+// A gateway is a whole one, whose providers "openai", "claude" and "gemini" are played by one vendor. The model
+// "first" is openai's and falls back to claude's.
 type gateway struct {
 	*cases.Gateway
 	vendor *vendor
@@ -103,21 +103,25 @@ func (v *vendor) config() []configv1.Object {
 		return &configv1.Target{Provider: provider, Model: model, Priority: priority}
 	}
 	return []configv1.Object{
-		&configv1.Provider{Name: "openai", Vendor: "openai", Endpoint: v.URL + "/openai", Credential: secret, Models: []string{"m"}},
+		&configv1.Provider{Name: "openai", Vendor: "openai", Endpoint: v.URL + "/openai", Credential: secret,
+			Models: []string{"m"}},
 		&configv1.Provider{Name: "claude", Vendor: "anthropic", Endpoint: v.URL + "/claude", Credential: secret},
 		&configv1.Provider{Name: "gemini", Vendor: "gemini", Endpoint: v.URL + "/gemini", Credential: secret},
-		&configv1.Model{Name: "first", Targets: []*configv1.Target{target("openai", "m", 0), target("claude", "claude-sonnet-4-5", 1)}},
+		&configv1.Model{Name: "first", Targets: []*configv1.Target{target("openai", "m", 0),
+			target("claude", "claude-sonnet-4-5", 1)}},
 	}
 }
 
-// overPlayer starts a gateway in this process, with Envoy's part played. Its key may use all models, unless some are named.
+// overPlayer starts a gateway in this process, with Envoy's part played. Its key may use all models, unless some are
+// named.
 func overPlayer(t *testing.T, models ...string) gateway {
 	v, key := newVendor(t), auth.Generate().Reveal()
 	core, logs := observer.New(zap.InfoLevel)
 	pepper := []byte("pepper")
 	hash := auth.NewHasher(pepper).Hash(key)
 	plane := &controlPlane{resources: []configv1.Object{
-		&configv1.Settings{Name: "default", KeyPepper: pepper}, &configv1.Key{Name: "key_test", Hash: hash[:], Models: models},
+		&configv1.Settings{Name: "default", KeyPepper: pepper}, &configv1.Key{Name: "key_test", Hash: hash[:],
+			Models: models},
 	}}
 	for _, o := range v.config() {
 		if p, ok := o.(*configv1.Provider); ok {
@@ -133,7 +137,8 @@ func overPlayer(t *testing.T, models ...string) gateway {
 	})
 	var service *extproc.Server
 	processor := serve(t, func(l net.Listener) func() {
-		service = extproc.New(extproc.Options{XDS: xds, NodeID: "test", Vendors: all.Providers(), Logger: zap.NewNop(), AccessLog: zap.New(core), Registerer: prometheus.NewRegistry()})
+		service = extproc.New(extproc.Options{XDS: xds, NodeID: "test", Vendors: all.Providers(), Logger: zap.NewNop(),
+			AccessLog: zap.New(core), Registerer: prometheus.NewRegistry()})
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- service.Run(ctx, l, soon) }()
@@ -143,20 +148,22 @@ func overPlayer(t *testing.T, models ...string) gateway {
 		}
 	})
 	require.Eventually(t, func() bool { return service.Ready() == nil }, soon, poll)
-	envoy := httptest.NewServer(extproctest.New(processor, map[string]string{"openai": v.URL, "claude": v.URL, "gemini": v.URL}))
+	envoy := httptest.NewServer(extproctest.New(processor, map[string]string{"openai": v.URL, "claude": v.URL,
+		"gemini": v.URL}))
 	t.Cleanup(envoy.Close)
-	return gateway{&cases.Gateway{URL: envoy.URL, Key: key, Client: envoy.Client(), Logged: func(t testing.TB, id string) map[string]any {
-		var line map[string]any
-		require.Eventually(t, func() bool {
-			for _, e := range logs.FilterMessage("request").All() {
-				if e.ContextMap()["request_id"] == id {
-					line = e.ContextMap()
+	return gateway{&cases.Gateway{URL: envoy.URL, Key: key, Client: envoy.Client(),
+		Logged: func(t testing.TB, id string) map[string]any {
+			var line map[string]any
+			require.Eventually(t, func() bool {
+				for _, e := range logs.FilterMessage("request").All() {
+					if e.ContextMap()["request_id"] == id {
+						line = e.ContextMap()
+					}
 				}
-			}
-			return line != nil
-		}, soon, poll)
-		return line
-	}}, v}
+				return line != nil
+			}, soon, poll)
+			return line
+		}}, v}
 }
 
 // serve has start serve on a socket until the test ends, and returns a connection to it.
@@ -183,7 +190,8 @@ type controlPlane struct {
 }
 
 // DeltaAggregatedResources answers each subscription once.
-func (c *controlPlane) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (c *controlPlane) DeltaAggregatedResources(
+	s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	for {
 		r, err := s.Recv()
 		if err != nil {
@@ -246,7 +254,8 @@ func overBoth(t *testing.T, test func(t *testing.T, g gateway)) {
 }
 
 // models are one of each provider of a gateway, with the dialect it answers in.
-var models = map[string]dialect{"openai/m": openAI, "claude/claude-sonnet-4-5": messages, "gemini/gemini-3-pro-preview": google}
+var models = map[string]dialect{"openai/m": openAI, "claude/claude-sonnet-4-5": messages,
+	"gemini/gemini-3-pro-preview": google}
 
 // ask is a request for a stream of a gateway's model.
 func ask(model string) string {

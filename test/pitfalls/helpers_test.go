@@ -32,15 +32,18 @@ type speaker struct {
 
 // The speakers of other dialects than OpenAI's.
 var (
-	claude        = speaker{name: "anthropic", vendor: "anthropic", model: "claude-sonnet-4-5", speaks: messages}
-	vertexClaude  = speaker{name: "vertex's Claude", vendor: "vertex", model: "claude-sonnet-4-5@20250929", speaks: messages}
+	claude       = speaker{name: "anthropic", vendor: "anthropic", model: "claude-sonnet-4-5", speaks: messages}
+	vertexClaude = speaker{name: "vertex's Claude", vendor: "vertex", model: "claude-sonnet-4-5@20250929",
+		speaks: messages}
 	gemini        = speaker{name: "gemini", vendor: "gemini", model: "gemini-3-pro-preview", speaks: google}
 	vertexGemini  = speaker{name: "vertex's Gemini", vendor: "vertex", model: "gemini-3-pro-preview", speaks: google}
-	bedrockClaude = speaker{name: "bedrock's Claude", vendor: "bedrock", model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0", speaks: converse}
-	bedrockNova   = speaker{name: "bedrock's Nova", vendor: "bedrock", model: "amazon.nova-lite-v1:0", speaks: converse}
-	bedrockLlama  = speaker{name: "bedrock's Llama", vendor: "bedrock", model: "us.meta.llama3-3-70b-instruct-v1:0", speaks: converse}
-	command       = speaker{name: "cohere", vendor: "cohere", model: "command-a-reasoning-08-2025", speaks: cohere}
-	mistralSmall  = speaker{name: "mistral", vendor: "mistral", model: "mistral-small-latest", speaks: mistral}
+	bedrockClaude = speaker{name: "bedrock's Claude", vendor: "bedrock",
+		model: "us.anthropic.claude-sonnet-4-5-20250929-v1:0", speaks: converse}
+	bedrockNova  = speaker{name: "bedrock's Nova", vendor: "bedrock", model: "amazon.nova-lite-v1:0", speaks: converse}
+	bedrockLlama = speaker{name: "bedrock's Llama", vendor: "bedrock", model: "us.meta.llama3-3-70b-instruct-v1:0",
+		speaks: converse}
+	command      = speaker{name: "cohere", vendor: "cohere", model: "command-a-reasoning-08-2025", speaks: cohere}
+	mistralSmall = speaker{name: "mistral", vendor: "mistral", model: "mistral-small-latest", speaks: mistral}
 )
 
 // The speakers whose requests have the form of one dialect.
@@ -138,7 +141,8 @@ func (s speaker) target() (provider.Provider, provider.Target) {
 	if s.drops {
 		config.UnsupportedParameters = configv1.UnsupportedParameters_DROP
 	}
-	return p, provider.Target{Config: translate.Complete(p, config), Model: s.model, Facts: known.Facts(s.vendor, s.model)}
+	return p, provider.Target{Config: translate.Complete(p, config), Model: s.model,
+		Facts: known.Facts(s.vendor, s.model)}
 }
 
 func (s speaker) exchange(e translate.Endpoint, request string) (*translate.Exchange, provider.Request, error) {
@@ -148,7 +152,8 @@ func (s speaker) exchange(e translate.Endpoint, request string) (*translate.Exch
 		return nil, provider.Request{}, err
 	}
 	encoded, a, err := r.Encode(target)
-	return &translate.Exchange{Provider: p, Request: r, Answer: a, Dropped: encoded.Dropped, Created: 1700000000}, encoded, err
+	return &translate.Exchange{Provider: p, Request: r, Answer: a, Dropped: encoded.Dropped, Created: 1700000000},
+		encoded, err
 }
 
 // A sent is what the vendor is sent.
@@ -190,7 +195,8 @@ func (s speaker) refusesFor(t *testing.T, e translate.Endpoint, request string) 
 	return refusal
 }
 
-// says returns what the client gets where the vendor says so. The request is asked as a stream where it is to be streamed.
+// says returns what the client gets where the vendor says so. The request is asked as a stream where it is to be
+// streamed.
 func (s speaker) says(t *testing.T, what said, request string, streamed bool) answer {
 	t.Helper()
 	if !streamed {
@@ -280,7 +286,8 @@ func read(t *testing.T, x *translate.Exchange, from translate.Response, pieces .
 	require.True(t, a.all.Get("choices").IsArray(), a.body)
 	message := a.all.Get("choices.0.message")
 	a.id, a.model, a.usage = a.all.Get("id").Str, a.all.Get("model").Str, a.all.Get("usage")
-	a.text, a.refusal, a.reasoning = message.Get("content").Str, message.Get("refusal").Str, message.Get("reasoning_content").Str
+	a.text, a.refusal, a.reasoning = message.Get("content").Str, message.Get("refusal").Str,
+		message.Get("reasoning_content").Str
 	a.stop = a.all.Get("choices.0.finish_reason").Str
 	for _, c := range message.Get("tool_calls").Array() {
 		require.False(t, c.Get("index").Exists(), "an index in %s", c.Raw)

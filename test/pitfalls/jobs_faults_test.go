@@ -101,7 +101,8 @@ func inDialect(vendor string, a asking) string {
 		}
 		return `{"id":"e","object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[0.5,0.25]},{"object":"embedding","index":1,"embedding":[0.125,1]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`
 	}
-	return map[string]dialect{"anthropic": messages, "gemini": google, "bedrock": converse, "cohere": cohere, "mistral": mistral, "openai": openAI}[vendor].whole(what)
+	return map[string]dialect{"anthropic": messages, "gemini": google, "bedrock": converse, "cohere": cohere,
+		"mistral": mistral, "openai": openAI}[vendor].whole(what)
 }
 
 func crashedBatch(t *testing.T) {
@@ -200,7 +201,8 @@ func overService(t *testing.T, w *worker, limits batches.Limits) harness.Client 
 	log, st := zap.NewNop(), store.New(etcd)
 	service, err := batches.New(batches.Options{
 		Store: st, Bucket: bucket, Queue: queue.New(queue.Options{Etcd: etcd, Node: "test", Log: log}), Gateway: out,
-		Config: func() *config.Config { return &config.Config{} }, Now: time.Now, Limits: limits, Log: log, Registerer: prometheus.NewRegistry(),
+		Config: func() *config.Config { return &config.Config{} }, Now: time.Now, Limits: limits, Log: log,
+		Registerer: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
@@ -324,5 +326,6 @@ func sharedProvider(t *testing.T) {
 	b := g.client.Await(t, id)
 	require.Equal(t, "completed", b.Status)
 	require.Equal(t, total, b.Counts.Completed, "%+v: a refusal is tried again", b.Counts)
-	require.LessOrEqual(t, refused.Load(), int64(concurrency/2), "none but lines that were under way is asked while the provider wants to be left alone")
+	require.LessOrEqual(t, refused.Load(), int64(concurrency/2),
+		"none but lines that were under way is asked while the provider wants to be left alone")
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// A jobGateway is a whole one, with a client of its first key. Its providers, of several vendors, are played by one worker.
+// A jobGateway is a whole one, with a client of its first key. Its providers, of several vendors, are played by one
+// worker.
 type jobGateway struct {
 	*harness.Gateway
 	client harness.Client
@@ -45,7 +46,8 @@ func (g jobGateway) has(models ...string) error {
 	return nil
 }
 
-// A worker answers for the providers, and counts which line it was asked how often. A line is known by the words line-N in it.
+// A worker answers for the providers, and counts which line it was asked how often. A line is known by the words
+// line-N in it.
 type worker struct {
 	*httptest.Server
 	mu     sync.Mutex // guards what follows
@@ -72,7 +74,8 @@ func newWorker(t *testing.T) *worker {
 		if err != nil {
 			return
 		}
-		a := asking{r.URL.Path, lineMark.FindString(string(body)), gjson.ParseBytes(body), r.Header.Clone(), r.ContentLength, r.RequestURI}
+		a := asking{r.URL.Path, lineMark.FindString(string(body)), gjson.ParseBytes(body), r.Header.Clone(), r.ContentLength,
+			r.RequestURI}
 		v.mu.Lock()
 		answer := v.answer
 		if r.Method == http.MethodPost {
@@ -105,7 +108,8 @@ func (v *worker) times() map[string]int {
 }
 
 // each vendor of which there is a provider by the same name, and where that vendor's API begins.
-var jobVendors = map[string]string{"openai": "/v1", "anthropic": "/v1", "gemini": "", "cohere": "", "mistral": "/v1", "bedrock": ""}
+var jobVendors = map[string]string{"openai": "/v1", "anthropic": "/v1", "gemini": "", "cohere": "", "mistral": "/v1",
+	"bedrock": ""}
 
 func (v *worker) config() []configv1.Object {
 	var all []configv1.Object
@@ -114,8 +118,10 @@ func (v *worker) config() []configv1.Object {
 		if name == "bedrock" {
 			credential = "AKIDEXAMPLE:secret"
 		}
-		all = append(all, &configv1.Provider{Name: name, Vendor: name, Region: map[string]string{"bedrock": "us-east-1"}[name],
-			Endpoint: v.URL + "/" + name + prefix, Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: credential}}})
+		all = append(all, &configv1.Provider{Name: name, Vendor: name,
+			Region:     map[string]string{"bedrock": "us-east-1"}[name],
+			Endpoint:   v.URL + "/" + name + prefix,
+			Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: credential}}})
 	}
 	return all
 }
@@ -157,8 +163,10 @@ func idsOf(results map[string]harness.Result) []string {
 	return ids
 }
 
-// requireResults checks that each line is in the output or the error file of a batch that is over, once, and returns both.
-func (g jobGateway) requireResults(t *testing.T, b harness.Batch, ids []string) (out, failed map[string]harness.Result) {
+// requireResults checks that each line is in the output or the error file of a batch that is over, once, and returns
+// both.
+func (g jobGateway) requireResults(t *testing.T, b harness.Batch, ids []string) (out,
+	failed map[string]harness.Result) {
 	t.Helper()
 	out, failed = g.client.Results(t, b.OutputFileID), g.client.Results(t, b.ErrorFileID)
 	require.ElementsMatch(t, ids, append(idsOf(out), idsOf(failed)...))

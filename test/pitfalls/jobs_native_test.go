@@ -28,7 +28,8 @@ type batchVendor struct {
 }
 
 func newBatchVendor(t *testing.T) *batchVendor {
-	v := &batchVendor{files: map[string]string{"file-" + vendorMark + "result": "step,train_loss\n1,0.5\n"}, batches: map[string]string{}}
+	v := &batchVendor{files: map[string]string{"file-" + vendorMark + "result": "step,train_loss\n1,0.5\n"},
+		batches: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/files", v.upload)
 	mux.HandleFunc("GET /v1/files/{id}", v.file)
@@ -38,9 +39,11 @@ func newBatchVendor(t *testing.T) *batchVendor {
 	mux.HandleFunc("POST /v1/fine_tuning/jobs", v.tuning)
 	mux.HandleFunc("GET /v1/fine_tuning/jobs/{id}", v.tuning)
 	mux.HandleFunc("GET /v1/fine_tuning/jobs/{id}/{list}", func(w http.ResponseWriter, r *http.Request) {
-		item := fmt.Sprintf(`{"id":"ftevent-%[1]s","object":"fine_tuning.job.event","created_at":1700000000,"level":"info","message":"done","type":"message"}`, vendorMark)
+		item := fmt.Sprintf(
+			`{"id":"ftevent-%[1]s","object":"fine_tuning.job.event","created_at":1700000000,"level":"info","message":"done","type":"message"}`, vendorMark)
 		if r.PathValue("list") == "checkpoints" {
-			item = fmt.Sprintf(`{"id":"ftckpt_%[1]s","object":"fine_tuning.job.checkpoint","created_at":1700000000,"fine_tuned_model_checkpoint":"ft:gpt-4o-mini:org-%[1]s::x:ckpt-step-1","step_number":1,"metrics":{"step":1},"fine_tuning_job_id":"ftjob-%[1]s"}`, vendorMark)
+			item = fmt.Sprintf(
+				`{"id":"ftckpt_%[1]s","object":"fine_tuning.job.checkpoint","created_at":1700000000,"fine_tuned_model_checkpoint":"ft:gpt-4o-mini:org-%[1]s::x:ckpt-step-1","step_number":1,"metrics":{"step":1},"fine_tuning_job_id":"ftjob-%[1]s"}`, vendorMark)
 		}
 		writeText(w, `{"object":"list","data":[`+item+`],"has_more":false}`)
 	})
@@ -93,8 +96,11 @@ func (v *batchVendor) create(w http.ResponseWriter, r *http.Request) {
 	v.batches[id] = input
 	var out bytes.Buffer
 	for line := range strings.Lines(v.files[input]) {
-		fmt.Fprintf(&out, `{"id":"batch_req_%s","custom_id":%q,"response":{"status_code":200,"request_id":"req_1","body":%s},"error":null}`+"\n",
-			vendorMark, gjson.Get(line, "custom_id").Str, openAI.whole(said{text: "by batch", stop: "stop", usage: counts{prompt: 3, output: 2}}))
+		fmt.Fprintf(&out,
+			`{"id":"batch_req_%s","custom_id":%q,"response":{"status_code":200,"request_id":"req_1","body":%s},"error":null}`+
+				"\n",
+			vendorMark, gjson.Get(line, "custom_id").Str,
+			openAI.whole(said{text: "by batch", stop: "stop", usage: counts{prompt: 3, output: 2}}))
 	}
 	v.files[input+"out"] = out.String()
 	v.mu.Unlock()
@@ -107,12 +113,15 @@ func (v *batchVendor) show(w http.ResponseWriter, id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	input := v.batches[id]
-	writeText(w, fmt.Sprintf(`{"id":%q,"object":"batch","endpoint":"/v1/chat/completions","input_file_id":%q,"output_file_id":%q,"error_file_id":null,"status":"completed","created_at":1700000000,"request_counts":{"total":1,"completed":1,"failed":0}}`,
-		id, input, input+"out"))
+	writeText(w,
+		fmt.Sprintf(`{"id":%q,"object":"batch","endpoint":"/v1/chat/completions","input_file_id":%q,"output_file_id":%q,"error_file_id":null,"status":"completed","created_at":1700000000,"request_counts":{"total":1,"completed":1,"failed":0}}`,
+			id, input, input+"out"))
 }
 
 func (v *batchVendor) tuning(w http.ResponseWriter, _ *http.Request) {
-	writeText(w, fmt.Sprintf(`{"id":"ftjob-%[1]s","object":"fine_tuning.job","model":"gpt-4o-mini","created_at":1700000000,"finished_at":1700000001,"fine_tuned_model":"ft:gpt-4o-mini:org-%[1]s::x","organization_id":"org-%[1]s","result_files":["file-%[1]sresult"],"status":"succeeded","validation_file":null,"training_file":"file-%[1]s","trained_tokens":10,"hyperparameters":{"n_epochs":1},"error":null}`, vendorMark))
+	writeText(w,
+		fmt.Sprintf(
+			`{"id":"ftjob-%[1]s","object":"fine_tuning.job","model":"gpt-4o-mini","created_at":1700000000,"finished_at":1700000001,"fine_tuned_model":"ft:gpt-4o-mini:org-%[1]s::x","organization_id":"org-%[1]s","result_files":["file-%[1]sresult"],"status":"succeeded","validation_file":null,"training_file":"file-%[1]s","trained_tokens":10,"hyperparameters":{"n_epochs":1},"error":null}`, vendorMark))
 }
 
 func vendorIDs(t *testing.T) {
@@ -140,7 +149,8 @@ func vendorIDs(t *testing.T) {
 	seen("/v1/files/" + *b.OutputFileID)
 	seen("/v1/files/" + *b.OutputFileID + "/content")
 
-	job := create(t, g.client, "/v1/fine_tuning/jobs", `{"model":"native/gpt-4o-mini","training_file":"`+g.client.Upload(t, "fine-tune", examples(12))+`"}`)
+	job := create(t, g.client, "/v1/fine_tuning/jobs", `{"model":"native/gpt-4o-mini","training_file":"`+
+		g.client.Upload(t, "fine-tune", examples(12))+`"}`)
 	model := tuned(t, g.client, job)
 	require.NotContains(t, model, vendorMark)
 	shown := seen("/v1/fine_tuning/jobs/" + job)

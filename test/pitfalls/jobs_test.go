@@ -48,8 +48,10 @@ var foreignRequests = map[string][][3]string{
 	},
 	"batch": {{"GET", "/v1/batches/THE-ID"}, {"POST", "/v1/batches/THE-ID/cancel"}, {"GET", "/v1/batches?after=THE-ID"}},
 	"job": {
-		{"GET", "/v1/fine_tuning/jobs/THE-ID"}, {"GET", "/v1/fine_tuning/jobs/THE-ID/events"}, {"GET", "/v1/fine_tuning/jobs/THE-ID/checkpoints"},
-		{"POST", "/v1/fine_tuning/jobs/THE-ID/cancel"}, {"POST", "/v1/fine_tuning/jobs/THE-ID/pause"}, {"POST", "/v1/fine_tuning/jobs/THE-ID/resume"},
+		{"GET", "/v1/fine_tuning/jobs/THE-ID"}, {"GET", "/v1/fine_tuning/jobs/THE-ID/events"},
+		{"GET", "/v1/fine_tuning/jobs/THE-ID/checkpoints"},
+		{"POST", "/v1/fine_tuning/jobs/THE-ID/cancel"}, {"POST", "/v1/fine_tuning/jobs/THE-ID/pause"},
+		{"POST", "/v1/fine_tuning/jobs/THE-ID/resume"},
 		{"GET", "/v1/fine_tuning/jobs?after=THE-ID"},
 	},
 	"model": {
@@ -63,20 +65,23 @@ func foreignIDs(t *testing.T) {
 	client := func(organization, project string) harness.Client {
 		_, key := g.CreateKey(t, organization, project)
 		c := g.As(key)
-		harness.Eventually(t, "the key works", func() error { var any struct{}; return c.Try(http.MethodGet, "/v1/models", &any) })
+		harness.Eventually(t, "the key works",
+			func() error { var any struct{}; return c.Try(http.MethodGet, "/v1/models", &any) })
 		return c
 	}
 	owner := client("acme", "one")
 	ids := map[string]string{"file": owner.Upload(t, "fine-tune", examples(12))}
 	ids["batch"] = owner.Begin(t, chatPath, harness.ChatLine("line-1", "openai/any", "line-1"))
 	ids["job"] = create(t, owner, "/v1/fine_tuning/jobs", `{"model":"echo/echo","training_file":"`+ids["file"]+`"}`)
-	ids["upload"] = create(t, owner, "/v1/uploads", `{"bytes":3,"filename":"x","mime_type":"text/plain","purpose":"user_data"}`)
+	ids["upload"] = create(t, owner, "/v1/uploads",
+		`{"bytes":3,"filename":"x","mime_type":"text/plain","purpose":"user_data"}`)
 	owner.Await(t, ids["batch"])
 	ids["model"] = tuned(t, owner, ids["job"])
 	before := everythingOf(t, owner)
 
 	for name, stranger := range map[string]harness.Client{
-		"another organization": client("other", "one"), "another project": client("acme", "two"), "no project": client("acme", ""),
+		"another organization": client("other", "one"), "another project": client("acme", "two"),
+		"no project":      client("acme", ""),
 		"no organization": g.client,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +89,8 @@ func foreignIDs(t *testing.T) {
 				missing := otherThan(ids[kind])
 				for _, request := range requests {
 					said := func(id string) string {
-						a := stranger.Do(t, request[0], strings.ReplaceAll(request[1], "THE-ID", id), strings.ReplaceAll(request[2], "THE-ID", id))
+						a := stranger.Do(t, request[0], strings.ReplaceAll(request[1], "THE-ID", id),
+							strings.ReplaceAll(request[2], "THE-ID", id))
 						a.Header.Del("X-Request-Id")
 						a.Header.Del("Date")
 						return strings.ReplaceAll(fmt.Sprint(a.Status, a.Header, string(a.Body)), id, "THE-ID")
@@ -121,7 +127,8 @@ func create(t *testing.T, c harness.Client, path, body string) string {
 func examples(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, `{"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}]}`+"\n", i, i)
+		fmt.Fprintf(&b, `{"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"answer %d"}]}`+
+			"\n", i, i)
 	}
 	return b.String()
 }
@@ -143,7 +150,8 @@ func tuned(t *testing.T, c harness.Client, job string) (model string) {
 		model = j.Model
 		return nil
 	})
-	harness.Eventually(t, "the model is there", func() error { var any struct{}; return c.Try(http.MethodGet, "/v1/models/"+model, &any) })
+	harness.Eventually(t, "the model is there",
+		func() error { var any struct{}; return c.Try(http.MethodGet, "/v1/models/"+model, &any) })
 	return model
 }
 
@@ -168,7 +176,11 @@ func listedAtOnce(t *testing.T) {
 	g := overJobs(t)
 	_, key := g.CreateKey(t, "acme", "")
 	c := g.As(key)
-	harness.Eventually(t, "the key works", func() error { var any struct{}; return c.Try(http.MethodGet, "/v1/models", &any) })
+	harness.Eventually(t, "the key works", func() error {
+		var any struct{}
+		return c.Try(http.MethodGet, "/v1/models",
+			&any)
+	})
 	var files, batches []string
 	for i := range 5 {
 		lines, _ := chats("openai/any", i+1)
@@ -229,13 +241,19 @@ func wrongInput(t *testing.T) {
 	}{
 		{"no JSON", "invalid_json_line", `{"custom_id":`, nil},
 		{"no object", "invalid_request", `[1]`, nil},
-		{"no custom_id", "missing_required_parameter", strings.Replace(good, `"custom_id":"line-1",`, "", 1), member("custom_id")},
+		{"no custom_id", "missing_required_parameter", strings.Replace(good, `"custom_id":"line-1",`, "", 1),
+			member("custom_id")},
 		{"no method", "missing_required_parameter", strings.Replace(good, `"method":"POST",`, "", 1), member("method")},
-		{"another method", "invalid_request", strings.Replace(strings.Replace(good, "POST", "GET", 1), "line-1", "line-2", 1), member("method")},
-		{"another endpoint", "url_mismatch", strings.Replace(strings.Replace(good, chatPath, "/v1/embeddings", 1), "line-1", "line-2", 1), member("url")},
-		{"no body", "missing_required_parameter", `{"custom_id":"line-2","method":"POST","url":"/v1/chat/completions"}`, member("body")},
-		{"a model that is not there", "model_not_found", harness.ChatLine("line-2", "nobody/nothing", "hi"), member("body.model")},
-		{"a stream", "invalid_request", harness.Line("line-2", chatPath, `{"model":"openai/any","stream":true,"messages":[{"role":"user","content":"hi"}]}`), member("body.stream")},
+		{"another method", "invalid_request", strings.Replace(strings.Replace(good, "POST", "GET", 1), "line-1", "line-2",
+			1), member("method")},
+		{"another endpoint", "url_mismatch", strings.Replace(strings.Replace(good, chatPath, "/v1/embeddings", 1), "line-1",
+			"line-2", 1), member("url")},
+		{"no body", "missing_required_parameter", `{"custom_id":"line-2","method":"POST","url":"/v1/chat/completions"}`,
+			member("body")},
+		{"a model that is not there", "model_not_found", harness.ChatLine("line-2", "nobody/nothing", "hi"),
+			member("body.model")},
+		{"a stream", "invalid_request", harness.Line("line-2", chatPath,
+			`{"model":"openai/any","stream":true,"messages":[{"role":"user","content":"hi"}]}`), member("body.stream")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := g.client.Await(t, g.client.Begin(t, chatPath, good, c.line))
@@ -253,7 +271,8 @@ func wrongInput(t *testing.T) {
 	require.Empty(t, g.worker.times(), "nothing is asked of a batch that is wrong")
 
 	// What a request may not say is the answer to that line alone, as it would be to the request.
-	lenient := g.client.Await(t, g.client.Begin(t, chatPath, good, harness.Line("line-2", chatPath, `{"model":"openai/any","messages":"hi"}`)))
+	lenient := g.client.Await(t, g.client.Begin(t, chatPath, good,
+		harness.Line("line-2", chatPath, `{"model":"openai/any","messages":"hi"}`)))
 	require.Equal(t, "completed", lenient.Status)
 	_, failed := g.requireResults(t, lenient, []string{"line-1", "line-2"})
 	require.Equal(t, 400, failed["line-2"].Response.StatusCode)
@@ -299,7 +318,8 @@ func oddLines(t *testing.T) {
 			require.Len(t, out, len(ids))
 		})
 	}
-	b := g.client.Await(t, g.client.BeginWith(t, chatPath, g.client.Upload(t, "batch", mark+"\r\n"+lines[0]+"\r\n\n"+lines[1]+"\nno JSON\n")))
+	b := g.client.Await(t, g.client.BeginWith(t, chatPath, g.client.Upload(t, "batch", mark+"\r\n"+lines[0]+"\r\n\n"+
+		lines[1]+"\nno JSON\n")))
 	require.Equal(t, "failed", b.Status)
 	require.Len(t, b.Errors.Data, 1)
 	require.Equal(t, new(5), b.Errors.Data[0].Line, "empty lines count")

@@ -17,8 +17,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// A limitGateway is a whole one whose models "openai/m" and "anthropic/claude-sonnet-4-5" have prices, and that falls back from the
-// one to the other by the model "either", and back by "reversed".
+// A limitGateway is a whole one whose models "openai/m" and "anthropic/claude-sonnet-4-5" have prices, and that falls
+// back from the one to the other by the model "either", and back by "reversed".
 type limitGateway struct{ jobGateway }
 
 func overLimits(t *testing.T, flags ...string) limitGateway {
@@ -59,7 +59,9 @@ func overOne(root *testing.T) onGateway {
 // key makes a key with limits and waits until it works.
 func (g limitGateway) key(t *testing.T, flags ...string) (id, key string) {
 	t.Helper()
-	made := harness.Decode(t, harness.Must(t, "", append([]string{"key", "create", "--create-missing", "--data", g.Dir, "--name", "limited", "-o", "json"}, flags...)...))
+	made := harness.Decode(t, harness.Must(t, "",
+		append([]string{"key", "create", "--create-missing", "--data", g.Dir, "--name", "limited", "-o", "json"},
+			flags...)...))
 	id, key = made["id"].(string), made["key"].(string)
 	harness.Eventually(t, "the key works", func() error {
 		var any struct{}

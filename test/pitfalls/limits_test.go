@@ -49,7 +49,8 @@ func threeReplicas(t *testing.T) {
 		t.Cleanup(func() { _ = replica.Close(context.Background()) })
 		for range 10 {
 			all.Go(func() {
-				d, err := replica.Reserve(t.Context(), limit.Demand{ID: "x", Rules: rules, Amounts: limit.Amounts{limit.Requests: 1}})
+				d, err := replica.Reserve(t.Context(),
+					limit.Demand{ID: "x", Rules: rules, Amounts: limit.Amounts{limit.Requests: 1}})
 				if err != nil {
 					t.Errorf("reserve: %v", err)
 				} else if d.Refused < 0 {
@@ -68,7 +69,8 @@ func twoRegions(t *testing.T) {
 	for range 2 {
 		region := limit.Part(limit.NewMemory(limit.Options{}), 0.5)
 		for range 10 {
-			d, err := region.Reserve(t.Context(), limit.Demand{ID: "x", Rules: rules, Amounts: limit.Amounts{limit.Requests: 1}})
+			d, err := region.Reserve(t.Context(),
+				limit.Demand{ID: "x", Rules: rules, Amounts: limit.Amounts{limit.Requests: 1}})
 			require.NoError(t, err)
 			if d.Refused < 0 {
 				admitted++
@@ -133,7 +135,8 @@ func limitWithoutEffect(t *testing.T, g limitGateway) {
 		require.Error(t, err, what)
 		require.Contains(t, out, "bad", "it says of which object")
 	}
-	out, err := harness.Command(t, "kind: RateLimit\nname: dangling\ndomain: requests\ndescriptors: [{key: provider, value: gone, rate_limit: {unit: MINUTE, requests_per_unit: 1}}]\n",
+	out, err := harness.Command(t,
+		"kind: RateLimit\nname: dangling\ndomain: requests\ndescriptors: [{key: provider, value: gone, rate_limit: {unit: MINUTE, requests_per_unit: 1}}]\n",
 		"config", "apply", "--data", g.Dir, "-f", "-")
 	require.Error(t, err)
 	require.Contains(t, out, "RateLimit dangling has no effect", "it is stored, and says so")
@@ -166,7 +169,8 @@ func sharedBudgets(t *testing.T, g limitGateway) {
 	for _, flags := range [][]string{{"--organization", "spent"}, {"--organization", "acme", "--project", "spent"}} {
 		_, key := g.key(t, flags...)
 		harness.Eventually(t, "the budget holds", func() error {
-			if r := g.ask(t, key, chatPath, chatOf("openai/m", 2, "")); r.status != http.StatusTooManyRequests || r.err.Code != "insufficient_quota" {
+			if r := g.ask(t, key, chatPath, chatOf("openai/m", 2, "")); r.status != http.StatusTooManyRequests ||
+				r.err.Code != "insufficient_quota" {
 				return errNotYet
 			}
 			return nil
@@ -214,7 +218,8 @@ func everyWay(t *testing.T, g limitGateway) {
 		require.Equal(t, "insufficient_quota", r.err.Code, path)
 	}
 	_, poor := g.key(t, "--budget-usd-month", "0")
-	batch := g.ask(t, poor, "/v1/batches", `{"input_file_id":"file-x","endpoint":"/v1/chat/completions","completion_window":"24h"}`)
+	batch := g.ask(t, poor, "/v1/batches",
+		`{"input_file_id":"file-x","endpoint":"/v1/chat/completions","completion_window":"24h"}`)
 	require.Equal(t, http.StatusTooManyRequests, batch.status, "nothing could come of it")
 	require.Equal(t, "insufficient_quota", batch.err.Code)
 }
@@ -261,8 +266,10 @@ func refusalForm(t *testing.T, g limitGateway) {
 }
 
 func refundedRefusal(t *testing.T, g limitGateway) {
-	_, key := g.key(t, "--rpm", "5", "--tpm", "5000", "--models", "openai/*") // a body that was read and refused is a request, and nothing else
-	for _, body := range []string{`{"model":"openai/m"}`, `{"model":"none","messages":[]}`, `not JSON`, chatOf("anthropic/x", 2, "")} {
+	// a body that was read and refused is a request, and nothing else
+	_, key := g.key(t, "--rpm", "5", "--tpm", "5000", "--models", "openai/*")
+	for _, body := range []string{`{"model":"openai/m"}`, `{"model":"none","messages":[]}`, `not JSON`,
+		chatOf("anthropic/x", 2, "")} {
 		r := g.ask(t, key, chatPath, body)
 		require.Contains(t, []int{http.StatusBadRequest, http.StatusNotFound}, r.status, r.body)
 	}

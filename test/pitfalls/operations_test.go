@@ -30,8 +30,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// operationRows are those of what goes wrong after days, in an emergency, or at the hands of an enemy. Rows 120, 121 and 127 are in
-// security_test.go, 123 to 126 in reuse_test.go.
+// operationRows are those of what goes wrong after days, in an emergency, or at the hands of an enemy. Rows 120, 121
+// and 127 are in security_test.go, 123 to 126 in reuse_test.go.
 func operationRows(on onGateway, apart onApart) []row {
 	return []row{
 		{117, "memory stays where it is, whatever is asked", on(soak)},
@@ -41,8 +41,10 @@ func operationRows(on onGateway, apart onApart) []row {
 		{121, "what is built, installed and run is pinned by its hash", pinned},
 		{122, "no name that a client makes up becomes a series of metrics", on(boundedSeries)},
 		{123, "what is configured is the same for the last request as for the first", on(nothingAccumulates)},
-		{124, "text is counted whatever its role, also that of tools (of guardrails that could be evaded there are none)", on(everyRoleCounts)},
-		{125, "no answer is given twice, and what is repeated by intent is known by its tenant and content", on(nothingReused)},
+		{124, "text is counted whatever its role, also that of tools (of guardrails that could be evaded there are none)",
+			on(everyRoleCounts)},
+		{125, "no answer is given twice, and what is repeated by intent is known by its tenant and content",
+			on(nothingReused)},
 		{126, "an answer comes in the form in which it was asked for, whoever asked the same before", on(formAsAsked)},
 		{127, "what a client authenticates with never reaches a provider", on(clientsCredentials)},
 	}
@@ -137,7 +139,8 @@ func soak(t *testing.T, g limitGateway) {
 		most = max(most, until(n).heap)
 	}
 	last := g.footing(t)
-	t.Logf("%d requests: heap %d kB, then %d kB at most; %d goroutines, then %d; Envoy %d kB, then %d kB", total, warm.heap>>10, most>>10, warm.goroutines, last.goroutines, warm.envoy>>10, last.envoy>>10)
+	t.Logf("%d requests: heap %d kB, then %d kB at most; %d goroutines, then %d; Envoy %d kB, then %d kB", total,
+		warm.heap>>10, most>>10, warm.goroutines, last.goroutines, warm.envoy>>10, last.envoy>>10)
 	require.Less(t, most, warm.heap+warm.heap/4+(12<<20))
 	require.Less(t, last.envoy, warm.envoy+warm.envoy/5+(16<<20))
 	harness.Eventually(t, "goroutines end", func() error {
@@ -224,7 +227,9 @@ func prunedInChunks(t *testing.T) {
 	}()
 	kept := 0
 	for pruning := true; pruning; {
-		require.NoError(t, l.Record(t.Context(), []*ledgerv1.Record{{Id: fmt.Sprint("new-", kept), Key: "key_a", Start: timestamppb.Now(), End: timestamppb.Now(), Outcome: "finished"}}))
+		require.NoError(t, l.Record(t.Context(),
+			[]*ledgerv1.Record{{Id: fmt.Sprint("new-", kept), Key: "key_a", Start: timestamppb.Now(), End: timestamppb.Now(),
+				Outcome: "finished"}}))
 		kept++
 		most = max(most, heap())
 		select {
@@ -235,7 +240,8 @@ func prunedInChunks(t *testing.T) {
 	}
 	require.NoError(t, err)
 	require.EqualValues(t, old, deleted)
-	t.Logf("%d rows were deleted and %d records kept meanwhile; the heap went from %d kB to %d kB at most", deleted, kept, before>>10, most>>10)
+	t.Logf("%d rows were deleted and %d records kept meanwhile; the heap went from %d kB to %d kB at most", deleted, kept,
+		before>>10, most>>10)
 	require.Greater(t, kept, 20, "records do not wait for the end of it")
 	require.Less(t, most, before+(48<<20), "they are not read into memory")
 }
@@ -250,7 +256,9 @@ func heap() uint64 {
 // recorded is how many requests the ledger knows of.
 func (g *apartGateway) recorded(t *testing.T) int64 {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprint(g.Admin, "/v1/organization/usage/completions?bucket_width=1d&start_time=", time.Now().Add(-time.Hour).Unix()), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		fmt.Sprint(g.Admin, "/v1/organization/usage/completions?bucket_width=1d&start_time=",
+			time.Now().Add(-time.Hour).Unix()), nil)
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+g.File(t, "admin-token"))
 	response, err := http.DefaultClient.Do(r)
@@ -296,7 +304,8 @@ func storesAway(t *testing.T, g *apartGateway) {
 	g.awaitService(t) // of what the control plane knows
 	made++
 	goesOn("started again without any store")
-	out, err := harness.Command(t, "kind: Model\nname: x\ntargets: [{provider: openai, model: m}]\n", append([]string{"config", "apply", "-f", "-"}, g.server(t)...)...)
+	out, err := harness.Command(t, "kind: Model\nname: x\ntargets: [{provider: openai, model: m}]\n",
+		append([]string{"config", "apply", "-f", "-"}, g.server(t)...)...)
 	require.Error(t, err, "a change is refused: %s", out)
 	g.plane.Kill()
 	goesOn("without a control plane")

@@ -49,8 +49,8 @@ func (r *relay) accept() {
 	}
 }
 
-// breakAfter breaks every connection that there is, and those to come once so many bytes have passed to the client. With -1 it breaks
-// none to come.
+// breakAfter breaks every connection that there is, and those to come once so many bytes have passed to the client.
+// With -1 it breaks none to come.
 func (r *relay) breakAfter(most int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,7 +38,8 @@ func requestRows() []row {
 
 func betas(t *testing.T) {
 	const request = `"anthropic_beta":["context-1m-2025-08-07","files-api-2025-04-14"]`
-	require.Equal(t, "context-1m-2025-08-07,files-api-2025-04-14", claude.ask(t, chat(request)).header.Get("Anthropic-Beta"))
+	require.Equal(t, "context-1m-2025-08-07,files-api-2025-04-14",
+		claude.ask(t, chat(request)).header.Get("Anthropic-Beta"))
 	for _, s := range []speaker{vertexClaude, bedrockClaude} { // they refuse a beta that they do not know
 		got := s.ask(t, chat(request))
 		all := fmt.Sprint(got.header, got.body.Raw)
@@ -59,7 +60,8 @@ func betas(t *testing.T) {
 }
 
 func image(url string) string {
-	return talk(`{"role":"user","content":[{"type":"text","text":"what is it?"},{"type":"image_url","image_url":{"url":"`+url+`"}}]}`, "")
+	return talk(`{"role":"user","content":[{"type":"text","text":"what is it?"},{"type":"image_url","image_url":{"url":"`+
+		url+`"}}]}`, "")
 }
 
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -70,26 +72,31 @@ func imagesByURL(t *testing.T) {
 		require.Contains(t, refusal.Param, "messages[0].content[1]", s.name)
 		require.NotEmpty(t, refusal.Message)
 	}
-	for _, url := range []string{"http://169.254.169.254/latest/meta-data", "file:///etc/passwd", "ftp://example.com/a.png", "javascript:1"} {
+	for _, url := range []string{"http://169.254.169.254/latest/meta-data", "file:///etc/passwd",
+		"ftp://example.com/a.png", "javascript:1"} {
 		for _, s := range []speaker{bedrockClaude, vertexClaude} {
 			require.Contains(t, s.refuses(t, image(url)).Param, "messages[0].content[1]", url)
 		}
 	}
 	for name, at := range map[string]string{
-		"anthropic": "messages.0.content.1.source.url", "gemini": "contents.0.parts.1.fileData.fileUri", "vertex's Gemini": "contents.0.parts.1.fileData.fileUri",
-		"cohere": "messages.0.content.1.image_url.url", "mistral": "messages.0.content.1.image_url.url", "openai": "messages.0.content.1.image_url.url",
+		"anthropic": "messages.0.content.1.source.url", "gemini": "contents.0.parts.1.fileData.fileUri",
+		"vertex's Gemini": "contents.0.parts.1.fileData.fileUri",
+		"cohere":          "messages.0.content.1.image_url.url", "mistral": "messages.0.content.1.image_url.url",
+		"openai": "messages.0.content.1.image_url.url",
 	} { // who fetches by themselves
 		got := named(name).ask(t, image("https://example.com/a.png"))
 		require.Contains(t, got.body.Get(at).String(), "https://example.com/a.png", "%s: %s", name, got.body.Raw)
 	}
-	at := map[string]string{"messages": "messages.0.content.1.source.data", "google": "contents.0.parts.1.inlineData.data", "converse": "messages.0.content.1.image.source.bytes"}
+	at := map[string]string{"messages": "messages.0.content.1.source.data",
+		"google": "contents.0.parts.1.inlineData.data", "converse": "messages.0.content.1.image.source.bytes"}
 	for _, s := range slices.Concat(claudes, geminis, bedrocks) {
 		require.Equal(t, png, s.ask(t, image("data:image/png;base64,"+png)).body.Get(at[s.speaks.name]).Str, s.name)
 	}
 }
 
 func foreignTools(t *testing.T) {
-	for _, tool := range []string{`{"type":"local_shell"}`, `{"type":"code_interpreter","container":{"type":"auto"}}`, `{"type":"custom","custom":{"name":"grep"}}`} {
+	for _, tool := range []string{`{"type":"local_shell"}`, `{"type":"code_interpreter","container":{"type":"auto"}}`,
+		`{"type":"custom","custom":{"name":"grep"}}`} {
 		for _, s := range others() {
 			if s.vendor == "mistral" && strings.Contains(tool, "code_interpreter") {
 				continue // a tool of its own
@@ -119,18 +126,24 @@ func modelInPath(t *testing.T) {
 	p, target := bedrockNova.target()
 	endpoint, err := p.Endpoint(target.Config)
 	require.NoError(t, err)
-	r := provider.Request{Path: "/model/amazon.nova-lite-v1%3A0/converse", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}")}
-	require.NoError(t, p.Sign(&r, provider.Signing{Config: target.Config, Credential: secret.New("AKIDEXAMPLE:SECRET"), Method: http.MethodPost, Endpoint: endpoint, Now: time.Unix(1700000000, 0)}))
-	require.True(t, strings.HasSuffix(r.Header.Get("Authorization"), "Signature="+signature("/model/amazon.nova-lite-v1%253A0/converse", "{}")), r.Header)
+	r := provider.Request{Path: "/model/amazon.nova-lite-v1%3A0/converse",
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("{}")}
+	require.NoError(t, p.Sign(&r, provider.Signing{Config: target.Config, Credential: secret.New("AKIDEXAMPLE:SECRET"),
+		Method: http.MethodPost, Endpoint: endpoint, Now: time.Unix(1700000000, 0)}))
+	require.True(t, strings.HasSuffix(r.Header.Get("Authorization"), "Signature="+
+		signature("/model/amazon.nova-lite-v1%253A0/converse", "{}")), r.Header)
 }
 
-// signature is AWS's, version 4, of a request as it stands in modelInPath. In what is signed, the parts of the path are encoded
-// once more than in the request: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+// signature is AWS's, version 4, of a request as it stands in modelInPath. In what is signed, the parts of the path
+// are encoded once more than in the request:
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 func signature(path, body string) string {
 	hash := func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
-	canonical := "POST\n" + path + "\n\ncontent-type:application/json\nhost:bedrock-runtime.us-east-1.amazonaws.com\nx-amz-date:20231114T221320Z\n\ncontent-type;host;x-amz-date\n" + hash(body)
+	canonical := "POST\n" + path +
+		"\n\ncontent-type:application/json\nhost:bedrock-runtime.us-east-1.amazonaws.com\nx-amz-date:20231114T221320Z\n\ncontent-type;host;x-amz-date\n" + hash(body)
 	key := []byte("AWS4SECRET")
-	for _, part := range []string{"20231114", "us-east-1", "bedrock", "aws4_request", "AWS4-HMAC-SHA256\n20231114T221320Z\n20231114/us-east-1/bedrock/aws4_request\n" + hash(canonical)} {
+	for _, part := range []string{"20231114", "us-east-1", "bedrock", "aws4_request",
+		"AWS4-HMAC-SHA256\n20231114T221320Z\n20231114/us-east-1/bedrock/aws4_request\n" + hash(canonical)} {
 		h := hmac.New(sha256.New, key)
 		h.Write([]byte(part))
 		key = h.Sum(nil)
@@ -179,7 +192,8 @@ func doubleMembers(t *testing.T) {
 			require.Equal(t, "duplicate_parameter", refusal.Code)
 		}
 	}
-	require.Equal(t, "model", claude.refuses(t, `{"Model":"a","messages":[{"role":"user","content":"hi"}]}`).Param, "Model is not model")
+	require.Equal(t, "model", claude.refuses(t, `{"Model":"a","messages":[{"role":"user","content":"hi"}]}`).Param,
+		"Model is not model")
 	g := overPlayer(t, "openai/*")
 	g.vendor.sends(openAI.stream(counted)...)
 	require.Equal(t, 404, g.Chat(t, `{"MODEL":"openai/m",`+ask("claude/x")[1:]).Status)
@@ -190,16 +204,22 @@ func doubleMembers(t *testing.T) {
 
 func vendorsOwn(t *testing.T) {
 	for vendor, member := range map[string]string{
-		"compatible": `"x_new":{"b":[1.50,2]}`, "openai": `"x_new":{"b":[1.50,2]}`, "openrouter": `"provider":{"order":["a"]}`, "vllm": `"top_k":5`, "llamacpp": `"cache_prompt":true`,
-		"perplexity": `"search_domain_filter":["a.example"]`, "xai": `"search_parameters":{"mode":"auto"}`, "groq": `"reasoning_format":"parsed"`, "alibaba": `"enable_search":true`,
-		"fireworks": `"context_length_exceeded_behavior":"truncate"`, "zai": `"do_sample":false`, "nvidia": `"chat_template_kwargs":{"thinking":true}`,
+		"compatible": `"x_new":{"b":[1.50,2]}`, "openai": `"x_new":{"b":[1.50,2]}`,
+		"openrouter": `"provider":{"order":["a"]}`, "vllm": `"top_k":5`, "llamacpp": `"cache_prompt":true`,
+		"perplexity": `"search_domain_filter":["a.example"]`, "xai": `"search_parameters":{"mode":"auto"}`,
+		"groq": `"reasoning_format":"parsed"`, "alibaba": `"enable_search":true`,
+		"fireworks": `"context_length_exceeded_behavior":"truncate"`, "zai": `"do_sample":false`,
+		"nvidia": `"chat_template_kwargs":{"thinking":true}`,
 	} {
 		require.Contains(t, compatible(vendor).ask(t, chat(member)).body.Raw, member, vendor)
 	}
 	for name, members := range map[string][2]string{ // of other dialects: where it is in the vendor's request
-		"anthropic": {`"top_k":5`, "top_k"}, "gemini": {`"safetySettings":[{"category":"HARM_CATEGORY_HARASSMENT","threshold":"OFF"}]`, "safetySettings.0.threshold"},
-		"bedrock's Nova": {`"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"}`, "guardrailConfig.guardrailVersion"},
-		"cohere":         {`"safety_mode":"STRICT"`, "safety_mode"}, "mistral": {`"safe_prompt":true`, "safe_prompt"},
+		"anthropic": {`"top_k":5`, "top_k"},
+		"gemini": {`"safetySettings":[{"category":"HARM_CATEGORY_HARASSMENT","threshold":"OFF"}]`,
+			"safetySettings.0.threshold"},
+		"bedrock's Nova": {`"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"}`,
+			"guardrailConfig.guardrailVersion"},
+		"cohere": {`"safety_mode":"STRICT"`, "safety_mode"}, "mistral": {`"safe_prompt":true`, "safe_prompt"},
 	} {
 		require.True(t, named(name).ask(t, chat(members[0])).body.Get(members[1]).Exists(), name)
 		require.Contains(t, named(name).ask(t, chat(`"x_unknown":1`)).dropped, "x_unknown", name)
@@ -207,7 +227,8 @@ func vendorsOwn(t *testing.T) {
 	for _, vendor := range []string{"compatible", "openai", "openrouter"} {
 		own := strings.Replace(openAI.whole(counted), `"finish_reason"`, `"x_new":{"b":[1.50]},"finish_reason"`, 1)
 		require.Contains(t, compatible(vendor).sends(t, chat(""), false, own).body, `"x_new":{"b":[1.50]}`, vendor)
-		stream := append([]string{with(chunk(`{"role":"assistant","content":"a","x_delta":1}`, "null"), `"x_new":{"b":[1.50]}`)}, openAI.stream(counted)[2:]...)
+		stream := append([]string{with(chunk(`{"role":"assistant","content":"a","x_delta":1}`, "null"),
+			`"x_new":{"b":[1.50]}`)}, openAI.stream(counted)[2:]...)
 		streamed := compatible(vendor).sends(t, chat(`"stream":true`), true, stream...).body
 		require.Contains(t, streamed, `"x_new":{"b":[1.50]}`, vendor)
 		require.Contains(t, streamed, `"x_delta":1`, vendor)
@@ -216,11 +237,13 @@ func vendorsOwn(t *testing.T) {
 
 func embeddingInputs(t *testing.T) {
 	const request = `{"model":"` + asked + `","input":%s}`
-	for vendor, model := range map[string]string{"openai": "text-embedding-3-small", "azure": "text-embedding-3-small", "compatible": "m", "vllm": "m", "together": "m"} {
+	for vendor, model := range map[string]string{"openai": "text-embedding-3-small", "azure": "text-embedding-3-small",
+		"compatible": "m", "vllm": "m", "together": "m"} {
 		s := compatible(vendor)
 		s.model = model
 		for _, input := range []string{`"a"`, `["a","b"]`, `[1,2]`, `[[1,2],[3]]`} {
-			require.Equal(t, input, s.askFor(t, translate.Embeddings, fmt.Sprintf(request, input)).body.Get("input").Raw, vendor)
+			require.Equal(t, input, s.askFor(t, translate.Embeddings, fmt.Sprintf(request, input)).body.Get("input").Raw,
+				vendor)
 		}
 	}
 	for _, c := range []struct {
@@ -239,7 +262,8 @@ func embeddingInputs(t *testing.T) {
 		one := c.s.askFor(t, translate.Embeddings, fmt.Sprintf(request, `"a"`)).body.Get(c.at)
 		require.Contains(t, []string{`"a"`, `["a"]`}, one.Raw, c.model)
 		if c.several {
-			require.Equal(t, `["a","b"]`, c.s.askFor(t, translate.Embeddings, fmt.Sprintf(request, `["a","b"]`)).body.Get(c.at).Raw, c.model)
+			require.Equal(t, `["a","b"]`, c.s.askFor(t, translate.Embeddings,
+				fmt.Sprintf(request, `["a","b"]`)).body.Get(c.at).Raw, c.model)
 		} else {
 			require.Contains(t, c.s.refusesFor(t, translate.Embeddings, fmt.Sprintf(request, `["a","b"]`)).Param, "input")
 		}
@@ -248,18 +272,22 @@ func embeddingInputs(t *testing.T) {
 		}
 	}
 	for _, input := range []string{`[]`, `null`, `1`, `["a",1]`, `[[]]`, `{"text":"a"}`} {
-		require.Contains(t, compatible("openai").refusesFor(t, translate.Embeddings, fmt.Sprintf(request, input)).Param, "input", input)
+		require.Contains(t, compatible("openai").refusesFor(t, translate.Embeddings, fmt.Sprintf(request, input)).Param,
+			"input", input)
 	}
 }
 
 func choicesNull(t *testing.T) {
 	for _, vendor := range []string{"compatible", "openrouter", "vllm", "groq"} {
-		null := strings.Replace(chunk(`{}`, "null"), gjson.Get(strings.TrimPrefix(chunk(`{}`, "null"), "data: "), "choices").Raw, "null", 1)
-		a := compatible(vendor).sends(t, chat(streams), true, null, chunk(`{"role":"assistant","content":"a"}`, "null"), chunk(`{}`, `"stop"`), with(null, sevenOfTwenty), end)
+		null := strings.Replace(chunk(`{}`, "null"), gjson.Get(strings.TrimPrefix(chunk(`{}`, "null"), "data: "),
+			"choices").Raw, "null", 1)
+		a := compatible(vendor).sends(t, chat(streams), true, null, chunk(`{"role":"assistant","content":"a"}`, "null"),
+			chunk(`{}`, `"stop"`), with(null, sevenOfTwenty), end)
 		require.Equal(t, "a", a.text, vendor)
 		requireCounts(t, a, 20, 7)
 		require.NotRegexp(t, regexp.MustCompile(`"choices":\s*null`), a.body)
-		whole := compatible(vendor).sends(t, chat(""), false, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":null,`+sevenOfTwenty+`}`)
+		whole := compatible(vendor).sends(t, chat(""), false,
+			`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":null,`+sevenOfTwenty+`}`)
 		require.True(t, whole.failure.Exists() || whole.all.Get("choices").IsArray(), whole.body)
 	}
 	for _, s := range geminis { // a prompt that is blocked has no candidates

@@ -20,10 +20,12 @@ func nothingAccumulates(t *testing.T, g limitGateway) {
 	const clients, rounds = 16, 12
 	own := map[string]string{"x-brand": "ours", "x-team": "models"}
 	provider := func(name, vendor string) *configv1.Provider {
-		return &configv1.Provider{Name: name, Vendor: vendor, Endpoint: g.worker.URL + "/" + vendor + "/v1", Headers: own, Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "credential"}}}
+		return &configv1.Provider{Name: name, Vendor: vendor, Endpoint: g.worker.URL + "/" + vendor + "/v1", Headers: own,
+			Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "credential"}}}
 	}
 	g.Apply(t, provider("branded", "openai"), provider("branded-too", "anthropic"),
-		&configv1.Model{Name: "branded", Targets: []*configv1.Target{{Provider: "branded", Model: "m"}, {Provider: "branded-too", Model: "claude-sonnet-4-5", Priority: 1}}})
+		&configv1.Model{Name: "branded", Targets: []*configv1.Target{{Provider: "branded", Model: "m"},
+			{Provider: "branded-too", Model: "claude-sonnet-4-5", Priority: 1}}})
 	harness.Eventually(t, "configuration in force", func() error { return g.has("branded") })
 	before := harness.Must(t, "", "config", "get", "--data", g.Dir, "providers", "branded", "-o", "json")
 	var failing atomic.Bool
@@ -71,11 +73,15 @@ func everyRoleCounts(t *testing.T, g limitGateway) {
 	text := strings.Repeat("some words ", 400)
 	calling := `{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"clock","arguments":%q}}]}`
 	places := map[string]string{
-		"system": `"messages":[{"role":"system","content":%q},{"role":"user","content":"hi"}]`, "developer": `"messages":[{"role":"developer","content":%q},{"role":"user","content":"hi"}]`,
-		"user": `"messages":[{"role":"user","content":%q}]`, "a part": `"messages":[{"role":"user","content":[{"type":"text","text":%q}]}]`,
-		"assistant":   `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":%q},{"role":"user","content":"hi"}]`,
-		"a call":      `"messages":[{"role":"user","content":"hi"},` + calling + `,{"role":"tool","tool_call_id":"c","content":"noon"}]`,
-		"its result":  `"messages":[{"role":"user","content":"hi"},` + strings.Replace(calling, "%q", `"{}"`, 1) + `,{"role":"tool","tool_call_id":"c","content":%q}]`,
+		"system":    `"messages":[{"role":"system","content":%q},{"role":"user","content":"hi"}]`,
+		"developer": `"messages":[{"role":"developer","content":%q},{"role":"user","content":"hi"}]`,
+		"user":      `"messages":[{"role":"user","content":%q}]`,
+		"a part":    `"messages":[{"role":"user","content":[{"type":"text","text":%q}]}]`,
+		"assistant": `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":%q},{"role":"user","content":"hi"}]`,
+		"a call": `"messages":[{"role":"user","content":"hi"},` + calling +
+			`,{"role":"tool","tool_call_id":"c","content":"noon"}]`,
+		"its result": `"messages":[{"role":"user","content":"hi"},` + strings.Replace(calling, "%q", `"{}"`, 1) +
+			`,{"role":"tool","tool_call_id":"c","content":%q}]`,
 		"a tool":      `"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"clock","description":%q,"parameters":{"type":"object"}}}]`,
 		"a schema":    `"messages":[{"role":"user","content":"hi"}],"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object","description":%q}}}`,
 		"a user name": `"messages":[{"role":"user","name":%q,"content":"hi"}]`,
@@ -90,7 +96,8 @@ func everyRoleCounts(t *testing.T, g limitGateway) {
 	}
 	require.Equal(t, len(places), g.reached(), "the others have reached nobody")
 	// Of an answer whose usage is not told, the arguments of calls count as its text does.
-	for _, what := range []said{{text: text, stop: "stop"}, {calls: []call{{id: "c", name: "clock", arguments: quote(text)}}, stop: "tool_calls"}} {
+	for _, what := range []said{{text: text, stop: "stop"},
+		{calls: []call{{id: "c", name: "clock", arguments: quote(text)}}, stop: "tool_calls"}} {
 		g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) {
 			all := openAI.stream(what)
 			write(w, append(all[:len(all)-2:len(all)-2], end)...)
@@ -99,7 +106,8 @@ func everyRoleCounts(t *testing.T, g limitGateway) {
 		r := g.ask(t, key, chatPath, chatOf("openai/m", 2, `,"stream":true`))
 		require.Equal(t, http.StatusOK, r.status)
 		harness.Eventually(t, "what was said is counted", func() error {
-			if left := g.ask(t, key, chatPath, chatOf("echo/echo", 2, "")).number("x-ratelimit-remaining-tokens"); left < 0 || left > 99_300 {
+			if left := g.ask(t, key, chatPath, chatOf("echo/echo", 2, "")).number("x-ratelimit-remaining-tokens"); left < 0 ||
+				left > 99_300 {
 				return fmt.Errorf("%d are left", left)
 			}
 			return nil
@@ -109,11 +117,15 @@ func everyRoleCounts(t *testing.T, g limitGateway) {
 
 func nothingReused(t *testing.T, g limitGateway) {
 	var n atomic.Int64
-	g.worker.answers(func(w http.ResponseWriter, _ *http.Request, _ asking) { answerText(w, fmt.Sprint("answer ", n.Add(1))) })
+	g.worker.answers(func(w http.ResponseWriter, _ *http.Request,
+		_ asking) {
+		answerText(w, fmt.Sprint("answer ", n.Add(1)))
+	})
 	_, other := g.key(t, "--organization", "reuse")
 	body := chatOf("openai/m", 2, `,"temperature":0,"seed":1`)
 	for i, key := range []string{g.Key, g.Key, other, g.Key} {
-		a := g.As(key).Do(t, http.MethodPost, chatPath, body, "Idempotency-Key", "same", "X-Request-Id", "same", "If-None-Match", `"same"`)
+		a := g.As(key).Do(t, http.MethodPost, chatPath, body, "Idempotency-Key", "same", "X-Request-Id", "same",
+			"If-None-Match", `"same"`)
 		require.Equal(t, http.StatusOK, a.Status)
 		require.Equal(t, fmt.Sprint("answer ", i+1), gjson.GetBytes(a.Body, "choices.0.message.content").Str)
 		require.Empty(t, a.Header.Get("Age")+a.Header.Get("Etag")+a.Header.Get("Idempotency-Replayed"))
@@ -122,11 +134,14 @@ func nothingReused(t *testing.T, g limitGateway) {
 
 	// What a client repeats by intent, creating a batch, is known by who asks and by what.
 	create := func(c harness.Client, file string) (int, string) {
-		a := c.Do(t, http.MethodPost, "/v1/batches", fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h"}`, file, chatPath), "Idempotency-Key", "of-a-batch")
+		a := c.Do(t, http.MethodPost, "/v1/batches",
+			fmt.Sprintf(`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h"}`, file, chatPath), "Idempotency-Key",
+			"of-a-batch")
 		return a.Status, gjson.GetBytes(a.Body, "id").Str
 	}
 	line := harness.ChatLine("line-1", "openai/m", "hi")
-	mine, second, theirs := g.client.Upload(t, "batch", line), g.client.Upload(t, "batch", line), g.As(other).Upload(t, "batch", line)
+	mine, second, theirs := g.client.Upload(t, "batch", line), g.client.Upload(t, "batch", line), g.As(other).Upload(t,
+		"batch", line)
 	status, batch := create(g.client, mine)
 	require.Equal(t, http.StatusOK, status)
 	status, again := create(g.client, mine)

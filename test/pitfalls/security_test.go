@@ -44,8 +44,10 @@ func noForgedAddress(t *testing.T, g limitGateway) {
 	address, sprung := trap(t)
 	at := "http://" + address
 	members := fmt.Sprintf(`,"api_base":%[1]q,"base_url":%[1]q,"endpoint":%[1]q,"custom_host":%[1]q,"url":%[1]q,"host":%[1]q,"proxy":%[1]q,"extra_headers":{"host":%[2]q},"provider":{"endpoint":%[1]q},`+
-		`"model_info":{"base_url":%[1]q},"litellm_params":{"api_base":%[1]q},"webhook":%[1]q,"callbacks":[%[1]q]`, at, address)
-	headers := []string{"X-Api-Base", at, "X-Base-Url", at, "X-Portkey-Custom-Host", at, "X-Portkey-Provider", at, "X-Forwarded-Host", address, "X-Original-Url", at, "X-Rewrite-Url", at,
+		`"model_info":{"base_url":%[1]q},"litellm_params":{"api_base":%[1]q},"webhook":%[1]q,"callbacks":[%[1]q]`, at,
+		address)
+	headers := []string{"X-Api-Base", at, "X-Base-Url", at, "X-Portkey-Custom-Host", at, "X-Portkey-Provider", at,
+		"X-Forwarded-Host", address, "X-Original-Url", at, "X-Rewrite-Url", at,
 		"X-Host", address, "Forwarded", "host=" + address, "Helicone-Target-Url", at, "Destination", at}
 	for model := range twoDialects {
 		for _, path := range []string{chatPath, "/v1/completions", "/v1/embeddings", "/v1/responses"} {
@@ -55,20 +57,28 @@ func noForgedAddress(t *testing.T, g limitGateway) {
 	}
 	g.client.Do(t, http.MethodPost, "/v1/rerank", "{}", headers...)
 	// Of the models, whose names are in paths, and of what asks for a proxy.
-	for _, model := range []string{at + "/m", "openai@" + address + "/m", "gemini/../../" + address, "gemini/../x", "gemini/..", "bedrock/..", "bedrock/../..", "gemini/..%2f..%2fx", "gemini/x:generateContent?alt=@" + address + "/", "bedrock/" + at, `gemini/\r\nHost: ` + address} {
+	for _, model := range []string{at + "/m", "openai@" + address + "/m", "gemini/../../" + address, "gemini/../x",
+		"gemini/..", "bedrock/..", "bedrock/../..", "gemini/..%2f..%2fx", "gemini/x:generateContent?alt=@" + address + "/",
+		"bedrock/" + at, `gemini/\r\nHost: ` + address} {
 		g.ask(t, g.Key, chatPath, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}]}`, model))
 	}
-	for _, line := range []string{"POST " + at + chatPath, "POST //" + address + chatPath, "CONNECT " + address, "POST " + chatPath + "@" + address} {
+	for _, line := range []string{"POST " + at + chatPath, "POST //" + address + chatPath, "CONNECT " + address, "POST " +
+		chatPath + "@" + address} {
 		body := chatOf("openai/m", 2, "")
-		g.raw(t, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", line, address, g.Key, len(body), body))
+		g.raw(t,
+			fmt.Sprintf(
+				"%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", line, address, g.Key, len(body), body))
 	}
 	// What a vendor fetches by itself is told to it, and what it would not is refused.
-	for _, url := range []string{at + "/a.png", "http://169.254.169.254/latest/meta-data", "http://[::ffff:169.254.169.254]/", "file:///etc/passwd"} {
+	for _, url := range []string{at + "/a.png", "http://169.254.169.254/latest/meta-data",
+		"http://[::ffff:169.254.169.254]/", "file:///etc/passwd"} {
 		picture := func(model string) string {
-			return fmt.Sprintf(`{"model":%q,"max_tokens":2,"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":%q}}]}]}`, model, url)
+			return fmt.Sprintf(
+				`{"model":%q,"max_tokens":2,"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":%q}}]}]}`, model, url)
 		}
 		g.ask(t, g.Key, chatPath, picture("openai/m"))
-		require.Equal(t, http.StatusBadRequest, g.ask(t, g.Key, chatPath, picture("bedrock/amazon.nova-lite-v1:0")).status, url)
+		require.Equal(t, http.StatusBadRequest, g.ask(t, g.Key, chatPath, picture("bedrock/amazon.nova-lite-v1:0")).status,
+			url)
 	}
 	require.Positive(t, g.reached())
 	for _, a := range g.worker.last(g.reached()) {
@@ -77,7 +87,8 @@ func noForgedAddress(t *testing.T, g limitGateway) {
 		require.NotContains(t, a.header.Get("Host"), address)
 	}
 	secret := &configv1.Credential{Source: &configv1.Credential_Value{Value: "whsec_" + strings.Repeat("QUJD", 10)}}
-	g.Apply(t, &configv1.Webhook{Name: "inward", Url: "https://" + address + "/", Secret: secret}, &configv1.Webhook{Name: "inward-plain", Url: at, Secret: secret},
+	g.Apply(t, &configv1.Webhook{Name: "inward", Url: "https://" + address + "/", Secret: secret},
+		&configv1.Webhook{Name: "inward-plain", Url: at, Secret: secret},
 		&configv1.Webhook{Name: "metadata", Url: "http://169.254.169.254/latest", Secret: secret})
 	t.Cleanup(func() {
 		for _, name := range []string{"inward", "inward-plain", "metadata"} {
@@ -95,9 +106,12 @@ func noForgedAddress(t *testing.T, g limitGateway) {
 func clientsCredentials(t *testing.T, g limitGateway) {
 	const mark = "of-the-client"
 	var headers []string
-	for _, name := range []string{"Authorization", "Proxy-Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie", "X-Amz-Security-Token", "X-Amz-Date", "X-Goog-User-Project",
-		"OpenAI-Organization", "OpenAI-Project", "Anthropic-Organization-Id", "X-Auth-Token", "X-Access-Token", "X-Forwarded-Access-Token", "X-Forwarded-User", "Ocp-Apim-Subscription-Key",
-		"Cf-Access-Jwt-Assertion", "Cf-Aig-Authorization", "X-Amzn-Oidc-Data", "X-Amzn-Oidc-Accesstoken", "X-Goog-Iap-Jwt-Assertion", "X-Ms-Token-Aad-Access-Token", "X-Ms-Client-Principal",
+	for _, name := range []string{"Authorization", "Proxy-Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key",
+		"Cookie", "X-Amz-Security-Token", "X-Amz-Date", "X-Goog-User-Project",
+		"OpenAI-Organization", "OpenAI-Project", "Anthropic-Organization-Id", "X-Auth-Token", "X-Access-Token",
+		"X-Forwarded-Access-Token", "X-Forwarded-User", "Ocp-Apim-Subscription-Key",
+		"Cf-Access-Jwt-Assertion", "Cf-Aig-Authorization", "X-Amzn-Oidc-Data", "X-Amzn-Oidc-Accesstoken",
+		"X-Goog-Iap-Jwt-Assertion", "X-Ms-Token-Aad-Access-Token", "X-Ms-Client-Principal",
 		"Helicone-Auth", "X-Portkey-Api-Key", "X-Csrf-Token", "X-Serverless-Authorization"} {
 		value := mark
 		if name == "Authorization" {
@@ -116,7 +130,8 @@ func clientsCredentials(t *testing.T, g limitGateway) {
 				require.NotContains(t, strings.Join(values, " "), g.Key, "%s: %s", what, name)
 			}
 			credentials := a.header.Get("Authorization") + a.header.Get("X-Api-Key")
-			require.Equal(t, map[bool]string{true: "Bearer credential", false: "credential"}[strings.HasPrefix(a.path, "/openai")], credentials, what)
+			require.Equal(t, map[bool]string{true: "Bearer credential", false: "credential"}[strings.HasPrefix(a.path,
+				"/openai")], credentials, what)
 		}
 	}
 	for model := range twoDialects {
@@ -178,7 +193,8 @@ func pinned(t *testing.T) {
 			return err
 		}
 		check, text := checks[e.Name()], []byte(nil)
-		if check != nil || strings.HasSuffix(path, ".sh") || e.Name() == "Makefile" || e.Name() == "run" || strings.HasPrefix(e.Name(), "Dockerfile") {
+		if check != nil || strings.HasSuffix(path, ".sh") || e.Name() == "Makefile" || e.Name() == "run" ||
+			strings.HasPrefix(e.Name(), "Dockerfile") {
 			if text, err = os.ReadFile(path); err != nil {
 				return err
 			}
@@ -282,7 +298,8 @@ var unpinned = map[string]*regexp.Regexp{
 func pinnedCommands(t *testing.T, path, text string) {
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		for what, pattern := range unpinned {
-			if pattern.MatchString(line) && !strings.Contains(line, "--require-hashes") && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			if pattern.MatchString(line) && !strings.Contains(line, "--require-hashes") &&
+				!strings.HasPrefix(strings.TrimSpace(line), "#") {
 				t.Errorf("%s: %s: %s", path, what, strings.TrimSpace(line))
 			}
 		}

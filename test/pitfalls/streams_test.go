@@ -86,7 +86,8 @@ func cutFrames(t *testing.T) {
 			require.Equal(t, bare(want.calls), bare(a.calls))
 			require.True(t, a.done)
 		}
-		for name, bad := range map[string]string{"a length that cannot be": "\xff\xff" + frames[2][2:], "another payload": strings.Replace(frames[2], "delta", "Delta", 1)} {
+		for name, bad := range map[string]string{"a length that cannot be": "\xff\xff" + frames[2][2:],
+			"another payload": strings.Replace(frames[2], "delta", "Delta", 1)} {
 			a := s.sends(t, request, true, slices.Replace(slices.Clone(frames), 2, 3, bad)...)
 			require.True(t, a.failure.Exists(), name)
 			require.False(t, a.done, name)
@@ -140,7 +141,8 @@ func commentsAndPings(t *testing.T) {
 	})
 	t.Run("blank lines before a whole answer", func(t *testing.T) {
 		for _, s := range []speaker{compatible("deepseek"), compatible("openrouter"), compatible("compatible")} {
-			require.Equal(t, "Hello", s.sends(t, chat(""), false, "\n\n  \n"+s.speaks.whole(said{text: "Hello", stop: "stop"})).text)
+			require.Equal(t, "Hello", s.sends(t, chat(""), false, "\n\n  \n"+
+				s.speaks.whole(said{text: "Hello", stop: "stop"})).text)
 		}
 	})
 }
@@ -339,7 +341,8 @@ func classOfErrors(t *testing.T) {
 			{400, "invalid_request_error", "INVALID_ARGUMENT", 400, []string{"invalid_request_error"}, "", true},
 			{401, "authentication_error", "UNAUTHENTICATED", 502, []string{"server_error"}, "upstream_auth_failed", false},
 		} {
-			a := s.fails(t, c.status, http.Header{"Retry-After": {"7"}}, strings.NewReplacer("STATUS", strconv.Itoa(c.status), "TYPE", c.typ, "WORD", c.google).Replace(bodies[s.speaks.name]))
+			a := s.fails(t, c.status, http.Header{"Retry-After": {"7"}}, strings.NewReplacer("STATUS", strconv.Itoa(c.status),
+				"TYPE", c.typ, "WORD", c.google).Replace(bodies[s.speaks.name]))
 			require.Equal(t, c.want, a.status, a.body)
 			if s.untouched() && c.status != 401 {
 				continue // its own words are OpenAI's, and pass
@@ -361,19 +364,27 @@ func classOfErrors(t *testing.T) {
 		status int
 		code   string
 	}{
-		{claude, event("error", `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`), 429, "rate_limit_exceeded"},
+		{claude, event("error", `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`), 429,
+			"rate_limit_exceeded"},
 		{claude, messages.failure, 503, "overloaded"},
 		{vertexClaude, messages.failure, 503, "overloaded"},
-		{gemini, data(`{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED"}}`), 429, "rate_limit_exceeded"},
+		{gemini, data(`{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED"}}`), 429,
+			"rate_limit_exceeded"},
 		{vertexGemini, google.failure, 503, "overloaded"},
 		{bedrockNova, frame("exception", "throttlingException", `{"message":"slow down"}`), 429, "rate_limit_exceeded"},
 		{bedrockClaude, frame("exception", "modelTimeoutException", `{"message":"late"}`), 504, "upstream_timeout"},
-		{compatible("groq"), event("error", `{"error":{"message":"no call","type":"invalid_request_error","code":"tool_use_failed","status_code":400}}`), 400, "tool_use_failed"},
-		{compatible("openrouter"), data(`{"id":"x","error":{"code":429,"message":"slow down"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`), 429, "rate_limit_exceeded"},
+		{compatible("groq"),
+			event("error",
+				`{"error":{"message":"no call","type":"invalid_request_error","code":"tool_use_failed","status_code":400}}`), 400,
+			"tool_use_failed"},
+		{compatible("openrouter"),
+			data(
+				`{"id":"x","error":{"code":429,"message":"slow down"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`), 429, "rate_limit_exceeded"},
 	} {
 		first := c.s.sends(t, chat(""), true, c.event)
 		require.Equal(t, c.status, first.status, "%s: %s", c.s.name, first.body)
-		later := c.s.sends(t, chat(""), true, append(untilText(c.s.speaks.stream(said{text: "Hello there", stop: "stop"})), c.event)...)
+		later := c.s.sends(t, chat(""), true, append(untilText(c.s.speaks.stream(said{text: "Hello there", stop: "stop"})),
+			c.event)...)
 		for _, a := range []answer{first, later} {
 			require.Equal(t, c.code, a.failure.Get("code").Str, "%s: %s", c.s.name, a.body)
 		}
@@ -382,12 +393,14 @@ func classOfErrors(t *testing.T) {
 
 func jsonForStream(t *testing.T) {
 	each(t, everyone(), func(t *testing.T, s speaker) {
-		for media, body := range map[string]string{"application/json": s.speaks.whole(said{text: "Hello", stop: "stop"}), "text/html": "<html>", "application/json; charset=utf-8": "[]"} {
+		for media, body := range map[string]string{"application/json": s.speaks.whole(said{text: "Hello", stop: "stop"}),
+			"text/html": "<html>", "application/json; charset=utf-8": "[]"} {
 			x, _, err := s.exchange(translate.Chat, chat(streams))
 			require.NoError(t, err)
 			a := read(t, x, translate.Response{Status: 200, Header: http.Header{"Content-Type": {media}}}, body)
 			if (s.vendor == "gemini" || s.vendor == "vertex") && media != "text/html" {
-				require.NotEqual(t, a.failure.Exists(), a.done, "a stream in JSON is the dialect's other way, and ends like any: %s", a.body)
+				require.NotEqual(t, a.failure.Exists(), a.done,
+					"a stream in JSON is the dialect's other way, and ends like any: %s", a.body)
 				continue
 			}
 			require.Equal(t, 502, a.status, media)
@@ -415,7 +428,8 @@ func leavesWhole(t *testing.T) {
 
 func leavesAccount(t *testing.T) {
 	overBoth(t, func(t *testing.T, g gateway) {
-		leave(t, g, ask("claude/claude-sonnet-4-5"), untilText(messages.stream(said{text: "Hello there", stop: "stop", usage: counts{prompt: 20, cached: 5}}))...)
+		leave(t, g, ask("claude/claude-sonnet-4-5"),
+			untilText(messages.stream(said{text: "Hello there", stop: "stop", usage: counts{prompt: 20, cached: 5}}))...)
 		line := g.Logged(t, "left")
 		require.Equal(t, "cancelled", line["outcome"])
 		require.EqualValues(t, 20, line["prompt_tokens"])

@@ -35,7 +35,8 @@ func toolRows() []row {
 
 // both tools are called at once, after some text.
 var twoCalls = said{text: "Let me see.", stop: "tool_calls", calls: []call{
-	{"callaaaa1", "weather", `{"city":"Zürich"}`}, {"callaaaa2", "clock", `{"zone":"CET","dst":true}`}, {"callaaaa3", "weather", `{"city":"Roma"}`},
+	{"callaaaa1", "weather", `{"city":"Zürich"}`}, {"callaaaa2", "clock", `{"zone":"CET","dst":true}`},
+	{"callaaaa3", "weather", `{"city":"Roma"}`},
 }}
 
 // bare takes out of the ids of calls what they carry.
@@ -59,7 +60,8 @@ func parallelCalls(t *testing.T) {
 	t.Run("a server that numbers every call 0", func(t *testing.T) {
 		for _, vendor := range []string{"ollama", "compatible", "vllm", "huggingface"} {
 			one := func(id string) string {
-				return chunk(`{"role":"assistant","tool_calls":[{"index":0,"id":"`+id+`","type":"function","function":{"name":"clock","arguments":"{}"}}]}`, "null")
+				return chunk(`{"role":"assistant","tool_calls":[{"index":0,"id":"`+id+
+					`","type":"function","function":{"name":"clock","arguments":"{}"}}]}`, "null")
 			}
 			a := compatible(vendor).sends(t, chat(tools), true, one("a"), one("b"), chunk(`{}`, `"tool_calls"`), end)
 			require.Equal(t, []call{{"a", "clock", "{}"}, {"b", "clock", "{}"}}, bare(a.calls), vendor)
@@ -67,7 +69,9 @@ func parallelCalls(t *testing.T) {
 	})
 	t.Run("Gemini's calls in one event, without ids", func(t *testing.T) {
 		for _, s := range geminis {
-			a := s.sends(t, chat(tools), true, data(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"clock","args":{}}},{"functionCall":{"name":"clock","args":{"zone":"CET"}}}],"role":"model"},"finishReason":"STOP"}]}`))
+			a := s.sends(t, chat(tools), true,
+				data(
+					`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"clock","args":{}}},{"functionCall":{"name":"clock","args":{"zone":"CET"}}}],"role":"model"},"finishReason":"STOP"}]}`))
 			require.Len(t, a.calls, 2)
 			require.NotEqual(t, a.calls[0].id, a.calls[1].id)
 			require.JSONEq(t, `{"zone":"CET"}`, a.calls[1].arguments)
@@ -88,8 +92,10 @@ func severalChoices(t *testing.T) {
 		return strings.Replace(chunk(delta, finish), `"index":0`, fmt.Sprintf(`"index":%d`, n), 1)
 	}
 	for _, vendor := range []string{"openai", "azure", "compatible", "mistral", "together", "fireworks", "xai", "vllm"} {
-		a := compatible(vendor).sends(t, chat(`"n":2,"stream":true`), true, two(1, `{"role":"assistant","content":"b"}`, "null"),
-			two(0, `{"role":"assistant","content":"a"}`, "null"), two(0, `{"content":"A"}`, `"stop"`), two(1, `{"content":"B"}`, `"length"`), end)
+		a := compatible(vendor).sends(t, chat(`"n":2,"stream":true`), true, two(1, `{"role":"assistant","content":"b"}`,
+			"null"),
+			two(0, `{"role":"assistant","content":"a"}`, "null"), two(0, `{"content":"A"}`, `"stop"`),
+			two(1, `{"content":"B"}`, `"length"`), end)
 		require.Len(t, a.choices, 2, vendor)
 		require.Equal(t, choice{text: "aA", stop: "stop", roles: 1}, *a.choices[0], vendor)
 		require.Equal(t, choice{text: "bB", stop: "length", roles: 1}, *a.choices[1], vendor)
@@ -98,7 +104,8 @@ func severalChoices(t *testing.T) {
 		part := func(n int, text string) string {
 			return fmt.Sprintf(`{"content":{"parts":[{"text":%q}],"role":"model"},"finishReason":"STOP","index":%d}`, text, n)
 		}
-		a := s.sends(t, chat(`"n":2`), true, data(`{"candidates":[%s]}`, part(1, "b")), data(`{"candidates":[%s]}`, part(0, "a")))
+		a := s.sends(t, chat(`"n":2`), true, data(`{"candidates":[%s]}`, part(1, "b")),
+			data(`{"candidates":[%s]}`, part(0, "a")))
 		require.Equal(t, "a", a.choices[0].text)
 		require.Equal(t, "b", a.choices[1].text)
 		whole := s.sends(t, chat(`"n":2`), false, `{"candidates":[`+part(0, "a")+`,`+part(1, "b")+`]}`)
@@ -121,18 +128,21 @@ func firstCallAfterText(t *testing.T) {
 }
 
 func callsWithoutArguments(t *testing.T) {
-	what := said{stop: "tool_calls", calls: []call{{"callaaaa1", "clock", ""}, {"callaaaa2", "weather", `{"city":"Roma"}`}}}
+	what := said{stop: "tool_calls", calls: []call{{"callaaaa1", "clock", ""},
+		{"callaaaa2", "weather", `{"city":"Roma"}`}}}
 	each(t, callers(), func(t *testing.T, s speaker) {
 		if s.untouched() {
 			return // OpenAI itself writes {}
 		}
 		both(t, func(t *testing.T, streamed bool) {
 			a := s.says(t, what, chat(tools), streamed)
-			require.Equal(t, []call{{"callaaaa1", "clock", "{}"}, {"callaaaa2", "weather", `{"city":"Roma"}`}}, bare(a.calls), a.body)
+			require.Equal(t, []call{{"callaaaa1", "clock", "{}"}, {"callaaaa2", "weather", `{"city":"Roma"}`}}, bare(a.calls),
+				a.body)
 		})
 	})
 	t.Run("cohere says null", func(t *testing.T) {
-		a := command.sends(t, chat(tools), false, `{"id":"m","message":{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"clock","arguments":"null"}}]},"finish_reason":"TOOL_CALL"}`)
+		a := command.sends(t, chat(tools), false,
+			`{"id":"m","message":{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"clock","arguments":"null"}}]},"finish_reason":"TOOL_CALL"}`)
 		require.Equal(t, []call{{"c", "clock", "{}"}}, bare(a.calls))
 	})
 }
@@ -158,8 +168,11 @@ func callsThatStop(t *testing.T) {
 
 func finishAlone(t *testing.T) {
 	for _, s := range geminis {
-		for _, last := range []string{`{"finishReason":"MAX_TOKENS"}`, `{"content":{"role":"model"},"finishReason":"MAX_TOKENS"}`, `{"content":{},"finishReason":"MAX_TOKENS","index":0}`} {
-			a := s.sends(t, chat(""), true, data(`{"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"}}]}`), data(`{"candidates":[%s]}`, last))
+		for _, last := range []string{`{"finishReason":"MAX_TOKENS"}`,
+			`{"content":{"role":"model"},"finishReason":"MAX_TOKENS"}`,
+			`{"content":{},"finishReason":"MAX_TOKENS","index":0}`} {
+			a := s.sends(t, chat(""), true, data(`{"candidates":[{"content":{"parts":[{"text":"a"}],"role":"model"}}]}`),
+				data(`{"candidates":[%s]}`, last))
 			require.Equal(t, "length", a.stop, s.name)
 			require.Equal(t, "length", s.sends(t, chat(""), false, `{"candidates":[`+last+`]}`).stop)
 		}
@@ -178,7 +191,8 @@ func finishAlone(t *testing.T) {
 func finishOnce(t *testing.T) {
 	for _, s := range []speaker{compatible("compatible"), compatible("openrouter"), compatible("alibaba"), mistralSmall} {
 		for name, early := range map[string]string{"repeated": `"stop"`, "empty": `""`} {
-			a := s.sends(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, early), chunk(`{"content":"b"}`, early), chunk(`{"content":""}`, `"stop"`), chunk(`{}`, `"stop"`), end)
+			a := s.sends(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, early), chunk(`{"content":"b"}`, early),
+				chunk(`{"content":""}`, `"stop"`), chunk(`{}`, `"stop"`), end)
 			require.Equal(t, "ab", a.text, "%s, %s", s.name, name)
 			require.Equal(t, "stop", a.stop)
 		}
@@ -192,7 +206,8 @@ func finishOnce(t *testing.T) {
 }
 
 func stopReasons(t *testing.T) {
-	compatibles := []speaker{compatible("compatible"), compatible("together"), compatible("huggingface"), compatible("openrouter")}
+	compatibles := []speaker{compatible("compatible"), compatible("together"), compatible("huggingface"),
+		compatible("openrouter")}
 	for _, c := range []struct {
 		speakers []speaker
 		want     string // "error": the answer has failed
@@ -203,7 +218,8 @@ func stopReasons(t *testing.T) {
 		{claudes, "content_filter", []string{"refusal"}},
 		{geminis, "stop", []string{"STOP", "FINISH_REASON_UNSPECIFIED", "OTHER", "SOMETHING_NEW"}},
 		{geminis, "length", []string{"MAX_TOKENS"}},
-		{geminis, "content_filter", []string{"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "LANGUAGE"}},
+		{geminis, "content_filter", []string{"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII",
+			"IMAGE_SAFETY", "LANGUAGE"}},
 		{bedrocks, "stop", []string{"end_turn", "stop_sequence", "something_new"}},
 		{bedrocks, "length", []string{"max_tokens", "model_context_window_exceeded"}},
 		{bedrocks, "content_filter", []string{"guardrail_intervened", "content_filtered"}},
@@ -250,9 +266,12 @@ func roleOnce(t *testing.T) {
 		a := s.says(t, said{text: "Hello there", stop: "stop"}, chat(""), true)
 		require.Equal(t, "assistant", a.chunks[0].Get("choices.0.delta.role").Str)
 	})
-	for _, s := range []speaker{compatible("compatible"), compatible("huggingface"), compatible("openrouter"), mistralSmall} {
-		for name, role := range map[string]string{"never": "", "always": `"role":"assistant",`, "null": `"role":null,`, "empty": `"role":"",`} {
-			a := s.sends(t, chat(""), true, chunk(`{`+role+`"content":"a"}`, "null"), chunk(`{`+role+`"content":"b"}`, "null"), chunk(`{}`, `"stop"`), end)
+	for _, s := range []speaker{compatible("compatible"), compatible("huggingface"), compatible("openrouter"),
+		mistralSmall} {
+		for name, role := range map[string]string{"never": "", "always": `"role":"assistant",`, "null": `"role":null,`,
+			"empty": `"role":"",`} {
+			a := s.sends(t, chat(""), true, chunk(`{`+role+`"content":"a"}`, "null"), chunk(`{`+role+`"content":"b"}`, "null"),
+				chunk(`{}`, `"stop"`), end)
 			require.Equal(t, "ab", a.text, "%s, %s", s.name, name)
 		}
 	}
@@ -265,7 +284,8 @@ func doneOnce(t *testing.T) {
 		require.Equal(t, 1, strings.Count(a.body, "[DONE]"))
 	})
 	t.Run("a vendor that sends none", func(t *testing.T) {
-		a := compatible("perplexity").sends(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, "null"), chunk(`{}`, `"stop"`))
+		a := compatible("perplexity").sends(t, chat(""), true, chunk(`{"role":"assistant","content":"a"}`, "null"),
+			chunk(`{}`, `"stop"`))
 		require.True(t, a.done)
 	})
 	t.Run("a vendor that sends two", func(t *testing.T) {
@@ -300,20 +320,25 @@ func cutCalls(t *testing.T) {
 }
 
 func brokenArguments(t *testing.T) {
-	for _, s := range []speaker{compatible("compatible"), compatible("openai"), compatible("groq"), mistralSmall, command} {
+	for _, s := range []speaker{compatible("compatible"), compatible("openai"), compatible("groq"), mistralSmall,
+		command} {
 		both(t, func(t *testing.T, streamed bool) {
-			a := s.says(t, said{stop: "tool_calls", calls: []call{{"callaaaa1", "weather", `{"city": Zürich`}}}, chat(tools), streamed)
+			a := s.says(t, said{stop: "tool_calls", calls: []call{{"callaaaa1", "weather", `{"city": Zürich`}}}, chat(tools),
+				streamed)
 			require.Equal(t, `{"city": Zürich`, a.calls[0].arguments, s.name)
 		})
 	}
-	again := talk(`{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"weather","arguments":"{\"city\": Z"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":"x"}`, tools)
-	at := map[string]string{"messages": "messages.1.content.0.input", "google": "contents.1.parts.0.functionCall.args", "converse": "messages.1.content.0.toolUse.input"}
+	again := talk(
+		`{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"weather","arguments":"{\"city\": Z"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":"x"}`, tools)
+	at := map[string]string{"messages": "messages.1.content.0.input", "google": "contents.1.parts.0.functionCall.args",
+		"converse": "messages.1.content.0.toolUse.input"}
 	for _, s := range slices.Concat(claudes, geminis, bedrocks) {
 		got := s.ask(t, again).body.Get(at[s.speaks.name])
 		require.True(t, got.IsObject(), s.name)
 		require.Contains(t, got.Raw, "Z", s.name)
 	}
-	require.Equal(t, `{"city": Z`, compatible("compatible").ask(t, again).body.Get("messages.1.tool_calls.0.function.arguments").Str)
+	require.Equal(t, `{"city": Z`, compatible("compatible").ask(t,
+		again).body.Get("messages.1.tool_calls.0.function.arguments").Str)
 }
 
 func callsAsTheyCome(t *testing.T) {
@@ -336,9 +361,11 @@ func callsAsTheyCome(t *testing.T) {
 func hiddenTool(t *testing.T) {
 	const format = `"response_format":{"type":"json_schema","json_schema":{"name":"place","schema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}`
 	claude, vertex, bedrock := claude, vertexClaude, bedrockClaude // models that take no schema
-	claude.model, vertex.model, bedrock.model = "claude-3-5-haiku-20241022", "claude-3-5-haiku@20241022", "anthropic.claude-3-5-haiku-20241022-v1:0"
+	claude.model, vertex.model, bedrock.model = "claude-3-5-haiku-20241022", "claude-3-5-haiku@20241022",
+		"anthropic.claude-3-5-haiku-20241022-v1:0"
 	each(t, []speaker{claude, vertex, bedrock}, func(t *testing.T, s speaker) {
-		at := map[string]string{"anthropic": "tools.#.name", "vertex": "tools.#.name", "bedrock": "toolConfig.tools.#.toolSpec.name"}[s.vendor]
+		at := map[string]string{"anthropic": "tools.#.name", "vertex": "tools.#.name",
+			"bedrock": "toolConfig.tools.#.toolSpec.name"}[s.vendor]
 		for _, own := range []string{"", "," + tools} {
 			request := chat(format + own)
 			names := s.ask(t, request).body.Get(at).Array()
@@ -366,9 +393,12 @@ func responsesAreNative(t *testing.T) {
 	refused := g.Do(t, "POST", "/v1/responses", fmt.Sprintf(ask, "claude/claude-sonnet-4-5"))
 	require.Equal(t, 400, refused.Status)
 	require.Equal(t, "unsupported_endpoint", refused.Failure(t).Code)
-	events := event("response.output_item.added", `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c1","name":"clock","arguments":""}}`) +
-		event("response.function_call_arguments.delta", `{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{}"}`) +
-		event("response.completed", `{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":3,"output_tokens":4}}}`)
+	events := event("response.output_item.added",
+		`{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c1","name":"clock","arguments":""}}`) +
+		event("response.function_call_arguments.delta",
+			`{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{}"}`) +
+		event("response.completed",
+			`{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":3,"output_tokens":4}}}`)
 	g.vendor.sends(events)
 	require.Equal(t, events, string(g.Do(t, "POST", "/v1/responses", fmt.Sprintf(ask, "openai/gpt-5")).Body))
 }

@@ -36,11 +36,13 @@ func usageIsAsked(t *testing.T) {
 	each(t, everyone(), func(t *testing.T, s speaker) {
 		if s.speaks.name != openAI.name || s.vendor == "perplexity" {
 			for _, options := range []string{"", `,"stream_options":{"include_usage":true}`} {
-				require.False(t, s.ask(t, chat(`"stream":true`+options)).body.Get("stream_options").Exists(), "the vendor knows no such member, and always tells")
+				require.False(t, s.ask(t, chat(`"stream":true`+options)).body.Get("stream_options").Exists(),
+					"the vendor knows no such member, and always tells")
 			}
 			return
 		}
-		for _, options := range []string{"", `,"stream_options":null`, `,"stream_options":{}`, `,"stream_options":{"include_usage":null}`, `,"stream_options":{"include_usage":true}`} {
+		for _, options := range []string{"", `,"stream_options":null`, `,"stream_options":{}`,
+			`,"stream_options":{"include_usage":null}`, `,"stream_options":{"include_usage":true}`} {
 			require.True(t, s.ask(t, chat(`"stream":true`+options)).body.Get("stream_options.include_usage").Bool(), options)
 		}
 		require.False(t, s.ask(t, chat("")).body.Get("stream_options").Exists(), "only of a stream")
@@ -83,14 +85,16 @@ func usageRefused(t *testing.T) {
 	hidden(t, `"stream":true,"stream_options":{"include_usage":false}`)
 	each(t, everyone(), func(t *testing.T, s speaker) {
 		if s.speaks.name == openAI.name && s.vendor != "perplexity" {
-			require.True(t, s.ask(t, chat(`"stream":true,"stream_options":{"include_usage":false}`)).body.Get("stream_options.include_usage").Bool())
+			require.True(t, s.ask(t, chat(`"stream":true,"stream_options":{"include_usage":false}`)).body.Get(
+				"stream_options.include_usage").Bool())
 		}
 	})
 	g := overPlayer(t)
 	for model, d := range models {
 		g.vendor.sends(d.stream(counted)...)
 		request := strings.Replace(ask(model), `"stream":true`, `"stream":true,"stream_options":{"include_usage":false}`, 1)
-		require.NotContains(t, string(g.Do(t, "POST", "/v1/chat/completions", request, "X-Request-Id", idOf(model)).Body), "usage")
+		require.NotContains(t, string(g.Do(t, "POST", "/v1/chat/completions", request, "X-Request-Id", idOf(model)).Body),
+			"usage")
 		require.EqualValues(t, 7, g.Logged(t, idOf(model))["completion_tokens"], model)
 	}
 }
@@ -112,11 +116,15 @@ const sevenOfTwenty = `"usage":{"prompt_tokens":20,"completion_tokens":7,"total_
 
 func usageTwice(t *testing.T) { // the reader takes one chunk of usage
 	begin, last := chunk(`{"role":"assistant","content":"a"}`, "null"), chunk(`{}`, `"stop"`)
-	alone := data(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[],%s}`, sevenOfTwenty)
+	alone := data(
+		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[],%s}`,
+		sevenOfTwenty)
 	for name, events := range map[string][]string{
-		"groq":       {begin, with(last, `"x_groq":{"id":"r",`+sevenOfTwenty+`},`+sevenOfTwenty), alone, end},
-		"xai":        {with(begin, `"usage":{"prompt_tokens":20,"completion_tokens":1,"total_tokens":21}`), with(last, sevenOfTwenty), alone, end},
-		"perplexity": {with(begin, `"usage":{"prompt_tokens":20,"completion_tokens":1,"total_tokens":21}`), with(last, sevenOfTwenty)},
+		"groq": {begin, with(last, `"x_groq":{"id":"r",`+sevenOfTwenty+`},`+sevenOfTwenty), alone, end},
+		"xai": {with(begin, `"usage":{"prompt_tokens":20,"completion_tokens":1,"total_tokens":21}`),
+			with(last, sevenOfTwenty), alone, end},
+		"perplexity": {with(begin, `"usage":{"prompt_tokens":20,"completion_tokens":1,"total_tokens":21}`),
+			with(last, sevenOfTwenty)},
 		"compatible": {begin, last, alone, alone, end},
 		"mistral":    {begin, with(last, sevenOfTwenty), alone, end},
 	} {
@@ -126,21 +134,25 @@ func usageTwice(t *testing.T) { // the reader takes one chunk of usage
 		})
 	}
 	t.Run("x_groq alone", func(t *testing.T) {
-		requireCounts(t, compatible("groq").sends(t, chat(streams), true, begin, with(last, `"x_groq":{"id":"r",`+sevenOfTwenty+`}`), end), 20, 7)
+		requireCounts(t, compatible("groq").sends(t, chat(streams), true, begin,
+			with(last, `"x_groq":{"id":"r",`+sevenOfTwenty+`}`), end), 20, 7)
 	})
 }
 
 func usageBesideChoice(t *testing.T) {
 	for _, vendor := range []string{"compatible", "openrouter", "deepseek", "alibaba", "together", "vllm", "mistral"} {
-		for _, last := range []string{with(chunk(`{}`, "null"), sevenOfTwenty), with(chunk(`{"role":"assistant","content":""}`, `"stop"`), sevenOfTwenty)} {
-			a := named(vendor).sends(t, chat(streams), true, chunk(`{"role":"assistant","content":"a"}`, "null"), chunk(`{}`, `"stop"`), last, end)
+		for _, last := range []string{with(chunk(`{}`, "null"), sevenOfTwenty),
+			with(chunk(`{"role":"assistant","content":""}`, `"stop"`), sevenOfTwenty)} {
+			a := named(vendor).sends(t, chat(streams), true, chunk(`{"role":"assistant","content":"a"}`, "null"),
+				chunk(`{}`, `"stop"`), last, end)
 			requireCounts(t, a, 20, 7)
 			require.Equal(t, "stop", a.stop, vendor)
 		}
 	}
 	t.Run("within the choice", func(t *testing.T) {
 		last := strings.Replace(chunk(`{}`, `"stop"`), `"stop"}`, `"stop",`+sevenOfTwenty+`}`, 1)
-		requireCounts(t, compatible("moonshot").sends(t, chat(streams), true, chunk(`{"role":"assistant","content":"a"}`, "null"), last, end), 20, 7)
+		requireCounts(t, compatible("moonshot").sends(t, chat(streams), true, chunk(`{"role":"assistant","content":"a"}`,
+			"null"), last, end), 20, 7)
 	})
 }
 
@@ -159,17 +171,25 @@ func usageMerged(t *testing.T) {
 		start, last                     string
 		prompt, cached, written, output int64
 	}{
-		"output is the last":           {`"input_tokens":20,"output_tokens":3`, `"output_tokens":7`, 20, 0, 0, 7},
-		"the end repeats the input":    {`"input_tokens":20,"cache_read_input_tokens":5,"output_tokens":1`, `"input_tokens":20,"cache_read_input_tokens":5,"output_tokens":7`, 25, 5, 0, 7},
-		"the end says 0 of the input":  {`"input_tokens":20,"cache_creation_input_tokens":4,"output_tokens":1`, `"input_tokens":0,"cache_creation_input_tokens":0,"output_tokens":7`, 24, 0, 4, 7},
-		"only the end knows the input": {`"input_tokens":0,"output_tokens":0`, `"input_tokens":20,"cache_read_input_tokens":6,"output_tokens":7`, 26, 6, 0, 7},
-		"the end knows better":         {`"input_tokens":20,"output_tokens":1`, `"input_tokens":30,"output_tokens":7`, 30, 0, 0, 7},
-		"nothing at the end":           {`"input_tokens":20,"output_tokens":3`, `"output_tokens":0`, 20, 0, 0, 3},
-		"null":                         {`"input_tokens":20,"cache_read_input_tokens":null,"output_tokens":1`, `"input_tokens":null,"output_tokens":7`, 20, 0, 0, 7},
+		"output is the last": {`"input_tokens":20,"output_tokens":3`, `"output_tokens":7`, 20, 0, 0, 7},
+		"the end repeats the input": {`"input_tokens":20,"cache_read_input_tokens":5,"output_tokens":1`,
+			`"input_tokens":20,"cache_read_input_tokens":5,"output_tokens":7`, 25, 5, 0, 7},
+		"the end says 0 of the input": {`"input_tokens":20,"cache_creation_input_tokens":4,"output_tokens":1`,
+			`"input_tokens":0,"cache_creation_input_tokens":0,"output_tokens":7`, 24, 0, 4, 7},
+		"only the end knows the input": {`"input_tokens":0,"output_tokens":0`,
+			`"input_tokens":20,"cache_read_input_tokens":6,"output_tokens":7`, 26, 6, 0, 7},
+		"the end knows better": {`"input_tokens":20,"output_tokens":1`, `"input_tokens":30,"output_tokens":7`, 30, 0,
+			0, 7},
+		"nothing at the end": {`"input_tokens":20,"output_tokens":3`, `"output_tokens":0`, 20, 0, 0, 3},
+		"null": {`"input_tokens":20,"cache_read_input_tokens":null,"output_tokens":1`,
+			`"input_tokens":null,"output_tokens":7`, 20, 0, 0, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			events := append([]string{event("message_start", `{"type":"message_start","message":{"id":"msg_1","role":"assistant","content":[],"usage":{%s}}}`, c.start)}, text[1:len(text)-2]...)
-			events = append(events, event("message_delta", `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{%s}}`, c.last), text[len(text)-1])
+			events := append([]string{event("message_start",
+				`{"type":"message_start","message":{"id":"msg_1","role":"assistant","content":[],"usage":{%s}}}`, c.start)},
+				text[1:len(text)-2]...)
+			events = append(events, event("message_delta",
+				`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{%s}}`, c.last), text[len(text)-1])
 			for _, s := range claudes {
 				a := s.sends(t, chat(""), true, events...)
 				requireCounts(t, a, c.prompt, c.output)
@@ -201,7 +221,8 @@ func usageCached(t *testing.T) {
 		"mistral":  `"num_cached_tokens":12`,
 	} {
 		whole := strings.Replace(openAI.whole(counted), `"prompt_tokens_details":{"cached_tokens":0},`, "", 1)
-		a := named(vendor).sends(t, chat(""), false, strings.Replace(whole, `"total_tokens":27`, `"total_tokens":27,`+usage, 1))
+		a := named(vendor).sends(t, chat(""), false, strings.Replace(whole, `"total_tokens":27`, `"total_tokens":27,`+usage,
+			1))
 		require.EqualValues(t, 12, a.usage.Get("prompt_tokens_details.cached_tokens").Int(), "%s: %s", vendor, a.body)
 	}
 }
@@ -219,23 +240,27 @@ func usageReasoning(t *testing.T) {
 		})
 	})
 	t.Run("xAI's output is without it", func(t *testing.T) {
-		apart := strings.Replace(openAI.whole(said{text: "Hello", stop: "stop", usage: counts{prompt: 20, output: 3, reasoning: 4}}), `"total_tokens":23`, `"total_tokens":27`, 1)
+		apart := strings.Replace(openAI.whole(said{text: "Hello", stop: "stop",
+			usage: counts{prompt: 20, output: 3, reasoning: 4}}), `"total_tokens":23`, `"total_tokens":27`, 1)
 		requireCounts(t, compatible("xai").sends(t, chat(""), false, apart), 20, 7)
 	})
 	t.Run("Gemini's tools count as prompt", func(t *testing.T) {
-		whole := strings.Replace(google.whole(counted), `"promptTokenCount":20`, `"promptTokenCount":15,"toolUsePromptTokenCount":5`, 1)
+		whole := strings.Replace(google.whole(counted), `"promptTokenCount":20`,
+			`"promptTokenCount":15,"toolUsePromptTokenCount":5`, 1)
 		requireCounts(t, gemini.sends(t, chat(""), false, whole), 20, 7)
 	})
 }
 
 func usageNullDetails(t *testing.T) {
 	for _, vendor := range []string{"compatible", "together", "openrouter", "huggingface", "nvidia", "mistral", "xai"} {
-		for _, details := range []string{`"prompt_tokens_details":null,"completion_tokens_details":null`, `"prompt_tokens_details":{"cached_tokens":null},"completion_tokens_details":{"reasoning_tokens":null}`} {
+		for _, details := range []string{`"prompt_tokens_details":null,"completion_tokens_details":null`,
+			`"prompt_tokens_details":{"cached_tokens":null},"completion_tokens_details":{"reasoning_tokens":null}`} {
 			whole := openAI.whole(counted)
 			at := strings.Index(whole, `"prompt_tokens_details"`)
 			a := named(vendor).sends(t, chat(""), false, whole[:at]+details+"}}")
 			requireCounts(t, a, 20, 7)
-			for _, member := range []string{"prompt_tokens_details", "completion_tokens_details", "prompt_tokens_details.cached_tokens", "completion_tokens_details.reasoning_tokens"} {
+			for _, member := range []string{"prompt_tokens_details", "completion_tokens_details",
+				"prompt_tokens_details.cached_tokens", "completion_tokens_details.reasoning_tokens"} {
 				require.NotEqual(t, "null", a.usage.Get(member).Raw, "%s: %s", vendor, a.usage.Raw)
 			}
 		}
@@ -243,13 +268,16 @@ func usageNullDetails(t *testing.T) {
 }
 
 func usageCost(t *testing.T) {
-	for vendor, cost := range map[string]string{"openrouter": `"cost":0.0025,"is_byok":false,"cost_details":{"upstream_inference_cost":null}`, "perplexity": `"cost":{"total_cost":0.006}`} {
+	for vendor, cost := range map[string]string{
+		"openrouter": `"cost":0.0025,"is_byok":false,"cost_details":{"upstream_inference_cost":null}`,
+		"perplexity": `"cost":{"total_cost":0.006}`} {
 		for _, streamed := range []bool{false, true} {
 			what := compatible(vendor).speaks.whole(counted)
 			if streamed {
 				what = strings.Join(compatible(vendor).speaks.stream(counted), "")
 			}
-			a := compatible(vendor).sends(t, chat(""), streamed, strings.Replace(what, `"total_tokens":27`, `"total_tokens":27,`+cost, 1))
+			a := compatible(vendor).sends(t, chat(""), streamed, strings.Replace(what, `"total_tokens":27`,
+				`"total_tokens":27,`+cost, 1))
 			requireCounts(t, a, 20, 7)
 			require.Contains(t, a.usage.Raw, cost, vendor)
 		}
@@ -261,14 +289,17 @@ func tieredPrices(t *testing.T) {
 		vendor, model string
 		above         int64
 	}{
-		{"anthropic", "claude-sonnet-4-5", 200_000}, {"bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000}, {"vertex", "claude-sonnet-4-5@20250929", 200_000},
-		{"gemini", "gemini-2.5-pro", 200_000}, {"vertex", "gemini-3-pro-preview", 200_000}, {"openai", "gpt-6-sol", 272_000}, {"xai", "grok-4.5", 200_000},
+		{"anthropic", "claude-sonnet-4-5", 200_000}, {"bedrock", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000},
+		{"vertex", "claude-sonnet-4-5@20250929", 200_000},
+		{"gemini", "gemini-2.5-pro", 200_000}, {"vertex", "gemini-3-pro-preview", 200_000}, {"openai", "gpt-6-sol", 272_000},
+		{"xai", "grok-4.5", 200_000},
 	} {
 		price := known.Facts(c.vendor, c.model).GetPrice()
 		require.Len(t, price.GetTiers(), 1, c.model)
 		tier := price.GetTiers()[0]
 		require.Equal(t, c.above, tier.GetAbovePromptTokens(), c.model)
-		for _, pair := range [][2]string{{price.GetInput(), tier.GetInput()}, {price.GetOutput(), tier.GetOutput()}, {price.GetCachedInput(), tier.GetCachedInput()}} {
+		for _, pair := range [][2]string{{price.GetInput(), tier.GetInput()}, {price.GetOutput(), tier.GetOutput()},
+			{price.GetCachedInput(), tier.GetCachedInput()}} {
 			low, err := strconv.ParseFloat(pair[0], 64)
 			require.NoError(t, err, c.model)
 			high, err := strconv.ParseFloat(pair[1], 64)
@@ -296,7 +327,8 @@ func mistypedPrices(t *testing.T) {
 		require.Contains(t, refused(`"0.15"`, "200000", wrong), "models[0].price.tiers[0].input", wrong)
 	}
 	require.Contains(t, refused(`"0.15"`, "0", `"0.30"`), "models[0].price.tiers[0].above_prompt_tokens")
-	_, err := configv1.ParseYAML("prices.yaml", []byte(strings.Replace(fmt.Sprintf(sheet, `"1"`, "1", `"1"`), "output", "outptu", 1)))
+	_, err := configv1.ParseYAML("prices.yaml",
+		[]byte(strings.Replace(fmt.Sprintf(sheet, `"1"`, "1", `"1"`), "output", "outptu", 1)))
 	require.ErrorContains(t, err, "outptu")
 }
 

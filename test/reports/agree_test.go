@@ -20,7 +20,8 @@ type taker struct{ path, member string }
 // takers returns endpoints of the chat path, which is the first, and of the job service.
 func takers() []taker {
 	return []taker{
-		{"/v1/chat/completions", "model"}, {"/v1/embeddings", "model"}, {"/v1/batches", "endpoint"}, {"/v1/fine_tuning/jobs", "model"},
+		{"/v1/chat/completions", "model"}, {"/v1/embeddings", "model"}, {"/v1/batches", "endpoint"},
+		{"/v1/fine_tuning/jobs", "model"},
 		{"/v1/uploads", "filename"}, {"/v1/uploads/upload_x/complete", "md5"},
 	}
 }
@@ -35,31 +36,38 @@ type fault struct {
 
 func faults() map[string]fault {
 	return map[string]fault{
-		"JSON that ends":         {"POST", "", `{"a":`, nil, 400, "invalid_json"},
-		"no JSON":                {"POST", "", `x=y`, nil, 400, "invalid_json"},
-		"more after the end":     {"POST", "", `{"a":1} {}`, nil, 400, "invalid_json"},
-		"a member twice":         {"POST", "", `{"MEMBER":"x","MEMBER":"y"}`, nil, 400, "duplicate_parameter"},
-		"a member of one twice":  {"POST", "", `{"metadata":{"a":"x","a":"y"},"MEMBER":"x"}`, nil, 400, "duplicate_parameter"},
-		"no UTF-8":               {"POST", "", "{\"a\":\"\xff\"}", nil, 400, "invalid_json"},
-		"an array":               {"POST", "", `["MEMBER"]`, nil, 400, "invalid_type"},
-		"null":                   {"POST", "", `null`, nil, 400, "invalid_type"},
-		"white space":            {"POST", "", ` `, nil, 400, "invalid_json"},
-		"a number":               {"POST", "", `{"MEMBER":7}`, nil, 400, "invalid_type"},
-		"an object":              {"POST", "", `{"MEMBER":{}}`, nil, 400, "invalid_type"},
-		"too deep":               {"POST", "", `{"x":` + strings.Repeat("[", 129) + strings.Repeat("]", 129) + `,"MEMBER":"x"}`, nil, 400, "invalid_value"},
-		"no body":                {"POST", "", "", nil, 400, "invalid_json"},
-		"a form's content type":  {"POST", "", `{"MEMBER":7}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "unsupported_content_type"},
-		"a foreign content type": {"POST", "", `{"MEMBER":7}`, []string{"Content-Type", "text/plain; charset=utf-8"}, 415, "unsupported_content_type"},
-		"no content type":        {"POST", "", `{"MEMBER":7}`, []string{"Content-Type", ""}, 400, "invalid_type"},
-		"another JSON":           {"POST", "", `{"MEMBER":7}`, []string{"Content-Type", "Application/JSON; charset=utf-8"}, 400, "invalid_type"},
-		"a foreign encoding":     {"POST", "", `{"MEMBER":7}`, []string{"Content-Encoding", "br"}, 415, "unsupported_content_encoding"},
-		"a trailing slash":       {"POST", "/", `{"MEMBER":"x"}`, nil, 404, "unknown_url"},
-		"a wrong method":         {"PATCH", "", `{"MEMBER":"x"}`, nil, 405, "method_not_supported"},
-		"a path below":           {"POST", "/a/b/c", `{"MEMBER":"x"}`, nil, 404, "unknown_url"},
+		"JSON that ends":     {"POST", "", `{"a":`, nil, 400, "invalid_json"},
+		"no JSON":            {"POST", "", `x=y`, nil, 400, "invalid_json"},
+		"more after the end": {"POST", "", `{"a":1} {}`, nil, 400, "invalid_json"},
+		"a member twice":     {"POST", "", `{"MEMBER":"x","MEMBER":"y"}`, nil, 400, "duplicate_parameter"},
+		"a member of one twice": {"POST", "", `{"metadata":{"a":"x","a":"y"},"MEMBER":"x"}`, nil, 400,
+			"duplicate_parameter"},
+		"no UTF-8":    {"POST", "", "{\"a\":\"\xff\"}", nil, 400, "invalid_json"},
+		"an array":    {"POST", "", `["MEMBER"]`, nil, 400, "invalid_type"},
+		"null":        {"POST", "", `null`, nil, 400, "invalid_type"},
+		"white space": {"POST", "", ` `, nil, 400, "invalid_json"},
+		"a number":    {"POST", "", `{"MEMBER":7}`, nil, 400, "invalid_type"},
+		"an object":   {"POST", "", `{"MEMBER":{}}`, nil, 400, "invalid_type"},
+		"too deep": {"POST", "", `{"x":` + strings.Repeat("[", 129) + strings.Repeat("]", 129) +
+			`,"MEMBER":"x"}`, nil, 400, "invalid_value"},
+		"no body": {"POST", "", "", nil, 400, "invalid_json"},
+		"a form's content type": {"POST", "", `{"MEMBER":7}`, []string{"Content-Type", "application/x-www-form-urlencoded"},
+			415, "unsupported_content_type"},
+		"a foreign content type": {"POST", "", `{"MEMBER":7}`, []string{"Content-Type", "text/plain; charset=utf-8"}, 415,
+			"unsupported_content_type"},
+		"no content type": {"POST", "", `{"MEMBER":7}`, []string{"Content-Type", ""}, 400, "invalid_type"},
+		"another JSON": {"POST", "", `{"MEMBER":7}`, []string{"Content-Type", "Application/JSON; charset=utf-8"},
+			400, "invalid_type"},
+		"a foreign encoding": {"POST", "", `{"MEMBER":7}`, []string{"Content-Encoding", "br"}, 415,
+			"unsupported_content_encoding"},
+		"a trailing slash": {"POST", "/", `{"MEMBER":"x"}`, nil, 404, "unknown_url"},
+		"a wrong method":   {"PATCH", "", `{"MEMBER":"x"}`, nil, 405, "method_not_supported"},
+		"a path below":     {"POST", "/a/b/c", `{"MEMBER":"x"}`, nil, 404, "unknown_url"},
 	}
 }
 
-// ask sends a faulty request to an endpoint, and returns what it says, in which the endpoint's own names are PATH and MEMBER.
+// ask sends a faulty request to an endpoint, and returns what it says, in which the endpoint's own names are PATH and
+// MEMBER.
 func (f fault) ask(t *testing.T, g *cases.Gateway, to taker) cases.Failure {
 	t.Helper()
 	a := g.Do(t, f.method, to.path+f.after, strings.ReplaceAll(f.body, "MEMBER", to.member), f.headers...)
@@ -77,8 +85,8 @@ func neutral(e cases.Failure, to taker) cases.Failure {
 	return e
 }
 
-// TestTheJobServiceAgreesWithTheChatPath is report 7: the same fault has the same status, type, code, parameter and message wherever
-// it is sent.
+// TestTheJobServiceAgreesWithTheChatPath is report 7: the same fault has the same status, type, code, parameter and
+// message wherever it is sent.
 func TestTheJobServiceAgreesWithTheChatPath(t *testing.T) {
 	g := harness.Run(t, t.TempDir())
 	g.Apply(t, &configv1.Organization{Name: "busy", Quotas: &configv1.Quotas{WritesPerMinute: 10_000}})
@@ -110,12 +118,15 @@ func formsAgree(t *testing.T, g *cases.Gateway) {
 	field := "--b\r\nContent-Disposition: form-data; name=\"MEMBER\"\r\n\r\nuser_data\r\n"
 	takers := []taker{{"/v1/audio/transcriptions", "model"}, {"/v1/files", "purpose"}}
 	for name, f := range map[string]fault{
-		"no boundary":            {"POST", "", field, []string{"Content-Type", "multipart/form-data"}, 400, "invalid_form"},
-		"cut short":              {"POST", "", field, []string{"Content-Type", content}, 400, "invalid_form"},
-		"another boundary":       {"POST", "", field + "--b--\r\n", []string{"Content-Type", "multipart/form-data; boundary=c"}, 400, "invalid_form"},
-		"a field twice":          {"POST", "", field + field + "--b--\r\n", []string{"Content-Type", content}, 400, "duplicate_parameter"},
-		"a foreign content type": {"POST", "", field, []string{"Content-Type", "text/plain"}, 415, "unsupported_content_type"},
-		"a trailing slash":       {"POST", "/", field, []string{"Content-Type", content}, 404, "unknown_url"},
+		"no boundary": {"POST", "", field, []string{"Content-Type", "multipart/form-data"}, 400, "invalid_form"},
+		"cut short":   {"POST", "", field, []string{"Content-Type", content}, 400, "invalid_form"},
+		"another boundary": {"POST", "", field + "--b--\r\n",
+			[]string{"Content-Type", "multipart/form-data; boundary=c"}, 400, "invalid_form"},
+		"a field twice": {"POST", "", field + field + "--b--\r\n", []string{"Content-Type", content}, 400,
+			"duplicate_parameter"},
+		"a foreign content type": {"POST", "", field, []string{"Content-Type", "text/plain"}, 415,
+			"unsupported_content_type"},
+		"a trailing slash": {"POST", "/", field, []string{"Content-Type", content}, 404, "unknown_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, got := f.ask(t, g, takers[0]), f.ask(t, g, takers[1])
@@ -138,6 +149,7 @@ func listsAgree(t *testing.T, g *cases.Gateway) {
 		require.Equal(t, 405, a.Status, to.path)
 		allowed := strings.Split(a.Header.Get("Allow"), ", ")
 		require.True(t, slices.Contains(allowed, "GET") && slices.Contains(allowed, "HEAD"), allowed)
-		require.Equal(t, fmt.Sprintf("Not allowed to PUT on %s (HINT: Perhaps you meant to use %s?)", to.path, allowed[0]), a.Failure(t).Message)
+		require.Equal(t, fmt.Sprintf("Not allowed to PUT on %s (HINT: Perhaps you meant to use %s?)", to.path, allowed[0]),
+			a.Failure(t).Message)
 	}
 }

@@ -34,7 +34,8 @@ func overHTTP1(t *testing.T, g *harness.Gateway, all []early) {
 						connections++
 					}
 				}}
-				r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), e.method, g.URL+e.path, bytes.NewReader(body()))
+				r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), e.method, g.URL+e.path,
+					bytes.NewReader(body()))
 				require.NoError(t, err)
 				r.Header = http.Header{"Authorization": {"Bearer " + e.key}, "Content-Type": {e.contentType}}
 				if e.encoded != "" {

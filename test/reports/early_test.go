@@ -41,7 +41,8 @@ func (e *early) line() string {
 	for i, status := range e.want {
 		want[i] = strconv.Itoa(status)
 	}
-	return strings.Join([]string{e.name, e.method, e.path, "Bearer " + e.key, e.contentType, e.encoded, strings.Join(want, ",")}, "\t")
+	return strings.Join([]string{e.name, e.method, e.path, "Bearer " + e.key, e.contentType, e.encoded,
+		strings.Join(want, ",")}, "\t")
 }
 
 // refusals returns the cases. The key spent has used what it may.
@@ -71,7 +72,8 @@ func body() []byte {
 // begin starts a gateway with a key that has used what it may, and returns the cases.
 func begin(t *testing.T) (*harness.Gateway, []early) {
 	g := harness.Run(t, t.TempDir())
-	g.Apply(t, &configv1.Organization{Name: "spent", Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_DAY, RequestsPerUnit: 1}}})
+	g.Apply(t, &configv1.Organization{Name: "spent",
+		Limits: []*configv1.Limit{{Domain: "requests", Unit: configv1.Unit_DAY, RequestsPerUnit: 1}}})
 	_, spent := g.CreateKey(t, "spent", "")
 	harness.Eventually(t, "the key has used what it may", func() error {
 		if status := chat(t, g, spent); status != http.StatusTooManyRequests {
@@ -84,7 +86,8 @@ func begin(t *testing.T) (*harness.Gateway, []early) {
 
 // chat asks for a completion, and returns the status.
 func chat(t *testing.T, g *harness.Gateway, key string) int {
-	return post(t, g.Client, g.URL+"/v1/chat/completions", key, strings.NewReader(`{"model":"echo/echo","messages":[{"role":"user","content":"x"}]}`))
+	return post(t, g.Client, g.URL+"/v1/chat/completions", key,
+		strings.NewReader(`{"model":"echo/echo","messages":[{"role":"user","content":"x"}]}`))
 }
 
 func post(t *testing.T, client *http.Client, url, key string, body io.Reader) int {
@@ -160,8 +163,10 @@ func curl(t *testing.T, g *harness.Gateway, e early, body string) {
 	}
 	const requests = 10
 	for range times / requests {
-		args := []string{"--http2", "--cacert", filepath.Join(g.Dir, "ca.crt"), "--silent", "--show-error", "--max-time", "10", "--request", e.method,
-			"--header", "authorization: Bearer " + e.key, "--header", "content-type: " + e.contentType, "--data-binary", "@" + body,
+		args := []string{"--http2", "--cacert", filepath.Join(g.Dir, "ca.crt"), "--silent", "--show-error", "--max-time",
+			"10", "--request", e.method,
+			"--header", "authorization: Bearer " + e.key, "--header", "content-type: " + e.contentType, "--data-binary", "@" +
+				body,
 			"--write-out", "%{http_version} %{http_code} %{size_download}\n"}
 		if e.encoded != "" {
 			args = append(args, "--header", "content-encoding: "+e.encoded)
@@ -193,7 +198,8 @@ func report(t *testing.T, cmd *exec.Cmd, g *harness.Gateway, all []early, body s
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd = exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
-	cmd.Env = append(harness.CleanEnv(), "GATEWAY_URL="+g.URL, "GATEWAY_CA="+filepath.Join(g.Dir, "ca.crt"), "CASES="+strings.Join(lines, "\n"),
+	cmd.Env = append(harness.CleanEnv(), "GATEWAY_URL="+g.URL, "GATEWAY_CA="+filepath.Join(g.Dir, "ca.crt"), "CASES="+
+		strings.Join(lines, "\n"),
 		"TIMES="+strconv.Itoa(times), "BODY="+body)
 	var stderr bytes.Buffer
 	cmd.Stderr, cmd.WaitDelay = &stderr, 10*time.Second

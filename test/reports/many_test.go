@@ -13,8 +13,8 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// TestManyObjectsInOneApply is report 13: 20,000 objects in one apply, all of which work when it returns, and all of which are in the
-// audit log. What waits for them is the command itself.
+// TestManyObjectsInOneApply is report 13: 20,000 objects in one apply, all of which work when it returns, and all of
+// which are in the audit log. What waits for them is the command itself.
 func TestManyObjectsInOneApply(t *testing.T) {
 	const n = 20_000
 	g := harness.Run(t, t.TempDir())
@@ -30,6 +30,7 @@ func TestManyObjectsInOneApply(t *testing.T) {
 		a := g.AsCases().Do(t, http.MethodPost, "/v1/chat/completions", body)
 		require.Equal(t, http.StatusOK, a.Status, "%s", a.Body)
 	}
-	harness.Must(t, "kind: Model\nname: one-more\ntargets: [{provider: echo, model: echo}]\n", "config", "apply", "--data", g.Dir, "-f", "-")
+	harness.Must(t, "kind: Model\nname: one-more\ntargets: [{provider: echo, model: echo}]\n", "config", "apply",
+		"--data", g.Dir, "-f", "-")
 	require.Equal(t, n+1, strings.Count(harness.Must(t, "", "config", "list", "models", "--data", g.Dir), "\n")-1)
 }

@@ -21,12 +21,13 @@ import (
 	"github.com/modelgate/modelgate/test/cases"
 )
 
-// A recorded case is an answer that a vendor once gave, and what any client must make of it. The programs read it, too:
-// testdata/recordings.json has the answers, testdata/conversations.json those that a client goes on from.
+// A recorded case is an answer that a vendor once gave, and what any client must make of it. The programs read it,
+// too: testdata/recordings.json has the answers, testdata/conversations.json those that a client goes on from.
 type recordedCase struct {
 	Name, Recording, Model string
 
-	// Of a conversation: the answer to the results of the calls, and what the vendor must see again in the request for it.
+	// Of a conversation: the answer to the results of the calls, and what the vendor must see again in the request for
+	// it.
 	Then, Thinking, Signature string
 }
 
@@ -100,7 +101,8 @@ func checkCall(r *http.Request, dialect, path string, body []byte, streamed bool
 	if streamed {
 		ending = dialects[dialect][1]
 	}
-	key := r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key") + strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	key := r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key") + strings.TrimPrefix(r.Header.Get("Authorization"),
+		"Bearer ")
 	switch {
 	case r.Method != http.MethodPost || ending == "" || !strings.HasSuffix(path, ending):
 		return fmt.Sprintf("not found: %s %s", r.Method, path)
@@ -124,8 +126,10 @@ var places = map[string]place{
 		`messages.1.content.#(type=="tool_use")#.id`, `messages.2.content.#(type=="tool_result")#.tool_use_id`, "thinking",
 	},
 	"bedrock": {
-		"messages", "messages.1.content.0.reasoningContent.reasoningText.text", "messages.1.content.0.reasoningContent.reasoningText.signature",
-		"messages.1.content.#.toolUse.toolUseId", "messages.2.content.#.toolResult.toolUseId", "additionalModelRequestFields.thinking",
+		"messages", "messages.1.content.0.reasoningContent.reasoningText.text",
+		"messages.1.content.0.reasoningContent.reasoningText.signature",
+		"messages.1.content.#.toolUse.toolUseId", "messages.2.content.#.toolResult.toolUseId",
+		"additionalModelRequestFields.thinking",
 	},
 	"gemini": {
 		"contents", "none", "contents.1.parts.0.thoughtSignature",
@@ -146,8 +150,8 @@ func goesOn(dialect string, body []byte) bool {
 	return gjson.GetBytes(body, places[dialect].turns+".#").Int() > 1
 }
 
-// check says what the vendor would miss in a request that goes on, or nothing: what it said of its thinking and signed must be
-// there as it was, a result for each of its calls, and the request to think further.
+// check says what the vendor would miss in a request that goes on, or nothing: what it said of its thinking and signed
+// must be there as it was, a result for each of its calls, and the request to think further.
 func (c recordedCase) check(dialect string, body []byte) string {
 	p := places[dialect]
 	calls, results := gjson.GetBytes(body, p.calls).Raw, gjson.GetBytes(body, p.results).Raw
@@ -180,13 +184,14 @@ func readRecording(t *testing.T, name string) []byte {
 	return body
 }
 
-// serveRecording answers with a recording. A model that is made to call a tool calls that one, whose name in the recordings is
-// "json".
+// serveRecording answers with a recording. A model that is made to call a tool calls that one, whose name in the
+// recordings is "json".
 func serveRecording(w http.ResponseWriter, name string, body []byte, forced string) {
 	if forced != "" {
 		body = bytes.ReplaceAll(body, []byte(`"name":"json"`), []byte(`"name":"`+forced+`"`))
 	}
-	kinds := map[string]string{".json": "application/json", ".sse": "text/event-stream", ".bin": "application/vnd.amazon.eventstream"}
+	kinds := map[string]string{".json": "application/json", ".sse": "text/event-stream",
+		".bin": "application/vnd.amazon.eventstream"}
 	w.Header().Set("Content-Type", kinds[filepath.Ext(name)])
 	for piece := range slices.Chunk(body, 500) { // cut anywhere
 		send(w, string(piece))
@@ -197,6 +202,7 @@ func serveRecording(w http.ResponseWriter, name string, body []byte, forced stri
 func complain(w http.ResponseWriter, message string) {
 	answer(w, http.StatusBadRequest, map[string]any{
 		"type": "error", "message": message,
-		"error": map[string]any{"type": "invalid_request_error", "message": message, "code": 400, "status": "INVALID_ARGUMENT"},
+		"error": map[string]any{"type": "invalid_request_error", "message": message, "code": 400,
+			"status": "INVALID_ARGUMENT"},
 	})
 }

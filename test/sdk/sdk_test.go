@@ -2,9 +2,9 @@
 // interface, as their users do, against the whole gateway over HTTPS.
 //
 // The cases are not here. Each client has a program of its own, written in its own language,
-// that prints "ok NAME" or "not ok NAME: reason" for every case; this package starts the gateway, runs the programs and
-// turns the lines into subtests. setup.sh installs the clients, and without it the cases skip. What recorded answers must
-// become in every client is in testdata/recordings.json and testdata/conversations.json.
+// that prints "ok NAME" or "not ok NAME: reason" for every case; this package starts the gateway, runs the programs
+// and turns the lines into subtests. setup.sh installs the clients, and without it the cases skip. What recorded
+// answers must become in every client is in testdata/recordings.json and testdata/conversations.json.
 package sdk
 
 import (
@@ -26,19 +26,23 @@ import (
 	"github.com/modelgate/modelgate/test/harness"
 )
 
-// common are the cases that the program of every SDK must have, by the same name, besides those of the recordings. Each may
-// have more.
+// common are the cases that the program of every SDK must have, by the same name, besides those of the recordings.
+// Each may have more.
 func common() []string {
 	return []string{
 		"unary", "request id", "system and developer messages", "image", "a tool is called", "parallel tool calls",
-		"tool results in a conversation of several turns", "structured output", "list of models", "a model whose id has a slash",
+		"tool results in a conversation of several turns", "structured output", "list of models",
+		"a model whose id has a slash",
 		"streamed", "streamed with usage", "streamed tool calls", "cancel in mid-stream",
 		"a wrong key", "an unknown model", "a parameter that is wrong", "a rate limit of the provider",
-		"an error within a stream is raised", "a stream that was cut is no complete answer", "a connection that breaks in mid-stream is raised",
-		"translated unary", "translated streamed", "translated parallel tool calls", "translated streamed parallel tool calls",
+		"an error within a stream is raised", "a stream that was cut is no complete answer",
+		"a connection that breaks in mid-stream is raised",
+		"translated unary", "translated streamed", "translated parallel tool calls",
+		"translated streamed parallel tool calls",
 		"translated system and developer messages", "translated image",
 		"translated tool results in a conversation of several turns", "translated structured output",
-		"files", "an upload in parts", "a batch", "a batch that is wrong says where", "a batch is cancelled", "list of batches in pages",
+		"files", "an upload in parts", "a batch", "a batch that is wrong says where", "a batch is cancelled",
+		"list of batches in pages",
 		"a fine-tuning job", "webhooks", "unknown ids", "a file for another purpose", "an idempotency key",
 	}
 }

@@ -21,8 +21,8 @@ import (
 const credential = "credential-of-the-vendor"
 
 // A vendor is the server of a provider that speaks Anthropic's dialect. The model that is asked for decides what it
-// answers: what a real one once sent, a report of what it was asked, or a failure. Under /recorded/ it is the server of other
-// vendors, too, which give recorded answers.
+// answers: what a real one once sent, a report of what it was asked, or a failure. Under /recorded/ it is the server
+// of other vendors, too, which give recorded answers.
 type vendor struct {
 	*httptest.Server
 	recordings map[string]string
@@ -57,11 +57,12 @@ func (v *vendor) document() string {
 }
 
 func provider(name, vendor, endpoint string) string {
-	return fmt.Sprintf("kind: Provider\nname: %s\nvendor: %s\nendpoint: %s\ncredential:\n  value: %s\n", name, vendor, endpoint, credential)
+	return fmt.Sprintf("kind: Provider\nname: %s\nvendor: %s\nendpoint: %s\ncredential:\n  value: %s\n", name, vendor,
+		endpoint, credential)
 }
 
-// waitUntilCancelled waits until every endless stream since the last look was given up, of which there must be one: that
-// the client went away must reach the vendor.
+// waitUntilCancelled waits until every endless stream since the last look was given up, of which there must be one:
+// that the client went away must reach the vendor.
 func (v *vendor) waitUntilCancelled(t *testing.T) {
 	t.Helper()
 	begun := v.endless.Swap(0)
@@ -107,7 +108,8 @@ func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusTooManyRequests, "rate_limit_error", "This request would exceed your rate limit.")
 	case "failing":
 		v.begin(w)
-		send(w, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
+		send(w,
+			"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n")
 	case "truncated":
 		v.begin(w)
 	case "fragile":

@@ -21,8 +21,8 @@ type binary struct {
 	info     *debug.BuildInfo
 }
 
-// build links the binary of the module at root for a platform such as linux/arm64. It stays in the module's cache, where
-// the go command sees that there is nothing to do.
+// build links the binary of the module at root for a platform such as linux/arm64. It stays in the module's cache,
+// where the go command sees that there is nothing to do.
 func build(ctx context.Context, root, platform string) (binary, error) {
 	p, err := v1.ParsePlatform(platform)
 	if err != nil {
@@ -42,13 +42,15 @@ func build(ctx context.Context, root, platform string) (binary, error) {
 	return binary{*p, path, info}, nil
 }
 
-// link builds the program at path. It has no symbols and no debugging data, a third of its size: traces of panics do not
-// need them.
+// link builds the program at path. It has no symbols and no debugging data, a third of its size: traces of panics do
+// not need them.
 func link(ctx context.Context, root string, p v1.Platform, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w", "-o", path, "./cmd/modelgate")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w", "-o", path,
+		"./cmd/modelgate")
 	cmd.Dir = root
 	// What the machine is set up with must not show in the image.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=", "GOARM64=", "GOOS="+p.OS, "GOARCH="+p.Architecture)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=", "GOARM64=",
+		"GOOS="+p.OS, "GOARCH="+p.Architecture)
 	cmd.Stderr = os.Stderr
 	return cmd.Run()
 }

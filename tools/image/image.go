@@ -19,8 +19,8 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// What the files of the image are called. The certificate authorities are where Envoy's official image has them as well:
-// the control plane tells Envoy the path that it finds in its own image.
+// What the files of the image are called. The certificate authorities are where Envoy's official image has them as
+// well: the control plane tells Envoy the path that it finds in its own image.
 const (
 	programPath = "modelgate"
 	rootsPath   = "etc/ssl/certs/ca-certificates.crt"
@@ -36,8 +36,8 @@ type file struct {
 	text []byte
 }
 
-// image builds the image of one binary: a layer that hardly ever changes, and the program. There is no shell and nothing
-// that can be written to.
+// image builds the image of one binary: a layer that hardly ever changes, and the program. There is no shell and
+// nothing that can be written to.
 func image(b binary) (v1.Image, error) {
 	base, err := layer(b.date(), baseFiles())
 	if err != nil {
@@ -52,7 +52,8 @@ func image(b binary) (v1.Image, error) {
 		return nil, err
 	}
 	created := v1.Time{Time: b.date()}
-	img, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), &v1.ConfigFile{
+	img, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		types.OCIConfigJSON), &v1.ConfigFile{
 		Created:      created,
 		OS:           b.platform.OS,
 		Architecture: b.platform.Architecture,
@@ -70,8 +71,10 @@ func image(b binary) (v1.Image, error) {
 		return nil, err
 	}
 	img, err = mutate.Append(img,
-		mutate.Addendum{Layer: base, MediaType: types.OCILayer, History: v1.History{Created: created, CreatedBy: "users and certificate authorities"}},
-		mutate.Addendum{Layer: program, MediaType: types.OCILayer, History: v1.History{Created: created, CreatedBy: "go build ./cmd/modelgate"}},
+		mutate.Addendum{Layer: base, MediaType: types.OCILayer,
+			History: v1.History{Created: created, CreatedBy: "users and certificate authorities"}},
+		mutate.Addendum{Layer: program, MediaType: types.OCILayer,
+			History: v1.History{Created: created, CreatedBy: "go build ./cmd/modelgate"}},
 	)
 	if err != nil {
 		return nil, err
@@ -120,8 +123,8 @@ func roots() []byte {
 	return out.Bytes()
 }
 
-// layer packs files, all of them root's and of one date. It is compressed here and once: the library would do it for each
-// digest that it is asked for.
+// layer packs files, all of them root's and of one date. It is compressed here and once: the library would do it for
+// each digest that it is asked for.
 func layer(date time.Time, files []file) (v1.Layer, error) {
 	var packed bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
@@ -134,14 +137,17 @@ func layer(date time.Time, files []file) (v1.Layer, error) {
 	if err := zipped.Close(); err != nil {
 		return nil, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil },
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(packed.Bytes())), nil
+	},
 		tarball.WithMediaType(types.OCILayer))
 }
 
 func pack(to io.Writer, date time.Time, files []file) error {
 	w := tar.NewWriter(to)
 	for _, f := range files {
-		header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text)), ModTime: date, Format: tar.FormatUSTAR, Typeflag: tar.TypeReg}
+		header := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.text)), ModTime: date, Format: tar.FormatUSTAR,
+			Typeflag: tar.TypeReg}
 		if f.name[len(f.name)-1] == '/' {
 			header.Typeflag = tar.TypeDir
 		}

@@ -42,7 +42,8 @@ func write(out, name string, binaries []binary) (string, error) {
 		return "", err
 	}
 	// The first name is OCI's, the second the one that containerd and Docker look for.
-	names := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": binaries[0].tag(), "io.containerd.image.name": tagged})
+	names := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": binaries[0].tag(),
+		"io.containerd.image.name": tagged})
 	if err := target.AppendIndex(index, names); err != nil {
 		return "", err
 	}
@@ -72,13 +73,14 @@ func multiarch(binaries []binary) ([]v1.Image, v1.ImageIndex, error) {
 			return nil, nil, fmt.Errorf("making the image for %s: %w", b.platform, err)
 		}
 		images = append(images, img)
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &b.platform}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img,
+			Descriptor: v1.Descriptor{Platform: &b.platform}})
 	}
 	return images, mutate.Annotations(index, labels(binaries[0])).(v1.ImageIndex), nil
 }
 
-// describe writes the list of what is in an image beside the layout, and into it as an artifact whose subject is the image:
-// a registry that it is copied to answers with it when it is asked for the image's referrers.
+// describe writes the list of what is in an image beside the layout, and into it as an artifact whose subject is the
+// image: a registry that it is copied to answers with it when it is asked for the image's referrers.
 func describe(out string, target layout.Path, b binary, img v1.Image) error {
 	list, err := sbom(b)
 	if err != nil {
@@ -126,11 +128,12 @@ func blob(target layout.Path, data []byte, mediaType types.MediaType) (v1.Descri
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	return v1.Descriptor{MediaType: mediaType, Size: size, Digest: digest}, target.WriteBlob(digest, io.NopCloser(bytes.NewReader(data)))
+	return v1.Descriptor{MediaType: mediaType, Size: size, Digest: digest},
+		target.WriteBlob(digest, io.NopCloser(bytes.NewReader(data)))
 }
 
-// archive packs the layout into one file. The list that it adds, of one platform's image, is what `docker load` reads where
-// Docker does not keep its images in containerd; others do not look at it.
+// archive packs the layout into one file. The list that it adds, of one platform's image, is what `docker load` reads
+// where Docker does not keep its images in containerd; others do not look at it.
 func archive(out, tagged string, date time.Time, img v1.Image) error {
 	manifest, err := img.Manifest()
 	if err != nil {

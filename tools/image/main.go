@@ -1,9 +1,9 @@
-// Command image makes the image of Modelgate without a container engine: an OCI layout with one image for each platform,
-// a list of what is in it (CycloneDX) attached to each, and the same as one file that every engine loads.
+// Command image makes the image of Modelgate without a container engine: an OCI layout with one image for each
+// platform, a list of what is in it (CycloneDX) attached to each, and the same as one file that every engine loads.
 //
 // Nothing here may depend on when or where it runs. The dates are the commit's, the certificate
-// authorities come from a module that go.sum pins and not from this machine, and the same sources give the same bytes, so
-// that anyone can check a released digest.
+// authorities come from a module that go.sum pins and not from this machine, and the same sources give the same bytes,
+// so that anyone can check a released digest.
 package main
 
 import (

@@ -51,7 +51,8 @@ func sbom(b binary) ([]byte, error) {
 	bom.Components = &components
 	bom.Dependencies = &[]cyclonedx.Dependency{contains}
 	var out bytes.Buffer
-	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6); err != nil {
+	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom,
+		cyclonedx.SpecVersion1_6); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
@@ -89,8 +90,10 @@ func components(b binary) ([]cyclonedx.Component, error) {
 // component describes one module. Its checksum is as in go.sum: a SHA-256 over the module's files.
 func component(path, version, sum string) cyclonedx.Component {
 	url := "pkg:golang/" + path + "@" + version
-	c := cyclonedx.Component{BOMRef: url, PackageURL: url, Type: cyclonedx.ComponentTypeLibrary, Name: path, Version: version}
-	if hash, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sum, "h1:")); err == nil && len(hash) == sha256.Size {
+	c := cyclonedx.Component{BOMRef: url, PackageURL: url, Type: cyclonedx.ComponentTypeLibrary, Name: path,
+		Version: version}
+	if hash, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sum, "h1:")); err == nil &&
+		len(hash) == sha256.Size {
 		c.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(hash)}}
 	}
 	return c

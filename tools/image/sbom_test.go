@@ -38,7 +38,8 @@ func (m made) isListed(t *testing.T) {
 		var bom cyclonedx.BOM
 		require.NoError(t, cyclonedx.NewBOMDecoder(bytes.NewReader(list), cyclonedx.BOMFileFormatJSON).Decode(&bom))
 		digest := sha256.Sum256(m.files(t, i)["modelgate"].text)
-		require.Equal(t, hex.EncodeToString(digest[:]), (*bom.Metadata.Component.Hashes)[0].Value, "the list is of another program")
+		require.Equal(t, hex.EncodeToString(digest[:]), (*bom.Metadata.Component.Hashes)[0].Value,
+			"the list is of another program")
 		listed := map[string]string{}
 		for _, c := range *bom.Components {
 			listed[c.Name] = c.Version

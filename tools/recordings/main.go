@@ -1,5 +1,5 @@
-// Recordings makes the archives of internal/recordings again from a folder of recorded traffic, whose layout is that of the archives
-// with INDEX.md beside them. It leaves out what no test reads.
+// Recordings makes the archives of internal/recordings again from a folder of recorded traffic, whose layout is that
+// of the archives with INDEX.md beside them. It leaves out what no test reads.
 //
 //	recordings FOLDER DESTINATION
 package main
@@ -57,7 +57,8 @@ func run(from fs.FS, to string) error {
 	return os.WriteFile(filepath.Join(to, "INDEX.md"), []byte(indexOf(string(index), left)), 0o644)
 }
 
-// pack writes a vendor's archive, which is the same for the same files, and notes in left the folders that it leaves out.
+// pack writes a vendor's archive, which is the same for the same files, and notes in left the folders that it leaves
+// out.
 func pack(from fs.FS, vendor, to string, left map[string]bool) error {
 	f, err := os.Create(to)
 	if err != nil {
@@ -65,7 +66,8 @@ func pack(from fs.FS, vendor, to string, left map[string]bool) error {
 	}
 	defer func() { _ = f.Close() }()
 	archive := zip.NewWriter(f)
-	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
+	archive.RegisterCompressor(zip.Deflate,
+		func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
 	err = fs.WalkDir(from, vendor, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -108,7 +110,8 @@ func isUnread(meta []byte) bool {
 // indexOf keeps of the folder's index the sources and what is in the archives.
 func indexOf(index string, left map[string]bool) string {
 	var out strings.Builder
-	out.WriteString("# Where the recordings come from\n\nWritten by `tools/recordings`. The counts of the first table are those of the folder that they were taken from.\n\n")
+	out.WriteString(
+		"# Where the recordings come from\n\nWritten by `tools/recordings`. The counts of the first table are those of the folder that they were taken from.\n\n")
 	vendor, sources := "", false
 	for line := range strings.Lines(index) {
 		if heading, ok := strings.CutPrefix(line, "## "); ok {

@@ -1,5 +1,5 @@
-// Testreport prints what a run of the tests comes to, from the events that go test has written: where the time went, which
-// cases were skipped and why, and what failed, with the lines of its assertions alone.
+// Testreport prints what a run of the tests comes to, from the events that go test has written: where the time went,
+// which cases were skipped and why, and what failed, with the lines of its assertions alone.
 //
 //	testreport FOLDER    FOLDER holds a .json of each step, and steps: a line "NAME SECONDS STATUS" of each
 //

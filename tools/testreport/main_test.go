@@ -56,7 +56,8 @@ func report(t *testing.T) string {
 	if err == nil {
 		t.Fatal("the tests did not fail")
 	}
-	setup := `{"Action":"output","Package":"setup","Output":"no disk\n"}` + "\n" + `{"Action":"fail","Package":"setup"}` + "\n"
+	setup := `{"Action":"output","Package":"setup","Output":"no disk\n"}` + "\n" + `{"Action":"fail","Package":"setup"}` +
+		"\n"
 	write(filepath.Join(folder, "unit.json"), string(events)+setup+`{"Action":"out`)
 	write(filepath.Join(folder, "steps"), "vet 3 0\nunit 14 1\n")
 	var out strings.Builder
@@ -84,7 +85,8 @@ func TestWhatFailedIsSaidAtTheEndWithoutLogs(t *testing.T) {
 			t.Errorf("not there: %q", want)
 		}
 	}
-	for _, not := range []string{"a line of a log", "as if logged", "nothing of this", "not the last", "FAIL: failing/a TestGateway\n", "TestNever\n", "the step vet\n"} {
+	for _, not := range []string{"a line of a log", "as if logged", "nothing of this", "not the last",
+		"FAIL: failing/a TestGateway\n", "TestNever\n", "the step vet\n"} {
 		if _, failed, _ := strings.Cut(got, "==== Failed"); strings.Contains(failed, not) {
 			t.Errorf("there: %q", not)
 		}

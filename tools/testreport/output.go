@@ -24,8 +24,8 @@ var (
 // A block is what was logged at once, or a panic.
 type block []string
 
-// assertions returns the lines that say why a test failed: its assertions and the last that it logged, which may be one too, without
-// what processes printed.
+// assertions returns the lines that say why a test failed: its assertions and the last that it logged, which may be
+// one too, without what processes printed.
 func assertions(output []string) []string {
 	all := blocks(output)
 	var lines []string
@@ -55,7 +55,8 @@ func reason(output []string) string {
 	return strings.TrimSpace(why)
 }
 
-// blocks cuts an output. What the harness shows of processes, "... printed:", is left out, and so is what a test wrote past its log.
+// blocks cuts an output. What the harness shows of processes, "... printed:", is left out, and so is what a test wrote
+// past its log.
 func blocks(output []string) []block {
 	var all []block
 	const (
@@ -85,7 +86,8 @@ func blocks(output []string) []block {
 
 // asserts reports whether the block is an assertion's or a panic, and not only a log.
 func (b block) asserts() bool {
-	return fatal.MatchString(b[0]) || slices.ContainsFunc(b, func(line string) bool { return strings.Contains(line, "Error Trace:") })
+	return fatal.MatchString(b[0]) || slices.ContainsFunc(b,
+		func(line string) bool { return strings.Contains(line, "Error Trace:") })
 }
 
 // cut keeps the beginning of a block and of each of its lines. The difference of two values is cut first.

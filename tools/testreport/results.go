@@ -109,8 +109,8 @@ func (r *results) printSkipped(out io.Writer) {
 	}
 }
 
-// printFailed lists the tests that failed, each with its assertions. One that failed by its subtests alone is not listed. One that
-// never ended, because its process did, is listed for what it said.
+// printFailed lists the tests that failed, each with its assertions. One that failed by its subtests alone is not
+// listed. One that never ended, because its process did, is listed for what it said.
 func (r *results) printFailed(out io.Writer) {
 	var failed []name
 	for n, got := range r.of {

@@ -74,8 +74,8 @@ func (x *Model) Attempts() int {
 	return min(max(2, len(x.GetTargets())), maxAttempts)
 }
 
-// RetryStatuses returns the statuses of a provider that are tried again, sorted. By default 429 is among them where the
-// model has another target: the one that said so needs its time.
+// RetryStatuses returns the statuses of a provider that are tried again, sorted. By default 429 is among them where
+// the model has another target: the one that said so needs its time.
 func (x *Model) RetryStatuses() []uint32 {
 	statuses := slices.Clone(x.GetRetry().GetStatusCodes())
 	if len(statuses) == 0 {

@@ -156,8 +156,8 @@ type yamlPart struct {
 	name  map[*yamlv3.Node]*yamlv3.Node // of a value
 }
 
-// splitYAML cuts a stream at its document markers. A marker stands at the beginning of a line, where YAML allows nothing
-// else to look like it, not even within a block of text (YAML 1.2, section 9.1.2).
+// splitYAML cuts a stream at its document markers. A marker stands at the beginning of a line, where YAML allows
+// nothing else to look like it, not even within a block of text (YAML 1.2, section 9.1.2).
 func splitYAML(data []byte) []yamlPart {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var parts []yamlPart
@@ -207,7 +207,8 @@ func trimBlank(text []byte) (content []byte, skipped int) {
 // lineNumber is how the YAML reader names a line of its input.
 var lineNumber = regexp.MustCompile(`\bline (\d+)`)
 
-// absoluteLines turns the line numbers of a message, which count from the document's beginning, into those of the file.
+// absoluteLines turns the line numbers of a message, which count from the document's beginning, into those of the
+// file.
 func absoluteLines(message string, first int) string {
 	return lineNumber.ReplaceAllStringFunc(message, func(s string) string {
 		n, err := strconv.Atoi(s[len("line "):])

@@ -82,32 +82,54 @@ func TestParseYAMLReadsEveryDocument(t *testing.T) {
 // Report 15: file, line and column.
 func TestParseYAMLNamesFileObjectAndField(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"no kind":           {"name: a", "f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
-		"unknown kind":      {"kind: provider\nname: a", "f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
-		"never stored kind": {"kind: Settings\nname: a", "f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
-		"unknown field":     {"\n\nkind: Retry\n---\nkind: Provider\nname: a\nurl: x", "f:3:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken\nf:7:1: Provider a: url: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context and full_names_only"},
-		"case matters":      {"kind: Provider\nname: a\nVendor: x", "f:3:1: Provider a: Vendor: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context and full_names_only"},
-		"in a list":         {"kind: Model\nname: a/b\ntargets:\n- provider: a\n- models: b", "f:5:3: Model a/b: targets[1].models: unknown field; the fields here are provider, model, weight and priority"},
-		"several at once":   {"kind: Gateway\nname: g\nport: -1\naddress: 5\ntrusted_hops: [1]", "f:4:1: Gateway g: address: must be a string (put it in quotes)\nf:3:1: Gateway g: port: must be a whole number from 0 to 4294967295\nf:5:1: Gateway g: trusted_hops: must be a whole number from 0 to 4294967295"},
-		"behind a marker":   {"--- {kind: Key, name: a, models: 1}", "f:1:26: Key a: models: must be a list, each item a string (put it in quotes)"},
-		"in an array":       {"- kind: Key\n  name: a\n- kind: Key\n  name: b\n  models: 1", "f:5:3: Key b: models: must be a list, each item a string (put it in quotes)"},
-		"tabs":              {"kind: Key\n\tname: a", "f:2:1: yaml: line 2: found a tab character that violates indentation"},
-		"duplicate key":     {"# c\n---\nkind: Provider\nname: a\nname: b", `f:5:1: yaml: unmarshal errors:` + "\n" + `  line 5: key "name" already set in map`},
-		"two spellings":     {"kind: Provider\nname: a\nallow_unlisted_models: true\nallowUnlistedModels: false", "f:4:1: Provider a: allow_unlisted_models: given twice, in two spellings"},
-		"two sources":       {"kind: Provider\nname: a\ncredential: {env: A, file: /b}", "f:3:22: Provider a: credential.file: only one of env, file, value and sealed may be given"},
-		"secret not shown":  {"kind: Provider\nname: a\ncredential: {value: 12345}", "f:3:14: Provider a: credential.value: must be a string (put it in quotes)"},
-		"duration":          {"kind: Provider\nname: a\ntimeouts: {idle: 5}", `f:3:12: Provider a: timeouts.idle: must be seconds with an "s", such as 30s or 0.5s`},
-		"time":              {"kind: Key\nname: a\nexpires_at: tomorrow", "f:3:1: Key a: expires_at: must be a time such as 2030-01-31T23:59:59Z"},
-		"enumeration":       {"kind: Provider\nname: a\nunsupported_parameters: IGNORE", "f:3:1: Provider a: unsupported_parameters: must be one of REJECT and DROP"},
-		"list":              {"kind: Model\nname: a\ntargets: {provider: a}", "f:3:1: Model a: targets: must be a list"},
-		"list of strings":   {"kind: Key\nname: a\nmodels: [1]", "f:3:1: Key a: models: must be a list, each item a string (put it in quotes)"},
-		"list of nothing":   {"kind: Model\nname: a\ntargets: [null]", "f:3:11: Model a: targets[0]: must be a mapping of fields"},
-		"message":           {"kind: Provider\nname: a\ntls: yes", "f:3:1: Provider a: tls: must be a mapping of fields"},
-		"map":               {"kind: Provider\nname: a\nheaders: [a]", "f:3:1: Provider a: headers: must be a mapping from names to strings"},
-		"a scalar":          {"just text", "f:1:1: must be a mapping of fields"},
-		"not YAML":          {"kind: Provider\n---\nkind: [", "f:3:1: yaml: line 3: did not find expected node content"},
-		"odd name":          {"kind: Provider\nname: \"a\\nb\"\nx: 1", "f:3:1: Provider \"a\\nb\": x: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context and full_names_only"},
-		"after the end":     {"kind: Key\nname: a\n...\nkind: Nothing", "f:4:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
+		"no kind": {"name: a",
+			"f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
+		"unknown kind": {"kind: provider\nname: a",
+			"f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
+		"never stored kind": {"kind: Settings\nname: a",
+			"f:1:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
+		"unknown field": {"\n\nkind: Retry\n---\nkind: Provider\nname: a\nurl: x",
+			"f:3:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken\nf:7:1: Provider a: url: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context and full_names_only"},
+		"case matters": {"kind: Provider\nname: a\nVendor: x",
+			"f:3:1: Provider a: Vendor: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context and full_names_only"},
+		"in a list": {"kind: Model\nname: a/b\ntargets:\n- provider: a\n- models: b",
+			"f:5:3: Model a/b: targets[1].models: unknown field; the fields here are provider, model, weight and priority"},
+		"several at once": {"kind: Gateway\nname: g\nport: -1\naddress: 5\ntrusted_hops: [1]",
+			"f:4:1: Gateway g: address: must be a string (put it in quotes)\nf:3:1: Gateway g: port: must be a whole number from 0 to 4294967295\nf:5:1: Gateway g: trusted_hops: must be a whole number from 0 to 4294967295"},
+		"behind a marker": {"--- {kind: Key, name: a, models: 1}",
+			"f:1:26: Key a: models: must be a list, each item a string (put it in quotes)"},
+		"in an array": {"- kind: Key\n  name: a\n- kind: Key\n  name: b\n  models: 1",
+			"f:5:3: Key b: models: must be a list, each item a string (put it in quotes)"},
+		"tabs": {"kind: Key\n\tname: a",
+			"f:2:1: yaml: line 2: found a tab character that violates indentation"},
+		"duplicate key": {"# c\n---\nkind: Provider\nname: a\nname: b", `f:5:1: yaml: unmarshal errors:` + "\n" +
+			`  line 5: key "name" already set in map`},
+		"two spellings": {"kind: Provider\nname: a\nallow_unlisted_models: true\nallowUnlistedModels: false",
+			"f:4:1: Provider a: allow_unlisted_models: given twice, in two spellings"},
+		"two sources": {"kind: Provider\nname: a\ncredential: {env: A, file: /b}",
+			"f:3:22: Provider a: credential.file: only one of env, file, value and sealed may be given"},
+		"secret not shown": {"kind: Provider\nname: a\ncredential: {value: 12345}",
+			"f:3:14: Provider a: credential.value: must be a string (put it in quotes)"},
+		"duration": {"kind: Provider\nname: a\ntimeouts: {idle: 5}",
+			`f:3:12: Provider a: timeouts.idle: must be seconds with an "s", such as 30s or 0.5s`},
+		"time": {"kind: Key\nname: a\nexpires_at: tomorrow",
+			"f:3:1: Key a: expires_at: must be a time such as 2030-01-31T23:59:59Z"},
+		"enumeration": {"kind: Provider\nname: a\nunsupported_parameters: IGNORE",
+			"f:3:1: Provider a: unsupported_parameters: must be one of REJECT and DROP"},
+		"list": {"kind: Model\nname: a\ntargets: {provider: a}", "f:3:1: Model a: targets: must be a list"},
+		"list of strings": {"kind: Key\nname: a\nmodels: [1]",
+			"f:3:1: Key a: models: must be a list, each item a string (put it in quotes)"},
+		"list of nothing": {"kind: Model\nname: a\ntargets: [null]",
+			"f:3:11: Model a: targets[0]: must be a mapping of fields"},
+		"message": {"kind: Provider\nname: a\ntls: yes", "f:3:1: Provider a: tls: must be a mapping of fields"},
+		"map": {"kind: Provider\nname: a\nheaders: [a]",
+			"f:3:1: Provider a: headers: must be a mapping from names to strings"},
+		"a scalar": {"just text", "f:1:1: must be a mapping of fields"},
+		"not YAML": {"kind: Provider\n---\nkind: [", "f:3:1: yaml: line 3: did not find expected node content"},
+		"odd name": {"kind: Provider\nname: \"a\\nb\"\nx: 1",
+			"f:3:1: Provider \"a\\nb\": x: unknown field; the fields here are name, vendor, endpoint, credential, headers, timeouts, tls, models, allow_unlisted_models, unsupported_parameters, disabled, region, project, api_version, untouched_answers, native_batches, concurrency, trace_context and full_names_only"},
+		"after the end": {"kind: Key\nname: a\n...\nkind: Nothing",
+			"f:4:1: kind: must be one of Provider, Model, Key, Gateway, Certificate, Route, Catalog, JobService, Webhook, Listing, Organization, Project, RateLimit, Account and AdminToken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := configv1.ParseYAML("f", []byte(tc.text))
@@ -213,7 +235,8 @@ retry:
 	data, err := configv1.MarshalJSON(docs[1].Object)
 	require.NoError(t, err)
 	require.Equal(t, `{"kind":"Model","name":"team/gpt","targets":[{"provider":"openai","model":"gpt-4o","weight":3},`+
-		`{"provider":"openai","model":"gpt-4o-mini","priority":1}],"retry":{"max_attempts":2,"status_codes":[429,503]}}`, string(data))
+		`{"provider":"openai","model":"gpt-4o-mini","priority":1}],"retry":{"max_attempts":2,"status_codes":[429,503]}}`,
+		string(data))
 	data, err = configv1.MarshalJSON(&configv1.Key{})
 	require.NoError(t, err)
 	require.Equal(t, `{"kind":"Key"}`, string(data))
@@ -250,7 +273,8 @@ func TestFindKind(t *testing.T) {
 }
 
 func FuzzParseYAML(f *testing.F) {
-	for _, s := range []string{example, "", "---\n...\n---", "kind: Provider\nname: [", "a: &a [*a]", "kind: Key\nmodels: !!binary x", "\ufeffkind: Key"} {
+	for _, s := range []string{example, "", "---\n...\n---", "kind: Provider\nname: [", "a: &a [*a]",
+		"kind: Key\nmodels: !!binary x", "\ufeffkind: Key"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

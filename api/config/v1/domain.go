@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Domain is something that limits count. What reads limits asks it what that is: validation, the rules of a request, the
-// dashboard, the flags of the CLI and, by a test, the documents.
+// A Domain is something that limits count. What reads limits asks it what that is: validation, the rules of a request,
+// the dashboard, the flags of the CLI and, by a test, the documents.
 type Domain struct {
 	Name string
 	// AtOnce says that it counts what runs now. Such a limit has no unit.
@@ -58,7 +58,8 @@ func (d Domain) Text() string { return strings.ReplaceAll(d.Name, "_", " ") }
 
 // Covers reports whether it counts all that another one counts.
 func (d Domain) Covers(o Domain) bool {
-	return d == o || !d.AtOnce && !o.AtOnce && (d.Requests || !o.Requests) && (d.Input || !o.Input) && (d.Output || !o.Output)
+	return d == o || !d.AtOnce && !o.AtOnce && (d.Requests || !o.Requests) && (d.Input || !o.Input) &&
+		(d.Output || !o.Output)
 }
 
 // Used returns what it counts of so many requests with so many tokens.

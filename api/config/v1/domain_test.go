@@ -11,8 +11,10 @@ func TestDomainsCoverAndCount(t *testing.T) {
 		outer, inner string
 		want         bool
 	}{
-		{"requests", "requests", true}, {"tokens", "input_tokens", true}, {"tokens", "output_tokens", true}, {"tokens", "tokens", true},
-		{"input_tokens", "tokens", false}, {"input_tokens", "output_tokens", false}, {"tokens", "requests", false}, {"requests", "tokens", false},
+		{"requests", "requests", true}, {"tokens", "input_tokens", true}, {"tokens", "output_tokens", true},
+		{"tokens", "tokens", true},
+		{"input_tokens", "tokens", false}, {"input_tokens", "output_tokens", false}, {"tokens", "requests", false},
+		{"requests", "tokens", false},
 		{"concurrency", "concurrency", true}, {"requests", "concurrency", false}, {"concurrency", "requests", false},
 	} {
 		require.Equal(t, c.want, DomainOf(c.outer).Covers(DomainOf(c.inner)), "%s %s", c.outer, c.inner)

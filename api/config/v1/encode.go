@@ -38,8 +38,8 @@ func MarshalJSON(o Object) ([]byte, error) {
 	return append(doc, fields[1:]...), nil
 }
 
-// MarshalYAML returns an object as a YAML document without a marker: its kind, then its fields in the order of the .proto
-// file. [ParseYAML] reads it back.
+// MarshalYAML returns an object as a YAML document without a marker: its kind, then its fields in the order of the
+// .proto file. [ParseYAML] reads it back.
 func MarshalYAML(o Object) ([]byte, error) {
 	data, err := Marshal(o)
 	if err != nil {

@@ -34,7 +34,8 @@ func ParseEndpoint(base string) (Endpoint, error) {
 		return Endpoint{}, errors.New("must have no user, query or fragment")
 	}
 	// Its path is put before others as it is read, where these would mean what they mean.
-	if strings.ContainsAny(u.Path, "?#") || strings.ContainsFunc(u.Path, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
+	if strings.ContainsAny(u.Path, "?#") ||
+		strings.ContainsFunc(u.Path, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
 		return Endpoint{}, errors.New("must have no escaped ?, #, space or control character in its path")
 	}
 	if u.Scheme == "unix" {
@@ -77,7 +78,8 @@ func (w *Webhook) Endpoint() (Endpoint, error) {
 		e, err = endpointOf(u)
 	}
 	switch {
-	case err != nil && !errors.Is(err, errPort), len(w.GetUrl()) > maxURL, strings.ContainsFunc(w.GetUrl(), unicode.IsSpace):
+	case err != nil && !errors.Is(err, errPort), len(w.GetUrl()) > maxURL,
+		strings.ContainsFunc(w.GetUrl(), unicode.IsSpace):
 		return Endpoint{}, fmt.Errorf("must be a URL such as https://host/path, of at most %d bytes", maxURL)
 	case u.User != nil, u.Fragment != "":
 		return Endpoint{}, errors.New("must have no user and no fragment")

@@ -5,9 +5,11 @@ import (
 	"strings"
 )
 
-// A FieldError is one thing that is wrong with one object. It never holds a field's value where that could be a secret.
+// A FieldError is one thing that is wrong with one object. It never holds a field's value where that could be a
+// secret.
 type FieldError struct {
-	// Source is the file, line and column of the field, or of what is written around it; empty where it did not come from a file.
+	// Source is the file, line and column of the field, or of what is written around it; empty where it did not come from
+	// a file.
 	Source string
 	// Object is the object's kind and name, or empty where the document could not be read that far.
 	Object string

@@ -14,7 +14,8 @@ func TestMatches(t *testing.T) {
 		want          bool
 	}{
 		{"", "", true}, {"", "a", false}, {"a", "a", true}, {"a", "A", false}, {"a", "ab", false}, {"ab", "a", false},
-		{"*", "", true}, {"*", "a/b.c", true}, {"a*", "a", true}, {"a*", "ba", false}, {"*a", "ba", true}, {"*a", "ab", false},
+		{"*", "", true}, {"*", "a/b.c", true}, {"a*", "a", true}, {"a*", "ba", false}, {"*a", "ba", true},
+		{"*a", "ab", false},
 		{"a*c", "ac", true}, {"a*c", "abbc", true}, {"a*c", "abcd", false}, {"*b*", "abc", true}, {"*b*", "ac", false},
 		{"a*b*c", "a-b-b-c", true}, {"a*b*c", "a-c-b", false}, {"gpt-*-mini*", "gpt-4o-mini-2024", true}, {"a**", "a", true},
 		{"a*a", "a", false}, {"gemini-?", "gemini-1", false}, {"[a]", "a", false},
@@ -22,15 +23,18 @@ func TestMatches(t *testing.T) {
 		{"*", "", true}, {"*", "anything", true},
 		{"a*", "abc", true}, {"a*", "ba", false}, {"*c", "abc", true}, {"*c", "abcd", false},
 		{"a*c", "abc", true}, {"a*c", "ac", true}, {"a*c", "a", false}, {"a*a", "a", false},
-		{"*b*", "abc", true}, {"*x*", "abc", false}, {"a*b*c", "a1b2c", true}, {"a*b*b", "ab", false}, {"*ab*ab*", "abab", true}, {"*ab*ab*", "aba", false},
+		{"*b*", "abc", true}, {"*x*", "abc", false}, {"a*b*c", "a1b2c", true}, {"a*b*b", "ab", false},
+		{"*ab*ab*", "abab", true}, {"*ab*ab*", "aba", false},
 		{"a.b", "aXb", false}, {"**", "a", true},
 		{"a", "a", true}, {"a", "b", false}, {"a", "ab", false}, {"*", "", true}, {"*", "a/b", true},
 		{"openai/*", "openai/gpt-4o", true}, {"openai/*", "openai2/gpt", false}, {"*/gpt*mini", "x/gpt-4o-mini", true},
-		{"*/gpt*mini", "x/gpt-4o-mini-2", false}, {"a*b*c", "abbc", true}, {"a**", "a", true}, {"", "", true}, {"", "a", false},
+		{"*/gpt*mini", "x/gpt-4o-mini-2", false}, {"a*b*c", "abbc", true}, {"a**", "a", true}, {"", "", true},
+		{"", "a", false},
 	} {
 		require.Equal(t, c.want, Matches(c.pattern, c.name), "%q %q", c.pattern, c.name)
 	}
-	require.False(t, Matches(strings.Repeat("*a", 200)+"b", strings.Repeat("a", 100_000)), "a name is the client's: it takes no time that grows faster than it")
+	require.False(t, Matches(strings.Repeat("*a", 200)+"b", strings.Repeat("a", 100_000)),
+		"a name is the client's: it takes no time that grows faster than it")
 }
 
 func FuzzMatches(f *testing.F) {

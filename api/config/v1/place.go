@@ -9,15 +9,16 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// A place is where a document of a YAML stream stands. The stream is read again only where somebody asks for more than that.
+// A place is where a document of a YAML stream stands. The stream is read again only where somebody asks for more than
+// that.
 type place struct {
 	file    string
 	part    *yamlPart
 	element int // of a list of documents; -1: it is none
 }
 
-// Place returns "file:line:column" of a field, or of the innermost one around it that is written, or "" where the document did not come from
-// a file.
+// Place returns "file:line:column" of a field, or of the innermost one around it that is written, or "" where the
+// document did not come from a file.
 func (d Document) Place(field string) string { return d.at.of(field) }
 
 func (p *place) of(field string) string {
@@ -51,7 +52,8 @@ func (p *place) of(field string) string {
 
 func (p *place) line(line, column int) string { return fmt.Sprintf("%s:%d:%d", p.file, line, column) }
 
-// ofMessage returns the place that a message of the YAML reader names, whose columns it does not know: that of the line's first letter.
+// ofMessage returns the place that a message of the YAML reader names, whose columns it does not know: that of the
+// line's first letter.
 func (p *place) ofMessage(message string) string {
 	found := lineNumber.FindStringSubmatch(message)
 	if found == nil {

@@ -13,12 +13,13 @@ const organizationFactor = 4
 func defaultQuotas() *Quotas {
 	return &Quotas{
 		OpenBatches: 1000, KeptBatches: 100_000, Files: 50_000, FileBytes: 20 << 30, OpenUploads: 100, KeptUploads: 10_000,
-		OpenFineTuningJobs: 100, KeptFineTuningJobs: 10_000, IdempotencyRecords: 50_000, RecordBytes: 128 << 20, Webhooks: 20, WritesPerMinute: 300,
+		OpenFineTuningJobs: 100, KeptFineTuningJobs: 10_000, IdempotencyRecords: 50_000, RecordBytes: 128 << 20,
+		Webhooks: 20, WritesPerMinute: 300,
 	}
 }
 
-// QuotasOf returns the quotas of an Organization, a Project or a Key, with the defaults of what it does not say. What is not known
-// to be stored has the defaults of its kind.
+// QuotasOf returns the quotas of an Organization, a Project or a Key, with the defaults of what it does not say. What
+// is not known to be stored has the defaults of its kind.
 func QuotasOf(o Object) *Quotas {
 	q, factor := defaultQuotas(), uint64(1)
 	if _, ok := o.(*Organization); ok {
@@ -98,7 +99,8 @@ func validateQuotas(objects []Object) Errors {
 				if of.GetName() == "" {
 					who = "keys without an organization"
 				}
-				errs.add(Label(o), "", "is one more than the quota 'webhooks' of %s, which is %d; delete one that is not needed, or raise quotas.webhooks",
+				errs.add(Label(o), "",
+					"is one more than the quota 'webhooks' of %s, which is %d; delete one that is not needed, or raise quotas.webhooks",
 					who, QuotasOf(of).GetWebhooks())
 			}
 		}

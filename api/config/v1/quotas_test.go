@@ -17,8 +17,10 @@ func TestQuotasHaveDefaults(t *testing.T) {
 }
 
 func TestQuotasHaveBounds(t *testing.T) {
-	requireFields(t, configv1.Validate(&configv1.Organization{Name: "a", Quotas: &configv1.Quotas{FileBytes: 1 << 51}}, knownVendor), "quotas.file_bytes")
-	requireFields(t, configv1.Validate(&configv1.Project{Name: "a/b", Quotas: &configv1.Quotas{WritesPerMinute: 1_000_001}}, knownVendor), "quotas.writes_per_minute")
+	requireFields(t, configv1.Validate(&configv1.Organization{Name: "a", Quotas: &configv1.Quotas{FileBytes: 1 << 51}},
+		knownVendor), "quotas.file_bytes")
+	requireFields(t, configv1.Validate(&configv1.Project{Name: "a/b",
+		Quotas: &configv1.Quotas{WritesPerMinute: 1_000_001}}, knownVendor), "quotas.writes_per_minute")
 }
 
 func TestWebhooksAreBounded(t *testing.T) {
@@ -31,8 +33,10 @@ func TestWebhooksAreBounded(t *testing.T) {
 		hook("one", "a", "b"), hook("two", "a", ""),
 	}
 	require.Empty(t, configv1.ValidateSet(set))
-	require.ErrorContains(t, configv1.ValidateSet(append(set, hook("three", "a", "b"))).Err(), "quota 'webhooks' of Project a/b, which is 1")
-	require.ErrorContains(t, configv1.ValidateSet(append(set, hook("three", "a", "c"))).Err(), "quota 'webhooks' of Organization a, which is 2")
+	require.ErrorContains(t, configv1.ValidateSet(append(set, hook("three", "a", "b"))).Err(),
+		"quota 'webhooks' of Project a/b, which is 1")
+	require.ErrorContains(t, configv1.ValidateSet(append(set, hook("three", "a", "c"))).Err(),
+		"quota 'webhooks' of Organization a, which is 2")
 	for i := range 21 {
 		set = append(set, hook(string(rune('A'+i)), "", ""))
 	}

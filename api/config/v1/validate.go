@@ -45,8 +45,8 @@ type Vendor struct {
 	Exchanges bool
 }
 
-// Validate returns what is wrong with the object as an operator may write it. It is pure: files that the object names are
-// not read.
+// Validate returns what is wrong with the object as an operator may write it. It is pure: files that the object names
+// are not read.
 func Validate(o Object, vendors Vendors) Errors {
 	kind := KindOf(o)
 	if kind.validate == nil {
@@ -66,8 +66,8 @@ func (d Document) Validate(vendors Vendors) Errors {
 	return errs
 }
 
-// ValidateStored returns what is wrong with the object as it is stored: a key has its hash, and no credential or password is in
-// clear.
+// ValidateStored returns what is wrong with the object as it is stored: a key has its hash, and no credential or
+// password is in clear.
 func ValidateStored(o Object, vendors Vendors) Errors {
 	v := &validator{object: Label(o), errs: Validate(o, vendors)}
 	v.storedSecrets(o)
@@ -120,7 +120,8 @@ func (v *validator) fail(field, format string, args ...any) {
 
 func (v *validator) label(field, s string) {
 	if len(s) > maxName || !labelPattern.MatchString(s) {
-		v.fail(field, "must be 1 to %d lower-case letters, digits and dashes, and begin and end with a letter or digit", maxName)
+		v.fail(field, "must be 1 to %d lower-case letters, digits and dashes, and begin and end with a letter or digit",
+			maxName)
 	}
 }
 
@@ -133,7 +134,8 @@ func (v *validator) optionalLabel(field, s string) {
 // place accepts what becomes a part of a host's name or of a path, and can end neither.
 func (v *validator) place(field, s string) {
 	if s != "" && (len(s) > maxName || !placePattern.MatchString(s) || strings.Contains(s, "..")) {
-		v.fail(field, "must be at most %d lower-case letters, digits, dots and dashes, and begin and end with a letter or digit", maxName)
+		v.fail(field,
+			"must be at most %d lower-case letters, digits, dots and dashes, and begin and end with a letter or digit", maxName)
 	}
 }
 
@@ -205,5 +207,6 @@ func element(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i
 
 // isPlain reports whether s can stand in a message without quotes.
 func isPlain(s string) bool {
-	return s != "" && len(s) <= maxModel && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	return s != "" && len(s) <= maxModel &&
+		!strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 }

@@ -13,7 +13,8 @@ const (
 
 var (
 	accountPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._%+@-]*$`)
-	argonPattern   = regexp.MustCompile(`^\$argon2id\$v=[0-9]+\$m=[0-9]+,t=[0-9]+,p=[0-9]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$`)
+	argonPattern   = regexp.MustCompile(
+		`^\$argon2id\$v=[0-9]+\$m=[0-9]+,t=[0-9]+,p=[0-9]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$`)
 )
 
 // Scopes returns what an AdminToken can be allowed.

@@ -36,8 +36,10 @@ func (v *validator) capabilities(at string, c *Capabilities) {
 
 func (v *validator) price(at string, p *Price) {
 	for name, text := range map[string]string{
-		"input": p.GetInput(), "output": p.GetOutput(), "cached_input": p.GetCachedInput(), "cache_write": p.GetCacheWrite(), "cache_write_hour": p.GetCacheWriteHour(),
-		"input_audio": p.GetInputAudio(), "output_audio": p.GetOutputAudio(), "reasoning": p.GetReasoning(), "image": p.GetImage(),
+		"input": p.GetInput(), "output": p.GetOutput(), "cached_input": p.GetCachedInput(), "cache_write": p.GetCacheWrite(),
+		"cache_write_hour": p.GetCacheWriteHour(),
+		"input_audio":      p.GetInputAudio(), "output_audio": p.GetOutputAudio(), "reasoning": p.GetReasoning(),
+		"image": p.GetImage(),
 	} {
 		v.money(at+"."+name, text)
 	}
@@ -51,8 +53,9 @@ func (v *validator) price(at string, p *Price) {
 		if t.GetName() == "" {
 			v.fail(tier+".name", "is required")
 		}
-		for name, text := range map[string]string{"factor": t.GetFactor(), "input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(),
-			"cache_write": t.GetCacheWrite(), "cache_write_hour": t.GetCacheWriteHour()} {
+		for name, text := range map[string]string{"factor": t.GetFactor(), "input": t.GetInput(), "output": t.GetOutput(),
+			"cached_input": t.GetCachedInput(),
+			"cache_write":  t.GetCacheWrite(), "cache_write_hour": t.GetCacheWriteHour()} {
 			v.money(tier+"."+name, text)
 		}
 	}
@@ -71,14 +74,16 @@ func (v *validator) price(at string, p *Price) {
 		}
 		above = t.GetAbovePromptTokens()
 		for name, text := range map[string]string{
-			"input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(), "cache_write": t.GetCacheWrite(), "cache_write_hour": t.GetCacheWriteHour(),
+			"input": t.GetInput(), "output": t.GetOutput(), "cached_input": t.GetCachedInput(),
+			"cache_write": t.GetCacheWrite(), "cache_write_hour": t.GetCacheWriteHour(),
 		} {
 			v.money(tier+"."+name, text)
 		}
 	}
 }
 
-// money checks an amount of US dollars: decimal digits, so that it is exact, and no more than a typing error would make it.
+// money checks an amount of US dollars: decimal digits, so that it is exact, and no more than a typing error would
+// make it.
 func (v *validator) money(field, text string) {
 	if text == "" {
 		return
@@ -86,6 +91,7 @@ func (v *validator) money(field, text string) {
 	f, err := strconv.ParseFloat(text, 64)
 	_, fraction, _ := strings.Cut(text, ".")
 	if err != nil || strings.Trim(text, "0123456789.") != "" || f > 10_000 || len(fraction) > 6 {
-		v.fail(field, "must be US dollars, such as 0.15, for a million tokens or one image, with at most six digits after the point, and at most 10000")
+		v.fail(field,
+			"must be US dollars, such as 0.15, for a million tokens or one image, with at most six digits after the point, and at most 10000")
 	}
 }

@@ -55,7 +55,8 @@ func (v *validator) jobService(s *JobService) {
 		v.fail("tls", "is of no use between Unix sockets; leave it out")
 	case address.Local() && listen.Local():
 	case s.GetTls() == nil:
-		v.fail("tls", "missing; it may be left out only where address and listen are Unix sockets, for whoever reaches them can act for any key")
+		v.fail("tls",
+			"missing; it may be left out only where address and listen are Unix sockets, for whoever reaches them can act for any key")
 	}
 	if t := s.GetTls(); t != nil {
 		v.label("tls.certificate", t.GetCertificate())
@@ -77,8 +78,10 @@ func (s Socket) Local() bool { return s.Path != "" }
 // ParseSocket reads unix:///path, or host:port, where listening the host is an IP address.
 func ParseSocket(text string, listening bool) (Socket, error) {
 	if p, ok := strings.CutPrefix(text, "unix://"); ok {
-		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || len(p) > maxSocketPath || strings.ContainsFunc(p, unicode.IsControl) {
-			return Socket{}, fmt.Errorf("a Unix socket is written unix:///path, with a plain path of at most %d bytes", maxSocketPath)
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || len(p) > maxSocketPath ||
+			strings.ContainsFunc(p, unicode.IsControl) {
+			return Socket{}, fmt.Errorf("a Unix socket is written unix:///path, with a plain path of at most %d bytes",
+				maxSocketPath)
 		}
 		return Socket{Path: p}, nil
 	}
@@ -142,7 +145,8 @@ func (v *validator) webhook(w *Webhook) {
 func CheckWebhookSecret(s string) error {
 	encoded, ok := strings.CutPrefix(s, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)
-	if !ok || err != nil || len(key) < minSecret || len(key) > maxSecret || strings.ContainsAny(s, "\r\n") { // which base64 skips
+	// which base64 skips
+	if !ok || err != nil || len(key) < minSecret || len(key) > maxSecret || strings.ContainsAny(s, "\r\n") {
 		return errors.New("must be whsec_ and base64 of 24 to 64 bytes")
 	}
 	return nil

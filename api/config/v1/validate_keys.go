@@ -80,7 +80,8 @@ func (v *validator) project(p *Project) {
 
 func isID(s string) bool { return len(s) <= maxName && idPattern.MatchString(s) }
 
-// ParseAddress reads an address or a range of addresses as a key may be bound to: "10.1.2.3", "10.0.0.0/8", "2001:db8::/32".
+// ParseAddress reads an address or a range of addresses as a key may be bound to: "10.1.2.3", "10.0.0.0/8",
+// "2001:db8::/32".
 func ParseAddress(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		a = a.Unmap()

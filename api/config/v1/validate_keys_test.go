@@ -39,26 +39,32 @@ func TestValidateKey(t *testing.T) {
 		"a whole path":     {&configv1.Key{Name: "a", Endpoints: []string{"/v1/files"}}, "endpoints[0]"},
 		"with the version": {&configv1.Key{Name: "a", Endpoints: []string{"v1/files"}}, "endpoints[0]"},
 		"a query":          {&configv1.Key{Name: "a", Endpoints: []string{"files?x"}}, "endpoints[0]"},
-		"addresses":        {&configv1.Key{Name: "a", Addresses: []string{"10.0.0.1", "10.0.0.0/8", "2001:db8::/32", "::1"}}, ""},
-		"a host":           {&configv1.Key{Name: "a", Addresses: []string{"localhost"}}, "addresses[0]"},
-		"a zone":           {&configv1.Key{Name: "a", Addresses: []string{"fe80::1%eth0"}}, "addresses[0]"},
-		"bits too many":    {&configv1.Key{Name: "a", Addresses: []string{"10.0.0.1/8"}}, "addresses[0]"},
-		"IPv4 in IPv6":     {&configv1.Key{Name: "a", Addresses: []string{"::ffff:10.0.0.0/104"}}, "addresses[0]"},
-		"metadata":         {&configv1.Key{Name: "a", Metadata: map[string]string{strings.Repeat("ü", 64): strings.Repeat("ü", 512)}}, ""},
-		"too much of it":   {&configv1.Key{Name: "a", Metadata: many}, "metadata"},
-		"a long name":      {&configv1.Key{Name: "a", Metadata: map[string]string{strings.Repeat("a", 65): ""}}, "metadata"},
-		"no name":          {&configv1.Key{Name: "a", Metadata: map[string]string{"": ""}}, "metadata"},
-		"a long value":     {&configv1.Key{Name: "a", Metadata: map[string]string{"team": strings.Repeat("a", 513)}}, "metadata.team"},
-		"limits":           {&configv1.Key{Name: "a", Limits: []*configv1.Limit{perMinute(1)}}, ""},
-		"retired for ever": {&configv1.Key{Name: "a", Retired: &configv1.RetiredKey{Hash: make([]byte, 32)}}, "retired.expires_at"},
-		"retired nothing":  {&configv1.Key{Name: "a", Retired: &configv1.RetiredKey{ExpiresAt: timestamppb.Now()}}, "retired.hash"},
+		"addresses": {&configv1.Key{Name: "a", Addresses: []string{"10.0.0.1", "10.0.0.0/8", "2001:db8::/32", "::1"}},
+			""},
+		"a host":        {&configv1.Key{Name: "a", Addresses: []string{"localhost"}}, "addresses[0]"},
+		"a zone":        {&configv1.Key{Name: "a", Addresses: []string{"fe80::1%eth0"}}, "addresses[0]"},
+		"bits too many": {&configv1.Key{Name: "a", Addresses: []string{"10.0.0.1/8"}}, "addresses[0]"},
+		"IPv4 in IPv6":  {&configv1.Key{Name: "a", Addresses: []string{"::ffff:10.0.0.0/104"}}, "addresses[0]"},
+		"metadata": {&configv1.Key{Name: "a",
+			Metadata: map[string]string{strings.Repeat("ü", 64): strings.Repeat("ü", 512)}}, ""},
+		"too much of it": {&configv1.Key{Name: "a", Metadata: many}, "metadata"},
+		"a long name":    {&configv1.Key{Name: "a", Metadata: map[string]string{strings.Repeat("a", 65): ""}}, "metadata"},
+		"no name":        {&configv1.Key{Name: "a", Metadata: map[string]string{"": ""}}, "metadata"},
+		"a long value": {&configv1.Key{Name: "a", Metadata: map[string]string{"team": strings.Repeat("a", 513)}},
+			"metadata.team"},
+		"limits": {&configv1.Key{Name: "a", Limits: []*configv1.Limit{perMinute(1)}}, ""},
+		"retired for ever": {&configv1.Key{Name: "a", Retired: &configv1.RetiredKey{Hash: make([]byte, 32)}},
+			"retired.expires_at"},
+		"retired nothing": {&configv1.Key{Name: "a", Retired: &configv1.RetiredKey{ExpiresAt: timestamppb.Now()}},
+			"retired.hash"},
 	} {
 		t.Run(name, func(t *testing.T) { requireFields(t, configv1.Validate(tc.key, knownVendor), tc.field) })
 	}
 }
 
 func TestParseAddress(t *testing.T) {
-	for text, want := range map[string]string{"10.0.0.1": "10.0.0.1/32", "::ffff:10.0.0.1": "10.0.0.1/32", "10.0.0.0/8": "10.0.0.0/8", "::1": "::1/128"} {
+	for text, want := range map[string]string{"10.0.0.1": "10.0.0.1/32", "::ffff:10.0.0.1": "10.0.0.1/32",
+		"10.0.0.0/8": "10.0.0.0/8", "::1": "::1/128"} {
 		got, err := configv1.ParseAddress(text)
 		require.NoError(t, err)
 		require.Equal(t, want, got.String())
@@ -71,12 +77,15 @@ func TestValidateOrganizationAndProject(t *testing.T) {
 	for name, field := range map[string]string{"acme": "", "": "name", "a/b": "name", "a b": "name"} {
 		requireFields(t, configv1.Validate(&configv1.Organization{Name: name}, knownVendor), field)
 	}
-	for name, field := range map[string]string{"acme/web": "", "acme": "name", "acme/": "name", "/web": "name", "a/b/c": "name", "": "name"} {
+	for name, field := range map[string]string{"acme/web": "", "acme": "name", "acme/": "name", "/web": "name",
+		"a/b/c": "name", "": "name"} {
 		requireFields(t, configv1.Validate(&configv1.Project{Name: name}, knownVendor), field)
 	}
 	broken := []*configv1.Limit{perMinute(0)}
-	requireFields(t, configv1.Validate(&configv1.Organization{Name: "a", Limits: broken}, knownVendor), "limits[0].requests_per_unit")
-	requireFields(t, configv1.Validate(&configv1.Project{Name: "a/b", Limits: broken}, knownVendor), "limits[0].requests_per_unit")
+	requireFields(t, configv1.Validate(&configv1.Organization{Name: "a", Limits: broken}, knownVendor),
+		"limits[0].requests_per_unit")
+	requireFields(t, configv1.Validate(&configv1.Project{Name: "a/b", Limits: broken}, knownVendor),
+		"limits[0].requests_per_unit")
 	free := []*configv1.Budget{{Unit: configv1.Unit_DAY}}
 	requireFields(t, configv1.Validate(&configv1.Organization{Name: "a", Budgets: free}, knownVendor), "budgets[0].usd")
 	requireFields(t, configv1.Validate(&configv1.Project{Name: "a/b", Budgets: free}, knownVendor), "budgets[0].usd")
@@ -87,20 +96,26 @@ func TestValidateAdmins(t *testing.T) {
 		object configv1.Object
 		field  string
 	}{
-		"a person":           {&configv1.Account{Name: "ann.lee+x@example.com", Role: configv1.Role_VIEWER, Password: "twelve chars"}, ""},
-		"eleven characters":  {&configv1.Account{Name: "a", Role: configv1.Role_VIEWER, Password: "twelve char"}, "password"},
-		"a novel":            {&configv1.Account{Name: "a", Role: configv1.Role_VIEWER, Password: strings.Repeat("a", 513)}, "password"},
-		"both":               {&configv1.Account{Name: "a", Role: configv1.Role_OWNER, Password: "twelve chars", PasswordHash: argonHash}, "password"},
-		"not a hash":         {&configv1.Account{Name: "a", Role: configv1.Role_OWNER, PasswordHash: "secret"}, "password_hash"},
+		"a person": {&configv1.Account{Name: "ann.lee+x@example.com", Role: configv1.Role_VIEWER,
+			Password: "twelve chars"}, ""},
+		"eleven characters": {&configv1.Account{Name: "a", Role: configv1.Role_VIEWER, Password: "twelve char"},
+			"password"},
+		"a novel": {&configv1.Account{Name: "a", Role: configv1.Role_VIEWER, Password: strings.Repeat("a", 513)},
+			"password"},
+		"both": {&configv1.Account{Name: "a", Role: configv1.Role_OWNER, Password: "twelve chars",
+			PasswordHash: argonHash}, "password"},
+		"not a hash": {&configv1.Account{Name: "a", Role: configv1.Role_OWNER, PasswordHash: "secret"},
+			"password_hash"},
 		"no role":            {&configv1.Account{Name: "a"}, "role"},
 		"a role of tomorrow": {&configv1.Account{Name: "a", Role: 4}, "role"},
 		"upper case":         {&configv1.Account{Name: "Ann", Role: configv1.Role_OWNER}, "name"},
 		"a path":             {&configv1.Account{Name: "a/b", Role: configv1.Role_OWNER}, "name"},
-		"a token":            {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"config:read", "usage:read"}, Hash: make([]byte, 32)}, ""},
-		"no scope":           {&configv1.AdminToken{Name: "adm_1"}, "scopes"},
-		"another scope":      {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"*", "config"}}, "scopes[1]"},
-		"a scope twice":      {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"*", "*"}}, "scopes[1]"},
-		"half a hash":        {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"*"}, Hash: make([]byte, 16)}, "hash"},
+		"a token": {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"config:read", "usage:read"},
+			Hash: make([]byte, 32)}, ""},
+		"no scope":      {&configv1.AdminToken{Name: "adm_1"}, "scopes"},
+		"another scope": {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"*", "config"}}, "scopes[1]"},
+		"a scope twice": {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"*", "*"}}, "scopes[1]"},
+		"half a hash":   {&configv1.AdminToken{Name: "adm_1", Scopes: []string{"*"}, Hash: make([]byte, 16)}, "hash"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := configv1.Validate(tc.object, knownVendor)
@@ -113,7 +128,8 @@ func TestValidateAdmins(t *testing.T) {
 func TestRedactShowsNoSecret(t *testing.T) {
 	hash := []byte(strings.Repeat("H", 32))
 	for _, o := range []configv1.Object{
-		&configv1.Key{Name: "a", Hash: hash, Retired: &configv1.RetiredKey{Hash: hash, Hint: "abcd", ExpiresAt: timestamppb.Now()}},
+		&configv1.Key{Name: "a", Hash: hash, Retired: &configv1.RetiredKey{Hash: hash, Hint: "abcd",
+			ExpiresAt: timestamppb.Now()}},
 		&configv1.AdminToken{Name: "a", Hash: hash},
 		&configv1.Account{Name: "a", Password: "HHHHHHHHHHHH", PasswordHash: "HHHHHHHH"},
 		&configv1.Provider{Name: "a", Credential: value("HHHHHHHH")},
@@ -138,5 +154,6 @@ func TestCheckHashes(t *testing.T) {
 	require.NoError(t, (&configv1.Key{Hash: hash}).CheckHashes())
 	require.NoError(t, (&configv1.Key{Hash: hash, Retired: &configv1.RetiredKey{Hash: hash}}).CheckHashes())
 	require.ErrorContains(t, (&configv1.Key{}).CheckHashes(), "hash: has 0 bytes")
-	require.ErrorContains(t, (&configv1.Key{Hash: hash, Retired: &configv1.RetiredKey{}}).CheckHashes(), "retired.hash: has 0 bytes")
+	require.ErrorContains(t, (&configv1.Key{Hash: hash, Retired: &configv1.RetiredKey{}}).CheckHashes(),
+		"retired.hash: has 0 bytes")
 }

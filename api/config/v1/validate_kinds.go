@@ -200,7 +200,9 @@ func (v *validator) model(m *Model) {
 			v.fail(element("retry.status_codes", i), "must be between 400 and 599")
 		}
 		if slices.Contains(clientsMistakes, code) {
-			v.fail(element("retry.status_codes", i), "%d is of the client's own making, and such a 4xx never falls back: another provider would be asked the same", code)
+			v.fail(element("retry.status_codes", i),
+				"%d is of the client's own making, and such a 4xx never falls back: another provider would be asked the same",
+				code)
 		}
 	}
 	v.timeouts(m.GetTimeouts())
@@ -209,8 +211,8 @@ func (v *validator) model(m *Model) {
 	v.whose(m)
 }
 
-// clientsMistakes are the statuses by which a provider refuses what the client asked. 401 and 402 are about the gateway's own
-// account there.
+// clientsMistakes are the statuses by which a provider refuses what the client asked. 401 and 402 are about the
+// gateway's own account there.
 var clientsMistakes = []uint32{400, 403, 404, 405, 409, 413, 415, 422}
 
 func (v *validator) gateway(g *Gateway) {
@@ -246,12 +248,16 @@ func (v *validator) cors(c *Cors) {
 		switch {
 		case o == "*":
 		case err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != plain:
-			v.fail("cors.origins", "must be origins such as https://app.example.com, https://*.example.com or *, without a path; %q is none", o)
+			v.fail("cors.origins",
+				"must be origins such as https://app.example.com, https://*.example.com or *, without a path; %q is none", o)
 		case o != strings.ToLower(o), u.Scheme == "https" && u.Port() == "443", u.Scheme == "http" && u.Port() == "80":
-			v.fail("cors.origins", "must be as browsers write them, in lower case and without the scheme's own port, or they never match; %q is not", o)
+			v.fail("cors.origins",
+				"must be as browsers write them, in lower case and without the scheme's own port, or they never match; %q is not",
+				o)
 		}
 	}
-	for field, names := range map[string][]string{"cors.headers": c.GetHeaders(), "cors.exposed_headers": c.GetExposedHeaders()} {
+	for field, names := range map[string][]string{"cors.headers": c.GetHeaders(),
+		"cors.exposed_headers": c.GetExposedHeaders()} {
 		for _, name := range names {
 			if name != "*" && !isToken(name) {
 				v.fail(field, "%q is no name of a header", name)

@@ -39,7 +39,8 @@ func (v *validator) rate(at, domain string, unit Unit, n, most uint64) {
 	}
 	switch {
 	case n == 0:
-		v.fail(at+"requests_per_unit", "must be at least 1: with 0 nothing would ever be let in, for which there is disabled")
+		v.fail(at+"requests_per_unit",
+			"must be at least 1: with 0 nothing would ever be let in, for which there is disabled")
 	case n > most:
 		v.fail(at+"requests_per_unit", "must be at most %d", most)
 	}
@@ -79,16 +80,18 @@ func (v *validator) budgets(budgets []*Budget) {
 	}
 }
 
-// ParseUSD reads an amount of US dollars as a budget has it, exactly: decimal digits, at most 9 after the point and 1,000,000
-// in all. It returns billionths of a dollar. 0 is an amount: it lets nothing pass that costs anything.
+// ParseUSD reads an amount of US dollars as a budget has it, exactly: decimal digits, at most 9 after the point and
+// 1,000,000 in all. It returns billionths of a dollar. 0 is an amount: it lets nothing pass that costs anything.
 func ParseUSD(text string) (nanos int64, err error) {
 	whole, part, point := strings.Cut(text, ".")
 	digits := whole + part + strings.Repeat("0", max(0, usdDigits-len(part)))
 	n, ok := new(big.Int).SetString(digits, 10)
 	switch {
-	case whole == "", point && part == "", len(part) > usdDigits, len(text) > 32, strings.Trim(digits, "0123456789") != "", !ok,
+	case whole == "", point && part == "", len(part) > usdDigits, len(text) > 32,
+		strings.Trim(digits, "0123456789") != "", !ok,
 		n.Cmp(big.NewInt(maxUSD*int64(time.Second))) > 0: // nanoseconds of a second, as billionths of a dollar
-		return 0, fmt.Errorf(`must be US dollars such as "10" or "0.50", at most %d, with at most %d digits after the point`, maxUSD, usdDigits)
+		return 0, fmt.Errorf(`must be US dollars such as "10" or "0.50", at most %d, with at most %d digits after the point`,
+			maxUSD, usdDigits)
 	}
 	return n.Int64(), nil
 }
@@ -130,7 +133,9 @@ func (d *descriptors) check(field string, list []*RateLimitDescriptor, above []s
 			continue
 		}
 		d.value(at+".value", x.GetValue())
-		first := slices.IndexFunc(list, func(o *RateLimitDescriptor) bool { return o.GetKey() == x.GetKey() && o.GetValue() == x.GetValue() })
+		first := slices.IndexFunc(list, func(o *RateLimitDescriptor) bool {
+			return o.GetKey() == x.GetKey() && o.GetValue() == x.GetValue()
+		})
 		if first < i {
 			d.fail(at, "has the same key and value as %s", element(field, first))
 		}
@@ -169,6 +174,7 @@ func (v *validator) addressLimit(l *AddressLimit) {
 	v.between("address_limit.requests_per_second", l.GetRequestsPerSecond(), 1, maxConcurrent)
 	v.between("address_limit.burst", l.GetBurst(), 1, 2*maxConcurrent)
 	if b := l.GetBurst(); b > 0 && b < l.Rate() {
-		v.fail("address_limit.burst", "must be at least requests_per_second, %d, or no more than the burst would pass in a second", l.Rate())
+		v.fail("address_limit.burst",
+			"must be at least requests_per_second, %d, or no more than the burst would pass in a second", l.Rate())
 	}
 }

@@ -23,11 +23,14 @@ func TestValidateLimits(t *testing.T) {
 		field  string
 	}{
 		"each domain": {[]*configv1.Limit{
-			limit("requests", configv1.Unit_SECOND, 1, ""), limit("tokens", minute, 1, ""), limit("input_tokens", configv1.Unit_HOUR, 1, ""),
+			limit("requests", configv1.Unit_SECOND, 1, ""), limit("tokens", minute, 1, ""),
+			limit("input_tokens", configv1.Unit_HOUR, 1, ""),
 			limit("output_tokens", day, 1<<50, ""), limit("concurrency", 0, 1, ""),
 		}, ""},
-		"other models":          {[]*configv1.Limit{limit("tokens", minute, 1, ""), limit("tokens", minute, 1, "a/*"), limit("tokens", day, 1, "")}, ""},
-		"pitfall 89":            {[]*configv1.Limit{limit("tokens", minute, 1, "a"), limit("tokens", minute, 2, "a")}, "limits[1]"},
+		"other models": {[]*configv1.Limit{limit("tokens", minute, 1, ""), limit("tokens", minute, 1, "a/*"),
+			limit("tokens", day, 1, "")}, ""},
+		"pitfall 89": {[]*configv1.Limit{limit("tokens", minute, 1, "a"), limit("tokens", minute, 2, "a")},
+			"limits[1]"},
 		"another domain":        {[]*configv1.Limit{limit("dollars", minute, 1, "")}, "limits[0].domain"},
 		"no domain":             {[]*configv1.Limit{limit("", minute, 1, "")}, "limits[0].domain"},
 		"no unit":               {[]*configv1.Limit{limit("requests", 0, 1, "")}, "limits[0].unit"},
@@ -43,7 +46,8 @@ func TestValidateLimits(t *testing.T) {
 		})
 	}
 	errs := configv1.Validate(&configv1.Key{Name: "a", Limits: []*configv1.Limit{perMinute(0)}}, knownVendor)
-	require.ErrorContains(t, errs, "Key a: limits[0].requests_per_unit: must be at least 1: with 0 nothing would ever be let in, for which there is disabled")
+	require.ErrorContains(t, errs,
+		"Key a: limits[0].requests_per_unit: must be at least 1: with 0 nothing would ever be let in, for which there is disabled")
 }
 
 func TestValidateBudgets(t *testing.T) {
@@ -72,7 +76,8 @@ func TestParseUSD(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{
-		"", ".", "1.", ".5", "-1", "+1", "1e3", "$1", "1,000", " 1", "1 ", "0x1", "1_0", "0.0000000001", "1000000.000000001", "1000001", "NaN", "1.2.3",
+		"", ".", "1.", ".5", "-1", "+1", "1e3", "$1", "1,000", " 1", "1 ", "0x1", "1_0", "0.0000000001", "1000000.000000001",
+		"1000001", "NaN", "1.2.3",
 		"00000000000000000000000000000000000000001",
 	} {
 		_, err := configv1.ParseUSD(text)
@@ -92,22 +97,35 @@ func TestValidateRateLimit(t *testing.T) {
 		limit *configv1.RateLimit
 		field string
 	}{
-		"all keys":          {&configv1.RateLimit{Descriptors: []*d{all}}, ""},
-		"values":            {&configv1.RateLimit{Descriptors: []*d{{Key: "user", RateLimit: rate}, {Key: "user", Value: "a*", RateLimit: rate, ShadowMode: true}}}, ""},
-		"odd name":          {&configv1.RateLimit{Name: "A", Descriptors: []*d{all}}, "name"},
-		"another domain":    {&configv1.RateLimit{Domain: "usd", Descriptors: []*d{all}}, "domain"},
-		"nothing":           {&configv1.RateLimit{}, "descriptors"},
-		"another key":       {&configv1.RateLimit{Descriptors: []*d{{Key: "remote_address", RateLimit: rate}}}, "descriptors[0].key"},
-		"a key again":       {&configv1.RateLimit{Descriptors: []*d{at("user", at("model", &d{Key: "user", RateLimit: rate}))}}, "descriptors[0].descriptors[0].descriptors[0].key"},
-		"pitfall 94":        {&configv1.RateLimit{Descriptors: []*d{at("user", at("model"))}}, "descriptors[0].descriptors[0]"},
-		"pitfall 89":        {&configv1.RateLimit{Descriptors: []*d{{Key: "user", RateLimit: rate}, {Key: "user", RateLimit: rate}}}, "descriptors[1]"},
-		"a star within":     {&configv1.RateLimit{Descriptors: []*d{{Key: "user", Value: "a*b", RateLimit: rate}}}, "descriptors[0].value"},
-		"a shadow of none":  {&configv1.RateLimit{Descriptors: []*d{{Key: "user", ShadowMode: true, Descriptors: []*d{{Key: "model", RateLimit: rate}}}}}, "descriptors[0].shadow_mode"},
-		"no unit":           {&configv1.RateLimit{Descriptors: []*d{{Key: "user", RateLimit: &configv1.RateLimitPolicy{RequestsPerUnit: 1}}}}, "descriptors[0].rate_limit.unit"},
-		"no requests":       {&configv1.RateLimit{Descriptors: []*d{{Key: "user", RateLimit: &configv1.RateLimitPolicy{Unit: day}}}}, "descriptors[0].rate_limit.requests_per_unit"},
-		"more than 32 bits": {&configv1.RateLimit{Descriptors: []*d{{Key: "user", RateLimit: &configv1.RateLimitPolicy{Unit: day, RequestsPerUnit: 1 << 32}}}}, "descriptors[0].rate_limit.requests_per_unit"},
-		"concurrency":       {&configv1.RateLimit{Domain: "concurrency", Descriptors: []*d{{Key: "user", RateLimit: &configv1.RateLimitPolicy{RequestsPerUnit: 1}}}}, ""},
-		"a minute of it":    {&configv1.RateLimit{Domain: "concurrency", Descriptors: []*d{{Key: "user", RateLimit: rate}}}, "descriptors[0].rate_limit.unit"},
+		"all keys": {&configv1.RateLimit{Descriptors: []*d{all}}, ""},
+		"values": {&configv1.RateLimit{Descriptors: []*d{{Key: "user", RateLimit: rate},
+			{Key: "user", Value: "a*", RateLimit: rate, ShadowMode: true}}}, ""},
+		"odd name":       {&configv1.RateLimit{Name: "A", Descriptors: []*d{all}}, "name"},
+		"another domain": {&configv1.RateLimit{Domain: "usd", Descriptors: []*d{all}}, "domain"},
+		"nothing":        {&configv1.RateLimit{}, "descriptors"},
+		"another key": {&configv1.RateLimit{Descriptors: []*d{{Key: "remote_address", RateLimit: rate}}},
+			"descriptors[0].key"},
+		"a key again": {&configv1.RateLimit{Descriptors: []*d{at("user",
+			at("model", &d{Key: "user", RateLimit: rate}))}}, "descriptors[0].descriptors[0].descriptors[0].key"},
+		"pitfall 94": {&configv1.RateLimit{Descriptors: []*d{at("user", at("model"))}},
+			"descriptors[0].descriptors[0]"},
+		"pitfall 89": {&configv1.RateLimit{Descriptors: []*d{{Key: "user", RateLimit: rate},
+			{Key: "user", RateLimit: rate}}}, "descriptors[1]"},
+		"a star within": {&configv1.RateLimit{Descriptors: []*d{{Key: "user", Value: "a*b", RateLimit: rate}}},
+			"descriptors[0].value"},
+		"a shadow of none": {&configv1.RateLimit{Descriptors: []*d{{Key: "user", ShadowMode: true,
+			Descriptors: []*d{{Key: "model", RateLimit: rate}}}}}, "descriptors[0].shadow_mode"},
+		"no unit": {&configv1.RateLimit{Descriptors: []*d{{Key: "user",
+			RateLimit: &configv1.RateLimitPolicy{RequestsPerUnit: 1}}}}, "descriptors[0].rate_limit.unit"},
+		"no requests": {&configv1.RateLimit{Descriptors: []*d{{Key: "user",
+			RateLimit: &configv1.RateLimitPolicy{Unit: day}}}}, "descriptors[0].rate_limit.requests_per_unit"},
+		"more than 32 bits": {&configv1.RateLimit{Descriptors: []*d{{Key: "user",
+			RateLimit: &configv1.RateLimitPolicy{Unit: day, RequestsPerUnit: 1 << 32}}}},
+			"descriptors[0].rate_limit.requests_per_unit"},
+		"concurrency": {&configv1.RateLimit{Domain: "concurrency",
+			Descriptors: []*d{{Key: "user", RateLimit: &configv1.RateLimitPolicy{RequestsPerUnit: 1}}}}, ""},
+		"a minute of it": {&configv1.RateLimit{Domain: "concurrency", Descriptors: []*d{{Key: "user", RateLimit: rate}}},
+			"descriptors[0].rate_limit.unit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.limit.Name == "" {

@@ -48,7 +48,8 @@ func (v *validator) route(r *Route) {
 func (v *validator) path(field, p string) bool {
 	ok := len(p) <= maxText && pathPattern.MatchString(p) && path.Clean(p) == strings.TrimSuffix(p, "/")
 	if !ok {
-		v.fail(field, "must be the beginning of a path such as /v1/rerank, of at most %d letters, digits and ._~@:+-", maxText)
+		v.fail(field, "must be the beginning of a path such as /v1/rerank, of at most %d letters, digits and ._~@:+-",
+			maxText)
 	}
 	return ok
 }

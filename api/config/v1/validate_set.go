@@ -6,8 +6,8 @@ import (
 )
 
 // ValidateSet returns what is wrong between objects that are valid each for itself: references to what is not there,
-// listeners that claim the same port, routes that claim the same path, and more webhooks than there may be. A conflict is reported on the later object, and never resolved. The set is
-// everything that there is or would be.
+// listeners that claim the same port, routes that claim the same path, and more webhooks than there may be. A conflict
+// is reported on the later object, and never resolved. The set is everything that there is or would be.
 func ValidateSet(objects []Object) Errors {
 	var errs Errors
 	errs = append(errs, validateReferences(objects)...)
@@ -15,7 +15,8 @@ func ValidateSet(objects []Object) Errors {
 	return append(errs, ValidateConflicts(objects)...)
 }
 
-// ValidateConflicts is the part of [ValidateSet] that can be said of some objects alone: which of them cannot be together.
+// ValidateConflicts is the part of [ValidateSet] that can be said of some objects alone: which of them cannot be
+// together.
 func ValidateConflicts(objects []Object) Errors {
 	var errs Errors
 	seen := map[string]bool{}
@@ -63,7 +64,8 @@ func claimsOf(o Object) []claim {
 			claims = append(claims, claim{owner: o, field: "port", address: o.ListenAddress(), port: o.GetPort()})
 		}
 		if o.GetPlainHttpPort() != 0 {
-			claims = append(claims, claim{owner: o, field: "plain_http_port", address: o.ListenAddress(), port: o.GetPlainHttpPort()})
+			claims = append(claims, claim{owner: o, field: "plain_http_port", address: o.ListenAddress(),
+				port: o.GetPlainHttpPort()})
 		}
 	case *JobService:
 		if s, err := ParseSocket(o.GetListen(), true); err == nil && !s.Local() {

@@ -57,24 +57,29 @@ func TestValidateProvider(t *testing.T) {
 		change func(*configv1.Provider)
 		field  string // "" where it is valid
 	}{
-		"minimal":             {func(p *configv1.Provider) {}, ""},
-		"http":                {func(p *configv1.Provider) { p.Endpoint = "http://127.0.0.1:8080/v1" }, ""},
-		"unix":                {func(p *configv1.Provider) { p.Endpoint = "unix:///run/a.sock" }, ""},
-		"own authority":       {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{Ca: chain, ServerName: "a.example"} }, ""},
-		"no name":             {func(p *configv1.Provider) { p.Name = "" }, "name"},
-		"name with a slash":   {func(p *configv1.Provider) { p.Name = "a/b" }, "name"},
-		"upper case":          {func(p *configv1.Provider) { p.Name = "A" }, "name"},
-		"name of 64":          {func(p *configv1.Provider) { p.Name = strings.Repeat("a", 64) }, "name"},
-		"dash at the end":     {func(p *configv1.Provider) { p.Name = "a-" }, "name"},
-		"no vendor":           {func(p *configv1.Provider) { p.Vendor = "" }, "vendor"},
-		"unknown vendor":      {func(p *configv1.Provider) { p.Vendor = "acme" }, "vendor"},
-		"no scheme":           {func(p *configv1.Provider) { p.Endpoint = "example.com" }, "endpoint"},
-		"no host":             {func(p *configv1.Provider) { p.Endpoint = "https:///v1" }, "endpoint"},
-		"with user":           {func(p *configv1.Provider) { p.Endpoint = "https://user:pw@example.com" }, "endpoint"},
-		"with query":          {func(p *configv1.Provider) { p.Endpoint = "https://example.com?key=1" }, "endpoint"},
-		"escaped query":       {func(p *configv1.Provider) { p.Endpoint = "http://169.254.169.254/latest/token%3Fx=" }, "endpoint"},
-		"escaped fragment":    {func(p *configv1.Provider) { p.Endpoint = "https://example.com/v1%23" }, "endpoint"},
-		"escaped line":        {func(p *configv1.Provider) { p.Endpoint = "https://example.com/v1%0D%0Ax-a:%20b" }, "endpoint"},
+		"minimal": {func(p *configv1.Provider) {}, ""},
+		"http":    {func(p *configv1.Provider) { p.Endpoint = "http://127.0.0.1:8080/v1" }, ""},
+		"unix":    {func(p *configv1.Provider) { p.Endpoint = "unix:///run/a.sock" }, ""},
+		"own authority": {func(p *configv1.Provider) {
+			p.Tls = &configv1.UpstreamTLS{Ca: chain,
+				ServerName: "a.example"}
+		}, ""},
+		"no name":           {func(p *configv1.Provider) { p.Name = "" }, "name"},
+		"name with a slash": {func(p *configv1.Provider) { p.Name = "a/b" }, "name"},
+		"upper case":        {func(p *configv1.Provider) { p.Name = "A" }, "name"},
+		"name of 64":        {func(p *configv1.Provider) { p.Name = strings.Repeat("a", 64) }, "name"},
+		"dash at the end":   {func(p *configv1.Provider) { p.Name = "a-" }, "name"},
+		"no vendor":         {func(p *configv1.Provider) { p.Vendor = "" }, "vendor"},
+		"unknown vendor":    {func(p *configv1.Provider) { p.Vendor = "acme" }, "vendor"},
+		"no scheme":         {func(p *configv1.Provider) { p.Endpoint = "example.com" }, "endpoint"},
+		"no host":           {func(p *configv1.Provider) { p.Endpoint = "https:///v1" }, "endpoint"},
+		"with user":         {func(p *configv1.Provider) { p.Endpoint = "https://user:pw@example.com" }, "endpoint"},
+		"with query":        {func(p *configv1.Provider) { p.Endpoint = "https://example.com?key=1" }, "endpoint"},
+		"escaped query": {func(p *configv1.Provider) { p.Endpoint = "http://169.254.169.254/latest/token%3Fx=" },
+			"endpoint"},
+		"escaped fragment": {func(p *configv1.Provider) { p.Endpoint = "https://example.com/v1%23" }, "endpoint"},
+		"escaped line": {func(p *configv1.Provider) { p.Endpoint = "https://example.com/v1%0D%0Ax-a:%20b" },
+			"endpoint"},
 		"port 0":              {func(p *configv1.Provider) { p.Endpoint = "https://example.com:0" }, "endpoint"},
 		"port too large":      {func(p *configv1.Provider) { p.Endpoint = "https://example.com:65536" }, "endpoint"},
 		"socket without path": {func(p *configv1.Provider) { p.Endpoint = "unix://" }, "endpoint"},
@@ -87,38 +92,56 @@ func TestValidateProvider(t *testing.T) {
 		"relative file": {func(p *configv1.Provider) {
 			p.Credential = &configv1.Credential{Source: &configv1.Credential_File{File: "key"}}
 		}, "credential.file"},
-		"credential header":   {func(p *configv1.Provider) { p.Headers = map[string]string{"Authorization": "x"} }, "headers.Authorization"},
-		"hop-by-hop header":   {func(p *configv1.Provider) { p.Headers = map[string]string{"connection": "x"} }, "headers.connection"},
-		"pseudo header":       {func(p *configv1.Provider) { p.Headers = map[string]string{":path": "/x"} }, "headers"},
-		"envoy's header":      {func(p *configv1.Provider) { p.Headers = map[string]string{"x-envoy-retry-on": "5xx"} }, "headers.x-envoy-retry-on"},
+		"credential header": {func(p *configv1.Provider) { p.Headers = map[string]string{"Authorization": "x"} },
+			"headers.Authorization"},
+		"hop-by-hop header": {func(p *configv1.Provider) { p.Headers = map[string]string{"connection": "x"} },
+			"headers.connection"},
+		"pseudo header": {func(p *configv1.Provider) { p.Headers = map[string]string{":path": "/x"} }, "headers"},
+		"envoy's header": {func(p *configv1.Provider) { p.Headers = map[string]string{"x-envoy-retry-on": "5xx"} },
+			"headers.x-envoy-retry-on"},
 		"header of two lines": {func(p *configv1.Provider) { p.Headers = map[string]string{"x-a": "b\nc"} }, "headers.x-a"},
-		"header twice":        {func(p *configv1.Provider) { p.Headers = map[string]string{"x-a": "b", "X-A": "c"} }, "headers.x-a"},
-		"no time to connect":  {func(p *configv1.Provider) { p.Timeouts = &configv1.Timeouts{Connect: durationpb.New(0)} }, "timeouts.connect"},
-		"negative time":       {func(p *configv1.Provider) { p.Timeouts = &configv1.Timeouts{Idle: durationpb.New(-1)} }, "timeouts.idle"},
+		"header twice": {func(p *configv1.Provider) { p.Headers = map[string]string{"x-a": "b", "X-A": "c"} },
+			"headers.x-a"},
+		"no time to connect": {func(p *configv1.Provider) { p.Timeouts = &configv1.Timeouts{Connect: durationpb.New(0)} },
+			"timeouts.connect"},
+		"negative time": {func(p *configv1.Provider) { p.Timeouts = &configv1.Timeouts{Idle: durationpb.New(-1)} },
+			"timeouts.idle"},
 		"endless": {func(p *configv1.Provider) {
 			p.Timeouts = &configv1.Timeouts{FirstByte: &durationpb.Duration{Seconds: 1 << 40}}
 		}, "timeouts.first_byte"},
-		"tls without tls":                {func(p *configv1.Provider) { p.Endpoint, p.Tls = "http://a", &configv1.UpstreamTLS{} }, "tls"},
-		"bad authority":                  {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{Ca: "x"} }, "tls.ca"},
-		"server name and port":           {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{ServerName: "a:443"} }, "tls.server_name"},
-		"empty model":                    {func(p *configv1.Provider) { p.Models = []string{"a", ""} }, "models[1]"},
-		"no region where one is needed":  {func(p *configv1.Provider) { p.Vendor = "cloud" }, "endpoint"},
-		"a region":                       {func(p *configv1.Provider) { p.Vendor, p.Region, p.Project = "cloud", "eu-west-1", "p.example-1" }, ""},
-		"a region that is a host":        {func(p *configv1.Provider) { p.Vendor, p.Region = "cloud", "evil.test/" }, "region"},
-		"a region that is a port":        {func(p *configv1.Provider) { p.Region = "a:1" }, "region"},
-		"a region that is an account":    {func(p *configv1.Provider) { p.Region = "a@b" }, "region"},
-		"a region that ends in a dot":    {func(p *configv1.Provider) { p.Region = "a." }, "region"},
-		"a region that is long":          {func(p *configv1.Provider) { p.Region = strings.Repeat("a", 64) }, "region"},
-		"a project that climbs":          {func(p *configv1.Provider) { p.Project = "a/../b" }, "project"},
-		"a project with dots in a row":   {func(p *configv1.Provider) { p.Project = "a..b" }, "project"},
-		"a project with a query":         {func(p *configv1.Provider) { p.Project = "a?b" }, "project"},
-		"a version":                      {func(p *configv1.Provider) { p.ApiVersion = "2024-10-01-preview" }, ""},
-		"a version with more":            {func(p *configv1.Provider) { p.ApiVersion = "1&key=2" }, "api_version"},
-		"a credential that is exchanged": {func(p *configv1.Provider) { p.Vendor, p.Region, p.Credential = "cloud", "r", value("{\n}") }, ""},
+		"tls without tls": {func(p *configv1.Provider) {
+			p.Endpoint, p.Tls = "http://a",
+				&configv1.UpstreamTLS{}
+		}, "tls"},
+		"bad authority": {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{Ca: "x"} }, "tls.ca"},
+		"server name and port": {func(p *configv1.Provider) { p.Tls = &configv1.UpstreamTLS{ServerName: "a:443"} },
+			"tls.server_name"},
+		"empty model":                   {func(p *configv1.Provider) { p.Models = []string{"a", ""} }, "models[1]"},
+		"no region where one is needed": {func(p *configv1.Provider) { p.Vendor = "cloud" }, "endpoint"},
+		"a region": {func(p *configv1.Provider) {
+			p.Vendor, p.Region, p.Project = "cloud", "eu-west-1",
+				"p.example-1"
+		}, ""},
+		"a region that is a host": {func(p *configv1.Provider) { p.Vendor, p.Region = "cloud", "evil.test/" },
+			"region"},
+		"a region that is a port":      {func(p *configv1.Provider) { p.Region = "a:1" }, "region"},
+		"a region that is an account":  {func(p *configv1.Provider) { p.Region = "a@b" }, "region"},
+		"a region that ends in a dot":  {func(p *configv1.Provider) { p.Region = "a." }, "region"},
+		"a region that is long":        {func(p *configv1.Provider) { p.Region = strings.Repeat("a", 64) }, "region"},
+		"a project that climbs":        {func(p *configv1.Provider) { p.Project = "a/../b" }, "project"},
+		"a project with dots in a row": {func(p *configv1.Provider) { p.Project = "a..b" }, "project"},
+		"a project with a query":       {func(p *configv1.Provider) { p.Project = "a?b" }, "project"},
+		"a version":                    {func(p *configv1.Provider) { p.ApiVersion = "2024-10-01-preview" }, ""},
+		"a version with more":          {func(p *configv1.Provider) { p.ApiVersion = "1&key=2" }, "api_version"},
+		"a credential that is exchanged": {func(p *configv1.Provider) {
+			p.Vendor, p.Region, p.Credential = "cloud", "r",
+				value("{\n}")
+		}, ""},
 		"a full provider": {func(p *configv1.Provider) {
 			p.Concurrency = &configv1.Concurrency{MaxRequests: 1, MaxPending: 1, MaxWait: durationpb.New(1)}
 		}, ""},
-		"a queue for nothing": {func(p *configv1.Provider) { p.Concurrency = &configv1.Concurrency{MaxPending: 1} }, "concurrency.max_pending"},
+		"a queue for nothing": {func(p *configv1.Provider) { p.Concurrency = &configv1.Concurrency{MaxPending: 1} },
+			"concurrency.max_pending"},
 		"a wait for nothing": {func(p *configv1.Provider) {
 			p.Concurrency = &configv1.Concurrency{MaxRequests: 1, MaxWait: durationpb.New(1)}
 		}, "concurrency.max_wait"},
@@ -153,24 +176,32 @@ func TestValidateModel(t *testing.T) {
 		model *configv1.Model
 		field string
 	}{
-		"minimal":            {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}}, ""},
-		"with slashes":       {&configv1.Model{Name: "Org/ft:gpt-4o:x::1/v2", Targets: []*configv1.Target{target}}, ""},
-		"no name":            {&configv1.Model{Targets: []*configv1.Target{target}}, "name"},
-		"dots":               {&configv1.Model{Name: "a/../b", Targets: []*configv1.Target{target}}, "name"},
-		"double slash":       {&configv1.Model{Name: "a//b", Targets: []*configv1.Target{target}}, "name"},
-		"slash at the end":   {&configv1.Model{Name: "a/", Targets: []*configv1.Target{target}}, "name"},
-		"pattern":            {&configv1.Model{Name: "a*", Targets: []*configv1.Target{target}}, "name"},
-		"percent":            {&configv1.Model{Name: "a%2Fb", Targets: []*configv1.Target{target}}, "name"},
-		"no targets":         {&configv1.Model{Name: "a"}, "targets"},
-		"no provider":        {&configv1.Model{Name: "a", Targets: []*configv1.Target{{Model: "m"}}}, "targets[0].provider"},
-		"no model":           {&configv1.Model{Name: "a", Targets: []*configv1.Target{target, {Provider: "a"}}}, "targets[1].model"},
-		"same target":        {&configv1.Model{Name: "a", Targets: []*configv1.Target{target, {Provider: "a", Model: "m", Priority: 1}}}, "targets[1]"},
-		"heavy":              {&configv1.Model{Name: "a", Targets: []*configv1.Target{{Provider: "a", Model: "m", Weight: 1 << 30}}}, "targets[0].weight"},
-		"too late":           {&configv1.Model{Name: "a", Targets: []*configv1.Target{{Provider: "a", Model: "m", Priority: 128}}}, "targets[0].priority"},
-		"six attempts":       {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}, Retry: &configv1.Retry{MaxAttempts: 6}}, "retry.max_attempts"},
-		"retry of a success": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}, Retry: &configv1.Retry{StatusCodes: []uint32{503, 200}}}, "retry.status_codes[1]"},
-		"retry of a mistake": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}, Retry: &configv1.Retry{StatusCodes: []uint32{401, 402, 429, 400}}}, "retry.status_codes[3]"},
-		"timeouts":           {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}, Timeouts: &configv1.Timeouts{Idle: durationpb.New(0)}}, "timeouts.idle"},
+		"minimal":          {&configv1.Model{Name: "a", Targets: []*configv1.Target{target}}, ""},
+		"with slashes":     {&configv1.Model{Name: "Org/ft:gpt-4o:x::1/v2", Targets: []*configv1.Target{target}}, ""},
+		"no name":          {&configv1.Model{Targets: []*configv1.Target{target}}, "name"},
+		"dots":             {&configv1.Model{Name: "a/../b", Targets: []*configv1.Target{target}}, "name"},
+		"double slash":     {&configv1.Model{Name: "a//b", Targets: []*configv1.Target{target}}, "name"},
+		"slash at the end": {&configv1.Model{Name: "a/", Targets: []*configv1.Target{target}}, "name"},
+		"pattern":          {&configv1.Model{Name: "a*", Targets: []*configv1.Target{target}}, "name"},
+		"percent":          {&configv1.Model{Name: "a%2Fb", Targets: []*configv1.Target{target}}, "name"},
+		"no targets":       {&configv1.Model{Name: "a"}, "targets"},
+		"no provider":      {&configv1.Model{Name: "a", Targets: []*configv1.Target{{Model: "m"}}}, "targets[0].provider"},
+		"no model": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target, {Provider: "a"}}},
+			"targets[1].model"},
+		"same target": {&configv1.Model{Name: "a",
+			Targets: []*configv1.Target{target, {Provider: "a", Model: "m", Priority: 1}}}, "targets[1]"},
+		"heavy": {&configv1.Model{Name: "a",
+			Targets: []*configv1.Target{{Provider: "a", Model: "m", Weight: 1 << 30}}}, "targets[0].weight"},
+		"too late": {&configv1.Model{Name: "a",
+			Targets: []*configv1.Target{{Provider: "a", Model: "m", Priority: 128}}}, "targets[0].priority"},
+		"six attempts": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target},
+			Retry: &configv1.Retry{MaxAttempts: 6}}, "retry.max_attempts"},
+		"retry of a success": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target},
+			Retry: &configv1.Retry{StatusCodes: []uint32{503, 200}}}, "retry.status_codes[1]"},
+		"retry of a mistake": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target},
+			Retry: &configv1.Retry{StatusCodes: []uint32{401, 402, 429, 400}}}, "retry.status_codes[3]"},
+		"timeouts": {&configv1.Model{Name: "a", Targets: []*configv1.Target{target},
+			Timeouts: &configv1.Timeouts{Idle: durationpb.New(0)}}, "timeouts.idle"},
 	} {
 		t.Run(name, func(t *testing.T) { requireFields(t, configv1.Validate(tc.model, knownVendor), tc.field) })
 	}
@@ -190,16 +221,25 @@ func TestValidateGateway(t *testing.T) {
 		"odd certificate": {&configv1.Gateway{Name: "a", Certificate: "A"}, "certificate"},
 		"hops":            {&configv1.Gateway{Name: "a", TrustedHops: 33}, "trusted_hops"},
 		"huge":            {&configv1.Gateway{Name: "a", MaxRequestBytes: 1 << 32}, "max_request_bytes"},
-		"address limit":   {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{RequestsPerSecond: 5, Burst: 5}}, ""},
-		"no origin":       {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{}}, "cors.origins"},
-		"a page":          {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"*", "https://*.a.test", "https://a.test/page"}}}, "cors.origins"},
-		"other ports":     {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"http://a.test:443", "https://*.a.test:8443", "app://a"}}}, ""},
-		"upper case":      {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"https://A.test"}}}, "cors.origins"},
-		"port of https":   {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"https://a.test:443"}}}, "cors.origins"},
-		"port of http":    {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"http://a.test:80"}}}, "cors.origins"},
-		"no header":       {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"*"}, Headers: []string{"a b"}}}, "cors.headers"},
-		"no burst":        {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{Burst: 999}}, "address_limit.burst"},
-		"torrent":         {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{RequestsPerSecond: 1_000_001}}, "address_limit.requests_per_second"},
+		"address limit": {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{RequestsPerSecond: 5,
+			Burst: 5}}, ""},
+		"no origin": {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{}}, "cors.origins"},
+		"a page": {&configv1.Gateway{Name: "a",
+			Cors: &configv1.Cors{Origins: []string{"*", "https://*.a.test", "https://a.test/page"}}}, "cors.origins"},
+		"other ports": {&configv1.Gateway{Name: "a",
+			Cors: &configv1.Cors{Origins: []string{"http://a.test:443", "https://*.a.test:8443", "app://a"}}}, ""},
+		"upper case": {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"https://A.test"}}},
+			"cors.origins"},
+		"port of https": {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"https://a.test:443"}}},
+			"cors.origins"},
+		"port of http": {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"http://a.test:80"}}},
+			"cors.origins"},
+		"no header": {&configv1.Gateway{Name: "a", Cors: &configv1.Cors{Origins: []string{"*"},
+			Headers: []string{"a b"}}}, "cors.headers"},
+		"no burst": {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{Burst: 999}},
+			"address_limit.burst"},
+		"torrent": {&configv1.Gateway{Name: "a", AddressLimit: &configv1.AddressLimit{RequestsPerSecond: 1_000_001}},
+			"address_limit.requests_per_second"},
 	} {
 		t.Run(name, func(t *testing.T) { requireFields(t, configv1.Validate(tc.gateway, knownVendor), tc.field) })
 	}
@@ -213,14 +253,15 @@ func TestValidateCertificate(t *testing.T) {
 		key   *configv1.Credential
 		field string
 	}{
-		"pair":           {chain, value(key), ""},
-		"chain":          {chain + other, value(key), ""},
-		"sealed":         {chain, sealed("[redacted]"), ""},
-		"no chain":       {"", value(key), "chain"},
-		"not PEM":        {"x", value(key), "chain"},
-		"text after":     {chain + "x", value(key), "chain"},
-		"key in chain":   {chain + key, value(key), "chain"},
-		"not X.509":      {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), value(key), "chain"},
+		"pair":         {chain, value(key), ""},
+		"chain":        {chain + other, value(key), ""},
+		"sealed":       {chain, sealed("[redacted]"), ""},
+		"no chain":     {"", value(key), "chain"},
+		"not PEM":      {"x", value(key), "chain"},
+		"text after":   {chain + "x", value(key), "chain"},
+		"key in chain": {chain + key, value(key), "chain"},
+		"not X.509": {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})), value(key),
+			"chain"},
 		"no key":         {chain, nil, "private_key"},
 		"another's key":  {chain, value(otherKey), "private_key.value"},
 		"key is not PEM": {chain, value("x"), "private_key.value"},
@@ -242,9 +283,10 @@ func TestValidateCertificateOfAFile(t *testing.T) {
 	}{
 		"both files":          {&configv1.Certificate{ChainFile: "/tls/tls.crt", PrivateKey: file}, ""},
 		"a key that is given": {&configv1.Certificate{ChainFile: "/tls/tls.crt", PrivateKey: value(key)}, ""},
-		"chain twice":         {&configv1.Certificate{Chain: chain, ChainFile: "/tls/tls.crt", PrivateKey: file}, "chain_file"},
-		"a relative path":     {&configv1.Certificate{ChainFile: "tls.crt", PrivateKey: file}, "chain_file"},
-		"no key":              {&configv1.Certificate{ChainFile: "/tls/tls.crt"}, "private_key"},
+		"chain twice": {&configv1.Certificate{Chain: chain, ChainFile: "/tls/tls.crt", PrivateKey: file},
+			"chain_file"},
+		"a relative path": {&configv1.Certificate{ChainFile: "tls.crt", PrivateKey: file}, "chain_file"},
+		"no key":          {&configv1.Certificate{ChainFile: "/tls/tls.crt"}, "private_key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.certificate.Name = "a"
@@ -269,7 +311,8 @@ func TestValidateStoredDemandsHashesAndSealedCredentials(t *testing.T) {
 		"account":          {&configv1.Account{Name: "a", Role: configv1.Role_OWNER, PasswordHash: argonHash}, ""},
 		"sealed":           {&configv1.Provider{Name: "a", Vendor: "openai", Credential: sealed("AQID")}, ""},
 		"in clear":         {&configv1.Provider{Name: "a", Vendor: "openai", Credential: value("sk")}, "credential.value"},
-		"redacted":         {&configv1.Provider{Name: "a", Vendor: "openai", Credential: sealed("[redacted]")}, "credential.sealed"},
+		"redacted": {&configv1.Provider{Name: "a", Vendor: "openai", Credential: sealed("[redacted]")},
+			"credential.sealed"},
 	} {
 		t.Run(name, func(t *testing.T) { requireFields(t, configv1.ValidateStored(tc.object, knownVendor), tc.field) })
 	}
@@ -278,30 +321,37 @@ func TestValidateStoredDemandsHashesAndSealedCredentials(t *testing.T) {
 func TestValidateRoute(t *testing.T) {
 	none, slash := "", "/"
 	for path, field := range map[string]string{
-		"/v1/rerank": "", "/anthropic/": "", "/a-b/c.d_e~f@g:h": "", "/v1/videos": "", "/v1/responses/": "", "/v1/responses/x": "",
-		"/v1/chatter": "", "/v2/chat/completions": "", "/v1/images/other": "", "/chat/completions": "",
+		"/v1/rerank": "", "/anthropic/": "", "/a-b/c.d_e~f@g:h": "", "/v1/videos": "", "/v1/responses/": "",
+		"/v1/responses/x": "",
+		"/v1/chatter":     "", "/v2/chat/completions": "", "/v1/images/other": "", "/chat/completions": "",
 
 		"": "path_prefix", "/": "path_prefix", "v1/x": "path_prefix", "/v1/x?y=z": "path_prefix", "/v1/a b": "path_prefix",
-		"/v1//x": "path_prefix", "/v1/../x": "path_prefix", "/v1/./x": "path_prefix", "/v1/%2e": "path_prefix", "/x#y": "path_prefix",
+		"/v1//x": "path_prefix", "/v1/../x": "path_prefix", "/v1/./x": "path_prefix", "/v1/%2e": "path_prefix",
+		"/x#y":                         "path_prefix",
 		"/" + strings.Repeat("a", 256): "path_prefix",
 
 		"/v1": "path_prefix", "/v1/": "path_prefix", "/v1/chat": "path_prefix", "/v1/chat/": "path_prefix",
 		"/v1/chat/completions": "path_prefix", "/v1/chat/completions/x": "path_prefix", "/v1/completions/": "path_prefix",
-		"/v1/models": "path_prefix", "/v1/models/x": "path_prefix", "/v1/responses": "path_prefix", "/v1/audio": "path_prefix",
+		"/v1/models": "path_prefix", "/v1/models/x": "path_prefix", "/v1/responses": "path_prefix",
+		"/v1/audio":   "path_prefix",
 		"/v1/batches": "path_prefix",
 	} {
 		t.Run(path, func(t *testing.T) {
 			requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: path}, knownVendor), field)
 		})
 	}
-	for to, field := range map[*string]string{nil: "", &none: "", &slash: "", new("/v2/rerank"): "", new("x"): "rewrite_prefix", new("/a/../b"): "rewrite_prefix"} {
-		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/v1/rerank", RewritePrefix: to}, knownVendor), field)
+	for to, field := range map[*string]string{nil: "", &none: "", &slash: "", new("/v2/rerank"): "",
+		new("x"): "rewrite_prefix", new("/a/../b"): "rewrite_prefix"} {
+		requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/v1/rerank",
+			RewritePrefix: to}, knownVendor), field)
 	}
-	requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "A", PathPrefix: "/x"}, knownVendor), "provider")
+	requireFields(t, configv1.Validate(&configv1.Route{Name: "r", Provider: "A", PathPrefix: "/x"}, knownVendor),
+		"provider")
 }
 
 func TestRewrite(t *testing.T) {
-	for path, want := range map[string]string{"/v1/rerank": "/rerank", "/v1": "", "/v1beta/x": "/v1beta/x", "/anthropic/": "/anthropic/"} {
+	for path, want := range map[string]string{"/v1/rerank": "/rerank", "/v1": "", "/v1beta/x": "/v1beta/x",
+		"/anthropic/": "/anthropic/"} {
 		require.Equal(t, want, (&configv1.Route{PathPrefix: path}).Rewrite())
 	}
 	require.Equal(t, "/x", (&configv1.Route{PathPrefix: "/v1/rerank", RewritePrefix: new("/x")}).Rewrite())
@@ -311,7 +361,8 @@ func TestRewrite(t *testing.T) {
 func TestDocumentErrorsSayWhere(t *testing.T) {
 	docs, err := configv1.ParseYAML("gw.yaml", []byte("\nkind: Provider\nname: a\nvendor: openai\nendpoint: ftp://x\n"))
 	require.NoError(t, err)
-	require.EqualError(t, docs[0].Validate(knownVendor), "gw.yaml:5:1: Provider a: endpoint: must begin with https://, http:// or unix://")
+	require.EqualError(t, docs[0].Validate(knownVendor),
+		"gw.yaml:5:1: Provider a: endpoint: must begin with https://, http:// or unix://")
 }
 
 func TestValidateSet(t *testing.T) {
@@ -324,19 +375,30 @@ func TestValidateSet(t *testing.T) {
 		want    string
 	}{
 		"complete": {[]configv1.Object{
-			&configv1.Model{Name: "m", Targets: []*configv1.Target{{Provider: "a"}}}, &configv1.Provider{Name: "a"}, certificate, gateway("g", "", 443, 80),
+			&configv1.Model{Name: "m", Targets: []*configv1.Target{{Provider: "a"}}}, &configv1.Provider{Name: "a"},
+			certificate, gateway("g", "", 443, 80),
 		}, ""},
-		"no provider":    {[]configv1.Object{&configv1.Model{Name: "m", Targets: []*configv1.Target{{Provider: "a"}}}}, "Model m: targets[0].provider: Provider a does not exist"},
-		"no certificate": {[]configv1.Object{gateway("g", "", 443, 0)}, "Gateway g: certificate: Certificate default does not exist"},
-		"twice":          {[]configv1.Object{certificate, certificate}, "Certificate default: is given twice"},
-		"same port":      {[]configv1.Object{certificate, gateway("g", "", 443, 0), gateway("h", "", 443, 0)}, "Gateway h: port: port 443 is already taken by port of Gateway g"},
-		"all addresses":  {[]configv1.Object{certificate, gateway("g", "10.0.0.1", 443, 0), gateway("h", "::", 443, 0)}, "Gateway h: port: port 443 is already taken by port of Gateway g"},
-		"plain port":     {[]configv1.Object{certificate, gateway("g", "", 443, 80), gateway("h", "", 80, 0)}, "Gateway h: port: port 80 is already taken by plain_http_port of Gateway g"},
-		"two addresses":  {[]configv1.Object{certificate, gateway("g", "10.0.0.1", 443, 0), gateway("h", "10.0.0.2", 443, 0)}, ""},
-		"a route":        {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a", PathPrefix: "/x"}, &configv1.Route{Name: "s", Provider: "a", PathPrefix: "/x/y"}}, ""},
-		"a lost route":   {[]configv1.Object{&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/x"}}, "Route r: provider: Provider a does not exist"},
-		"same path":      {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a", PathPrefix: "/x"}, &configv1.Route{Name: "s", Provider: "a", PathPrefix: "/x/"}}, "Route s: path_prefix: is the same as that of Route r"},
-		"chosen ports":   {[]configv1.Object{certificate, gateway("g", "", 0, 0), gateway("h", "", 0, 0)}, ""},
+		"no provider": {[]configv1.Object{&configv1.Model{Name: "m", Targets: []*configv1.Target{{Provider: "a"}}}},
+			"Model m: targets[0].provider: Provider a does not exist"},
+		"no certificate": {[]configv1.Object{gateway("g", "", 443, 0)},
+			"Gateway g: certificate: Certificate default does not exist"},
+		"twice": {[]configv1.Object{certificate, certificate}, "Certificate default: is given twice"},
+		"same port": {[]configv1.Object{certificate, gateway("g", "", 443, 0), gateway("h", "", 443, 0)},
+			"Gateway h: port: port 443 is already taken by port of Gateway g"},
+		"all addresses": {[]configv1.Object{certificate, gateway("g", "10.0.0.1", 443, 0), gateway("h", "::", 443, 0)},
+			"Gateway h: port: port 443 is already taken by port of Gateway g"},
+		"plain port": {[]configv1.Object{certificate, gateway("g", "", 443, 80), gateway("h", "", 80, 0)},
+			"Gateway h: port: port 80 is already taken by plain_http_port of Gateway g"},
+		"two addresses": {[]configv1.Object{certificate, gateway("g", "10.0.0.1", 443, 0),
+			gateway("h", "10.0.0.2", 443, 0)}, ""},
+		"a route": {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a",
+			PathPrefix: "/x"}, &configv1.Route{Name: "s", Provider: "a", PathPrefix: "/x/y"}}, ""},
+		"a lost route": {[]configv1.Object{&configv1.Route{Name: "r", Provider: "a", PathPrefix: "/x"}},
+			"Route r: provider: Provider a does not exist"},
+		"same path": {[]configv1.Object{&configv1.Provider{Name: "a"}, &configv1.Route{Name: "r", Provider: "a",
+			PathPrefix: "/x"}, &configv1.Route{Name: "s", Provider: "a", PathPrefix: "/x/"}},
+			"Route s: path_prefix: is the same as that of Route r"},
+		"chosen ports": {[]configv1.Object{certificate, gateway("g", "", 0, 0), gateway("h", "", 0, 0)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := configv1.ValidateSet(tc.objects).Err()

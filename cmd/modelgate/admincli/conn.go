@@ -1,5 +1,5 @@
-// Package admincli is what commands that talk to a running gateway have in common: how they reach it, what its files and metrics are
-// called, and how they print what they found out.
+// Package admincli is what commands that talk to a running gateway have in common: how they reach it, what its files
+// and metrics are called, and how they print what they found out.
 //
 // It knows no flags. Those are the command's, which gives a Conn.
 package admincli
@@ -38,7 +38,8 @@ func Said(err error) error {
 		return errors.New(e.Message)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%w (say with --ca which authority signed the admin API's certificate; it is ca.crt in the data folder of modelgate run)", err)
+		return fmt.Errorf(
+			"%w (say with --ca which authority signed the admin API's certificate; it is ca.crt in the data folder of modelgate run)", err)
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("%w (is the gateway running? modelgate doctor looks for what is wrong)", err)
@@ -47,7 +48,8 @@ func Said(err error) error {
 }
 
 // ListAll returns all objects of a kind that the options choose, page by page.
-func ListAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind, o adminapi.ListOptions) ([]adminapi.Item, error) {
+func ListAll(ctx context.Context, client *adminapi.Client, kind configv1.Kind,
+	o adminapi.ListOptions) ([]adminapi.Item, error) {
 	var all []adminapi.Item
 	o.Limit = PageSize
 	for {
@@ -88,8 +90,8 @@ func Fetch(ctx context.Context, conn Conn, path string) (status int, body []byte
 	return resp.StatusCode, body, resp.Header, err
 }
 
-// Samples returns the metrics of the process at the admin address by name, those of all labels added up. It is empty where they
-// cannot be read.
+// Samples returns the metrics of the process at the admin address by name, those of all labels added up. It is empty
+// where they cannot be read.
 func Samples(ctx context.Context, conn Conn) map[string]float64 {
 	sums := map[string]float64{}
 	status, text, _, err := Fetch(ctx, conn, "/metrics")
@@ -101,7 +103,8 @@ func Samples(ctx context.Context, conn Conn) map[string]float64 {
 		line := lines.Text()
 		name, _, _ := strings.Cut(line, " ")
 		name, _, _ = strings.Cut(name, "{")
-		if value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64); err == nil && !strings.HasPrefix(line, "#") {
+		if value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64); err == nil &&
+			!strings.HasPrefix(line, "#") {
 			sums[name] += value
 		}
 	}

@@ -21,8 +21,10 @@ func checkRefused(p *patient) []Finding {
 			if i.Status.Error == "" || kind.Name == "Provider" { // checkCredentials looks at those
 				continue
 			}
-			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s %s has no effect: %s", kind.Name, i.Name, i.Status.Error),
-				Why: "The last form of it that had effect still counts, if there was one.", Mend: fmt.Sprintf("modelgate config get %s %s, then config apply", strings.ToLower(kind.Name), i.Name)})
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s %s has no effect: %s", kind.Name, i.Name,
+				i.Status.Error),
+				Why:  "The last form of it that had effect still counts, if there was one.",
+				Mend: fmt.Sprintf("modelgate config get %s %s, then config apply", strings.ToLower(kind.Name), i.Name)})
 		}
 	}
 	return found
@@ -42,7 +44,8 @@ func checkProviders(p *patient) []Finding {
 		return nil
 	}
 	return []Finding{{Severity: Warning, What: "No provider of models is enabled but the built-in one that echoes.",
-		Why: "Clients get no answers of models.", Mend: "modelgate config apply -f provider.yaml (docs/providers.md has one for each vendor)"}}
+		Why:  "Clients get no answers of models.",
+		Mend: "modelgate config apply -f provider.yaml (docs/providers.md has one for each vendor)"}}
 }
 
 // checkCredentials looks at providers that have no effect, most often for their credential, and at those without one.
@@ -50,7 +53,8 @@ func checkCredentials(p *patient) []Finding {
 	var found []Finding
 	for _, i := range p.items["Provider"] {
 		if i.Status.Error != "" {
-			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s has no effect: %s", i.Name, i.Status.Error),
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s has no effect: %s", i.Name,
+				i.Status.Error),
 				Why: "Requests for it fail, or go on with the last credential.", Mend: mendCredential(i.Object, i.Status.Error)})
 			continue
 		}
@@ -60,7 +64,8 @@ func checkCredentials(p *patient) []Finding {
 		}
 		if vendor := all.Providers()[o.GetVendor()]; vendor.CredentialEnv != "" {
 			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s has no credential.", i.Name),
-				Why: "The vendor refuses every request.", Mend: fmt.Sprintf("Add to it: credential: {env: %s}, then modelgate config apply", vendor.CredentialEnv)})
+				Why:  "The vendor refuses every request.",
+				Mend: fmt.Sprintf("Add to it: credential: {env: %s}, then modelgate config apply", vendor.CredentialEnv)})
 		}
 	}
 	return found
@@ -73,7 +78,8 @@ func mendCredential(o configv1.Object, problem string) string {
 	provider, _ := o.(*configv1.Provider)
 	switch source := provider.GetCredential().GetSource().(type) {
 	case *configv1.Credential_Env:
-		return "Set the variable " + source.Env + " for the control plane and start it again, or give the credential as value"
+		return "Set the variable " + source.Env +
+			" for the control plane and start it again, or give the credential as value"
 	case *configv1.Credential_File:
 		return "Make the file readable for the control plane: " + admincli.ShellQuote(source.File)
 	}
@@ -84,8 +90,10 @@ func checkProviderTests(p *patient) []Finding {
 	var found []Finding
 	for _, name := range slices.Sorted(maps.Keys(p.tests)) {
 		if t := p.tests[name]; !t.OK {
-			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s does not answer as it should: %s", name, t.Message),
-				Why: "Requests for it fail, or go to other targets.", Mend: "Check its credential and endpoint: modelgate config get provider " + name})
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Provider %s does not answer as it should: %s",
+				name, t.Message),
+				Why:  "Requests for it fail, or go to other targets.",
+				Mend: "Check its credential and endpoint: modelgate config get provider " + name})
 		}
 	}
 	return found
@@ -110,8 +118,10 @@ func checkModels(p *patient) []Finding {
 				dead = append(dead, t.GetProvider()+" (it has an error)")
 			}
 		}
-		f := Finding{Severity: Warning, What: fmt.Sprintf("Model %s has targets that take no requests: %s.", m.GetName(), admincli.Some(dead)),
-			Why: "There is less to fall back on than it looks.", Mend: "modelgate config get model " + m.GetName() + ", then config apply; or enable the provider"}
+		f := Finding{Severity: Warning, What: fmt.Sprintf("Model %s has targets that take no requests: %s.", m.GetName(),
+			admincli.Some(dead)),
+			Why: "There is less to fall back on than it looks.", Mend: "modelgate config get model " + m.GetName() +
+				", then config apply; or enable the provider"}
 		switch len(dead) {
 		case 0:
 			continue
@@ -155,7 +165,8 @@ func checkPrices(p *patient) []Finding {
 		return nil
 	}
 	f := Finding{Severity: Note, What: "There is no price for " + admincli.Some(without) + ".",
-		Why: "What they are used costs 0 in reports.", Mend: "Apply a Catalog with their prices: kind: Catalog, name: default, models: [{models: [NAME], price: {input: \"0.15\", output: \"0.60\"}}]"}
+		Why:  "What they are used costs 0 in reports.",
+		Mend: "Apply a Catalog with their prices: kind: Catalog, name: default, models: [{models: [NAME], price: {input: \"0.15\", output: \"0.60\"}}]"}
 	if p.hasBudgets() {
 		f.Severity, f.Why = Warning, "What they are used costs 0, so that no budget holds for them."
 	}
@@ -174,11 +185,14 @@ func checkKeys(p *patient) []Finding {
 	}
 	var found []Finding
 	if len(expired) > 0 {
-		found = append(found, Finding{Severity: Note, What: fmt.Sprintf("%d keys have expired: %s.", len(expired), admincli.Some(expired)),
-			Why: "Whoever still uses them is refused.", Mend: "modelgate key revoke ID, or give it a later expires_at with config apply"})
+		found = append(found, Finding{Severity: Note, What: fmt.Sprintf("%d keys have expired: %s.", len(expired),
+			admincli.Some(expired)),
+			Why:  "Whoever still uses them is refused.",
+			Mend: "modelgate key revoke ID, or give it a later expires_at with config apply"})
 	}
 	if len(disabled) > 0 {
-		found = append(found, Finding{Severity: Note, What: fmt.Sprintf("%d keys are disabled: %s.", len(disabled), admincli.Some(disabled)),
+		found = append(found, Finding{Severity: Note, What: fmt.Sprintf("%d keys are disabled: %s.", len(disabled),
+			admincli.Some(disabled)),
 			Why: "Whoever still uses them is refused.", Mend: "modelgate key enable ID, or revoke it"})
 	}
 	return found
@@ -198,7 +212,9 @@ func checkUnusedKeys(p *patient) []Finding {
 	if len(unused) == 0 {
 		return nil
 	}
-	return []Finding{{Severity: Note, What: fmt.Sprintf("%d keys were never used since they were made, more than 30 days ago: %s.", len(unused), admincli.Some(unused)),
+	return []Finding{{Severity: Note,
+		What: fmt.Sprintf("%d keys were never used since they were made, more than 30 days ago: %s.", len(unused),
+			admincli.Some(unused)),
 		Why: "A key that nobody needs can only be stolen.", Mend: "modelgate key revoke ID"}}
 }
 
@@ -223,8 +239,10 @@ func checkKeyModels(p *patient) []Finding {
 	}
 	var found []Finding
 	for _, pattern := range slices.Sorted(maps.Keys(idle)) {
-		found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("No model matches %q, which is what keys may use: %s.", pattern, admincli.Some(idle[pattern])),
-			Why: "Their requests are answered as if there were no such model.", Mend: "Correct the models of the key with config apply, or add the model; modelgate config get models -o name lists those that there are"})
+		found = append(found, Finding{Severity: Warning,
+			What: fmt.Sprintf("No model matches %q, which is what keys may use: %s.", pattern, admincli.Some(idle[pattern])),
+			Why:  "Their requests are answered as if there were no such model.",
+			Mend: "Correct the models of the key with config apply, or add the model; modelgate config get models -o name lists those that there are"})
 	}
 	return found
 }

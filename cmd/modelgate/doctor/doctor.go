@@ -1,4 +1,5 @@
-// Package doctor looks at a gateway, its data folder and its data plane, and says what is wrong, why that matters and how to mend it.
+// Package doctor looks at a gateway, its data folder and its data plane, and says what is wrong, why that matters and
+// how to mend it.
 //
 // A check does no I/O. What it looks at is gathered before, so that each is tested with a patient that
 // is made up.
@@ -82,7 +83,9 @@ func examine(p *patient) []Finding {
 		}
 	}
 	order := []Severity{Error, Warning, Note}
-	slices.SortStableFunc(found, func(a, b Finding) int { return slices.Index(order, a.Severity) - slices.Index(order, b.Severity) })
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		return slices.Index(order, a.Severity) - slices.Index(order, b.Severity)
+	})
 	return found
 }
 
@@ -95,7 +98,8 @@ func Table(w io.Writer, found []Finding, notes bool) error {
 			continue
 		}
 		shown++
-		_, err := fmt.Fprintf(w, "%-8s %s\n         %s\n         -> %s\n\n", f.Severity, admincli.OneLine(f.What), admincli.OneLine(f.Why), admincli.OneLine(f.Mend))
+		_, err := fmt.Fprintf(w, "%-8s %s\n         %s\n         -> %s\n\n", f.Severity, admincli.OneLine(f.What),
+			admincli.OneLine(f.Why), admincli.OneLine(f.Mend))
 		if err != nil {
 			return err
 		}

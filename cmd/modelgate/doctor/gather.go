@@ -33,7 +33,8 @@ const (
 	askers = 8
 )
 
-// A patient is everything that the checks look at. What could not be found out is the zero value, or an error that says why.
+// A patient is everything that the checks look at. What could not be found out is the zero value, or an error that
+// says why.
 type patient struct {
 	now  time.Time
 	data string // the data folder, empty where the gateway is on another machine
@@ -100,7 +101,8 @@ func gather(ctx context.Context, o Options) *patient {
 // folder looks at the data folder, and at what else of this machine a gateway needs.
 func (p *patient) folder(ctx context.Context) {
 	p.modes = map[string]fs.FileMode{}
-	for _, name := range []string{".", admincli.FilePepper, admincli.FileAdminToken, admincli.FileKey, certs.FileCAKey, certs.FileServerKey} {
+	for _, name := range []string{".", admincli.FilePepper, admincli.FileAdminToken, admincli.FileKey, certs.FileCAKey,
+		certs.FileServerKey} {
 		if info, err := os.Stat(filepath.Join(p.data, name)); err == nil {
 			p.modes[name], p.there = info.Mode().Perm(), true
 		}
@@ -147,7 +149,8 @@ func (p *patient) gateway(ctx context.Context, o Options) {
 		p.host = o.Host
 	}
 	// Whatever it shows: that is what is to be looked at.
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true, ServerName: p.host}}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true,
+		ServerName: p.host}}
 	connection, err := dialer.DialContext(ctx, "tcp", at.Host)
 	if err != nil {
 		p.shown = err
@@ -177,9 +180,10 @@ func (p *patient) api(ctx context.Context, client *adminapi.Client, test bool) {
 		"start": strconv.FormatInt(p.now.Add(-admincli.Recently).Unix(), 10), "end": strconv.FormatInt(p.now.Unix(), 10),
 	}})
 	if test {
-		p.tests = askEach(namesOf(objects[*configv1.Provider](p), (*configv1.Provider).GetDisabled), func(name string) (adminapi.ProviderTest, error) {
-			return client.TestProvider(ctx, name)
-		})
+		p.tests = askEach(namesOf(objects[*configv1.Provider](p), (*configv1.Provider).GetDisabled),
+			func(name string) (adminapi.ProviderTest, error) {
+				return client.TestProvider(ctx, name)
+			})
 	}
 	if p.ledger == nil {
 		keys := namesOf(objects[*configv1.Key](p), (*configv1.Key).GetDisabled)

@@ -28,7 +28,8 @@ func (p *patient) tenants() map[string]tenant {
 	}
 	for _, o := range objects[*configv1.Project](p) {
 		organization, _, _ := strings.Cut(o.GetName(), "/")
-		all[configv1.Label(o)] = tenant{configv1.Label(o), o.GetLimits(), o.GetBudgets(), []string{"Organization " + organization}}
+		all[configv1.Label(o)] = tenant{configv1.Label(o), o.GetLimits(), o.GetBudgets(),
+			[]string{"Organization " + organization}}
 	}
 	for _, k := range objects[*configv1.Key](p) {
 		all[configv1.Label(k)] = tenant{configv1.Label(k), k.GetLimits(), k.GetBudgets(),
@@ -64,14 +65,17 @@ func checkEmptyLimits(p *patient) []Finding {
 	if len(empty) == 0 {
 		return nil
 	}
-	return []Finding{{Severity: Warning, What: "Limits of 0 refuse every request that they hold for: " + admincli.Some(empty) + ".",
-		Why: "0 is not the same as no limit.", Mend: "Remove the limit with config apply, or disable the key if that is meant"}}
+	return []Finding{{Severity: Warning, What: "Limits of 0 refuse every request that they hold for: " +
+		admincli.Some(empty) + ".",
+		Why:  "0 is not the same as no limit.",
+		Mend: "Remove the limit with config apply, or disable the key if that is meant"}}
 }
 
 // seconds of units of limits, which is how they are compared.
 func seconds(u configv1.Unit) uint64 {
 	return map[configv1.Unit]uint64{
-		configv1.Unit_SECOND: 1, configv1.Unit_MINUTE: 60, configv1.Unit_HOUR: 3600, configv1.Unit_DAY: 86400, configv1.Unit_MONTH: 31 * 86400,
+		configv1.Unit_SECOND: 1, configv1.Unit_MINUTE: 60, configv1.Unit_HOUR: 3600, configv1.Unit_DAY: 86400,
+		configv1.Unit_MONTH: 31 * 86400,
 	}[u]
 }
 
@@ -90,12 +94,14 @@ func checkLimits(p *patient) []Finding {
 	var found []Finding
 	for _, what := range slices.Sorted(maps.Keys(groups)) {
 		found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s (%s)", what, admincli.Some(groups[what])),
-			Why: "It looks like a limit and is none.", Mend: "Lower it below the other, or remove it: modelgate config get KIND NAME, then config apply"})
+			Why:  "It looks like a limit and is none.",
+			Mend: "Lower it below the other, or remove it: modelgate config get KIND NAME, then config apply"})
 	}
 	return found
 }
 
-// unreachable returns the limits of inner that an equal or shorter sum of outer's always ends first. The two may be the same.
+// unreachable returns the limits of inner that an equal or shorter sum of outer's always ends first. The two may be
+// the same.
 func unreachable(inner, outer tenant) []string {
 	var found []string
 	for _, l := range inner.limits {
@@ -119,12 +125,13 @@ func unreachable(inner, outer tenant) []string {
 	return found
 }
 
-// covers reports whether o is reached before l, whatever is used: it counts all that l counts, over at least the same time, and
-// is smaller.
+// covers reports whether o is reached before l, whatever is used: it counts all that l counts, over at least the same
+// time, and is smaller.
 func covers(o, l *configv1.Limit) bool {
 	counts := configv1.DomainOf(o.GetDomain()).Covers(configv1.DomainOf(l.GetDomain()))
 	models := o.GetModel() == "" || o.GetModel() == l.GetModel()
-	return counts && models && seconds(o.GetUnit()) >= seconds(l.GetUnit()) && o.GetRequestsPerUnit() < l.GetRequestsPerUnit()
+	return counts && models && seconds(o.GetUnit()) >= seconds(l.GetUnit()) &&
+		o.GetRequestsPerUnit() < l.GetRequestsPerUnit()
 }
 
 // checkRateLimits looks for descriptors of things that are not there.
@@ -149,8 +156,10 @@ func checkRateLimits(p *patient) []Finding {
 			}
 		})
 		if len(idle) > 0 {
-			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("RateLimit %s is about what is not there: %s.", r.GetName(), admincli.Some(idle)),
-				Why: "The descriptor matches no request and limits nothing.", Mend: "modelgate config get ratelimit " + r.GetName() + ", then config apply"})
+			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("RateLimit %s is about what is not there: %s.",
+				r.GetName(), admincli.Some(idle)),
+				Why: "The descriptor matches no request and limits nothing.", Mend: "modelgate config get ratelimit " +
+					r.GetName() + ", then config apply"})
 		}
 	}
 	return found
@@ -170,14 +179,16 @@ func checkBudgets(p *patient) []Finding {
 			limit, errLimit := usage.ParseUSD(b.USD)
 			used, errUsed := usage.ParseUSD(b.Spent)
 			if cmp.Or(errLimit, errUsed) == nil && used >= limit {
-				spent[b.Scope+" "+b.Unit] = fmt.Sprintf("The budget of %s is spent: $%s of $%s a %s, until %s.", b.Scope, b.Spent, b.USD, b.Unit, b.Resets.UTC().Format("2006-01-02 15:04 MST"))
+				spent[b.Scope+" "+b.Unit] = fmt.Sprintf("The budget of %s is spent: $%s of $%s a %s, until %s.", b.Scope, b.Spent,
+					b.USD, b.Unit, b.Resets.UTC().Format("2006-01-02 15:04 MST"))
 			}
 		}
 	}
 	var found []Finding
 	for _, what := range slices.Sorted(maps.Values(spent)) {
 		found = append(found, Finding{Severity: Warning, What: what,
-			Why: "Requests that it holds for are refused with insufficient_quota.", Mend: "Wait, or raise the budget: modelgate config get KIND NAME, then config apply"})
+			Why:  "Requests that it holds for are refused with insufficient_quota.",
+			Mend: "Wait, or raise the budget: modelgate config get KIND NAME, then config apply"})
 	}
 	return found
 }
@@ -192,9 +203,11 @@ func checkQuotas(p *patient) []Finding {
 		for _, q := range item.Quotas {
 			if q.Percent() >= almostUsed {
 				found = append(found, Finding{Severity: Warning,
-					What: fmt.Sprintf("%s has used %d%% of its quota %s: %d of %d.", item.Owner(), q.Percent(), q.Name, q.Used, q.Limit),
-					Why:  "Once it is used up, what needs more of it is refused with insufficient_quota.",
-					Mend: "Have the tenant remove what it does not need, or raise quotas." + q.Name + ": modelgate config get KIND NAME, then config apply"})
+					What: fmt.Sprintf("%s has used %d%% of its quota %s: %d of %d.", item.Owner(), q.Percent(), q.Name, q.Used,
+						q.Limit),
+					Why: "Once it is used up, what needs more of it is refused with insufficient_quota.",
+					Mend: "Have the tenant remove what it does not need, or raise quotas." + q.Name +
+						": modelgate config get KIND NAME, then config apply"})
 			}
 		}
 	}

@@ -28,7 +28,8 @@ func checkReachable(p *patient) []Finding {
 		return nil
 	}
 	f := Finding{Severity: Error, What: "The gateway cannot be reached: " + p.connect.Error(),
-		Why: "Nothing of its configuration and traffic can be looked at.", Mend: "modelgate run --data " + admincli.ShellQuote(p.data)}
+		Why: "Nothing of its configuration and traffic can be looked at.", Mend: "modelgate run --data " +
+			admincli.ShellQuote(p.data)}
 	_, wrongCertificate := errors.AsType[*tls.CertificateVerificationError](p.connect)
 	switch {
 	case wrongCertificate:
@@ -47,7 +48,8 @@ func checkReady(p *patient) []Finding {
 		return nil
 	}
 	return []Finding{{Severity: Error, What: "The gateway is not ready: " + p.ready,
-		Why: "It takes no traffic, or old configuration only.", Mend: "modelgate status, and the log of the process that is not ready"}}
+		Why:  "It takes no traffic, or old configuration only.",
+		Mend: "modelgate status, and the log of the process that is not ready"}}
 }
 
 // checkStore looks at why the configuration cannot be read.
@@ -56,9 +58,12 @@ func checkStore(p *patient) []Finding {
 		return nil
 	}
 	f := Finding{Severity: Error, What: "The configuration cannot be read: " + admincli.Said(p.store).Error(),
-		Why: "Traffic goes on with the last configuration, but nothing can be changed: no key can be revoked.", Mend: "Check etcd: etcdctl endpoint health"}
-	if e, ok := errors.AsType[*openai.Error](p.store); ok && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
-		f.Why, f.Mend = "Nothing can be looked at or changed with this token.", "Give the token of the data folder's admin-token, or one that has the scopes, with --token or $MODELGATE_TOKEN"
+		Why:  "Traffic goes on with the last configuration, but nothing can be changed: no key can be revoked.",
+		Mend: "Check etcd: etcdctl endpoint health"}
+	if e, ok := errors.AsType[*openai.Error](p.store); ok &&
+		(e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
+		f.Why, f.Mend = "Nothing can be looked at or changed with this token.",
+			"Give the token of the data folder's admin-token, or one that has the scopes, with --token or $MODELGATE_TOKEN"
 	}
 	return []Finding{f}
 }
@@ -68,7 +73,8 @@ func checkLedger(p *patient) []Finding {
 		return nil
 	}
 	return []Finding{{Severity: Error, What: "The ledger cannot be read: " + admincli.Said(p.ledger).Error(),
-		Why: "Usage and cost are kept in spools until it is back, and budgets are enforced by what was known.", Mend: "Check the database of the ledger; the control plane's log says what is wrong with it"}}
+		Why:  "Usage and cost are kept in spools until it is back, and budgets are enforced by what was known.",
+		Mend: "Check the database of the ledger; the control plane's log says what is wrong with it"}}
 }
 
 // checkSpool looks at the records that are not in the ledger yet.
@@ -76,12 +82,17 @@ func checkSpool(p *patient) []Finding {
 	f := Finding{Severity: Error, Mend: "Make room on the disk of the spool, and see that the ledger can be reached"}
 	switch {
 	case p.metrics[admincli.MetricWaiting] > 0:
-		f.What, f.Why = fmt.Sprintf("Records of %d bytes cannot be written to the spool.", int64(p.metrics[admincli.MetricWaiting])), "They are lost where the process is killed, and new ones when memory for them is full."
+		f.What, f.Why = fmt.Sprintf("Records of %d bytes cannot be written to the spool.",
+			int64(p.metrics[admincli.MetricWaiting])),
+			"They are lost where the process is killed, and new ones when memory for them is full."
 	case p.metrics[admincli.MetricDropped] > 0:
-		f.What, f.Why = fmt.Sprintf("%d records of exchanges were lost since the process started.", int64(p.metrics[admincli.MetricDropped])), "What they cost is not charged."
+		f.What, f.Why = fmt.Sprintf("%d records of exchanges were lost since the process started.",
+			int64(p.metrics[admincli.MetricDropped])), "What they cost is not charged."
 	case p.metrics[admincli.MetricBacklog] > admincli.LongBacklog:
-		f.Severity, f.What = Warning, fmt.Sprintf("%d records wait to be shipped to the ledger.", int64(p.metrics[admincli.MetricBacklog]))
-		f.Why, f.Mend = "Reports are behind, and so are budgets after a restart.", "See that the ledger's database is quick enough, and can be reached"
+		f.Severity, f.What = Warning, fmt.Sprintf("%d records wait to be shipped to the ledger.",
+			int64(p.metrics[admincli.MetricBacklog]))
+		f.Why, f.Mend = "Reports are behind, and so are budgets after a restart.",
+			"See that the ledger's database is quick enough, and can be reached"
 	default:
 		return nil
 	}
@@ -95,7 +106,8 @@ const (
 )
 
 func checkClock(p *patient) []Finding {
-	f := Finding{Severity: Warning, What: fmt.Sprintf("The gateway's clock is %s from this machine's.", p.skew.Abs().Round(time.Second)),
+	f := Finding{Severity: Warning, What: fmt.Sprintf("The gateway's clock is %s from this machine's.",
+		p.skew.Abs().Round(time.Second)),
 		Why:  "Keys expire and budgets begin anew by the clock, and signatures for cloud vendors are refused where it is minutes wrong.",
 		Mend: "Synchronise both clocks, such as by: timedatectl set-ntp true"}
 	switch skew := p.skew.Abs(); {
@@ -119,10 +131,12 @@ func checkGatewayCertificate(p *patient) []Finding {
 		return nil
 	}
 	leaf := p.chain[0]
-	found := expiry("The certificate of the gateway", leaf, p.now, "Apply a new one as Certificate; modelgate run renews its own when it is started again")
+	found := expiry("The certificate of the gateway", leaf, p.now,
+		"Apply a new one as Certificate; modelgate run renews its own when it is started again")
 	if err := leaf.VerifyHostname(p.host); err != nil {
 		found = append(found, Finding{Severity: Error, What: "The gateway's certificate is not for its host: " + err.Error(),
-			Why: "Clients refuse to connect.", Mend: "Apply a Certificate whose names include " + p.host + ": modelgate config apply -f certificate.yaml"})
+			Why: "Clients refuse to connect.", Mend: "Apply a Certificate whose names include " + p.host +
+				": modelgate config apply -f certificate.yaml"})
 	}
 	return found
 }
@@ -136,14 +150,16 @@ func checkCertificates(p *patient) []Finding {
 			continue // of a file of the control plane's; that of the gateway is looked at as clients see it
 		}
 		if leaf, err := x509.ParseCertificate(block.Bytes); err == nil {
-			found = append(found, expiry(configv1.Label(c), leaf, p.now, "modelgate config apply -f FILE with the new chain and private_key")...)
+			found = append(found, expiry(configv1.Label(c), leaf, p.now,
+				"modelgate config apply -f FILE with the new chain and private_key")...)
 		}
 	}
 	return found
 }
 
 func expiry(what string, c *x509.Certificate, now time.Time, mend string) []Finding {
-	f := Finding{Severity: Warning, What: fmt.Sprintf("%s expires at %s.", what, c.NotAfter.UTC().Format(time.RFC3339)), Why: "Clients will refuse to connect.", Mend: mend}
+	f := Finding{Severity: Warning, What: fmt.Sprintf("%s expires at %s.", what, c.NotAfter.UTC().Format(time.RFC3339)),
+		Why: "Clients will refuse to connect.", Mend: mend}
 	switch left := c.NotAfter.Sub(now); {
 	case left > expiring && now.After(c.NotBefore):
 		return nil
@@ -167,8 +183,10 @@ func checkPermissions(p *patient) []Finding {
 		} else if mode&0o077 == 0 {
 			continue
 		}
-		found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s can be used by others: its mode is %04o.", path, mode),
-			Why: "Whoever reads it can act for the operator, or forge keys.", Mend: fmt.Sprintf("chmod %o %s", want, admincli.ShellQuote(path))})
+		found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s can be used by others: its mode is %04o.", path,
+			mode),
+			Why:  "Whoever reads it can act for the operator, or forge keys.",
+			Mend: fmt.Sprintf("chmod %o %s", want, admincli.ShellQuote(path))})
 	}
 	return found
 }
@@ -180,7 +198,8 @@ const (
 )
 
 func checkDisk(p *patient) []Finding {
-	f := Finding{Severity: Warning, What: fmt.Sprintf("The disk of %s has %d MiB left of %d.", p.data, p.free>>20, p.size>>20),
+	f := Finding{Severity: Warning, What: fmt.Sprintf("The disk of %s has %d MiB left of %d.", p.data, p.free>>20,
+		p.size>>20),
 		Why: "etcd, the ledger and files of clients are written there; without room, nothing can be changed and uploads fail.", Mend: "Make room, or move the data folder to a larger disk"}
 	switch {
 	case p.size == 0, p.free >= diskWarning, p.free > p.size/10:
@@ -198,7 +217,8 @@ func checkEnvoy(p *patient) []Finding {
 	}
 	reason, _, _ := strings.Cut(p.envoy.Error(), "\n") // what follows are ways to get one
 	f := Finding{Severity: Error, What: "There is no Envoy that modelgate run can start: " + reason,
-		Why: "It is what serves clients.", Mend: "Install Envoy " + process.MinVersion + " or newer, or say where it is with --envoy or $MODELGATE_ENVOY"}
+		Why: "It is what serves clients.", Mend: "Install Envoy " + process.MinVersion +
+			" or newer, or say where it is with --envoy or $MODELGATE_ENVOY"}
 	if p.connect == nil {
 		f.Severity, f.Why = Note, "The gateway runs with one that it was given; modelgate run would not find it by itself."
 	}
@@ -213,18 +233,23 @@ func checkDataPlane(p *patient) []Finding {
 	for _, role := range []string{admincli.RoleEnvoy, admincli.RoleExtProc} {
 		if !p.connected(role) {
 			found = append(found, Finding{Severity: Error, What: "No " + role + " is connected to the control plane.",
-				Why: "Nothing serves clients, or it serves them with old configuration.", Mend: "Start it, and check that it reaches the control plane's xDS address"})
+				Why:  "Nothing serves clients, or it serves them with old configuration.",
+				Mend: "Start it, and check that it reaches the control plane's xDS address"})
 		}
 	}
 	for _, c := range p.plane.Clients {
 		switch {
 		case c.Health == adminapi.HealthOK:
 		case c.Error != "":
-			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s %s refuses the configuration: %s", c.Role, c.Node, c.Error),
-				Why: "It goes on with the last configuration that it took.", Mend: "modelgate config list KIND shows the objects that are refused; correct them with modelgate config apply"})
+			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("%s %s refuses the configuration: %s", c.Role,
+				c.Node, c.Error),
+				Why:  "It goes on with the last configuration that it took.",
+				Mend: "modelgate config list KIND shows the objects that are refused; correct them with modelgate config apply"})
 		default:
-			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s %s is %s: it has revision %d of %d.", c.Role, c.Node, c.Health, c.Revision, p.plane.Revision),
-				Why: "Keys that were revoked and limits that were set have no effect there yet.", Mend: "If it stays so, restart " + c.Role + " " + c.Node + " and look at its log"})
+			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s %s is %s: it has revision %d of %d.", c.Role,
+				c.Node, c.Health, c.Revision, p.plane.Revision),
+				Why:  "Keys that were revoked and limits that were set have no effect there yet.",
+				Mend: "If it stays so, restart " + c.Role + " " + c.Node + " and look at its log"})
 		}
 	}
 	return found
@@ -249,10 +274,13 @@ func checkVersions(p *patient) []Finding {
 		case c.Version == "":
 		case c.Role == admincli.RoleEnvoy && olderVersion(c.Version, process.MinVersion):
 			found = append(found, Finding{Severity: Error, What: fmt.Sprintf("Envoy %s has version %s.", c.Node, c.Version),
-				Why: "The gateway needs what newer ones have, and their security fixes.", Mend: "Install Envoy " + process.MinVersion + " or newer on " + c.Node})
+				Why: "The gateway needs what newer ones have, and their security fixes.", Mend: "Install Envoy " +
+					process.MinVersion + " or newer on " + c.Node})
 		case c.Role != admincli.RoleEnvoy && c.Version != p.plane.Version && p.plane.Version != "":
-			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s %s has version %s, the control plane %s.", c.Role, c.Node, c.Version, p.plane.Version),
-				Why: "They are tested together in one version only.", Mend: "Bring both to the same version; the control plane first"})
+			found = append(found, Finding{Severity: Warning, What: fmt.Sprintf("%s %s has version %s, the control plane %s.",
+				c.Role, c.Node, c.Version, p.plane.Version),
+				Why:  "They are tested together in one version only.",
+				Mend: "Bring both to the same version; the control plane first"})
 		}
 	}
 	return found
@@ -276,7 +304,8 @@ func checkJobs(p *patient) []Finding {
 		return nil
 	}
 	return []Finding{{Severity: Warning, What: "A job service is configured, and none is connected to the control plane.",
-		Why: "Files, batches and fine-tuning are answered with errors.", Mend: "modelgate jobsvc, or without one: modelgate config delete jobservice default"}}
+		Why:  "Files, batches and fine-tuning are answered with errors.",
+		Mend: "modelgate jobsvc, or without one: modelgate config delete jobservice default"}}
 }
 
 func checkSays(p *patient) []Finding { return Besides(p.says) }
@@ -285,7 +314,8 @@ func checkSays(p *patient) []Finding { return Besides(p.says) }
 func Besides(says []string) []Finding {
 	var found []Finding
 	for _, line := range says {
-		f := Finding{Severity: Warning, Why: "When etcd is full nothing can be changed but by deleting, and jobs stand still. Tenants can create nothing beyond 70 % of the quota.",
+		f := Finding{Severity: Warning,
+			Why:  "When etcd is full nothing can be changed but by deleting, and jobs stand still. Tenants can create nothing beyond 70 % of the quota.",
 			Mend: etcdspace.Remedy}
 		what, severe := strings.CutPrefix(line, admincli.SaysError)
 		if severe {
@@ -294,14 +324,17 @@ func Besides(says []string) []Finding {
 		f.What = strings.TrimPrefix(what, admincli.SaysWarning)
 		switch {
 		case strings.HasPrefix(f.What, admincli.SaysNoJobs):
-			f.Why, f.Mend = "Files, batches and fine-tuning are 503. The rest is served.", "Mend what it names, and start the gateway again."
+			f.Why, f.Mend = "Files, batches and fine-tuning are 503. The rest is served.",
+				"Mend what it names, and start the gateway again."
 		case strings.HasPrefix(f.What, admincli.SaysNoLedger):
-			f.Why, f.Mend = "Usage and cost wait in the spools until it can be used, and budgets go by what was known.", "Mend what it names: docs/operate.md says how."
+			f.Why, f.Mend = "Usage and cost wait in the spools until it can be used, and budgets go by what was known.",
+				"Mend what it names: docs/operate.md says how."
 		case strings.HasPrefix(f.What, admincli.SaysShort):
 			f.Why, f.Mend = "Requests are answered with 503 (server_is_overloaded) until memory is free again.",
 				"Give the process more memory, or more replicas less to do: docs/operate.md, ModelgateSheds. modelgate_shed_total counts what was refused."
 		case strings.HasPrefix(f.What, admincli.SaysBodies):
-			f.Why, f.Mend = "Large requests are answered with 503 (server_is_overloaded), and large answers are lost, while others hold all the room.",
+			f.Why,
+				f.Mend = "Large requests are answered with 503 (server_is_overloaded), and large answers are lost, while others hold all the room.",
 				"Raise --body-bytes where memory allows it, or add replicas: docs/operate.md, ModelgateSheds. modelgate_body_bytes shows what is held."
 		}
 		found = append(found, f)

@@ -27,8 +27,9 @@ import (
 // New reads the configuration of a gateway. KeyID may be empty.
 func New(ctx context.Context, client *adminapi.Client, keyID, address string) (*Explainer, error) {
 	e := &Explainer{
-		hasher: auth.NewHasher([]byte("explains, and lets nobody in")), now: time.Now(), used: map[string]int64{}, address: address,
-		open: &configv1.Key{Name: "key_none", DisplayName: "none"},
+		hasher: auth.NewHasher([]byte("explains, and lets nobody in")), now: time.Now(), used: map[string]int64{},
+		address: address,
+		open:    &configv1.Key{Name: "key_none", DisplayName: "none"},
 	}
 	e.config.Hasher = e.hasher
 	if err := e.read(ctx, client); err != nil {
@@ -84,7 +85,8 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 			continue // of a gateway that is newer
 		}
 		// The admin API shows no credentials.
-		resolved, err := routing.NewProvider(&configv1.ResolvedProvider{Name: name, Provider: p, Credential: translate.Placeholder(vendor.Name)}, vendor)
+		resolved, err := routing.NewProvider(&configv1.ResolvedProvider{Name: name, Provider: p,
+			Credential: translate.Placeholder(vendor.Name)}, vendor)
 		if err == nil { // the control plane leaves out others too, and status says so
 			c.Providers[name] = resolved
 		}
@@ -93,7 +95,8 @@ func (e *Explainer) read(ctx context.Context, client *adminapi.Client) error {
 }
 
 // readProviders returns the providers that have effect, and notes why others have none.
-func (e *Explainer) readProviders(ctx context.Context, client *adminapi.Client) (map[string]*configv1.Provider, error) {
+func (e *Explainer) readProviders(ctx context.Context, client *adminapi.Client) (map[string]*configv1.Provider,
+	error) {
 	items, err := admincli.ListAll(ctx, client, configv1.KindOf((*configv1.Provider)(nil)), adminapi.ListOptions{})
 	if err != nil {
 		return nil, err

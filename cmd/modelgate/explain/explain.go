@@ -1,4 +1,5 @@
-// Package explain says what a gateway would do with a request: where it would go, what would hold it up and what it would cost.
+// Package explain says what a gateway would do with a request: where it would go, what would hold it up and what it
+// would cost.
 //
 // It decides nothing itself. It puts the request to the code that the ext_proc service decides with,
 // over the configuration that the admin API shows, and plays the part of Envoy.
@@ -51,7 +52,8 @@ type explainedPlan struct {
 	Attempts      int      `json:"attempts"`
 	RetryStatuses []string `json:"retry_statuses"`
 	TimeoutMS     int64    `json:"timeout_ms"` // of one attempt, up to its headers
-	// Order is one in which the targets may be tried, by "<provider>/<model>", a target again where there are more attempts.
+	// Order is one in which the targets may be tried, by "<provider>/<model>", a target again where there are more
+	// attempts.
 	Order []string `json:"order"`
 }
 
@@ -77,7 +79,8 @@ type explainedTarget struct {
 type explainedTier struct {
 	Name  string `json:"name"`
 	Asked bool   `json:"asked,omitempty"`
-	// CostUSD is empty for a tier without a price: under a budget it is refused, and otherwise charged as the tier "default".
+	// CostUSD is empty for a tier without a price: under a budget it is refused, and otherwise charged as the tier
+	// "default".
 	CostUSD string `json:"estimated_cost_usd,omitempty"`
 }
 
@@ -106,11 +109,13 @@ func (x *Explanation) Table(w io.Writer) error {
 		fmt.Fprintf(b, "\nIt would be REFUSED with status %d:\n  %s\n", x.Refused.Status, x.Refused.Body)
 	}
 	if k := x.Key; k != nil {
-		fmt.Fprintf(b, "\nKey %s (%s), %s\n  organization %s, project %s\n  models: %s\n  endpoints: %s\n  addresses: %s\n", k.ID, admincli.OneLine(k.Label), k.State,
+		fmt.Fprintf(b, "\nKey %s (%s), %s\n  organization %s, project %s\n  models: %s\n  endpoints: %s\n  addresses: %s\n",
+			k.ID, admincli.OneLine(k.Label), k.State,
 			orDash(k.Organization), orDash(k.Project), orAll(k.Models), orAll(k.Endpoints), orAll(k.Addresses))
 	}
 	if p := x.Plan; p != nil {
-		fmt.Fprintf(b, "\nAt most %d attempts, each with %d ms to its headers; tried again on connection failures and on %s\n",
+		fmt.Fprintf(b,
+			"\nAt most %d attempts, each with %d ms to its headers; tried again on connection failures and on %s\n",
 			p.Attempts, p.TimeoutMS, orDash(strings.Join(p.RetryStatuses, ", ")))
 	}
 	if len(x.Targets) == 0 {
@@ -122,7 +127,8 @@ func (x *Explanation) Table(w io.Writer) error {
 		t.write(b)
 	}
 	if r := x.Reserved; r != nil {
-		fmt.Fprintf(b, "\nReserved until it has ended: %d input tokens, %d output tokens, $%s\n", r.Input, r.Output, r.CostUSD)
+		fmt.Fprintf(b, "\nReserved until it has ended: %d input tokens, %d output tokens, $%s\n", r.Input, r.Output,
+			r.CostUSD)
 	}
 	if len(x.Limits) == 0 {
 		fmt.Fprintln(b, "\nNo limits and no budgets hold for it.")
@@ -178,7 +184,8 @@ func (t *explainedTarget) write(b *strings.Builder) {
 		fmt.Fprintf(b, "%s%s %s%s\n", label, admincli.OneLine(tier.Name), cost, note)
 	}
 	if len(t.Tiers) > 0 {
-		fmt.Fprintln(b, "                   any other has no price: refused under a budget, and otherwise charged as default")
+		fmt.Fprintln(b,
+			"                   any other has no price: refused under a budget, and otherwise charged as default")
 	}
 	fmt.Fprintf(b, "    request: %s\n", t.Request)
 }

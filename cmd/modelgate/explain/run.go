@@ -27,8 +27,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// An Explainer puts requests to the code that the ext_proc service decides with, over the configuration of a gateway. It plays
-// the part of Envoy, and its own limiter that of the store of limits. It is used by one goroutine.
+// An Explainer puts requests to the code that the ext_proc service decides with, over the configuration of a gateway.
+// It plays the part of Envoy, and its own limiter that of the store of limits. It is used by one goroutine.
 type Explainer struct {
 	config  exchange.Config // without a keyring
 	hasher  *auth.Hasher
@@ -44,7 +44,8 @@ type Explainer struct {
 
 // Explain returns what would become of a request. Body is its JSON.
 func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) (*Explanation, error) {
-	x := &Explanation{Operation: operation, Model: gjson.GetBytes(body, "model").Str, Targets: []*explainedTarget{}, Limits: []explainedLimit{}, Unknown: e.unknown}
+	x := &Explanation{Operation: operation, Model: gjson.GetBytes(body, "model").Str, Targets: []*explainedTarget{},
+		Limits: []explainedLimit{}, Unknown: e.unknown}
 	asked := e.open
 	if e.key != nil {
 		asked, x.Key = e.key, e.explainedKey()
@@ -57,7 +58,9 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 	// Where the key may not, or a limit is reached, it is of use all the same to know what else would be.
 	free, amounts := e.ask(ctx, &e.config, e.open, operation, body, nil)
 	if free.Immediate == nil && (free.Plan == nil || free.Plan.Kind != envoy.KindLLM) {
-		return nil, admincli.Misused("the operation %q is not planned: its requests pass to the job service or to the provider of a Route", operation)
+		return nil,
+			admincli.Misused(
+				"the operation %q is not planned: its requests pass to the job service or to the provider of a Route", operation)
 	}
 	if p := free.Plan; p != nil {
 		x.Plan = explainedPlanOf(p)
@@ -74,8 +77,8 @@ func (e *Explainer) Explain(ctx context.Context, operation string, body []byte) 
 	return x, nil
 }
 
-// resolved puts the name of a model by which it is planned for a key, or for one that may do everything, in the place of what the request
-// calls it.
+// resolved puts the name of a model by which it is planned for a key, or for one that may do everything, in the place
+// of what the request calls it.
 func (e *Explainer) resolved(key *configv1.Key, model string, body []byte) (name string, with []byte) {
 	name, err := e.config.ResolveKey(key, model)
 	if err != nil {
@@ -89,7 +92,8 @@ func (e *Explainer) resolved(key *configv1.Key, model string, body []byte) (name
 }
 
 // ask has a request decided for a key, with counters that have counted what is used already.
-func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *configv1.Key, operation string, body []byte, used map[string]int64) (exchange.Reply, *probe) {
+func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *configv1.Key, operation string, body []byte,
+	used map[string]int64) (exchange.Reply, *probe) {
 	// The key itself is not known, so that another takes its place.
 	secret := auth.Generate().Reveal()
 	hash := e.hasher.Hash(secret)
@@ -102,7 +106,8 @@ func (e *Explainer) ask(ctx context.Context, config *exchange.Config, key *confi
 
 	limiter := &probe{Limiter: limit.NewMemory(limit.Options{}), used: used}
 	env := &exchange.Env{
-		Now: func() time.Time { return e.now }, Random: func(uint32) uint32 { return 0 }, NewID: func() string { return "explained" }, Limits: limiter,
+		Now: func() time.Time { return e.now }, Random: func(uint32) uint32 { return 0 },
+		NewID: func() string { return "explained" }, Limits: limiter,
 	}
 	x := exchange.New(env, &own)
 	reply := x.RequestHeaders(ctx, exchange.Headers{
@@ -165,7 +170,8 @@ func (x *Explanation) limits(p *probe, used map[string]int64) {
 }
 
 func explainedPlanOf(p *routing.Plan) *explainedPlan {
-	out := &explainedPlan{Attempts: len(p.Targets), TimeoutMS: p.Timeout.Milliseconds(), RetryStatuses: strings.FieldsFunc(p.Retry, func(r rune) bool { return r == ',' })}
+	out := &explainedPlan{Attempts: len(p.Targets), TimeoutMS: p.Timeout.Milliseconds(),
+		RetryStatuses: strings.FieldsFunc(p.Retry, func(r rune) bool { return r == ',' })}
 	for _, t := range p.Targets {
 		out.Order = append(out.Order, t.Provider.Config.GetName()+"/"+t.Model)
 	}
@@ -211,7 +217,8 @@ func (e *Explainer) targets(ctx context.Context, x *Explanation, operation strin
 }
 
 // target says what one target would be sent.
-func (e *Explainer) target(ctx context.Context, config *exchange.Config, out *explainedTarget, operation string, body []byte) error {
+func (e *Explainer) target(ctx context.Context, config *exchange.Config, out *explainedTarget, operation string,
+	body []byte) error {
 	p := config.Providers[out.Provider]
 	if p == nil {
 		out.LeftOut = "There is no such provider, or its configuration is refused."
@@ -284,7 +291,8 @@ func vendorRequest(p *routing.Provider, a routing.Attempt) (translate.VendorRequ
 		return translate.VendorRequest{}, err
 	}
 	endpoint.Path = "" // the attempt's has it
-	r := translate.VendorRequest{Method: http.MethodPost, URL: translate.Address(endpoint) + a.Header.Get(":path"), Header: map[string]string{}, Body: a.Body}
+	r := translate.VendorRequest{Method: http.MethodPost, URL: translate.Address(endpoint) + a.Header.Get(":path"),
+		Header: map[string]string{}, Body: a.Body}
 	for _, h := range a.Header {
 		if h.Name[0] != ':' {
 			r.SetHeader(h.Name, h.Value)
@@ -293,7 +301,8 @@ func vendorRequest(p *routing.Provider, a routing.Attempt) (translate.VendorRequ
 	return r, nil
 }
 
-// changed returns the parameters that the vendor cannot honour and the operator has dropped, and those whose values it does not take.
+// changed returns the parameters that the vendor cannot honour and the operator has dropped, and those whose values it
+// does not take.
 func (e *Explainer) changed(p *routing.Provider, model, operation string, body []byte) (dropped, adjusted []string) {
 	endpoint, ok := map[string]translate.Endpoint{
 		"chat/completions": translate.Chat, "completions": translate.Completions, "embeddings": translate.Embeddings,
@@ -305,7 +314,8 @@ func (e *Explainer) changed(p *routing.Provider, model, operation string, body [
 	if err != nil {
 		return nil, nil // it has been encoded: there is nothing wrong with it
 	}
-	encoded, _, err := r.Encode(provider.Target{Config: p.Config, Model: model, Facts: e.config.Catalog.Facts(p.Vendor.Name, model)})
+	encoded, _, err := r.Encode(provider.Target{Config: p.Config, Model: model,
+		Facts: e.config.Catalog.Facts(p.Vendor.Name, model)})
 	if err != nil {
 		return nil, nil
 	}
@@ -323,13 +333,15 @@ func (e *Explainer) explainedKey() *explainedKey {
 	case k.GetExpiresAt() != nil && !k.GetExpiresAt().AsTime().After(e.now):
 		state = "expired"
 	}
-	return &explainedKey{ID: k.GetName(), Label: k.GetDisplayName(), Organization: k.GetOrganization(), Project: k.GetProject(), State: state,
+	return &explainedKey{ID: k.GetName(), Label: k.GetDisplayName(), Organization: k.GetOrganization(),
+		Project: k.GetProject(), State: state,
 		Models: notNil(k.GetModels()), Endpoints: notNil(k.GetEndpoints()), Addresses: notNil(k.GetAddresses())}
 }
 
 func notNil(list []string) []string { return append([]string{}, list...) }
 
-// expectedCost is what is reserved of budgets, in US dollars. Of what seems to cost nothing that is a billionth, which is not told.
+// expectedCost is what is reserved of budgets, in US dollars. Of what seems to cost nothing that is a billionth, which
+// is not told.
 func expectedCost(a limit.Amounts) string {
 	if a[limit.Cost] == 1 {
 		return "0"

@@ -2,7 +2,8 @@ package openai
 
 import "github.com/modelgate/modelgate/internal/chat"
 
-// A buffer holds the server-sent events that a writer has written, and writes those that do not depend on what the answer is.
+// A buffer holds the server-sent events that a writer has written, and writes those that do not depend on what the
+// answer is.
 type buffer struct{ buf []byte }
 
 // maxIdleBuffer bounds what a stream that is silent holds on to: there are thousands of them.
@@ -21,8 +22,8 @@ func (w *buffer) Take() []byte {
 // Len returns how many bytes Take would return.
 func (w *buffer) Len() int { return len(w.buf) }
 
-// raw writes what is not rendered: raw forms, and the error that an answer ends with. A stream that failed has no end mark
-// after it.
+// raw writes what is not rendered: raw forms, and the error that an answer ends with. A stream that failed has no end
+// mark after it.
 func (w *buffer) raw(e *chat.Event) {
 	switch e.Kind {
 	case chat.KindChunk:

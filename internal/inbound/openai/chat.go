@@ -1,5 +1,5 @@
-// Package openai has the dialects in which clients of OpenAI's API are answered: chat completions and legacy completions, as
-// server-sent events.
+// Package openai has the dialects in which clients of OpenAI's API are answered: chat completions and legacy
+// completions, as server-sent events.
 package openai
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// A ChatStream writes an answer as chat.completion.chunk events. It keeps the rules that clients rely on, whatever the vendor
-// did: id, created and model are the same in every chunk; each choice begins with one role delta and ends with one
-// finish_reason; with usage asked for, every chunk says "usage":null and one last chunk carries it; without, no chunk mentions
-// usage. It implements chat.Sink and is not safe for concurrent use.
+// A ChatStream writes an answer as chat.completion.chunk events. It keeps the rules that clients rely on, whatever the
+// vendor did: id, created and model are the same in every chunk; each choice begins with one role delta and ends with
+// one finish_reason; with usage asked for, every chunk says "usage":null and one last chunk carries it; without, no
+// chunk mentions usage. It implements chat.Sink and is not safe for concurrent use.
 type ChatStream struct {
 	buffer
 	asked   chat.Asked

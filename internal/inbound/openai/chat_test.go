@@ -30,11 +30,14 @@ func TestChatStream(t *testing.T) {
 		}
 		want := head + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]` + tail +
 			head + `{"index":0,"delta":{"content":"he said \"hi\"\n"},"logprobs":null,"finish_reason":null}]` + tail +
-			head + `{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]},"logprobs":null,"finish_reason":null}]` + tail +
-			head + `{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a"}}]},"logprobs":null,"finish_reason":null}]` + tail +
+			head +
+			`{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]},"logprobs":null,"finish_reason":null}]` + tail +
+			head +
+			`{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a"}}]},"logprobs":null,"finish_reason":null}]` + tail +
 			head + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"tool_calls"}]` + tail
 		if usage {
-			want += head + `],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}}` + "\n\n"
+			want += head +
+				`],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}}` + "\n\n"
 		}
 		want += "data: [DONE]\n\n"
 		require.Equal(t, want, string(w.Take()))
@@ -56,5 +59,6 @@ func TestStreamThatIsCopied(t *testing.T) {
 	w.Put(chat.Event{Kind: chat.KindReceived, JSON: []byte("data: {}\r\n\r\n")})
 	w.Put(chat.Event{Kind: chat.KindComment, JSON: []byte("data: [DONE]\r\n\r\n")})
 	w.Put(chat.Event{Kind: chat.KindEnd, Covered: true})
-	require.Equal(t, ": ping\r\n\r\ndata: {}\r\n\r\ndata: [DONE]\r\n\r\n", string(w.Take()), "the end mark is the vendor's")
+	require.Equal(t, ": ping\r\n\r\ndata: {}\r\n\r\ndata: [DONE]\r\n\r\n", string(w.Take()),
+		"the end mark is the vendor's")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// A CompletionStream writes an answer as the events of a legacy completion: each choice has its text, and ends with a chunk that
-// has none. Reasoning is not for its clients. It implements chat.Writer and is not safe for concurrent use.
+// A CompletionStream writes an answer as the events of a legacy completion: each choice has its text, and ends with a
+// chunk that has none. Reasoning is not for its clients. It implements chat.Writer and is not safe for concurrent use.
 type CompletionStream struct {
 	buffer
 	asked    chat.Asked
@@ -120,8 +120,8 @@ func appendChoice(dst []byte, index int, text string, logprobs []byte, reason st
 	return append(openai.AppendString(dst, reason), '}')
 }
 
-// appendLogprobs appends the log probabilities of a chat completion's choice in the shape that completions have, or nothing
-// where it has none. Offset is where in the text, in characters, the next token begins; it is moved on.
+// appendLogprobs appends the log probabilities of a chat completion's choice in the shape that completions have, or
+// nothing where it has none. Offset is where in the text, in characters, the next token begins; it is moved on.
 func appendLogprobs(dst, chat []byte, offset *int) []byte {
 	content := gjson.GetBytes(chat, "content")
 	if !content.IsArray() {
@@ -147,8 +147,8 @@ func appendLogprobs(dst, chat []byte, offset *int) []byte {
 	return append(dst, "]}"...)
 }
 
-// appendAlternatives appends the likeliest tokens at one place as an object. A token that stands twice, cut from runes that
-// look the same as text, counts once.
+// appendAlternatives appends the likeliest tokens at one place as an object. A token that stands twice, cut from runes
+// that look the same as text, counts once.
 func appendAlternatives(dst []byte, list gjson.Result) []byte {
 	dst = append(dst, '{')
 	seen := map[string]bool{}

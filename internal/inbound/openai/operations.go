@@ -17,8 +17,8 @@ type Operation struct {
 	Name  string // its path without "/v1/", which is what metrics and logs call it
 	Needs string // what every request has, for messages
 	Forms bool   // takes forms too
-	// Streams says that an answer may be translated piece by piece. Whether the client wants that is in the body, too late
-	// for a choice of how the answer comes.
+	// Streams says that an answer may be translated piece by piece. Whether the client wants that is in the body, too
+	// late for a choice of how the answer comes.
 	Streams bool
 	Says    bool // answers are text, whose length the request may bound
 	Draws   bool // answers are images
@@ -38,8 +38,8 @@ type Request struct {
 	Encoder
 }
 
-// An Encoder builds the request for a target, and the Answer that reads what comes back; nil for an answer that passes as
-// it comes. It may be called for several targets at once. An error is an *openai.Error.
+// An Encoder builds the request for a target, and the Answer that reads what comes back; nil for an answer that passes
+// as it comes. It may be called for several targets at once. An error is an *openai.Error.
 type Encoder interface {
 	Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error)
 }
@@ -47,16 +47,20 @@ type Encoder interface {
 // Operations are those that are planned, by path.
 var Operations = func() map[string]*Operation {
 	all := []*Operation{
-		{Name: "chat/completions", Needs: "'model' and 'messages'", Parse: parseChat, Streams: true, Says: true, Stream: chatStream, Document: NewChatDocument},
-		{Name: "completions", Needs: "'model' and 'prompt'", Parse: parseCompletion, Streams: true, Says: true, Stream: completionStream, Document: NewCompletionDocument},
+		{Name: "chat/completions", Needs: "'model' and 'messages'", Parse: parseChat, Streams: true, Says: true,
+			Stream: chatStream, Document: NewChatDocument},
+		{Name: "completions", Needs: "'model' and 'prompt'", Parse: parseCompletion, Streams: true, Says: true,
+			Stream: completionStream, Document: NewCompletionDocument},
 		{Name: "embeddings", Needs: "'model' and 'input'", Parse: parseEmbedding, Document: NewChatDocument},
 	}
 	for _, name := range []string{
-		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions", "audio/translations",
+		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions",
+		"audio/translations",
 		"moderations", "responses",
 	} {
-		all = append(all, &Operation{Name: name, Needs: "'model'", Forms: name != "responses", Parse: parseNative("/" + name),
-			Says: name == "responses", Draws: strings.HasPrefix(name, "images/")})
+		all = append(all, &Operation{Name: name, Needs: "'model'", Forms: name != "responses",
+			Parse: parseNative("/" + name),
+			Says:  name == "responses", Draws: strings.HasPrefix(name, "images/")})
 	}
 	m := make(map[string]*Operation, len(all))
 	for _, o := range all {
@@ -70,7 +74,8 @@ func chatStream(asked chat.Asked) chat.Writer { return NewChatStream(asked) }
 func completionStream(asked chat.Asked) chat.Writer { return NewCompletionStream(asked) }
 
 func unserved(t provider.Target, what string) error {
-	return openai.BadRequest("model", openai.CodeUnsupportedEndpoint, "The provider '%s' does not serve %s. Choose another model.", t.Config.GetName(), what)
+	return openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+		"The provider '%s' does not serve %s. Choose another model.", t.Config.GetName(), what)
 }
 
 type chatRequest struct{ *openai.ChatRequest }
@@ -148,7 +153,8 @@ func parseNative(path string) func(string, []byte) (Request, error) {
 		case err == nil:
 			r.NativeRequest, err = openai.ParseFormRequest(body, params["boundary"])
 		default:
-			err = openai.BadRequest("", openai.CodeInvalidForm, "The parameters of the content-type of your request could not be read.")
+			err = openai.BadRequest("", openai.CodeInvalidForm,
+				"The parameters of the content-type of your request could not be read.")
 		}
 		if err != nil {
 			return Request{}, err
@@ -161,5 +167,6 @@ func (r *native) Encode(v *provider.Provider, t provider.Target) (provider.Reque
 	if !slices.Contains(v.Native, r.path) {
 		return provider.Request{}, nil, unserved(t, "/v1"+r.path)
 	}
-	return provider.Request{Path: r.path, Header: http.Header{"Content-Type": {r.contentType}}, Body: r.WithModel(t.Model)}, nil, nil
+	return provider.Request{Path: r.path, Header: http.Header{"Content-Type": {r.contentType}},
+		Body: r.WithModel(t.Model)}, nil, nil
 }

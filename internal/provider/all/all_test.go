@@ -53,8 +53,8 @@ func TestEveryVendorIsComplete(t *testing.T) {
 	}
 }
 
-// TestEveryVendorIsTested holds the tests of every vendor to the same: one line for the suite, one for the fuzz targets, and
-// cases of every kind of answer.
+// TestEveryVendorIsTested holds the tests of every vendor to the same: one line for the suite, one for the fuzz
+// targets, and cases of every kind of answer.
 func TestEveryVendorIsTested(t *testing.T) {
 	for name, p := range Providers() {
 		if name == "echo" { // the gateway's own, which can neither fail nor call tools
@@ -100,7 +100,9 @@ func goTests(t *testing.T, folder string) string {
 // takesTools reports whether a vendor takes a request with tools.
 func takesTools(t *testing.T, p provider.Provider) bool {
 	t.Helper()
-	r, err := translate.Parse(p, translate.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]}`))
+	r, err := translate.Parse(p, translate.Chat,
+		[]byte(
+			`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}]}`))
 	require.NoError(t, err)
 	_, _, err = r.Encode(provider.Target{Config: translate.Complete(p, &configv1.Provider{}), Model: "m"})
 	return err == nil
@@ -125,7 +127,8 @@ func casesOf(t *testing.T, folder string) map[string]bool {
 		chat := sections["endpoint"] == ""
 		found["a whole answer"] = found["a whole answer"] || chat && ok && !streamed
 		found["a stream"] = found["a stream"] || chat && streamed
-		found["a stream with calls"] = found["a stream with calls"] || streamed && strings.Contains(answer, `"tool_calls":[{`)
+		found["a stream with calls"] = found["a stream with calls"] || streamed &&
+			strings.Contains(answer, `"tool_calls":[{`)
 		found["an error"] = found["an error"] || answer != "" && !ok
 		found["usage"] = found["usage"] || sections["usage"] != ""
 	}

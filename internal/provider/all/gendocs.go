@@ -104,7 +104,8 @@ func writeModels(b *bytes.Buffer, m *configv1.ModelFacts) {
 	for _, pattern := range m.GetModels() {
 		names = append(names, code(pattern))
 	}
-	row(b, strings.Join(m.GetVendors(), " "), strings.Join(names, " "), number(can.GetContextTokens()), number(can.GetMaxOutputTokens()),
+	row(b, strings.Join(m.GetVendors(), " "), strings.Join(names, " "), number(can.GetContextTokens()),
+		number(can.GetMaxOutputTokens()),
 		thinking, structured, m.GetPrice().GetInput(), m.GetPrice().GetOutput())
 }
 

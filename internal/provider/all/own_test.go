@@ -14,8 +14,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/overchat"
 )
 
-// What OpenAI refuses reaches the vendors that have documented it, and the servers that decide for themselves. All others refuse it.
-// (report 9)
+// What OpenAI refuses reaches the vendors that have documented it, and the servers that decide for themselves. All
+// others refuse it. (report 9)
 func TestWordsOfAVendorsOwn(t *testing.T) {
 	const f = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	const everywhere = "compatible llamacpp nvidia openrouter vllm "
@@ -34,7 +34,8 @@ func TestWordsOfAVendorsOwn(t *testing.T) {
 	} {
 		for name, p := range Providers() {
 			t.Run(name+" "+c.members, func(t *testing.T) {
-				r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + c.members + `}`))
+				r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + c.members +
+					`}`))
 				require.NoError(t, err)
 				_, _, err = p.Chat.Encode(r, provider.Target{Model: "m", Config: &configv1.Provider{Name: name}})
 				if slices.Contains(strings.Fields(c.reaches), name) {
@@ -86,7 +87,10 @@ func TestSchemasWithoutAName(t *testing.T) {
 	require.Len(t, sent, len(Providers())-3)
 	for name, body := range sent {
 		named := strings.Contains(body, `"json_schema":{"name":"response","schema":{`)
-		require.Equal(t, slices.Contains(strings.Fields("alibaba cerebras fireworks groq huggingface mistral moonshot nvidia ollama openrouter perplexity together vllm xai"), name), named, "%s: %s", name, body)
+		require.Equal(t,
+			slices.Contains(
+				strings.Fields(
+					"alibaba cerebras fireworks groq huggingface mistral moonshot nvidia ollama openrouter perplexity together vllm xai"), name), named, "%s: %s", name, body)
 	}
 	require.Contains(t, slices.Collect(maps.Keys(sent)), "perplexity")
 	require.Contains(t, sent["compatible"], format)
@@ -95,7 +99,8 @@ func TestSchemasWithoutAName(t *testing.T) {
 // Words that are new reach every vendor of OpenAI's dialect but echo, which takes what there is today. (report 4)
 func TestNewWordsReachVendorsOfTheDialect(t *testing.T) {
 	for _, members := range []string{
-		`"reasoning_effort":"utmost"`, `"service_tier":"gold"`, `"verbosity":"mute"`, `"modalities":["text","video"]`, `"tools":[{"type":"telepathy"}]`,
+		`"reasoning_effort":"utmost"`, `"service_tier":"gold"`, `"verbosity":"mute"`, `"modalities":["text","video"]`,
+		`"tools":[{"type":"telepathy"}]`,
 	} {
 		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + members + `}`))
 		require.NoError(t, err)
@@ -111,15 +116,19 @@ func TestNewWordsReachVendorsOfTheDialect(t *testing.T) {
 
 // Mistral has texts where OpenAI has objects.
 func TestMediaThatAreTexts(t *testing.T) {
-	r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.test/b.png"},{"type":"input_audio","input_audio":"aGk="}]}]}`))
+	r, err := openai.ParseChatRequest(
+		[]byte(
+			`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.test/b.png"},{"type":"input_audio","input_audio":"aGk="}]}]}`))
 	require.NoError(t, err)
 	for name, p := range Providers() {
 		req, _, err := p.Chat.Encode(r, provider.Target{Model: "m", Config: &configv1.Provider{Name: name}})
 		switch name {
 		case "compatible", "llamacpp", "nvidia", "openrouter", "vllm":
-			require.Contains(t, string(req.Body), `[{"type":"image_url","image_url":"https://a.test/b.png"},{"type":"input_audio","input_audio":"aGk="}]`, name)
+			require.Contains(t, string(req.Body),
+				`[{"type":"image_url","image_url":"https://a.test/b.png"},{"type":"input_audio","input_audio":"aGk="}]`, name)
 		case "mistral":
-			require.Contains(t, string(req.Body), `[{"type":"image_url","image_url":{"url":"https://a.test/b.png"}},{"type":"input_audio","input_audio":"aGk="}]`)
+			require.Contains(t, string(req.Body),
+				`[{"type":"image_url","image_url":{"url":"https://a.test/b.png"}},{"type":"input_audio","input_audio":"aGk="}]`)
 		default:
 			require.ErrorContains(t, err, "Invalid type for 'messages[0].content[0].image_url'", name)
 		}

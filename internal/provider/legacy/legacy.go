@@ -1,8 +1,8 @@
 // Package legacy gives functions and function_call, which were there before tools, to vendors that have only tools.
 //
 // There is no vendor here. A request with functions becomes one with tools, which any chat codec
-// translates, and what that codec would have given its client is put back into the older form. All other requests go to the
-// codec as they are. A function_call has no id, so that nothing can travel in it: see openai.CarryID.
+// translates, and what that codec would have given its client is put back into the older form. All other requests go
+// to the codec as they are. A function_call has no id, so that nothing can travel in it: see openai.CarryID.
 package legacy
 
 import (
@@ -35,7 +35,8 @@ func (c codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Reques
 	if err != nil {
 		return provider.Request{}, nil, asFunctions(err)
 	}
-	req.Dropped = slices.DeleteFunc(slices.Clone(req.Dropped), func(name string) bool { return name == "parallel_tool_calls" })
+	req.Dropped = slices.DeleteFunc(slices.Clone(req.Dropped),
+		func(name string) bool { return name == "parallel_tool_calls" })
 	for _, names := range [][]string{req.Dropped, req.Adjusted} {
 		for i, name := range names {
 			names[i] = paramName(name)
@@ -45,7 +46,8 @@ func (c codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Reques
 }
 
 // encode has the request translated as one with tools.
-func (c codec) encode(r *openai.ChatRequest, t provider.Target, parallel openai.Edit) (provider.Request, provider.Answer, error) {
+func (c codec) encode(r *openai.ChatRequest, t provider.Target, parallel openai.Edit) (provider.Request,
+	provider.Answer, error) {
 	edits, err := toTools(r.Sent())
 	if err != nil {
 		return provider.Request{}, nil, err
@@ -64,7 +66,8 @@ func toTools(sent *openai.Object) ([]openai.Edit, error) {
 	}
 	functions := gjson.ParseBytes(sent.Get("functions"))
 	if !functions.IsArray() {
-		return nil, openai.BadRequest("functions", openai.CodeInvalidType, "Invalid type for 'functions': expected an array of objects.")
+		return nil, openai.BadRequest("functions", openai.CodeInvalidType,
+			"Invalid type for 'functions': expected an array of objects.")
 	}
 	tools := []byte{'['}
 	for i, f := range functions.Array() {
@@ -82,7 +85,8 @@ func toTools(sent *openai.Object) ([]openai.Edit, error) {
 	} else if choice.Type == gjson.String {
 		edits[4].Value = []byte(choice.Raw)
 	} else if choice.Exists() && choice.Type != gjson.Null {
-		return nil, openai.BadRequest("function_call", openai.CodeInvalidType, "Invalid type for 'function_call': expected one of 'none' and 'auto', or an object.")
+		return nil, openai.BadRequest("function_call", openai.CodeInvalidType,
+			"Invalid type for 'function_call': expected one of 'none' and 'auto', or an object.")
 	}
 	return edits, nil
 }
@@ -112,5 +116,6 @@ func paramName(param string) string {
 	case param == "tool_choice", strings.HasPrefix(param, "tool_choice."):
 		return "function_call" + strings.TrimPrefix(strings.TrimPrefix(param, "tool_choice"), ".function")
 	}
-	return strings.NewReplacer(".tool_calls[0].function", ".function_call", ".tool_calls[0]", ".function_call").Replace(param)
+	return strings.NewReplacer(".tool_calls[0].function", ".function_call", ".tool_calls[0]",
+		".function_call").Replace(param)
 }

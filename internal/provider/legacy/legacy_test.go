@@ -24,7 +24,8 @@ func acme() provider.Provider {
 	}
 }
 
-var dialect = openaicompat.Dialect{Vendor: "acme", Unsupported: []string{"functions", "function_call", "parallel_tool_calls", "logit_bias"}}
+var dialect = openaicompat.Dialect{Vendor: "acme", Unsupported: []string{"functions", "function_call",
+	"parallel_tool_calls", "logit_bias"}}
 
 func TestCases(t *testing.T) { providertest.Run(t, acme()) }
 
@@ -44,7 +45,8 @@ func (c *recorder) Encode(r *openai.ChatRequest, t provider.Target) (provider.Re
 func TestARequestWithoutFunctionsGoesToTheCodecAsItIs(t *testing.T) {
 	inner := &recorder{ChatCodec: openaicompat.New(dialect)}
 	codec := legacy.Functions(inner)
-	for _, members := range []string{`"n":1`, `"functions":null`, `"functions":[ ],"function_call":"auto"`, `"tools":[{"type":"function","function":{"name":"f"}}],"functions":[]`} {
+	for _, members := range []string{`"n":1`, `"functions":null`, `"functions":[ ],"function_call":"auto"`,
+		`"tools":[{"type":"function","function":{"name":"f"}}],"functions":[]`} {
 		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + members + `}`))
 		require.NoError(t, err)
 		_, _, err = codec.Encode(r, provider.Target{Model: "m"})
@@ -56,7 +58,10 @@ func TestARequestWithoutFunctionsGoesToTheCodecAsItIs(t *testing.T) {
 func TestWhatIDsCarryStaysInTheRequest(t *testing.T) {
 	inner := &recorder{ChatCodec: openaicompat.New(dialect)}
 	id := openai.CarryID("c1", []byte(`{"a":1}`))
-	r, err := openai.ParseChatRequest([]byte(`{"model":"m","functions":[{"name":"f"}],"messages":[{"role":"assistant","tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"` + id + `","content":"x"}]}`))
+	r, err := openai.ParseChatRequest(
+		[]byte(`{"model":"m","functions":[{"name":"f"}],"messages":[{"role":"assistant","tool_calls":[{"id":"` + id +
+			`","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"` + id +
+			`","content":"x"}]}`))
 	require.NoError(t, err)
 	_, _, err = legacy.Functions(inner).Encode(r, provider.Target{Model: "m"})
 	require.NoError(t, err)
@@ -69,9 +74,12 @@ func TestWhatIDsCarryStaysInTheRequest(t *testing.T) {
 func TestErrorsAreAboutFunctions(t *testing.T) {
 	codec := legacy.Functions(typed{})
 	for _, c := range [][3]string{
-		{`"functions":[{"name":"f"}],"function_call":"f"`, "function_call", "Invalid value: 'f'. Supported values are: 'none', 'auto', and 'required', or an object."},
-		{`"functions":[{"name":"f"}],"tools":[{"type":"function","function":{"name":"g"}}]`, "functions", "Send 'tools' or 'functions', not both."},
-		{`"functions":[{"name":"f","cache_control":1}]`, "functions[0].cache_control", "Unsupported parameter: 'functions[0].cache_control' is not supported by the provider 'acme'. Remove it or choose another model."},
+		{`"functions":[{"name":"f"}],"function_call":"f"`, "function_call",
+			"Invalid value: 'f'. Supported values are: 'none', 'auto', and 'required', or an object."},
+		{`"functions":[{"name":"f"}],"tools":[{"type":"function","function":{"name":"g"}}]`, "functions",
+			"Send 'tools' or 'functions', not both."},
+		{`"functions":[{"name":"f","cache_control":1}]`, "functions[0].cache_control",
+			"Unsupported parameter: 'functions[0].cache_control' is not supported by the provider 'acme'. Remove it or choose another model."},
 	} {
 		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + c[0] + `}`))
 		require.NoError(t, err)

@@ -45,29 +45,30 @@ func appendArray(dst []byte, array gjson.Result, element func(dst []byte, i int,
 	return append(dst, ']')
 }
 
-// toCalls returns messages with calls of tools in the place of function calls, and their results in that of functions'. The
-// result of a function that was not called stays as it is.
+// toCalls returns messages with calls of tools in the place of function calls, and their results in that of
+// functions'. The result of a function that was not called stays as it is.
 func toCalls(messages []byte) []byte {
 	called := map[string]string{} // the id of the last call of a function
-	return appendArray(make([]byte, 0, len(messages)+64), gjson.ParseBytes(messages), func(dst []byte, i int, m gjson.Result) []byte {
-		switch f := m.Get("function_call"); {
-		case f.IsObject() && isEmpty([]byte(m.Get("tool_calls").Raw)):
-			id := fmt.Sprintf("call%05d", i) // nine letters and digits, as some vendors demand
-			called[f.Get("name").Str] = id
-			return appendObject(dst, m, func(dst []byte, name, value gjson.Result) []byte {
-				switch name.Str {
-				case "tool_calls":
-					return dst
-				case "function_call":
-					return fmt.Appendf(dst, `"tool_calls":[{"id":%q,"type":"function","function":%s}]`, id, f.Raw)
-				}
-				return appendSame(dst, name, value)
-			})
-		case m.Get("role").Str == "function" && called[m.Get("name").Str] != "":
-			return appendResult(dst, m, called[m.Get("name").Str])
-		}
-		return append(dst, m.Raw...)
-	})
+	return appendArray(make([]byte, 0, len(messages)+64), gjson.ParseBytes(messages),
+		func(dst []byte, i int, m gjson.Result) []byte {
+			switch f := m.Get("function_call"); {
+			case f.IsObject() && isEmpty([]byte(m.Get("tool_calls").Raw)):
+				id := fmt.Sprintf("call%05d", i) // nine letters and digits, as some vendors demand
+				called[f.Get("name").Str] = id
+				return appendObject(dst, m, func(dst []byte, name, value gjson.Result) []byte {
+					switch name.Str {
+					case "tool_calls":
+						return dst
+					case "function_call":
+						return fmt.Appendf(dst, `"tool_calls":[{"id":%q,"type":"function","function":%s}]`, id, f.Raw)
+					}
+					return appendSame(dst, name, value)
+				})
+			case m.Get("role").Str == "function" && called[m.Get("name").Str] != "":
+				return appendResult(dst, m, called[m.Get("name").Str])
+			}
+			return append(dst, m.Raw...)
+		})
 }
 
 func appendResult(dst []byte, m gjson.Result, id string) []byte {

@@ -46,8 +46,8 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 // Close implements provider.Stream.
 func (s *stream) Close(out chat.Sink) error { return s.inner.Close(s.sink.to(out)) }
 
-// A sink makes of what the codec tells a client of chat completions what a client of completions is told. The raw form is that of
-// a chat completion, and left out.
+// A sink makes of what the codec tells a client of chat completions what a client of completions is told. The raw form
+// is that of a chat completion, and left out.
 type sink struct {
 	out    chat.Sink
 	echo   string

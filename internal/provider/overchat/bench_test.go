@@ -35,7 +35,9 @@ func BenchmarkStream(b *testing.B) {
 	_, answer, err := overchat.Completion(acme().Chat, "acme").Encode(r, provider.Target{Model: "acme-1"})
 	require.NoError(b, err)
 	chunk := func(delta string) []byte {
-		return []byte(`data: {"id":"c1","object":"chat.completion.chunk","created":7,"model":"m","choices":[{"index":0,"delta":` + delta + `,"logprobs":null,"finish_reason":null}]}` + "\n\n")
+		return []byte(
+			`data: {"id":"c1","object":"chat.completion.chunk","created":7,"model":"m","choices":[{"index":0,"delta":` + delta +
+				`,"logprobs":null,"finish_reason":null}]}` + "\n\n")
 	}
 	w := chattest.NewStream("public/name", 7, false)
 	stream := answer.Stream(w.Asked)

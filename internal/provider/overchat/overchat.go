@@ -59,9 +59,10 @@ func (c codec) Encode(r *openai.CompletionRequest, t provider.Target) (provider.
 	return req, a, nil
 }
 
-// chatEdits returns what makes the body that of a chat completion, and the parameters that are left out. Members that both
-// have stay as they are, and so do those that OpenAI does not know.
-func (c codec) chatEdits(r *openai.CompletionRequest, t provider.Target) (edits []openai.Edit, dropped []string, err error) {
+// chatEdits returns what makes the body that of a chat completion, and the parameters that are left out. Members that
+// both have stay as they are, and so do those that OpenAI does not know.
+func (c codec) chatEdits(r *openai.CompletionRequest, t provider.Target) (edits []openai.Edit, dropped []string,
+	err error) {
 	echo := r.Echo != nil && *r.Echo
 	switch {
 	case r.Tokens:
@@ -106,7 +107,8 @@ func wanted(r *openai.CompletionRequest) int64 {
 }
 
 func (c codec) refuse(param, why string) *openai.Error {
-	return openai.BadRequest(param, openai.CodeUnsupportedParameter, "The provider '%s' serves completions by way of chat completions, which %s", c.vendor, why)
+	return openai.BadRequest(param, openai.CodeUnsupportedParameter,
+		"The provider '%s' serves completions by way of chat completions, which %s", c.vendor, why)
 }
 
 // asCompletion makes the error of a chat completion one about the request that the client sent.

@@ -17,8 +17,9 @@ import (
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
-// Bench measures a vendor's codecs: requests of 2 KB and of 1 MB, the gateway's own check of them included, and, of the longest
-// answers in testdata/*.txtar, one that comes whole and one that is streamed, which is told for a chunk too.
+// Bench measures a vendor's codecs: requests of 2 KB and of 1 MB, the gateway's own check of them included, and, of
+// the longest answers in testdata/*.txtar, one that comes whole and one that is streamed, which is told for a chunk
+// too.
 func Bench(b *testing.B, p provider.Provider) {
 	whole, streamed := longest(b, p)
 	require.False(b, whole == nil && streamed == nil, "no case in testdata has an answer")
@@ -53,8 +54,8 @@ type benchCase struct {
 	chunks  int // of a stream
 }
 
-// longest returns the chat completions in testdata with the longest answers: of those that come whole and of the streams.
-// Either is nil where there is none.
+// longest returns the chat completions in testdata with the longest answers: of those that come whole and of the
+// streams. Either is nil where there is none.
 func longest(b *testing.B, p provider.Provider) (whole, streamed *benchCase) {
 	b.Helper()
 	paths, err := filepath.Glob("testdata/*.txtar")
@@ -69,7 +70,8 @@ func longest(b *testing.B, p provider.Provider) (whole, streamed *benchCase) {
 		}
 		found := &benchCase{c: c, request: r, answer: answer}
 		if !r.Stream {
-			if o := playUnary(answer, r, c.response.body); o.Err == "" && (whole == nil || len(c.response.body) > len(whole.c.response.body)) {
+			if o := playUnary(answer, r, c.response.body); o.Err == "" &&
+				(whole == nil || len(c.response.body) > len(whole.c.response.body)) {
 				whole = found
 			}
 			continue
@@ -108,7 +110,8 @@ func benchStream(b *testing.B, s *benchCase) {
 	b.SetBytes(int64(len(s.c.response.body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		p := pipelineOf(s.answer, chat.Asked{Model: s.request.Model, Created: created, IncludeUsage: true}, func(a chat.Asked) chat.Writer { return inbound.NewChatStream(a) })
+		p := pipelineOf(s.answer, chat.Asked{Model: s.request.Model, Created: created, IncludeUsage: true},
+			func(a chat.Asked) chat.Writer { return inbound.NewChatStream(a) })
 		for _, piece := range pieces {
 			_, err := p.Piece(context.Background(), piece, false)
 			require.NoError(b, err)

@@ -34,7 +34,8 @@ const Credential = "sk-test-credential-0123456789"
 
 // inputSections are the sections of a case that -update keeps, in the order of the file.
 func inputSections() []string {
-	return []string{"endpoint", "request.json", "target", "config.json", "credential", "provider-response", "provider-frames"}
+	return []string{"endpoint", "request.json", "target", "config.json", "credential", "provider-response",
+		"provider-frames"}
 }
 
 // goldenSections are those that -update writes, in the order of the file, after the inputs.
@@ -66,7 +67,8 @@ func readCase(t testing.TB, vendor, path string) *testCase {
 	require.NoError(t, err)
 	c := &testCase{path: path, archive: txtar.Parse(data), endpoint: translate.Chat, credential: credential(t)}
 	for _, f := range c.archive.Files {
-		require.True(t, slices.Contains(slices.Concat(inputSections(), goldenSections()), f.Name), "unknown section %q", f.Name)
+		require.True(t, slices.Contains(slices.Concat(inputSections(), goldenSections()), f.Name), "unknown section %q",
+			f.Name)
 	}
 	if e := c.section("endpoint"); e != nil {
 		c.endpoint = translate.Endpoint(strings.TrimSpace(string(e)))
@@ -76,7 +78,8 @@ func readCase(t testing.TB, vendor, path string) *testCase {
 	}
 	c.request = bytes.TrimSuffix(c.section("request.json"), []byte("\n"))
 	require.NotEmpty(t, c.request, "the case has no request.json")
-	c.target = provider.Target{Config: &configv1.Provider{Name: vendor, Vendor: vendor}, Model: strings.TrimSpace(string(c.section("target")))}
+	c.target = provider.Target{Config: &configv1.Provider{Name: vendor, Vendor: vendor},
+		Model: strings.TrimSpace(string(c.section("target")))}
 	require.NotEmpty(t, c.target.Model, "the case has no target")
 	if config := c.section("config.json"); config != nil {
 		require.NoError(t, protojson.Unmarshal(config, c.target.Config))
@@ -94,8 +97,8 @@ func readCase(t testing.TB, vendor, path string) *testCase {
 	return c
 }
 
-// credential returns what the vendor's requests are signed with where a case does not say: the file testdata/credential,
-// for vendors whose credentials have a form of their own, or else Credential itself.
+// credential returns what the vendor's requests are signed with where a case does not say: the file
+// testdata/credential, for vendors whose credentials have a form of their own, or else Credential itself.
 func credential(t testing.TB) string {
 	t.Helper()
 	own, err := os.ReadFile("testdata/credential")
@@ -103,7 +106,8 @@ func credential(t testing.TB) string {
 		return Credential
 	}
 	require.NoError(t, err)
-	require.Contains(t, string(own), Credential, "a credential of a test holds providertest.Credential, which must be seen nowhere")
+	require.Contains(t, string(own), Credential,
+		"a credential of a test holds providertest.Credential, which must be seen nowhere")
 	return strings.TrimSpace(string(own))
 }
 

@@ -44,7 +44,8 @@ func (e envelope) requireChunks(t testing.TB, o outcome) {
 	for index, c := range s.choices {
 		require.True(t, c.finished, "choice %d has a finish_reason", index)
 	}
-	require.Equal(t, e.request.IncludeUsage && !o.Usage.IsZero(), s.usageChunks == 1, "one usage chunk where it was asked for")
+	require.Equal(t, e.request.IncludeUsage && !o.Usage.IsZero(), s.usageChunks == 1,
+		"one usage chunk where it was asked for")
 }
 
 // requireUntouched checks a chunk of a vendor whose answers pass as they came.
@@ -70,7 +71,8 @@ type choiceFacts struct {
 
 func (s *streamFacts) chunk(t testing.TB, chunk gjson.Result, last bool) {
 	t.Helper()
-	identity := strings.Join([]string{chunk.Get("id").Raw, chunk.Get("created").Raw, chunk.Get("model").Raw, chunk.Get("object").Raw}, " ")
+	identity := strings.Join([]string{chunk.Get("id").Raw, chunk.Get("created").Raw, chunk.Get("model").Raw,
+		chunk.Get("object").Raw}, " ")
 	if s.identity == "" {
 		s.identity = identity
 		require.NotEmpty(t, chunk.Get("id").String())

@@ -1,6 +1,6 @@
 // Package providertest holds the tests that every provider must pass. [Run] plays the cases that a provider's folder
-// keeps in testdata/*.txtar, [Replay] plays recorded traffic; both cut streams anywhere and check what clients rely on.
-// [Fuzz] feeds what no vendor sent yet, and [Bench] measures:
+// keeps in testdata/*.txtar, [Replay] plays recorded traffic; both cut streams anywhere and check what clients rely
+// on. [Fuzz] feeds what no vendor sent yet, and [Bench] measures:
 //
 //	func TestCases(t *testing.T)       { providertest.Run(t, Provider()) }
 //	func FuzzAnswers(f *testing.F)     { providertest.Fuzz(f, Provider()) }
@@ -19,15 +19,15 @@
 //	config.json        optional: the configured Provider, as protojson
 //	credential         optional: what the request is signed with, where the file testdata/credential, or else [Credential],
 //	                   will not do; it holds [Credential] where it is secret
-//	provider-response  optional: what the vendor answers: a line with the status, header lines, a blank line, and the body
-//
+//	provider-response  optional: what the vendor answers: a line with the status, header lines, a blank line, and the
+//	                   body
 //	provider-frames    the same of a stream in AWS's framing: the body is lines of JSON such as {"messageStop":{...}}, each
 //	                   an event by its name; an exception is {":exception":{"throttlingException":{...}}}
 //
 // and the golden sections, which -update rewrites, are
 //
-//	provider-request   what the vendor must get: method and path (relative to the endpoint's), the signed headers, a blank line,
-//	                   the body
+//	provider-request   what the vendor must get: method and path (relative to the endpoint's), the signed headers, a blank
+//	                   line, the body
 //	dropped            the parameters left out, one a line; absent where there are none
 //	adjusted           the parameters whose values are not as the client sent them, likewise
 //	client-response    what the client must get: a line with the status, an error's headers, a blank line, the body
@@ -35,10 +35,10 @@
 //	error              what the codec returned; absent where it succeeded
 //
 // A body in provider-response is taken as it stands, line ends included, so that a stream's last blank line is in the
-// file. A request that the provider refuses has neither provider-request nor provider-response. The answer to a streamed
-// request with status 200 is read as a stream and rendered as the gateway does it: [DONE] after success, an error event
-// after an error in band, the error's own status where nothing was written before it, and nothing more after a truncated
-// stream.
+// file. A request that the provider refuses has neither provider-request nor provider-response. The answer to a
+// streamed request with status 200 is read as a stream and rendered as the gateway does it: [DONE] after success, an
+// error event after an error in band, the error's own status where nothing was written before it, and nothing more
+// after a truncated stream.
 //
 // Completions at a vendor that has none of its own are played over its chat completions.
 package providertest

@@ -14,8 +14,8 @@ import (
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
-// answerFacts are what an answer says of its first choice, in whatever dialect: read here without a codec, so that codecs
-// can be held to it.
+// answerFacts are what an answer says of its first choice, in whatever dialect: read here without a codec, so that
+// codecs can be held to it.
 type answerFacts struct {
 	known bool // facts of this dialect are read at all
 	// pieced says that arguments came in pieces of JSON, which are not read here.
@@ -52,8 +52,8 @@ func readFacts(rec *recording) *answerFacts {
 	return f
 }
 
-// recordedEvents returns the JSON of each event of a stream, or the whole answer as one. A frame of AWS's becomes an object
-// with its event's name, as lines of the recorder are; a payload with bytes, the event in them.
+// recordedEvents returns the JSON of each event of a stream, or the whole answer as one. A frame of AWS's becomes an
+// object with its event's name, as lines of the recorder are; a payload with bytes, the event in them.
 func recordedEvents(rec *recording) []gjson.Result {
 	body := rec.response.body
 	var events []gjson.Result
@@ -207,7 +207,8 @@ func (f *answerFacts) readOpenAI(rec *recording, events []gjson.Result) {
 		f.usageOpenAI(e.Get("usage"), e.Get("x_groq.usage"))
 	}
 	f.calls = parts.calls()
-	f.open = !done && slices.ContainsFunc(events, func(e gjson.Result) bool { return e.Get("choices.0.finish_reason").Str != "" })
+	f.open = !done && slices.ContainsFunc(events,
+		func(e gjson.Result) bool { return e.Get("choices.0.finish_reason").Str != "" })
 	f.fails = f.fails || !done && !f.open
 }
 
@@ -231,7 +232,8 @@ func (f *answerFacts) usageOpenAI(places ...gjson.Result) {
 			f.prompt = u.Get("prompt_tokens").Int()
 			f.completion = u.Get("completion_tokens").Int()
 			// Vendors that do not count reasoning among the answer's tokens say so by their total.
-			if total := u.Get("total_tokens").Int(); total == f.prompt+f.completion+u.Get("completion_tokens_details.reasoning_tokens").Int() {
+			if total := u.Get("total_tokens").Int(); total == f.prompt+f.completion+u.Get(
+				"completion_tokens_details.reasoning_tokens").Int() {
 				f.completion = total - f.prompt
 			}
 		}

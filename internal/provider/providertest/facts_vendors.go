@@ -8,10 +8,14 @@ import (
 
 // finishReasonOf are OpenAI's finish reasons for those of all vendors.
 var finishReasonOf = map[string]string{
-	"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "content_filter", "function_call": "function_call",
-	"end_turn": "stop", "stop_sequence": "stop", "pause_turn": "stop", "max_tokens": "length", "model_context_window_exceeded": "length",
-	"tool_use": "tool_calls", "refusal": "content_filter", "guardrail_intervened": "content_filter", "content_filtered": "content_filter",
-	"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter", "RECITATION": "content_filter", "BLOCKLIST": "content_filter",
+	"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "content_filter",
+	"function_call": "function_call",
+	"end_turn":      "stop", "stop_sequence": "stop", "pause_turn": "stop", "max_tokens": "length",
+	"model_context_window_exceeded": "length",
+	"tool_use":                      "tool_calls", "refusal": "content_filter", "guardrail_intervened": "content_filter",
+	"content_filtered": "content_filter",
+	"STOP":             "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter", "RECITATION": "content_filter",
+	"BLOCKLIST":          "content_filter",
 	"PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter", "IMAGE_SAFETY": "content_filter",
 	"COMPLETE": "stop", "STOP_SEQUENCE": "stop", "TOOL_CALL": "tool_calls",
 }
@@ -85,7 +89,8 @@ func textBlock(block gjson.Result) string {
 	return ""
 }
 
-// readGemini reads answers, of which a stream has several. A stream is complete with a finishReason or a blocked prompt.
+// readGemini reads answers, of which a stream has several. A stream is complete with a finishReason or a blocked
+// prompt.
 func (f *answerFacts) readGemini(rec *recording, events []gjson.Result) {
 	f.known = true
 	for _, e := range events {
@@ -120,7 +125,8 @@ func (f *answerFacts) readConverse(rec *recording, events []gjson.Result) {
 				parts.add(string(rune(i)), use.Get("name").Str, use.Get("input").Raw)
 			}
 		}
-		if start := e.Get("contentBlockStart"); start.Get("start.toolUse").Exists() && start.Get("start.toolUse.type").Str != "server_tool_use" {
+		if start := e.Get("contentBlockStart"); start.Get("start.toolUse").Exists() &&
+			start.Get("start.toolUse.type").Str != "server_tool_use" {
 			parts.add(start.Get("contentBlockIndex").String(), start.Get("start.toolUse.name").Str, "")
 		}
 		delta := e.Get("contentBlockDelta")
@@ -162,5 +168,6 @@ func (f *answerFacts) readCohere(rec *recording, events []gjson.Result) {
 		}
 	}
 	f.calls = parts.calls()
-	f.fails = rec.streamed && !slices.ContainsFunc(events, func(e gjson.Result) bool { return e.Get("type").Str == "message-end" })
+	f.fails = rec.streamed && !slices.ContainsFunc(events,
+		func(e gjson.Result) bool { return e.Get("type").Str == "message-end" })
 }

@@ -31,8 +31,8 @@ func newEnvelope(p provider.Provider, r *translate.Request, t provider.Target) e
 	return envelope{r, untouched, t.Config.GetUntouchedAnswers(), r.Model != t.Model}
 }
 
-// requireModel checks the name of the model in an answer. A vendor whose answers pass as they came may give a longer one
-// than it was asked for.
+// requireModel checks the name of the model in an answer. A vendor whose answers pass as they came may give a longer
+// one than it was asked for.
 func (e envelope) requireModel(t testing.TB, root gjson.Result) {
 	t.Helper()
 	if e.untouched && !e.renamed {
@@ -117,7 +117,8 @@ func requireEmbeddings(t testing.TB, root gjson.Result) {
 		require.Equal(t, "embedding", d.Get("object").String())
 		require.Equal(t, int64(i), d.Get("index").Int())
 		vector := d.Get("embedding")
-		require.True(t, vector.Type == gjson.String || vector.IsArray() && len(vector.Array()) > 0, "an embedding is base64 or numbers")
+		require.True(t, vector.Type == gjson.String || vector.IsArray() && len(vector.Array()) > 0,
+			"an embedding is base64 or numbers")
 	}
 	require.Equal(t, gjson.Number, root.Get("usage.prompt_tokens").Type)
 	require.Equal(t, gjson.Number, root.Get("usage.total_tokens").Type)

@@ -62,11 +62,12 @@ func playUnary(answer provider.Answer, r *translate.Request, body []byte) outcom
 	return o
 }
 
-// playStream decodes a streamed answer and does with it what the gateway does, which stops at the end mark. Every piece is
-// overwritten once it was decoded, for a decoder must keep no reference to it.
+// playStream decodes a streamed answer and does with it what the gateway does, which stops at the end mark. Every
+// piece is overwritten once it was decoded, for a decoder must keep no reference to it.
 func playStream(answer provider.Answer, r *translate.Request, pieces [][]byte) outcome {
 	o := outcome{Status: http.StatusOK}
-	p := pipelineOf(answer, chat.Asked{Model: r.Model, Created: created, IncludeUsage: r.IncludeUsage}, r.Operation().Stream)
+	p := pipelineOf(answer, chat.Asked{Model: r.Model, Created: created, IncludeUsage: r.IncludeUsage},
+		r.Operation().Stream)
 	var out []byte
 	for i := 0; i <= len(pieces); i++ { // the body ends after the last piece
 		var piece []byte
@@ -114,8 +115,8 @@ func same(a, b outcome, body []byte) bool {
 	return cmp.Equal(a, b)
 }
 
-// eachCutting calls f with the body cut in every way that a test tries: one byte at a time, at every place, and at random
-// places. Fed is about how many bytes it takes to cut at every place.
+// eachCutting calls f with the body cut in every way that a test tries: one byte at a time, at every place, and at
+// random places. Fed is about how many bytes it takes to cut at every place.
 func eachCutting(body []byte, fed int, f func(pieces [][]byte)) {
 	for pieces := range translate.Cuttings(body, fed) {
 		f(pieces)

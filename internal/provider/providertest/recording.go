@@ -137,7 +137,8 @@ func readAnswer(t *testing.T, files fs.FS, name string) *recording {
 	if rec.endpoint == "" {
 		return nil
 	}
-	rec.model = map[dialect]string{messages: "claude-sonnet-4-5", gemini: "gemini-2.5-flash", converse: "amazon.nova-lite-v1:0"}[rec.dialect]
+	rec.model = map[dialect]string{messages: "claude-sonnet-4-5", gemini: "gemini-2.5-flash",
+		converse: "amazon.nova-lite-v1:0"}[rec.dialect]
 	if rec.model == "" {
 		rec.model = "m"
 	}
@@ -161,7 +162,8 @@ func dialectOfAnswer(v gjson.Result) (translate.Endpoint, dialect) {
 			return translate.Chat, cohere
 		case v.Get("candidates").Exists() || v.Get("promptFeedback").Exists():
 			return translate.Chat, gemini
-		case v.Get("messageStart").Exists() || v.Get("contentBlockStart").Exists() || v.Get("contentBlockDelta").Exists() || v.Get("output.message").Exists():
+		case v.Get("messageStart").Exists() || v.Get("contentBlockStart").Exists() || v.Get("contentBlockDelta").Exists() ||
+			v.Get("output.message").Exists():
 			return translate.Chat, converse
 		}
 	}
@@ -206,11 +208,12 @@ func chunksToFrames(lines []byte) []byte {
 	return out
 }
 
-// appendFrame appends an event, or a thing of another kind, in AWS's framing: the lengths of the frame and of its headers, their checksum, the headers,
-// the payload, and the checksum of it all.
+// appendFrame appends an event, or a thing of another kind, in AWS's framing: the lengths of the frame and of its
+// headers, their checksum, the headers, the payload, and the checksum of it all.
 func appendFrame(dst []byte, kind, name, payload string) []byte {
 	var headers []byte
-	for _, h := range [][2]string{{":" + kind + "-type", name}, {":content-type", "application/json"}, {":message-type", kind}} {
+	for _, h := range [][2]string{{":" + kind + "-type", name}, {":content-type", "application/json"},
+		{":message-type", kind}} {
 		headers = append(append(headers, byte(len(h[0]))), h[0]...)
 		headers = binary.BigEndian.AppendUint16(append(headers, 7), uint16(len(h[1]))) // 7 is a string
 		headers = append(headers, h[1]...)

@@ -10,7 +10,8 @@ import (
 
 func TestLinesBecomeFrames(t *testing.T) {
 	var d eventstream.Decoder
-	d.Feed(chunksToFrames([]byte(`{"messageStop":{"stopReason":"end_turn"}}` + "\n" + `{":exception":{"throttlingException":{"message":"slow"}}}` + "\n")))
+	d.Feed(chunksToFrames([]byte(`{"messageStop":{"stopReason":"end_turn"}}` + "\n" +
+		`{":exception":{"throttlingException":{"message":"slow"}}}` + "\n")))
 	for _, want := range []struct{ header, value, payload string }{
 		{":event-type", "messageStop", `{"stopReason":"end_turn"}`},
 		{":exception-type", "throttlingException", `{"message":"slow"}`},

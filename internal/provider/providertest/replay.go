@@ -25,9 +25,9 @@ import (
 // replayed is the model by which clients know the one that answered.
 const replayed = "replayed/model"
 
-// Replay plays the exchanges of the three endpoints that are recorded of the vendor (package recordings), and answers alone,
-// against p. Recordings of operations that p does not use, such as an older version of the vendor's API, are left out. It compares
-// what the client gets with what the vendor said, read by other code than the codec's.
+// Replay plays the exchanges of the three endpoints that are recorded of the vendor (package recordings), and answers
+// alone, against p. Recordings of operations that p does not use, such as an older version of the vendor's API, are
+// left out. It compares what the client gets with what the vendor said, read by other code than the codec's.
 func Replay(t *testing.T, p provider.Provider, vendor string) {
 	played := 0
 	play := func(name string, rec *recording) {
@@ -54,7 +54,8 @@ func Replay(t *testing.T, p provider.Provider, vendor string) {
 
 // speaks reports whether p, asked what the recorder asked, would use the operation that was recorded.
 func speaks(p provider.Provider, rec *recording) bool {
-	if rec.endpoint == translate.Completions && p.Completion == nil || rec.endpoint == translate.Embeddings && p.Embedding == nil {
+	if rec.endpoint == translate.Completions && p.Completion == nil || rec.endpoint == translate.Embeddings &&
+		p.Embedding == nil {
 		return false
 	}
 	if rec.path == "" || rec.response.status != http.StatusOK {
@@ -155,8 +156,9 @@ func replay(t *testing.T, p provider.Provider, rec *recording) {
 	}
 }
 
-// replayRequest checks that a recorded request of OpenAI's dialect is accepted, unless the vendor refused it too. Where the
-// vendor's answers pass as they came, its requests do, and no member is changed but those that the gateway must change.
+// replayRequest checks that a recorded request of OpenAI's dialect is accepted, unless the vendor refused it too.
+// Where the vendor's answers pass as they came, its requests do, and no member is changed but those that the gateway
+// must change.
 func replayRequest(t *testing.T, p provider.Provider, rec *recording) {
 	t.Helper()
 	body := rec.request
@@ -195,13 +197,15 @@ func members(t *testing.T, body []byte) map[string]any {
 	return m
 }
 
-// requireStatusClass checks that a vendor's error is the client's where it is the client's mistake, and else a server's.
+// requireStatusClass checks that a vendor's error is the client's where it is the client's mistake, and else a
+// server's.
 func requireStatusClass(t *testing.T, vendor, client int) {
 	t.Helper()
 	switch vendor {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest:
 		// A credential that the vendor refuses is not the client's mistake, whatever the vendor's status.
-		require.Contains(t, []int{vendor, http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests, http.StatusBadGateway}, client)
+		require.Contains(t, []int{vendor, http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests,
+			http.StatusBadGateway}, client)
 	case http.StatusPaymentRequired:
 		require.Equal(t, http.StatusTooManyRequests, client)
 	case http.StatusRequestTimeout, http.StatusFailedDependency, 498, 499:

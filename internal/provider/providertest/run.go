@@ -60,7 +60,8 @@ func runCase(t *testing.T, p provider.Provider, c *testCase) {
 }
 
 // encode plays the way to the vendor.
-func encode(t *testing.T, p provider.Provider, c *testCase, r *translate.Request, got map[string][]byte) provider.Answer {
+func encode(t *testing.T, p provider.Provider, c *testCase, r *translate.Request,
+	got map[string][]byte) provider.Answer {
 	t.Helper()
 	unsent := c.target
 	unsent.Unsent = true
@@ -80,7 +81,8 @@ func encode(t *testing.T, p provider.Provider, c *testCase, r *translate.Request
 		req.Header = http.Header{}
 	}
 	require.NoError(t, p.Sign(&req, provider.Signing{
-		Config: c.target.Config, Credential: secret.New(c.credential), Method: http.MethodPost, Endpoint: endpoint, Now: time.Unix(created, 0),
+		Config: c.target.Config, Credential: secret.New(c.credential), Method: http.MethodPost, Endpoint: endpoint,
+		Now: time.Unix(created, 0),
 	}))
 	again, _, err := r.Encode(c.target)
 	require.NoError(t, err)
@@ -99,7 +101,8 @@ func encode(t *testing.T, p provider.Provider, c *testCase, r *translate.Request
 }
 
 // decode plays the way back, whole and in pieces: see eachCutting for fed.
-func decode(t *testing.T, p provider.Provider, answer provider.Answer, e envelope, recorded *response, fed int) outcome {
+func decode(t *testing.T, p provider.Provider, answer provider.Answer, e envelope, recorded *response,
+	fed int) outcome {
 	t.Helper()
 	if recorded.status != http.StatusOK {
 		err := p.DecodeError(recorded.status, recorded.header, recorded.body)
@@ -123,7 +126,8 @@ func decode(t *testing.T, p provider.Provider, answer provider.Answer, e envelop
 	eachCutting(recorded.body, fed, func(pieces [][]byte) {
 		o := playStream(answer, r, pieces)
 		if !same(whole, o, recorded.body) {
-			require.Empty(t, cmp.Diff(whole, o), "the outcome depends on where the body was cut: %d pieces, the first of %d bytes", len(pieces), len(pieces[0]))
+			require.Empty(t, cmp.Diff(whole, o),
+				"the outcome depends on where the body was cut: %d pieces, the first of %d bytes", len(pieces), len(pieces[0]))
 		}
 	})
 	return whole
@@ -142,15 +146,21 @@ func render(got map[string][]byte, o outcome) {
 	}
 }
 
-// runErrors checks that no answer, however strange, makes an error that clients cannot read or that shows a credential.
+// runErrors checks that no answer, however strange, makes an error that clients cannot read or that shows a
+// credential.
 func runErrors(t *testing.T, p provider.Provider) {
 	bodies := []string{
-		"", "{", "null", "[]", "[1]", "<html><body>502 Bad Gateway</body></html>", `{"error":null}`, `{"error":{}}`, `{"error":[]}`,
-		`{"error":{"message":null,"type":null,"code":null}}`, `{"error":{"message":7,"type":8,"code":9,"param":[]}}`, `{"error":"text"}`,
+		"", "{", "null", "[]", "[1]", "<html><body>502 Bad Gateway</body></html>", `{"error":null}`, `{"error":{}}`,
+		`{"error":[]}`,
+		`{"error":{"message":null,"type":null,"code":null}}`, `{"error":{"message":7,"type":8,"code":9,"param":[]}}`,
+		`{"error":"text"}`,
 		`{"message":"text"}`, `{"detail":[{"msg":"text"}]}`, "\xff\xfe", `{"error":{"message":"\ud800"}}`,
-		fmt.Sprintf(`{"error":{"message":"Incorrect API key provided: %s.","type":"authentication_error","code":"invalid_api_key"}}`, Credential),
+		fmt.Sprintf(
+			`{"error":{"message":"Incorrect API key provided: %s.","type":"authentication_error","code":"invalid_api_key"}}`,
+			Credential),
 	}
-	for _, status := range []int{400, 401, 402, 403, 404, 408, 409, 413, 422, 424, 429, 498, 499, 500, 502, 503, 504, 529, 599} {
+	for _, status := range []int{400, 401, 402, 403, 404, 408, 409, 413, 422, 424, 429, 498, 499, 500, 502, 503, 504, 529,
+		599} {
 		for _, body := range bodies {
 			e := p.DecodeError(status, nil, []byte(body))
 			requireError(t, e)

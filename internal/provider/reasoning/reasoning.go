@@ -1,5 +1,5 @@
-// Package reasoning reads how much a client wants the model to think, for codecs that translate. Clients say it in OpenAI's
-// words, or in those of the vendor that they were written for.
+// Package reasoning reads how much a client wants the model to think, for codecs that translate. Clients say it in
+// OpenAI's words, or in those of the vendor that they were written for.
 //
 // The words are not the same thing said differently. Some name a level, some a number of tokens,
 // some only switch thinking on; a codec says each in its vendor's nearest way, and no codec lets one pass that it did
@@ -24,14 +24,16 @@ const None = "none"
 // efforts are OpenAI's levels of reasoning_effort.
 var efforts = []string{None, "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// A Wish is what a client wants. Where it has neither an effort nor a budget, the model is to think as much as it likes.
+// A Wish is what a client wants. Where it has neither an effort nor a budget, the model is to think as much as it
+// likes.
 type Wish struct {
 	Param  string // the member that says it, or where it is; empty where the client says nothing
 	Effort string // one of OpenAI's, or empty
 	Budget int64  // in tokens, or 0
 	Hidden string // the member that says that the text of the thinking is not wanted, or empty
 
-	// Read is a member of the request, not OpenAI's, that says nothing besides; a codec need not note that it is left out.
+	// Read is a member of the request, not OpenAI's, that says nothing besides; a codec need not note that it is left
+	// out.
 	Read string
 	// Ignored are members that say something else, or less.
 	Ignored []string
@@ -57,7 +59,8 @@ func (w *Wish) Level() string {
 	return "xhigh"
 }
 
-// Of returns what the client wants. Where several members say it, the one that says most counts. An error is an *openai.Error.
+// Of returns what the client wants. Where several members say it, the one that says most counts. An error is an
+// *openai.Error.
 func Of(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
 	var found Wish
 	for _, read := range []func(*openai.ChatRequest, *openai.Chat) (Wish, error){anthropic, openRouter, google, openAI} {
@@ -95,7 +98,8 @@ func anthropic(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
 	}
 	err := json.Unmarshal(c.Thinking, &t)
 	if err != nil || t.Type == "" {
-		return Wish{}, openai.BadRequest("thinking", openai.CodeInvalidValue, "Invalid 'thinking': expected an object with 'type', and 'budget_tokens' where the type is 'enabled'.")
+		return Wish{}, openai.BadRequest("thinking", openai.CodeInvalidValue,
+			"Invalid 'thinking': expected an object with 'type', and 'budget_tokens' where the type is 'enabled'.")
 	}
 	w := Wish{Param: "thinking", Budget: max(t.BudgetTokens, t.TokenBudget, 0), Read: "output_config"}
 	if t.Type == "disabled" {
@@ -113,7 +117,8 @@ func openRouter(r *openai.ChatRequest, _ *openai.Chat) (Wish, error) {
 		return Wish{}, nil
 	}
 	if v.Kind() != '{' {
-		return Wish{}, openai.BadRequest("reasoning", openai.CodeInvalidType, "Invalid type for 'reasoning': expected an object such as {\"effort\":\"medium\"}.")
+		return Wish{}, openai.BadRequest("reasoning", openai.CodeInvalidType,
+			"Invalid type for 'reasoning': expected an object such as {\"effort\":\"medium\"}.")
 	}
 	w := Wish{Param: "reasoning", Read: "reasoning"}
 	said := false
@@ -148,7 +153,8 @@ func openRouter(r *openai.ChatRequest, _ *openai.Chat) (Wish, error) {
 
 // googlePaths are where clients of Google's put its parameter.
 var googlePaths = [][]string{
-	{"extra_body", "google", "thinking_config"}, {"extra_body", "google", "thinkingConfig"}, {"google", "thinking_config"},
+	{"extra_body", "google", "thinking_config"}, {"extra_body", "google", "thinkingConfig"},
+	{"google", "thinking_config"},
 	{"google", "thinkingConfig"}, {"thinking_config"}, {"thinkingConfig"}, {"generationConfig", "thinkingConfig"},
 	{"generation_config", "thinking_config"},
 }
@@ -198,5 +204,6 @@ func check(param, effort string) error {
 	if effort == "" || slices.Contains(efforts, effort) {
 		return nil
 	}
-	return openai.BadRequest(param, openai.CodeUnsupportedValue, "Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
+	return openai.BadRequest(param, openai.CodeUnsupportedValue,
+		"Invalid value: '%s'. Supported values are: 'none', 'minimal', 'low', 'medium', 'high', 'xhigh' and 'max'.", effort)
 }

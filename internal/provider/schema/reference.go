@@ -7,8 +7,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// References finds what references within one schema refer to. It reads each object on the way to them once, and no more than in
-// proportion to the schema. It is not safe for concurrent use.
+// References finds what references within one schema refer to. It reads each object on the way to them once, and no
+// more than in proportion to the schema. It is not safe for concurrent use.
 type References struct {
 	root jsontext.Value
 	left int                                 // bytes that may be read yet
@@ -23,7 +23,8 @@ func NewReferences(root jsontext.Value) *References {
 	return &References{root: root, left: perByte*len(root) + 64<<10}
 }
 
-// Lookup returns what a reference, such as #/$defs/a, refers to. It is nil where there is nothing, and where too much was read.
+// Lookup returns what a reference, such as #/$defs/a, refers to. It is nil where there is nothing, and where too much
+// was read.
 func (r *References) Lookup(ref string) jsontext.Value {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -73,7 +74,8 @@ func (r *References) spend(n int) bool {
 	return r.left >= 0
 }
 
-// recursive reports whether a schema is within itself, by references, or refers to more than can be read in proportion to it.
+// recursive reports whether a schema is within itself, by references, or refers to more than can be read in proportion
+// to it.
 func recursive(root jsontext.Value) bool {
 	next := references(string(root))
 	if len(next) == 0 {
@@ -109,7 +111,8 @@ func recursive(root jsontext.Value) bool {
 	return false
 }
 
-// references returns the references within a schema, but not those within definitions: of these only what is referred to counts.
+// references returns the references within a schema, but not those within definitions: of these only what is referred
+// to counts.
 func references(text string) []string {
 	var refs []string
 	depth, skipped := 0, -1 // the depth at which what is skipped stands

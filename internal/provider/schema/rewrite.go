@@ -16,7 +16,8 @@ func IsObject(text jsontext.Value) bool {
 }
 
 // Object returns the schema of a tool's input for vendors that want its root to be an object without oneOf, anyOf and
-// allOf. What had to be taken out of the root is returned as a schema of its own. A schema that is nil takes no members.
+// allOf. What had to be taken out of the root is returned as a schema of its own. A schema that is nil takes no
+// members.
 func Object(text jsontext.Value) (object jsontext.Value, also string) {
 	ms := Members(text)
 	if len(ms) == 0 {
@@ -45,10 +46,10 @@ func Object(text jsontext.Value) (object jsontext.Value, also string) {
 	return AppendObject(nil, root), also
 }
 
-// Closed rewrites a schema for structured output and strict tools of vendors that take a part of JSON Schema: every object
-// is closed, and what is not enforced is told to the model in the description instead. It reports false for what
-// cannot be said at all (a root that is no object, objects with arbitrary members, schemas within themselves) and for schemas
-// beyond MaxDepth.
+// Closed rewrites a schema for structured output and strict tools of vendors that take a part of JSON Schema: every
+// object is closed, and what is not enforced is told to the model in the description instead. It reports false for
+// what cannot be said at all (a root that is no object, objects with arbitrary members, schemas within themselves) and
+// for schemas beyond MaxDepth.
 func Closed(text jsontext.Value) (jsontext.Value, bool) {
 	if !IsObject(text) {
 		return nil, false
@@ -114,7 +115,8 @@ func (c *closing) member(dst []byte, name, v string, depth int) ([]byte, bool) {
 	case "additionalProperties":
 		c.closed = v == "false"
 		return dst, c.closed
-	case "patternProperties", "propertyNames", "not", "if", "then", "else", "prefixItems", "dependentSchemas", "unevaluatedProperties":
+	case "patternProperties", "propertyNames", "not", "if", "then", "else", "prefixItems", "dependentSchemas",
+		"unevaluatedProperties":
 		return dst, false
 	case "$schema", "$id", "examples":
 		return dst, true

@@ -1,9 +1,9 @@
-// Package schema reads and rewrites JSON Schemas as text, in the client's own order, for vendors that take a part of JSON
-// Schema.
+// Package schema reads and rewrites JSON Schemas as text, in the client's own order, for vendors that take a part of
+// JSON Schema.
 //
 // Nothing here holds a tree. Members and Elements read one level, without a copy, and what lies
-// within is read again by whoever goes down to it. A walk therefore ends at a depth (MaxDepth), which keeps the time in
-// proportion to the size.
+// within is read again by whoever goes down to it. A walk therefore ends at a depth (MaxDepth), which keeps the time
+// in proportion to the size.
 package schema
 
 import (
@@ -24,8 +24,8 @@ type Member struct {
 	Value jsontext.Value
 }
 
-// Members returns the members of an object in its order. The values are parts of it. The object is JSON; of any other text
-// there is no telling what is returned.
+// Members returns the members of an object in its order. The values are parts of it. The object is JSON; of any other
+// text there is no telling what is returned.
 func Members(object jsontext.Value) []Member {
 	if object.Kind() != '{' {
 		return nil

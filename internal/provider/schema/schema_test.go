@@ -16,7 +16,8 @@ func TestMembersKeepTheirOrderAndText(t *testing.T) {
 	const text = ` { "z" : 1.0 , "a\u0062" :{"x":[1, 2]},"e":"<&>" , "z":null} `
 	ms := Members(jsontext.Value(text))
 	require.Equal(t, []Member{
-		{"z", jsontext.Value(`1.0`)}, {"ab", jsontext.Value(`{"x":[1, 2]}`)}, {"e", jsontext.Value(`"<&>"`)}, {"z", jsontext.Value(`null`)},
+		{"z", jsontext.Value(`1.0`)}, {"ab", jsontext.Value(`{"x":[1, 2]}`)}, {"e", jsontext.Value(`"<&>"`)},
+		{"z", jsontext.Value(`null`)},
 	}, ms)
 	require.Equal(t, `{"z":1.0,"ab":{"x":[1, 2]},"e":"<&>","z":null}`, string(AppendObject(nil, ms)))
 	require.Equal(t, "1.0", string(Find(ms, "z")))
@@ -26,7 +27,8 @@ func TestMembersKeepTheirOrderAndText(t *testing.T) {
 
 func TestElementsKeepTheirOrderAndText(t *testing.T) {
 	got := Elements(jsontext.Value(` [ 1.0 ,{"a": 2}, [], null ] `))
-	require.Equal(t, []jsontext.Value{jsontext.Value(`1.0`), jsontext.Value(`{"a": 2}`), jsontext.Value(`[]`), jsontext.Value(`null`)}, got)
+	require.Equal(t, []jsontext.Value{jsontext.Value(`1.0`), jsontext.Value(`{"a": 2}`), jsontext.Value(`[]`),
+		jsontext.Value(`null`)}, got)
 	require.Equal(t, `[1.0,{"a": 2},[],null]`, string(AppendArray(nil, got)))
 }
 
@@ -46,8 +48,10 @@ func TestMembersAreNotOverwrittenByAppending(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	require.Equal(t, `{"type":"string","description":"hint"}`, string(AppendObject(nil, Describe(Members(jsontext.Value(`{"type":"string"}`)), "hint"))))
-	require.Equal(t, `{"description":"\"a\"\n\nhint","x":1}`, string(AppendObject(nil, Describe(Members(jsontext.Value(`{"description":"\"a\"","x":1}`)), "hint"))))
+	require.Equal(t, `{"type":"string","description":"hint"}`,
+		string(AppendObject(nil, Describe(Members(jsontext.Value(`{"type":"string"}`)), "hint"))))
+	require.Equal(t, `{"description":"\"a\"\n\nhint","x":1}`,
+		string(AppendObject(nil, Describe(Members(jsontext.Value(`{"description":"\"a\"","x":1}`)), "hint"))))
 }
 
 func TestObject(t *testing.T) {
@@ -86,7 +90,8 @@ func TestClosed(t *testing.T) {
 		`{"type":"array"}`:                                                                                                      "",
 		`{}`:                                                                                                                    "",
 		`true`:                                                                                                                  "",
-		deep + `{}` + strings.Repeat("}}", MaxDepth):                                                                            "",
+		deep + `{}` +
+			strings.Repeat("}}", MaxDepth): "",
 	} {
 		got, ok := Closed(jsontext.Value(given))
 		require.Equal(t, want != "", ok, given)
@@ -99,7 +104,8 @@ func wide(n int) jsontext.Value {
 	var b strings.Builder
 	b.WriteString(`{"type":"object","properties":{`)
 	for i := 0; b.Len() < n; i++ {
-		fmt.Fprintf(&b, `"p%d":{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"string","minLength":1},{"type":"null"}]}}}},`, i)
+		fmt.Fprintf(&b,
+			`"p%d":{"type":"object","properties":{"a":{"type":"array","items":{"anyOf":[{"type":"string","minLength":1},{"type":"null"}]}}}},`, i)
 	}
 	b.WriteString(`"z":{"type":"string"}}}`)
 	return jsontext.Value(b.String())
@@ -109,7 +115,8 @@ func TestLargeAndDeepSchemasAreRewrittenInTime(t *testing.T) {
 	begun := time.Now()
 	_, ok := Closed(wide(1 << 20))
 	require.True(t, ok)
-	nested := jsontext.Value(strings.Repeat(`{"type":"object","properties":{"a":`, 4000) + `{"title":"` + strings.Repeat("x", 1<<20) + `"}` + strings.Repeat("}}", 4000))
+	nested := jsontext.Value(strings.Repeat(`{"type":"object","properties":{"a":`, 4000) + `{"title":"` +
+		strings.Repeat("x", 1<<20) + `"}` + strings.Repeat("}}", 4000))
 	require.True(t, nested.IsValid())
 	_, ok = Closed(nested)
 	require.False(t, ok)

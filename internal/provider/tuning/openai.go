@@ -19,8 +19,8 @@ import (
 type Dialect struct {
 	// Locate, where it is not nil, gives the path and query of an operation, which OpenAI has at path.
 	Locate func(c *configv1.Provider, path string) (string, url.Values, error)
-	// Older reports whether what is configured serves an API older than method and metadata, which then are not sent where
-	// they can be left out.
+	// Older reports whether what is configured serves an API older than method and metadata, which then are not sent
+	// where they can be left out.
 	Older func(*configv1.Provider) bool
 	// AwaitsFiles says that a job is refused while its files are still being processed.
 	AwaitsFiles bool
@@ -29,8 +29,8 @@ type Dialect struct {
 }
 
 // OpenAI trains models over OpenAI's API, https://platform.openai.com/docs/api-reference/fine-tuning, by the OpenAPI
-// document of openai/openai-openapi at f85dbe2; the status pausing is in the newer reference. It holds no state. It implements
-// provider.FineTuner, Pauser, ModelDeleter and ResultOpener.
+// document of openai/openai-openapi at f85dbe2; the status pausing is in the newer reference. It holds no state. It
+// implements provider.FineTuner, Pauser, ModelDeleter and ResultOpener.
 type OpenAI struct{ dialect Dialect }
 
 // New returns the trainer of a dialect.
@@ -66,7 +66,8 @@ func (t *OpenAI) locate(c *provider.Client, path string, query url.Values) (stri
 	return path, nil
 }
 
-func (t *OpenAI) call(ctx context.Context, c *provider.Client, method, path string, query url.Values, in, out any) error {
+func (t *OpenAI) call(ctx context.Context, c *provider.Client, method, path string, query url.Values, in,
+	out any) error {
 	path, err := t.locate(c, path, query)
 	if err != nil {
 		return err
@@ -103,8 +104,10 @@ func Named(id string) (string, error) {
 
 // hyperparameters are OpenAI's, which it names as it names them.
 var hyperparameters = map[string]string{
-	"n_epochs": "n_epochs", "batch_size": "batch_size", "learning_rate_multiplier": "learning_rate_multiplier", "beta": "beta",
-	"compute_multiplier": "compute_multiplier", "eval_interval": "eval_interval", "eval_samples": "eval_samples", "reasoning_effort": "reasoning_effort",
+	"n_epochs": "n_epochs", "batch_size": "batch_size", "learning_rate_multiplier": "learning_rate_multiplier",
+	"beta":               "beta",
+	"compute_multiplier": "compute_multiplier", "eval_interval": "eval_interval", "eval_samples": "eval_samples",
+	"reasoning_effort": "reasoning_effort",
 }
 
 // A request is what a job is created with.
@@ -139,7 +142,8 @@ func (t *OpenAI) Create(ctx context.Context, c *provider.Client, j provider.Tuni
 	if err != nil {
 		return "", err
 	}
-	r := request{Model: j.Model, TrainingFile: j.TrainingFile, ValidationFile: j.ValidationFile, Suffix: j.Suffix, Seed: j.Seed, Integrations: j.Integrations}
+	r := request{Model: j.Model, TrainingFile: j.TrainingFile, ValidationFile: j.ValidationFile, Suffix: j.Suffix,
+		Seed: j.Seed, Integrations: j.Integrations}
 	if !t.older(c) {
 		r.Metadata = map[string]string{metadataJob: j.ID}
 	}
@@ -170,7 +174,8 @@ func (t *OpenAI) find(ctx context.Context, c *provider.Client, file string) (str
 		return found == ""
 	})
 	if err == nil && found == "" && !whole {
-		err = fmt.Errorf("the provider has more than %d fine-tuning jobs, among which one could not be looked up", jobPages*pageSize)
+		err = fmt.Errorf("the provider has more than %d fine-tuning jobs, among which one could not be looked up",
+			jobPages*pageSize)
 	}
 	return found, err
 }
@@ -191,7 +196,8 @@ func (t *OpenAI) await(ctx context.Context, c *provider.Client, id string) error
 	case "processed", "":
 		return nil
 	case "error", "deleting", "deleted":
-		return openai.BadRequest("training_file", openai.CodeInvalidTrainingFile, "The provider could not read the file: %s", cmp.Or(strings.Trim(string(file.Details), `"`), file.Status))
+		return openai.BadRequest("training_file", openai.CodeInvalidTrainingFile, "The provider could not read the file: %s",
+			cmp.Or(strings.Trim(string(file.Details), `"`), file.Status))
 	}
 	return fmt.Errorf("the provider is still processing a training file, which is %s", file.Status)
 }
@@ -216,10 +222,11 @@ func (t *OpenAI) Poll(ctx context.Context, c *provider.Client, id string) (provi
 		return true
 	})
 	if err == nil && report.Status != Validating && report.Status != Queued {
-		_, err = pages(ctx, t, c, path+"/checkpoints", bound, func(k checkpoint) string { return k.ID }, func(k checkpoint) bool {
-			report.Checkpoints = append(report.Checkpoints, k.report())
-			return true
-		})
+		_, err = pages(ctx, t, c, path+"/checkpoints", bound, func(k checkpoint) string { return k.ID },
+			func(k checkpoint) bool {
+				report.Checkpoints = append(report.Checkpoints, k.report())
+				return true
+			})
 	}
 	if err != nil && !Final(err) { // a vendor without one of these lists is no reason to give the job up
 		return provider.TuningReport{}, err
@@ -271,9 +278,10 @@ func (t *OpenAI) OpenResult(ctx context.Context, c *provider.Client, id string) 
 	return answer.Body, nil
 }
 
-// pages gives take each item of a list, newest first, until it says no or as many pages were read as bound says. It reports
-// whether the list was read to its end.
-func pages[T any](ctx context.Context, t *OpenAI, c *provider.Client, path string, bound int, id func(T) string, take func(T) bool) (whole bool, err error) {
+// pages gives take each item of a list, newest first, until it says no or as many pages were read as bound says. It
+// reports whether the list was read to its end.
+func pages[T any](ctx context.Context, t *OpenAI, c *provider.Client, path string, bound int, id func(T) string,
+	take func(T) bool) (whole bool, err error) {
 	query := url.Values{"limit": {fmt.Sprint(pageSize)}}
 	for range bound {
 		var page struct {

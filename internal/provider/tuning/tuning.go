@@ -1,5 +1,5 @@
-// Package tuning is what vendors' fine-tuning has in common: streamed uploads, reading hyperparameters and integrations, and
-// fine-tuning as OpenAI has it, for the vendors that copy it.
+// Package tuning is what vendors' fine-tuning has in common: streamed uploads, reading hyperparameters and
+// integrations, and fine-tuning as OpenAI has it, for the vendors that copy it.
 //
 // An error decides about a job. A 4xx of the vendor ends it, so what only says that something is
 // not there yet, or that the gateway is wrongly configured for a moment, must be another error.
@@ -51,7 +51,8 @@ func Final(err error) bool {
 	if !ok || e.Status < 400 || e.Status > 499 {
 		return false
 	}
-	return !slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests}, e.Status)
+	return !slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly,
+		http.StatusTooManyRequests}, e.Status)
 }
 
 // HasStatus reports whether an error is the vendor's answer with that status.
@@ -69,8 +70,10 @@ func OfJob(err error) error {
 		Message: "The provider does not know this fine-tuning job, or no longer does."}
 }
 
-// Cancelling returns what is to be said of a cancellation that failed with err: nothing where the job is over, by poll.
-func Cancelling(ctx context.Context, c *provider.Client, id string, err error, poll func(context.Context, *provider.Client, string) (provider.TuningReport, error)) error {
+// Cancelling returns what is to be said of a cancellation that failed with err: nothing where the job is over, by
+// poll.
+func Cancelling(ctx context.Context, c *provider.Client, id string, err error,
+	poll func(context.Context, *provider.Client, string) (provider.TuningReport, error)) error {
 	if err == nil || !Final(err) && !HasStatus(err, http.StatusConflict) {
 		return err
 	}
@@ -85,9 +88,10 @@ func Unsupported(c *provider.Client, param string) *openai.Error {
 	return openai.Unsupported(param, c.Config.GetName())
 }
 
-// Hyperparameters returns the method's hyperparameters under the vendor's names, which known has by OpenAI's. What is "auto"
-// is left out. One that the vendor does not know is an error, unless it is "auto".
-func Hyperparameters(c *provider.Client, m provider.Method, known map[string]string) (map[string]json.RawMessage, error) {
+// Hyperparameters returns the method's hyperparameters under the vendor's names, which known has by OpenAI's. What is
+// "auto" is left out. One that the vendor does not know is an error, unless it is "auto".
+func Hyperparameters(c *provider.Client, m provider.Method, known map[string]string) (map[string]json.RawMessage,
+	error) {
 	out := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(m.Hyperparameters)) {
 		value := m.Hyperparameters[name]
@@ -129,7 +133,8 @@ func ReadWandb(c *provider.Client, integrations json.RawMessage) (*Wandb, error)
 		return nil, nil
 	}
 	if err := json.Unmarshal(integrations, &all); err != nil {
-		return nil, openai.BadRequest("integrations", openai.CodeInvalidType, "Invalid type for 'integrations': expected an array of integrations.")
+		return nil, openai.BadRequest("integrations", openai.CodeInvalidType,
+			"Invalid type for 'integrations': expected an array of integrations.")
 	}
 	switch {
 	case len(all) == 0:
@@ -148,8 +153,8 @@ func EventID(parts ...string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Notice is an event in which the gateway itself says something about a job, of each kind once. The provider's names of things
-// mean nothing to the client, so message has none.
+// Notice is an event in which the gateway itself says something about a job, of each kind once. The provider's names
+// of things mean nothing to the client, so message has none.
 func Notice(kind string, at int64, message string) provider.TuningEvent {
 	return provider.TuningEvent{ID: "notice-" + kind, CreatedAt: at, Level: "warn", Type: "message", Message: message}
 }

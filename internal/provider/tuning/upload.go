@@ -16,10 +16,11 @@ import (
 // A Field is one of a form that is not a file.
 type Field struct{ Name, Value string }
 
-// Upload posts a form with the file as its last part, named file, and decodes the JSON that comes back into out. The file is
-// streamed, and its length announced: not every vendor takes a body without one. A file that turns out to be of another size
-// than it says is an error.
-func Upload(ctx context.Context, c *provider.Client, to string, f provider.TrainingFile, out any, fields ...Field) error {
+// Upload posts a form with the file as its last part, named file, and decodes the JSON that comes back into out. The
+// file is streamed, and its length announced: not every vendor takes a body without one. A file that turns out to be
+// of another size than it says is an error.
+func Upload(ctx context.Context, c *provider.Client, to string, f provider.TrainingFile, out any,
+	fields ...Field) error {
 	var head bytes.Buffer
 	form := multipart.NewWriter(&head)
 	for _, field := range fields {

@@ -34,7 +34,8 @@ type job struct {
 
 // statuses are OpenAI's, and what Azure's older versions have beside them.
 var statuses = map[string]string{
-	"validating_files": Validating, "queued": Queued, "running": Running, "pausing": Running, "paused": Paused, "resuming": Running,
+	"validating_files": Validating, "queued": Queued, "running": Running, "pausing": Running, "paused": Paused,
+	"resuming":  Running,
 	"succeeded": Succeeded, "failed": Failed, "cancelled": Cancelled,
 	"created": Queued, "notRunning": Queued, "pending": Queued, "canceled": Cancelled, "deleted": Cancelled,
 }
@@ -52,7 +53,8 @@ func (j *job) report() (provider.TuningReport, error) {
 		r.Model = j.Model
 	}
 	r.Hyperparameters = j.Hyperparameters
-	for _, m := range []provider.Hyperparameters{j.Method.Supervised.Hyperparameters, j.Method.DPO.Hyperparameters, j.Method.Reinforcement.Hyperparameters} {
+	for _, m := range []provider.Hyperparameters{j.Method.Supervised.Hyperparameters, j.Method.DPO.Hyperparameters,
+		j.Method.Reinforcement.Hyperparameters} {
 		if len(m) > 0 {
 			r.Hyperparameters = m
 		}
@@ -82,7 +84,8 @@ type event struct {
 }
 
 func (e event) report() provider.TuningEvent {
-	return provider.TuningEvent{ID: e.ID, CreatedAt: e.CreatedAt, Level: cmp.Or(e.Level, "info"), Message: e.Message, Type: cmp.Or(e.Type, "message"), Data: object(e.Data)}
+	return provider.TuningEvent{ID: e.ID, CreatedAt: e.CreatedAt, Level: cmp.Or(e.Level, "info"), Message: e.Message,
+		Type: cmp.Or(e.Type, "message"), Data: object(e.Data)}
 }
 
 // A checkpoint is OpenAI's.
@@ -95,7 +98,8 @@ type checkpoint struct {
 }
 
 func (k checkpoint) report() provider.TuningCheckpoint {
-	return provider.TuningCheckpoint{ID: k.ID, CreatedAt: k.CreatedAt, Model: k.Model, Step: k.Step, Metrics: object(k.Metrics)}
+	return provider.TuningCheckpoint{ID: k.ID, CreatedAt: k.CreatedAt, Model: k.Model, Step: k.Step,
+		Metrics: object(k.Metrics)}
 }
 
 // object returns a JSON object that says something, or nil.

@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A builder adds message after message. The user's turn stays open while messages are added to it, and is closed by the
-// assistant's next one, or by the end.
+// A builder adds message after message. The user's turn stays open while messages are added to it, and is closed by
+// the assistant's next one, or by the end.
 type builder struct {
 	options Options
 	out     Conversation
@@ -22,8 +22,8 @@ type builder struct {
 	ids     map[string]int   // how often the client used an id for a call
 }
 
-// Build returns the conversation. It does not modify the messages, but shares what they hold. An error is an *openai.Error
-// about content that has no place in any vendor's conversation.
+// Build returns the conversation. It does not modify the messages, but shares what they hold. An error is an
+// *openai.Error about content that has no place in any vendor's conversation.
 func Build(messages []openai.Message, o Options) (*Conversation, error) {
 	b := &builder{options: o, ids: map[string]int{}}
 	for i := range messages {
@@ -85,7 +85,8 @@ func (b *builder) assistant(m *openai.Message, param string) error {
 		call := &m.ToolCalls[i]
 		at := param + ".tool_calls[" + strconv.Itoa(i) + "]"
 		if call.Type != "" && call.Type != "function" {
-			return openai.BadRequest(at+".type", openai.CodeUnsupportedValue, "Tool calls of type '%s' are not supported by this model's provider.", call.Type)
+			return openai.BadRequest(at+".type", openai.CodeUnsupportedValue,
+				"Tool calls of type '%s' are not supported by this model's provider.", call.Type)
 		}
 		said.Calls = append(said.Calls, b.call(call.ID, call.Function, Call{Source: call, Param: at}))
 	}
@@ -185,7 +186,8 @@ func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 			kept = append(kept, p)
 			continue
 		case p.Type != "text":
-			return nil, openai.BadRequest(p.Param+".type", openai.CodeUnsupportedValue, "Content of type '%s' is not supported in a message of the role '%s'.", p.Type, m.Role)
+			return nil, openai.BadRequest(p.Param+".type", openai.CodeUnsupportedValue,
+				"Content of type '%s' is not supported in a message of the role '%s'.", p.Type, m.Role)
 		}
 		if strings.TrimSpace(p.Text) != "" {
 			kept = append(kept, p)

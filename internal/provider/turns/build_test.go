@@ -21,7 +21,8 @@ func messages(t testing.TB, list string) []openai.Message {
 	return c.Messages
 }
 
-// show writes a conversation on a line: U a user's turn, A the assistant's, S a system one; r a result, p a part, c a call.
+// show writes a conversation on a line: U a user's turn, A the assistant's, S a system one; r a result, p a part, c a
+// call.
 func show(c *Conversation) string {
 	var b strings.Builder
 	for _, p := range c.System {
@@ -85,41 +86,57 @@ func TestTurns(t *testing.T) {
 	}{
 		"a question": {[]string{say("user", "x")}, "U[ p(x) ]"},
 		"TestPitfall46 results are one turn, in the order of the calls, before text": {
-			[]string{say("user", "x"), callOf("1", "2"), say("user", "hm"), result("2", "two"), result("1", "one"), say("user", "so?")},
+			[]string{say("user", "x"), callOf("1", "2"), say("user", "hm"), result("2", "two"), result("1", "one"),
+				say("user", "so?")},
 			"U[ p(x) ] A[ c(1:f{}) c(2:f{}) ] U[ r(1: p(one)) r(2: p(two)) p(hm) p(so?) ]"},
 		"TestPitfall46 a call that is left unanswered has a result that says so": {
 			[]string{callOf("1", "2"), result("2", "two"), say("assistant", "z")},
 			"A[ c(1:f{}) c(2:f{}) ] U[ r(1:)! r(2: p(two)) ] A[ p(z) ]"},
-		"TestPitfall46 so has one at the end": {[]string{say("user", "x"), callOf("1")}, "U[ p(x) ] A[ c(1:f{}) ] U[ r(1:)! ]"},
-		"a result without its call is text":   {[]string{say("user", "x"), result("9", "r")}, "U[ p(x) p(Tool result (9):) p(r) ]"},
+		"TestPitfall46 so has one at the end": {[]string{say("user", "x"), callOf("1")},
+			"U[ p(x) ] A[ c(1:f{}) ] U[ r(1:)! ]"},
+		"a result without its call is text": {[]string{say("user", "x"), result("9", "r")},
+			"U[ p(x) p(Tool result (9):) p(r) ]"},
 		"a result that comes too late is text": {
 			[]string{callOf("1"), say("user", "y"), say("assistant", "z"), result("1", "late")},
 			"A[ c(1:f{}) ] U[ r(1:)! p(y) ] A[ p(z) ] U[ p(Tool result (1):) p(late) ]"},
 		"a second result of a call is text": {[]string{callOf("1"), result("1", "a"), result("1", "b")},
 			"A[ c(1:f{}) ] U[ r(1: p(a)) p(Tool result (1):) p(b) ]"},
-		"TestPitfall47 a result in parts": {[]string{callOf("1"), `{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"text","text":""},{"type":"image_url","image_url":{"url":"u"}}]}`},
+		"TestPitfall47 a result in parts": {[]string{callOf("1"),
+			`{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a"},{"type":"text","text":""},{"type":"image_url","image_url":{"url":"u"}}]}`},
 			"A[ c(1:f{}) ] U[ r(1: p(a) p<image_url>) ]"},
-		"TestPitfall47 an empty result is one all the same": {[]string{callOf("1"), result("1", "")}, "A[ c(1:f{}) ] U[ r(1:) ]"},
+		"TestPitfall47 an empty result is one all the same": {[]string{callOf("1"), result("1", "")},
+			"A[ c(1:f{}) ] U[ r(1:) ]"},
 		"TestPitfall48 blank text is left out, and the assistant's turn that says nothing": {
-			[]string{`{"role":"user","content":[{"type":"text","text":""},{"type":"text","text":" \n"},{"type":"text","text":"x"}]}`, say("assistant", ""), say("user", "y")},
+			[]string{
+				`{"role":"user","content":[{"type":"text","text":""},{"type":"text","text":" \n"},{"type":"text","text":"x"}]}`,
+				say("assistant", ""), say("user", "y")},
 			"U[ p(x) p(y) ]"},
-		"TestPitfall48 a turn of the user stays": {[]string{say("user", ""), say("assistant", "a"), say("user", " ")}, "U[ ] A[ p(a) ] U[ ]"},
-		"no turns at all":                        {[]string{say("system", "s"), say("assistant", " ")}, "s(s)"},
-		"TestPitfall49 calls of a conversation":  {[]string{say("user", "x"), callOf("1"), result("1", "r")}, "U[ p(x) ] A[ c(1:f{}) ] U[ r(1: p(r)) ]"},
-		"turns of one side are one": {[]string{say("assistant", "a"), say("assistant", "b"), callOf("1"), result("1", "r"), say("user", "x"), say("user", "y")},
+		"TestPitfall48 a turn of the user stays": {[]string{say("user", ""), say("assistant", "a"), say("user", " ")},
+			"U[ ] A[ p(a) ] U[ ]"},
+		"no turns at all": {[]string{say("system", "s"), say("assistant", " ")}, "s(s)"},
+		"TestPitfall49 calls of a conversation": {[]string{say("user", "x"), callOf("1"), result("1", "r")},
+			"U[ p(x) ] A[ c(1:f{}) ] U[ r(1: p(r)) ]"},
+		"turns of one side are one": {[]string{say("assistant", "a"), say("assistant", "b"), callOf("1"), result("1", "r"),
+			say("user", "x"), say("user", "y")},
 			"A[ p(a) p(b) c(1:f{}) ] U[ r(1: p(r)) p(x) p(y) ]"},
 		"calls of merged messages are all answered": {[]string{callOf("1"), callOf("2"), result("2", "b"), result("1", "a")},
 			"A[ c(1:f{}) c(2:f{}) ] U[ r(1: p(a)) r(2: p(b)) ]"},
 		"an id that two calls of a turn have": {[]string{callOf("1", "1"), result("1", "a"), result("1", "b")},
 			"A[ c(1:f{}) c(1:f{}) ] U[ r(1: p(a)) r(1: p(b)) ]"},
-		"a refusal is text, in either place": {[]string{say("user", "x"), `{"role":"assistant","content":[{"type":"refusal","refusal":"no"}],"refusal":"never"}`},
+		"a refusal is text, in either place": {[]string{say("user", "x"),
+			`{"role":"assistant","content":[{"type":"refusal","refusal":"no"}],"refusal":"never"}`},
 			"U[ p(x) ] A[ p(no) p(never) ]"},
-		"a legacy function call and its result": {[]string{`{"role":"assistant","content":null,"function_call":{"name":"g","arguments":""}}`, `{"role":"function","name":"g","content":"r"}`},
+		"a legacy function call and its result": {[]string{
+			`{"role":"assistant","content":null,"function_call":{"name":"g","arguments":""}}`,
+			`{"role":"function","name":"g","content":"r"}`},
 			"A[ c(fn:g:g{}) ] U[ r(fn:g: p(r)) ]"},
 		"TestPitfall59 system messages are hoisted, in order": {
-			[]string{say("system", "a"), say("user", "x"), `{"role":"developer","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]}`, say("assistant", "y"), say("system", " ")},
+			[]string{say("system", "a"), say("user", "x"),
+				`{"role":"developer","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]}`, say("assistant", "y"),
+				say("system", " ")},
 			"s(a) s(b) s(c) U[ p(x) ] A[ p(y) ]"},
-		"TestPitfall60 a message's cache breakpoint is its last part's": {[]string{`{"role":"user",` + ephemeral + `,"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`},
+		"TestPitfall60 a message's cache breakpoint is its last part's": {[]string{`{"role":"user",` + ephemeral +
+			`,"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`},
 			"U[ p(a) p(b)* ]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +149,8 @@ func TestTurns(t *testing.T) {
 
 func TestPitfall59SystemMessagesInTheMiddle(t *testing.T) {
 	got, err := Build(messages(t, strings.Join([]string{
-		say("system", "a"), say("user", "x"), say("developer", "b"), say("assistant", "y"), say("system", "c"), say("user", "z"), say("system", "d"),
+		say("system", "a"), say("user", "x"), say("developer", "b"), say("assistant", "y"), say("system", "c"),
+		say("user", "z"), say("system", "d"),
 	}, ",")), Options{InlineSystem: true})
 	require.NoError(t, err)
 	require.Equal(t, "s(a) s(c) U[ p(x) ] S[ p(b) ] A[ p(y) ] U[ p(z) ] S[ p(d) ]", show(got))
@@ -140,17 +158,21 @@ func TestPitfall59SystemMessagesInTheMiddle(t *testing.T) {
 
 func TestIDsAndNamesAsSent(t *testing.T) {
 	var names Names
-	list := callOf("1", "a b") + `,` + result("a b", "r") + `,` + result("1", "s") + `,` + callOf("1") + `,` + result("1", "t")
-	got, err := Build(messages(t, strings.ReplaceAll(list, `"name":"f"`, `"name":"f.g"`)), Options{ID: ID, Name: names.Use})
+	list := callOf("1", "a b") + `,` + result("a b", "r") + `,` + result("1", "s") + `,` + callOf("1") + `,` +
+		result("1", "t")
+	got, err := Build(messages(t, strings.ReplaceAll(list, `"name":"f"`, `"name":"f.g"`)),
+		Options{ID: ID, Name: names.Use})
 	require.NoError(t, err)
 	f, again, ab := Identifier("f.g"), Identifier("1 again 2"), Identifier("a b")
-	require.Equal(t, fmt.Sprintf("A[ c(1:%s{}) c(%s:%s{}) ] U[ r(1: p(s)) r(%s: p(r)) ] A[ c(%s:%s{}) ] U[ r(%s: p(t)) ]", f, ab, f, ab, again, f, again), show(got))
+	require.Equal(t, fmt.Sprintf("A[ c(1:%s{}) c(%s:%s{}) ] U[ r(1: p(s)) r(%s: p(r)) ] A[ c(%s:%s{}) ] U[ r(%s: p(t)) ]",
+		f, ab, f, ab, again, f, again), show(got))
 	require.Equal(t, []string{f}, names.Used())
 	require.Equal(t, "f.g", names.Client(f))
 }
 
 func TestWhereThingsStand(t *testing.T) {
-	list := messages(t, say("user", "x")+`,`+callOf("1")+`,{"role":"tool","tool_call_id":"1",`+ephemeral+`,"content":[{"type":"text","text":""},{"type":"text","text":"a"}]},{"role":"assistant","content":"y","function_call":{"name":"g","arguments":"[1]"}}`)
+	list := messages(t, say("user", "x")+`,`+callOf("1")+`,{"role":"tool","tool_call_id":"1",`+ephemeral+
+		`,"content":[{"type":"text","text":""},{"type":"text","text":"a"}]},{"role":"assistant","content":"y","function_call":{"name":"g","arguments":"[1]"}}`)
 	got, err := Build(list, Options{})
 	require.NoError(t, err)
 	require.Equal(t, "messages[0].content[0]", got.Turns[0].Parts[0].Param)
@@ -183,7 +205,9 @@ func TestContentWithoutAPlaceIsRefused(t *testing.T) {
 }
 
 func TestBuildDoesNotModifyTheMessages(t *testing.T) {
-	list := `{"role":"user",` + ephemeral + `,"content":[{"type":"text","text":" "},{"type":"text","text":"a"}]},` + callOf("1") + `,{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a",` + ephemeral + `}]},{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`
+	list := `{"role":"user",` + ephemeral + `,"content":[{"type":"text","text":" "},{"type":"text","text":"a"}]},` +
+		callOf("1") + `,{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a",` + ephemeral +
+		`}]},{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`
 	given := messages(t, list)
 	_, err := Build(given, Options{InlineSystem: true, ID: ID})
 	require.NoError(t, err)
@@ -216,7 +240,8 @@ func TestLongConversationsAreBuiltInTime(t *testing.T) {
 
 func FuzzBuild(f *testing.F) {
 	f.Add(say("user", "x") + `,` + callOf("1", "1") + `,` + result("1", "r") + `,` + result("2", "r"))
-	f.Add(`{"role":"assistant","refusal":"no","function_call":{"name":"g","arguments":"{"}},{"role":"function","name":"g"}`)
+	f.Add(
+		`{"role":"assistant","refusal":"no","function_call":{"name":"g","arguments":"{"}},{"role":"function","name":"g"}`)
 	f.Add(say("system", "a") + `,` + say("user", "") + `,` + say("system", "b") + `,` + say("assistant", "c"))
 	f.Fuzz(func(t *testing.T, list string) {
 		r, err := openai.ParseChatRequest([]byte(`{"model":"m","messages":[` + list + `]}`))

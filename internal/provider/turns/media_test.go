@@ -22,14 +22,16 @@ func TestDataURI(t *testing.T) {
 		require.True(t, ok, uri)
 		require.Equal(t, want, [2]string{mediaType, data}, uri)
 	}
-	for uri, want := range map[string]string{"https://x/y": "https://x/y", "": "", "DATA:image/png,h%69": "data:image/png;base64,aGk="} {
+	for uri, want := range map[string]string{"https://x/y": "https://x/y", "": "",
+		"DATA:image/png,h%69": "data:image/png;base64,aGk="} {
 		got, ok := Address(uri)
 		require.True(t, ok)
 		require.Equal(t, want, got)
 	}
 	_, ok := Address("data:image/png;base64,@")
 	require.False(t, ok)
-	for _, uri := range []string{"", "data", "https://x/data:,", "data:image/png;base64", "data:image/png;base64,", "data:image/png;base64,@@@@", "data:image/png;base64,aGkaG", "data:text/plain,%zz", "data:text/plain,"} {
+	for _, uri := range []string{"", "data", "https://x/data:,", "data:image/png;base64", "data:image/png;base64,",
+		"data:image/png;base64,@@@@", "data:image/png;base64,aGkaG", "data:text/plain,%zz", "data:text/plain,"} {
 		_, _, ok := DataURI(uri)
 		require.False(t, ok, uri)
 	}

@@ -14,9 +14,9 @@ import (
 // maxIdentifier is the length of a tool's name, and of a call's id, that every vendor takes.
 const maxIdentifier = 64
 
-// Names renames tools whose names a vendor would refuse, and remembers the names by which the client knows them. The zero
-// value takes names of 1 to 64 letters, digits, dashes and underscores. It is not safe for concurrent use until all names
-// were given to it.
+// Names renames tools whose names a vendor would refuse, and remembers the names by which the client knows them. The
+// zero value takes names of 1 to 64 letters, digits, dashes and underscores. It is not safe for concurrent use until
+// all names were given to it.
 type Names struct {
 	// BeginWithLetter demands a letter or an underscore in the first place.
 	BeginWithLetter bool
@@ -99,8 +99,8 @@ func isIdentifierRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 
-// ID is an Options.ID for vendors that want identifiers as ids, and each once in a conversation, though clients use them
-// again.
+// ID is an Options.ID for vendors that want identifiers as ids, and each once in a conversation, though clients use
+// them again.
 func ID(id string, occurrence int) string {
 	if occurrence > 1 {
 		id += " again " + strconv.Itoa(occurrence)

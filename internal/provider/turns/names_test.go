@@ -10,7 +10,8 @@ import (
 
 func TestPitfall51NamesAreRenamedAndNamedBack(t *testing.T) {
 	long := strings.Repeat("n", 65)
-	given := []string{"plain", "with-dash_1", "a.b", "a b", "größe", "", long, long + "x", "9lives", "-x", "_9lives", strings.Repeat("7", 64)}
+	given := []string{"plain", "with-dash_1", "a.b", "a b", "größe", "", long, long + "x", "9lives", "-x", "_9lives",
+		strings.Repeat("7", 64)}
 	for _, letter := range []bool{false, true} {
 		n := Names{BeginWithLetter: letter}
 		sent := map[string]bool{}
@@ -55,7 +56,8 @@ func TestAsked(t *testing.T) {
 }
 
 func BenchmarkBuild(b *testing.B) {
-	list := messages(b, say("system", "s")+`,`+say("user", strings.Repeat("x ", 500))+`,`+callOf("1", "2")+`,`+result("1", "r")+`,`+result("2", "r"))
+	list := messages(b, say("system", "s")+`,`+say("user", strings.Repeat("x ", 500))+`,`+callOf("1", "2")+`,`+
+		result("1", "r")+`,`+result("2", "r"))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Build(list, Options{ID: ID}); err != nil {

@@ -8,15 +8,16 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
-// IsSearch reports whether tools of a type search the web, by the names that OpenAI's responses and Anthropic have for them:
-// web_search, web_search_preview, web_search_2025_08_26, web_search_20250305.
+// IsSearch reports whether tools of a type search the web, by the names that OpenAI's responses and Anthropic have for
+// them: web_search, web_search_preview, web_search_2025_08_26, web_search_20250305.
 func IsSearch(typ string) bool {
 	rest, ok := strings.CutPrefix(typ, "web_search")
-	return ok && (rest == "" || rest == "_preview" || rest[0] == '_' && strings.Trim(strings.TrimPrefix(rest, "_preview"), "_0123456789") == "")
+	return ok && (rest == "" || rest == "_preview" || rest[0] == '_' && strings.Trim(strings.TrimPrefix(rest, "_preview"),
+		"_0123456789") == "")
 }
 
-// SearchOptions returns what a tool that searches the web says as web_search_options of chat completions, where only the place of the
-// user has another form, and its other members.
+// SearchOptions returns what a tool that searches the web says as web_search_options of chat completions, where only
+// the place of the user has another form, and its other members.
 func SearchOptions(tool jsontext.Value) (options jsontext.Value, others []schema.Member) {
 	var ms []schema.Member
 	for _, m := range schema.Members(tool) {
@@ -46,6 +47,7 @@ func place(v jsontext.Value) jsontext.Value {
 		}
 	}
 	return schema.AppendObject(nil, []schema.Member{
-		{Name: "type", Value: jsontext.Value(`"approximate"`)}, {Name: "approximate", Value: schema.AppendObject(nil, known)},
+		{Name: "type", Value: jsontext.Value(`"approximate"`)},
+		{Name: "approximate", Value: schema.AppendObject(nil, known)},
 	})
 }

@@ -1,10 +1,11 @@
-// Package turns builds of OpenAI's messages the conversation that other dialects demand: the user's and the assistant's
-// turns alternate, every call is answered in the very next turn and in the order of the calls, and no text is empty.
-// It reads what else messages hold that no codec wants as clients write it: data URIs, and members without a place.
+// Package turns builds of OpenAI's messages the conversation that other dialects demand: the user's and the
+// assistant's turns alternate, every call is answered in the very next turn and in the order of the calls, and no text
+// is empty. It reads what else messages hold that no codec wants as clients write it: data URIs, and members without a
+// place.
 //
 // OpenAI's messages cannot be mapped one by one. Its clients answer calls late, twice or not
-// at all, use an id again, and put system messages anywhere; all of that is dealt with here, once, so that a codec only
-// has to write what stands in a turn.
+// at all, use an id again, and put system messages anywhere; all of that is dealt with here, once, so that a codec
+// only has to write what stands in a turn.
 package turns
 
 import (
@@ -33,8 +34,8 @@ type Options struct {
 	// InlineSystem leaves a system message in the middle where it stands between a user's turn and the assistant's. All
 	// others are hoisted to Conversation.System.
 	InlineSystem bool
-	// ID returns the id to send for the client's, which the conversation used occurrence-1 times before for another call. nil
-	// sends ids as they are.
+	// ID returns the id to send for the client's, which the conversation used occurrence-1 times before for another call.
+	// nil sends ids as they are.
 	ID func(id string, occurrence int) string
 	// Name returns the tool's name to send for the client's. nil sends names as they are.
 	Name func(name string) string
@@ -58,8 +59,8 @@ type Turn struct {
 	Said    []Said   // of an Assistant turn: its messages, in order, those left out that say nothing
 }
 
-// A Part is one part of a message's content. Text is never blank; in System and Said there is nothing else but parts of
-// Options.Own and thoughts, and a refusal has become text.
+// A Part is one part of a message's content. Text is never blank; in System and Said there is nothing else but parts
+// of Options.Own and thoughts, and a refusal has become text.
 type Part struct {
 	openai.Part
 	Param string // where it stands: messages[2].content[0]

@@ -39,7 +39,8 @@ func Unsaid(c *openai.Chat) []string {
 	for _, u := range []struct {
 		has  bool
 		name string
-	}{{name, UnsaidName}, {audio, UnsaidAudio}, {detail, UnsaidDetail}, {cache, UnsaidCache}, {reason, UnsaidReason}, {thought, UnsaidThought}} {
+	}{{name, UnsaidName}, {audio, UnsaidAudio}, {detail, UnsaidDetail}, {cache, UnsaidCache}, {reason, UnsaidReason},
+		{thought, UnsaidThought}} {
 		if u.has {
 			found = append(found, u.name)
 		}
@@ -49,7 +50,9 @@ func Unsaid(c *openai.Chat) []string {
 
 // signed reports whether a message has its reasoning also in a form that its vendor signed.
 func signed(m *openai.Message) bool {
-	return Asked(m.ThinkingBlocks) || slices.ContainsFunc(m.Content, func(p openai.Part) bool { return p.Thought != nil }) || slices.ContainsFunc(m.ToolCalls, func(t openai.ToolCall) bool {
-		return len(t.Carried) > 0 || Asked(t.ExtraContent)
-	})
+	return Asked(m.ThinkingBlocks) || slices.ContainsFunc(m.Content,
+		func(p openai.Part) bool { return p.Thought != nil }) ||
+		slices.ContainsFunc(m.ToolCalls, func(t openai.ToolCall) bool {
+			return len(t.Carried) > 0 || Asked(t.ExtraContent)
+		})
 }

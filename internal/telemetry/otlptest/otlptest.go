@@ -62,7 +62,8 @@ type traces struct {
 }
 
 // Export implements the service.
-func (c traces) Export(_ context.Context, r *collectortrace.ExportTraceServiceRequest) (*collectortrace.ExportTraceServiceResponse, error) {
+func (c traces) Export(_ context.Context,
+	r *collectortrace.ExportTraceServiceRequest) (*collectortrace.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.spans = append(c.spans, r.GetResourceSpans()...)
@@ -75,7 +76,8 @@ type metrics struct {
 }
 
 // Export implements the service.
-func (c metrics) Export(_ context.Context, r *collectormetrics.ExportMetricsServiceRequest) (*collectormetrics.ExportMetricsServiceResponse, error) {
+func (c metrics) Export(_ context.Context,
+	r *collectormetrics.ExportMetricsServiceRequest) (*collectormetrics.ExportMetricsServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.metrics = append(c.metrics, r.GetResourceMetrics()...)

@@ -1,5 +1,5 @@
-// Package work measures what a function costs, for tests that bound it: a tenant or a vendor decides how large the input is, and
-// what is done with it must stay in proportion.
+// Package work measures what a function costs, for tests that bound it: a tenant or a vendor decides how large the
+// input is, and what is done with it must stay in proportion.
 //
 // The wall clock says nothing on a busy machine. CPU is that of the calling thread alone, and Bytes
 // are all that was allocated, which is no less than what was held at any time.
@@ -36,8 +36,8 @@ const (
 	floorSize = 8 << 20
 )
 
-// Require fails a fuzz test where f costs more than a constant and so much for each byte of input: that is generous enough for a busy
-// machine, and for whatever fuzzing adds. perByte is how many bytes may be allocated for each.
+// Require fails a fuzz test where f costs more than a constant and so much for each byte of input: that is generous
+// enough for a busy machine, and for whatever fuzzing adds. perByte is how many bytes may be allocated for each.
 func Require(t testing.TB, input, perByte int, f func()) {
 	t.Helper()
 	c := Of(f)

@@ -1,8 +1,10 @@
-// Package main is one binary that is every part of a Kubernetes cluster: etcd, the API server, the controllers, the scheduler, the kubelet,
-// the proxy and CoreDNS, and the clients kubectl and helm. The test of the chart runs a real cluster from it, without a registry of images.
+// Package main is one binary that is every part of a Kubernetes cluster: etcd, the API server, the controllers, the
+// scheduler, the kubelet, the proxy and CoreDNS, and the clients kubectl and helm. The test of the chart runs a real
+// cluster from it, without a registry of images.
 //
 // Which part it is, is the name it is called by (a link named kubectl is kubectl), or else its first argument. All
-// parts share one process image and with it the global flags of every package that is linked, which is why main clears those.
+// parts share one process image and with it the global flags of every package that is linked, which is why main clears
+// those.
 package main
 
 import (
@@ -36,10 +38,12 @@ func main() {
 		os.Args = os.Args[1:]
 	}
 	if len(os.Args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: ktest etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kube-proxy|coredns|kubectl|helm ...")
+		fmt.Fprintln(os.Stderr,
+			"usage: ktest etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kube-proxy|coredns|kubectl|helm ...")
 		os.Exit(2)
 	}
-	// The kubelet looks its own flags up in the global set, and CoreDNS parses it; the others would meet flags of the same name there.
+	// The kubelet looks its own flags up in the global set, and CoreDNS parses it; the others would meet flags of the
+	// same name there.
 	if name := os.Args[0]; name != "coredns" && name != "kubelet" {
 		flag.CommandLine = flag.NewFlagSet(name, flag.ExitOnError)
 	}

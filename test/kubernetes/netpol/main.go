@@ -1,8 +1,10 @@
-// Package main enforces NetworkPolicies on the one node of a test cluster: it watches pods, namespaces and policies, and writes what they say as
-// rules of nftables, which hold for everything that the node forwards between pods, and from pods to itself.
+// Package main enforces NetworkPolicies on the one node of a test cluster: it watches pods, namespaces and policies,
+// and writes what they say as rules of nftables, which hold for everything that the node forwards between pods, and
+// from pods to itself.
 //
 // It is for tests. It knows IPv4 and one node; what the node itself sends to a pod is never refused (the
-// kubelet's probes are such), and connections that are open when a policy changes stay. What it does not know it refuses to run with.
+// kubelet's probes are such), and connections that are open when a policy changes stay. What it does not know it
+// refuses to run with.
 package main
 
 import (

@@ -50,8 +50,11 @@ func TestPoliciesAsRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var w world
 			require.NoError(t, json.Unmarshal([]byte(pods), &w.Pods))
-			require.NoError(t, json.Unmarshal([]byte(`{"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b","labels":{"team":"b"}}}]}`), &w.Namespaces))
-			require.NoError(t, json.Unmarshal([]byte(`{"items":[{"metadata":{"namespace":"a","name":"p"},"spec":`+tc.spec+`}]}`), &w.Policies))
+			require.NoError(t,
+				json.Unmarshal([]byte(`{"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b","labels":{"team":"b"}}}]}`),
+					&w.Namespaces))
+			require.NoError(t, json.Unmarshal([]byte(`{"items":[{"metadata":{"namespace":"a","name":"p"},"spec":`+tc.spec+
+				`}]}`), &w.Policies))
 			rules, isolated, err := w.rulesOf(w.Pods.Items[0], tc.direction)
 			require.NoError(t, err)
 			require.True(t, isolated)

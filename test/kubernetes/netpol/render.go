@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// render writes all policies as one table. What a pod sends passes its chain of egress and then that of ingress of the pod it is for, each of
-// which exists for pods that a policy selects, and drops what no rule of theirs lets through.
+// render writes all policies as one table. What a pod sends passes its chain of egress and then that of ingress of the
+// pod it is for, each of which exists for pods that a policy selects, and drops what no rule of theirs lets through.
 func (w *world) render() (string, error) {
 	var chains strings.Builder
 	maps := map[string][]string{}
@@ -21,7 +21,8 @@ func (w *world) render() (string, error) {
 				continue
 			}
 			name := direction + "-" + strings.ReplaceAll(p.Status.PodIP, ".", "-")
-			fmt.Fprintf(&chains, "chain %s {\n%s drop comment %q\n}\n", name, strings.Join(rules, ""), p.Metadata.Namespace+"/"+p.Metadata.Name)
+			fmt.Fprintf(&chains, "chain %s {\n%s drop comment %q\n}\n", name, strings.Join(rules, ""), p.Metadata.Namespace+"/"+
+				p.Metadata.Name)
 			maps[direction] = append(maps[direction], p.Status.PodIP+" : jump "+name)
 		}
 	}
@@ -35,8 +36,10 @@ func (w *world) render() (string, error) {
 		}
 		fmt.Fprintf(&table, "chain %s {\n%s}\n", direction, verdicts)
 	}
-	table.WriteString("chain forward {\n type filter hook forward priority 0; policy accept;\n ct state established,related accept\n jump egress\n jump ingress\n}\n")
-	table.WriteString("chain input {\n type filter hook input priority 0; policy accept;\n ct state established,related accept\n jump egress\n}\n}\n")
+	table.WriteString(
+		"chain forward {\n type filter hook forward priority 0; policy accept;\n ct state established,related accept\n jump egress\n jump ingress\n}\n")
+	table.WriteString(
+		"chain input {\n type filter hook input priority 0; policy accept;\n ct state established,related accept\n jump egress\n}\n}\n")
 	return table.String(), nil
 }
 
@@ -72,8 +75,8 @@ func (w *world) rulesOf(p pod, direction string) (rules []string, isolated bool,
 	return rules, isolated, nil
 }
 
-// rule is one rule of a policy: for each peer and port, a line that returns. Named ports are those of the pod that is reached: of itself, or
-// where that is nil, of each peer.
+// rule is one rule of a policy: for each peer and port, a line that returns. Named ports are those of the pod that is
+// reached: of itself, or where that is nil, of each peer.
 func (w *world) rule(home, address string, peers []peer, ports []port, itself *pod) ([]string, error) {
 	if len(peers) == 0 {
 		return lines("", ports, itself)

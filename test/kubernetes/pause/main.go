@@ -1,4 +1,5 @@
-// Package main does nothing until it is told to end: the container that holds a pod's network, and pods that are there to be looked out from.
+// Package main does nothing until it is told to end: the container that holds a pod's network, and pods that are there
+// to be looked out from.
 //
 // As the first process of its namespace it gets no signal that it does not ask for.
 package main

@@ -87,7 +87,8 @@ func illustrated(model string) openai.ChatCompletionNewParams {
 		openai.TextContentPart("what is this"),
 		openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: pixel, Detail: "low"}),
 	}
-	return openai.ChatCompletionNewParams{Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(parts)}}
+	return openai.ChatCompletionNewParams{Model: model,
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(parts)}}
 }
 
 func image(ctx context.Context, g gateway) error {
@@ -106,16 +107,17 @@ type trip struct {
 // planned is a request for a trip.
 func planned(model string) openai.ChatCompletionNewParams {
 	request := ask(model, "plan")
-	request.ResponseFormat.OfJSONSchema = &openai.ResponseFormatJSONSchemaParam{JSONSchema: openai.ResponseFormatJSONSchemaJSONSchemaParam{
-		Name: "trip", Strict: openai.Bool(true),
-		Schema: map[string]any{
-			"type": "object", "additionalProperties": false, "required": []string{"city", "days", "stops"},
-			"properties": map[string]any{
-				"city": map[string]any{"type": "string"}, "days": map[string]any{"type": "integer"},
-				"stops": map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+	request.ResponseFormat.OfJSONSchema = &openai.ResponseFormatJSONSchemaParam{
+		JSONSchema: openai.ResponseFormatJSONSchemaJSONSchemaParam{
+			Name: "trip", Strict: openai.Bool(true),
+			Schema: map[string]any{
+				"type": "object", "additionalProperties": false, "required": []string{"city", "days", "stops"},
+				"properties": map[string]any{
+					"city": map[string]any{"type": "string"}, "days": map[string]any{"type": "integer"},
+					"stops": map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+				},
 			},
-		},
-	}}
+		}}
 	return request
 }
 

@@ -37,7 +37,8 @@ func jobs() []testCase {
 func lines(model string, texts ...string) string {
 	var b strings.Builder
 	for _, text := range texts {
-		fmt.Fprintf(&b, `{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":%q,"messages":[{"role":"user","content":%q}]}}`+"\n", text, model, text)
+		fmt.Fprintf(&b,
+			`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{"model":%q,"messages":[{"role":"user","content":%q}]}}`+"\n", text, model, text)
 	}
 	return b.String()
 }
@@ -46,17 +47,22 @@ func lines(model string, texts ...string) string {
 func examples(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, `{"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"Arr, %d it be, matey!"}]}`+"\n", i, i*i)
+		fmt.Fprintf(&b,
+			`{"messages":[{"role":"user","content":"question %d"},{"role":"assistant","content":"Arr, %d it be, matey!"}]}`+
+				"\n", i, i*i)
 	}
 	return b.String()
 }
 
-func upload(ctx context.Context, c openai.Client, content string, purpose openai.FilePurpose) (*openai.FileObject, error) {
-	return c.Files.New(ctx, openai.FileNewParams{File: openai.File(strings.NewReader(content), "lines.jsonl", "application/jsonl"), Purpose: purpose})
+func upload(ctx context.Context, c openai.Client, content string, purpose openai.FilePurpose) (*openai.FileObject,
+	error) {
+	return c.Files.New(ctx, openai.FileNewParams{File: openai.File(strings.NewReader(content), "lines.jsonl",
+		"application/jsonl"), Purpose: purpose})
 }
 
 func batchOf(file string) openai.BatchNewParams {
-	return openai.BatchNewParams{InputFileID: file, Endpoint: openai.BatchNewParamsEndpointV1ChatCompletions, CompletionWindow: openai.BatchNewParamsCompletionWindow24h}
+	return openai.BatchNewParams{InputFileID: file, Endpoint: openai.BatchNewParamsEndpointV1ChatCompletions,
+		CompletionWindow: openai.BatchNewParamsCompletionWindow24h}
 }
 
 func begin(ctx context.Context, c openai.Client, model string, texts ...string) (*openai.Batch, error) {
@@ -71,7 +77,8 @@ func begin(ctx context.Context, c openai.Client, model string, texts ...string) 
 func awaitBatch(ctx context.Context, c openai.Client, id string) (*openai.Batch, error) {
 	return await(ctx, func() (*openai.Batch, bool, error) {
 		b, err := c.Batches.Get(ctx, id)
-		return b, err == nil && slices.Contains([]string{"completed", "failed", "cancelled", "expired"}, string(b.Status)), err
+		return b, err == nil && slices.Contains([]string{"completed", "failed", "cancelled", "expired"}, string(b.Status)),
+			err
 	})
 }
 
@@ -150,7 +157,8 @@ func files(ctx context.Context, g gateway) error {
 		listed = append(listed, pages.Current().ID)
 	}
 	slices.Reverse(made)
-	err := errors.Join(pages.Err(), check(len(listed) >= 5 && slices.Equal(listed[:5], made), "listed %v, made %v", listed, made))
+	err := errors.Join(pages.Err(), check(len(listed) >= 5 && slices.Equal(listed[:5], made), "listed %v, made %v",
+		listed, made))
 	text, readErr := content(ctx, c, made[0])
 	err = errors.Join(err, readErr, equal("content", text, "some bytes 4"))
 	for _, id := range made {
@@ -171,7 +179,8 @@ func notFound(err error) error {
 
 func parts(ctx context.Context, g gateway) error {
 	c := g.client()
-	begun, err := c.Uploads.New(ctx, openai.UploadNewParams{Bytes: 9, Filename: "parts.txt", MimeType: "text/plain", Purpose: openai.FilePurposeUserData})
+	begun, err := c.Uploads.New(ctx, openai.UploadNewParams{Bytes: 9, Filename: "parts.txt", MimeType: "text/plain",
+		Purpose: openai.FilePurposeUserData})
 	if err != nil {
 		return describe(err)
 	}
@@ -218,7 +227,8 @@ func batch(ctx context.Context, g gateway) error {
 	}
 	_, cancelErr := c.Batches.Cancel(ctx, begun.ID)
 	var e *openai.Error
-	return errors.Join(err, check(errors.As(cancelErr, &e) && e.StatusCode == http.StatusConflict, "cancelled again: %v", cancelErr))
+	return errors.Join(err, check(errors.As(cancelErr, &e) && e.StatusCode == http.StatusConflict, "cancelled again: %v",
+		cancelErr))
 }
 
 func wrongBatch(ctx context.Context, g gateway) error {
@@ -240,7 +250,8 @@ func wrongBatch(ctx context.Context, g gateway) error {
 		found = append(found, fmt.Sprint(e.Code, " ", e.Line))
 	}
 	return errors.Join(equal("status", string(done.Status), "failed"),
-		check(slices.Contains(found, "duplicate_custom_id 3") && slices.Contains(found, "invalid_json_line 4"), "errors %v", found))
+		check(slices.Contains(found, "duplicate_custom_id 3") && slices.Contains(found, "invalid_json_line 4"), "errors %v",
+			found))
 }
 
 func cancelledBatch(ctx context.Context, g gateway) error {
@@ -269,7 +280,8 @@ func cancelledBatch(ctx context.Context, g gateway) error {
 	}
 	out, err := results(ctx, c, done.OutputFileID)
 	failed, failedErr := results(ctx, c, done.ErrorFileID)
-	err = errors.Join(err, failedErr, equal("status", string(done.Status), "cancelled"), equal("lines", len(out)+len(failed), len(texts)))
+	err = errors.Join(err, failedErr, equal("status", string(done.Status), "cancelled"),
+		equal("lines", len(out)+len(failed), len(texts)))
 	for id, r := range failed {
 		_, both := out[id]
 		err = errors.Join(err, check(!both && r.Error != nil && r.Error.Code == "batch_cancelled", "%s: %+v", id, r))
@@ -297,7 +309,8 @@ func batchPages(ctx context.Context, g gateway) error {
 	if err != nil {
 		return describe(err)
 	}
-	return errors.Join(pages.Err(), check(len(listed) >= 5 && slices.Equal(listed[:5], made), "listed %v, made %v", listed, made),
+	return errors.Join(pages.Err(), check(len(listed) >= 5 && slices.Equal(listed[:5], made), "listed %v, made %v",
+		listed, made),
 		equal("has_more", page.HasMore, false), equal("listed at once", len(page.Data), len(listed)))
 }
 
@@ -307,7 +320,8 @@ func tune(ctx context.Context, c openai.Client) (*openai.FineTuningJob, error) {
 	if err != nil {
 		return nil, describe(err)
 	}
-	job, err := c.FineTuning.Jobs.New(ctx, openai.FineTuningJobNewParams{Model: echo, TrainingFile: file.ID, Suffix: openai.String("go")})
+	job, err := c.FineTuning.Jobs.New(ctx, openai.FineTuningJobNewParams{Model: echo, TrainingFile: file.ID,
+		Suffix: openai.String("go")})
 	if err != nil {
 		return nil, describe(err)
 	}
@@ -324,7 +338,8 @@ func tuningJob(ctx context.Context, g gateway) error {
 		return describe(err)
 	}
 	err = equal("status", string(done.Status), "succeeded")
-	events := c.FineTuning.Jobs.ListEventsAutoPaging(ctx, done.ID, openai.FineTuningJobListEventsParams{Limit: openai.Int(2)})
+	events := c.FineTuning.Jobs.ListEventsAutoPaging(ctx, done.ID,
+		openai.FineTuningJobListEventsParams{Limit: openai.Int(2)})
 	seen := map[string]bool{}
 	for events.Next() {
 		err = errors.Join(err, check(!seen[events.Current().ID], "an event twice"))
@@ -334,17 +349,20 @@ func tuningJob(ctx context.Context, g gateway) error {
 	if listErr != nil {
 		return describe(listErr)
 	}
-	err = errors.Join(err, events.Err(), check(len(seen) > 2, "%d events", len(seen)), check(len(checkpoints.Data) > 0, "no checkpoint"))
+	err = errors.Join(err, events.Err(), check(len(seen) > 2, "%d events", len(seen)),
+		check(len(checkpoints.Data) > 0, "no checkpoint"))
 
 	model := done.FineTunedModel
 	choice, askErr := only(c.Chat.Completions.New(ctx, ask(model, "how many ships")))
 	said := choice.Message.Content
-	err = errors.Join(err, askErr, check(strings.HasPrefix(said, "Arr, ") && strings.HasSuffix(said, " it be, matey!"), "said %q", said))
+	err = errors.Join(err, askErr, check(strings.HasPrefix(said, "Arr, ") && strings.HasSuffix(said, " it be, matey!"),
+		"said %q", said))
 	list, listErr := c.Models.List(ctx)
 	if listErr != nil {
 		return describe(listErr)
 	}
-	err = errors.Join(err, check(slices.ContainsFunc(list.Data, func(m openai.Model) bool { return m.ID == model }), "the model is not listed"))
+	err = errors.Join(err, check(slices.ContainsFunc(list.Data, func(m openai.Model) bool { return m.ID == model }),
+		"the model is not listed"))
 	if _, deleteErr := c.Models.Delete(ctx, model); deleteErr != nil {
 		return errors.Join(err, describe(deleteErr))
 	}
@@ -373,7 +391,8 @@ func webhooks(ctx context.Context, g gateway) error {
 			return err
 		}
 		_, forged := c.Webhooks.Unwrap(append(body, ' '), header)
-		if err := errors.Join(equal("type", event.Type, kind), equal("id", event.Data.ID, id), check(forged != nil, "another body was accepted")); err != nil {
+		if err := errors.Join(equal("type", event.Type, kind), equal("id", event.Data.ID, id),
+			check(forged != nil, "another body was accepted")); err != nil {
 			return err
 		}
 	}
@@ -452,11 +471,14 @@ func idempotency(ctx context.Context, g gateway) error {
 	other := batchOf(file.ID)
 	other.Metadata = map[string]string{"other": "body"}
 	asked := 0
-	_, err = c.Batches.New(ctx, other, key, option.WithMaxRetries(2), option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-		asked++
-		return next(r)
-	}))
+	_, err = c.Batches.New(ctx, other, key, option.WithMaxRetries(2),
+		option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+			asked++
+			return next(r)
+		}))
 	var e *openai.Error
-	return errors.Join(equal("replayed", again.ID, first.ID), check(bytes.Equal([]byte(again.RawJSON()), []byte(first.RawJSON())), "another answer"),
-		check(errors.As(err, &e) && e.StatusCode == http.StatusConflict, "not a conflict: %v", err), equal("tries", asked, 1))
+	return errors.Join(equal("replayed", again.ID, first.ID),
+		check(bytes.Equal([]byte(again.RawJSON()), []byte(first.RawJSON())), "another answer"),
+		check(errors.As(err, &e) && e.StatusCode == http.StatusConflict, "not a conflict: %v", err),
+		equal("tries", asked, 1))
 }

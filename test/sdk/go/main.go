@@ -30,7 +30,8 @@ type gateway struct {
 	transport *http.Transport
 }
 
-// client returns a client with the gateway's key. Nothing is tried again: what the gateway answers first is what counts.
+// client returns a client with the gateway's key. Nothing is tried again: what the gateway answers first is what
+// counts.
 func (g gateway) client(more ...option.RequestOption) openai.Client {
 	return openai.NewClient(append([]option.RequestOption{
 		option.WithBaseURL(g.url + "/v1"), option.WithAPIKey(g.key), option.WithMaxRetries(0),
@@ -110,5 +111,6 @@ func only(done *openai.ChatCompletion, err error) (openai.ChatCompletionChoice, 
 
 // ask is a request with one message of the user.
 func ask(model, text string) openai.ChatCompletionNewParams {
-	return openai.ChatCompletionNewParams{Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
+	return openai.ChatCompletionNewParams{Model: model,
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
 }

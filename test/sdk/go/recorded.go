@@ -72,16 +72,18 @@ func (r recording) request() openai.ChatCompletionNewParams {
 		}))
 	}
 	if r.Schema != nil {
-		request.ResponseFormat.OfJSONSchema = &openai.ResponseFormatJSONSchemaParam{JSONSchema: openai.ResponseFormatJSONSchemaJSONSchemaParam{
-			Name: "answer", Strict: openai.Bool(true), Schema: r.Schema,
-		}}
+		request.ResponseFormat.OfJSONSchema = &openai.ResponseFormatJSONSchemaParam{
+			JSONSchema: openai.ResponseFormatJSONSchemaJSONSchemaParam{
+				Name: "answer", Strict: openai.Bool(true), Schema: r.Schema,
+			}}
 	}
 	return request
 }
 
 // answer returns the answer, put together by the SDK's accumulator where it is streamed, and the reasoning, which the
 // accumulator leaves out.
-func (r recording) answer(ctx context.Context, g gateway, request openai.ChatCompletionNewParams) (*openai.ChatCompletion, string, error) {
+func (r recording) answer(ctx context.Context, g gateway,
+	request openai.ChatCompletionNewParams) (*openai.ChatCompletion, string, error) {
 	client := g.client()
 	if !r.Stream {
 		done, err := client.Chat.Completions.New(ctx, request)
@@ -152,7 +154,8 @@ func (r recording) checkCalls(message openai.ChatCompletionMessage) error {
 	var wrong []error
 	for i, call := range message.ToolCalls {
 		ids[call.ID] = true
-		wrong = append(wrong, equal("name", call.Function.Name, r.Calls[i].Name), sameJSON("arguments", call.Function.Arguments, r.Calls[i].Arguments))
+		wrong = append(wrong, equal("name", call.Function.Name, r.Calls[i].Name),
+			sameJSON("arguments", call.Function.Arguments, r.Calls[i].Arguments))
 	}
 	return errors.Join(append(wrong, equal("distinct ids", len(ids), len(r.Calls)))...)
 }
@@ -188,6 +191,7 @@ func recordedConversation(r recording) func(context.Context, gateway) error {
 		if err != nil {
 			return describe(err)
 		}
-		return errors.Join(equal("content", second.Message.Content, r.Text), equal("finish reason", second.FinishReason, "stop"))
+		return errors.Join(equal("content", second.Message.Content, r.Text), equal("finish reason", second.FinishReason,
+			"stop"))
 	}
 }

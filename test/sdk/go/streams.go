@@ -24,7 +24,8 @@ func streams() []testCase {
 }
 
 // collect returns all chunks of a stream.
-func collect(ctx context.Context, g gateway, request openai.ChatCompletionNewParams) ([]openai.ChatCompletionChunk, error) {
+func collect(ctx context.Context, g gateway, request openai.ChatCompletionNewParams) ([]openai.ChatCompletionChunk,
+	error) {
 	client := g.client()
 	stream := client.Chat.Completions.NewStreaming(ctx, request)
 	defer stream.Close()
@@ -43,11 +44,13 @@ func checkChunks(chunks []openai.ChatCompletionChunk) error {
 			return fmt.Errorf("not a chunk of the stream: %s", c.RawJSON())
 		}
 		choice := c.Choices[0]
-		roles, texts, finishes = append(roles, choice.Delta.Role), append(texts, choice.Delta.Content), append(finishes, choice.FinishReason)
+		roles, texts, finishes = append(roles, choice.Delta.Role), append(texts, choice.Delta.Content), append(finishes,
+			choice.FinishReason)
 	}
 	empty := func(s string) bool { return s == "" }
 	last := finishes[len(finishes)-1]
-	roles, texts, finishes = slices.DeleteFunc(roles, empty), slices.DeleteFunc(texts, empty), slices.DeleteFunc(finishes, empty)
+	roles, texts, finishes = slices.DeleteFunc(roles, empty), slices.DeleteFunc(texts, empty), slices.DeleteFunc(finishes,
+		empty)
 	return errors.Join(
 		equal("roles", strings.Join(roles, "|"), "assistant"),
 		equal("content", strings.Join(texts, ""), spoken),
@@ -97,7 +100,8 @@ func streamedWithUsage(ctx context.Context, g gateway) error {
 }
 
 // accumulate puts a streamed answer together, and returns the tool calls in the order in which they were complete.
-func accumulate(ctx context.Context, g gateway, request openai.ChatCompletionNewParams) (*openai.ChatCompletion, []string, error) {
+func accumulate(ctx context.Context, g gateway, request openai.ChatCompletionNewParams) (*openai.ChatCompletion,
+	[]string, error) {
 	client := g.client()
 	stream := client.Chat.Completions.NewStreaming(ctx, request)
 	defer stream.Close()
@@ -124,7 +128,8 @@ func streamedTools(ctx context.Context, g gateway) error {
 }
 
 // firstText reads a stream of a model up to its first text.
-func firstText(ctx context.Context, client openai.Client, model string) (*ssestream.Stream[openai.ChatCompletionChunk], error) {
+func firstText(ctx context.Context, client openai.Client, model string) (*ssestream.Stream[openai.ChatCompletionChunk],
+	error) {
 	stream := client.Chat.Completions.NewStreaming(ctx, ask(model, "hi"))
 	for stream.Next() {
 		if choices := stream.Current().Choices; len(choices) > 0 && choices[0].Delta.Content != "" {

@@ -26,7 +26,8 @@ func toolbox() []openai.ChatCompletionToolUnionParam {
 		}
 		return openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
 			Name: name, Description: openai.String("What it does."), Strict: openai.Bool(true),
-			Parameters: openai.FunctionParameters{"type": "object", "properties": properties, "required": required, "additionalProperties": false},
+			Parameters: openai.FunctionParameters{"type": "object", "properties": properties, "required": required,
+				"additionalProperties": false},
 		})
 	}
 	text, number := map[string]any{"type": "string"}, map[string]any{"type": "integer"}
@@ -47,7 +48,8 @@ func calledTool(ctx context.Context, g gateway) error {
 	client := g.client()
 	for name, choice := range map[string]openai.ChatCompletionToolChoiceOptionUnionParam{
 		"required": {OfAuto: openai.String("required")},
-		"named":    openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: "get_weather"}),
+		"named": openai.ToolChoiceOptionFunctionToolChoice(
+			openai.ChatCompletionNamedToolChoiceFunctionParam{Name: "get_weather"}),
 	} {
 		request := ask(echo, "hi")
 		request.Tools, request.ToolChoice = toolbox(), choice

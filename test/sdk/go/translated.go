@@ -76,7 +76,8 @@ func translatedStreamed(ctx context.Context, g gateway) error {
 	}
 	return errors.Join(err,
 		equal("model", done.Model, "claude/text"),
-		equal("content", choice.Message.Content, "\ndef pelican():\n    return \"A large waterbird with a long bill and a throat pouch for catching fish.\"\n"),
+		equal("content", choice.Message.Content,
+			"\ndef pelican():\n    return \"A large waterbird with a long bill and a throat pouch for catching fish.\"\n"),
 		equal("finish reason", choice.FinishReason, "stop"),
 		equal("prompt", done.Usage.PromptTokens, 16),
 		equal("completion", done.Usage.CompletionTokens, 28),

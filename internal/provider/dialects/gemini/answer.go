@@ -15,15 +15,15 @@ import (
 // An Answer reads the answer to one request. It is immutable.
 type Answer struct {
 	names *turns.Names // the client's names of tools that were renamed
-	// oneCall is set where the client takes one call at a time, which the vendor cannot be told: later ones are left out, and
-	// the model makes them again once it has the first one's result.
+	// oneCall is set where the client takes one call at a time, which the vendor cannot be told: later ones are left out,
+	// and the model makes them again once it has the first one's result.
 	oneCall bool
 	// audioFormat is how the client wants speech: pcm16, or else wav.
 	audioFormat string
 }
 
-// Decode implements provider.Answer. An array of answers, which is how the vendor streams where it is not asked for events,
-// counts as one answer.
+// Decode implements provider.Answer. An array of answers, which is how the vendor streams where it is not asked for
+// events, counts as one answer.
 func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	c := &collector{answer: a, created: asked.Created}
 	var v values
@@ -80,8 +80,8 @@ type stream struct {
 	frames framer
 }
 
-// Decode implements provider.Stream. The vendor has no end mark, and more can follow what it calls the finish: nothing is
-// finished before the body ends.
+// Decode implements provider.Stream. The vendor has no end mark, and more can follow what it calls the finish: nothing
+// is finished before the body ends.
 func (s *stream) Decode(piece []byte, out chat.Sink) error {
 	s.out = out
 	s.frames.feed(piece)

@@ -10,11 +10,11 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// What must come back with a call is its thought signature: as Google's own member of a call, and within the call's id for
-// clients that keep no more than that.
+// What must come back with a call is its thought signature: as Google's own member of a call, and within the call's id
+// for clients that keep no more than that.
 
-// call takes in a call of a tool, which is whole unless its arguments are streamed: then the name comes first, the arguments
-// in pieces, and an empty call ends it.
+// call takes in a call of a tool, which is whole unless its arguments are streamed: then the name comes first, the
+// arguments in pieces, and an empty call ends it.
 func (c *collector) call(index int, p *answerPart) {
 	ch, f := &c.choices[index], p.FunctionCall
 	if f.Name != "" {

@@ -49,8 +49,8 @@ type segment struct {
 	Text  string `json:"text"`
 }
 
-// cite gives the client the sources of a candidate as OpenAI's annotations. Metadata that cannot be read are left out: they
-// are no part of the answer.
+// cite gives the client the sources of a candidate as OpenAI's annotations. Metadata that cannot be read are left out:
+// they are no part of the answer.
 func (c *collector) cite(index int, from *candidate) {
 	if from.GroundingMetadata == nil && from.CitationMetadata == nil {
 		return
@@ -95,11 +95,12 @@ func (ch *choice) ground(metadata jsontext.Value) {
 	}
 }
 
-// maxSearched bounds what is gone through for the annotations of a choice, in bytes: a vendor may name one source, and refer to it,
-// as often as it likes. Later annotations are left out.
+// maxSearched bounds what is gone through for the annotations of a choice, in bytes: a vendor may name one source, and
+// refer to it, as often as it likes. Later annotations are left out.
 const maxSearched = 64 << 20
 
-// annotate adds the annotation for a source that has an address. Pieces of a stream may repeat what those before them said.
+// annotate adds the annotation for a source that has an address. Pieces of a stream may repeat what those before them
+// said.
 func (ch *choice) annotate(s segment, from source) {
 	ch.searched += 2*len(ch.text) + len(ch.annotations) + len(from.URI) + len(from.Title) + len(s.Text)
 	if from.URI == "" || ch.searched > maxSearched {
@@ -116,8 +117,8 @@ func (ch *choice) annotate(s segment, from source) {
 	}
 }
 
-// characters returns where the segment begins and ends in characters, as OpenAI counts. The vendor counts bytes of one of
-// the text's parts, so that a segment whose text is not there is looked for.
+// characters returns where the segment begins and ends in characters, as OpenAI counts. The vendor counts bytes of one
+// of the text's parts, so that a segment whose text is not there is looked for.
 func (s segment) characters(text []byte) (start, end int64) {
 	n := int64(len(text))
 	s.Start = min(max(s.Start, 0), n)

@@ -160,8 +160,8 @@ func (c *collector) candidate(index int, from *candidate) {
 	c.cite(index, from)
 }
 
-// part takes in one part. Those about tools that the vendor runs itself (executableCode, codeExecutionResult, toolCall,
-// toolResponse) are not the client's to answer.
+// part takes in one part. Those about tools that the vendor runs itself (executableCode, codeExecutionResult,
+// toolCall, toolResponse) are not the client's to answer.
 func (c *collector) part(index int, p *answerPart) {
 	ch := &c.choices[index]
 	switch {
@@ -186,8 +186,8 @@ func (c *collector) part(index int, p *answerPart) {
 	}
 }
 
-// complete ends the answer: calls that are still open, and what stands for an answer that was refused. An answer with nothing
-// in it, that failed or does not say why, is an error.
+// complete ends the answer: calls that are still open, and what stands for an answer that was refused. An answer with
+// nothing in it, that failed or does not say why, is an error.
 func (c *collector) complete() error {
 	if len(c.choices) == 0 {
 		c.choices = append(c.choices, choice{})
@@ -214,23 +214,27 @@ func (c *collector) complete() error {
 	case first.message == "":
 		first.message = "The model's answer could not be used. Send the request again."
 	}
-	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: strings.ToLower(string(first.finish)), Message: first.message}
+	return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
+		Code: strings.ToLower(string(first.finish)), Message: first.message}
 }
 
 // failures are the reasons for finishing where the model itself went wrong.
 var failures = []enum{
-	"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER", "MALFORMED_RESPONSE",
+	"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "NO_IMAGE", "IMAGE_OTHER",
+	"MALFORMED_RESPONSE",
 	"MISSING_THOUGHT_SIGNATURE",
 }
 
-// finishReasons maps the vendor's reasons for finishing. All others, also ones to come, are stop, or calls. The numbers are
-// those of services that are asked for enumerations as such.
+// finishReasons maps the vendor's reasons for finishing. All others, also ones to come, are stop, or calls. The
+// numbers are those of services that are asked for enumerations as such.
 var finishReasons = map[enum]string{
 	"MAX_TOKENS": "length", "2": "length",
 	"SAFETY": "content_filter", "3": "content_filter",
 	"RECITATION": "content_filter", "4": "content_filter",
-	"6": "content_filter", "7": "content_filter", "8": "content_filter", // not the same here and on Vertex AI, but all of this kind
-	"LANGUAGE": "content_filter", "BLOCKLIST": "content_filter", "PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter",
+	// not the same here and on Vertex AI, but all of this kind
+	"6": "content_filter", "7": "content_filter", "8": "content_filter",
+	"LANGUAGE": "content_filter", "BLOCKLIST": "content_filter", "PROHIBITED_CONTENT": "content_filter",
+	"SPII":         "content_filter",
 	"IMAGE_SAFETY": "content_filter", "IMAGE_PROHIBITED_CONTENT": "content_filter", "IMAGE_RECITATION": "content_filter",
 	"MODEL_ARMOR": "content_filter",
 }

@@ -28,7 +28,8 @@ func (e *encoder) part(p *turns.Part) (part, error) {
 	case p.Type == "file" && p.File != nil:
 		return e.file(p.File, p.Param+".file")
 	}
-	return part{}, openai.BadValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type, e.service.Vendor)
+	return part{}, openai.BadValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s'.", p.Type,
+		e.service.Vendor)
 }
 
 func (e *encoder) image(uri, param string) (part, error) {
@@ -36,7 +37,8 @@ func (e *encoder) image(uri, param string) (part, error) {
 		return part{InlineData: &inlineData{MIMEType: sniff(mimeType, data), Data: data}}, nil
 	}
 	if !e.isAddress(uri) {
-		return part{}, openai.BadRequest(param, openai.CodeInvalidImageURL, "Invalid '%s': expected an http(s) URL or a base64 data URI.", param)
+		return part{}, openai.BadRequest(param, openai.CodeInvalidImageURL,
+			"Invalid '%s': expected an http(s) URL or a base64 data URI.", param)
 	}
 	mimeType := typeByName(uri)
 	if mimeType == "" {
@@ -56,7 +58,8 @@ func (e *encoder) file(f *openai.File, param string) (part, error) {
 			uri = filesURI + uri
 		}
 		if !e.isAddress(uri) {
-			return part{}, openai.BadValue(param+".file_id", "The file '%s' is not one of the provider '%s'. Send its content as 'file_data'.", f.FileID, e.service.Vendor)
+			return part{}, openai.BadValue(param+".file_id",
+				"The file '%s' is not one of the provider '%s'. Send its content as 'file_data'.", f.FileID, e.service.Vendor)
 		}
 		mimeType := typeByName(f.Filename)
 		if mimeType == "" {
@@ -67,17 +70,20 @@ func (e *encoder) file(f *openai.File, param string) (part, error) {
 	mimeType, data, ok := turns.DataURI(f.FileData)
 	if !ok {
 		if data, ok = turns.Base64(f.FileData); !ok {
-			return part{}, openai.BadRequest(param+".file_data", openai.CodeInvalidBase64, "Invalid '%s.file_data': expected a base64 string or data URI.", param)
+			return part{}, openai.BadRequest(param+".file_data", openai.CodeInvalidBase64,
+				"Invalid '%s.file_data': expected a base64 string or data URI.", param)
 		}
 	}
 	if data == "" {
-		return part{}, openai.BadRequest(param+".file_data", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.file_data'.", param)
+		return part{}, openai.BadRequest(param+".file_data", openai.CodeMissingRequiredParameter,
+			"Missing required parameter: '%s.file_data'.", param)
 	}
 	if mimeType == "" || mimeType == "application/octet-stream" {
 		mimeType = typeByName(f.Filename)
 	}
 	if mimeType = sniff(mimeType, data); mimeType == "" {
-		return part{}, openai.BadValue(param+".file_data", "The type of the file '%s' is not known. Send 'file_data' as a data URI with its media type, or a 'filename' with an extension.", f.Filename)
+		return part{}, openai.BadValue(param+".file_data",
+			"The type of the file '%s' is not known. Send 'file_data' as a data URI with its media type, or a 'filename' with an extension.", f.Filename)
 	}
 	return part{InlineData: &inlineData{MIMEType: mimeType, Data: data}}, nil
 }
@@ -87,16 +93,20 @@ const filesURI = "https://generativelanguage.googleapis.com/v1beta/"
 
 // isAddress reports whether the vendor can fetch from uri.
 func (e *encoder) isAddress(uri string) bool {
-	return strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") || e.service.Storage && strings.HasPrefix(uri, "gs://")
+	return strings.HasPrefix(uri, "https://") || strings.HasPrefix(uri, "http://") || e.service.Storage &&
+		strings.HasPrefix(uri, "gs://")
 }
 
 // types are the media types that the vendor takes, by the extension of a file's name.
 var types = map[string]string{
-	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif", ".heic": "image/heic",
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif",
+	".heic": "image/heic",
 	".heif": "image/heif", ".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".csv": "text/csv",
-	".html": "text/html", ".htm": "text/html", ".css": "text/css", ".xml": "text/xml", ".rtf": "text/rtf", ".json": "application/json",
-	".js": "text/javascript", ".py": "text/x-python", ".wav": "audio/wav", ".mp3": "audio/mp3", ".aiff": "audio/aiff",
-	".aac": "audio/aac", ".ogg": "audio/ogg", ".flac": "audio/flac", ".mp4": "video/mp4", ".mpeg": "video/mpeg", ".mov": "video/mov",
+	".html": "text/html", ".htm": "text/html", ".css": "text/css", ".xml": "text/xml", ".rtf": "text/rtf",
+	".json": "application/json",
+	".js":   "text/javascript", ".py": "text/x-python", ".wav": "audio/wav", ".mp3": "audio/mp3", ".aiff": "audio/aiff",
+	".aac": "audio/aac", ".ogg": "audio/ogg", ".flac": "audio/flac", ".mp4": "video/mp4", ".mpeg": "video/mpeg",
+	".mov": "video/mov",
 	".avi": "video/avi", ".webm": "video/webm", ".wmv": "video/wmv", ".3gp": "video/3gpp",
 }
 

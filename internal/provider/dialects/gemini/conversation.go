@@ -18,15 +18,15 @@ const (
 	roleModel = "model"
 )
 
-// unsigned stands for the signature of a call that has none, made by another model or kept by a client without what came
-// with it (https://ai.google.dev/gemini-api/docs/thought-signatures).
+// unsigned stands for the signature of a call that has none, made by another model or kept by a client without what
+// came with it (https://ai.google.dev/gemini-api/docs/thought-signatures).
 const unsigned = "skip_thought_signature_validator"
 
 // filler is said by a user who says nothing: no content may be without parts, and the first one is the user's.
 const filler = "."
 
-// thirdGeneration reports whether the model is one that demands the signatures of calls and takes images in their results:
-// those that think by level.
+// thirdGeneration reports whether the model is one that demands the signatures of calls and takes images in their
+// results: those that think by level.
 func (e *encoder) thirdGeneration() bool {
 	return e.can.GetThinking() == configv1.Thinking_LEVEL
 }
@@ -61,7 +61,8 @@ func (e *encoder) conversation() error {
 		}
 		e.out.Contents = append(e.out.Contents, content{Role: roleUser, Parts: parts})
 	}
-	if last := len(e.out.Contents) - 1; e.out.Contents[last].Role == roleModel && e.can != nil && e.can.Prefill != nil && !*e.can.Prefill {
+	if last := len(e.out.Contents) - 1; e.out.Contents[last].Role == roleModel && e.can != nil && e.can.Prefill != nil &&
+		!*e.can.Prefill {
 		e.out.Contents = append(e.out.Contents, content{Role: roleUser, Parts: []part{{Text: "Continue."}}})
 	}
 	e.resolution()
@@ -84,8 +85,8 @@ func (e *encoder) resolution() {
 	}
 }
 
-// sentID returns the id that is sent for the client's: none where it is not the vendor's, which finds results by their order
-// then, and none for one that was used before.
+// sentID returns the id that is sent for the client's: none where it is not the vendor's, which finds results by their
+// order then, and none for one that was used before.
 func sentID(id string, occurrence int) string {
 	if occurrence > 1 || strings.HasPrefix(id, madeID) || strings.HasPrefix(id, "fn:") {
 		return ""
@@ -107,7 +108,8 @@ func (e *encoder) said(t *turns.Turn) []part {
 				signed = unsigned
 			}
 			first = false
-			parts = append(parts, part{FunctionCall: &functionCall{ID: call.ID, Name: call.Name, Args: call.Arguments}, ThoughtSignature: signed})
+			parts = append(parts, part{FunctionCall: &functionCall{ID: call.ID, Name: call.Name, Args: call.Arguments},
+				ThoughtSignature: signed})
 		}
 	}
 	return parts
@@ -163,11 +165,12 @@ func (e *encoder) result(r *turns.Result) (part, []part, error) {
 		out.Parts = media
 		return part{FunctionResponse: out}, nil, nil
 	}
-	return part{FunctionResponse: out}, append([]part{{Text: "The result of " + r.Call.Name + " also has this:"}}, media...), nil
+	return part{FunctionResponse: out}, append([]part{{Text: "The result of " + r.Call.Name + " also has this:"}},
+		media...), nil
 }
 
-// resultObject returns a tool's output as the object that the vendor wants: the output itself where it is one, but for one with
-// "$ref", which the vendor would look up among the parts of the result.
+// resultObject returns a tool's output as the object that the vendor wants: the output itself where it is one, but for
+// one with "$ref", which the vendor would look up among the parts of the result.
 func resultObject(output string) jsontext.Value {
 	text := bytes.TrimSpace([]byte(output))
 	if v := jsontext.Value(text); v.Kind() == '{' && v.IsValid() && !bytes.Contains(text, []byte(`"$ref"`)) {

@@ -1,7 +1,8 @@
 // Package gemini is the dialect of Google's Gemini API, which AI Studio and Vertex AI serve.
 //
-// The vendor's stream has no end mark. Each event is a whole answer by itself, with a piece of the text; a reason for finishing may
-// stand in any of them, or in all, and an error after it. So nothing is finished for the client before the body ends.
+// The vendor's stream has no end mark. Each event is a whole answer by itself, with a piece of the text; a reason for
+// finishing may stand in any of them, or in all, and an error after it. So nothing is finished for the client before
+// the body ends.
 package gemini
 
 import (

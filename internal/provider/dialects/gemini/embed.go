@@ -53,22 +53,27 @@ func (e embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provid
 	}
 	encoded, err := json.Marshal(&body, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeInvalidValue, "The request could not be translated: %v.", err)
+		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeInvalidValue,
+			"The request could not be translated: %v.", err)
 	}
 	return provider.Request{
-		Path: path + ":batchEmbedContents", Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded, Dropped: dropped,
+		Path: path + ":batchEmbedContents", Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded,
+		Dropped: dropped,
 	}, Embeddings{Vectors: "embeddings", Values: "values", Base64: r.Base64}, nil
 }
 
 // Texts returns the texts of a request, of which a vendor takes at most limit, and none as tokens.
 func Texts(vendor string, r *openai.EmbeddingRequest, limit int) ([]string, error) {
 	if len(r.Inputs) > limit {
-		return nil, openai.BadRequest("input", openai.CodeUnsupportedValue, "Invalid 'input': this model of the provider '%s' takes no more than %d in one request, but there are %d texts.", vendor, limit, len(r.Inputs))
+		return nil, openai.BadRequest("input", openai.CodeUnsupportedValue,
+			"Invalid 'input': this model of the provider '%s' takes no more than %d in one request, but there are %d texts.",
+			vendor, limit, len(r.Inputs))
 	}
 	texts := make([]string, len(r.Inputs))
 	for i, input := range r.Inputs {
 		if input.Tokens != nil {
-			return nil, openai.BadRequest("input", openai.CodeUnsupportedValue, "Invalid 'input': the provider '%s' takes texts, not tokens. Send strings.", vendor)
+			return nil, openai.BadRequest("input", openai.CodeUnsupportedValue,
+				"Invalid 'input': the provider '%s' takes texts, not tokens. Send strings.", vendor)
 		}
 		if texts[i] = input.Text; input.Text == "" {
 			return nil, openai.BadRequest("input", openai.CodeInvalidValue, "Invalid 'input': the text %d is empty.", i)

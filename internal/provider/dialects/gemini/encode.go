@@ -53,7 +53,8 @@ func Encode(s Service, r *openai.ChatRequest, t provider.Target) (*Request, *Ans
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &encoder{service: s, body: r, chat: chat, drop: t.Drops(), can: t.Can(), names: turns.Names{BeginWithLetter: true}}
+	e := &encoder{service: s, body: r, chat: chat, drop: t.Drops(), can: t.Can(),
+		names: turns.Names{BeginWithLetter: true}}
 	e.readOthers()
 	// The order matters: what is the vendor's own goes before what is translated, and the format depends on the tools.
 	for _, step := range []func() error{e.refused, e.sampling, e.output, e.conversation, e.tools, e.format, e.thinking} {
@@ -96,14 +97,16 @@ func (e *encoder) adjusted(param string) { e.out.Adjusted = turns.Note(e.out.Adj
 
 // known are the members of a request that some step of the encoder reads as OpenAI's.
 var known = []string{
-	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed",
+	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p",
+	"stop", "seed",
 	"tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "thinking", "service_tier", "n",
-	"logprobs", "top_logprobs", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio", "prediction",
+	"logprobs", "top_logprobs", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio",
+	"prediction",
 	"web_search_options", "functions", "function_call", "verbosity",
 }
 
-// ignored notes the members that change nothing of the answer's meaning (user, metadata, store) or that are neither OpenAI's
-// nor the vendor's: they are never refused, but the client is told.
+// ignored notes the members that change nothing of the answer's meaning (user, metadata, store) or that are neither
+// OpenAI's nor the vendor's: they are never refused, but the client is told.
 func (e *encoder) ignored() {
 	for _, m := range e.unknown {
 		if m.Name != e.wish.Read && (m.Name != "metadata" || !e.label(m.Value)) {

@@ -9,8 +9,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// format translates response_format. Models before the third generation, which think by a budget or not at all, refuse a
-// format beside tools: they are told instead.
+// format translates response_format. Models before the third generation, which think by a budget or not at all, refuse
+// a format beside tools: they are told instead.
 func (e *encoder) format() (err error) {
 	f := e.chat.ResponseFormat
 	if f == nil || f.Type != "json_object" && f.Type != "json_schema" {
@@ -36,7 +36,8 @@ func (e *encoder) format() (err error) {
 		return nil
 	}
 	if members := schema.Members(text); f.JSONSchema.Description != "" && schema.Find(members, "description") == nil {
-		text = schema.AppendObject(nil, append(members, schema.Member{Name: "description", Value: openai.AppendString(nil, f.JSONSchema.Description)}))
+		text = schema.AppendObject(nil, append(members,
+			schema.Member{Name: "description", Value: openai.AppendString(nil, f.JSONSchema.Description)}))
 	}
 	e.set("responseJsonSchema", text)
 	return nil

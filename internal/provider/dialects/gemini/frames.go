@@ -6,8 +6,9 @@ import (
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
-// A framer cuts a stream into the JSON that it carries. That is the data of server-sent events, but an error in mid-stream
-// stands there as it is, without "data:", and where events were not asked for the whole stream is one JSON array.
+// A framer cuts a stream into the JSON that it carries. That is the data of server-sent events, but an error in
+// mid-stream stands there as it is, without "data:", and where events were not asked for the whole stream is one JSON
+// array.
 type framer struct {
 	sse     sse.Decoder
 	midLine bool // the line that is being read has begun

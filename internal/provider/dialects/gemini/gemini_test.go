@@ -57,7 +57,8 @@ func TestPitfall57SignaturesComeBackFromAStockClient(t *testing.T) {
 			call := func(c gjson.Result, extra string) string {
 				return `{"id":` + c.Get("id").Raw + `,"type":"function","function":` + c.Get("function").Raw + extra + `}`
 			}
-			body, _ := encode(t, `"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[`+call(first, extra)+`,`+call(second, "")+`]},
+			body, _ := encode(t, `"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[`+
+				call(first, extra)+`,`+call(second, "")+`]},
 				{"role":"tool","tool_call_id":`+second.Get("id").Raw+`,"content":"two"},{"role":"tool","tool_call_id":`+first.Get("id").Raw+`,"content":"one"}]`, third())
 			want := "c2lnbmF0dXJl"
 			if strings.Contains(extra, "ZWNobw==") {
@@ -88,9 +89,12 @@ func TestPitfall6And9And12FinishReasons(t *testing.T) {
 		want   string
 	}{
 		{"STOP", false, "stop"}, {"STOP", true, "tool_calls"}, {"1", false, "stop"}, {"MAX_TOKENS", false, "length"},
-		{"MAX_TOKENS", true, "length"}, {"2", false, "length"}, {"SAFETY", false, "content_filter"}, {"3", true, "content_filter"},
-		{"RECITATION", false, "content_filter"}, {"LANGUAGE", false, "content_filter"}, {"BLOCKLIST", false, "content_filter"},
-		{"PROHIBITED_CONTENT", false, "content_filter"}, {"SPII", false, "content_filter"}, {"IMAGE_SAFETY", false, "content_filter"},
+		{"MAX_TOKENS", true, "length"}, {"2", false, "length"}, {"SAFETY", false, "content_filter"},
+		{"3", true, "content_filter"},
+		{"RECITATION", false, "content_filter"}, {"LANGUAGE", false, "content_filter"},
+		{"BLOCKLIST", false, "content_filter"},
+		{"PROHIBITED_CONTENT", false, "content_filter"}, {"SPII", false, "content_filter"},
+		{"IMAGE_SAFETY", false, "content_filter"},
 		{"IMAGE_PROHIBITED_CONTENT", false, "content_filter"}, {"IMAGE_RECITATION", false, "content_filter"},
 		{"MODEL_ARMOR", false, "content_filter"}, {"OTHER", false, "stop"}, {"FINISH_REASON_UNSPECIFIED", false, "stop"},
 		{"UNEXPECTED_TOOL_CALL", true, "tool_calls"}, {"SOMETHING_NEW", false, "stop"}, {"", true, "tool_calls"},
@@ -101,26 +105,40 @@ func TestPitfall6And9And12FinishReasons(t *testing.T) {
 
 func TestPitfall52Schemas(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
-		"what is understood stays":      {`{"type":"object","properties":{"a":{"type":["string","null"],"enum":["x"]}},"required":["a"],"additionalProperties":false}`, `{"type":"object","properties":{"a":{"type":["string","null"],"enum":["x"]}},"required":["a"],"additionalProperties":false}`},
-		"a reference is replaced":       {`{"$defs":{"a":{"type":"string"}},"properties":{"x":{"$ref":"#/$defs/a"}}}`, `{"properties":{"x":{"type":"string"}}}`},
-		"with what stands beside it":    {`{"definitions":{"a":{"type":"string","title":"A"}},"properties":{"x":{"$ref":"#/definitions/a","title":"X","description":"d"}}}`, `{"properties":{"x":{"type":"string","title":"X","description":"d"}}}`},
-		"a circle becomes an object":    {`{"type":"object","properties":{"x":{"$ref":"#"}}}`, `{"type":"object","properties":{"x":{"type":"object","properties":{"x":{"type":"object"}}}}}`},
-		"a circle through the root":     {`{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"n":{"$ref":"#/$defs/n"}}}}}`, `{"type":"object","properties":{"n":{"type":"object"}}}`},
-		"a reference to nowhere":        {`{"properties":{"x":{"$ref":"#/$defs/none"},"y":{"$ref":7}}}`, `{"properties":{"x":{"type":"object"},"y":{"type":"object"}}}`},
-		"a constant":                    {`{"const":"a"}`, `{"enum":["a"]}`},
-		"a constant that is no string":  {`{"type":"boolean","const":true}`, `{"type":"boolean","description":"{\"const\":true}"}`},
-		"null in an enumeration":        {`{"type":["string","null"],"enum":["a",null]}`, `{"type":["string","null"],"enum":["a"]}`},
-		"one of":                        {`{"oneOf":[{"const":1},{"type":"null"}]}`, `{"anyOf":[{"enum":[1]},{"type":"null"}]}`},
-		"all of one":                    {`{"allOf":[{"$ref":"#/$defs/a"}],"description":"d","$defs":{"a":{"type":"string"}}}`, `{"type":"string","description":"d"}`},
-		"all of two":                    {`{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"string"}},"required":["b"]}]}`, `{"properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]}`},
-		"what is not enforced is told":  {`{"type":"string","description":"d","minLength":1,"pattern":"a"}`, `{"type":"string","description":"d\n\n{\"minLength\":1,\"pattern\":\"a\"}"}`},
-		"what says nothing is left out": {`{"$schema":"x","$id":"y","title":"t","examples":[1],"x-order":1}`, `{"title":"t"}`},
-		"nullable":                      {`{"type":"string","nullable":true}`, `{"type":["string","null"]}`},
-		"anything goes":                 {`{"properties":{"a":true},"additionalProperties":true,"items":true}`, `{"properties":{"a":{}},"additionalProperties":true}`},
-		"a property that is named so":   {`{"properties":{"const":{"type":"string"},"$ref":{"type":"string"}}}`, `{"properties":{"const":{"type":"string"},"$ref":{"type":"string"}}}`},
-		"escapes in references":         {`{"$defs":{"a/b":{"type":"string"}},"items":{"$ref":"#/$defs/a~1b"}}`, `{"items":{"type":"string"}}`},
-		"formats that the vendor knows": {`{"type":"string","format":"date-time"}`, `{"type":"string","format":"date-time"}`},
-		"places in an array":            {`{"type":"array","items":[{"type":"string"},{"const":2}]}`, `{"type":"array","prefixItems":[{"type":"string"},{"enum":[2]}]}`},
+		"what is understood stays": {`{"type":"object","properties":{"a":{"type":["string","null"],"enum":["x"]}},"required":["a"],"additionalProperties":false}`, `{"type":"object","properties":{"a":{"type":["string","null"],"enum":["x"]}},"required":["a"],"additionalProperties":false}`},
+		"a reference is replaced": {`{"$defs":{"a":{"type":"string"}},"properties":{"x":{"$ref":"#/$defs/a"}}}`,
+			`{"properties":{"x":{"type":"string"}}}`},
+		"with what stands beside it": {`{"definitions":{"a":{"type":"string","title":"A"}},"properties":{"x":{"$ref":"#/definitions/a","title":"X","description":"d"}}}`, `{"properties":{"x":{"type":"string","title":"X","description":"d"}}}`},
+		"a circle becomes an object": {`{"type":"object","properties":{"x":{"$ref":"#"}}}`,
+			`{"type":"object","properties":{"x":{"type":"object","properties":{"x":{"type":"object"}}}}}`},
+		"a circle through the root": {`{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"n":{"$ref":"#/$defs/n"}}}}}`, `{"type":"object","properties":{"n":{"type":"object"}}}`},
+		"a reference to nowhere": {`{"properties":{"x":{"$ref":"#/$defs/none"},"y":{"$ref":7}}}`,
+			`{"properties":{"x":{"type":"object"},"y":{"type":"object"}}}`},
+		"a constant": {`{"const":"a"}`, `{"enum":["a"]}`},
+		"a constant that is no string": {`{"type":"boolean","const":true}`,
+			`{"type":"boolean","description":"{\"const\":true}"}`},
+		"null in an enumeration": {`{"type":["string","null"],"enum":["a",null]}`,
+			`{"type":["string","null"],"enum":["a"]}`},
+		"one of": {`{"oneOf":[{"const":1},{"type":"null"}]}`,
+			`{"anyOf":[{"enum":[1]},{"type":"null"}]}`},
+		"all of one": {`{"allOf":[{"$ref":"#/$defs/a"}],"description":"d","$defs":{"a":{"type":"string"}}}`,
+			`{"type":"string","description":"d"}`},
+		"all of two": {`{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"string"}},"required":["b"]}]}`, `{"properties":{"a":{"type":"string"},"b":{"type":"string"}},"required":["a","b"]}`},
+		"what is not enforced is told": {`{"type":"string","description":"d","minLength":1,"pattern":"a"}`,
+			`{"type":"string","description":"d\n\n{\"minLength\":1,\"pattern\":\"a\"}"}`},
+		"what says nothing is left out": {`{"$schema":"x","$id":"y","title":"t","examples":[1],"x-order":1}`,
+			`{"title":"t"}`},
+		"nullable": {`{"type":"string","nullable":true}`, `{"type":["string","null"]}`},
+		"anything goes": {`{"properties":{"a":true},"additionalProperties":true,"items":true}`,
+			`{"properties":{"a":{}},"additionalProperties":true}`},
+		"a property that is named so": {`{"properties":{"const":{"type":"string"},"$ref":{"type":"string"}}}`,
+			`{"properties":{"const":{"type":"string"},"$ref":{"type":"string"}}}`},
+		"escapes in references": {`{"$defs":{"a/b":{"type":"string"}},"items":{"$ref":"#/$defs/a~1b"}}`,
+			`{"items":{"type":"string"}}`},
+		"formats that the vendor knows": {`{"type":"string","format":"date-time"}`,
+			`{"type":"string","format":"date-time"}`},
+		"places in an array": {`{"type":"array","items":[{"type":"string"},{"const":2}]}`,
+			`{"type":"array","prefixItems":[{"type":"string"},{"enum":[2]}]}`},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, string(cleaned([]byte(c.in)))) })
 	}
@@ -137,8 +155,11 @@ func cleaned(text []byte) []byte {
 func TestSchemasDoNotGrowWithoutMeasure(t *testing.T) {
 	in := `{"type":"object","properties":{"x":{"$ref":"#/$defs/d0"}},"$defs":{"d40":{"type":"string"}`
 	for i := range 40 {
-		d, next := `"d`+string(rune('0'+i/10))+string(rune('0'+i%10))+`"`, `{"$ref":"#/$defs/d`+string(rune('0'+(i+1)/10))+string(rune('0'+(i+1)%10))+`"}`
-		in += `,` + strings.Replace(d, `"d0`, `"d`, 1) + `:{"type":"object","properties":{"a":` + strings.Replace(next, "/d0", "/d", 1) + `,"b":` + strings.Replace(next, "/d0", "/d", 1) + `,"c":` + strings.Replace(next, "/d0", "/d", 1) + `}}`
+		d, next := `"d`+string(rune('0'+i/10))+string(rune('0'+i%10))+`"`, `{"$ref":"#/$defs/d`+
+			string(rune('0'+(i+1)/10))+string(rune('0'+(i+1)%10))+`"}`
+		in += `,` + strings.Replace(d, `"d0`, `"d`, 1) + `:{"type":"object","properties":{"a":` +
+			strings.Replace(next, "/d0", "/d", 1) + `,"b":` + strings.Replace(next, "/d0", "/d", 1) + `,"c":` +
+			strings.Replace(next, "/d0", "/d", 1) + `}}`
 	}
 	start := time.Now()
 	require.Less(t, len(cleaned([]byte(in+`}}`))), 3*maxClean)
@@ -161,27 +182,40 @@ func TestPitfall28AStreamRequestAnsweredWithOneObject(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	body := func(code, status, message, details string) string {
-		return `{"error":{"code":` + code + `,"message":"` + message + `","status":"` + status + `","details":[` + details + `]}}`
+		return `{"error":{"code":` + code + `,"message":"` + message + `","status":"` + status + `","details":[` + details +
+			`]}}`
 	}
-	credential := openai.Error{Status: 502, Type: openai.TypeServer, Code: "upstream_auth_failed", Message: "The provider refused the gateway's credential."}
+	credential := openai.Error{Status: 502, Type: openai.TypeServer, Code: "upstream_auth_failed",
+		Message: "The provider refused the gateway's credential."}
 	for name, c := range map[string]struct {
 		status int
 		body   string
 		want   openai.Error
 	}{
-		"a leaked key":            {403, body("403", "PERMISSION_DENIED", "Your API key was reported as leaked. Please use another API key.", ""), credential},
-		"a permission of ours":    {403, body("403", "PERMISSION_DENIED", "Permission 'aiplatform.endpoints.predict' denied", `{"reason":"IAM_PERMISSION_DENIED"}`), credential},
-		"a token that expired":    {401, body("401", "UNAUTHENTICATED", "Request had invalid authentication credentials.", ""), credential},
-		"in an array":             {404, `[` + body("404", "NOT_FOUND", "none", "") + `]`, openai.Error{Status: 404, Type: "invalid_request_error", Code: "model_not_found", Message: "none"}},
-		"a precondition":          {400, body("400", "FAILED_PRECONDITION", "User location is not supported for the API use.", ""), openai.Error{Status: 400, Type: "invalid_request_error", Message: "User location is not supported for the API use."}},
-		"cancelled":               {499, body("499", "CANCELLED", "cancelled", ""), openai.Error{Status: 504, Type: "server_error", Code: "upstream_timeout", Message: "cancelled"}},
-		"a deadline":              {504, body("504", "DEADLINE_EXCEEDED", "late", ""), openai.Error{Status: 504, Type: "server_error", Code: "upstream_timeout", Message: "late"}},
-		"a delay that is no time": {429, body("429", "RESOURCE_EXHAUSTED", "wait", `{"retryDelay":"soon"},{"retryDelay":7},7`), openai.Error{Status: 429, Type: "requests", Code: "rate_limit_exceeded", Message: "wait"}},
-		"an error that is text":   {500, `{"error":"bad"}`, openai.Error{Status: 500, Type: "server_error", Message: "bad"}},
+		"a leaked key": {403, body("403", "PERMISSION_DENIED",
+			"Your API key was reported as leaked. Please use another API key.", ""), credential},
+		"a permission of ours": {403, body("403", "PERMISSION_DENIED", "Permission 'aiplatform.endpoints.predict' denied",
+			`{"reason":"IAM_PERMISSION_DENIED"}`), credential},
+		"a token that expired": {401, body("401", "UNAUTHENTICATED", "Request had invalid authentication credentials.",
+			""), credential},
+		"in an array": {404, `[` + body("404", "NOT_FOUND", "none", "") + `]`,
+			openai.Error{Status: 404, Type: "invalid_request_error", Code: "model_not_found", Message: "none"}},
+		"a precondition": {400, body("400", "FAILED_PRECONDITION",
+			"User location is not supported for the API use.", ""), openai.Error{Status: 400, Type: "invalid_request_error",
+			Message: "User location is not supported for the API use."}},
+		"cancelled": {499, body("499", "CANCELLED", "cancelled", ""),
+			openai.Error{Status: 504, Type: "server_error", Code: "upstream_timeout", Message: "cancelled"}},
+		"a deadline": {504, body("504", "DEADLINE_EXCEEDED", "late", ""),
+			openai.Error{Status: 504, Type: "server_error", Code: "upstream_timeout", Message: "late"}},
+		"a delay that is no time": {429, body("429", "RESOURCE_EXHAUSTED", "wait",
+			`{"retryDelay":"soon"},{"retryDelay":7},7`), openai.Error{Status: 429, Type: "requests",
+			Code: "rate_limit_exceeded", Message: "wait"}},
+		"an error that is text": {500, `{"error":"bad"}`, openai.Error{Status: 500, Type: "server_error", Message: "bad"}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, &c.want, DecodeError(c.status, nil, []byte(c.body))) })
 	}
-	e := DecodeError(429, http.Header{"Retry-After": {"3"}}, []byte(body("429", "RESOURCE_EXHAUSTED", "wait", `{"retryDelay":"48s"}`)))
+	e := DecodeError(429, http.Header{"Retry-After": {"3"}},
+		[]byte(body("429", "RESOURCE_EXHAUSTED", "wait", `{"retryDelay":"48s"}`)))
 	require.Equal(t, 3*time.Second, e.RetryAfter, "the header is nearer")
 }
 
@@ -201,7 +235,8 @@ func TestArgumentsInPieces(t *testing.T) {
 	for want, args := range map[string][]partialArg{
 		`{"a":{"b":[1,{"c d":true}],"e":null},"f":"xy"}`: {
 			{Path: "$.a.b[0]", Number: []byte("1")}, {Path: "$.a.b[1]['c d']", Bool: []byte("true")}, {Path: "$.a.e"},
-			{Path: "$.f", String: text("x"), WillContinue: true}, {Path: "$.f", String: text("y"), WillContinue: true}, {Path: "$.f", String: text("")},
+			{Path: "$.f", String: text("x"), WillContinue: true}, {Path: "$.f", String: text("y"), WillContinue: true},
+			{Path: "$.f", String: text("")},
 		},
 		`"x"`:                     {{Path: "$", String: text("x")}},
 		`{"a":{"b":"x"},"c":"z"}`: {{Path: "$.a.b", String: text("x")}, {Path: "c", String: text("z")}},

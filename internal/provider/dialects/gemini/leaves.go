@@ -28,7 +28,8 @@ func (l *leaf) step(depth int) string {
 // maxPath is how deep streamed arguments may be.
 const maxPath = 32
 
-// splitPath reads a JSON path of members and places in arrays, such as $.a.b[0]['c d'], down to maxPath steps. A place keeps its bracket.
+// splitPath reads a JSON path of members and places in arrays, such as $.a.b[0]['c d'], down to maxPath steps. A place
+// keeps its bracket.
 func splitPath(path string) []string {
 	path = strings.TrimPrefix(path, "$")
 	var steps []string
@@ -53,8 +54,8 @@ func splitPath(path string) []string {
 	return steps
 }
 
-// appendLeaves appends the value that the leaves make up, whose paths are the same down to depth. The vendor gives them in
-// order, so that those of one member follow one another.
+// appendLeaves appends the value that the leaves make up, whose paths are the same down to depth. The vendor gives
+// them in order, so that those of one member follow one another.
 func appendLeaves(dst []byte, leaves []leaf, depth int) jsontext.Value {
 	if last := &leaves[len(leaves)-1]; len(last.path) <= depth {
 		if last.value != nil {

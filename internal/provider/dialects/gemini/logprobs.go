@@ -9,7 +9,8 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// logprobs is what the vendor says of the likelihood of tokens: of those that it chose, and at each place of the likeliest.
+// logprobs is what the vendor says of the likelihood of tokens: of those that it chose, and at each place of the
+// likeliest.
 type logprobs struct {
 	Chosen []tokenProb `json:"chosenCandidates"`
 	Top    []struct {

@@ -6,7 +6,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
-// An overlaid is the members of several schemas, of which the last that has one counts; properties and required of all count.
+// An overlaid is the members of several schemas, of which the last that has one counts; properties and required of all
+// count.
 type overlaid struct {
 	members    []schema.Member
 	at         map[string]int // where in members a name stands

@@ -11,8 +11,9 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// What the vendor knows beyond OpenAI's parameters clients send as members of the request, or as Google's OpenAI-compatible
-// endpoint has them, within "google", perhaps within "extra_body"; in camel case or with underscores.
+// What the vendor knows beyond OpenAI's parameters clients send as members of the request, or as Google's
+// OpenAI-compatible endpoint has them, within "google", perhaps within "extra_body"; in camel case or with
+// underscores.
 
 // ownNames are the members of the vendor's own.
 var ownNames = []string{

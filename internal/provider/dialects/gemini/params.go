@@ -22,7 +22,8 @@ func (e *encoder) refused() error {
 		{"logit_bias", turns.Asked(c.LogitBias), true},
 		{"prediction", turns.Asked(c.Prediction), true},
 		{"functions", turns.Asked(c.Functions), true},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` && string(c.FunctionCall) != `"auto"`, true},
+		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
+			string(c.FunctionCall) != `"auto"`, true},
 		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium", true},
 		{"n", c.N != nil && *c.N != 1, false},
 		{"logprobs", c.Logprobs != nil && *c.Logprobs, false},
@@ -96,7 +97,9 @@ func (e *encoder) stop() error {
 	}
 	if len(stops) > maxStops {
 		if !e.drop {
-			return openai.BadValue("stop", "Invalid 'stop': the provider '%s' takes at most %d stop sequences, but there are %d.", e.service.Vendor, maxStops, len(stops))
+			return openai.BadValue("stop",
+				"Invalid 'stop': the provider '%s' takes at most %d stop sequences, but there are %d.", e.service.Vendor, maxStops,
+				len(stops))
 		}
 		e.dropped("stop")
 		stops = stops[:maxStops]
@@ -143,7 +146,8 @@ func (e *encoder) modalities() error {
 	var names []jsontext.Value
 	for _, m := range wanted {
 		if modalityNames[m] == "" {
-			return openai.BadValue("modalities", "Answers of the modality '%s' are not supported by the provider '%s'.", m, e.service.Vendor)
+			return openai.BadValue("modalities", "Answers of the modality '%s' are not supported by the provider '%s'.", m,
+				e.service.Vendor)
 		}
 		names = append(names, jsontext.Value(modalityNames[m]))
 	}
@@ -158,14 +162,17 @@ func (e *encoder) speech() error {
 	members := schema.Members(e.chat.Audio)
 	format, voice := unquote(schema.Find(members, "format")), schema.Find(members, "voice")
 	if format != formatPCM && (format != formatWave || e.body.Stream) {
-		return openai.BadValue("audio.format", "Speech in the format '%s' is not supported by the provider '%s'. Ask for 'pcm16', or for 'wav' without 'stream'.", format, e.service.Vendor)
+		return openai.BadValue("audio.format",
+			"Speech in the format '%s' is not supported by the provider '%s'. Ask for 'pcm16', or for 'wav' without 'stream'.",
+			format, e.service.Vendor)
 	}
 	e.answer.audioFormat = format
 	if voice.Kind() == '{' {
 		voice = schema.Find(schema.Members(voice), "id")
 	}
 	if voice.Kind() == '"' {
-		e.set("speechConfig", slices.Concat([]byte(`{"voiceConfig":{"prebuiltVoiceConfig":{"voiceName":`), voice, []byte("}}}")))
+		e.set("speechConfig", slices.Concat([]byte(`{"voiceConfig":{"prebuiltVoiceConfig":{"voiceName":`), voice,
+			[]byte("}}}")))
 	}
 	return nil
 }

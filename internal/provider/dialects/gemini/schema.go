@@ -31,12 +31,14 @@ type cleaner struct {
 // anything is what a reference becomes that cannot be replaced.
 const anything = `{"type":"object"}`
 
-// cleanSchema rewrites the schema at param as the vendor takes it. What it does not enforce is told to the model in descriptions.
+// cleanSchema rewrites the schema at param as the vendor takes it. What it does not enforce is told to the model in
+// descriptions.
 func (e *encoder) cleanSchema(text jsontext.Value, param string) (jsontext.Value, error) {
 	c := &cleaner{references: schema.NewReferences(text), most: min(maxClean, maxAllClean-e.replaced)}
 	cleaned := c.schema(text, schema.MaxDepth)
 	if e.replaced += c.size; e.replaced > maxAllClean {
-		return nil, openai.BadRequest(param, openai.CodeInvalidJSONSchema, "Invalid schema for '%s': with it, the references in the schemas of the request stand for more than %d bytes. Use fewer references, or smaller definitions.", param, maxAllClean)
+		return nil, openai.BadRequest(param, openai.CodeInvalidJSONSchema,
+			"Invalid schema for '%s': with it, the references in the schemas of the request stand for more than %d bytes. Use fewer references, or smaller definitions.", param, maxAllClean)
 	}
 	return cleaned, nil
 }
@@ -85,7 +87,8 @@ func (c *cleaner) member(m schema.Member, depth int) (out schema.Member, keep, h
 	case "type", "title", "description", "required", "minItems", "maxItems", "minimum", "maximum", "propertyOrdering":
 		return m, true, false
 	case "format":
-		known := slices.Contains([]string{"int32", "int64", "float", "double", "date-time", "date", "time", "duration", "enum"}, unquote(m.Value))
+		known := slices.Contains([]string{"int32", "int64", "float", "double", "date-time", "date", "time", "duration",
+			"enum"}, unquote(m.Value))
 		return m, known, !known
 	case "properties":
 		m.Value = c.each(m.Value, depth)
@@ -115,7 +118,8 @@ func (c *cleaner) member(m schema.Member, depth int) (out schema.Member, keep, h
 		return m, false, true
 	case "default": // which is worth knowing
 		return m, false, m.Value.Kind() != 'n'
-	case "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "allOf", "nullable", "examples", "example", "discriminator",
+	case "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "allOf", "nullable", "examples", "example",
+		"discriminator",
 		"deprecated", "readOnly", "writeOnly", "xml", "externalDocs":
 		return m, false, false
 	}
@@ -138,8 +142,8 @@ func (c *cleaner) all(array jsontext.Value, depth int) jsontext.Value {
 	return schema.AppendArray(nil, elements)
 }
 
-// reference puts what a reference refers to in its place; members beside it are added. One that goes in a circle becomes any
-// object, and so does one for which there is no room.
+// reference puts what a reference refers to in its place; members beside it are added. One that goes in a circle
+// becomes any object, and so does one for which there is no room.
 func (c *cleaner) reference(ref string, members []schema.Member, depth int) jsontext.Value {
 	target := c.target(ref)
 	if target.Kind() != '{' {
@@ -186,8 +190,8 @@ func (c *cleaner) merge(members []schema.Member, all []jsontext.Value) []schema.
 	return merged.whole()
 }
 
-// enumeration returns the values as an enumeration that the vendor takes, which has strings and numbers. null is left out:
-// the type tells it. It reports false where nothing is left, or where there is more.
+// enumeration returns the values as an enumeration that the vendor takes, which has strings and numbers. null is left
+// out: the type tells it. It reports false where nothing is left, or where there is more.
 func enumeration(values []jsontext.Value) (jsontext.Value, bool) {
 	kept := slices.DeleteFunc(values, func(v jsontext.Value) bool { return v.Kind() == 'n' })
 	other := func(v jsontext.Value) bool { return v.Kind() != '"' && v.Kind() != '0' }

@@ -16,11 +16,13 @@ import (
 
 // budgets are the tokens of thinking for each effort where the catalog does not say: Google's own numbers for OpenAI's
 // clients (https://ai.google.dev/gemini-api/docs/openai#thinking).
-var budgets = map[string]int64{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
+var budgets = map[string]int64{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576,
+	"max": 24576}
 
 // levels are the vendor's levels for each effort, the best first. A model has some of them.
 var levels = map[string][]string{
-	"none": {"minimal", "low"}, "minimal": {"minimal", "low"}, "low": {"low"}, "medium": {"medium", "high"}, "high": {"high"},
+	"none": {"minimal", "low"}, "minimal": {"minimal", "low"}, "low": {"low"}, "medium": {"medium", "high"},
+	"high":  {"high"},
 	"xhigh": {"high"}, "max": {"high"},
 }
 

@@ -20,9 +20,11 @@ const (
 	modeValidated = "VALIDATED" // as AUTO, and arguments match their schemas
 )
 
-// ownTools are tools that the vendor runs itself. Clients name them as the vendor does, in camel case or with underscores.
+// ownTools are tools that the vendor runs itself. Clients name them as the vendor does, in camel case or with
+// underscores.
 var ownTools = []string{
-	"googleSearch", "googleSearchRetrieval", "googleMaps", "urlContext", "codeExecution", "fileSearch", "enterpriseWebSearch",
+	"googleSearch", "googleSearchRetrieval", "googleMaps", "urlContext", "codeExecution", "fileSearch",
+	"enterpriseWebSearch",
 	"retrieval", "computerUse",
 }
 
@@ -71,8 +73,9 @@ func (e *encoder) tools() error {
 	return nil
 }
 
-// ownTool returns one of the vendor's own tools as the vendor has it, or nil where it is none. Clients write {"googleSearch":{}},
-// {"type":"google_search"} with what else it says beside the type or in a member of that name, or as others do that search the web.
+// ownTool returns one of the vendor's own tools as the vendor has it, or nil where it is none. Clients write
+// {"googleSearch":{}}, {"type":"google_search"} with what else it says beside the type or in a member of that name, or
+// as others do that search the web.
 func (e *encoder) ownTool(typ string, i int, raw jsontext.Value) jsontext.Value {
 	members := schema.Members(raw)
 	name := camelCase(typ)
@@ -87,7 +90,9 @@ func (e *encoder) ownTool(typ string, i int, raw jsontext.Value) jsontext.Value 
 	case schema.Find(members, name) != nil:
 		config = schema.Find(members, name)
 	default:
-		config = schema.AppendObject(nil, slices.DeleteFunc(members, func(m schema.Member) bool { return m.Name == "type" || m.Name == "cache_control" }))
+		config = schema.AppendObject(nil, slices.DeleteFunc(members, func(m schema.Member) bool {
+			return m.Name == "type" || m.Name == "cache_control"
+		}))
 	}
 	if !slices.Contains(ownTools, name) || name == "enterpriseWebSearch" && !e.service.Enterprise {
 		return nil
@@ -118,21 +123,24 @@ func (e *encoder) toolType(typ string, i int) error {
 		e.dropped(param)
 		return nil
 	}
-	return openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.service.Vendor)
+	return openai.BadValue(param+".type",
+		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.service.Vendor)
 }
 
 func (e *encoder) function(t *openai.Tool, i int) (declaration, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return declaration{}, openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.name'.", param)
+		return declaration{}, openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter,
+			"Missing required parameter: '%s.name'.", param)
 	}
 	out := declaration{Name: e.names.Sent(f.Name), Description: f.Description}
 	if !turns.Asked(f.Parameters) {
 		return out, nil
 	}
 	if f.Parameters.Kind() != '{' {
-		return declaration{}, openai.BadRequest(param+".parameters", openai.CodeInvalidType, "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+		return declaration{}, openai.BadRequest(param+".parameters", openai.CodeInvalidType,
+			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	var err error
 	if out.Parameters, err = e.cleanSchema(f.Parameters, param+".parameters"); err != nil {
@@ -152,7 +160,8 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	}
 	if len(functions) == 0 {
 		if c.Mode != "none" && c.Mode != "auto" {
-			return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
+			return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+				"Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 		}
 		return nil, nil
 	}
@@ -169,7 +178,8 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	case "function":
 		config = callingConfig{modeAny, []string{e.names.Sent(c.Name)}}
 	default:
-		return nil, openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, e.service.Vendor)
+		return nil, openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode,
+			e.service.Vendor)
 	}
 	for _, n := range c.Allowed {
 		config.Allowed = append(config.Allowed, e.names.Sent(n))
@@ -189,8 +199,8 @@ func (e *encoder) choice(functions []declaration, strict bool) ([]declaration, e
 	return functions, nil
 }
 
-// allow narrows the functions to those that are allowed. The vendor takes their names in all modes but AUTO, where the others are
-// left out (https://ai.google.dev/gemini-api/docs/function-calling).
+// allow narrows the functions to those that are allowed. The vendor takes their names in all modes but AUTO, where the
+// others are left out (https://ai.google.dev/gemini-api/docs/function-calling).
 func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice) ([]declaration, error) {
 	names := make(map[string]bool, len(config.Allowed))
 	for _, n := range config.Allowed {
@@ -199,9 +209,11 @@ func (config *callingConfig) allow(functions []declaration, c *openai.ToolChoice
 	allowed := slices.DeleteFunc(slices.Clone(functions), func(f declaration) bool { return !names[f.Name] })
 	switch {
 	case len(allowed) == 0 && c.Mode == "function":
-		return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.", c.Name)
+		return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"Tool choice '%s' not found in 'tools' parameter.", c.Name)
 	case len(allowed) == 0:
-		return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue, "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+		return nil, openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	config.Allowed = nil
 	if config.Mode == modeAuto {

@@ -92,8 +92,8 @@ func (e *enum) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// usage is the vendor's count of tokens. Thoughts are not among the candidates', results of tools that the vendor ran are
-// not in the prompt.
+// usage is the vendor's count of tokens. Thoughts are not among the candidates', results of tools that the vendor ran
+// are not in the prompt.
 type usage struct {
 	Prompt          provider.Count `json:"promptTokenCount"`
 	Candidates      provider.Count `json:"candidatesTokenCount"`
@@ -137,7 +137,8 @@ func audioTokens(by []modalities) int64 {
 
 // tiers are OpenAI's names of the tiers of service that answers tell.
 var tiers = map[string]string{
-	"standard": "default", "flex": "flex", "priority": "priority", "ON_DEMAND_FLEX": "flex", "ON_DEMAND_PRIORITY": "priority",
+	"standard": "default", "flex": "flex", "priority": "priority", "ON_DEMAND_FLEX": "flex",
+	"ON_DEMAND_PRIORITY": "priority",
 }
 
 // tier returns OpenAI's name of the tier that served the request, or nothing.

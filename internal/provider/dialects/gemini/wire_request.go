@@ -9,8 +9,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A Request is the body of a request. Encode fills it; a vendor that says something elsewhere clears that member before it
-// asks for the JSON.
+// A Request is the body of a request. Encode fills it; a vendor that says something elsewhere clears that member
+// before it asks for the JSON.
 type Request struct {
 	SystemInstruction *content         `json:"systemInstruction,omitzero"`
 	Contents          []content        `json:"contents"`
@@ -29,12 +29,14 @@ type Request struct {
 	Adjusted []string `json:"-"`
 }
 
-// JSON returns the body. What the client sent as JSON keeps the order of its members. An error is an *openai.Error, and only
-// a defect of this package causes it.
+// JSON returns the body. What the client sent as JSON keeps the order of its members. An error is an *openai.Error,
+// and only a defect of this package causes it.
 func (r *Request) JSON() ([]byte, error) {
-	body, err := json.Marshal(r, jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	body, err := json.Marshal(r, jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true),
+		jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return nil, &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Message: "The request could not be translated: " + err.Error()}
+		return nil, &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer,
+			Message: "The request could not be translated: " + err.Error()}
 	}
 	return body, nil
 }

@@ -97,8 +97,8 @@ func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	return nil
 }
 
-// isBlock reports whether blocks of the type are the client's. Those of tools that the vendor runs itself, and unknown ones,
-// are not; their members may mean anything.
+// isBlock reports whether blocks of the type are the client's. Those of tools that the vendor runs itself, and unknown
+// ones, are not; their members may mean anything.
 func isBlock(typ string) bool {
 	return typ == "text" || typ == "thinking" || typ == "redacted_thinking" || typ == "tool_use"
 }
@@ -153,7 +153,8 @@ func compactObject(input jsontext.Value) jsontext.Value {
 // tell tells what the answer says.
 func (p *answerParts) tell(m *message, u openai.Usage, out chat.Sink) {
 	choice := chat.Choice{
-		Text: p.text.String(), Reasoning: p.reasoning.String(), Calls: p.calls, FinishReason: finishReason(m.StopReason, len(p.calls) > 0),
+		Text: p.text.String(), Reasoning: p.reasoning.String(), Calls: p.calls, FinishReason: finishReason(m.StopReason,
+			len(p.calls) > 0),
 	}
 	if p.structured != nil {
 		choice.Text = string(p.structured) // a forced tool is all there is to the answer
@@ -173,7 +174,8 @@ func (p *answerParts) tell(m *message, u openai.Usage, out chat.Sink) {
 	answer.Tell(out)
 }
 
-// answerID returns the vendor's id of an answer, or one that is made where a server that speaks the dialect gives none.
+// answerID returns the vendor's id of an answer, or one that is made where a server that speaks the dialect gives
+// none.
 func answerID(id string) string {
 	if id = provider.ID(id); id == "" {
 		return "chatcmpl-" + rand.Text()
@@ -184,8 +186,8 @@ func answerID(id string) string {
 // serviceTiers are OpenAI's names of the tiers that answered. There is none for batches.
 var serviceTiers = map[string]string{"standard": "default", "priority": "priority"}
 
-// finishReason maps the vendor's stop reasons, unknown ones too, to OpenAI's. calls says whether the client got any tool
-// call: an answer that was cut within one is still cut.
+// finishReason maps the vendor's stop reasons, unknown ones too, to OpenAI's. calls says whether the client got any
+// tool call: an answer that was cut within one is still cut.
 func finishReason(stop string, calls bool) string {
 	switch stop {
 	case "max_tokens", "model_context_window_exceeded":

@@ -44,10 +44,16 @@ func TestPitfall39And40Usage(t *testing.T) {
 		later usage
 		want  openai.Usage
 	}{
-		"only the output is repeated": {usage{OutputTokens: 50}, openai.Usage{PromptTokens: 1023, CompletionTokens: 50, TotalTokens: 1073, CachedTokens: 1000, CacheWriteTokens: 20}},
-		"everything is repeated":      {usage{InputTokens: 3, CacheReadInputTokens: 1000, CacheCreationInputTokens: 20, OutputTokens: 50}, openai.Usage{PromptTokens: 1023, CompletionTokens: 50, TotalTokens: 1073, CachedTokens: 1000, CacheWriteTokens: 20}},
-		"the input grew":              {usage{InputTokens: 900, OutputTokens: 50}, openai.Usage{PromptTokens: 1920, CompletionTokens: 50, TotalTokens: 1970, CachedTokens: 1000, CacheWriteTokens: 20}},
-		"nothing is said":             {usage{}, openai.Usage{PromptTokens: 1023, CompletionTokens: 1, TotalTokens: 1024, CachedTokens: 1000, CacheWriteTokens: 20}},
+		"only the output is repeated": {usage{OutputTokens: 50}, openai.Usage{PromptTokens: 1023, CompletionTokens: 50,
+			TotalTokens: 1073, CachedTokens: 1000, CacheWriteTokens: 20}},
+		"everything is repeated": {usage{InputTokens: 3, CacheReadInputTokens: 1000, CacheCreationInputTokens: 20,
+			OutputTokens: 50}, openai.Usage{PromptTokens: 1023, CompletionTokens: 50, TotalTokens: 1073, CachedTokens: 1000,
+			CacheWriteTokens: 20}},
+		"the input grew": {usage{InputTokens: 900, OutputTokens: 50},
+			openai.Usage{PromptTokens: 1920, CompletionTokens: 50, TotalTokens: 1970, CachedTokens: 1000,
+				CacheWriteTokens: 20}},
+		"nothing is said": {usage{}, openai.Usage{PromptTokens: 1023, CompletionTokens: 1, TotalTokens: 1024,
+			CachedTokens: 1000, CacheWriteTokens: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := start
@@ -68,29 +74,53 @@ func TestPitfall39And40Usage(t *testing.T) {
 
 func TestDecode(t *testing.T) {
 	message := func(content, stop string) string {
-		return `{"type":"message","id":"msg_1","content":[` + content + `],"stop_reason":"` + stop + `","usage":{"input_tokens":1,"output_tokens":2}}`
+		return `{"type":"message","id":"msg_1","content":[` + content + `],"stop_reason":"` + stop +
+			`","usage":{"input_tokens":1,"output_tokens":2}}`
 	}
 	for name, c := range map[string]struct {
 		answerTool string
 		body       string
 		path, want string
 	}{
-		"text blocks join without a separator":          {body: message(`{"type":"text","text":"a"},{"type":"text","text":"b","citations":[]}`, "end_turn"), path: "choices.0.message.content", want: `"ab"`},
-		"nothing is an empty text":                      {body: message(``, "end_turn"), path: "choices.0.message.content", want: `""`},
-		"only calls have null content":                  {body: message(`{"type":"tool_use","id":"t","name":"n","input":{}}`, "tool_use"), path: "choices.0.message.content", want: `null`},
-		"TestPitfall5 no input is an empty object":      {body: message(`{"type":"tool_use","id":"t","name":"n"}`, "tool_use"), path: "choices.0.message.tool_calls.0.function.arguments", want: `"{}"`},
-		"TestPitfall13 input keeps its order":           {body: message(`{"type":"tool_use","id":"t","name":"n","input":{"z": 1.0, "a": "<\u00e9>"}}`, "tool_use"), path: "choices.0.message.tool_calls.0.function.arguments", want: `"{\"z\":1.0,\"a\":\"<\\u00e9>\"}"`},
-		"calls have no index":                           {body: message(`{"type":"tool_use","id":"t","name":"n","input":{}}`, "tool_use"), path: "choices.0.message.tool_calls.0.index"},
-		"server tools are not the client's":             {body: message(`{"type":"server_tool_use","id":"s","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s","content":[]}`, "end_turn"), path: "choices.0.message.tool_calls"},
-		"TestPitfall15 the hidden tool is the content":  {answerTool: "give_answer", body: message(`{"type":"text","text":"Sure:"},{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}}`, "tool_use"), path: "choices.0.{message,finish_reason}", want: `{"message":{"role":"assistant","content":"{\"a\":1}","refusal":null},"finish_reason":"stop"}`},
-		"TestPitfall15 the client's own tools are not":  {answerTool: "give_answer", body: message(`{"type":"tool_use","id":"t","name":"a","input":{}}`, "tool_use"), path: "choices.0.finish_reason", want: `"tool_calls"`},
-		"the hidden tool called twice is one answer":    {answerTool: "give_answer", body: message(`{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}},{"type":"tool_use","id":"u","name":"give_answer","input":{"a":2}}`, "tool_use"), path: "choices.0.message.content", want: `"{\"a\":1}"`},
-		"a hidden tool that was not called":             {answerTool: "give_answer", body: message(`{"type":"text","text":"No."}`, "end_turn"), path: "choices.0.message.content", want: `"No."`},
-		"thinking without a text is given to be echoed": {body: message(`{"type":"thinking","thinking":"","signature":"s"}`, "end_turn"), path: "choices.0.message.thinking_blocks", want: `[{"type":"thinking","thinking":"","signature":"s"}]`},
-		"unsigned thinking is only shown":               {body: message(`{"type":"thinking","thinking":"t"}`, "end_turn"), path: "choices.0.message.thinking_blocks"},
-		"a refusal without an explanation":              {body: message(``, "refusal"), path: "choices.0.message.refusal", want: `"The model declined to answer."`},
-		"a refusal in mid-answer keeps what was said":   {body: message(`{"type":"text","text":"a"}`, "refusal"), path: "choices.0.message.content", want: `"a"`},
-		"half of a surrogate pair is no error":          {body: message(`{"type":"text","text":"\ud83c"}`, "end_turn"), path: "choices.0.message.content", want: `"�"`},
+		"text blocks join without a separator": {body: message(
+			`{"type":"text","text":"a"},{"type":"text","text":"b","citations":[]}`, "end_turn"),
+			path: "choices.0.message.content", want: `"ab"`},
+		"nothing is an empty text": {body: message(``, "end_turn"), path: "choices.0.message.content",
+			want: `""`},
+		"only calls have null content": {body: message(`{"type":"tool_use","id":"t","name":"n","input":{}}`,
+			"tool_use"), path: "choices.0.message.content", want: `null`},
+		"TestPitfall5 no input is an empty object": {body: message(`{"type":"tool_use","id":"t","name":"n"}`,
+			"tool_use"), path: "choices.0.message.tool_calls.0.function.arguments", want: `"{}"`},
+		"TestPitfall13 input keeps its order": {body: message(
+			`{"type":"tool_use","id":"t","name":"n","input":{"z": 1.0, "a": "<\u00e9>"}}`, "tool_use"),
+			path: "choices.0.message.tool_calls.0.function.arguments", want: `"{\"z\":1.0,\"a\":\"<\\u00e9>\"}"`},
+		"calls have no index": {body: message(`{"type":"tool_use","id":"t","name":"n","input":{}}`,
+			"tool_use"), path: "choices.0.message.tool_calls.0.index"},
+		"server tools are not the client's": {body: message(
+			`{"type":"server_tool_use","id":"s","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s","content":[]}`, "end_turn"), path: "choices.0.message.tool_calls"},
+		"TestPitfall15 the hidden tool is the content": {answerTool: "give_answer",
+			body: message(`{"type":"text","text":"Sure:"},{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}}`,
+				"tool_use"), path: "choices.0.{message,finish_reason}",
+			want: `{"message":{"role":"assistant","content":"{\"a\":1}","refusal":null},"finish_reason":"stop"}`},
+		"TestPitfall15 the client's own tools are not": {answerTool: "give_answer",
+			body: message(`{"type":"tool_use","id":"t","name":"a","input":{}}`, "tool_use"), path: "choices.0.finish_reason",
+			want: `"tool_calls"`},
+		"the hidden tool called twice is one answer": {answerTool: "give_answer",
+			body: message(
+				`{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}},{"type":"tool_use","id":"u","name":"give_answer","input":{"a":2}}`, "tool_use"), path: "choices.0.message.content", want: `"{\"a\":1}"`},
+		"a hidden tool that was not called": {answerTool: "give_answer",
+			body: message(`{"type":"text","text":"No."}`, "end_turn"), path: "choices.0.message.content", want: `"No."`},
+		"thinking without a text is given to be echoed": {body: message(`{"type":"thinking","thinking":"","signature":"s"}`,
+			"end_turn"), path: "choices.0.message.thinking_blocks",
+			want: `[{"type":"thinking","thinking":"","signature":"s"}]`},
+		"unsigned thinking is only shown": {body: message(`{"type":"thinking","thinking":"t"}`, "end_turn"),
+			path: "choices.0.message.thinking_blocks"},
+		"a refusal without an explanation": {body: message(``, "refusal"), path: "choices.0.message.refusal",
+			want: `"The model declined to answer."`},
+		"a refusal in mid-answer keeps what was said": {body: message(`{"type":"text","text":"a"}`, "refusal"),
+			path: "choices.0.message.content", want: `"a"`},
+		"half of a surrogate pair is no error": {body: message(`{"type":"text","text":"\ud83c"}`, "end_turn"),
+			path: "choices.0.message.content", want: `"�"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &Answer{answerTool: c.answerTool}
@@ -117,22 +147,44 @@ func TestDecodeError(t *testing.T) {
 		body   string
 		want   openai.Error
 	}{
-		"an invalid request":         {400, body("invalid_request_error", "tools.0: bad"), openai.Error{Status: 400, Type: "invalid_request_error", Message: "tools.0: bad"}},
-		"a context that is too long": {400, body("invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 2"), openai.Error{Status: 400, Type: "invalid_request_error", Param: "messages", Code: "context_length_exceeded", Message: "input length and `max_tokens` exceed context limit: 1 + 2 > 2"}},
-		"no credit":                  {400, body("invalid_request_error", "Your credit balance is too low"), openai.Error{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "Your credit balance is too low", NoRetry: true}},
-		"billing":                    {402, body("billing_error", "pay"), openai.Error{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "pay", NoRetry: true}},
-		"a credential":               {401, body("authentication_error", "invalid x-api-key"), openai.Error{Status: 502, Type: "server_error", Code: "upstream_auth_failed", Message: "The provider refused the gateway's credential."}},
-		"a permission":               {403, body("permission_error", "no"), openai.Error{Status: 403, Type: "invalid_request_error", Code: "permission_denied", Message: "no"}},
-		"a block by a proxy":         {403, "<html>", openai.Error{Status: 403, Type: "invalid_request_error", Code: "permission_denied", Message: "The provider answered with status 403."}},
-		"a model":                    {404, body("not_found_error", "model: x"), openai.Error{Status: 404, Type: "invalid_request_error", Code: "model_not_found", Message: "model: x"}},
-		"a rate of requests":         {429, body("rate_limit_error", "slow down"), openai.Error{Status: 429, Type: "requests", Code: "rate_limit_exceeded", Message: "slow down", RetryAfter: 3 * time.Second}},
-		"a rate of tokens":           {429, body("rate_limit_error", "Too many tokens"), openai.Error{Status: 429, Type: "tokens", Code: "rate_limit_exceeded", Message: "Too many tokens", RetryAfter: 3 * time.Second}},
-		"the vendor's own failure":   {500, body("api_error", "oops"), openai.Error{Status: 500, Type: "server_error", Message: "oops"}},
-		"a timeout":                  {504, body("timeout_error", "late"), openai.Error{Status: 504, Type: "server_error", Code: "upstream_timeout", Message: "late"}},
-		"overload":                   {529, body("overloaded_error", "Overloaded"), openai.Error{Status: 503, Type: "server_error", Code: "overloaded", Message: "Overloaded"}},
-		"overload under another sky": {500, body("overloaded_error", "Overloaded"), openai.Error{Status: 503, Type: "server_error", Code: "overloaded", Message: "Overloaded"}},
-		"HTML":                       {502, "<html>", openai.Error{Status: 502, Type: "server_error", Message: "The provider answered with status 502."}},
-		"nothing":                    {413, "", openai.Error{Status: 413, Type: "invalid_request_error", Code: "request_too_large", Message: "The provider answered with status 413."}},
+		"an invalid request": {400, body("invalid_request_error", "tools.0: bad"),
+			openai.Error{Status: 400, Type: "invalid_request_error", Message: "tools.0: bad"}},
+		"a context that is too long": {400, body("invalid_request_error",
+			"input length and `max_tokens` exceed context limit: 1 + 2 > 2"),
+			openai.Error{Status: 400, Type: "invalid_request_error", Param: "messages", Code: "context_length_exceeded",
+				Message: "input length and `max_tokens` exceed context limit: 1 + 2 > 2"}},
+		"no credit": {400, body("invalid_request_error", "Your credit balance is too low"),
+			openai.Error{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota",
+				Message: "Your credit balance is too low", NoRetry: true}},
+		"billing": {402, body("billing_error", "pay"),
+			openai.Error{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "pay", NoRetry: true}},
+		"a credential": {401, body("authentication_error", "invalid x-api-key"),
+			openai.Error{Status: 502, Type: "server_error", Code: "upstream_auth_failed",
+				Message: "The provider refused the gateway's credential."}},
+		"a permission": {403, body("permission_error", "no"),
+			openai.Error{Status: 403, Type: "invalid_request_error", Code: "permission_denied", Message: "no"}},
+		"a block by a proxy": {403, "<html>", openai.Error{Status: 403, Type: "invalid_request_error",
+			Code: "permission_denied", Message: "The provider answered with status 403."}},
+		"a model": {404, body("not_found_error", "model: x"),
+			openai.Error{Status: 404, Type: "invalid_request_error", Code: "model_not_found", Message: "model: x"}},
+		"a rate of requests": {429, body("rate_limit_error", "slow down"),
+			openai.Error{Status: 429, Type: "requests", Code: "rate_limit_exceeded", Message: "slow down",
+				RetryAfter: 3 * time.Second}},
+		"a rate of tokens": {429, body("rate_limit_error", "Too many tokens"),
+			openai.Error{Status: 429, Type: "tokens", Code: "rate_limit_exceeded", Message: "Too many tokens",
+				RetryAfter: 3 * time.Second}},
+		"the vendor's own failure": {500, body("api_error", "oops"), openai.Error{Status: 500, Type: "server_error",
+			Message: "oops"}},
+		"a timeout": {504, body("timeout_error", "late"), openai.Error{Status: 504, Type: "server_error",
+			Code: "upstream_timeout", Message: "late"}},
+		"overload": {529, body("overloaded_error", "Overloaded"),
+			openai.Error{Status: 503, Type: "server_error", Code: "overloaded", Message: "Overloaded"}},
+		"overload under another sky": {500, body("overloaded_error", "Overloaded"),
+			openai.Error{Status: 503, Type: "server_error", Code: "overloaded", Message: "Overloaded"}},
+		"HTML": {502, "<html>", openai.Error{Status: 502, Type: "server_error",
+			Message: "The provider answered with status 502."}},
+		"nothing": {413, "", openai.Error{Status: 413, Type: "invalid_request_error",
+			Code: "request_too_large", Message: "The provider answered with status 413."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			header := http.Header{}
@@ -146,8 +198,8 @@ func TestDecodeError(t *testing.T) {
 	require.True(t, e.NoRetry)
 }
 
-// stream plays events through a decoder and returns what the client gets, without the parts of chunks that are the same
-// everywhere, and the error that ended it.
+// stream plays events through a decoder and returns what the client gets, without the parts of chunks that are the
+// same everywhere, and the error that ended it.
 func stream(t *testing.T, a *Answer, events ...string) (string, *chattest.Stream, error) {
 	t.Helper()
 	w := chattest.NewStream("m", 1, false)
@@ -191,7 +243,8 @@ func TestStream(t *testing.T) {
 		return `{"type":"message_delta","delta":{"stop_reason":"` + reason + `"},"usage":{"output_tokens":9}}`
 	}
 	call := func(i, id string) string {
-		return `{"tool_calls":[{"index":` + i + `,"id":"` + id + `","type":"function","function":{"name":"n","arguments":""}}]}` + "\n"
+		return `{"tool_calls":[{"index":` + i + `,"id":"` + id +
+			`","type":"function","function":{"name":"n","arguments":""}}]}` + "\n"
 	}
 	for name, c := range map[string]struct {
 		answerTool string
@@ -199,32 +252,62 @@ func TestStream(t *testing.T) {
 		want       string
 	}{
 		"TestPitfall1And4 calls are counted from 0, whatever blocks there are": {events: []string{
-			block("0", `{"type":"text","text":""}`), end("0"), block("1", `{"type":"server_tool_use","id":"s","name":"x","input":{}}`), delta("1", `{"type":"input_json_delta","partial_json":"{}"}`), end("1"),
-			block("2", `{"type":"tool_use","id":"t","name":"n","input":{}}`), delta("2", `{"type":"input_json_delta","partial_json":""}`), delta("2", `{"type":"input_json_delta","partial_json":"{\"a\":"}`),
-			block("3", `{"type":"tool_use","id":"u","name":"n","input":{}}`), delta("3", `{"type":"input_json_delta","partial_json":"{}"}`), delta("2", `{"type":"input_json_delta","partial_json":"1}"}`), end("2"), end("3"), stop("tool_use"), stopped},
-			want: role + call("0", "t") + `{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}` + "\n" + call("1", "u") + `{"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}` + "\n" + `{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}` + "\n{}tool_calls"},
-		"TestPitfall5 no arguments are an empty object": {events: []string{block("0", `{"type":"tool_use","id":"t","name":"n","input":{}}`), end("0"), stop("tool_use"), stopped},
+			block("0", `{"type":"text","text":""}`), end("0"),
+			block("1", `{"type":"server_tool_use","id":"s","name":"x","input":{}}`),
+			delta("1", `{"type":"input_json_delta","partial_json":"{}"}`), end("1"),
+			block("2", `{"type":"tool_use","id":"t","name":"n","input":{}}`),
+			delta("2", `{"type":"input_json_delta","partial_json":""}`),
+			delta("2", `{"type":"input_json_delta","partial_json":"{\"a\":"}`),
+			block("3", `{"type":"tool_use","id":"u","name":"n","input":{}}`),
+			delta("3", `{"type":"input_json_delta","partial_json":"{}"}`),
+			delta("2", `{"type":"input_json_delta","partial_json":"1}"}`), end("2"), end("3"), stop("tool_use"), stopped},
+			want: role + call("0", "t") + `{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]}` + "\n" +
+				call("1", "u") + `{"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}` + "\n" +
+				`{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}` + "\n{}tool_calls"},
+		"TestPitfall5 no arguments are an empty object": {events: []string{block("0",
+			`{"type":"tool_use","id":"t","name":"n","input":{}}`), end("0"), stop("tool_use"), stopped},
 			want: role + call("0", "t") + `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}` + "\n{}tool_calls"},
-		"arguments that came with the start": {events: []string{block("0", `{"type":"tool_use","id":"t","name":"n","input":{"b": 1, "a": 2}}`), stop("tool_use"), stopped},
-			want: role + call("0", "t") + `{"tool_calls":[{"index":0,"function":{"arguments":"{\"b\":1,\"a\":2}"}}]}` + "\n{}tool_calls"},
-		"TestPitfall20 pings and unknown events are ignored": {events: []string{`{"type": "ping"}`, `{"type":"new","delta":7,"index":"x"}`, `{"delta":[]}`, block("0", `{"type":"new_block","text":"x"}`), delta("0", `{"type":"text_delta","text":"y"}`), delta("9", `{"type":"text_delta","text":"z"}`), end("0"), end("9"), stop("end_turn"), stopped},
+		"arguments that came with the start": {events: []string{block("0",
+			`{"type":"tool_use","id":"t","name":"n","input":{"b": 1, "a": 2}}`), stop("tool_use"), stopped},
+			want: role + call("0", "t") + `{"tool_calls":[{"index":0,"function":{"arguments":"{\"b\":1,\"a\":2}"}}]}` +
+				"\n{}tool_calls"},
+		"TestPitfall20 pings and unknown events are ignored": {events: []string{`{"type": "ping"}`,
+			`{"type":"new","delta":7,"index":"x"}`, `{"delta":[]}`, block("0", `{"type":"new_block","text":"x"}`),
+			delta("0", `{"type":"text_delta","text":"y"}`), delta("9", `{"type":"text_delta","text":"z"}`), end("0"), end("9"),
+			stop("end_turn"), stopped},
 			want: role + "{}stop"},
-		"text that came with the start": {events: []string{block("0", `{"type":"text","text":"a"}`), delta("0", `{"type":"citations_delta","citation":{"type":"x"}}`), stop("pause_turn"), stopped},
+		"text that came with the start": {events: []string{block("0", `{"type":"text","text":"a"}`),
+			delta("0", `{"type":"citations_delta","citation":{"type":"x"}}`), stop("pause_turn"), stopped},
 			want: role + `{"content":"a"}` + "\n{}stop"},
-		"signed thinking": {events: []string{block("0", `{"type":"thinking","thinking":"","signature":""}`), delta("0", `{"type":"thinking_delta","thinking":"a\"b"}`), delta("0", `{"type":"signature_delta","signature":"s="}`), end("0"), stop("end_turn"), stopped},
-			want: role + `{"reasoning_content":"a\"b"}` + "\n" + `{"thinking_blocks":[{"type":"thinking","thinking":"a\"b","signature":"s="}]}` + "\n{}stop"},
-		"TestPitfall15 what is said before the hidden tool is no part of the answer": {answerTool: "give_answer", events: []string{block("0", `{"type":"text","text":"Sure"}`), end("0"), block("1", `{"type":"tool_use","id":"t","name":"give_answer","input":{}}`), delta("1", `{"type":"input_json_delta","partial_json":"{\"a\":1}"}`), end("1"), block("2", `{"type":"text","text":"Done"}`), end("2"), stop("tool_use"), stopped},
+		"signed thinking": {events: []string{block("0", `{"type":"thinking","thinking":"","signature":""}`),
+			delta("0", `{"type":"thinking_delta","thinking":"a\"b"}`),
+			delta("0", `{"type":"signature_delta","signature":"s="}`), end("0"), stop("end_turn"), stopped},
+			want: role + `{"reasoning_content":"a\"b"}` + "\n" +
+				`{"thinking_blocks":[{"type":"thinking","thinking":"a\"b","signature":"s="}]}` + "\n{}stop"},
+		"TestPitfall15 what is said before the hidden tool is no part of the answer": {answerTool: "give_answer",
+			events: []string{block("0", `{"type":"text","text":"Sure"}`), end("0"),
+				block("1", `{"type":"tool_use","id":"t","name":"give_answer","input":{}}`),
+				delta("1", `{"type":"input_json_delta","partial_json":"{\"a\":1}"}`), end("1"),
+				block("2", `{"type":"text","text":"Done"}`), end("2"), stop("tool_use"), stopped},
 			want: role + `{"content":"{\"a\":1}"}` + "\n{}stop"},
-		"TestPitfall15 a hidden tool without arguments": {answerTool: "give_answer", events: []string{block("0", `{"type":"tool_use","id":"t","name":"give_answer","input":{}}`), end("0"), block("1", `{"type":"tool_use","id":"u","name":"give_answer","input":{}}`), end("1"), stop("tool_use"), stopped},
+		"TestPitfall15 a hidden tool without arguments": {answerTool: "give_answer",
+			events: []string{block("0", `{"type":"tool_use","id":"t","name":"give_answer","input":{}}`), end("0"),
+				block("1", `{"type":"tool_use","id":"u","name":"give_answer","input":{}}`), end("1"), stop("tool_use"), stopped},
 			want: role + `{"content":"{}"}` + "\n{}stop"},
-		"TestPitfall15 text where the hidden tool was not called": {answerTool: "give_answer", events: []string{block("0", `{"type":"text","text":"No"}`), end("0"), stop("end_turn"), stopped},
-			want: role + `{"content":"No"}` + "\n{}stop"},
-		"TestPitfall15 another tool beside the hidden one": {answerTool: "give_answer", events: []string{block("0", `{"type":"tool_use","id":"t","name":"n","input":{}}`), end("0"), stop("tool_use"), stopped},
+		"TestPitfall15 text where the hidden tool was not called": {answerTool: "give_answer",
+			events: []string{block("0", `{"type":"text","text":"No"}`), end("0"), stop("end_turn"), stopped},
+			want:   role + `{"content":"No"}` + "\n{}stop"},
+		"TestPitfall15 another tool beside the hidden one": {answerTool: "give_answer",
+			events: []string{block("0", `{"type":"tool_use","id":"t","name":"n","input":{}}`), end("0"), stop("tool_use"),
+				stopped},
 			want: role + call("0", "t") + `{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}` + "\n{}tool_calls"},
-		"what comes after the end is ignored": {events: []string{stop("end_turn"), stopped, stopped, stop("max_tokens"), `{"type":"error","error":{"type":"api_error"}}`},
+		"what comes after the end is ignored": {events: []string{stop("end_turn"), stopped, stopped, stop("max_tokens"),
+			`{"type":"error","error":{"type":"api_error"}}`},
 			want: role + "{}stop"},
 		"an end without a reason": {events: []string{stopped}, want: role + "{}stop"},
-		"a refusal":               {events: []string{`{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":null}}`, stopped}, want: role + `{"refusal":"The model declined to answer."}` + "\n{}content_filter"},
+		"a refusal": {events: []string{
+			`{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":null}}`, stopped}, want: role +
+			`{"refusal":"The model declined to answer."}` + "\n{}content_filter"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _, err := stream(t, &Answer{answerTool: c.answerTool}, append([]string{started}, c.events...)...)
@@ -239,7 +322,8 @@ func TestPitfall22And27StreamsThatFail(t *testing.T) {
 		return `{"type":"error","error":{"type":"` + typ + `","message":"why"}}`
 	}
 	for typ, status := range map[string]int{
-		"overloaded_error": 503, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504, "invalid_request_error": 400, "authentication_error": 502, "new_error": 500,
+		"overloaded_error": 503, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504,
+		"invalid_request_error": 400, "authentication_error": 502, "new_error": 500,
 	} {
 		got, w, err := stream(t, &Answer{}, started, inBand(typ))
 		var e *openai.Error
@@ -250,7 +334,8 @@ func TestPitfall22And27StreamsThatFail(t *testing.T) {
 	}
 	for name, events := range map[string][]string{
 		"TestPitfall23 nothing at all": {`{"type":"ping"}`},
-		"no end mark":                  {started, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`},
+		"no end mark": {started,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _, err := stream(t, &Answer{}, events...)

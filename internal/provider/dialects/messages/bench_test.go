@@ -16,10 +16,13 @@ import (
 func agentRequest(size int) string {
 	var tools, turns strings.Builder
 	for i := range max(1, size>>10) {
-		fmt.Fprintf(&tools, `,{"type":"function","function":{"name":"tool_%d","description":"Looks something up.","parameters":{"type":"object","properties":{"query":{"type":"string","description":"what to look up"},"limit":{"type":"integer","minimum":1}},"required":["query"]}}}`, i)
-		fmt.Fprintf(&turns, `,{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"call_%d","type":"function","function":{"name":"tool_0","arguments":"{\"query\":\"what is the weather like\",\"limit\":3}"}}]},{"role":"tool","tool_call_id":"call_%d","content":"%s"},{"role":"user","content":"And what then?"}`, i, i, strings.Repeat("It is sunny. ", 20))
+		fmt.Fprintf(&tools,
+			`,{"type":"function","function":{"name":"tool_%d","description":"Looks something up.","parameters":{"type":"object","properties":{"query":{"type":"string","description":"what to look up"},"limit":{"type":"integer","minimum":1}},"required":["query"]}}}`, i)
+		fmt.Fprintf(&turns,
+			`,{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"call_%d","type":"function","function":{"name":"tool_0","arguments":"{\"query\":\"what is the weather like\",\"limit\":3}"}}]},{"role":"tool","tool_call_id":"call_%d","content":"%s"},{"role":"user","content":"And what then?"}`, i, i, strings.Repeat("It is sunny. ", 20))
 	}
-	return `"temperature":0.7,"max_tokens":1000,"tools":[` + tools.String()[1:] + `],"messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"What is the weather like in Paris?"}` + turns.String() + `]`
+	return `"temperature":0.7,"max_tokens":1000,"tools":[` + tools.String()[1:] +
+		`],"messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"What is the weather like in Paris?"}` + turns.String() + `]`
 }
 
 func BenchmarkEncode(b *testing.B) {
@@ -47,7 +50,8 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	body := []byte(`{"type":"message","id":"m","content":[{"type":"text","text":"` + strings.Repeat("A few words. ", 150) + `"}],"stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":9}}`)
+	body := []byte(`{"type":"message","id":"m","content":[{"type":"text","text":"` +
+		strings.Repeat("A few words. ", 150) + `"}],"stop_reason":"end_turn","usage":{"input_tokens":5,"output_tokens":9}}`)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -65,7 +69,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 	feed(started)
 	feed(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
-	piece := []byte("event: content_block_delta\ndata: " + `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" and a few words"}     }` + "\n\n")
+	piece := []byte("event: content_block_delta\ndata: " +
+		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" and a few words"}     }` + "\n\n")
 	b.ReportAllocs()
 	b.SetBytes(int64(len(piece)))
 	for b.Loop() {

@@ -10,20 +10,23 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// cloudBetas are the betas of the vendor's that other clouds take; they refuse a request that names any other. Where a vendor
-// is not in it, it takes them all.
+// cloudBetas are the betas of the vendor's that other clouds take; they refuse a request that names any other. Where a
+// vendor is not in it, it takes them all.
 //
 // Sources: the clouds' documentation of Claude, and what other gateways found by trying.
 var cloudBetas = map[string][]string{
 	"bedrock": {
 		"compact-2026-01-12", "computer-use-2025-01-24", "computer-use-2025-11-24", "context-1m-2025-08-07",
 		"context-management-2025-06-27", "dangerous-tool-use-2026-09-03", "effort-2025-11-24",
-		"fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14", "mid-conversation-output-config-2026-07-01",
-		"mid-conversation-tool-changes-2026-07-01", "thinking-binding-controls-2026-08-01", "thinking-display-updates-2026-08-18",
+		"fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14",
+		"mid-conversation-output-config-2026-07-01",
+		"mid-conversation-tool-changes-2026-07-01", "thinking-binding-controls-2026-08-01",
+		"thinking-display-updates-2026-08-18",
 		"tool-search-tool-2025-10-19",
 	},
 	"vertex": {
-		"compact-2026-01-12", "compact-2026-09-04", "computer-use-2025-01-24", "computer-use-2025-11-24", "context-1m-2025-08-07",
+		"compact-2026-01-12", "compact-2026-09-04", "computer-use-2025-01-24", "computer-use-2025-11-24",
+		"context-1m-2025-08-07",
 		"context-management-2025-06-27", "dangerous-tool-use-2026-09-03", "interleaved-thinking-2025-05-14",
 		"per-turn-control-2026-07-01", "thinking-binding-controls-2026-08-01", "thinking-display-updates-2026-08-18",
 		"tool-search-tool-2025-10-19", "web-search-2025-03-05",
@@ -39,8 +42,8 @@ func (e *encoder) betas() {
 	}
 }
 
-// Betas returns the names of betas in the client's member anthropic_beta, a list or a string with commas as in Anthropic's
-// header, that a vendor takes. It reports false where it left out any.
+// Betas returns the names of betas in the client's member anthropic_beta, a list or a string with commas as in
+// Anthropic's header, that a vendor takes. It reports false where it left out any.
 func Betas(vendor string, member jsontext.Value) (taken []string, all bool) {
 	var names []string
 	all = true

@@ -22,8 +22,8 @@ func (c *citation) address() string {
 	return c.URL
 }
 
-// appendAnnotations appends OpenAI's annotations, with commas between them, of a text block that stands from start to end
-// of the content, counted in characters.
+// appendAnnotations appends OpenAI's annotations, with commas between them, of a text block that stands from start to
+// end of the content, counted in characters.
 func appendAnnotations(dst []byte, citations []citation, start, end int) []byte {
 	if len(citations) == 0 {
 		return dst

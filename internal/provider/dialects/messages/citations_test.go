@@ -41,17 +41,21 @@ func TestCitationsOfAStream(t *testing.T) {
 	}
 	const end = `{"type":"content_block_stop","index":1}`
 	got, _, err := stream(t, &Answer{}, started,
-		block(`{"type":"text","text":""}`), delta(`{"type":"text_delta","text":"é "}`), delta(`{"type":"text_delta","text":"😀 "}`), end,
-		block(`{"type":"text","text":"","citations":[`+onTheWeb+`]}`), delta(`{"type":"citations_delta","citation":`+inResults+`}`),
+		block(`{"type":"text","text":""}`), delta(`{"type":"text_delta","text":"é "}`),
+		delta(`{"type":"text_delta","text":"😀 "}`), end,
+		block(`{"type":"text","text":"","citations":[`+onTheWeb+`]}`), delta(`{"type":"citations_delta","citation":`+
+			inResults+`}`),
 		delta(`{"type":"citations_delta","citation":`+inDocument+`}`), delta(`{"type":"text_delta","text":"b\n"}`), end,
 		block(`{"type":"text","text":"","citations":[`+inDocument+`]}`), delta(`{"type":"text_delta","text":"c"}`), end,
 		`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, stopped)
 	require.NoError(t, err)
-	require.Equal(t, role+`{"content":"é "}`+"\n"+`{"content":"😀 "}`+"\n"+`{"content":"b\n"}`+"\n"+`{"content":"c"}`+"\n"+`{"annotations":`+cited+`}`+"\n{}stop", got)
+	require.Equal(t, role+`{"content":"é "}`+"\n"+`{"content":"😀 "}`+"\n"+`{"content":"b\n"}`+"\n"+`{"content":"c"}`+"\n"+
+		`{"annotations":`+cited+`}`+"\n{}stop", got)
 }
 
 func TestCitationsOfAStructuredAnswerSayNothing(t *testing.T) {
-	body := `{"type":"message","id":"m","content":[{"type":"text","text":"a","citations":[` + onTheWeb + `]},{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}}],"stop_reason":"tool_use"}`
+	body := `{"type":"message","id":"m","content":[{"type":"text","text":"a","citations":[` + onTheWeb +
+		`]},{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}}],"stop_reason":"tool_use"}`
 	out, _, err := chattest.Decode((&Answer{answerTool: "give_answer"}), []byte(body), "m", 1)
 	require.NoError(t, err)
 	require.False(t, gjson.GetBytes(out, "choices.0.message.annotations").Exists())

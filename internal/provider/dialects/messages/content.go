@@ -27,7 +27,8 @@ func image(uri, at string) (block, error) {
 	}
 	mediaType, data, ok := turns.DataURI(uri)
 	if !ok {
-		return block{}, openai.BadRequest(at+".image_url.url", openai.CodeInvalidImageURL, "Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", at)
+		return block{}, openai.BadRequest(at+".image_url.url", openai.CodeInvalidImageURL,
+			"Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", at)
 	}
 	switch mediaType = sniff(mediaType, data); mediaType {
 	case "image/jpg":
@@ -36,7 +37,8 @@ func image(uri, at string) (block, error) {
 	case "application/pdf":
 		return pdf(data, ""), nil
 	default:
-		return block{}, openai.BadRequest(at+".image_url.url", openai.CodeInvalidImageFormat, "Images of the type '%s' are not supported. Send JPEG, PNG, GIF or WebP.", mediaType)
+		return block{}, openai.BadRequest(at+".image_url.url", openai.CodeInvalidImageFormat,
+			"Images of the type '%s' are not supported. Send JPEG, PNG, GIF or WebP.", mediaType)
 	}
 	return block{kind: "image", source: &source{kind: "base64", mediaType: mediaType, data: data}}, nil
 }
@@ -45,7 +47,8 @@ func image(uri, at string) (block, error) {
 func file(f *openai.File, at string) (block, error) {
 	switch {
 	case f.FileID != "":
-		return block{}, openai.BadValue(at+".file.file_id", "Files by id are not supported by this model's provider. Send the content as 'file_data'.")
+		return block{}, openai.BadValue(at+".file.file_id",
+			"Files by id are not supported by this model's provider. Send the content as 'file_data'.")
 	case isWeb(f.FileData):
 		return block{kind: "document", source: &source{kind: "url", url: f.FileData}, title: f.Filename}, nil
 	}
@@ -62,16 +65,20 @@ func file(f *openai.File, at string) (block, error) {
 	}
 	plain, err := base64.StdEncoding.DecodeString(data)
 	if err != nil {
-		return block{}, openai.BadRequest(at+".file.file_data", openai.CodeInvalidBase64, "Invalid '%s.file.file_data': expected a base64 string or data URI.", at)
+		return block{}, openai.BadRequest(at+".file.file_data", openai.CodeInvalidBase64,
+			"Invalid '%s.file.file_data': expected a base64 string or data URI.", at)
 	}
 	if !utf8.Valid(plain) || bytes.IndexByte(plain, 0) >= 0 || len(bytes.TrimSpace(plain)) == 0 {
-		return block{}, openai.BadValue(at+".file.file_data", "The file '%s' is neither a PDF nor text, and this model's provider takes no other.", f.Filename)
+		return block{}, openai.BadValue(at+".file.file_data",
+			"The file '%s' is neither a PDF nor text, and this model's provider takes no other.", f.Filename)
 	}
-	return block{kind: "document", source: &source{kind: "text", mediaType: "text/plain", data: string(plain)}, title: f.Filename}, nil
+	return block{kind: "document", source: &source{kind: "text", mediaType: "text/plain", data: string(plain)},
+		title: f.Filename}, nil
 }
 
 func pdf(data, title string) block {
-	return block{kind: "document", source: &source{kind: "base64", mediaType: "application/pdf", data: data}, title: title}
+	return block{kind: "document", source: &source{kind: "base64", mediaType: "application/pdf", data: data},
+		title: title}
 }
 
 func isWeb(uri string) bool {

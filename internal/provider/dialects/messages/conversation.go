@@ -16,7 +16,8 @@ func (e *encoder) conversation() error {
 			e.dropped(member)
 		}
 	}
-	c, err := turns.Build(e.chat.Messages, turns.Options{InlineSystem: e.can.GetInlineSystem(), ID: turns.ID, Name: e.names.Use, Thoughts: e.remembers()})
+	c, err := turns.Build(e.chat.Messages, turns.Options{InlineSystem: e.can.GetInlineSystem(), ID: turns.ID,
+		Name: e.names.Use, Thoughts: e.remembers()})
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,8 @@ func (e *encoder) heard(t *turns.Turn) ([]block, error) {
 // maxMarks is how many marks for the cache the vendor takes.
 const maxMarks = 4
 
-// limitMarks leaves as many marks for the cache as the vendor takes: the first, which other conversations share, and the last.
+// limitMarks leaves as many marks for the cache as the vendor takes: the first, which other conversations share, and
+// the last.
 func (e *encoder) limitMarks() {
 	var marks []*jsontext.Value
 	add := func(mark *jsontext.Value) {
@@ -178,7 +180,8 @@ func (e *encoder) part(p *turns.Part) (block, error) {
 	b, err := media(&p.Part, p.Param)
 	b.cacheControl = p.CacheControl
 	if err == nil && b.source.kind == "url" && !able(e.can.MediaUrls) {
-		return block{}, openai.BadRequest(p.Param, openai.CodeUnsupportedValue, "The provider '%s' does not fetch images and files by URL. Send the content as a base64 data URI.", e.vendor)
+		return block{}, openai.BadRequest(p.Param, openai.CodeUnsupportedValue,
+			"The provider '%s' does not fetch images and files by URL. Send the content as a base64 data URI.", e.vendor)
 	}
 	return b, err
 }

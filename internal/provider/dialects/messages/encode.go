@@ -2,8 +2,9 @@
 // serve. A vendor's folder adds where it is served and how a request is authenticated.
 //
 // The two APIs differ most in what they demand of a conversation, and clients of OpenAI's
-// API do none of that reliably. So the conversation is built anew (package turns) and never mapped message by message; and
-// what Claude signed of its thinking must come back as it was, though a stock client knows nothing of it (thought.go).
+// API do none of that reliably. So the conversation is built anew (package turns) and never mapped message by message;
+// and what Claude signed of its thinking must come back as it was, though a stock client knows nothing of it
+// (thought.go).
 package messages
 
 import (
@@ -62,7 +63,8 @@ func Encode(vendor string, r *openai.ChatRequest, t provider.Target) (*Request, 
 
 // JSONError is the error for a request that could not be marshalled, which only a defect of this package causes.
 func JSONError(err error) *openai.Error {
-	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Message: "The request could not be translated: " + err.Error()}
+	return &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer,
+		Message: "The request could not be translated: " + err.Error()}
 }
 
 // unsupported refuses a parameter that the vendor cannot honour, or notes that it was dropped.

@@ -38,7 +38,8 @@ func (o *outputConfig) appendJSON(dst []byte) []byte {
 func (e *encoder) format() error {
 	if given := e.body.Get("output_config"); turns.Asked(given) {
 		if given.Kind() != '{' {
-			return openai.BadRequest("output_config", openai.CodeInvalidType, "Invalid type for 'output_config': expected an object.")
+			return openai.BadRequest("output_config", openai.CodeInvalidType,
+				"Invalid type for 'output_config': expected an object.")
 		}
 		e.out.OutputConfig = &outputConfig{own: schema.Members(given)}
 	}
@@ -77,7 +78,8 @@ func (e *encoder) structured(asked jsontext.Value, description string) {
 	if e.can.GetStructuredOutput() {
 		if closed, ok := schema.Closed(asked); ok {
 			if ms := schema.Members(closed); description != "" && schema.Find(ms, "description") == nil {
-				closed = schema.AppendObject(nil, append(ms, schema.Member{Name: "description", Value: openai.AppendString(nil, description)}))
+				closed = schema.AppendObject(nil, append(ms,
+					schema.Member{Name: "description", Value: openai.AppendString(nil, description)}))
 			}
 			e.output().schema = closed
 			return

@@ -11,13 +11,15 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// FuzzEncode checks of any request that it is refused or becomes one that the vendor can read. What comes back is fuzzed by
-// the vendors that use the codec.
+// FuzzEncode checks of any request that it is refused or becomes one that the vendor can read. What comes back is
+// fuzzed by the vendors that use the codec.
 func FuzzEncode(f *testing.F) {
 	for _, members := range []string{
 		agentRequest(1 << 10),
 		`"messages":[{"role":"user","content":"x"}],"reasoning_effort":"low","thinking":{"type":"enabled","budget_tokens":1},"max_tokens":1`,
-		`"messages":[{"role":"assistant","thinking_blocks":[{"type":"thinking","signature":"s"}],"tool_calls":[{"id":"` + CarryThoughts("1", []Thought{{Redacted: "r"}}) + `","function":{"name":"a","arguments":"{"}}]}],"anthropic_beta":"a,b"`,
+		`"messages":[{"role":"assistant","thinking_blocks":[{"type":"thinking","signature":"s"}],"tool_calls":[{"id":"` +
+			CarryThoughts("1", []Thought{{Redacted: "r"}}) +
+			`","function":{"name":"a","arguments":"{"}}]}],"anthropic_beta":"a,b"`,
 		`"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,a"}},{"type":"file","file":{"file_data":"YQ=="}}],"cache_control":{"type":"ephemeral"}}],"output_config":{"effort":"low","format":1}`,
 		`"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"a":{"minLength":1}}}}},"web_search_options":{"user_location":{"approximate":{"city":"x"}}}`,
 		`"messages":[{"role":"user","content":"x"}],"tools":[{"type":"bash_20250124","name":"bash"},{"type":"function","function":{"name":"a b","strict":true,"parameters":{"anyOf":[]}}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"a b"}}]}},"metadata":{"user_id":7},"mcp_servers":[1]`,

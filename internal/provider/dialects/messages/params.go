@@ -15,7 +15,8 @@ import (
 
 // known are the members of a request that some step of the encoder reads.
 var known = []string{
-	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
+	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p",
+	"top_k",
 	"stop", "tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "thinking", "user",
 	"safety_identifier", "service_tier", "cache_control", "n", "logprobs", "top_logprobs", "frequency_penalty",
 	"presence_penalty", "logit_bias", "modalities", "audio", "prediction", "web_search_options", "functions",
@@ -55,7 +56,8 @@ func (e *encoder) parameters() error {
 		{"prediction", turns.Asked(c.Prediction)},
 		{"web_search_options", e.searches() && !e.can.GetWebSearch()},
 		{"functions", turns.Asked(c.Functions)},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` && string(c.FunctionCall) != `"auto"`},
+		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
+			string(c.FunctionCall) != `"auto"`},
 		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
 	} {
 		if !p.refused {
@@ -86,8 +88,8 @@ func (e *encoder) user() {
 	e.out.UserID = id
 }
 
-// serviceTier maps OpenAI's names. The vendor's auto takes what was committed for priority first, and there is no more to
-// ask for.
+// serviceTier maps OpenAI's names. The vendor's auto takes what was committed for priority first, and there is no more
+// to ask for.
 func (e *encoder) serviceTier() error {
 	switch e.chat.ServiceTier {
 	case "":
@@ -101,15 +103,16 @@ func (e *encoder) serviceTier() error {
 	return nil
 }
 
-// others passes the vendor's own members on. What then remains changes nothing of the answer's meaning (seed, store) or is
-// nobody's: it is never refused, but the client is told.
+// others passes the vendor's own members on. What then remains changes nothing of the answer's meaning (seed, store)
+// or is nobody's: it is never refused, but the client is told.
 func (e *encoder) others() {
 	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
 		if slices.Contains(own, name.Str) && v.Type != gjson.Null {
 			e.out.Own = append(e.out.Own, schema.Member{Name: name.Str, Value: jsontext.Value(v.Raw)})
 			return true
 		}
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.wish.Read || len(e.out.Dropped) >= turns.MaxNoted {
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) ||
+			name.Str == e.wish.Read || len(e.out.Dropped) >= turns.MaxNoted {
 			return true
 		}
 		param := name.Str
@@ -121,8 +124,8 @@ func (e *encoder) others() {
 	})
 }
 
-// sampling keeps of temperature, top_p and top_k what the model takes. What it refuses is left out, and noted unless it
-// is the default anyway: a client that sets a temperature out of habit still gets its answer.
+// sampling keeps of temperature, top_p and top_k what the model takes. What it refuses is left out, and noted unless
+// it is the default anyway: a client that sets a temperature out of habit still gets its answer.
 func (e *encoder) sampling() error {
 	temperature, topP := e.chat.Temperature, e.chat.TopP
 	if temperature != nil && *temperature > 1 {

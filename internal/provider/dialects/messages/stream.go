@@ -105,8 +105,8 @@ func (s *Stream) Decode(piece []byte, out chat.Sink) error {
 	}
 }
 
-// Close ends the stream, which is complete only where the vendor said so. What is left where the last event has no blank line
-// may be half of one.
+// Close ends the stream, which is complete only where the vendor said so. What is left where the last event has no
+// blank line may be half of one.
 func (s *Stream) Close(out chat.Sink) error {
 	if e, ok := s.sse.Close(); ok && jsontext.Value(e.Data).IsValid(lenient) {
 		if err := s.Event(e.Data, out); err != nil {
@@ -158,8 +158,8 @@ func (s *Stream) Event(data []byte, out chat.Sink) error {
 	return nil
 }
 
-// tells reports whether an event says something that the client is to know. Others are pings, the work of tools that the vendor
-// runs itself, and what it may add one day, of which nothing is known but the type.
+// tells reports whether an event says something that the client is to know. Others are pings, the work of tools that
+// the vendor runs itself, and what it may add one day, of which nothing is known but the type.
 func tells(typ string, data []byte) bool {
 	switch typ {
 	case "content_block_start":
@@ -174,11 +174,12 @@ func tells(typ string, data []byte) bool {
 	return typ == "message_start" || typ == "content_block_stop" || typ == "message_delta" || typ == "message_stop"
 }
 
-// start begins the answer. Proxies in front of the vendor were seen to repeat the event, and to begin another answer where
-// the connection for the first was lost: the two together are none.
+// start begins the answer. Proxies in front of the vendor were seen to repeat the event, and to begin another answer
+// where the connection for the first was lost: the two together are none.
 func (s *Stream) start(e *event, out chat.Sink) error {
 	if s.begun && e.Message.ID != s.id {
-		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer, Code: openai.CodeUpstreamInvalidResponse,
+		return &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
+			Code:    openai.CodeUpstreamInvalidResponse,
 			Message: "The provider began another answer before the first was complete."}
 	}
 	again := s.begun
@@ -193,7 +194,8 @@ func (s *Stream) start(e *event, out chat.Sink) error {
 	return s.given(e.Message.Content, out)
 }
 
-// given takes in the calls that an answer begins with: those of the vendor's code that wait for the client, which are whole.
+// given takes in the calls that an answer begins with: those of the vendor's code that wait for the client, which are
+// whole.
 func (s *Stream) given(blocks []jsontext.Value, out chat.Sink) error {
 	for i, raw := range blocks {
 		if gjson.GetBytes(raw, "type").Str != "tool_use" {
@@ -301,8 +303,8 @@ func (s *Stream) reason(b *openBlock, t string, out chat.Sink) {
 	}
 }
 
-// stopBlock completes a block: a call without arguments gets those it started with, and what was signed or cited is kept
-// for the end.
+// stopBlock completes a block: a call without arguments gets those it started with, and what was signed or cited is
+// kept for the end.
 func (s *Stream) stopBlock(index int, out chat.Sink) {
 	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })
 	if i < 0 {

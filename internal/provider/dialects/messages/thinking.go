@@ -166,8 +166,8 @@ func (e *encoder) takesBudget() bool {
 	return !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens") && !e.rulesOutBudget()
 }
 
-// rulesOutBudget reports whether the request rules out thinking by a budget: it forces a tool, or its conversation lacks the
-// thinking that led to its last calls.
+// rulesOutBudget reports whether the request rules out thinking by a budget: it forces a tool, or its conversation
+// lacks the thinking that led to its last calls.
 func (e *encoder) rulesOutBudget() bool { return e.out.ToolChoice.forces() || e.lacksThinking() }
 
 // ownThinking takes the client's thinking parameter as it is.
@@ -271,9 +271,9 @@ func (e *encoder) budget(t thinking) {
 	e.out.MaxTokens, e.out.Thinking = limit, &t
 }
 
-// FitBudget makes a budget of thinking fit into a limit of tokens, which as OpenAI's is for the thinking and the answer. A
-// budget that only stands for an effort is made smaller. Where there is no room for the least one, or the client itself set
-// the budget, the limit is raised as far as the model goes.
+// FitBudget makes a budget of thinking fit into a limit of tokens, which as OpenAI's is for the thinking and the
+// answer. A budget that only stands for an effort is made smaller. Where there is no room for the least one, or the
+// client itself set the budget, the limit is raised as far as the model goes.
 func FitBudget(budget, limit, most int64, fixed bool) (fitting, raised int64) {
 	budget = max(budget, MinBudget)
 	if !fixed {

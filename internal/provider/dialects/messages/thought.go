@@ -11,9 +11,9 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// A Thought is a block of thinking that Claude signed, or that it gave encrypted. Where the model goes on after a call, the
-// blocks before the call must come back as they were. A client that knows of them echoes thinking_blocks; with any
-// other they travel in the id of the call that follows them.
+// A Thought is a block of thinking that Claude signed, or that it gave encrypted. Where the model goes on after a
+// call, the blocks before the call must come back as they were. A client that knows of them echoes thinking_blocks;
+// with any other they travel in the id of the call that follows them.
 type Thought struct {
 	Text, Signature string
 	Redacted        string // the whole block, encrypted; then there is no text and no signature
@@ -75,8 +75,8 @@ func carriedThoughts(data []byte) []Thought {
 	return readThoughts(v.Messages)
 }
 
-// readThoughts reads an array of blocks. Those that are not signed are no thoughts of Claude's, and the vendor would refuse
-// them.
+// readThoughts reads an array of blocks. Those that are not signed are no thoughts of Claude's, and the vendor would
+// refuse them.
 func readThoughts(blocks jsontext.Value) []Thought {
 	var out []Thought
 	for _, raw := range schema.Elements(blocks) {
@@ -140,8 +140,8 @@ func (r *ThoughtReader) Of(s *turns.Said) [][]Thought {
 	return out
 }
 
-// Part reads a part of a message's content that holds a thought. Nothing comes of one that was seen before, and of one that is not
-// signed, of which it reports false.
+// Part reads a part of a message's content that holds a thought. Nothing comes of one that was seen before, and of one
+// that is not signed, of which it reports false.
 func (r *ThoughtReader) Part(p *turns.Part) (thoughts []Thought, signed bool) {
 	t, signed := readThought(p.Thought)
 	if !signed || r.again(t) {

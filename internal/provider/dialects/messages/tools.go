@@ -55,7 +55,9 @@ func (e *encoder) tools() error {
 	}
 	if e.search != nil {
 		if e.hasTool(searchName) {
-			return openai.BadValue("web_search_options", "The provider '%s' searches the web with a tool of the name '%s'. Give your own tool another name.", e.vendor, searchName)
+			return openai.BadValue("web_search_options",
+				"The provider '%s' searches the web with a tool of the name '%s'. Give your own tool another name.", e.vendor,
+				searchName)
 		}
 		e.out.Tools = append(e.out.Tools, tool{name: searchName, own: e.search})
 		none = false
@@ -78,7 +80,8 @@ func (e *encoder) otherTool(typ string, i int, raw jsontext.Value) error {
 		e.dropped(param)
 		return nil
 	}
-	return openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.vendor)
+	return openai.BadValue(param+".type",
+		"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", typ, e.vendor)
 }
 
 // isDated reports whether a type of tools is one of the vendor's.
@@ -111,10 +114,11 @@ func (e *encoder) searchTool(i int, raw jsontext.Value) {
 // searchName is the only name that the vendor's tool for searching may have.
 const searchName = "web_search"
 
-// searchTool returns the vendor's tool for OpenAI's web_search_options. How much of the web is read is said by the number of
-// searches, unless the client says it itself.
+// searchTool returns the vendor's tool for OpenAI's web_search_options. How much of the web is read is said by the
+// number of searches, unless the client says it itself.
 func searchTool(options jsontext.Value, own []schema.Member) jsontext.Value {
-	ms := []schema.Member{{Name: "type", Value: jsontext.Value(`"web_search_20250305"`)}, {Name: "name", Value: jsontext.Value(`"` + searchName + `"`)}}
+	ms := []schema.Member{{Name: "type", Value: jsontext.Value(`"web_search_20250305"`)},
+		{Name: "name", Value: jsontext.Value(`"` + searchName + `"`)}}
 	uses := map[string]string{"low": "1", "medium": "5", "high": "10"}
 	if n := uses[gjson.GetBytes(options, "search_context_size").Str]; n != "" && schema.Find(own, "max_uses") == nil {
 		ms = append(ms, schema.Member{Name: "max_uses", Value: jsontext.Value(n)})
@@ -131,10 +135,12 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return tool{}, openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.name'.", param)
+		return tool{}, openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter,
+			"Missing required parameter: '%s.name'.", param)
 	}
 	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
-		return tool{}, openai.BadRequest(param+".parameters", openai.CodeInvalidType, "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+		return tool{}, openai.BadRequest(param+".parameters", openai.CodeInvalidType,
+			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	out := tool{name: e.names.Sent(f.Name), description: f.Description, cacheControl: t.CacheControl}
 	input, also := schema.Object(f.Parameters)
@@ -161,7 +167,8 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) (tool, error) {
 // vendor demands, but the model may use none.
 func (e *encoder) withoutTools() error {
 	if c := e.chat.ToolChoice; c != nil && c.Mode != "none" && c.Mode != "auto" {
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 	}
 	if len(e.out.Tools) > 0 {
 		e.out.ToolChoice = &toolChoice{kind: "none"}
@@ -186,10 +193,12 @@ func (e *encoder) choice() error {
 	case "function":
 		out.kind, out.name = "tool", e.names.Sent(c.Name)
 		if !e.hasTool(out.name) {
-			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.", c.Name)
+			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.",
+				c.Name)
 		}
 	default:
-		return openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, e.vendor)
+		return openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode,
+			e.vendor)
 	}
 	if c.Allowed != nil {
 		if err := e.allow(c.Allowed); err != nil {
@@ -219,7 +228,8 @@ func (e *encoder) allow(names []string) error {
 	}
 	kept := slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !allowed[t.name] })
 	if len(kept) == 0 {
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	e.out.Tools = kept
 	return nil

@@ -52,7 +52,8 @@ func (u *usage) merge(later usage) {
 
 func (u usage) openai() openai.Usage {
 	brief, hour := int64(u.CacheCreation.Brief), int64(u.CacheCreation.Hour)
-	written, read, out := max(int64(u.CacheCreationInputTokens), brief+hour), int64(u.CacheReadInputTokens), int64(u.OutputTokens)
+	written, read, out := max(int64(u.CacheCreationInputTokens), brief+hour), int64(u.CacheReadInputTokens),
+		int64(u.OutputTokens)
 	prompt := int64(u.InputTokens) + written + read
 	searches := int64(0)
 	if u.ServerToolUse != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
-// A Request is the body of a request in the Messages dialect. Encode fills it; a vendor that says the model, the streaming
-// or the betas elsewhere clears those members before it asks for the JSON. What is nil or empty is not in the JSON.
+// A Request is the body of a request in the Messages dialect. Encode fills it; a vendor that says the model, the
+// streaming or the betas elsewhere clears those members before it asks for the JSON. What is nil or empty is not in
+// the JSON.
 type Request struct {
 	AnthropicVersion string // for clouds that want it in the body
 	AnthropicBeta    []string

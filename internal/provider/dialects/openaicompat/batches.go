@@ -19,8 +19,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// Batches are those of a vendor with OpenAI's batch API: a file of lines goes up, and files with the answers come down.
-// It implements provider.Batcher.
+// Batches are those of a vendor with OpenAI's batch API: a file of lines goes up, and files with the answers come
+// down. It implements provider.Batcher.
 type Batches struct {
 	Codecs Codecs
 	// Locate, where it is not nil, gives the path of what OpenAI has at path, and the query that goes with it.
@@ -43,9 +43,9 @@ const (
 	nothing = "none"
 )
 
-// Submit implements provider.Batcher. A batch that was created unheard is known by its metadata. One that the vendor lists
-// late, or whose request is still under way, is not seen, and then runs twice; the files of an upload that came to nothing
-// are deleted by the vendor in time.
+// Submit implements provider.Batcher. A batch that was created unheard is known by its metadata. One that the vendor
+// lists late, or whose request is still under way, is not seen, and then runs twice; the files of an upload that came
+// to nothing are deleted by the vendor in time.
 func (x *Batches) Submit(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
 	lines, err := x.Codecs.Lines(b)
 	if err != nil {
@@ -119,7 +119,8 @@ func (x *Batches) write(ctx context.Context, lines *Lines, take func(line []byte
 	endpoint := x.endpoint(lines.batch.Endpoint)
 	var text []byte
 	return lines.Each(ctx, func(l Line) error {
-		text = append(openai.AppendString(append(text[:0], `{"custom_id":`...), lines.ID(l.Number)), `,"method":"POST","url":`...)
+		text = append(openai.AppendString(append(text[:0], `{"custom_id":`...), lines.ID(l.Number)),
+			`,"method":"POST","url":`...)
 		text = append(append(openai.AppendString(text, endpoint), `,"body":`...), oneLine(l.Request.Body)...)
 		text = append(text, "}\n"...)
 		return take(text)
@@ -140,8 +141,8 @@ const searchPages = 1000
 // slack is by how many seconds the vendor's clock may be behind.
 const slack = 3600
 
-// find returns the vendor's id of a batch, or "" where the vendor has not got it. One that the vendor refused is as if it was
-// never there.
+// find returns the vendor's id of a batch, or "" where the vendor has not got it. One that the vendor refused is as if
+// it was never there.
 func (x *Batches) find(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
 	query := url.Values{"limit": {"100"}}
 	for range searchPages {
@@ -181,13 +182,14 @@ func (x *Batches) upload(ctx context.Context, c *provider.Client, lines *Lines) 
 		return "", err
 	}
 	boundary := multipart.NewWriter(nil).Boundary()
-	answer, err := Stream(ctx, c, path, "multipart/form-data; boundary="+boundary, func(ctx context.Context, w io.Writer) error {
-		form := multipart.NewWriter(w)
-		if err := form.SetBoundary(boundary); err != nil {
-			return err
-		}
-		return x.fill(ctx, form, lines)
-	})
+	answer, err := Stream(ctx, c, path, "multipart/form-data; boundary="+boundary,
+		func(ctx context.Context, w io.Writer) error {
+			form := multipart.NewWriter(w)
+			if err := form.SetBoundary(boundary); err != nil {
+				return err
+			}
+			return x.fill(ctx, form, lines)
+		})
 	if err != nil {
 		return "", err
 	}
@@ -234,7 +236,8 @@ const (
 	maxProcessing = 10 * time.Minute
 )
 
-// await waits until the vendor has processed a file, which OpenAI has at once. That a file was uploaded is all that some say.
+// await waits until the vendor has processed a file, which OpenAI has at once. That a file was uploaded is all that
+// some say.
 func (x *Batches) await(ctx context.Context, c *provider.Client, file vendorFile) error {
 	until := time.Now().Add(maxProcessing)
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
@@ -242,7 +245,8 @@ func (x *Batches) await(ctx context.Context, c *provider.Client, file vendorFile
 		case status == "" || status == "processed", status == "uploaded" && pause > 4*minPause:
 			return nil
 		case status == "error" || status == "failed":
-			return openai.BadRequest("", openai.CodeInvalidFile, "The provider '%s' could not process the batch's file.", x.Codecs.Vendor)
+			return openai.BadRequest("", openai.CodeInvalidFile, "The provider '%s' could not process the batch's file.",
+				x.Codecs.Vendor)
 		case time.Now().After(until):
 			return fmt.Errorf("the file %s is still %s at the provider", file.ID, status)
 		}

@@ -1,7 +1,6 @@
 package openaicompat
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,184 +16,24 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
-	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// batchID is the gateway's of the batch in these tests.
-const batchID = "batch_01JD3T9Q8H6R5W4Z2Y0X9V8N7M"
-
-// A fakeBatches is OpenAI's files and batches, as the documentation has them.
-type fakeBatches struct {
-	t        *testing.T
-	forms    []url.Values // of the uploads
-	lines    []string     // of the newest upload
-	status   []string     // of the file, one for each look at it; then processed
-	files    map[string]func() io.Reader
-	batches  []map[string]any // newest first
-	lose     int              // answers to creations that do not arrive
-	requests []string
-}
-
-func (f *fakeBatches) client() *provider.Client {
-	c := at(f.serve)
-	send := c.Send
-	c.Config = &configv1.Provider{Name: "p"}
-	c.Send = func(r *http.Request) (*http.Response, error) {
-		answer, err := send(r)
-		if file, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/files/"), "/content"); ok && f.files[file] != nil {
-			answer.Body = io.NopCloser(f.files[file]())
-		}
-		if r.Method == http.MethodPost && r.URL.Path == "/batches" && f.lose > 0 {
-			f.lose--
-			return nil, errors.New("connection reset")
-		}
-		return answer, err
-	}
-	return c
-}
-
-func (f *fakeBatches) serve(w http.ResponseWriter, r *http.Request) {
-	f.requests = append(f.requests, r.Method+" "+r.URL.String())
-	switch {
-	case r.Method == http.MethodPost && r.URL.Path == "/files":
-		f.upload(w, r)
-	case r.Method == http.MethodPost && r.URL.Path == "/batches":
-		var b map[string]any
-		require.NoError(f.t, json.NewDecoder(r.Body).Decode(&b))
-		b["id"], b["object"], b["status"], b["created_at"] = fmt.Sprintf("batch_v%d", len(f.batches)), "batch", "validating", 1_800_000_000
-		f.batches = append([]map[string]any{b}, f.batches...)
-		f.json(w, b)
-	case r.URL.Path == "/batches":
-		f.list(w, r.URL.Query())
-	case strings.HasSuffix(r.URL.Path, "/content"):
-	case strings.HasPrefix(r.URL.Path, "/files/"):
-		f.json(w, f.file())
-	default:
-		id, cancel := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/batches/"), "/cancel")
-		f.one(w, id, cancel)
-	}
-}
-
-func (f *fakeBatches) upload(w http.ResponseWriter, r *http.Request) {
-	if err := r.ParseMultipartForm(1 << 20); err != nil {
-		http.Error(w, `{"error":{"message":"bad form"}}`, http.StatusBadRequest)
-		return
-	}
-	f.forms = append(f.forms, url.Values(r.MultipartForm.Value))
-	file, err := r.MultipartForm.File["file"][0].Open()
-	require.NoError(f.t, err)
-	f.lines = nil
-	for s := bufio.NewScanner(file); s.Scan(); {
-		f.lines = append(f.lines, s.Text())
-	}
-	f.json(w, f.file())
-}
-
-func (f *fakeBatches) file() map[string]any {
-	status := "processed"
-	if len(f.status) > 0 {
-		status, f.status = f.status[0], f.status[1:]
-	}
-	return map[string]any{"id": "file-in", "object": "file", "purpose": "batch", "status": status}
-}
-
-func (f *fakeBatches) list(w http.ResponseWriter, q url.Values) {
-	require.Equal(f.t, "100", q.Get("limit"))
-	begin := 0
-	for i, b := range f.batches {
-		if b["id"] == q.Get("after") {
-			begin = i + 1
-		}
-	}
-	end := min(begin+2, len(f.batches))
-	f.json(w, map[string]any{"object": "list", "data": f.batches[begin:end], "has_more": end < len(f.batches)})
-}
-
-func (f *fakeBatches) one(w http.ResponseWriter, id string, cancel bool) {
-	for _, b := range f.batches {
-		if b["id"] != id {
-			continue
-		}
-		if cancel && b["status"] == "completed" {
-			w.WriteHeader(http.StatusConflict)
-			_, _ = io.WriteString(w, `{"error":{"message":"Cannot cancel a batch with status 'completed'.","type":"invalid_request_error"}}`)
-			return
-		}
-		if cancel {
-			b["status"] = "cancelling"
-		}
-		f.json(w, b)
-		return
-	}
-	w.WriteHeader(http.StatusNotFound)
-	_, _ = io.WriteString(w, `{"error":{"message":"No batch found","type":"invalid_request_error"}}`)
-}
-
-func (f *fakeBatches) json(w http.ResponseWriter, v any) {
-	require.NoError(f.t, json.NewEncoder(w).Encode(v))
-}
-
-func text(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
-
-func testBatches() *Batches {
-	d := Dialect{Vendor: "openai", AsReceived: true}
-	return &Batches{
-		Codecs:   Codecs{Vendor: "openai", Alike: true, Chat: New(d), Completion: NewCompletion(d), Embedding: NewEmbedding(d)},
-		MaxLines: 50_000, MaxBytes: 200_000_000, DecodeError: d.DecodeError,
-	}
-}
-
-// batchOf returns a batch of chat completions, whose lines have the numbers 1, 3, 5 and so on.
-func batchOf(requests ...string) provider.Batch {
-	return provider.Batch{
-		ID: batchID, Since: 1_800_000_000, Endpoint: "/v1/chat/completions", Count: len(requests),
-		Target: provider.Target{Config: &configv1.Provider{Name: "p"}, Model: "gpt-x"},
-		Each: func(_ context.Context, take func(int, []byte) error) error {
-			for i, r := range requests {
-				if err := take(2*i+1, []byte(r)); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		Request: func(_ context.Context, line int) ([]byte, error) { return []byte(requests[line/2]), nil },
-	}
-}
-
-const (
-	ask    = `{"model":"team/x","messages":[{"role":"user","content":"Hello"}]}`
-	broken = `{"model":"team/x","messages":[]}`
-)
-
-func answerLine(customID, content string) string {
-	return `{"id":"batch_req_1","custom_id":"` + customID + `","response":{"status_code":200,"request_id":"req_` + content +
-		`","body":{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-x","choices":[{"index":0,"message":{"role":"assistant","content":"` +
-		content + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}},"error":null}` + "\n"
-}
-
-func collect(t *testing.T, x *Batches, c *provider.Client, id string, b provider.Batch) (map[int]provider.BatchAnswer, error) {
-	t.Helper()
-	got := map[int]provider.BatchAnswer{}
-	err := x.Results(t.Context(), c, id, b, func(a provider.BatchAnswer) error {
-		require.NotContains(t, got, a.Line)
-		got[a.Line] = a
-		return nil
-	})
-	return got, err
-}
-
 func TestABatchIsSubmittedAsAFileOfItsLines(t *testing.T) {
 	f := &fakeBatches{t: t}
-	id, err := testBatches().Submit(t.Context(), f.client(), batchOf(ask, broken, "{\"model\":\"team/x\",\n\"messages\":[{\"role\":\"user\",\"content\":\"a\\nb\"}]}"))
+	id, err := testBatches().Submit(t.Context(), f.client(),
+		batchOf(ask, broken, "{\"model\":\"team/x\",\n\"messages\":[{\"role\":\"user\",\"content\":\"a\\nb\"}]}"))
 	require.NoError(t, err)
 	require.Equal(t, "batch_v0", id)
 	require.Equal(t, []string{
-		`{"custom_id":"` + batchID + `-1","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-x","messages":[{"role":"user","content":"Hello"}]}}`,
-		`{"custom_id":"` + batchID + `-5","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-x", "messages":[{"role":"user","content":"a\nb"}]}}`,
+		`{"custom_id":"` + batchID +
+			`-1","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-x","messages":[{"role":"user","content":"Hello"}]}}`,
+		`{"custom_id":"` + batchID +
+			`-5","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-x", "messages":[{"role":"user","content":"a\nb"}]}}`,
 	}, f.lines)
-	require.Equal(t, url.Values{"purpose": {"batch"}, "expires_after[anchor]": {"created_at"}, "expires_after[seconds]": {"1209600"}}, f.forms[0])
+	require.Equal(t, url.Values{"purpose": {"batch"}, "expires_after[anchor]": {"created_at"},
+		"expires_after[seconds]": {"1209600"}}, f.forms[0])
 	created := f.batches[0]
 	require.Equal(t, "file-in", created["input_file_id"])
 	require.Equal(t, "/v1/chat/completions", created["endpoint"])
@@ -210,7 +49,8 @@ func TestABatchWhoseCreationWasNotHeardIsFoundAgain(t *testing.T) {
 	require.ErrorContains(t, err, "connection reset")
 	require.Len(t, f.batches, 1)
 	for i := range 4 { // others' batches came after it
-		f.batches = append([]map[string]any{{"id": fmt.Sprintf("o%d", i), "status": "in_progress", "created_at": 1_800_000_001, "metadata": nil}}, f.batches...)
+		f.batches = append([]map[string]any{{"id": fmt.Sprintf("o%d", i), "status": "in_progress",
+			"created_at": 1_800_000_001, "metadata": nil}}, f.batches...)
 	}
 	b.Again = true
 	id, err := testBatches().Submit(t.Context(), f.client(), b)
@@ -220,7 +60,8 @@ func TestABatchWhoseCreationWasNotHeardIsFoundAgain(t *testing.T) {
 }
 
 func TestTheSearchEndsWhereAllIsOlderAndPassesOverWhatTheVendorRefused(t *testing.T) {
-	old := map[string]any{"status": "completed", "created_at": 1_800_000_000 - slack - 1, "metadata": map[string]any{metadata: "batch_other"}}
+	old := map[string]any{"status": "completed", "created_at": 1_800_000_000 - slack - 1,
+		"metadata": map[string]any{metadata: "batch_other"}}
 	f := &fakeBatches{t: t}
 	for i := range 9 {
 		b := map[string]any{"id": fmt.Sprintf("old%d", i)}
@@ -229,7 +70,8 @@ func TestTheSearchEndsWhereAllIsOlderAndPassesOverWhatTheVendorRefused(t *testin
 		}
 		f.batches = append(f.batches, b)
 	}
-	f.batches[0]["status"], f.batches[0]["created_at"], f.batches[0]["metadata"] = "failed", 1_800_000_001, map[string]any{metadata: batchID}
+	f.batches[0]["status"], f.batches[0]["created_at"], f.batches[0]["metadata"] = "failed", 1_800_000_001,
+		map[string]any{metadata: batchID}
 	b := batchOf(ask)
 	b.Again = true
 	id, err := testBatches().Submit(t.Context(), f.client(), b)
@@ -322,11 +164,15 @@ func TestABatchOfNothingThatTheVendorCanBeAskedNeedsNoVendor(t *testing.T) {
 func TestResultsGiveEachLineOnceWhateverTheOrder(t *testing.T) {
 	of := func(n int) string { return fmt.Sprintf("%s-%d", batchID, n) }
 	f := &fakeBatches{t: t, batches: []map[string]any{{
-		"id": "v", "status": "expired", "output_file_id": "out", "error_file_id": "err", "request_counts": map[string]any{"total": 6, "completed": 2, "failed": 3},
+		"id": "v", "status": "expired", "output_file_id": "out", "error_file_id": "err",
+		"request_counts": map[string]any{"total": 6, "completed": 2, "failed": 3},
 	}}, files: map[string]func() io.Reader{
-		"out": text(answerLine(of(5), "five") + answerLine(of(1), "one") + answerLine(of(1), "again") + answerLine(of(3), "refused by us") +
-			answerLine("batch_other-1", "x") + answerLine(of(99), "x") + answerLine("", "x") + answerLine(batchID+"-x", "x") + "\r\n\n"),
-		"err": text(`{"custom_id":"` + of(7) + `","response":{"status_code":429,"request_id":"r7","body":{"error":{"message":"Slow down.","type":"requests","code":"rate_limit_exceeded"}}},"error":null}
+		"out": text(answerLine(of(5), "five") + answerLine(of(1), "one") + answerLine(of(1), "again") +
+			answerLine(of(3), "refused by us") +
+			answerLine("batch_other-1", "x") + answerLine(of(99), "x") + answerLine("", "x") + answerLine(batchID+"-x", "x") +
+			"\r\n\n"),
+		"err": text(`{"custom_id":"` + of(7) +
+			`","response":{"status_code":429,"request_id":"r7","body":{"error":{"message":"Slow down.","type":"requests","code":"rate_limit_exceeded"}}},"error":null}
 {"custom_id":"` + of(9) + `","response":null,"error":{"code":"batch_expired","message":"This request could not be executed before the completion window expired."}}
 {"custom_id":"` + of(11) + `","response":null,"error":{"code":"server_error","message":"It broke."}}
 {"custom_id":"` + of(13) + `","response":{"status_code":200,"request_id":"r13","body":{"surprise":true}},"error":null}
@@ -387,20 +233,23 @@ func TestResultsEndWithTheErrorOfWhoTakesThem(t *testing.T) {
 	f := &fakeBatches{t: t, batches: []map[string]any{{"id": "v", "status": "completed", "output_file_id": "out"}},
 		files: map[string]func() io.Reader{"out": text(answerLine(batchID+"-1", "one"))}}
 	full := errors.New("disk full")
-	require.ErrorIs(t, testBatches().Results(t.Context(), f.client(), "v", batchOf(ask), func(provider.BatchAnswer) error { return full }), full)
+	require.ErrorIs(t, testBatches().Results(t.Context(), f.client(), "v", batchOf(ask),
+		func(provider.BatchAnswer) error { return full }), full)
 }
 
 func TestABatchThatIsNotOverHasNoAnswers(t *testing.T) {
-	f := &fakeBatches{t: t, batches: []map[string]any{{"id": "v", "status": "cancelling", "output_file_id": nil, "error_file_id": nil}}}
+	f := &fakeBatches{t: t, batches: []map[string]any{{"id": "v", "status": "cancelling", "output_file_id": nil,
+		"error_file_id": nil}}}
 	got, err := collect(t, testBatches(), f.client(), "v", batchOf(ask))
 	require.NoError(t, err)
 	require.Equal(t, map[int]provider.BatchAnswer{1: {Line: 1}}, got)
 }
 
 func TestABatchThatTheVendorRefusesSaysWhy(t *testing.T) {
-	f := &fakeBatches{t: t, batches: []map[string]any{{"id": "v", "status": "Failed", "errors": map[string]any{"object": "list", "data": []any{
-		map[string]any{"code": "token_limit_exceeded", "message": "Enqueued token limit reached.", "line": nil},
-	}}}}}
+	f := &fakeBatches{t: t, batches: []map[string]any{{"id": "v", "status": "Failed",
+		"errors": map[string]any{"object": "list", "data": []any{
+			map[string]any{"code": "token_limit_exceeded", "message": "Enqueued token limit reached.", "line": nil},
+		}}}}}
 	report, err := testBatches().Poll(t.Context(), f.client(), "v")
 	require.NoError(t, err)
 	require.True(t, report.Over)
@@ -427,7 +276,8 @@ func TestCancellingABatchThatIsOverIsNothing(t *testing.T) {
 
 func TestTimesAndStatesAreReadAsAzureWritesThem(t *testing.T) {
 	var b vendorBatch
-	require.NoError(t, json.Unmarshal([]byte(`{"id":"batch_fe3f","status":"Completed","created_at":"2024-07-19T17:13:57.2491382+00:00",
+	require.NoError(t,
+		json.Unmarshal([]byte(`{"id":"batch_fe3f","status":"Completed","created_at":"2024-07-19T17:13:57.2491382+00:00",
 		"metadata":null,"output_file_id":null,"errors":null,"request_counts":{"total":null,"completed":null,"failed":null}}`), &b))
 	require.True(t, b.over())
 	require.Equal(t, int64(1721409237), b.created())
@@ -435,7 +285,8 @@ func TestTimesAndStatesAreReadAsAzureWritesThem(t *testing.T) {
 }
 
 func TestOverlongLinesAreCutAndDoNotStopTheOthers(t *testing.T) {
-	long := io.MultiReader(strings.NewReader(`{"custom_id":"long","response":"`), io.LimitReader(endless{}, maxLine), strings.NewReader("\"}\nshort\n"))
+	long := io.MultiReader(strings.NewReader(`{"custom_id":"long","response":"`), io.LimitReader(endless{}, maxLine),
+		strings.NewReader("\"}\nshort\n"))
 	var got []string
 	require.NoError(t, ReadLines(long, func(line []byte, whole bool) error {
 		if !whole {
@@ -480,16 +331,17 @@ func TestResultsTakeNoMemoryForAllLines(t *testing.T) {
 	}}
 	var peak uint64
 	taken := 0
-	require.NoError(t, testBatches().Results(t.Context(), f.client(), "v", batchOf(requests...), func(a provider.BatchAnswer) error {
-		require.Equal(t, http.StatusOK, a.Status)
-		if taken++; taken%2000 == 0 {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			peak = max(peak, m.HeapAlloc)
-		}
-		return nil
-	}))
+	require.NoError(t, testBatches().Results(t.Context(), f.client(), "v", batchOf(requests...),
+		func(a provider.BatchAnswer) error {
+			require.Equal(t, http.StatusOK, a.Status)
+			if taken++; taken%2000 == 0 {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				peak = max(peak, m.HeapAlloc)
+			}
+			return nil
+		}))
 	require.Equal(t, count, taken)
 	require.Less(t, peak, uint64(48<<20), "85 MB of answers passed")
 }

@@ -85,7 +85,8 @@ func (c Codecs) Fit(lines int, bytes int64, maxLines int, maxBytes int64) error 
 	if lines <= maxLines && bytes <= maxBytes {
 		return nil
 	}
-	return openai.BadRequest("", openai.CodeBatchTooLarge, "The batch has %d lines and %d bytes. The provider '%s' takes up to %d lines and %d bytes itself.",
+	return openai.BadRequest("", openai.CodeBatchTooLarge,
+		"The batch has %d lines and %d bytes. The provider '%s' takes up to %d lines and %d bytes itself.",
 		lines, bytes, c.Vendor, maxLines, maxBytes)
 }
 
@@ -93,14 +94,15 @@ func (c Codecs) Fit(lines int, bytes int64, maxLines int, maxBytes int64) error 
 func unstreamed(model string, stream bool) func(provider.Request, provider.Answer, error) (Line, error) {
 	return func(r provider.Request, a provider.Answer, err error) (Line, error) {
 		if err == nil && stream {
-			err = openai.BadRequest("stream", openai.CodeUnsupportedValue, "Requests of a batch cannot be streamed. Leave out 'stream'.")
+			err = openai.BadRequest("stream", openai.CodeUnsupportedValue,
+				"Requests of a batch cannot be streamed. Leave out 'stream'.")
 		}
 		return Line{Model: model, Request: r, Answer: a}, err
 	}
 }
 
-// Each gives each line that the vendor can be asked to take, in order, and the others with what is wrong with them to refuse,
-// which may be nil. It stops at an error of either. The line is valid until take returns.
+// Each gives each line that the vendor can be asked to take, in order, and the others with what is wrong with them to
+// refuse, which may be nil. It stops at an error of either. The line is valid until take returns.
 func (l *Lines) Each(ctx context.Context, take func(Line) error, refuse func(line int, e *openai.Error) error) error {
 	return l.batch.Each(ctx, func(number int, request []byte) error {
 		line, err := l.encode(request)
@@ -148,12 +150,14 @@ func (l *Lines) number(customID string) int {
 // Owns reports whether a custom_id is one of the batch's.
 func (l *Lines) Owns(customID string) bool { return l.number(customID) >= 0 }
 
-// Results gives what has become of each line of a batch, once, to take: first those that the vendor was not asked, then those
-// that it answers, in its order, and last those that it did not answer, whose Status is 0. Read reads the vendor's answers, and
-// gives each to add; what is of no line of the batch, or of one that was answered already, is passed over.
+// Results gives what has become of each line of a batch, once, to take: first those that the vendor was not asked,
+// then those that it answers, in its order, and last those that it did not answer, whose Status is 0. Read reads the
+// vendor's answers, and gives each to add; what is of no line of the batch, or of one that was answered already, is
+// passed over.
 //
 // Where it fails halfway, lines have been given that will be given again, the same, when it is called again.
-func (l *Lines) Results(ctx context.Context, take func(provider.BatchAnswer) error, read func(add func(LineAnswer) error) error) error {
+func (l *Lines) Results(ctx context.Context, take func(provider.BatchAnswer) error,
+	read func(add func(LineAnswer) error) error) error {
 	open := map[int]struct{}{} // lines that wait for their answer
 	var shared *Line
 	err := l.Each(ctx, func(line Line) error {
@@ -223,8 +227,8 @@ func decoded(line *Line, number int, a LineAnswer) provider.BatchAnswer {
 // maxLine bounds a line of a vendor's results, in bytes.
 const maxLine = 64 << 20
 
-// ReadLines gives each line of a body that is JSON lines to take, and stops at its error. Of one that is longer than 64 MB it
-// gives the beginning, with whole false, and drops the rest. A line is valid until take returns.
+// ReadLines gives each line of a body that is JSON lines to take, and stops at its error. Of one that is longer than
+// 64 MB it gives the beginning, with whole false, and drops the rest. A line is valid until take returns.
 func ReadLines(body io.Reader, take func(line []byte, whole bool) error) error {
 	r := bufio.NewReaderSize(body, 64<<10)
 	var line []byte
@@ -253,9 +257,10 @@ func ReadLines(body io.Reader, take func(line []byte, whole bool) error) error {
 	}
 }
 
-// Stream sends what write writes as the body of a POST request, as it is written, and returns the answer as Client.Do does. What
-// write fails with is the error then. Its context ends when nobody reads any more.
-func Stream(ctx context.Context, c *provider.Client, path, contentType string, write func(context.Context, io.Writer) error) (*http.Response, error) {
+// Stream sends what write writes as the body of a POST request, as it is written, and returns the answer as Client.Do
+// does. What write fails with is the error then. Its context ends when nobody reads any more.
+func Stream(ctx context.Context, c *provider.Client, path, contentType string,
+	write func(context.Context, io.Writer) error) (*http.Response, error) {
 	writing, cancel := context.WithCancel(ctx)
 	defer cancel()
 	reader, writer := io.Pipe()

@@ -98,7 +98,8 @@ func (x *Batches) Poll(ctx context.Context, c *provider.Client, id string) (prov
 	if err != nil {
 		return provider.BatchReport{}, err
 	}
-	return provider.BatchReport{Over: b.over(), Completed: b.Counts.Completed, Failed: b.Counts.Failed, Error: b.refusal()}, nil
+	return provider.BatchReport{Over: b.over(), Completed: b.Counts.Completed, Failed: b.Counts.Failed,
+		Error: b.refusal()}, nil
 }
 
 // Cancel implements provider.Batcher.
@@ -116,11 +117,12 @@ func (x *Batches) Cancel(ctx context.Context, c *provider.Client, id string) err
 	})
 }
 
-// CancelUnlessOver asks a vendor at the path to stop a batch. That the vendor refuses is no error where the batch is over or about
-// to stop.
+// CancelUnlessOver asks a vendor at the path to stop a batch. That the vendor refuses is no error where the batch is
+// over or about to stop.
 func CancelUnlessOver(ctx context.Context, c *provider.Client, path string, over func() (bool, error)) error {
 	err := c.JSON(ctx, http.MethodPost, path, nil, nil)
-	if e, ok := errors.AsType[*openai.Error](err); ok && (e.Status == http.StatusBadRequest || e.Status == http.StatusConflict) {
+	if e, ok := errors.AsType[*openai.Error](err); ok &&
+		(e.Status == http.StatusBadRequest || e.Status == http.StatusConflict) {
 		if done, pollErr := over(); pollErr == nil && done {
 			return nil
 		}
@@ -128,9 +130,11 @@ func CancelUnlessOver(ctx context.Context, c *provider.Client, path string, over
 	return err
 }
 
-// Results implements provider.Batcher. It gives every line of the batch, each once. Answers come as the vendor's two files have
-// them; where a connection is cut, the next call begins anew. A batch that is not over has no files yet, and so no answers.
-func (x *Batches) Results(ctx context.Context, c *provider.Client, id string, b provider.Batch, take func(provider.BatchAnswer) error) error {
+// Results implements provider.Batcher. It gives every line of the batch, each once. Answers come as the vendor's two
+// files have them; where a connection is cut, the next call begins anew. A batch that is not over has no files yet,
+// and so no answers.
+func (x *Batches) Results(ctx context.Context, c *provider.Client, id string, b provider.Batch,
+	take func(provider.BatchAnswer) error) error {
 	lines, err := x.Codecs.Lines(b)
 	if err != nil {
 		return err
@@ -186,7 +190,8 @@ func TooLong(line []byte) LineAnswer {
 // unrun are the codes of lines that the vendor did not get to.
 var unrun = map[string]bool{"batch_expired": true, "batch_cancelled": true, "batch_canceled": true}
 
-// lineAnswer reads a line: {"custom_id":...,"response":{"status_code":...,"request_id":...,"body":{...}},"error":{...}}.
+// lineAnswer reads a line:
+// {"custom_id":...,"response":{"status_code":...,"request_id":...,"body":{...}},"error":{...}}.
 func (x *Batches) lineAnswer(line []byte, whole bool) (LineAnswer, error) {
 	if !whole {
 		return TooLong(line), nil

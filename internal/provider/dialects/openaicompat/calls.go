@@ -14,7 +14,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A call is one element of tool_calls, of a message or of a delta. Its members are JSON, and nil where they are absent.
+// A call is one element of tool_calls, of a message or of a delta. Its members are JSON, and nil where they are
+// absent.
 type call struct {
 	data, function              []byte
 	index, id, typ, name, given []byte
@@ -47,8 +48,8 @@ func readCall(data []byte) call {
 	return c
 }
 
-// arguments returns what the vendor gives of the arguments as a JSON string. Some give the object itself. It is nil where
-// there is nothing.
+// arguments returns what the vendor gives of the arguments as a JSON string. Some give the object itself. It is nil
+// where there is nothing.
 func (c *call) arguments() []byte {
 	switch k := kindOf(c.given); {
 	case isText(c.given):
@@ -88,8 +89,8 @@ type callID struct {
 	carried      *carrier // what the first call must bring back, or nil
 }
 
-// idOr returns the call's id. One that the vendor gave none is named by the id of the answer, so that no two of a conversation
-// are the same.
+// idOr returns the call's id. One that the vendor gave none is named by the id of the answer, so that no two of a
+// conversation are the same.
 func (c *call) idOr(id callID) []byte {
 	if isText(c.id) {
 		return c.id
@@ -112,8 +113,8 @@ func (c *call) appendOthers(dst []byte) []byte {
 	return append(appendOthers(dst, c.data, "index", "id", "type", "function"), '}')
 }
 
-// callStates follows the calls of one choice of a stream. Vendors number them from anything, number all of them 0, or not
-// at all, and repeat ids and names.
+// callStates follows the calls of one choice of a stream. Vendors number them from anything, number all of them 0, or
+// not at all, and repeat ids and names.
 type callStates []*callState
 
 type callState struct {

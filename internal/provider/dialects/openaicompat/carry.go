@@ -72,8 +72,8 @@ func isOpaque(element []byte) bool {
 	return gjson.GetBytes(element, "signature").Str != "" || gjson.GetBytes(element, "data").Str != ""
 }
 
-// run returns how many of the elements from the i-th on are pieces of one: those of a type and an index, which some vendors
-// send a few words at a time.
+// run returns how many of the elements from the i-th on are pieces of one: those of a type and an index, which some
+// vendors send a few words at a time.
 func (c *carrier) run(i int) int {
 	key := func(piece []byte) [2]string {
 		return [2]string{gjson.GetBytes(piece, "type").Str, gjson.GetBytes(piece, "index").Raw}

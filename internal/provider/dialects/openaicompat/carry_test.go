@@ -16,13 +16,18 @@ func TestWhatMustComeBackTravelsInTheIDOfTheFirstCall(t *testing.T) { // pitfall
 		return chunkOf(`{"index":0,"delta":{` + members + `},"logprobs":null,"finish_reason":null}`)
 	}
 	out, err := play(dialect, 1, false, []byte(
-		delta(`"role":"assistant","reasoning":"so","reasoning_details":[{"type":"reasoning.text","text":"so","index":0,"format":"f"}]`)+
-			delta(`"reasoning":" it is","reasoning_details":[{"type":"reasoning.text","text":" it is","index":0,"format":"f","signature":null}]`)+
-			delta(`"reasoning_details":[{"type":"reasoning.text","signature":"s==","index":0,"format":"f"},{"type":"reasoning.encrypted","data":"d","index":1}]`)+
-			calls(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}`)+done))
+		delta(
+			`"role":"assistant","reasoning":"so","reasoning_details":[{"type":"reasoning.text","text":"so","index":0,"format":"f"}]`)+
+			delta(
+				`"reasoning":" it is","reasoning_details":[{"type":"reasoning.text","text":" it is","index":0,"format":"f","signature":null}]`)+
+			delta(
+				`"reasoning_details":[{"type":"reasoning.text","signature":"s==","index":0,"format":"f"},{"type":"reasoning.encrypted","data":"d","index":1}]`)+
+			calls(
+				`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}`)+done))
 	require.NoError(t, err)
 	streamed := madeCalls(t, out)
-	body := decode(t, dialect, `"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"f"}}],"reasoning_details":`+whole+`}}]`)
+	body := decode(t, dialect,
+		`"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"f"}},{"id":"b","function":{"name":"f"}}],"reasoning_details":`+whole+`}}]`)
 	complete := gjson.Get(`{`+body+`}`, "choices.0.message.tool_calls").Array()
 	for _, ids := range [][]string{streamed, {complete[0].Get("id").Str, complete[1].Get("id").Str}} {
 		require.NotEqual(t, "a", ids[0])
@@ -38,7 +43,8 @@ func TestWhatMustComeBackTravelsInTheIDOfTheFirstCall(t *testing.T) { // pitfall
 		} {
 			req, _, err := New(dialect).Encode(parse(t, turn(members)), provider.Target{Model: "m"})
 			require.NoError(t, err)
-			require.Equal(t, `{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]`+want+`},{"role":"tool","tool_call_id":"a","content":"y"}]}`, string(req.Body))
+			require.Equal(t,
+				`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]`+want+`},{"role":"tool","tool_call_id":"a","content":"y"}]}`, string(req.Body))
 		}
 		req, _, err := New(Dialect{}).Encode(parse(t, turn("")), provider.Target{Model: "m"})
 		require.NoError(t, err)
@@ -48,15 +54,20 @@ func TestWhatMustComeBackTravelsInTheIDOfTheFirstCall(t *testing.T) { // pitfall
 
 func TestTextThatMustComeBack(t *testing.T) { // pitfall 58
 	dialect := Dialect{Carry: "reasoning_content"}
-	body := decode(t, dialect, `"choices":[{"message":{"reasoning_content":"so \"it\" is","tool_calls":[{"id":"a","function":{"name":"f"}}]}}]`)
+	body := decode(t, dialect,
+		`"choices":[{"message":{"reasoning_content":"so \"it\" is","tool_calls":[{"id":"a","function":{"name":"f"}}]}}]`)
 	id := gjson.Get(`{`+body+`}`, "choices.0.message.tool_calls.0.id").Str
-	req, _, err := New(dialect).Encode(parse(t, `{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"`+id+`","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"`+id+`","content":"y"}]}`), provider.Target{Model: "m"})
+	req, _, err := New(dialect).Encode(parse(t,
+		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"`+id+
+			`","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"`+id+
+			`","content":"y"}]}`), provider.Target{Model: "m"})
 	require.NoError(t, err)
 	require.Equal(t, `so "it" is`, gjson.GetBytes(req.Body, "messages.1.reasoning_content").Str)
 }
 
 func TestReasoningThatAnybodyCanReadNeedNotComeBack(t *testing.T) {
-	body := decode(t, Dialect{Carry: "reasoning_details"}, `"choices":[{"message":{"reasoning_details":[{"type":"reasoning.text","text":"so"}],"tool_calls":[{"id":"a","function":{"name":"f"}}]}}]`)
+	body := decode(t, Dialect{Carry: "reasoning_details"},
+		`"choices":[{"message":{"reasoning_details":[{"type":"reasoning.text","text":"so"}],"tool_calls":[{"id":"a","function":{"name":"f"}}]}}]`)
 	require.Equal(t, "a", gjson.Get(`{`+body+`}`, "choices.0.message.tool_calls.0.id").Str)
 }
 

@@ -55,8 +55,8 @@ func (c *Changes) Remove(name string) {
 	}
 }
 
-// Refuse leaves out a member that the vendor cannot honour and notes it in Request.Dropped, or returns the client's error
-// where the operator does not want that.
+// Refuse leaves out a member that the vendor cannot honour and notes it in Request.Dropped, or returns the client's
+// error where the operator does not want that.
 func (c *Changes) Refuse(name string) error {
 	if err := c.drop(name); err != nil {
 		return err
@@ -65,7 +65,8 @@ func (c *Changes) Refuse(name string) error {
 	return nil
 }
 
-// Drop leaves out a member on which nothing of the answer depends, and notes it in Request.Dropped whatever the operator wants.
+// Drop leaves out a member on which nothing of the answer depends, and notes it in Request.Dropped whatever the
+// operator wants.
 func (c *Changes) Drop(name string) {
 	if c.object.Has(name) || c.find(name) >= 0 {
 		c.note(name)
@@ -118,8 +119,8 @@ func (c *Changes) streamOptions(stream, includeUsage bool) bool {
 	return false
 }
 
-// parameters takes out what vendor or model do not know, and gives the rest the vendor's names. What a model of OpenAI's does
-// not know is left for OpenAI to refuse, whose error says more, but where the operator wants it dropped.
+// parameters takes out what vendor or model do not know, and gives the rest the vendor's names. What a model of
+// OpenAI's does not know is left for OpenAI to refuse, whose error says more, but where the operator wants it dropped.
 func (c *Changes) parameters() error {
 	models := c.target.Can().GetUnsupportedParameters()
 	if c.dialect.AsReceived && !c.target.Drops() {

@@ -2,8 +2,8 @@ package openaicompat
 
 import "strconv"
 
-// maxChoices is the most choices that are followed: OpenAI gives at most 128, and legacy completions have them for each
-// prompt.
+// maxChoices is the most choices that are followed: OpenAI gives at most 128, and legacy completions have them for
+// each prompt.
 const maxChoices = 4096
 
 // choiceStates follows the choices of a stream.
@@ -39,8 +39,8 @@ func (c *choiceStates) at(index int) *choiceState {
 	return &(*c)[index]
 }
 
-// follow notes which choices a chunk that passes as it came has started and finished. Which ones matters only where the
-// vendor has no end mark.
+// follow notes which choices a chunk that passes as it came has started and finished. Which ones matters only where
+// the vendor has no end mark.
 func (c *choiceStates) follow(list []choice, d *Dialect) {
 	if len(*c) > 0 && !d.NoDone {
 		return
@@ -56,9 +56,10 @@ func (c *choiceStates) follow(list []choice, d *Dialect) {
 	}
 }
 
-// appendChoice appends a choice of a chunk up to its finish reason. It returns the array of calls in it, and reports whether it
-// says anything.
-func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index int) (out, calls []byte, substance bool) {
+// appendChoice appends a choice of a chunk up to its finish reason. It returns the array of calls in it, and reports
+// whether it says anything.
+func (s *stream) appendChoice(dst []byte, state *choiceState, c *choice, index int) (out, calls []byte,
+	substance bool) {
 	dst = strconv.AppendInt(append(dst, `{"index":`...), int64(index), 10)
 	beginning := !state.started
 	state.started = true

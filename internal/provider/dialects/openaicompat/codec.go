@@ -1,7 +1,7 @@
-// Package openaicompat is the codec of vendors that speak OpenAI's own dialect, in chat completions, legacy completions and
-// embeddings. Requests pass byte for byte but for what must change. Answers of OpenAI itself do, too; those of other vendors
-// are put right where they depart from what OpenAI's clients rely on, and keep the members that nobody here has heard of.
-// How a vendor deviates is said by its [Dialect].
+// Package openaicompat is the codec of vendors that speak OpenAI's own dialect, in chat completions, legacy
+// completions and embeddings. Requests pass byte for byte but for what must change. Answers of OpenAI itself do, too;
+// those of other vendors are put right where they depart from what OpenAI's clients rely on, and keep the members that
+// nobody here has heard of. How a vendor deviates is said by its [Dialect].
 //
 // Usage is always asked of the vendor, because requests are metered by it, whatever the
 // client asked for. So the stream that comes back is not the one that the client wants: usage is taken out of it, and
@@ -24,8 +24,8 @@ type Dialect struct {
 	// endpoint's.
 	Locate func(path string, t provider.Target) string
 
-	// Own are the vendor's own values, words and forms, which OpenAI would refuse: see openai.Object.Judge. A schema without a name gets
-	// one, but where openai.Unnamed is among them.
+	// Own are the vendor's own values, words and forms, which OpenAI would refuse: see openai.Object.Judge. A schema
+	// without a name gets one, but where openai.Unnamed is among them.
 	Own []string
 	// Today says that words of lists to which OpenAI adds, such as efforts, are refused where they are not there today.
 	Today bool
@@ -36,32 +36,34 @@ type Dialect struct {
 	Rename map[string]string
 	// SystemRole says that the vendor knows no role developer: such messages become system messages.
 	SystemRole bool
-	// MessageMembers are the members of messages that a strict vendor takes; nil means any. Others are left out, and named
-	// where they say something that the gateway itself has not given with an answer.
+	// MessageMembers are the members of messages that a strict vendor takes; nil means any. Others are left out, and
+	// named where they say something that the gateway itself has not given with an answer.
 	MessageMembers []string
-	// Hints are parameters on which nothing of an answer depends, and which the vendor does not take. They are left out and
-	// named, cache_control from messages and tools too. See AllHints.
+	// Hints are parameters on which nothing of an answer depends, and which the vendor does not take. They are left out
+	// and named, cache_control from messages and tools too. See AllHints.
 	Hints []string
-	// JoinText says that the vendor takes text as a string alone: content that is an array of nothing but text becomes one.
+	// JoinText says that the vendor takes text as a string alone: content that is an array of nothing but text becomes
+	// one.
 	JoinText bool
 	// NoSchemas says that the vendor knows json_object, but no schemas: a system message then states the schema.
 	NoSchemas bool
 	// AutoTools says that the vendor knows no tool_choice but auto: none takes the tools out, others are unsupported.
 	AutoTools bool
-	// AllTools says that tools and choices among them may be of any kind that OpenAI knows. Elsewhere allowed_tools is done by
-	// sending no others, and tools of type custom are unsupported.
+	// AllTools says that tools and choices among them may be of any kind that OpenAI knows. Elsewhere allowed_tools is
+	// done by sending no others, and tools of type custom are unsupported.
 	AllTools bool
 	// OnePrompt says that a legacy completion is of one text.
 	OnePrompt bool
-	// Thoughts says that Claude's thinking, as parts of messages or thinking_blocks, passes as it came. Elsewhere it is taken out and named.
+	// Thoughts says that Claude's thinking, as parts of messages or thinking_blocks, passes as it came. Elsewhere it is
+	// taken out and named.
 	Thoughts bool
 	// SearchTool says that a tool for searching the web is web_search_options here, as in OpenAI's own chat completions.
 	SearchTool bool
 	// Reasoning is the member of a request's messages that holds the reasoning, where it is not reasoning_content. In
 	// answers it is found under any name.
 	Reasoning string
-	// Carry is a member of messages that the vendor must get back with the calls that it came with. It travels in the id of
-	// the first call, for clients that do not echo it.
+	// Carry is a member of messages that the vendor must get back with the calls that it came with. It travels in the id
+	// of the first call, for clients that do not echo it.
 	Carry string
 	// NoStreamOptions is set for a vendor that refuses stream_options: it reports usage in every stream.
 	NoStreamOptions bool
@@ -74,7 +76,8 @@ type Dialect struct {
 	NoDone bool
 	// FinishReasons maps the vendor's own finish reasons to OpenAI's, or to error. Those that nobody knows become stop.
 	FinishReasons map[string]string
-	// Codes gives OpenAI's codes for the vendor's own codes and types of errors. The status is then that of OpenAI's code.
+	// Codes gives OpenAI's codes for the vendor's own codes and types of errors. The status is then that of OpenAI's
+	// code.
 	Codes map[string]string
 	// FloatsOnly is set for a vendor whose embeddings are numbers, whatever encoding_format says.
 	FloatsOnly bool
@@ -82,7 +85,8 @@ type Dialect struct {
 
 // AllHints are the parameters on which nothing of an answer depends.
 var AllHints = []string{
-	"prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "cache_control", "safety_identifier", "store", "metadata",
+	"prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "cache_control", "safety_identifier", "store",
+	"metadata",
 }
 
 // New returns the codec of a dialect's chat completions. The dialect must not be modified afterwards.
@@ -130,11 +134,13 @@ func (c *chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.R
 func (d *Dialect) answer(s *shape, model string, t provider.Target, forced bool) *answer {
 	return &answer{
 		dialect: d, shape: s, choices: 1, forced: forced,
-		asReceived: d.AsReceived || t.Config.GetUntouchedAnswers(), mended: s == &chatShape && !t.Config.GetUntouchedAnswers(), renamed: model != t.Model,
+		asReceived: d.AsReceived || t.Config.GetUntouchedAnswers(), mended: s == &chatShape &&
+			!t.Config.GetUntouchedAnswers(), renamed: model != t.Model,
 	}
 }
 
-// Bearer signs requests as OpenAI does. A server that needs no credential gets no header: local ones refuse an empty token.
+// Bearer signs requests as OpenAI does. A server that needs no credential gets no header: local ones refuse an empty
+// token.
 func Bearer(r *provider.Request, s provider.Signing) error {
 	if !s.Credential.IsZero() {
 		r.Header.Set("Authorization", "Bearer "+s.Credential.Reveal())
@@ -147,7 +153,8 @@ func (d *Dialect) newRequest(path string, t provider.Target, body []byte, droppe
 	if d.Locate != nil {
 		path = d.Locate(path, t)
 	}
-	return provider.Request{Path: path, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Dropped: dropped}
+	return provider.Request{Path: path, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
+		Dropped: dropped}
 }
 
 // wanted reads how many choices a client wants.

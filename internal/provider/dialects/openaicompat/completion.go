@@ -5,14 +5,15 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// NewCompletion returns the codec of a dialect's legacy completions. Of the dialect's members those about messages have no
-// part in it. The dialect must not be modified afterwards.
+// NewCompletion returns the codec of a dialect's legacy completions. Of the dialect's members those about messages
+// have no part in it. The dialect must not be modified afterwards.
 func NewCompletion(d Dialect) provider.CompletionCodec { return &completionCodec{d} }
 
 type completionCodec struct{ dialect Dialect }
 
 // Encode implements provider.CompletionCodec.
-func (c *completionCodec) Encode(r *openai.CompletionRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+func (c *completionCodec) Encode(r *openai.CompletionRequest, t provider.Target) (provider.Request, provider.Answer,
+	error) {
 	if c.dialect.OnePrompt && len(r.Prompts) != 1 {
 		return provider.Request{}, nil, openai.BadRequest("prompt", openai.CodeUnsupportedValue,
 			"Invalid 'prompt': the provider '%s' takes one text. Send each prompt in a request of its own.", c.dialect.Vendor)

@@ -12,14 +12,15 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// NewEmbedding returns the codec of a dialect's embeddings. Of the dialect only what is about parameters has a part in it.
-// The dialect must not be modified afterwards.
+// NewEmbedding returns the codec of a dialect's embeddings. Of the dialect only what is about parameters has a part in
+// it. The dialect must not be modified afterwards.
 func NewEmbedding(d Dialect) provider.EmbeddingCodec { return &embeddingCodec{d} }
 
 type embeddingCodec struct{ dialect Dialect }
 
 // Encode implements provider.EmbeddingCodec.
-func (c *embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+func (c *embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer,
+	error) {
 	changes := newChanges(&r.Object, &c.dialect, t)
 	changes.model(r.Model)
 	if c.dialect.FloatsOnly {

@@ -25,9 +25,9 @@ type vendorError struct {
 	known                     bool // the code is OpenAI's for one of the vendor's own
 }
 
-// readError reads the shapes in which vendors of the dialect report errors: {"error":{...}} as OpenAI does, the same in
-// an array (Gemini), {"error":"..."} (xAI, Ollama), the members at the top (vLLM, Mistral), or {"detail":...} (FastAPI).
-// A body that has none of them leaves everything empty.
+// readError reads the shapes in which vendors of the dialect report errors: {"error":{...}} as OpenAI does, the same
+// in an array (Gemini), {"error":"..."} (xAI, Ollama), the members at the top (vLLM, Mistral), or {"detail":...}
+// (FastAPI). A body that has none of them leaves everything empty.
 func (d *Dialect) readError(body []byte) vendorError {
 	var v vendorError
 	if !valid(body) {
@@ -68,7 +68,8 @@ func (d *Dialect) readError(body []byte) vendorError {
 	for _, object := range [...]gjson.Result{from, root} {
 		for _, name := range [...]string{"status_code", "http_status_code", "status"} {
 			n := int(object.Get(name).Int())
-			tgis := name == "http_status_code" && n == http.StatusUnprocessableEntity // which it says of every error in a stream
+			// which it says of every error in a stream
+			tgis := name == "http_status_code" && n == http.StatusUnprocessableEntity
 			if v.status == 0 && n >= 400 && n <= 599 && !tgis {
 				v.status = n
 			}
@@ -80,7 +81,8 @@ func (d *Dialect) readError(body []byte) vendorError {
 	return v
 }
 
-// textOfDetail reads a message: a text, or FastAPI's list of what is wrong, which Mistral also gives as an object's detail.
+// textOfDetail reads a message: a text, or FastAPI's list of what is wrong, which Mistral also gives as an object's
+// detail.
 func textOfDetail(d gjson.Result) string {
 	switch {
 	case d.Type == gjson.String:
@@ -123,7 +125,8 @@ var codes = map[string]string{
 }
 
 // types are those of OpenAI's errors. Others say no more than the status does, in as many ways as there are vendors.
-var types = []string{openai.TypeInvalidRequest, openai.TypeServer, openai.TypeRequests, openai.TypeTokens, openai.TypeInsufficientQuota}
+var types = []string{openai.TypeInvalidRequest, openai.TypeServer, openai.TypeRequests, openai.TypeTokens,
+	openai.TypeInsufficientQuota}
 
 // statuses are those of errors that are told in band, by the code or else the type that goes with them.
 var statuses = map[string]int{
@@ -133,16 +136,21 @@ var statuses = map[string]int{
 	"model_not_found": 404, "not_found_error": 404, "NotFoundError": 404,
 	"timeout": 504, "timeout_error": 504,
 	"request_too_large":   413,
-	"rate_limit_exceeded": 429, "rate_limit_error": 429, "rate_limit_reached_error": 429, "RateLimitError": 429, "tokens": 429, "requests": 429,
-	"invalid_request_error": 400, "BadRequestError": 400, "bad_request_error": 400, "validation": 400, "validation_error": 400,
-	"context_length_exceeded": 400, "content_filter": 400, "tool_use_failed": 400, "too_many_prompt_tokens": 400, "exceed_context_size_error": 400,
-	"overloaded": 503, "overloaded_error": 503, "engine_overloaded": 503, "unavailable_error": 503, "service_unavailable": 503,
-	"server_error": 500, "internal_error": 500, "InternalServerError": 500, "internal_server_error": 500, "api_error": 500,
+	"rate_limit_exceeded": 429, "rate_limit_error": 429, "rate_limit_reached_error": 429, "RateLimitError": 429,
+	"tokens": 429, "requests": 429,
+	"invalid_request_error": 400, "BadRequestError": 400, "bad_request_error": 400, "validation": 400,
+	"validation_error":        400,
+	"context_length_exceeded": 400, "content_filter": 400, "tool_use_failed": 400, "too_many_prompt_tokens": 400,
+	"exceed_context_size_error": 400,
+	"overloaded":                503, "overloaded_error": 503, "engine_overloaded": 503, "unavailable_error": 503,
+	"service_unavailable": 503,
+	"server_error":        500, "internal_error": 500, "InternalServerError": 500, "internal_server_error": 500,
+	"api_error": 500,
 }
 
-// inBand turns an error that came with status 200 into the client's. Its status is the one that the vendor would have sent:
-// the client of a unary answer gets it, and that of a stream, whose status has gone out, its type and code. Neither is
-// retried: Envoy decides that by the status that came.
+// inBand turns an error that came with status 200 into the client's. Its status is the one that the vendor would have
+// sent: the client of a unary answer gets it, and that of a stream, whose status has gone out, its type and code.
+// Neither is retried: Envoy decides that by the status that came.
 func (d *Dialect) inBand(body []byte) *openai.Error {
 	v := d.readError(body)
 	status := http.StatusBadGateway
@@ -155,13 +163,14 @@ func (d *Dialect) inBand(body []byte) *openai.Error {
 	return v.render(d, status, nil)
 }
 
-// DecodeError turns an answer with an error status into the client's error. It implements provider.Provider.DecodeError for
-// a vendor without a Dialect of its own.
+// DecodeError turns an answer with an error status into the client's error. It implements
+// provider.Provider.DecodeError for a vendor without a Dialect of its own.
 func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 	return Dialect{}.DecodeError(status, header, body)
 }
 
-// DecodeError turns an answer with an error status into the client's error. It implements provider.Provider.DecodeError.
+// DecodeError turns an answer with an error status into the client's error. It implements
+// provider.Provider.DecodeError.
 func (d Dialect) DecodeError(status int, header http.Header, body []byte) *openai.Error {
 	body = bytes.TrimSpace(body)
 	v := d.readError(body)
@@ -173,7 +182,8 @@ func (d Dialect) DecodeError(status int, header http.Header, body []byte) *opena
 
 // isPlain reports whether a body is a few words of text: neither a page nor JSON nor what is left of it.
 func isPlain(body []byte) bool {
-	return len(body) <= 500 && utf8.Valid(body) && !bytes.ContainsAny(body, "<{[\"") && bytes.IndexFunc(body, unicode.IsControl) < 0
+	return len(body) <= 500 && utf8.Valid(body) && !bytes.ContainsAny(body, "<{[\"") &&
+		bytes.IndexFunc(body, unicode.IsControl) < 0
 }
 
 // render makes the client's error: as the vendor told it, but where provider.StatusError draws a line.
@@ -212,9 +222,11 @@ func (v vendorError) render(d *Dialect, status int, header http.Header) *openai.
 func (v vendorError) meant(status int) int {
 	byCode, byType := statuses[v.code], statuses[v.typ]
 	switch {
-	case byCode == http.StatusUnauthorized, byType == http.StatusUnauthorized, strings.HasPrefix(v.message, "Incorrect API key"):
+	case byCode == http.StatusUnauthorized, byType == http.StatusUnauthorized,
+		strings.HasPrefix(v.message, "Incorrect API key"):
 		return http.StatusUnauthorized // xAI says 400
-	case status == http.StatusTooManyRequests && (byCode == http.StatusPaymentRequired || byType == http.StatusPaymentRequired):
+	case status == http.StatusTooManyRequests && (byCode == http.StatusPaymentRequired ||
+		byType == http.StatusPaymentRequired):
 		return http.StatusPaymentRequired // no retry helps against an empty account
 	case v.known && byCode != 0:
 		return byCode
@@ -222,17 +234,19 @@ func (v vendorError) meant(status int) int {
 	return status
 }
 
-// isTooLong reports whether the prompt has more tokens than the model takes: clients shorten it by OpenAI's code for that.
-// Only OpenAI has a code; the others say it by type or in words.
+// isTooLong reports whether the prompt has more tokens than the model takes: clients shorten it by OpenAI's code for
+// that. Only OpenAI has a code; the others say it by type or in words.
 func (v vendorError) isTooLong() bool {
 	switch v.typ {
 	case "too_many_prompt_tokens", "exceed_context_size_error": // Perplexity, llama.cpp
 		return true
 	}
-	return strings.Contains(v.message, "maximum context length") || strings.Contains(v.message, "exceeded max context length")
+	return strings.Contains(v.message, "maximum context length") ||
+		strings.Contains(v.message, "exceeded max context length")
 }
 
-// codeOr returns the vendor's code. A number repeats the status, and says less than the code that the gateway has for it.
+// codeOr returns the vendor's code. A number repeats the status, and says less than the code that the gateway has for
+// it.
 func (v vendorError) codeOr(ours string) string {
 	if v.number != 0 && ours != "" {
 		return ours
@@ -244,7 +258,8 @@ func (v vendorError) codeOr(ours string) string {
 func withoutKeys(message string) string {
 	words := strings.Split(message, " ")
 	for i, w := range words {
-		if len(w) > len("sk-")+8 && strings.HasPrefix(strings.TrimLeft(w, `"'(`+"`"), "sk-") || i > 0 && words[i-1] == "Bearer" {
+		if len(w) > len("sk-")+8 && strings.HasPrefix(strings.TrimLeft(w, `"'(`+"`"), "sk-") || i > 0 &&
+			words[i-1] == "Bearer" {
 			words[i] = "[redacted]"
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// A heldList is a list of a choice's deltas, such as annotations, that is given whole before the choice ends: openai-python's
-// accumulator fails where a second delta adds to a list whose elements have no index, and openai-node keeps the last alone.
+// A heldList is a list of a choice's deltas, such as annotations, that is given whole before the choice ends:
+// openai-python's accumulator fails where a second delta adds to a list whose elements have no index, and openai-node
+// keeps the last alone.
 type heldList struct {
 	name     string
 	elements []byte // with commas between them
@@ -42,8 +43,8 @@ func (h heldLists) each(f func(name string, list []byte)) {
 	}
 }
 
-// isHeld reports whether a member of a delta is a list that only can be given whole: the first of its elements is an object without
-// an index.
+// isHeld reports whether a member of a delta is a list that only can be given whole: the first of its elements is an
+// object without an index.
 func isHeld(value []byte) bool {
 	if kindOf(value) != '[' || isEmpty(value) {
 		return false

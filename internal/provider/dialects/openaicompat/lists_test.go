@@ -46,7 +46,8 @@ func TestListsOfDeltasAreGivenWhole(t *testing.T) {
 		return chunk(`{"index":` + i + `,"delta":{"annotations":[` + elements + `]},"logprobs":null,"finish_reason":null}`)
 	}
 	want := eventsOf(text,
-		chunk(`{"index":0,"delta":{"content":"y"},"finish_reason":null}`), chunk(`{"index":1,"delta":{},"finish_reason":null}`),
+		chunk(`{"index":0,"delta":{"content":"y"},"finish_reason":null}`),
+		chunk(`{"index":1,"delta":{},"finish_reason":null}`),
 		list("0", `{"a":[1]},{"b":2}`), chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`),
 		list("1", `{"c":3}`), chunk(`{"index":1,"delta":{},"finish_reason":"stop"}`))
 	require.Equal(t, want, decodePieces(t, Dialect{AsReceived: true}, "m", in))
@@ -60,13 +61,16 @@ func TestListsOfDeltasAreGivenWhole(t *testing.T) {
 
 // What comes after the end of its choice cannot be given before that, and passes as it comes.
 func TestListsAfterTheEndPass(t *testing.T) {
-	in := eventsOf(chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`), chunk(`{"index":0,"delta":{"annotations":[{"a":1}]},"finish_reason":null}`))
+	in := eventsOf(chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`),
+		chunk(`{"index":0,"delta":{"annotations":[{"a":1}]},"finish_reason":null}`))
 	require.Equal(t, in, decodePieces(t, Dialect{AsReceived: true}, "m", in))
 }
 
 // Lists whose elements have an index can be added to, and those of anything but objects too: they pass as they come.
 func TestOtherListsOfDeltasPass(t *testing.T) {
-	in := eventsOf(chunk(`{"index":0,"delta":{"images":[{"index":0}],"citations":["a"],"empty":[]},"finish_reason":null}`),
-		chunk(`{"index":0,"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":""}}]},"finish_reason":"stop"}`))
+	in := eventsOf(chunk(
+		`{"index":0,"delta":{"images":[{"index":0}],"citations":["a"],"empty":[]},"finish_reason":null}`),
+		chunk(
+			`{"index":0,"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":""}}]},"finish_reason":"stop"}`))
 	require.Equal(t, in, decodePieces(t, Dialect{AsReceived: true}, "m", in))
 }

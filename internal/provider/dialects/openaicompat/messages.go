@@ -12,9 +12,10 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// extensions are members of messages that the gateway gives with answers, and some clients echo. What one vendor gave says
-// nothing to another.
-var extensions = []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "annotations", "refusal", "audio"}
+// extensions are members of messages that the gateway gives with answers, and some clients echo. What one vendor gave
+// says nothing to another.
+var extensions = []string{"reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "annotations",
+	"refusal", "audio"}
 
 // messages changes what the vendor does not take of the messages. All else in them stays byte for byte.
 func (c *Changes) messages(r *openai.ChatRequest) error {
@@ -25,7 +26,8 @@ func (c *Changes) messages(r *openai.ChatRequest) error {
 	}
 	has := func(wanted bool, m openai.Mark) bool { return wanted && c.object.Marked(m) }
 	list := c.Get("messages")
-	if list.Kind() != '[' || d.MessageMembers == nil && !d.JoinText && carried == nil && !has(d.SystemRole, openai.MarkDeveloper) &&
+	if list.Kind() != '[' || d.MessageMembers == nil && !d.JoinText && carried == nil &&
+		!has(d.SystemRole, openai.MarkDeveloper) &&
 		!has(d.Reasoning != "", openai.MarkReasoning) && !has(len(d.Hints) > 0, openai.MarkCacheControl) {
 		return nil
 	}
@@ -50,8 +52,8 @@ func (c *Changes) messages(r *openai.ChatRequest) error {
 	return failed
 }
 
-// EachMessage gives each message to edit, as it is after the changes so far, and puts in its place what that returns, or leaves
-// it where that is nil. An error ends it.
+// EachMessage gives each message to edit, as it is after the changes so far, and puts in its place what that returns,
+// or leaves it where that is nil. An error ends it.
 func (c *Changes) EachMessage(edit func(i int, message jsontext.Value) ([]byte, error)) error {
 	list := c.Get("messages")
 	var out, text []byte
@@ -80,7 +82,8 @@ func (c *Changes) schema() {
 		return
 	}
 	list := c.Get("messages")
-	instruction := "Answer with nothing but a JSON object that conforms to this JSON Schema: " + format.Get("json_schema.schema").Raw
+	instruction := "Answer with nothing but a JSON object that conforms to this JSON Schema: " +
+		format.Get("json_schema.schema").Raw
 	out := append(openai.AppendString([]byte(`[{"role":"system","content":`), instruction), '}')
 	if !isEmpty(list) {
 		out = append(out, ',')
@@ -89,8 +92,9 @@ func (c *Changes) schema() {
 	c.Set("response_format", []byte(`{"type":"json_object"}`))
 }
 
-// carriedBy returns what the calls of messages carry of the vendor's, by the places of the messages. It counts more than what
-// the message itself says in the member: of a stream openai-node keeps, and sends back, only the last piece of that.
+// carriedBy returns what the calls of messages carry of the vendor's, by the places of the messages. It counts more
+// than what the message itself says in the member: of a stream openai-node keeps, and sends back, only the last piece
+// of that.
 func (d *Dialect) carriedBy(r *openai.ChatRequest) (map[int]string, error) {
 	if d.Carry == "" || len(r.Sent().Body) == len(r.Body) { // no id carries anything
 		return nil, nil
@@ -116,7 +120,8 @@ func (d *Dialect) carriedBy(r *openai.ChatRequest) (map[int]string, error) {
 	return carried, nil
 }
 
-// message changes the i-th message, which begins at a place. Carried says that it gets the dialect's Carry from a call.
+// message changes the i-th message, which begins at a place. Carried says that it gets the dialect's Carry from a
+// call.
 func (c *Changes) message(p *patch, at, i int, carried bool) error {
 	d := c.dialect
 	var failed error
@@ -203,8 +208,8 @@ func joinText(content []byte) (string, bool) {
 	return strings.Join(texts, "\n"), ok
 }
 
-// onlyRefuses reports whether a message has a refusal and no content, so that to a vendor that knows no refusals it is the
-// content.
+// onlyRefuses reports whether a message has a refusal and no content, so that to a vendor that knows no refusals it is
+// the content.
 func onlyRefuses(data []byte, at int) bool {
 	refusal, content := false, false
 	spans(data, at, func(name []byte, s span) {

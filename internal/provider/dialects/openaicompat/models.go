@@ -30,7 +30,8 @@ func Models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, e
 	return ModelList{}.Models(ctx, c)
 }
 
-// A ModelList says where and how a vendor lists its models. The zero value is OpenAI's way: {"data":[...]} at /models, whole.
+// A ModelList says where and how a vendor lists its models. The zero value is OpenAI's way: {"data":[...]} at /models,
+// whole.
 type ModelList struct {
 	// Path is that of the first page. Empty: /models.
 	Path string
@@ -44,8 +45,8 @@ type ModelList struct {
 	Next func(page gjson.Result) string
 }
 
-// Models is a provider.Lister. The models are sorted by their names, each is there once, and those whose name cannot be one
-// are left out. So are fine-tuned ones, as far as their names tell: whose they are, only the gateway knows.
+// Models is a provider.Lister. The models are sorted by their names, each is there once, and those whose name cannot
+// be one are left out. So are fine-tuned ones, as far as their names tell: whose they are, only the gateway knows.
 func (l ModelList) Models(ctx context.Context, c *provider.Client) ([]*configv1.ListedModel, error) {
 	found := map[string]*configv1.ListedModel{}
 	path := cmp.Or(l.Path, "/models")
@@ -80,7 +81,8 @@ func (l ModelList) Models(ctx context.Context, c *provider.Client) ([]*configv1.
 	return list, nil
 }
 
-// modelsOf returns the models of a page: data, or models, or all of it, as Together gives them. An empty list may be null.
+// modelsOf returns the models of a page: data, or models, or all of it, as Together gives them. An empty list may be
+// null.
 func modelsOf(page gjson.Result) ([]gjson.Result, bool) {
 	if page.IsArray() {
 		return page.Array(), true
@@ -97,7 +99,8 @@ func isModelID(id string) bool {
 	return id != "" && len(id) <= maxModelID && utf8.ValidString(id) && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// isTuned knows OpenAI's and Mistral's names, ft:model:organization:suffix:id, and OpenAI's older ones, model:ft-organization.
+// isTuned knows OpenAI's and Mistral's names, ft:model:organization:suffix:id, and OpenAI's older ones,
+// model:ft-organization.
 func isTuned(id string) bool { return strings.HasPrefix(id, "ft:") || strings.Contains(id, ":ft-") }
 
 // created returns when a model was made, in Unix seconds, or 0.

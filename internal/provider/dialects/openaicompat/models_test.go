@@ -81,7 +81,8 @@ func TestWhatIsNoListOfModelsIsAnError(t *testing.T) {
 		_, err := Models(t.Context(), answering(body))
 		require.ErrorIs(t, err, provider.ErrNotAnAnswer, body)
 	}
-	_, err := Models(t.Context(), at(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	_, err := Models(t.Context(),
+		at(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	var refused *openai.Error
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, http.StatusForbidden, refused.Status)

@@ -9,9 +9,9 @@ import (
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
-// passed keeps the bytes of a stream that passes as it came, until it is known what they are: an event may have to lose what
-// only the gateway asked for, or to name the model as the client does. Nothing passes before the first chunk does, for what comes
-// in its place may be an error, which then can be the answer's.
+// passed keeps the bytes of a stream that passes as it came, until it is known what they are: an event may have to
+// lose what only the gateway asked for, or to name the model as the client does. Nothing passes before the first chunk
+// does, for what comes in its place may be an error, which then can be the answer's.
 type passed struct {
 	raw   []byte // raw[from:] is kept
 	from  int
@@ -35,8 +35,8 @@ func (p *passed) feed(piece []byte) {
 	p.raw = append(p.raw, piece...)
 }
 
-// take returns the event that has just been read. Comments that stand alone before it are passed on, or, where nothing has passed
-// yet, are a part of it. It is valid until the next feed. Pending is how many bytes come after it.
+// take returns the event that has just been read. Comments that stand alone before it are passed on, or, where nothing
+// has passed yet, are a part of it. It is valid until the next feed. Pending is how many bytes come after it.
 func (p *passed) take(pending int, out chat.Sink) []byte {
 	if len(p.raw) == 0 { // the stream does not pass as it came
 		return nil
@@ -78,8 +78,8 @@ func (p *passed) idle(out chat.Sink) error {
 	return nil
 }
 
-// apart returns how much of the text, which begins where an event or a comment does, stands apart from what comes last in it: up
-// to and with the last blank line. None ends in what was looked at before.
+// apart returns how much of the text, which begins where an event or a comment does, stands apart from what comes last
+// in it: up to and with the last blank line. None ends in what was looked at before.
 func apart(text []byte, before int) (end int) {
 	before = max(0, before-2)                   // a part of one may
 	if bytes.HasPrefix(text, []byte("data:")) { // a blank line would have ended the event
@@ -96,8 +96,8 @@ func apart(text []byte, before int) (end int) {
 	return end
 }
 
-// pass gives the event at hand, and what stands before it, to the client as it came, without the usage that only the gateway asked
-// for, and with the client's name of the model where it is another than the provider's.
+// pass gives the event at hand, and what stands before it, to the client as it came, without the usage that only the
+// gateway asked for, and with the client's name of the model where it is another than the provider's.
 func (s *stream) pass(raw []byte, out chat.Sink) {
 	r, p := &s.read, &s.passed
 	s.states.follow(r.choices, s.dialect)
@@ -134,7 +134,8 @@ func (s *stream) pass(raw []byte, out chat.Sink) {
 func (s *stream) patched(raw []byte) []byte {
 	r, p := &s.read, &s.passed
 	at := len(bytes.TrimRight(raw, " \t\r\n")) - len(r.data)
-	if at < 0 || !bytes.Equal(raw[at:at+len(r.data)], r.data) { // another line comes after it, or its JSON came in several
+	// another line comes after it, or its JSON came in several
+	if at < 0 || !bytes.Equal(raw[at:at+len(r.data)], r.data) {
 		at = bytes.LastIndex(raw, r.data)
 	}
 	begin, rest := raw[:max(at, 0)], []byte("\n\n")

@@ -2,8 +2,8 @@ package openaicompat
 
 import "strconv"
 
-// A reading is what an answer or a chunk of one says, found in one pass. Everything in it is a part of the data. It may be used
-// again.
+// A reading is what an answer or a chunk of one says, found in one pass. Everything in it is a part of the data. It
+// may be used again.
 type reading struct {
 	members
 	data    []byte
@@ -11,8 +11,8 @@ type reading struct {
 	others  []span   // of members that the codec does not write itself
 }
 
-// read reads an answer, whose choices have a message, or a chunk, whose have a delta. It reports false for what is not a JSON
-// object, or has too many choices.
+// read reads an answer, whose choices have a message, or a chunk, whose have a delta. It reports false for what is not
+// a JSON object, or has too many choices.
 func (r *reading) read(data []byte, said string) bool {
 	r.clear()
 	if kindOf(data) != '{' || !valid(data) {
@@ -48,7 +48,8 @@ func (r *reading) clear() {
 	*r = reading{choices: r.choices[:0], others: r.others[:0]}
 }
 
-// reported returns the usage that is reported, or nil: Groq's older streams have it in x_groq, Moonshot's in the choice that ends.
+// reported returns the usage that is reported, or nil: Groq's older streams have it in x_groq, Moonshot's in the
+// choice that ends.
 func (r *reading) reported() []byte {
 	if u := r.usage.value(r.data); kindOf(u) == '{' {
 		return u
@@ -91,8 +92,8 @@ func (r *reading) appendOthers(dst []byte, but ...span) []byte {
 	return dst
 }
 
-// A choice is one of an answer's choices or of a chunk's. Its members are JSON, and nil where they are absent, as is all of it
-// where it is no object.
+// A choice is one of an answer's choices or of a chunk's. Its members are JSON, and nil where they are absent, as is
+// all of it where it is no object.
 type choice struct {
 	data                                 []byte
 	index, text, reason, logprobs, fault []byte

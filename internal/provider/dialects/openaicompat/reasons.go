@@ -6,15 +6,18 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// reasons are the finish reasons that vendors of the dialect are known to give, by those of OpenAI. What is not among them
-// is stop. An error is none that a client could be given.
+// reasons are the finish reasons that vendors of the dialect are known to give, by those of OpenAI. What is not among
+// them is stop. An error is none that a client could be given.
 var reasons = map[string]string{
-	"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "content_filter", "function_call": "function_call",
+	"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "content_filter",
+	"function_call": "function_call",
 
-	"max_tokens": "length", "model_length": "length", "max_length": "length", "model_context_window_exceeded": "length", "repetition": "length",
-	"tool_call": "tool_calls", "tool_use": "tool_calls",
-	"safety": "content_filter", "refusal": "content_filter", "sensitive": "content_filter", "recitation": "content_filter",
-	"error": "error", "abort": "error", "network_error": "error", "insufficient_system_resource": "error",
+	"max_tokens": "length", "model_length": "length", "max_length": "length", "model_context_window_exceeded": "length",
+	"repetition": "length",
+	"tool_call":  "tool_calls", "tool_use": "tool_calls",
+	"safety": "content_filter", "refusal": "content_filter", "sensitive": "content_filter",
+	"recitation": "content_filter",
+	"error":      "error", "abort": "error", "network_error": "error", "insufficient_system_resource": "error",
 }
 
 // finishReason returns OpenAI's finish reason for a vendor's, which is JSON. It is empty where there is none.
@@ -35,8 +38,8 @@ func (d *Dialect) finishReason(value []byte) string {
 	return "stop"
 }
 
-// settle returns the finish reason of a choice that made calls, one of the older kind, or none. To clients, tool_calls says
-// that there are calls to answer, and there being some says that it is tool_calls.
+// settle returns the finish reason of a choice that made calls, one of the older kind, or none. To clients, tool_calls
+// says that there are calls to answer, and there being some says that it is tool_calls.
 func settle(reason string, calls, functionCall bool) string {
 	switch {
 	case reason != "" && reason != "stop" && reason != "tool_calls" && reason != "function_call":
@@ -49,8 +52,9 @@ func settle(reason string, calls, functionCall bool) string {
 	return "stop"
 }
 
-// errFinish is for a vendor that ends an answer with the reason error and says no more. What it has of the answer is not
-// given to clients, who would take it as complete.
+// errFinish is for a vendor that ends an answer with the reason error and says no more. What it has of the answer is
+// not given to clients, who would take it as complete.
 func errFinish() *openai.Error {
-	return &openai.Error{Status: 502, Type: openai.TypeServer, Code: openai.CodeUpstreamFailed, Message: "The provider's model failed before its answer was complete."}
+	return &openai.Error{Status: 502, Type: openai.TypeServer, Code: openai.CodeUpstreamFailed,
+		Message: "The provider's model failed before its answer was complete."}
 }

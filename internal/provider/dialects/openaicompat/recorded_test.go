@@ -14,7 +14,8 @@ import (
 	"github.com/modelgate/modelgate/internal/translate"
 )
 
-// TestRecordedStreamsPassByteForByte streams what OpenAI and Azure have sent to clients that got usage if they asked for it.
+// TestRecordedStreamsPassByteForByte streams what OpenAI and Azure have sent to clients that got usage if they asked
+// for it.
 func TestRecordedStreamsPassByteForByte(t *testing.T) {
 	d := openaicompat.Dialect{AsReceived: true}
 	p := provider.Provider{Chat: openaicompat.New(d), Completion: openaicompat.NewCompletion(d)}
@@ -28,7 +29,8 @@ func TestRecordedStreamsPassByteForByte(t *testing.T) {
 				if !strings.Contains(name, "chat") {
 					endpoint = translate.Completions
 				}
-				r, err := translate.Parse(p, endpoint, translate.Ask(endpoint, nil, "m", true, strings.Contains(string(recorded), `"usage"`)))
+				r, err := translate.Parse(p, endpoint,
+					translate.Ask(endpoint, nil, "m", true, strings.Contains(string(recorded), `"usage"`)))
 				require.NoError(t, err)
 				_, answer, err := r.Encode(provider.Target{Model: "m"})
 				require.NoError(t, err)
@@ -42,7 +44,8 @@ func TestRecordedStreamsPassByteForByte(t *testing.T) {
 					}
 					require.True(t, w.IsDone())
 					// The events of Azure's filter, which are of no kind, are made chunks.
-					require.Equal(t, strings.ReplaceAll(string(recorded), `"object":""`, `"object":"chat.completion.chunk"`), string(out))
+					require.Equal(t, strings.ReplaceAll(string(recorded), `"object":""`, `"object":"chat.completion.chunk"`),
+						string(out))
 				}
 			})
 		}

@@ -152,7 +152,8 @@ func textOf(details []byte) []byte {
 	return openai.AppendString(nil, text.String())
 }
 
-// appendOthers appends the members that are not written apart. Lists to be given whole go to lists, where that is not nil.
+// appendOthers appends the members that are not written apart. Lists to be given whole go to lists, where that is not
+// nil.
 func (s *said) appendOthers(dst []byte, lists *heldLists) []byte {
 	if !s.others {
 		return dst
@@ -179,8 +180,8 @@ func (s *said) appendOthers(dst []byte, lists *heldLists) []byte {
 	return dst
 }
 
-// appendLogprobs appends a choice's log probabilities as OpenAI has them in chat completions. Together has lists of its own
-// for them, and in a stream a number: that of the text in the same chunk.
+// appendLogprobs appends a choice's log probabilities as OpenAI has them in chat completions. Together has lists of
+// its own for them, and in a stream a number: that of the text in the same chunk.
 func appendLogprobs(dst, logprobs, text []byte) []byte {
 	switch k := kindOf(logprobs); {
 	case k == '{' && gjson.GetBytes(logprobs, "tokens").IsArray() && !gjson.GetBytes(logprobs, "content").Exists():
@@ -198,7 +199,8 @@ func appendLogprobs(dst, logprobs, text []byte) []byte {
 	return append(dst, "null"...)
 }
 
-// appendTokenLists appends what Together says in lists: tokens, token_logprobs, and top_logprobs as an object for each.
+// appendTokenLists appends what Together says in lists: tokens, token_logprobs, and top_logprobs as an object for
+// each.
 func appendTokenLists(dst []byte, lists gjson.Result) []byte {
 	numbers, tops := lists.Get("token_logprobs").Array(), lists.Get("top_logprobs").Array()
 	appendOne := func(token, logprob string) {

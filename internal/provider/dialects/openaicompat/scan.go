@@ -51,8 +51,8 @@ func scan(data []byte) (members, bool) {
 	return m, true
 }
 
-// valid reports whether data is JSON. gjson is the faster reader, but it calls itself for each level of nesting without a
-// limit, and a stack that has overflown ends the process; the other gives up at a depth of 10,000.
+// valid reports whether data is JSON. gjson is the faster reader, but it calls itself for each level of nesting
+// without a limit, and a stack that has overflown ends the process; the other gives up at a depth of 10,000.
 func valid(data []byte) bool {
 	if len(data) <= 64<<10 {
 		return gjson.ValidBytes(data)
@@ -60,7 +60,8 @@ func valid(data []byte) bool {
 	return jsontext.Value(data).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
 
-// eachMember calls f for the members of an object, with the name as it is written. Of what is not an object there are none.
+// eachMember calls f for the members of an object, with the name as it is written. Of what is not an object there are
+// none.
 func eachMember(data []byte, f func(name, value []byte)) {
 	if kindOf(data) == '{' {
 		walk(data, 0, func(name, nameEnd, start int) int {
@@ -93,8 +94,8 @@ func spans(data []byte, at int, f func(name []byte, s span)) {
 	})
 }
 
-// walkArray calls f for the elements of the array that begins at a place, which is known to be valid. What f is given is where
-// an element begins, and what it returns is the place behind. So does walkArray.
+// walkArray calls f for the elements of the array that begins at a place, which is known to be valid. What f is given
+// is where an element begins, and what it returns is the place behind. So does walkArray.
 func walkArray(data []byte, at int, f func(start int) (end int)) (end int) {
 	for at = skipBetween(data, at+1); data[at] != ']'; {
 		at = skipBetween(data, f(at))
@@ -102,9 +103,9 @@ func walkArray(data []byte, at int, f func(start int) (end int)) (end int) {
 	return at + 1
 }
 
-// walk calls f for the members of the object that begins at a place, which is known to be valid. What f is given are the
-// places of the name and of where the value begins, and what it returns is the place behind the value. Walk returns that behind
-// the object.
+// walk calls f for the members of the object that begins at a place, which is known to be valid. What f is given are
+// the places of the name and of where the value begins, and what it returns is the place behind the value. Walk
+// returns that behind the object.
 func walk(data []byte, at int, f func(name, nameEnd, start int) (end int)) (end int) {
 	for at = skipBetween(data, at+1); data[at] != '}'; {
 		nameEnd := skipString(data, at)
@@ -236,8 +237,8 @@ func (p *patch) add(e edit) {
 	p.edits = slices.Insert(p.edits, i, e)
 }
 
-// set gives a member a value. Where it is not there yet, it is added at the end of its object, which has another member
-// and whose closing brace stands at end; name is then what comes before the value.
+// set gives a member a value. Where it is not there yet, it is added at the end of its object, which has another
+// member and whose closing brace stands at end; name is then what comes before the value.
 func (p *patch) set(s span, end int, name, value string) {
 	switch {
 	case !s.found():

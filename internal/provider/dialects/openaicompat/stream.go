@@ -146,7 +146,8 @@ func (s *stream) report(usage, data []byte, out chat.Sink) {
 	}
 }
 
-// maxRepeated bounds what the choices of one chunk repeat of it, in bytes, beside some times its size: each becomes a chunk of its own.
+// maxRepeated bounds what the choices of one chunk repeat of it, in bytes, beside some times its size: each becomes a
+// chunk of its own.
 const maxRepeated = 1 << 20
 
 // chunk writes a chunk as the client is to see it, one for each of its choices. One without choices is never written:
@@ -184,8 +185,8 @@ func (s *stream) begin(out chat.Sink) {
 	tellBeginning(s.id, r.created.value(r.data), out)
 }
 
-// choice writes what a chunk says of a choice. A finish reason is held back until the end: some vendors repeat it, or give
-// it before the last text.
+// choice writes what a chunk says of a choice. A finish reason is held back until the end: some vendors repeat it, or
+// give it before the last text.
 func (s *stream) choice(c *choice, position int, out chat.Sink) error {
 	index := c.indexOr(position)
 	if index < 0 || index >= maxChoices {
@@ -234,8 +235,8 @@ func (s *stream) put(chunk []byte, out chat.Sink) {
 	s.scratch = chunk[:0]
 }
 
-// appendRest appends what a chunk has behind its choices, and ends it. What Groq repeats of the usage, and what a search has
-// found, which is told once, are left out.
+// appendRest appends what a chunk has behind its choices, and ends it. What Groq repeats of the usage, and what a
+// search has found, which is told once, are left out.
 func (s *stream) appendRest(dst []byte, r *reading) []byte {
 	groq := r.groq
 	if !bytes.Contains(groq.value(r.data), []byte(`"usage"`)) {
@@ -257,7 +258,8 @@ func (s *stream) release(out chat.Sink) {
 	}
 }
 
-// endChoice writes what ends a choice: the arguments of calls that have none, what a search has found, and the finish reason.
+// endChoice writes what ends a choice: the arguments of calls that have none, what a search has found, and the finish
+// reason.
 func (s *stream) endChoice(index int, state *choiceState, out chat.Sink) {
 	state.released = true
 	reason := settle(state.reason, state.calls.made(), state.functionCall)
@@ -310,7 +312,8 @@ func (s *stream) delta(index int, name string, value, found []byte, out chat.Sin
 	s.put(s.appendRest(dst, &reading{}), out)
 }
 
-// finish writes what the end of the stream completes, with the chunk that reports the usage where the client asked for it.
+// finish writes what the end of the stream completes, with the chunk that reports the usage where the client asked for
+// it.
 func (s *stream) finish(out chat.Sink) {
 	if s.asReceived {
 		return

@@ -94,7 +94,8 @@ func tellCall(c *call, index, number int, out chat.Sink) {
 	}
 }
 
-// tellOthers tells the members of what a choice says that are not told apart. Lists that are given whole are told when they are.
+// tellOthers tells the members of what a choice says that are not told apart. Lists that are given whole are told when
+// they are.
 func tellOthers(said *said, index int, out chat.Sink) {
 	eachMember(said.data, func(name, value []byte) {
 		switch string(name) {

@@ -9,8 +9,9 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// withoutThoughts takes Claude's thinking out of what the assistant said, as clients of other gateways send it back: parts of the types
-// thinking and redacted_thinking, and LiteLLM's thinking_blocks. OpenAI refuses what it does not know in messages, and so do most others.
+// withoutThoughts takes Claude's thinking out of what the assistant said, as clients of other gateways send it back:
+// parts of the types thinking and redacted_thinking, and LiteLLM's thinking_blocks. OpenAI refuses what it does not
+// know in messages, and so do most others.
 func (c *Changes) withoutThoughts() error {
 	if c.dialect.Thoughts || !c.object.Marked(openai.MarkThoughts) {
 		return nil

@@ -8,8 +8,9 @@ import (
 )
 
 // readUsage reads a usage object, which is valid JSON. Members that are null or absent count nothing, and some vendors
-// send counts with a decimal point. Vendors have places of their own for cached tokens (DeepSeek's prompt_cache_hit_tokens,
-// Moonshot's cached_tokens), those written to a cache (Anthropic's, which proxies keep), and reasoning tokens (Perplexity).
+// send counts with a decimal point. Vendors have places of their own for cached tokens (DeepSeek's
+// prompt_cache_hit_tokens, Moonshot's cached_tokens), those written to a cache (Anthropic's, which proxies keep), and
+// reasoning tokens (Perplexity).
 func readUsage(data []byte) openai.Usage {
 	var u openai.Usage
 	var cached, reasoning int64
@@ -95,7 +96,8 @@ func readCompletionDetails(u *openai.Usage, details []byte) {
 	})
 }
 
-// appendUsage appends a vendor's usage as OpenAI has it, and what else the vendor says there, such as OpenRouter's cost.
+// appendUsage appends a vendor's usage as OpenAI has it, and what else the vendor says there, such as OpenRouter's
+// cost.
 func appendUsage(dst, data []byte) []byte {
 	u := readUsage(data)
 	var prompt, completion []byte
@@ -120,7 +122,8 @@ func appendUsage(dst, data []byte) []byte {
 	dst = appendCount(dst, `,"audio_tokens":`, u.CompletionAudio)
 	dst = appendOthers(dst, completion, "reasoning_tokens", "audio_tokens")
 	dst = append(dst, '}')
-	dst = appendOthers(dst, data, "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details")
+	dst = appendOthers(dst, data, "prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details",
+		"completion_tokens_details")
 	return append(dst, '}')
 }
 

@@ -11,7 +11,8 @@ import (
 func TestReadUsage(t *testing.T) { // pitfalls 40, 41, 42
 	for in, want := range map[string]openai.Usage{
 		`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":5,"audio_tokens":6},"completion_tokens_details":{"reasoning_tokens":7,"audio_tokens":8}}`: {
-			PromptTokens: 1, CompletionTokens: 2, TotalTokens: 3, CachedTokens: 4, CacheWriteTokens: 5, PromptAudio: 6, ReasoningTokens: 7, CompletionAudio: 8},
+			PromptTokens: 1, CompletionTokens: 2, TotalTokens: 3, CachedTokens: 4, CacheWriteTokens: 5, PromptAudio: 6,
+			ReasoningTokens: 7, CompletionAudio: 8},
 		`{"prompt_tokens":3,"completion_tokens":4}`: {PromptTokens: 3, CompletionTokens: 4, TotalTokens: 7},
 		`{"prompt_tokens":3,"completion_tokens":4,"total_tokens":17,"completion_tokens_details":{"reasoning_tokens":10}}`:               {PromptTokens: 3, CompletionTokens: 14, TotalTokens: 17, ReasoningTokens: 10},
 		`{"prompt_tokens":3,"completion_tokens":14,"total_tokens":17,"completion_tokens_details":{"reasoning_tokens":10}}`:              {PromptTokens: 3, CompletionTokens: 14, TotalTokens: 17, ReasoningTokens: 10},

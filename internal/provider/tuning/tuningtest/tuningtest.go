@@ -1,5 +1,5 @@
-// Package tuningtest holds the tests that every vendor's fine-tuning must pass, and what the tests of one vendor need: a client
-// of a provider whose API is a handler.
+// Package tuningtest holds the tests that every vendor's fine-tuning must pass, and what the tests of one vendor need:
+// a client of a provider whose API is a handler.
 //
 // A fake is written from the vendor's documentation, not from the code that it tests. It refuses
 // what the documentation does not have.
@@ -35,7 +35,8 @@ func Client(t *testing.T, p provider.Provider, config *configv1.Provider, h http
 	require.NoError(t, err)
 	endpoint, err := p.Endpoint(config)
 	require.NoError(t, err)
-	return &provider.Client{Config: config, DecodeError: p.DecodeError, Send: func(r *http.Request) (*http.Response, error) {
+	return &provider.Client{Config: config, DecodeError: p.DecodeError, Send: func(r *http.Request) (*http.Response,
+		error) {
 		at, err := url.Parse(endpoint.Join(r.URL.String()))
 		if err != nil {
 			return nil, err
@@ -85,7 +86,8 @@ func Form(t *testing.T, r *http.Request) (fields map[string]string, name, text s
 }
 
 // operations are all that a trainer does, each by its name.
-func operations(trainer provider.FineTuner, j provider.TuningJob, id string) map[string]func(context.Context, *provider.Client) error {
+func operations(trainer provider.FineTuner, j provider.TuningJob, id string) map[string]func(context.Context,
+	*provider.Client) error {
 	again := j
 	again.Again = true
 	all := map[string]func(context.Context, *provider.Client) error{
@@ -114,8 +116,8 @@ func operations(trainer provider.FineTuner, j provider.TuningJob, id string) map
 	return all
 }
 
-// Failures plays a vendor that fails: what may pass is never the last word, and what the vendor says of a request is. The job
-// must be one that the vendor has; id is the gateway's of it.
+// Failures plays a vendor that fails: what may pass is never the last word, and what the vendor says of a request is.
+// The job must be one that the vendor has; id is the gateway's of it.
 func Failures(t *testing.T, p provider.Provider, config *configv1.Provider, j provider.TuningJob, id string) {
 	body := `{"error":{"message":"said the vendor","type":"x","code":"y"}}`
 	for name, do := range operations(p.FineTuning, j, id) {
@@ -171,7 +173,8 @@ func Failures(t *testing.T, p provider.Provider, config *configv1.Provider, j pr
 	}
 }
 
-// Streams uploads a large file and requires that it is not held in memory. Answer gets the request once its body was read.
+// Streams uploads a large file and requires that it is not held in memory. Answer gets the request once its body was
+// read.
 func Streams(t *testing.T, p provider.Provider, config *configv1.Provider, answer http.HandlerFunc) {
 	const size, bound = 30 << 20, 8 << 20
 	got := make(chan int64, 1)
@@ -185,9 +188,10 @@ func Streams(t *testing.T, p provider.Provider, config *configv1.Provider, answe
 	closed := false
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	id, err := p.FineTuning.Upload(t.Context(), c, provider.TrainingFile{Name: "large", Size: size, Open: func(context.Context) (io.ReadCloser, error) {
-		return &generated{left: size, closed: &closed}, nil
-	}})
+	id, err := p.FineTuning.Upload(t.Context(), c, provider.TrainingFile{Name: "large", Size: size,
+		Open: func(context.Context) (io.ReadCloser, error) {
+			return &generated{left: size, closed: &closed}, nil
+		}})
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
 	require.NotEmpty(t, id)
@@ -195,9 +199,10 @@ func Streams(t *testing.T, p provider.Provider, config *configv1.Provider, answe
 	require.True(t, closed, "the file is closed")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(bound), "the file is held in memory")
 
-	_, err = p.FineTuning.Upload(t.Context(), c, provider.TrainingFile{Name: "cut", Size: size, Open: func(context.Context) (io.ReadCloser, error) {
-		return &generated{left: 1 << 10, closed: &closed}, nil
-	}})
+	_, err = p.FineTuning.Upload(t.Context(), c, provider.TrainingFile{Name: "cut", Size: size,
+		Open: func(context.Context) (io.ReadCloser, error) {
+			return &generated{left: 1 << 10, closed: &closed}, nil
+		}})
 	require.Error(t, err, "a file that ends before its time")
 	require.False(t, tuning.Final(err), "%v", err)
 }

@@ -32,9 +32,11 @@ func Provider() provider.Provider {
 		Codes: map[string]string{ // https://www.alibabacloud.com/help/en/model-studio/error-code
 			"Arrearage":              openai.CodeInsufficientQuota,
 			"data_inspection_failed": openai.CodeContentFilter, "DataInspectionFailed": openai.CodeContentFilter,
-			"Throttling": openai.CodeRateLimitExceeded, "Throttling.RateQuota": openai.CodeRateLimitExceeded, "Throttling.BurstRate": openai.CodeRateLimitExceeded,
-			"Throttling.AllocationQuota": openai.CodeRateLimitExceeded, "limit_requests": openai.CodeRateLimitExceeded, "limit_burst_rate": openai.CodeRateLimitExceeded,
-			"ModelNotFound": openai.CodeModelNotFound, "model_not_found": openai.CodeModelNotFound,
+			"Throttling": openai.CodeRateLimitExceeded, "Throttling.RateQuota": openai.CodeRateLimitExceeded,
+			"Throttling.BurstRate":       openai.CodeRateLimitExceeded,
+			"Throttling.AllocationQuota": openai.CodeRateLimitExceeded, "limit_requests": openai.CodeRateLimitExceeded,
+			"limit_burst_rate": openai.CodeRateLimitExceeded,
+			"ModelNotFound":    openai.CodeModelNotFound, "model_not_found": openai.CodeModelNotFound,
 		},
 	}
 	return provider.Provider{
@@ -64,7 +66,8 @@ func baseURL(c *configv1.Provider) (string, error) {
 	host := hosts[c.GetRegion()]
 	if host == "" {
 		known := slices.DeleteFunc(slices.Sorted(maps.Keys(hosts)), func(region string) bool { return region == "" })
-		return "", fmt.Errorf("is required for the region %q: without one the region must be one of %s", c.GetRegion(), strings.Join(known, ", "))
+		return "", fmt.Errorf("is required for the region %q: without one the region must be one of %s", c.GetRegion(),
+			strings.Join(known, ", "))
 	}
 	return "https://" + host + "/compatible-mode/v1", nil
 }

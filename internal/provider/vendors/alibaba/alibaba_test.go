@@ -31,5 +31,6 @@ func TestKeysHoldForOneRegion(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	_, err := baseURL(&configv1.Provider{Region: "eu"})
-	require.EqualError(t, err, `is required for the region "eu": without one the region must be one of ap-southeast-1, cn-beijing, cn-hongkong, us-east-1`)
+	require.EqualError(t, err,
+		`is required for the region "eu": without one the region must be one of ap-southeast-1, cn-beijing, cn-hongkong, us-east-1`)
 }

@@ -33,7 +33,8 @@ func think(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) er
 	always, never := kind == configv1.Thinking_ALWAYS, kind == configv1.Thinking_NEVER
 	on := effort != "none"
 	switch {
-	case effort == "" && kind == configv1.Thinking_ADAPTIVE && openaicompat.ForcesTool(r): // refused while thinking, which nobody asked for
+	case effort == "" && kind == configv1.Thinking_ADAPTIVE &&
+		openaicompat.ForcesTool(r): // refused while thinking, which nobody asked for
 		on = false
 	case effort == "":
 		return nil

@@ -57,5 +57,6 @@ func (codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request,
 	if err != nil {
 		return provider.Request{}, nil, messages.JSONError(err)
 	}
-	return provider.Request{Path: "/messages", Header: header, Body: body, Dropped: m.Dropped, Adjusted: m.Adjusted}, answer, nil
+	return provider.Request{Path: "/messages", Header: header, Body: body, Dropped: m.Dropped, Adjusted: m.Adjusted},
+		answer, nil
 }

@@ -40,10 +40,11 @@ const nothing = "none"
 // slack is by how many seconds the vendor's clock may be behind.
 const slack = 3600
 
-// Submit implements provider.Batcher. A batch holds nothing of ours but the ids of its lines, which the vendor shows once it has
-// ended. So a batch that may have been created unheard is looked for among those of the same size since: one that has ended is
-// told by its ids, and for one that runs Submit fails until it has ended. What remains: somebody else's batches of exactly this
-// size hold this one up, and one that the vendor lists late, or whose request is still under way, runs twice.
+// Submit implements provider.Batcher. A batch holds nothing of ours but the ids of its lines, which the vendor shows
+// once it has ended. So a batch that may have been created unheard is looked for among those of the same size since:
+// one that has ended is told by its ids, and for one that runs Submit fails until it has ended. What remains: somebody
+// else's batches of exactly this size hold this one up, and one that the vendor lists late, or whose request is still
+// under way, runs twice.
 func (x batches) Submit(ctx context.Context, c *provider.Client, b provider.Batch) (string, error) {
 	lines, err := x.codecs.Lines(b)
 	if err != nil {
@@ -96,20 +97,21 @@ func write(ctx context.Context, lines *openaicompat.Lines, take func(l openaicom
 }
 
 func create(ctx context.Context, c *provider.Client, lines *openaicompat.Lines) (string, error) {
-	answer, err := openaicompat.Stream(ctx, c, "/messages/batches", "application/json", func(ctx context.Context, w io.Writer) error {
-		if _, err := io.WriteString(w, `{"requests":[`); err != nil {
-			return err
-		}
-		err := write(ctx, lines, func(_ openaicompat.Line, text []byte) error {
-			_, err := w.Write(text)
+	answer, err := openaicompat.Stream(ctx, c, "/messages/batches", "application/json",
+		func(ctx context.Context, w io.Writer) error {
+			if _, err := io.WriteString(w, `{"requests":[`); err != nil {
+				return err
+			}
+			err := write(ctx, lines, func(_ openaicompat.Line, text []byte) error {
+				_, err := w.Write(text)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(w, "]}")
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(w, "]}")
-		return err
-	})
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +146,8 @@ func (b *batch) total() int {
 func (b *batch) over() bool { return b.Status == "ended" }
 
 // errUnsure is the error of Submit where a batch that runs may be the one that is to be submitted.
-var errUnsure = errors.New("a batch of the same size runs at the vendor, which may be this one; whose it is shows when it has ended")
+var errUnsure = errors.New(
+	"a batch of the same size runs at the vendor, which may be this one; whose it is shows when it has ended")
 
 // searchPages bounds the search for a batch, of which there are 1,000 on a page.
 const searchPages = 100
@@ -248,9 +251,10 @@ func (batches) Cancel(ctx context.Context, c *provider.Client, id string) error 
 	})
 }
 
-// Results implements provider.Batcher. It gives every line of the batch, each once; where a connection is cut, the next call
-// begins anew. Of a batch that is not over there are no answers.
-func (x batches) Results(ctx context.Context, c *provider.Client, id string, b provider.Batch, take func(provider.BatchAnswer) error) error {
+// Results implements provider.Batcher. It gives every line of the batch, each once; where a connection is cut, the
+// next call begins anew. Of a batch that is not over there are no answers.
+func (x batches) Results(ctx context.Context, c *provider.Client, id string, b provider.Batch,
+	take func(provider.BatchAnswer) error) error {
 	lines, err := x.codecs.Lines(b)
 	if err != nil {
 		return err
@@ -280,8 +284,8 @@ func (x batches) Results(ctx context.Context, c *provider.Client, id string, b p
 	})
 }
 
-// lineAnswer reads a line: {"custom_id":...,"result":{"type":"succeeded","message":{...}}}, or errored with an error, canceled or
-// expired.
+// lineAnswer reads a line: {"custom_id":...,"result":{"type":"succeeded","message":{...}}}, or errored with an error,
+// canceled or expired.
 func lineAnswer(line []byte, whole bool) (openaicompat.LineAnswer, error) {
 	if !whole {
 		return openaicompat.TooLong(line), nil

@@ -171,9 +171,12 @@ func TestABatchWhoseCreationWasNotHeardIsFoundOnceItHasEnded(t *testing.T) {
 
 func TestABatchThatTheVendorHasNotGotIsSubmittedAgain(t *testing.T) {
 	f := &fakeBatches{t: t, batches: []string{
-		ended("msgbatch_alike", 1), running("msgbatch_small", 1), strings.ReplaceAll(running("msgbatch_old", 2), "2027-", "2026-"),
+		ended("msgbatch_alike", 1), running("msgbatch_small", 1), strings.ReplaceAll(running("msgbatch_old", 2), "2027-",
+			"2026-"),
 		strings.ReplaceAll(running("msgbatch_older", 2), "2027-", "2026-"), running("msgbatch_unseen", 2),
-	}, results: map[string]func() io.Reader{"msgbatch_alike": lines(`{"custom_id":"batch_01JD3T9Q8H6R5W4Z2Y0X9V8N7N-0","result":{"type":"expired"}}`)}}
+	},
+		results: map[string]func() io.Reader{
+			"msgbatch_alike": lines(`{"custom_id":"batch_01JD3T9Q8H6R5W4Z2Y0X9V8N7N-0","result":{"type":"expired"}}`)}}
 	b := batchOf(ask, ask)
 	b.Again = true
 	id, err := Provider().Batches.Submit(t.Context(), f.client(), b)
@@ -196,11 +199,13 @@ func TestResultsAreReadWithWhatEachRequestAsked(t *testing.T) {
 		result(2, message(`{"type":"tool_use","id":"toolu_1","name":"`+renamed+`","input":{}}`)),
 		result(0, message(`{"type":"text","text":"Hi"}`)),
 		result(0, message(`{"type":"text","text":"twice"}`)),
-		result(3, `{"type":"errored","error":{"type":"error","request_id":"req_9","error":{"type":"overloaded_error","message":"Overloaded"}}}`),
+		result(3,
+			`{"type":"errored","error":{"type":"error","request_id":"req_9","error":{"type":"overloaded_error","message":"Overloaded"}}}`),
 		result(4, `{"type":"expired"}`), result(5, `{"type":"canceled"}`),
 		`{"custom_id":"other","result":{"type":"expired"}}`,
 		result(6, `{"type":"succeeded","message":{"type":"surprise"}}`),
-		result(7, `{"type":"errored","error":{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: too large"}}}`),
+		result(7,
+			`{"type":"errored","error":{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: too large"}}}`),
 	)}}
 	b := batchOf(ask, withTwo, asTool, ask, ask, ask, ask, ask, ask)
 	report, err := Provider().Batches.Poll(t.Context(), f.client(), "v")
@@ -220,7 +225,8 @@ func TestResultsAreReadWithWhatEachRequestAsked(t *testing.T) {
 	require.Equal(t, int64(15), got[0].Usage.TotalTokens)
 	require.Equal(t, http.StatusBadRequest, got[1].Status)
 	require.Equal(t, "n", gjson.GetBytes(got[1].Body, "error.param").Str)
-	require.Equal(t, "get.weather", gjson.GetBytes(got[2].Body, "choices.0.message.tool_calls.0.function.name").Str, "names are the client's again")
+	require.Equal(t, "get.weather", gjson.GetBytes(got[2].Body, "choices.0.message.tool_calls.0.function.name").Str,
+		"names are the client's again")
 	require.Equal(t, http.StatusServiceUnavailable, got[3].Status)
 	require.Equal(t, "req_9", got[3].RequestID)
 	require.Equal(t, provider.BatchAnswer{Line: 4}, got[4])
@@ -239,7 +245,8 @@ func TestResultsThatAreCutFail(t *testing.T) {
 		got = append(got, a)
 		return nil
 	}
-	require.ErrorIs(t, Provider().Batches.Results(t.Context(), f.client(), "v", batchOf(ask), take), provider.ErrNotAnAnswer)
+	require.ErrorIs(t, Provider().Batches.Results(t.Context(), f.client(), "v", batchOf(ask), take),
+		provider.ErrNotAnAnswer)
 	require.Empty(t, got)
 	f.batches = []string{running("v", 1)}
 	require.NoError(t, Provider().Batches.Results(t.Context(), f.client(), "v", batchOf(ask), take))
@@ -261,11 +268,12 @@ func TestABatchOfNothingThatTheVendorCanBeAskedNeedsNoVendor(t *testing.T) {
 	require.True(t, report.Over)
 	require.NoError(t, Provider().Batches.Cancel(t.Context(), f.client(), id))
 	given := 0
-	require.NoError(t, Provider().Batches.Results(t.Context(), f.client(), id, batchOf(withTwo), func(a provider.BatchAnswer) error {
-		given++
-		require.Equal(t, http.StatusBadRequest, a.Status)
-		return nil
-	}))
+	require.NoError(t, Provider().Batches.Results(t.Context(), f.client(), id, batchOf(withTwo),
+		func(a provider.BatchAnswer) error {
+			given++
+			require.Equal(t, http.StatusBadRequest, a.Status)
+			return nil
+		}))
 	require.Equal(t, 1, given)
 	require.Empty(t, f.requests)
 }

@@ -27,11 +27,13 @@ func TestModelsAreListedFromAllPages(t *testing.T) {
 		require.Equal(t, version, r.Header.Get("Anthropic-Version"))
 		asked = append(asked, r.URL.String())
 		if len(asked) == 1 {
-			_, _ = fmt.Fprint(w, `{"data":[{"id":"claude-opus-4-6","created_at":"2026-02-04T00:00:00Z","display_name":"Claude Opus 4.6","type":"model"}],
+			_, _ = fmt.Fprint(w,
+				`{"data":[{"id":"claude-opus-4-6","created_at":"2026-02-04T00:00:00Z","display_name":"Claude Opus 4.6","type":"model"}],
 				"first_id":"claude-opus-4-6","has_more":true,"last_id":"claude-opus-4-6"}`)
 			return
 		}
-		_, _ = fmt.Fprint(w, `{"data":[{"id":"claude-haiku-4-5","created_at":"2025-10-15T00:00:00Z","type":"model"}],"has_more":false,"last_id":"claude-haiku-4-5"}`)
+		_, _ = fmt.Fprint(w,
+			`{"data":[{"id":"claude-haiku-4-5","created_at":"2025-10-15T00:00:00Z","type":"model"}],"has_more":false,"last_id":"claude-haiku-4-5"}`)
 	}))
 	require.NoError(t, err)
 	require.Equal(t, []string{"/models?limit=1000", "/models?limit=1000&after_id=claude-opus-4-6"}, asked)

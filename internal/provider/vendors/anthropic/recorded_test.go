@@ -26,8 +26,8 @@ func (th *thinking) block(b gjson.Result) {
 	}
 }
 
-// TestRecordedThinking checks of recorded answers that nothing of their thinking is lost, read here without the codec. What
-// Replay checks is text, calls and usage.
+// TestRecordedThinking checks of recorded answers that nothing of their thinking is lost, read here without the codec.
+// What Replay checks is text, calls and usage.
 func TestRecordedThinking(t *testing.T) {
 	files := recordings.Of(t, "anthropic")
 	thought := 0

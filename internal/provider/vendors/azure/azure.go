@@ -1,6 +1,6 @@
 // Package azure is the provider Azure OpenAI, in both styles of its API: v1, where the body names the deployment
-// (https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle), and the older one, whose paths do. Other models
-// of Azure AI Foundry speak the same dialect.
+// (https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle), and the older one, whose paths do.
+// Other models of Azure AI Foundry speak the same dialect.
 //
 // A model is a deployment, by whatever name somebody gave it. With an api_version its name is in
 // the path.
@@ -16,7 +16,8 @@ import (
 
 // Provider returns the provider. It is safe for concurrent use.
 func Provider() provider.Provider {
-	d := openaicompat.Dialect{Vendor: "azure", AsReceived: true, Locate: locate, SearchTool: true, Hints: []string{"cache_control"}}
+	d := openaicompat.Dialect{Vendor: "azure", AsReceived: true, Locate: locate, SearchTool: true,
+		Hints: []string{"cache_control"}}
 	return provider.Provider{
 		Name:              "azure",
 		CredentialEnv:     "AZURE_OPENAI_API_KEY",
@@ -30,15 +31,16 @@ func Provider() provider.Provider {
 		Batches:           batches(d),
 		FineTuning:        fineTuning(),
 		Native: []string{
-			"/responses", "/images/generations", "/images/edits", "/audio/speech", "/audio/transcriptions", "/audio/translations",
+			"/responses", "/images/generations", "/images/edits", "/audio/speech", "/audio/transcriptions",
+			"/audio/translations",
 		},
 	}
 }
 
 const v1 = "/openai/v1"
 
-// locate returns where an operation is, by what is configured of the endpoint: it may be given with /openai/v1 or without,
-// or be that of Azure AI model inference, which ends with /models.
+// locate returns where an operation is, by what is configured of the endpoint: it may be given with /openai/v1 or
+// without, or be that of Azure AI model inference, which ends with /models.
 func locate(path string, t provider.Target) string {
 	version := t.Config.GetApiVersion()
 	base, query := strings.TrimRight(t.Config.GetEndpoint(), "/"), ""

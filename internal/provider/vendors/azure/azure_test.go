@@ -21,13 +21,15 @@ func TestRecordedTraffic(t *testing.T) {
 func TestWhereOperationsAre(t *testing.T) {
 	const host = "https://r.openai.azure.com"
 	for name, c := range map[string]struct{ endpoint, version, want string }{
-		"v1":                        {host + "/openai/v1", "", "/openai/v1/chat/completions"},
-		"v1, not written":           {host, "", "/openai/v1/chat/completions"},
-		"v1, half written":          {host + "/openai/", "", "/openai/v1/chat/completions"},
-		"v1 with a version":         {host + "/openai/v1/", "preview", "/openai/v1/chat/completions?api-version=preview"},
-		"deployments":               {host, "2024-10-21", "/openai/deployments/d/chat/completions?api-version=2024-10-21"},
-		"deployments, half written": {host + "/openai", "2024-10-21", "/openai/deployments/d/chat/completions?api-version=2024-10-21"},
-		"model inference":           {"https://r.services.ai.azure.com/models", "2024-05-01-preview", "/models/chat/completions?api-version=2024-05-01-preview"},
+		"v1":                {host + "/openai/v1", "", "/openai/v1/chat/completions"},
+		"v1, not written":   {host, "", "/openai/v1/chat/completions"},
+		"v1, half written":  {host + "/openai/", "", "/openai/v1/chat/completions"},
+		"v1 with a version": {host + "/openai/v1/", "preview", "/openai/v1/chat/completions?api-version=preview"},
+		"deployments":       {host, "2024-10-21", "/openai/deployments/d/chat/completions?api-version=2024-10-21"},
+		"deployments, half written": {host + "/openai", "2024-10-21",
+			"/openai/deployments/d/chat/completions?api-version=2024-10-21"},
+		"model inference": {"https://r.services.ai.azure.com/models", "2024-05-01-preview",
+			"/models/chat/completions?api-version=2024-05-01-preview"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := &configv1.Provider{Vendor: "azure", Endpoint: c.endpoint, ApiVersion: c.version}

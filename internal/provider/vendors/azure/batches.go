@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/dialects/openaicompat"
 )
 
-// batches run at Azure (https://learn.microsoft.com/azure/ai-foundry/openai/how-to/batch), on deployments of the type Global-Batch
-// or Data-Zone-Batch, and of chat completions alone.
+// batches run at Azure (https://learn.microsoft.com/azure/ai-foundry/openai/how-to/batch), on deployments of the type
+// Global-Batch or Data-Zone-Batch, and of chat completions alone.
 func batches(d openaicompat.Dialect) provider.Batcher {
 	return &openaicompat.Batches{
 		Codecs: openaicompat.Codecs{Vendor: d.Vendor, Alike: true, Chat: openaicompat.New(d)},

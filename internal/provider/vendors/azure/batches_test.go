@@ -17,7 +17,8 @@ import (
 
 func batchAt(c *configv1.Provider) provider.Batch {
 	return provider.Batch{
-		ID: "batch_01JD3T9Q8H6R5W4Z2Y0X9V8N7M", Endpoint: "/v1/chat/completions", Count: 1, Again: true, Since: 1_721_409_000,
+		ID: "batch_01JD3T9Q8H6R5W4Z2Y0X9V8N7M", Endpoint: "/v1/chat/completions", Count: 1, Again: true,
+		Since:  1_721_409_000,
 		Target: provider.Target{Config: c, Model: "my-batch-deployment"},
 		Each: func(_ context.Context, take func(int, []byte) error) error {
 			return take(1, []byte(`{"model":"gpt","messages":[{"role":"user","content":"Hello"}]}`))
@@ -31,33 +32,36 @@ func TestBatchesAreWhereTheConfiguredAPIHasThem(t *testing.T) {
 		{"https://r.openai.azure.com", "", "/openai/v1/files", "/openai/v1/batches?limit=100"},
 		{"https://r.openai.azure.com/openai/v1/", "", "/files", "/batches?limit=100"},
 		{"https://r.openai.azure.com/openai", "", "/v1/files", "/v1/batches?limit=100"},
-		{"https://r.openai.azure.com", "2024-10-21", "/openai/files?api-version=2024-10-21", "/openai/batches?api-version=2024-10-21&limit=100"},
+		{"https://r.openai.azure.com", "2024-10-21", "/openai/files?api-version=2024-10-21",
+			"/openai/batches?api-version=2024-10-21&limit=100"},
 	} {
 		config := &configv1.Provider{Name: "az", Endpoint: test.endpoint, ApiVersion: test.version}
 		var asked []string
 		var line, created string
-		c := &provider.Client{Config: config, DecodeError: Provider().DecodeError, Send: func(r *http.Request) (*http.Response, error) {
-			asked = append(asked, r.Method+" "+r.URL.String())
-			w := httptest.NewRecorder()
-			switch len(asked) {
-			case 1:
-				_, _ = io.WriteString(w, `{"data":[],"has_more":false}`)
-			case 2:
-				require.NoError(t, r.ParseMultipartForm(1<<20))
-				file, err := r.MultipartForm.File["file"][0].Open()
-				require.NoError(t, err)
-				text, err := io.ReadAll(file)
-				require.NoError(t, err)
-				line = string(text)
-				_, _ = io.WriteString(w, `{"id":"file-7733","object":"file","status":"processed"}`)
-			default:
-				text, err := io.ReadAll(r.Body)
-				require.NoError(t, err)
-				created = string(text)
-				_, _ = io.WriteString(w, `{"id":"batch_fe3f047a-de39-4068-9008-346795bfc1db","status":"Validating","created_at":"2024-07-19T17:13:57.2491382+00:00"}`)
-			}
-			return w.Result(), nil
-		}}
+		c := &provider.Client{Config: config, DecodeError: Provider().DecodeError,
+			Send: func(r *http.Request) (*http.Response, error) {
+				asked = append(asked, r.Method+" "+r.URL.String())
+				w := httptest.NewRecorder()
+				switch len(asked) {
+				case 1:
+					_, _ = io.WriteString(w, `{"data":[],"has_more":false}`)
+				case 2:
+					require.NoError(t, r.ParseMultipartForm(1<<20))
+					file, err := r.MultipartForm.File["file"][0].Open()
+					require.NoError(t, err)
+					text, err := io.ReadAll(file)
+					require.NoError(t, err)
+					line = string(text)
+					_, _ = io.WriteString(w, `{"id":"file-7733","object":"file","status":"processed"}`)
+				default:
+					text, err := io.ReadAll(r.Body)
+					require.NoError(t, err)
+					created = string(text)
+					_, _ = io.WriteString(w,
+						`{"id":"batch_fe3f047a-de39-4068-9008-346795bfc1db","status":"Validating","created_at":"2024-07-19T17:13:57.2491382+00:00"}`)
+				}
+				return w.Result(), nil
+			}}
 		id, err := Provider().Batches.Submit(t.Context(), c, batchAt(config))
 		require.NoError(t, err)
 		require.Equal(t, "batch_fe3f047a-de39-4068-9008-346795bfc1db", id)

@@ -10,10 +10,10 @@ import (
 )
 
 // fineTuning is OpenAI's API at Azure: https://learn.microsoft.com/azure/foundry/reference/rest for v1, and
-// https://learn.microsoft.com/rest/api/azureopenai/fine-tuning with an api-version. Files are imported after their upload, and
-// a model that was made is served only by a deployment. Those are made by Azure's control plane
-// (https://learn.microsoft.com/azure/foundry/openai/how-to/fine-tuning-deploy), which wants a token for management.azure.com and
-// is no part of the endpoint, so the gateway can only say so.
+// https://learn.microsoft.com/rest/api/azureopenai/fine-tuning with an api-version. Files are imported after their
+// upload, and a model that was made is served only by a deployment. Those are made by Azure's control plane
+// (https://learn.microsoft.com/azure/foundry/openai/how-to/fine-tuning-deploy), which wants a token for
+// management.azure.com and is no part of the endpoint, so the gateway can only say so.
 func fineTuning() *tuning.OpenAI {
 	return tuning.New(tuning.Dialect{
 		Locate:      locateJobs,

@@ -18,13 +18,15 @@ import (
 const resource = "https://r.openai.azure.com"
 
 func TestTuningSurvivesAVendorThatFails(t *testing.T) {
-	tuningtest.Failures(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: resource}, provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "file-1"}, "ftjob-abc")
+	tuningtest.Failures(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: resource},
+		provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "file-1"}, "ftjob-abc")
 }
 
 func TestATrainingFileIsStreamed(t *testing.T) {
-	tuningtest.Streams(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: resource}, func(w http.ResponseWriter, _ *http.Request) {
-		tuningtest.JSON(w, `{"id":"file-abc","status":"pending"}`)
-	})
+	tuningtest.Streams(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: resource},
+		func(w http.ResponseWriter, _ *http.Request) {
+			tuningtest.JSON(w, `{"id":"file-abc","status":"pending"}`)
+		})
 }
 
 func TestWhereJobsAre(t *testing.T) {
@@ -58,15 +60,19 @@ func TestWhereJobsAre(t *testing.T) {
 					tuningtest.JSON(w, `{"id":"ftjob-abc","status":"pending"}`)
 				})
 			}
-			client := tuningtest.Client(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: c.endpoint, ApiVersion: c.version}, mux)
-			id, err := Provider().FineTuning.Create(t.Context(), client, provider.TuningJob{ID: "ours", Model: "gpt-4.1-mini", TrainingFile: "file-1",
-				Method: provider.Method{Type: "supervised", Hyperparameters: provider.Hyperparameters{"n_epochs": []byte("2")}}})
+			client := tuningtest.Client(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: c.endpoint,
+				ApiVersion: c.version}, mux)
+			id, err := Provider().FineTuning.Create(t.Context(), client, provider.TuningJob{ID: "ours", Model: "gpt-4.1-mini",
+				TrainingFile: "file-1",
+				Method: provider.Method{Type: "supervised",
+					Hyperparameters: provider.Hyperparameters{"n_epochs": []byte("2")}}})
 			require.NoError(t, err)
 			require.Equal(t, "ftjob-abc", id)
 			require.Equal(t, c.want, where)
 		})
 	}
-	client := tuningtest.Client(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: "https://r.services.ai.azure.com/models"}, http.NotFoundHandler())
+	client := tuningtest.Client(t, Provider(),
+		&configv1.Provider{Name: "azure", Endpoint: "https://r.services.ai.azure.com/models"}, http.NotFoundHandler())
 	_, err := Provider().FineTuning.Create(t.Context(), client, provider.TuningJob{TrainingFile: "file-1"})
 	require.True(t, tuning.Final(err))
 	require.ErrorContains(t, err, "does not train models")
@@ -94,12 +100,15 @@ func TestAJobWaitsForItsFiles(t *testing.T) {
 func TestAModelThatWasMadeHasToBeDeployed(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /openai/v1/fine_tuning/jobs/ftjob-abc", func(w http.ResponseWriter, _ *http.Request) {
-		tuningtest.JSON(w, `{"object":"fine_tuning.job","id":"ftjob-abc","status":"succeeded","created_at":1,"finished_at":1692661190,"fine_tuned_model":"gpt-4.1-mini-2025-04-14.ft-b044"}`)
+		tuningtest.JSON(w,
+			`{"object":"fine_tuning.job","id":"ftjob-abc","status":"succeeded","created_at":1,"finished_at":1692661190,"fine_tuned_model":"gpt-4.1-mini-2025-04-14.ft-b044"}`)
 	})
 	mux.HandleFunc("GET /openai/v1/fine_tuning/jobs/ftjob-abc/events", func(w http.ResponseWriter, _ *http.Request) {
-		tuningtest.JSON(w, `{"object":"list","data":[{"id":"ftevent-1","created_at":1692661189,"level":"info","message":"Job succeeded.","type":"message"}],"has_more":false}`)
+		tuningtest.JSON(w,
+			`{"object":"list","data":[{"id":"ftevent-1","created_at":1692661189,"level":"info","message":"Job succeeded.","type":"message"}],"has_more":false}`)
 	})
-	client := tuningtest.Client(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: resource}, mux) // which has no checkpoints
+	// which has no checkpoints
+	client := tuningtest.Client(t, Provider(), &configv1.Provider{Name: "azure", Endpoint: resource}, mux)
 	r, err := Provider().FineTuning.Poll(t.Context(), client, "ftjob-abc")
 	require.NoError(t, err)
 	require.Equal(t, tuning.Succeeded, r.Status)

@@ -27,8 +27,8 @@ type answer struct {
 	answerTool string // the tool whose input is the content, or empty
 }
 
-// id makes the id of an answer, which the vendor names in a header alone. What it is made of tells answers apart and is the
-// same wherever a body is cut.
+// id makes the id of an answer, which the vendor names in a header alone. What it is made of tells answers apart and
+// is the same wherever a body is cut.
 func (a *answer) id(created int64, beginning []byte) string {
 	h := sha256.New()
 	h.Write(a.request[:])
@@ -53,8 +53,8 @@ type serviceTier struct {
 	Type string `json:"type"`
 }
 
-// A contentBlock is one block of an answer. Blocks of other kinds than these, such as the results of tools that the vendor
-// runs itself, are not the client's.
+// A contentBlock is one block of an answer. Blocks of other kinds than these, such as the results of tools that the
+// vendor runs itself, are not the client's.
 type contentBlock struct {
 	Text             string   `json:"text"`
 	ToolUse          *toolUse `json:"toolUse"`
@@ -104,10 +104,12 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	if err != nil {
 		return err
 	}
-	answer := chat.Answer{ID: a.id(asked.Created, body), Usage: c.Usage.openai(), ServiceTier: clientTier(c.ServiceTier.Type)}
+	answer := chat.Answer{ID: a.id(asked.Created, body), Usage: c.Usage.openai(),
+		ServiceTier: clientTier(c.ServiceTier.Type)}
 	answer.Choices = []chat.Choice{{
-		Text: g.content(), Reasoning: g.reasoning.String(), ThinkingBlocks: thinkingBlocks(g.thoughts.all), Annotations: array(g.annotations),
-		Calls: g.calls, FinishReason: finish,
+		Text: g.content(), Reasoning: g.reasoning.String(), ThinkingBlocks: thinkingBlocks(g.thoughts.all),
+		Annotations: array(g.annotations),
+		Calls:       g.calls, FinishReason: finish,
 	}}
 	answer.Tell(out)
 	return nil
@@ -154,7 +156,8 @@ func (g *gathered) add(b *contentBlock) {
 	input := compactObject(t.Input)
 	switch {
 	case g.answer.answerTool == "" || t.Name != g.answer.answerTool:
-		g.calls = append(g.calls, chat.Call{ID: g.thoughts.callID(t.ToolUseID), Name: g.answer.names.Client(t.Name), Arguments: string(input)})
+		g.calls = append(g.calls, chat.Call{ID: g.thoughts.callID(t.ToolUseID), Name: g.answer.names.Client(t.Name),
+			Arguments: string(input)})
 	case g.structured == nil:
 		g.structured = input
 	}
@@ -195,8 +198,8 @@ func array(values []jsontext.Value) jsontext.Value {
 	return schema.AppendArray(nil, values)
 }
 
-// finishReason maps the vendor's stop reasons, unknown ones too, to OpenAI's. calls says whether the client got any tool
-// call. What the vendor itself could not read is an error.
+// finishReason maps the vendor's stop reasons, unknown ones too, to OpenAI's. calls says whether the client got any
+// tool call. What the vendor itself could not read is an error.
 func finishReason(stop string, calls bool) (string, error) {
 	switch stop {
 	case "max_tokens", "model_context_window_exceeded":

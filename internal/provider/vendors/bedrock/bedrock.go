@@ -1,8 +1,9 @@
-// Package bedrock is Amazon Bedrock: the Converse API, which serves the models of every publisher there in one dialect, and
-// InvokeModel for embeddings. What is lossy is in README.md.
+// Package bedrock is Amazon Bedrock: the Converse API, which serves the models of every publisher there in one
+// dialect, and InvokeModel for embeddings. What is lossy is in README.md.
 //
 // One dialect does not mean that models take the same. What a model refuses is in the catalog,
-// and what the models of a publisher demand of a conversation is in families.go; the codec asks these and never a model's name.
+// and what the models of a publisher demand of a conversation is in families.go; the codec asks these and never a
+// model's name.
 package bedrock
 
 import (
@@ -50,8 +51,8 @@ func baseURL(c *configv1.Provider) (string, error) {
 	return "https://bedrock-runtime." + region + ".amazonaws.com", nil
 }
 
-// regions are the hosts of all regions. They name the continent because elsewhere below amazonaws.com are hosts of AWS's clients,
-// such as a bucket's that has any name.
+// regions are the hosts of all regions. They name the continent because elsewhere below amazonaws.com are hosts of
+// AWS's clients, such as a bucket's that has any name.
 func regions() []string {
 	var hosts []string
 	for _, continent := range []string{"us", "eu", "ap", "ca", "sa", "me", "af", "il", "mx"} {
@@ -66,8 +67,8 @@ func isRegion(s string) bool {
 	return len(s) < 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// operationPath returns the path of an operation of a model. The model is one segment, however many colons and slashes it has, and
-// is escaped once; the signature escapes it again.
+// operationPath returns the path of an operation of a model. The model is one segment, however many colons and slashes
+// it has, and is escaped once; the signature escapes it again.
 func operationPath(model, operation string) string {
 	const hex = "0123456789ABCDEF"
 	p := append(make([]byte, 0, len("/model/")+len(model)+len(operation)+16), "/model/"...)

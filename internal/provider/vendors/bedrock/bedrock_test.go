@@ -33,7 +33,8 @@ func encode(t *testing.T, model, body string) (provider.Request, provider.Answer
 	t.Helper()
 	r, err := openai.ParseChatRequest([]byte(body))
 	require.NoError(t, err)
-	req, a, err := chatCodec{}.Encode(r, provider.Target{Config: &configv1.Provider{Vendor: name}, Model: model, Facts: catalog.New(nil).Facts(name, model)})
+	req, a, err := chatCodec{}.Encode(r, provider.Target{Config: &configv1.Provider{Vendor: name}, Model: model,
+		Facts: catalog.New(nil).Facts(name, model)})
 	require.NoError(t, err)
 	return req, a
 }
@@ -46,7 +47,8 @@ func TestSignedReasoningSurvivesAStockClient(t *testing.T) {
 		`{"reasoningContent":{"reasoningText":{"text":"Second","signature":"c2lnMg=="}}},{"toolUse":{"toolUseId":"tooluse_2","name":"w","input":{}}}]`
 	const head = `{"model":"m","tools":[{"type":"function","function":{"name":"w"}}],"messages":[{"role":"user","content":"Weather?"}`
 	_, a := encode(t, claude, head+`]}`)
-	out, _, err := chattest.Decode(a, []byte(`{"output":{"message":{"content":`+content+`}},"stopReason":"tool_use","usage":{}}`), "m", 1)
+	out, _, err := chattest.Decode(a, []byte(`{"output":{"message":{"content":`+content+
+		`}},"stopReason":"tool_use","usage":{}}`), "m", 1)
 	require.NoError(t, err)
 	message := gjson.GetBytes(out, "choices.0.message")
 	require.Equal(t, "First: éSecond", message.Get("reasoning_content").Str)
@@ -56,13 +58,16 @@ func TestSignedReasoningSurvivesAStockClient(t *testing.T) {
 	for _, id := range ids {
 		results += `,{"role":"tool","tool_call_id":` + id.Raw + `,"content":"15"}`
 	}
-	stock := `,{"role":"assistant","content":` + message.Get("content").Raw + `,"tool_calls":` + message.Get("tool_calls").Raw + `}` + results
-	knowing := strings.Replace(stock, `{"role":"assistant"`, `{"role":"assistant","thinking_blocks":`+message.Get("thinking_blocks").Raw, 1)
+	stock := `,{"role":"assistant","content":` + message.Get("content").Raw + `,"tool_calls":` +
+		message.Get("tool_calls").Raw + `}` + results
+	knowing := strings.Replace(stock, `{"role":"assistant"`, `{"role":"assistant","thinking_blocks":`+
+		message.Get("thinking_blocks").Raw, 1)
 	for client, said := range map[string]string{"stock": stock, "knowing": knowing} {
 		t.Run(client, func(t *testing.T) {
 			req, _ := encode(t, claude, head+said+`]}`)
 			require.JSONEq(t, content, gjson.GetBytes(req.Body, "messages.1.content").Raw)
-			require.Equal(t, []string{"tooluse_1", "tooluse_2"}, strs(gjson.GetBytes(req.Body, "messages.2.content.#.toolResult.toolUseId")))
+			require.Equal(t, []string{"tooluse_1", "tooluse_2"},
+				strs(gjson.GetBytes(req.Body, "messages.2.content.#.toolResult.toolUseId")))
 		})
 	}
 	t.Run("another model", func(t *testing.T) {
@@ -84,8 +89,11 @@ func TestFinishReasons(t *testing.T) {
 	for stop, want := range map[string][2]string{ // without and with calls
 		"end_turn": {"stop", "tool_calls"}, "tool_use": {"stop", "tool_calls"}, "stop_sequence": {"stop", "tool_calls"},
 		"max_tokens": {"length", "length"}, "model_context_window_exceeded": {"length", "length"},
-		"guardrail_intervened": {"content_filter", "content_filter"}, "content_filtered": {"content_filter", "content_filter"},
-		"refusal": {"content_filter", "content_filter"}, "pause_turn": {"stop", "tool_calls"}, "": {"stop", "tool_calls"}, "new_reason": {"stop", "tool_calls"},
+		"guardrail_intervened": {"content_filter", "content_filter"},
+		"content_filtered":     {"content_filter", "content_filter"},
+		"refusal":              {"content_filter", "content_filter"}, "pause_turn": {"stop", "tool_calls"},
+		"":           {"stop", "tool_calls"},
+		"new_reason": {"stop", "tool_calls"},
 	} {
 		for i, calls := range []bool{false, true} {
 			got, err := finishReason(stop, calls)
@@ -105,11 +113,14 @@ func TestAnExceptionIsTheSameInAStreamAndAsAnAnswer(t *testing.T) {
 		code   string
 	}{
 		"ThrottlingException": {429, "rate_limit_exceeded"}, "ServiceQuotaExceededException": {429, "rate_limit_exceeded"},
-		"ValidationException": {400, ""}, "ModelTimeoutException": {504, "upstream_timeout"}, "ServiceUnavailableException": {503, "overloaded"},
-		"InternalServerException": {500, ""}, "ModelStreamErrorException": {502, ""}, "ResourceNotFoundException": {404, "model_not_found"},
-		"ExpiredTokenException": {502, "upstream_auth_failed"}, "SomeNewException": {502, ""},
+		"ValidationException": {400, ""}, "ModelTimeoutException": {504, "upstream_timeout"},
+		"ServiceUnavailableException": {503, "overloaded"},
+		"InternalServerException":     {500, ""}, "ModelStreamErrorException": {502, ""},
+		"ResourceNotFoundException": {404, "model_not_found"},
+		"ExpiredTokenException":     {502, "upstream_auth_failed"}, "SomeNewException": {502, ""},
 	} {
-		e := decodeError(502, http.Header{"X-Amzn-Errortype": {class + ":http://internal.amazon.com/"}}, []byte(`{"message":"what happened"}`))
+		e := decodeError(502, http.Header{"X-Amzn-Errortype": {class + ":http://internal.amazon.com/"}},
+			[]byte(`{"message":"what happened"}`))
 		require.Equal(t, want.status, e.Status, class)
 		require.Equal(t, want.code, e.Code, class)
 		again := decodeError(502, nil, []byte(`{"__type":"com.amazon.bedrock#`+class+`","Message":"what happened"}`))
@@ -122,7 +133,8 @@ func TestAnExceptionIsTheSameInAStreamAndAsAnAnswer(t *testing.T) {
 
 func TestWhatIsNoEventStreamIsNoAnswer(t *testing.T) {
 	_, a := encode(t, claude, `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`)
-	for _, body := range []string{`{"message":"something went wrong"}`, "<html><body>Bad Gateway</body></html>", strings.Repeat("\xff", 64)} {
+	for _, body := range []string{`{"message":"something went wrong"}`, "<html><body>Bad Gateway</body></html>",
+		strings.Repeat("\xff", 64)} {
 		w := chattest.NewStream("m", 1, false)
 		s := a.Stream(w.Asked)
 		require.ErrorIs(t, s.Decode([]byte(body), w), provider.ErrNotAnAnswer)
@@ -135,7 +147,8 @@ func TestWhatIsNoEventStreamIsNoAnswer(t *testing.T) {
 
 func TestWhoMadeAModel(t *testing.T) {
 	for model, want := range map[string]string{
-		"amazon.nova-lite-v1:0": "amazon", "us.anthropic.claude-sonnet-4-6": "anthropic", "global.anthropic.claude-opus-5": "anthropic",
+		"amazon.nova-lite-v1:0": "amazon", "us.anthropic.claude-sonnet-4-6": "anthropic",
+		"global.anthropic.claude-opus-5":                                                            "anthropic",
 		"arn:aws:bedrock:us-east-1::foundation-model/meta.llama3-1-8b-instruct-v1:0":                "meta",
 		"arn:aws:bedrock:us-east-1:012345678901:inference-profile/eu.mistral.pixtral-large-2502-v1": "mistral",
 		"arn:aws:bedrock:us-east-1:012345678901:application-inference-profile/abc123":               "",
@@ -144,12 +157,15 @@ func TestWhoMadeAModel(t *testing.T) {
 		require.Equal(t, want, publisher(model), model)
 	}
 	adaptive := &configv1.Capabilities{Thinking: configv1.Thinking_ADAPTIVE.Enum()}
-	require.Equal(t, families["anthropic"], familyOf("arn:aws:bedrock:us-east-1:1:application-inference-profile/abc", adaptive))
+	require.Equal(t, families["anthropic"], familyOf("arn:aws:bedrock:us-east-1:1:application-inference-profile/abc",
+		adaptive))
 	require.Equal(t, other, familyOf("arn:aws:bedrock:us-east-1:1:application-inference-profile/abc", nil))
 }
 
 func TestEmbeddingModels(t *testing.T) {
-	for _, model := range []string{"amazon.titan-embed-text-v2:0", "arn:aws:bedrock:us-east-1::foundation-model/cohere.embed-english-v3", "us.cohere.embed-v4:0", "amazon.titan-embed-text-v1:2:8k"} {
+	for _, model := range []string{"amazon.titan-embed-text-v2:0",
+		"arn:aws:bedrock:us-east-1::foundation-model/cohere.embed-english-v3", "us.cohere.embed-v4:0",
+		"amazon.titan-embed-text-v1:2:8k"} {
 		require.NotNil(t, embeddingFormOf(model), model)
 	}
 	for _, model := range []string{"amazon.titan-embed-text-v20", "cohere.command-r-v1:0", "", "xcohere.embed-v4"} {
@@ -159,14 +175,24 @@ func TestEmbeddingModels(t *testing.T) {
 
 func TestTheUsageCountsCachedTokensOnce(t *testing.T) {
 	var u usage
-	require.NoError(t, json.Unmarshal([]byte(`{"inputTokens":11,"outputTokens":264,"totalTokens":1303,"cacheReadInputTokens":0,"cacheWriteInputTokens":1028,"cacheWriteInputTokenCount":1028}`), &u))
-	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 264, TotalTokens: 1303, CacheWriteTokens: 1028}, u.openai())
-	require.Equal(t, openai.Usage{PromptTokens: 7, CompletionTokens: 3, TotalTokens: 10, CachedTokens: 4}, usage{InputTokens: 3, OutputTokens: 3, CacheReadInputTokenCount: 4}.openai())
+	require.NoError(t,
+		json.Unmarshal(
+			[]byte(
+				`{"inputTokens":11,"outputTokens":264,"totalTokens":1303,"cacheReadInputTokens":0,"cacheWriteInputTokens":1028,"cacheWriteInputTokenCount":1028}`), &u))
+	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 264, TotalTokens: 1303, CacheWriteTokens: 1028},
+		u.openai())
+	require.Equal(t, openai.Usage{PromptTokens: 7, CompletionTokens: 3, TotalTokens: 10, CachedTokens: 4},
+		usage{InputTokens: 3, OutputTokens: 3, CacheReadInputTokenCount: 4}.openai())
 	u = usage{}
-	require.NoError(t, json.Unmarshal([]byte(`{"inputTokens":11,"outputTokens":2,"cacheWriteInputTokens":1028,"cacheDetails":[{"ttl":"1h","inputTokens":1000},{"ttl":"5m","inputTokens":28}]}`), &u))
-	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 2, TotalTokens: 1041, CacheWriteTokens: 1028, HourWriteTokens: 1000, WritesSplit: true}, u.openai())
+	require.NoError(t,
+		json.Unmarshal(
+			[]byte(
+				`{"inputTokens":11,"outputTokens":2,"cacheWriteInputTokens":1028,"cacheDetails":[{"ttl":"1h","inputTokens":1000},{"ttl":"5m","inputTokens":28}]}`), &u))
+	require.Equal(t, openai.Usage{PromptTokens: 1039, CompletionTokens: 2, TotalTokens: 1041, CacheWriteTokens: 1028,
+		HourWriteTokens: 1000, WritesSplit: true}, u.openai())
 	u = usage{}
-	require.NoError(t, json.Unmarshal([]byte(`{"inputTokens":-1,"outputTokens":"3","totalTokens":null,"cacheReadInputTokens":4.0}`), &u))
+	require.NoError(t,
+		json.Unmarshal([]byte(`{"inputTokens":-1,"outputTokens":"3","totalTokens":null,"cacheReadInputTokens":4.0}`), &u))
 	require.Equal(t, openai.Usage{PromptTokens: 4, CompletionTokens: 3, TotalTokens: 7, CachedTokens: 4}, u.openai())
 }
 
@@ -190,7 +216,8 @@ func TestTheIdOfAnAnswer(t *testing.T) {
 // Time and memory grow with a request, and not faster.
 func TestManyDocumentsOfOneName(t *testing.T) {
 	part := `,{"type":"file","file":{"filename":"a.txt","file_data":"aGk="}}`
-	req, _ := encode(t, claude, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}`+strings.Repeat(part, 10_000)+`]}]}`)
+	req, _ := encode(t, claude, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}`+
+		strings.Repeat(part, 10_000)+`]}]}`)
 	names := map[string]bool{}
 	for _, n := range gjson.GetBytes(req.Body, "messages.0.content.#.document.name").Array() {
 		names[n.Str] = true
@@ -206,7 +233,8 @@ func TestErrorsOfAnyDepth(t *testing.T) {
 // Some models announce a block of text with an empty start; blocks of other kinds are not the client's.
 func TestABlockThatBeginsWithAnEmptyStart(t *testing.T) {
 	_, a := encode(t, claude, `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`)
-	for start, want := range map[string]string{`{}`: "kept", `{"image":{"format":"png"}}`: "", `{"toolResult":{"toolUseId":"t"}}`: ""} {
+	for start, want := range map[string]string{`{}`: "kept", `{"image":{"format":"png"}}`: "",
+		`{"toolResult":{"toolUseId":"t"}}`: ""} {
 		w := chattest.NewStream("m", 1, false)
 		s := a.Stream(w.Asked).(*stream)
 		w.Put(chat.Begin("id"))

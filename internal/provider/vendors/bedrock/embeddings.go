@@ -30,11 +30,14 @@ type embeddingForm struct {
 // embeddingForms are those of the models that InvokeModel serves, for which Converse has nothing.
 var embeddingForms = []embeddingForm{
 	{models: []string{"amazon.titan-embed-text-v1", "amazon.titan-embed-g1-text"}, one: true, write: titan},
-	{models: []string{"amazon.titan-embed-text-v2"}, one: true, dimensions: true, own: []string{"normalize"}, write: titan},
+	{models: []string{"amazon.titan-embed-text-v2"}, one: true, dimensions: true, own: []string{"normalize"},
+		write: titan},
 	{models: []string{"amazon.titan-embed-image-v1"}, one: true, dimensions: true, write: titanImage},
 	{models: []string{"amazon.nova-2-multimodal-embeddings"}, one: true, dimensions: true, write: nova},
-	{models: []string{"cohere.embed-english-v3", "cohere.embed-multilingual-v3"}, own: []string{"input_type", "truncate"}, write: cohere},
-	{models: []string{"cohere.embed-v4"}, dimensions: true, own: []string{"input_type", "truncate", "max_tokens"}, write: cohere},
+	{models: []string{"cohere.embed-english-v3", "cohere.embed-multilingual-v3"}, own: []string{"input_type", "truncate"},
+		write: cohere},
+	{models: []string{"cohere.embed-v4"}, dimensions: true, own: []string{"input_type", "truncate", "max_tokens"},
+		write: cohere},
 }
 
 // embeddingFormOf returns the form of a model, whose name may have a region before it or be an ARN.
@@ -42,7 +45,8 @@ func embeddingFormOf(model string) *embeddingForm {
 	model = model[strings.LastIndexByte(model, '/')+1:]
 	for i := range embeddingForms {
 		for _, begins := range embeddingForms[i].models {
-			if _, after, ok := strings.Cut("."+model, "."+begins); ok && (after == "" || strings.IndexByte(":-", after[0]) >= 0) {
+			if _, after, ok := strings.Cut("."+model, "."+begins); ok &&
+				(after == "" || strings.IndexByte(":-", after[0]) >= 0) {
 				return &embeddingForms[i]
 			}
 		}
@@ -53,17 +57,21 @@ func embeddingFormOf(model string) *embeddingForm {
 type embeddingCodec struct{}
 
 // Encode builds a request of InvokeModel.
-func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer,
+	error) {
 	form := embeddingFormOf(t.Model)
 	if form == nil {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint, "The model '%s' of the provider '%s' is not known to give embeddings. Choose another model.", t.Model, name)
+		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
+			"The model '%s' of the provider '%s' is not known to give embeddings. Choose another model.", t.Model, name)
 	}
 	if form.one && len(r.Inputs) > 1 {
-		return provider.Request{}, nil, openai.BadValue("input", "This model takes one text a request, but got %d. Send one request for each.", len(r.Inputs))
+		return provider.Request{}, nil, openai.BadValue("input",
+			"This model takes one text a request, but got %d. Send one request for each.", len(r.Inputs))
 	}
 	for i, in := range r.Inputs {
 		if in.Tokens != nil {
-			return provider.Request{}, nil, openai.BadValue("input", "Tokens are not supported by the provider '%s' (input %d). Send texts.", name, i)
+			return provider.Request{}, nil, openai.BadValue("input",
+				"Tokens are not supported by the provider '%s' (input %d). Send texts.", name, i)
 		}
 	}
 	out := provider.Request{Path: operationPath(t.Model, "invoke"), Header: headers("application/json")}

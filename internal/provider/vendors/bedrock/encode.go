@@ -50,7 +50,8 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 		temperature: chat.Temperature, topP: chat.TopP}
 	// The order matters: tools are synthesised from the turns, a structured answer may add a tool, thinking depends on
 	// whether a tool is forced, and sampling on thinking.
-	for _, step := range []func() error{e.readWish, e.parameters, e.conversation, e.tools, e.format, e.thinking, e.sampling, e.topK} {
+	for _, step := range []func() error{e.readWish, e.parameters, e.conversation, e.tools, e.format, e.thinking,
+		e.sampling, e.topK} {
 		if err := step(); err != nil {
 			return provider.Request{}, nil, err
 		}
@@ -66,7 +67,8 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, messages.JSONError(err)
 	}
-	out := provider.Request{Path: operationPath(t.Model, "converse"), Header: headers("application/json"), Body: body, Dropped: e.dropped, Adjusted: e.adjusted}
+	out := provider.Request{Path: operationPath(t.Model, "converse"), Header: headers("application/json"), Body: body,
+		Dropped: e.dropped, Adjusted: e.adjusted}
 	if r.Stream {
 		out.Path, out.Header = operationPath(t.Model, "converse-stream"), headers(eventStream)
 	}

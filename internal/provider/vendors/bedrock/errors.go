@@ -59,8 +59,8 @@ func decodeError(status int, header http.Header, body []byte) *openai.Error {
 	return x.error(status, header)
 }
 
-// readException reads what a body says of an error. The message's name begins with either case, by who in front of the model
-// sends it.
+// readException reads what a body says of an error. The message's name begins with either case, by who in front of the
+// model sends it.
 func readException(body []byte) exception {
 	if !jsontext.Value(body).IsValid(lenient) { // which, other than gjson, bounds how deep it may be
 		return exception{}
@@ -79,7 +79,8 @@ func stringOf(r gjson.Result) string {
 	return ""
 }
 
-// className returns the class of "ValidationException:http://internal..." and "com.amazon.coral.validate#ValidationException".
+// className returns the class of "ValidationException:http://internal..." and
+// "com.amazon.coral.validate#ValidationException".
 func className(s string) string {
 	if _, after, ok := strings.Cut(s, "#"); ok {
 		s = after
@@ -98,7 +99,8 @@ func (x exception) error(status int, header http.Header) *openai.Error {
 		status = http.StatusNotFound
 	case x.class == "AccessDeniedException" && strings.Contains(lower, "access to the model"):
 		// The gateway's account has not asked for the model: not a broken credential, and another model may do.
-		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest, Code: openai.CodePermissionDenied, Message: message}
+		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
+			Code: openai.CodePermissionDenied, Message: message}
 	}
 	e := provider.StatusError(status, header, message)
 	switch {
@@ -114,7 +116,8 @@ func (x exception) error(status int, header http.Header) *openai.Error {
 }
 
 func isContextLength(lower string) bool {
-	for _, phrase := range []string{"input tokens exceeded", "input is too long", "prompt is too long", "exceed context limit", "maximum context length", "too many input tokens"} {
+	for _, phrase := range []string{"input tokens exceeded", "input is too long", "prompt is too long",
+		"exceed context limit", "maximum context length", "too many input tokens"} {
 		if strings.Contains(lower, phrase) {
 			return true
 		}

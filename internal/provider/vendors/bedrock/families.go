@@ -17,15 +17,16 @@ const (
 	effortNova                // as "reasoningConfig": {"type", "maxReasoningEffort"}
 )
 
-// A family is what the models of a publisher demand of a request, beyond what the catalog says of a single one. Sources:
-// AWS's documentation of Converse and requests that were tried on it.
+// A family is what the models of a publisher demand of a request, beyond what the catalog says of a single one.
+// Sources: AWS's documentation of Converse and requests that were tried on it.
 type family struct {
 	effort effortForm
 	// topK is where top_k goes among the additional fields; empty: it is not taken.
 	topK []string
 	// caches and cachesTools say that cache points are taken in the conversation and among the tools.
 	caches, cachesTools bool
-	// resultsAlone: the turn that has the results of tools has nothing else. noFilesBesideResults: no documents and videos.
+	// resultsAlone: the turn that has the results of tools has nothing else. noFilesBesideResults: no documents and
+	// videos.
 	resultsAlone, noFilesBesideResults bool
 	// assistantFirst: the conversation may begin with the assistant.
 	assistantFirst bool
@@ -39,8 +40,9 @@ type family struct {
 
 // families are those of the publishers, by their names in names of models.
 var families = map[string]*family{
-	"anthropic": {effort: effortThinking, topK: []string{"top_k"}, caches: true, cachesTools: true, noFilesBesideResults: true,
-		assistantFirst: true, resultImages: true, resultDocuments: true},
+	"anthropic": {effort: effortThinking, topK: []string{"top_k"}, caches: true, cachesTools: true,
+		noFilesBesideResults: true,
+		assistantFirst:       true, resultImages: true, resultDocuments: true},
 	"amazon":     {effort: effortNova, topK: []string{"inferenceConfig", "topK"}, caches: true, resultImages: true},
 	"openai":     {effort: effortFlat, resultImages: true},
 	"deepseek":   {effort: effortFlat, resultImages: true},
@@ -61,8 +63,8 @@ var families = map[string]*family{
 // other is the family of which nothing special is known.
 var other = &family{resultImages: true}
 
-// familyOf returns the family of a model. Where the name does not tell, as that of an application's inference profile, an
-// operator's catalog does: only Claude thinks in Anthropic's ways.
+// familyOf returns the family of a model. Where the name does not tell, as that of an application's inference profile,
+// an operator's catalog does: only Claude thinks in Anthropic's ways.
 func familyOf(model string, can *configv1.Capabilities) *family {
 	if f := families[publisher(model)]; f != nil {
 		return f
@@ -74,8 +76,9 @@ func familyOf(model string, can *configv1.Capabilities) *family {
 	return other
 }
 
-// publisher returns who made a model: the first part of its name that is a publisher's. Names are amazon.nova-lite-v1:0,
-// us.anthropic.claude-..., with the region that a profile spans, and ARNs that end in such a name.
+// publisher returns who made a model: the first part of its name that is a publisher's. Names are
+// amazon.nova-lite-v1:0, us.anthropic.claude-..., with the region that a profile spans, and ARNs that end in such a
+// name.
 func publisher(model string) string {
 	for part := range strings.FieldsFuncSeq(model, func(r rune) bool { return r == '.' || r == '/' || r == ':' }) {
 		if families[part] != nil {

@@ -26,8 +26,8 @@ func (e *encoder) format() error {
 	return nil
 }
 
-// structured asks for an answer that matches a schema: by Converse's own means where the model has them and the schema can
-// be said there, else by a hidden tool, else by telling the model.
+// structured asks for an answer that matches a schema: by Converse's own means where the model has them and the schema
+// can be said there, else by a hidden tool, else by telling the model.
 func (e *encoder) structured(f *openai.JSONSchema) {
 	if !turns.Asked(f.Schema) || f.Schema.Kind() != '{' {
 		e.instruct("Respond only with a valid JSON object.")
@@ -35,7 +35,8 @@ func (e *encoder) structured(f *openai.JSONSchema) {
 	}
 	if closed, ok := schema.Closed(f.Schema); ok && e.can.GetStructuredOutput() {
 		e.out.OutputConfig = &outputConfig{TextFormat: textFormat{Type: "json_schema"}}
-		e.out.OutputConfig.TextFormat.Structure.JSONSchema = jsonSchema{Schema: string(closed), Name: turns.Identifier(cmp.Or(f.Name, "response")), Description: f.Description}
+		e.out.OutputConfig.TextFormat.Structure.JSONSchema = jsonSchema{Schema: string(closed),
+			Name: turns.Identifier(cmp.Or(f.Name, "response")), Description: f.Description}
 		return
 	}
 	object, also := schema.Object(f.Schema)
@@ -51,10 +52,11 @@ func (e *encoder) structured(f *openai.JSONSchema) {
 	e.hiddenTool(object, f.Description)
 }
 
-// hiddenTool makes the model call a tool whose input is the answer. Among the client's own tools the model chooses: one of
-// them, or the answer.
+// hiddenTool makes the model call a tool whose input is the answer. Among the client's own tools the model chooses:
+// one of them, or the answer.
 func (e *encoder) hiddenTool(object jsontext.Value, description string) {
-	own := e.out.ToolConfig != nil && (e.chat.ToolChoice == nil || e.chat.ToolChoice.Mode != "none") && len(e.chat.Tools) > 0
+	own := e.out.ToolConfig != nil && (e.chat.ToolChoice == nil || e.chat.ToolChoice.Mode != "none") &&
+		len(e.chat.Tools) > 0
 	e.answerTool = messages.AnswerTool
 	for e.hasTool(e.answerTool) {
 		e.answerTool += "_"

@@ -18,10 +18,12 @@ import (
 
 // known are the members of a request that some step of the encoder reads. Any other one is named in Request.Dropped.
 var known = []string{
-	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
+	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p",
+	"top_k",
 	"stop", "tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "user", "metadata",
 	"safety_identifier", "service_tier", "cache_control", "n", "logprobs", "top_logprobs", "frequency_penalty",
-	"presence_penalty", "logit_bias", "modalities", "audio", "prediction", "web_search_options", "functions", "function_call",
+	"presence_penalty", "logit_bias", "modalities", "audio", "prediction", "web_search_options", "functions",
+	"function_call",
 	"verbosity", "guardrailConfig", "performanceConfig", "promptVariables", "requestMetadata", "serviceTier",
 	"additionalModelRequestFields", "additionalModelResponseFieldPaths", "thinking",
 }
@@ -43,7 +45,8 @@ func (e *encoder) parameters() error {
 		name string
 		to   *jsontext.Value
 	}{
-		{"guardrailConfig", &e.out.Guardrail}, {"performanceConfig", &e.out.Performance}, {"promptVariables", &e.out.PromptVariables},
+		{"guardrailConfig", &e.out.Guardrail}, {"performanceConfig", &e.out.Performance},
+		{"promptVariables", &e.out.PromptVariables},
 		{"additionalModelResponseFieldPaths", &e.out.ResponseFields},
 	} {
 		if v := e.body.Get(own.name); turns.Asked(v) {
@@ -64,7 +67,8 @@ func (e *encoder) parameters() error {
 		{"prediction", turns.Asked(c.Prediction)},
 		{"web_search_options", c.WebSearchOptions != nil && c.WebSearchOptions.Kind() != 'n'}, // {} asks for a search
 		{"functions", turns.Asked(c.Functions)},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` && string(c.FunctionCall) != `"auto"`},
+		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
+			string(c.FunctionCall) != `"auto"`},
 		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
 	} {
 		if p.refused {
@@ -80,8 +84,8 @@ func (e *encoder) parameters() error {
 // maxMetadata is how many entries the vendor takes.
 const maxMetadata = 16
 
-// metadata writes who the request is for and what for, which the vendor keeps in its logs: the vendor's own member as it is,
-// or the client's user and metadata as far as the vendor's alphabet goes.
+// metadata writes who the request is for and what for, which the vendor keeps in its logs: the vendor's own member as
+// it is, or the client's user and metadata as far as the vendor's alphabet goes.
 func (e *encoder) metadata() {
 	var ms []schema.Member
 	if own := e.body.Get("requestMetadata"); turns.Asked(own) {
@@ -90,7 +94,8 @@ func (e *encoder) metadata() {
 	given := len(ms)
 	add := func(param, name string, value jsontext.Value) {
 		text, err := jsontext.AppendUnquote(nil, value)
-		if err != nil || name == "" || !isMetadata(name) || !isMetadata(string(text)) || len(ms) >= maxMetadata || schema.Find(ms, name) != nil {
+		if err != nil || name == "" || !isMetadata(name) || !isMetadata(string(text)) || len(ms) >= maxMetadata ||
+			schema.Find(ms, name) != nil {
 			e.drops(param)
 			return
 		}
@@ -113,7 +118,8 @@ func (e *encoder) metadata() {
 // isMetadata reports whether the vendor takes s as a name or a value of its metadata.
 func isMetadata(s string) bool {
 	return len(s) <= 256 && strings.IndexFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(" \t\r\n:_@$#=/+,-.", r)
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+			!strings.ContainsRune(" \t\r\n:_@$#=/+,-.", r)
 	}) < 0
 }
 
@@ -134,11 +140,12 @@ func (e *encoder) serviceTier() error {
 	return nil
 }
 
-// ignored notes the members that change nothing of the answer's meaning (seed, store) or that neither OpenAI nor the vendor
-// knows: they are never refused, but the client is told.
+// ignored notes the members that change nothing of the answer's meaning (seed, store) or that neither OpenAI nor the
+// vendor knows: they are never refused, but the client is told.
 func (e *encoder) ignored() {
 	gjson.ParseBytes(e.body.Body).ForEach(func(name, v gjson.Result) bool {
-		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == e.wish.Read {
+		if v.Type == gjson.False || !turns.Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) ||
+			name.Str == e.wish.Read {
 			return true
 		}
 		if e.family.effort == effortThinking && (name.Str == "output_config" || name.Str == "anthropic_beta") {
@@ -153,8 +160,8 @@ func (e *encoder) ignored() {
 	})
 }
 
-// sampling keeps of temperature and top_p what the model takes. What it refuses is left out, and noted unless it is the
-// default anyway: a client that sets a temperature out of habit still gets its answer.
+// sampling keeps of temperature and top_p what the model takes. What it refuses is left out, and noted unless it is
+// the default anyway: a client that sets a temperature out of habit still gets its answer.
 func (e *encoder) sampling() error {
 	temperature, topP := e.temperature, e.topP
 	if temperature != nil && *temperature > 1 {
@@ -210,7 +217,8 @@ func (e *encoder) topK() error {
 	if e.chat.TopK == nil {
 		return nil
 	}
-	if len(e.family.topK) == 0 || e.family.effort == effortThinking && (e.thinks() || e.can.GetSampling() == configv1.Sampling_NEITHER) {
+	if len(e.family.topK) == 0 || e.family.effort == effortThinking &&
+		(e.thinks() || e.can.GetSampling() == configv1.Sampling_NEITHER) {
 		e.drops("top_k")
 		return nil
 	}

@@ -19,9 +19,9 @@ import (
 // signingName is the service's name in signatures.
 const signingName = "bedrock"
 
-// sign sets the header of an API key, or those of a signature (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html).
-// The signature covers what nothing on the way changes: the host, the path, the body, its type, and the signature's own
-// headers.
+// sign sets the header of an API key, or those of a signature
+// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html). The signature covers what nothing on the way
+// changes: the host, the path, the body, its type, and the signature's own headers.
 func sign(r *provider.Request, by provider.Signing) error {
 	secret := strings.TrimSpace(by.Credential.Reveal())
 	c, isKeyPair, err := parseCredential(secret)
@@ -49,9 +49,10 @@ func sign(r *provider.Request, by provider.Signing) error {
 		signed.Header.Set("Content-Type", t)
 	}
 	sum := sha256.Sum256(r.Body)
-	// A signer keeps the key that it derives of a secret, but by the id of the secret alone: one that was mistyped and then
-	// corrected would count for the rest of the day.
-	if err := v4.NewSigner().SignHTTP(context.Background(), c, signed, hex.EncodeToString(sum[:]), signingName, region, by.Now); err != nil {
+	// A signer keeps the key that it derives of a secret, but by the id of the secret alone: one that was mistyped and
+	// then corrected would count for the rest of the day.
+	if err := v4.NewSigner().SignHTTP(context.Background(), c, signed, hex.EncodeToString(sum[:]), signingName, region,
+		by.Now); err != nil {
 		return err
 	}
 	for header, values := range signed.Header {
@@ -60,8 +61,8 @@ func sign(r *provider.Request, by provider.Signing) error {
 	return nil
 }
 
-// parseCredential reads an access key: what a credential_process prints (JSON), or "id:secret" with ":session token" where
-// there is one. Anything else is an API key. Errors say nothing of the secret.
+// parseCredential reads an access key: what a credential_process prints (JSON), or "id:secret" with ":session token"
+// where there is one. Anything else is an API key. Errors say nothing of the secret.
 func parseCredential(secret string) (c aws.Credentials, isKeyPair bool, err error) {
 	if secret == "" {
 		return c, false, errors.New("bedrock needs a credential: an API key, or an access key as JSON or id:secret")
@@ -71,7 +72,8 @@ func parseCredential(secret string) (c aws.Credentials, isKeyPair bool, err erro
 		if json.Unmarshal([]byte(secret), &printed) != nil {
 			return c, false, errors.New("the credential is not the JSON that a credential_process prints")
 		}
-		c.AccessKeyID, c.SecretAccessKey, c.SessionToken, isKeyPair = printed.AccessKeyId, printed.SecretAccessKey, printed.SessionToken, true
+		c.AccessKeyID, c.SecretAccessKey, c.SessionToken, isKeyPair = printed.AccessKeyId, printed.SecretAccessKey,
+			printed.SessionToken, true
 	} else if c.AccessKeyID, c.SecretAccessKey, isKeyPair = strings.Cut(secret, ":"); isKeyPair {
 		c.SecretAccessKey, c.SessionToken, _ = strings.Cut(c.SecretAccessKey, ":")
 	}

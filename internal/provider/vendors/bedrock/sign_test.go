@@ -21,7 +21,8 @@ func signed(t *testing.T, p provider.Provider, base, region, credential string) 
 	e, err := p.Endpoint(c)
 	require.NoError(t, err)
 	r := provider.Request{Path: operationPath("m:0", "converse"), Header: headers("application/json"), Body: []byte("{}")}
-	err = p.Sign(&r, provider.Signing{Config: c, Credential: secret.New(credential), Method: http.MethodPost, Endpoint: e, Now: time.Unix(1700000000, 0)})
+	err = p.Sign(&r, provider.Signing{Config: c, Credential: secret.New(credential), Method: http.MethodPost, Endpoint: e,
+		Now: time.Unix(1700000000, 0)})
 	return r.Header, err
 }
 
@@ -71,7 +72,8 @@ func TestAnAPIKeyNeedsNoRegion(t *testing.T) {
 }
 
 func TestACredentialThatCannotBeUsedIsAnErrorThatDoesNotShowIt(t *testing.T) {
-	for _, credential := range []string{"", "{", `{"AccessKeyId":"AKIDEXAMPLE"}`, `{"SecretAccessKey":"tops3cret"}`, "AKIDEXAMPLE:", ":tops3cret", `{"SecretAccessKey":tops3cret}`} {
+	for _, credential := range []string{"", "{", `{"AccessKeyId":"AKIDEXAMPLE"}`, `{"SecretAccessKey":"tops3cret"}`,
+		"AKIDEXAMPLE:", ":tops3cret", `{"SecretAccessKey":tops3cret}`} {
 		_, err := signed(t, Provider(), "", "us-east-1", credential)
 		require.Error(t, err, credential)
 		require.NotContains(t, err.Error(), "tops3cret")

@@ -64,7 +64,8 @@ type openBlock struct {
 	citations []citation
 }
 
-// A stream decodes one streamed answer. The vendor says what was used in an event after the last of the answer, or before.
+// A stream decodes one streamed answer. The vendor says what was used in an event after the last of the answer, or
+// before.
 type stream struct {
 	answer *answer
 	frames eventstream.Decoder
@@ -181,7 +182,8 @@ func (s *stream) exception(f eventstream.Frame) error {
 
 func (s *stream) startBlock(e *event, out chat.Sink) {
 	t := e.Start.ToolUse
-	if t == nil && len(e.Start.Others) == 0 { // of text and reasoning some models announce the block, and say nothing of it
+	// of text and reasoning some models announce the block, and say nothing of it
+	if t == nil && len(e.Start.Others) == 0 {
 		return
 	}
 	if t == nil || !t.isClients() {
@@ -267,8 +269,8 @@ func (s *stream) text(t string, out chat.Sink) {
 	}
 }
 
-// stopBlock completes a block: a call without arguments gets those it started with, and what was signed or cited is kept
-// for the end.
+// stopBlock completes a block: a call without arguments gets those it started with, and what was signed or cited is
+// kept for the end.
 func (s *stream) stopBlock(index int, out chat.Sink) {
 	s.ignored = slices.DeleteFunc(s.ignored, func(i int) bool { return i == index })
 	i := slices.IndexFunc(s.open, func(b openBlock) bool { return b.index == index })

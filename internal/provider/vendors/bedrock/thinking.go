@@ -139,12 +139,13 @@ type thinkingField struct {
 	Display      string `json:"display,omitzero"`
 }
 
-// claude says how much the model thinks in Anthropic's ways. The client's own output_config passes, but for an effort where
-// the model takes none.
+// claude says how much the model thinks in Anthropic's ways. The client's own output_config passes, but for an effort
+// where the model takes none.
 func (e *encoder) claude() error {
 	w := &e.wish
 	config := schema.Members(e.body.Get("output_config"))
-	if thinks := e.can.GetThinking(); len(e.can.GetEfforts()) == 0 && (thinks == configv1.Thinking_BUDGET || thinks == configv1.Thinking_NEVER) {
+	if thinks := e.can.GetThinking(); len(e.can.GetEfforts()) == 0 &&
+		(thinks == configv1.Thinking_BUDGET || thinks == configv1.Thinking_NEVER) {
 		given := len(config)
 		config = slices.DeleteFunc(config, func(m schema.Member) bool { return m.Name == "effort" })
 		if len(config) < given && w.Param != "output_config" && (w.Param != "thinking" || w.Effort == "") {
@@ -164,14 +165,16 @@ func (e *encoder) claude() error {
 	return err
 }
 
-// claudeThinks says what the client wants in the way in which the model thinks, and returns the members of output_config.
+// claudeThinks says what the client wants in the way in which the model thinks, and returns the members of
+// output_config.
 func (e *encoder) claudeThinks(config []schema.Member) ([]schema.Member, error) {
 	w := &e.wish
 	typ := gjson.GetBytes(e.chat.Thinking, "type").Str
 	if w.Param != "thinking" {
 		typ = ""
 	}
-	asBudget := w.Budget > 0 && !e.rulesOutBudget() && !slices.Contains(e.can.GetUnsupportedParameters(), "thinking.budget_tokens")
+	asBudget := w.Budget > 0 && !e.rulesOutBudget() && !slices.Contains(e.can.GetUnsupportedParameters(),
+		"thinking.budget_tokens")
 	thinks := e.can.GetThinking()
 	switch {
 	case thinks == configv1.Thinking_BUDGET:
@@ -230,8 +233,8 @@ func (e *encoder) adaptive(config []schema.Member, asSent bool) []schema.Member 
 	return append(config, schema.Member{Name: "effort", Value: openai.AppendString(nil, level)})
 }
 
-// rulesOutBudget reports whether the request rules out thinking by a budget: it forces a tool, or its conversation lacks the
-// thinking that led to its last calls.
+// rulesOutBudget reports whether the request rules out thinking by a budget: it forces a tool, or its conversation
+// lacks the thinking that led to its last calls.
 func (e *encoder) rulesOutBudget() bool { return e.force != "" || e.lacksThinking() }
 
 // budget turns on thinking with a budget. A request that rules it out goes without.
@@ -278,8 +281,8 @@ func (e *encoder) thinks() bool {
 	return own.Exists() && own.Str != "disabled"
 }
 
-// lacksThinking reports whether the assistant's last turn would have to begin with thinking but does not: where it called
-// tools, or where it is the beginning of the answer.
+// lacksThinking reports whether the assistant's last turn would have to begin with thinking but does not: where it
+// called tools, or where it is the beginning of the answer.
 func (e *encoder) lacksThinking() bool {
 	messages := e.out.Messages
 	i := len(messages) - 1

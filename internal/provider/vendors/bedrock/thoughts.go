@@ -8,8 +8,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// thoughts are the signed reasoning of an answer, which the vendor wants back. Clients get it in Anthropic's form, so that a
-// conversation may go on with either vendor.
+// thoughts are the signed reasoning of an answer, which the vendor wants back. Clients get it in Anthropic's form, so
+// that a conversation may go on with either vendor.
 type thoughts struct {
 	all     []messages.Thought
 	carried int // how many of them calls carry

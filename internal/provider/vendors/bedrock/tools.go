@@ -23,7 +23,8 @@ func (e *encoder) tools() error {
 		if t.Type != "function" {
 			param := fmt.Sprintf("tools[%d]", i)
 			if !e.drop {
-				return openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+				return openai.BadValue(param+".type",
+					"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 			}
 			e.drops(param)
 			continue
@@ -38,7 +39,8 @@ func (e *encoder) tools() error {
 	}
 	if e.out.ToolConfig == nil {
 		if choice.Mode != "" && choice.Mode != "none" && choice.Mode != "auto" {
-			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
+			return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+				"Invalid value for 'tool_choice': it is only allowed when 'tools' are specified.")
 		}
 		e.noTools()
 		return nil
@@ -50,10 +52,12 @@ func (e *encoder) tool(t *openai.Tool, i int, strict *int) error {
 	f := &t.Function
 	param := fmt.Sprintf("tools[%d].function", i)
 	if f.Name == "" {
-		return openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.name'.", param)
+		return openai.BadRequest(param+".name", openai.CodeMissingRequiredParameter,
+			"Missing required parameter: '%s.name'.", param)
 	}
 	if turns.Asked(f.Parameters) && f.Parameters.Kind() != '{' {
-		return openai.BadRequest(param+".parameters", openai.CodeInvalidType, "Invalid type for '%s.parameters': expected a JSON Schema object.", param)
+		return openai.BadRequest(param+".parameters", openai.CodeInvalidType,
+			"Invalid type for '%s.parameters': expected a JSON Schema object.", param)
 	}
 	object, also := schema.Object(f.Parameters)
 	spec := toolSpec{Name: e.names.Sent(f.Name), Description: f.Description, InputSchema: inputSchema{object}}
@@ -84,7 +88,8 @@ func (e *encoder) offer(spec toolSpec) {
 	e.out.ToolConfig.Tools = append(e.out.ToolConfig.Tools, tool{ToolSpec: &spec})
 }
 
-// noTools deals with a request whose model is to call nothing. A conversation with calls in it needs definitions even so.
+// noTools deals with a request whose model is to call nothing. A conversation with calls in it needs definitions even
+// so.
 func (e *encoder) noTools() {
 	used := e.names.Used()
 	if len(used) == 0 {
@@ -116,7 +121,8 @@ func (e *encoder) choice(c *openai.ToolChoice) error {
 	case "function":
 		e.force, e.forced = "tool", e.names.Sent(c.Name)
 		if !e.hasTool(e.forced) {
-			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.", c.Name)
+			return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Tool choice '%s' not found in 'tools' parameter.",
+				c.Name)
 		}
 	default:
 		return openai.BadValue("tool_choice", "A 'tool_choice' of '%s' is not supported by the provider '%s'.", c.Mode, name)
@@ -142,16 +148,20 @@ func (e *encoder) allow(names []string) error {
 	for _, n := range names {
 		allowed[turns.Identifier(n)] = true
 	}
-	kept := slices.DeleteFunc(e.out.ToolConfig.Tools, func(t tool) bool { return t.ToolSpec == nil || !allowed[t.ToolSpec.Name] })
+	kept := slices.DeleteFunc(e.out.ToolConfig.Tools, func(t tool) bool {
+		return t.ToolSpec == nil || !allowed[t.ToolSpec.Name]
+	})
 	if len(kept) == 0 {
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"None of the allowed tools of 'tool_choice' is in the 'tools' parameter.")
 	}
 	e.out.ToolConfig.Tools = kept
 	return nil
 }
 
 func (e *encoder) hasTool(name string) bool {
-	return e.out.ToolConfig != nil && slices.ContainsFunc(e.out.ToolConfig.Tools, func(t tool) bool { return t.ToolSpec != nil && t.ToolSpec.Name == name })
+	return e.out.ToolConfig != nil && slices.ContainsFunc(e.out.ToolConfig.Tools,
+		func(t tool) bool { return t.ToolSpec != nil && t.ToolSpec.Name == name })
 }
 
 // choose writes the choice. One call at a time is Claude's own parameter, which takes the place of Converse's choice.

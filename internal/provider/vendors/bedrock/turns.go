@@ -93,10 +93,12 @@ func (e *encoder) userTurn(t *turns.Turn) error {
 	} else {
 		rest = append(rest, said...)
 	}
-	if slices.ContainsFunc(rest, func(b block) bool { return b.Document != nil }) && !slices.ContainsFunc(rest, func(b block) bool { return b.Text != "" }) {
+	if slices.ContainsFunc(rest, func(b block) bool { return b.Document != nil }) &&
+		!slices.ContainsFunc(rest, func(b block) bool { return b.Text != "" }) {
 		rest = slices.Insert(rest, 0, block{Text: seeDocument}) // the vendor wants a text beside documents
 	}
-	apart := e.family.resultsAlone || e.family.noFilesBesideResults && slices.ContainsFunc(rest, func(b block) bool { return b.isFile() })
+	apart := e.family.resultsAlone || e.family.noFilesBesideResults &&
+		slices.ContainsFunc(rest, func(b block) bool { return b.isFile() })
 	switch {
 	case len(results) > 0 && len(rest) > 0 && apart:
 		e.say(turns.User, results)
@@ -141,7 +143,8 @@ func (e *encoder) result(r *turns.Result) (within block, beside []block, err err
 	return within, beside, err
 }
 
-// assistantTurn writes the assistant's turn, each thought where it stood: at the beginning or before the call that it led to.
+// assistantTurn writes the assistant's turn, each thought where it stood: at the beginning or before the call that it
+// led to.
 func (e *encoder) assistantTurn(t *turns.Turn, thoughts *messages.ThoughtReader) {
 	var content []block
 	for i := range t.Said {
@@ -179,10 +182,11 @@ func (e *encoder) assistantTurn(t *turns.Turn, thoughts *messages.ThoughtReader)
 	e.say(turns.Assistant, content)
 }
 
-// remembers reports whether the model takes the thoughts of earlier answers back. Those that bind thoughts to what stands
-// before them refuse what stock clients send, which lacks the thoughts of answers without calls.
+// remembers reports whether the model takes the thoughts of earlier answers back. Those that bind thoughts to what
+// stands before them refuse what stock clients send, which lacks the thoughts of answers without calls.
 func (e *encoder) remembers() bool {
-	return e.family.effort == effortThinking && e.can.GetThinking() != configv1.Thinking_NEVER && !e.can.GetBoundThinking()
+	return e.family.effort == effortThinking && e.can.GetThinking() != configv1.Thinking_NEVER &&
+		!e.can.GetBoundThinking()
 }
 
 // maxCachePoints is how many the vendor takes.
@@ -201,7 +205,8 @@ func (e *encoder) caching(able bool, mark jsontext.Value) bool {
 	return true
 }
 
-// cached adds a cache point. One must not follow a document or a video, so it goes before those; nor may two follow each other.
+// cached adds a cache point. One must not follow a document or a video, so it goes before those; nor may two follow
+// each other.
 func (e *encoder) cached(blocks []block, mark jsontext.Value) []block {
 	if !e.caching(e.family.caches, mark) {
 		return blocks
@@ -236,7 +241,8 @@ func (e *encoder) ends() {
 		e.say(turns.User, []block{{Text: filler}})
 	}
 	if e.out.Messages[0].Role != string(turns.User) && !e.family.assistantFirst {
-		e.out.Messages = slices.Insert(e.out.Messages, 0, message{Role: string(turns.User), Content: []block{{Text: filler}}})
+		e.out.Messages = slices.Insert(e.out.Messages, 0,
+			message{Role: string(turns.User), Content: []block{{Text: filler}}})
 	}
 	last := &e.out.Messages[len(e.out.Messages)-1]
 	if last.Role == string(turns.User) {

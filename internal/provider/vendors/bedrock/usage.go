@@ -5,7 +5,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// usage is the vendor's count of tokens. InputTokens includes no cached ones, TotalTokens all. The cached ones have two names.
+// usage is the vendor's count of tokens. InputTokens includes no cached ones, TotalTokens all. The cached ones have
+// two names.
 type usage struct {
 	InputTokens               provider.Count `json:"inputTokens"`
 	OutputTokens              provider.Count `json:"outputTokens"`

@@ -1,4 +1,5 @@
-// Package cerebras is the provider Cerebras, which speaks OpenAI's dialect: https://inference-docs.cerebras.ai/resources/openai.
+// Package cerebras is the provider Cerebras, which speaks OpenAI's dialect:
+// https://inference-docs.cerebras.ai/resources/openai.
 //
 // Cerebras is strict. A parameter that it does not know fails the request, also where its value
 // asks for nothing, and so does a member of a message.
@@ -16,7 +17,8 @@ func Provider() provider.Provider {
 	d := openaicompat.Dialect{
 		Vendor: "cerebras",
 		Unsupported: []string{
-			"n", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio", "verbosity", "web_search_options",
+			"n", "frequency_penalty", "presence_penalty", "logit_bias", "modalities", "audio", "verbosity",
+			"web_search_options",
 			"functions", "function_call",
 		},
 		MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "reasoning"},
@@ -24,7 +26,8 @@ func Provider() provider.Provider {
 		Hints:          openaicompat.AllHints,
 		SystemRole:     true,
 		Codes: map[string]string{
-			"token_quota_exceeded": openai.CodeRateLimitExceeded, "request_quota_exceeded": openai.CodeRateLimitExceeded, "queue_exceeded": openai.CodeRateLimitExceeded,
+			"token_quota_exceeded": openai.CodeRateLimitExceeded, "request_quota_exceeded": openai.CodeRateLimitExceeded,
+			"queue_exceeded": openai.CodeRateLimitExceeded,
 		},
 	}
 	return provider.Provider{

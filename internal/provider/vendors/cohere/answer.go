@@ -36,8 +36,8 @@ type responseMessage struct {
 	Citations []citation     `json:"citations"`
 }
 
-// A contentBlock is one block of an answer, or a piece of one. Of blocks that the vendor may add one day, the members may mean
-// anything.
+// A contentBlock is one block of an answer, or a piece of one. Of blocks that the vendor may add one day, the members
+// may mean anything.
 type contentBlock struct {
 	Text     jsontext.Value `json:"text"`
 	Thinking jsontext.Value `json:"thinking"`
@@ -51,7 +51,8 @@ type toolCall struct {
 	} `json:"function"`
 }
 
-// arguments returns what the model called the tool with. A tool without parameters is called with nothing, or with null.
+// arguments returns what the model called the tool with. A tool without parameters is called with nothing, or with
+// null.
 func (c *toolCall) arguments() string {
 	v := c.Function.Arguments
 	s := string(v)
@@ -188,7 +189,8 @@ func (c *citation) appendTo(dst []byte, offsets []int) []byte {
 		if title == "" {
 			title = s.ID
 		}
-		dst = fmt.Appendf(dst, `{"type":"url_citation","url_citation":{"start_index":%d,"end_index":%d,"title":`, offset+c.Start, offset+c.End)
+		dst = fmt.Appendf(dst, `{"type":"url_citation","url_citation":{"start_index":%d,"end_index":%d,"title":`,
+			offset+c.Start, offset+c.End)
 		dst = openai.AppendString(dst, title)
 		dst = openai.AppendString(append(dst, `,"url":`...), stringOf(s.Document.URL))
 		dst = append(dst, "}}"...)
@@ -210,8 +212,8 @@ type logprobs struct {
 	Logprobs []float64 `json:"logprobs"`
 }
 
-// appendLogprobs appends OpenAI's logprobs object. The vendor does not say which token is which part of a piece: the piece
-// stands for them all, with the sum of their logarithms.
+// appendLogprobs appends OpenAI's logprobs object. The vendor does not say which token is which part of a piece: the
+// piece stands for them all, with the sum of their logarithms.
 func appendLogprobs(dst []byte, pieces ...logprobs) []byte {
 	dst = append(dst, `{"content":[`...)
 	for i, p := range pieces {

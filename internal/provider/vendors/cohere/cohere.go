@@ -1,8 +1,8 @@
 // Package cohere is Cohere's own API, version 2: chat and embeddings.
 //
 // It looks like OpenAI's API and is not. A stream has events of its own, tool calls come one by
-// one as an object and not as an array, counts of tokens are floats and stand twice (what is billed is not what was used), and
-// the plan that the model makes before it calls tools is no content.
+// one as an object and not as an array, counts of tokens are floats and stand twice (what is billed is not what was
+// used), and the plan that the model makes before it calls tools is no content.
 package cohere
 
 import (

@@ -29,14 +29,16 @@ type embedRequest struct {
 
 // knownInEmbeddings are the members that are read.
 var knownInEmbeddings = []string{
-	"model", "input", "dimensions", "encoding_format", "input_type", "embedding_types", "max_tokens", "truncate", "priority",
+	"model", "input", "dimensions", "encoding_format", "input_type", "embedding_types", "max_tokens", "truncate",
+	"priority",
 }
 
 type embeddingCodec struct{}
 
 // Encode implements provider.EmbeddingCodec. The vendor makes different embeddings of what is searched and of what is
 // searched for; a client that tells them apart says so with the vendor's own input_type.
-func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer,
+	error) {
 	e := &encoder{body: &r.Object, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
 	out := embedRequest{
 		Model: t.Model, InputType: e.native("input_type"), EmbeddingTypes: []string{"float"}, OutputDimension: r.Dimensions,
@@ -47,16 +49,19 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	}
 	if len(r.Inputs) > maxTexts {
 		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeArrayAboveMaxLength,
-			"Invalid 'input': array too long. The provider '%s' takes %d texts in one request, but got %d.", name, maxTexts, len(r.Inputs))
+			"Invalid 'input': array too long. The provider '%s' takes %d texts in one request, but got %d.", name, maxTexts,
+			len(r.Inputs))
 	}
 	for _, in := range r.Inputs {
 		if in.Tokens != nil {
-			return provider.Request{}, nil, openai.BadValue("input", "The provider '%s' takes no tokens. Send 'input' as text.", name)
+			return provider.Request{}, nil, openai.BadValue("input", "The provider '%s' takes no tokens. Send 'input' as text.",
+				name)
 		}
 		out.Texts = append(out.Texts, in.Text)
 	}
 	var types []string
-	if v := e.native("embedding_types"); v != nil && (json.Unmarshal(v, &types) != nil || len(types) != 1 || types[0] != "float") {
+	if v := e.native("embedding_types"); v != nil && (json.Unmarshal(v, &types) != nil || len(types) != 1 ||
+		types[0] != "float") {
 		if err := e.Unsupported("embedding_types"); err != nil {
 			return provider.Request{}, nil, err
 		}

@@ -24,7 +24,8 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	e := &encoder{request: r, body: &r.Object, chat: chat, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
+	e := &encoder{request: r, body: &r.Object, chat: chat, target: t,
+		Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
 	e.out.Model, e.out.Stream = t.Model, r.Stream
 	// The order matters: files may become documents, and tools and documents leave no room for a response format.
 	for _, step := range []func() error{e.parameters, e.sampling, e.messages, e.tools, e.format, e.thinking} {
@@ -45,7 +46,8 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 func request(path string, body any) (provider.Request, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
-		return provider.Request{}, &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer, Message: "The request could not be translated: " + err.Error()}
+		return provider.Request{}, &openai.Error{Status: http.StatusInternalServerError, Type: openai.TypeServer,
+			Message: "The request could not be translated: " + err.Error()}
 	}
 	return provider.Request{Path: path, Header: http.Header{"Content-Type": {"application/json"}}, Body: data}, nil
 }
@@ -63,11 +65,13 @@ type encoder struct {
 
 // knownInChat are the members that some step of the encoder reads.
 var knownInChat = []string{
-	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
+	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p",
+	"top_k",
 	"stop", "seed", "tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort", "thinking",
 	"service_tier", "n", "logprobs", "top_logprobs", "frequency_penalty", "presence_penalty", "logit_bias", "modalities",
 	"audio", "prediction", "web_search_options", "functions", "function_call", "verbosity",
-	"documents", "strict_tools", "citation_options", "safety_mode", "priority", "raw_prompting", "k", "p", "stop_sequences",
+	"documents", "strict_tools", "citation_options", "safety_mode", "priority", "raw_prompting", "k", "p",
+	"stop_sequences",
 }
 
 // parameters sets what maps one to one, and refuses what the vendor cannot express unless it asks for nothing.
@@ -95,7 +99,8 @@ func (e *encoder) parameters() error {
 		{"prediction", turns.Asked(c.Prediction)},
 		{"web_search_options", c.WebSearchOptions != nil && c.WebSearchOptions.Kind() != 'n'}, // {} asks for a search
 		{"functions", turns.Asked(c.Functions)},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` && string(c.FunctionCall) != `"auto"`},
+		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
+			string(c.FunctionCall) != `"auto"`},
 		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
 		{"service_tier", c.ServiceTier != "" && c.ServiceTier != "auto" && c.ServiceTier != "default"},
 		{"parallel_tool_calls", c.ParallelToolCalls != nil && !*c.ParallelToolCalls && len(c.Tools) > 0},
@@ -130,7 +135,8 @@ func (e *encoder) sampling() error {
 		name string
 		from *float64
 		to   *float64
-	}{{"frequency_penalty", c.FrequencyPenalty, &e.out.FrequencyPenalty}, {"presence_penalty", c.PresencePenalty, &e.out.PresencePenalty}} {
+	}{{"frequency_penalty", c.FrequencyPenalty, &e.out.FrequencyPenalty},
+		{"presence_penalty", c.PresencePenalty, &e.out.PresencePenalty}} {
 		switch {
 		case p.from == nil:
 		case *p.from < 0:

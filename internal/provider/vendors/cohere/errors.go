@@ -11,8 +11,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A vendorError is what a body says of an error: {"message":...}, or {"data":...} where the request could not be processed,
-// and at times error_type.
+// A vendorError is what a body says of an error: {"message":...}, or {"data":...} where the request could not be
+// processed, and at times error_type.
 type vendorError struct{ message, typ string }
 
 func readError(body []byte) vendorError {
@@ -68,7 +68,8 @@ func failure(reason, message string) error {
 // tooLong reports whether the prompt was too long, and not the answer that was asked for.
 func (v vendorError) tooLong() bool {
 	lower := strings.ToLower(v.message)
-	return v.typ == "TOO_MANY_TOKENS" || strings.HasPrefix(lower, "too many tokens") && !strings.Contains(lower, "max tokens must")
+	return v.typ == "TOO_MANY_TOKENS" || strings.HasPrefix(lower, "too many tokens") &&
+		!strings.Contains(lower, "max tokens must")
 }
 
 func (v vendorError) render(status int, header http.Header) *openai.Error {

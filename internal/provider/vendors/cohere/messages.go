@@ -16,7 +16,8 @@ import (
 // Texts that stand where the vendor wants some and the client has none.
 const filler = "."
 
-// messages translates the conversation. The vendor has OpenAI's roles, but wants every call answered, and nothing else.
+// messages translates the conversation. The vendor has OpenAI's roles, but wants every call answered, and nothing
+// else.
 func (e *encoder) messages() error {
 	gjson.ParseBytes(e.body.Get("documents")).ForEach(func(_, d gjson.Result) bool {
 		e.out.Documents = append(e.out.Documents, []byte(d.Raw))
@@ -93,7 +94,8 @@ func assistant(t *turns.Turn) message {
 			out.Content = append(out.Content, part{Type: "text", Text: said.Parts[j].Text})
 		}
 		for _, c := range said.Calls {
-			out.ToolCalls = append(out.ToolCalls, call{ID: c.ID, Type: "function", Function: callFunction{Name: c.Name, Arguments: string(c.Arguments)}})
+			out.ToolCalls = append(out.ToolCalls,
+				call{ID: c.ID, Type: "function", Function: callFunction{Name: c.Name, Arguments: string(c.Arguments)}})
 		}
 	}
 	switch {
@@ -117,7 +119,8 @@ func (e *encoder) parts(from []turns.Part, media bool) (content, error) {
 		case media && p.Type == "image_url" && p.ImageURL != nil:
 			address, ok := turns.Address(p.ImageURL.URL)
 			if !ok {
-				return nil, openai.BadRequest(p.Param+".image_url.url", openai.CodeInvalidImageURL, "Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
+				return nil, openai.BadRequest(p.Param+".image_url.url", openai.CodeInvalidImageURL,
+					"Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
 			}
 			parts = append(parts, part{Type: "image_url", ImageURL: &imageURL{URL: address, Detail: p.ImageURL.Detail}})
 		case media && p.Type == "file" && p.File != nil:
@@ -125,7 +128,8 @@ func (e *encoder) parts(from []turns.Part, media bool) (content, error) {
 				return nil, err
 			}
 		default:
-			return nil, openai.BadValue(p.Param+".type", "Content of type '%s' is not supported by the provider '%s' in this message.", p.Type, name)
+			return nil, openai.BadValue(p.Param+".type",
+				"Content of type '%s' is not supported by the provider '%s' in this message.", p.Type, name)
 		}
 	}
 	return parts, nil
@@ -134,11 +138,13 @@ func (e *encoder) parts(from []turns.Part, media bool) (content, error) {
 // file makes a file of text a document, which is how the vendor takes files. It takes no others.
 func (e *encoder) file(f *openai.File, at string) error {
 	if f.FileData == "" {
-		return openai.BadValue(at+".file_id", "Files by id are not supported by the provider '%s'. Send the content as 'file_data'.", name)
+		return openai.BadValue(at+".file_id",
+			"Files by id are not supported by the provider '%s'. Send the content as 'file_data'.", name)
 	}
 	text, ok := fileText(f.FileData)
 	if !ok {
-		return openai.BadValue(at+".file_data", "The file '%s' is not text in base64, and the provider '%s' takes no other.", f.Filename, name)
+		return openai.BadValue(at+".file_data", "The file '%s' is not text in base64, and the provider '%s' takes no other.",
+			f.Filename, name)
 	}
 	raw, err := json.Marshal(document{Data: documentData{Title: f.Filename, Text: text}})
 	if err != nil {

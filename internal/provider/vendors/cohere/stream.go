@@ -19,8 +19,8 @@ import (
 	"github.com/modelgate/modelgate/internal/sse"
 )
 
-// An event is one event of a stream, all kinds in one. In content, tool_calls and citations stand arrays where a message
-// begins, which are empty, and objects otherwise.
+// An event is one event of a stream, all kinds in one. In content, tool_calls and citations stand arrays where a
+// message begins, which are empty, and objects otherwise.
 type event struct {
 	ID    string `json:"id"`
 	Index int    `json:"index"`
@@ -124,7 +124,8 @@ func (s *stream) take(raw sse.Event, out chat.Sink) error {
 
 func known(typ string) bool {
 	switch typ {
-	case "message-start", "content-start", "content-delta", "tool-plan-delta", "tool-call-start", "tool-call-delta", "tool-call-end",
+	case "message-start", "content-start", "content-delta", "tool-plan-delta", "tool-call-start", "tool-call-delta",
+		"tool-call-end",
 		"citation-start", "message-end":
 		return true
 	}
@@ -234,8 +235,8 @@ func (s *stream) call(typ string, index int, c *toolCall, out chat.Sink) {
 // maxHeld bounds what is held back of arguments: null, and white space around it.
 const maxHeld = 256
 
-// write writes a fragment of the arguments. A model that has no arguments may say null, which no client can use: what may
-// become null is held back.
+// write writes a fragment of the arguments. A model that has no arguments may say null, which no client can use: what
+// may become null is held back.
 func (o *openCall) write(c *toolCall, out chat.Sink) {
 	fragment := stringOf(c.Function.Arguments)
 	if c.Function.Arguments.Kind() == '{' {

@@ -26,13 +26,17 @@ func (e *encoder) tools() error {
 			e.Drop(param)
 			continue
 		case t.Type != "function":
-			return openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+			return openai.BadValue(param+".type",
+				"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 		case f.Name == "":
-			return openai.BadRequest(param+".function.name", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.function.name'.", param)
+			return openai.BadRequest(param+".function.name", openai.CodeMissingRequiredParameter,
+				"Missing required parameter: '%s.function.name'.", param)
 		case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
-			return openai.BadRequest(param+".function.parameters", openai.CodeInvalidType, "Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
+			return openai.BadRequest(param+".function.parameters", openai.CodeInvalidType,
+				"Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
 		}
-		out := tool{Type: "function", Function: function{Name: e.names.Sent(f.Name), Description: f.Description, Parameters: f.Parameters}}
+		out := tool{Type: "function", Function: function{Name: e.names.Sent(f.Name), Description: f.Description,
+			Parameters: f.Parameters}}
 		if !turns.Asked(f.Parameters) {
 			out.Function.Parameters = jsontext.Value(`{"type":"object","properties":{}}`)
 		}
@@ -48,8 +52,8 @@ func (e *encoder) tools() error {
 	return nil
 }
 
-// requiresNothing reports whether a tool has no parameter that is required. The vendor refuses such where tools are strict
-// (https://docs.cohere.com/docs/tool-use-parameter-types), which is a setting of all tools together.
+// requiresNothing reports whether a tool has no parameter that is required. The vendor refuses such where tools are
+// strict (https://docs.cohere.com/docs/tool-use-parameter-types), which is a setting of all tools together.
 func requiresNothing(t tool) bool {
 	return !gjson.GetBytes(t.Function.Parameters, "required.0").Exists()
 }
@@ -63,7 +67,8 @@ func (e *encoder) toolChoice() error {
 	allowed := c.Allowed
 	switch {
 	case len(e.chat.Tools) == 0 && (c.Mode == "required" || c.Mode == "function"):
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
 	case len(e.out.Tools) == 0 || c.Mode == "auto" && allowed == nil:
 		return nil
 	case c.Mode == "none":
@@ -73,7 +78,8 @@ func (e *encoder) toolChoice() error {
 	case c.Mode == "function":
 		e.out.ToolChoice, allowed = "REQUIRED", []string{c.Name}
 	case c.Mode != "auto":
-		return openai.BadValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
+		return openai.BadValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode,
+			name)
 	}
 	if can := e.target.Can(); e.out.ToolChoice != "" && can != nil && can.ForcedTools != nil && !can.GetForcedTools() {
 		if e.out.ToolChoice = ""; c.Mode == "none" {
@@ -91,12 +97,14 @@ func (e *encoder) toolChoice() error {
 	}
 	e.out.Tools = slices.DeleteFunc(e.out.Tools, func(t tool) bool { return !sent[t.Function.Name] })
 	if len(e.out.Tools) == 0 {
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
 	}
 	return nil
 }
 
-// format translates response_format, which the vendor does not take together with tools or documents: the model is told then.
+// format translates response_format, which the vendor does not take together with tools or documents: the model is
+// told then.
 func (e *encoder) format() error {
 	f := e.chat.ResponseFormat
 	if f == nil || f.Type == "text" {
@@ -150,7 +158,8 @@ func (e *encoder) thinking() error {
 		return nil
 	}
 	e.out.Thinking = &thinking{Type: "enabled", TokenBudget: w.Budget}
-	if budget := e.target.Can().GetBudgets()[w.Effort]; e.out.MaxTokens == 0 || budget < e.out.MaxTokens { // thinking must leave room for an answer
+	// thinking must leave room for an answer
+	if budget := e.target.Can().GetBudgets()[w.Effort]; e.out.MaxTokens == 0 || budget < e.out.MaxTokens {
 		e.out.Thinking.TokenBudget = max(w.Budget, budget)
 	}
 	return nil

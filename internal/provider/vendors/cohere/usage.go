@@ -7,8 +7,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// usage is what the vendor counts. What is billed is another matter, for text that the vendor adds to the prompt is not; it
-// is taken where nothing else is there.
+// usage is what the vendor counts. What is billed is another matter, for text that the vendor adds to the prompt is
+// not; it is taken where nothing else is there.
 type usage struct {
 	Tokens tokens         `json:"tokens"`
 	Billed tokens         `json:"billed_units"`

@@ -9,7 +9,8 @@ import (
 func TestCases(t *testing.T) { providertest.Run(t, Provider()) }
 
 func TestRecordedTraffic(t *testing.T) {
-	for _, vendor := range []string{"openai-compatible", "avian", "vercel-gateway", "alibaba", "deepseek", "huggingface", "moonshot", "ollama", "zai"} {
+	for _, vendor := range []string{"openai-compatible", "avian", "vercel-gateway", "alibaba", "deepseek", "huggingface",
+		"moonshot", "ollama", "zai"} {
 		t.Run(vendor, func(t *testing.T) { providertest.Replay(t, Provider(), vendor) })
 	}
 }

@@ -31,7 +31,8 @@ func think(r *openai.ChatRequest, t provider.Target) thinking {
 		return thinking{on: true, set: "enabled"}
 	}
 	switch kind := t.Can().GetThinking(); {
-	case kind == configv1.Thinking_ADAPTIVE && openaicompat.ForcesTool(r): // refused while thinking, which the client did not ask for
+	case kind == configv1.Thinking_ADAPTIVE &&
+		openaicompat.ForcesTool(r): // refused while thinking, which the client did not ask for
 		return thinking{set: "disabled"}
 	default:
 		return thinking{on: kind == configv1.Thinking_ADAPTIVE || kind == configv1.Thinking_ALWAYS}
@@ -68,9 +69,9 @@ func dropWithoutEffect(c *openaicompat.Changes) {
 	}
 }
 
-// rewriteMessage rewrites a message, or returns nil. With calls in the conversation the vendor refuses a thinking model's
-// messages that lack reasoning, and is content with empty one. Without calls it ignores the reasoning of earlier turns, and its
-// first reasoning model refused it.
+// rewriteMessage rewrites a message, or returns nil. With calls in the conversation the vendor refuses a thinking
+// model's messages that lack reasoning, and is content with empty one. Without calls it ignores the reasoning of
+// earlier turns, and its first reasoning model refused it.
 func rewriteMessage(message jsontext.Value, thinks, calls bool) []byte {
 	if gjson.GetBytes(message, "role").Str != "assistant" || calls && !thinks {
 		return nil

@@ -14,14 +14,14 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
 
-// trainer trains models by Fireworks's API for accounts, https://docs.fireworks.ai/fine-tuning/fine-tuning-via-api, by the
-// types of fw-ai-external/python-sdk at 8399c12. A job's id is the client's to choose, so creating one twice makes one. What the
-// gateway calls a job's id is its place in the account, supervisedFineTuningJobs/x or dpoJobs/x. It implements
-// provider.FineTuner and ModelDeleter.
+// trainer trains models by Fireworks's API for accounts, https://docs.fireworks.ai/fine-tuning/fine-tuning-via-api, by
+// the types of fw-ai-external/python-sdk at 8399c12. A job's id is the client's to choose, so creating one twice makes
+// one. What the gateway calls a job's id is its place in the account, supervisedFineTuningJobs/x or dpoJobs/x. It
+// implements provider.FineTuner and ModelDeleter.
 type trainer struct{}
 
-// maxUpload is the largest file that can be uploaded to the API, in bytes; larger ones go to a signed URL of a store that is
-// not the provider's.
+// maxUpload is the largest file that can be uploaded to the API, in bytes; larger ones go to a signed URL of a store
+// that is not the provider's.
 const maxUpload = 150_000_000
 
 // The kinds of jobs.
@@ -64,10 +64,12 @@ func (trainer) Upload(ctx context.Context, c *provider.Client, f provider.Traini
 	}
 	if f.Size > maxUpload {
 		return "", openai.BadRequest("training_file", openai.CodeFileTooLarge,
-			"The file is too large: the provider '%s' takes %d MB at most. Use a smaller file or choose another model.", c.Config.GetName(), maxUpload/1_000_000)
+			"The file is too large: the provider '%s' takes %d MB at most. Use a smaller file or choose another model.",
+			c.Config.GetName(), maxUpload/1_000_000)
 	}
 	id := "mg-" + strings.ToLower(rand.Text())
-	request := map[string]any{"datasetId": id, "dataset": map[string]any{"displayName": f.Name, "userUploaded": map[string]any{}}}
+	request := map[string]any{"datasetId": id, "dataset": map[string]any{"displayName": f.Name,
+		"userUploaded": map[string]any{}}}
 	if err := call(ctx, c, http.MethodPost, "datasets", request, nil); err != nil {
 		return "", err
 	}
@@ -90,7 +92,8 @@ func await(ctx context.Context, c *provider.Client, id, param string) error {
 	case dataset.State == "READY":
 		return nil
 	case dataset.Status.failed():
-		return openai.BadRequest(param, openai.CodeInvalidTrainingFile, "The provider could not read the file: %s", cmp.Or(dataset.Status.Message, dataset.Status.Code))
+		return openai.BadRequest(param, openai.CodeInvalidTrainingFile, "The provider could not read the file: %s",
+			cmp.Or(dataset.Status.Message, dataset.Status.Code))
 	}
 	return fmt.Errorf("the provider is still processing a dataset, which is %s", cmp.Or(dataset.State, "in no state"))
 }
@@ -130,7 +133,8 @@ func encode(c *provider.Client, account string, j provider.TuningJob) (string, m
 	if j.Seed != nil {
 		return "", nil, tuning.Unsupported(c, "seed")
 	}
-	// A learning rate is absolute here, so OpenAI's multiplier has no place. A batch is of tokens, unless it is of samples.
+	// A learning rate is absolute here, so OpenAI's multiplier has no place. A batch is of tokens, unless it is of
+	// samples.
 	known := map[string]string{"n_epochs": "epochs", "batch_size": "batchSizeSamples", "learning_rate": "learningRate"}
 	kind := supervisedJobs
 	switch tuning.Method(j.Method) {
@@ -200,7 +204,8 @@ func (trainer) DeleteModel(ctx context.Context, c *provider.Client, model string
 	}
 	id, ok := strings.CutPrefix(model, a+"/models/")
 	if !ok {
-		return openai.BadRequest("model", openai.CodeInvalidValue, "The model '%s' is not one of the account that the provider '%s' is configured with.", model, c.Config.GetName())
+		return openai.BadRequest("model", openai.CodeInvalidValue,
+			"The model '%s' is not one of the account that the provider '%s' is configured with.", model, c.Config.GetName())
 	}
 	err = call(ctx, c, http.MethodDelete, "models/"+url.PathEscape(id), nil, nil)
 	if tuning.HasStatus(err, http.StatusNotFound) {

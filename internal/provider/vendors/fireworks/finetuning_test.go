@@ -19,7 +19,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/tuning/tuningtest"
 )
 
-// The answers here are made by Fireworks's reference and the types of its Python SDK. Errors have the form of Google's.
+// The answers here are made by Fireworks's reference and the types of its Python SDK. Errors have the form of
+// Google's.
 
 var config = &configv1.Provider{Name: "fireworks", Vendor: "fireworks", Project: "acme"}
 
@@ -32,11 +33,13 @@ func client(t *testing.T, h http.Handler) *provider.Client {
 func TestTuningSurvivesAVendorThatFails(t *testing.T) {
 	p := Provider()
 	// A job whose id is there already is the same job: nothing else may say so.
-	tuningtest.Failures(t, p, config, provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "mg-1"}, supervisedJobs+"/mg-1")
+	tuningtest.Failures(t, p, config, provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "mg-1"}, supervisedJobs+
+		"/mg-1")
 }
 
 func TestATrainingFileIsStreamed(t *testing.T) {
-	tuningtest.Streams(t, Provider(), config, func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"id":"x"}`) })
+	tuningtest.Streams(t, Provider(), config,
+		func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"id":"x"}`) })
 }
 
 func TestATrainingFileIsUploaded(t *testing.T) {
@@ -81,7 +84,8 @@ func creating(t *testing.T, made *atomic.Int32, took func(kind, id string, body 
 		tuningtest.JSON(w, `{"name":"accounts/acme/datasets/`+r.PathValue("id")+`","state":"READY","status":{"code":"OK"}}`)
 	})
 	var ids sync.Map
-	for kind, param := range map[string]string{"supervisedFineTuningJobs": "supervisedFineTuningJobId", "dpoJobs": "dpoJobId"} {
+	for kind, param := range map[string]string{"supervisedFineTuningJobs": "supervisedFineTuningJobId",
+		"dpoJobs": "dpoJobId"} {
 		mux.HandleFunc("POST "+ofAccount+kind, func(w http.ResponseWriter, r *http.Request) {
 			id := r.URL.Query().Get(param)
 			require.Regexp(t, `^[a-z][a-z0-9-]{0,61}[a-z0-9]$`, id)
@@ -129,16 +133,24 @@ func TestAJobIsCreated(t *testing.T) {
 		kind, want, param string
 	}{
 		"the least": {provider.TuningJob{}, "supervisedFineTuningJobs", `{"baseModel":"accounts/fireworks/models/x"}`, ""},
-		"all there is": {provider.TuningJob{ValidationFile: "mg-v", Suffix: "My own!", Integrations: json.RawMessage(`[{"type":"wandb","wandb":{"project":"p","entity":"e"}}]`),
-			Method: provider.Method{Type: "supervised", Hyperparameters: provider.Hyperparameters{"n_epochs": json.RawMessage("2"), "batch_size": json.RawMessage("8")}}},
-			"supervisedFineTuningJobs", `{"baseModel":"accounts/fireworks/models/x","evaluationDataset":"accounts/acme/datasets/mg-v","epochs":2,"batchSizeSamples":8,
+		"all there is": {provider.TuningJob{ValidationFile: "mg-v", Suffix: "My own!",
+			Integrations: json.RawMessage(`[{"type":"wandb","wandb":{"project":"p","entity":"e"}}]`),
+			Method: provider.Method{Type: "supervised",
+				Hyperparameters: provider.Hyperparameters{"n_epochs": json.RawMessage("2"), "batch_size": json.RawMessage("8")}}},
+			"supervisedFineTuningJobs",
+			`{"baseModel":"accounts/fireworks/models/x","evaluationDataset":"accounts/acme/datasets/mg-v","epochs":2,"batchSizeSamples":8,
 			"wandbConfig":{"enabled":true,"project":"p","entity":"e"}}`, ""},
-		"preferences": {provider.TuningJob{Method: provider.Method{Type: "dpo", Hyperparameters: provider.Hyperparameters{"beta": json.RawMessage("0.2"), "n_epochs": json.RawMessage("2")}}},
-			"dpoJobs", `{"trainingConfig":{"baseModel":"accounts/fireworks/models/x","epochs":2},"lossConfig":{"method":"DPO","dpo":{"beta":0.2}}}`, ""},
-		"preferences with a validation file": {provider.TuningJob{ValidationFile: "mg-v", Method: provider.Method{Type: "dpo"}}, "", "", "validation_file"},
-		"a multiplier of an unknown rate":    {provider.TuningJob{Method: hyper("learning_rate_multiplier", "2")}, "", "", "method.supervised.hyperparameters.learning_rate_multiplier"},
-		"a seed":                             {provider.TuningJob{Seed: &seed}, "", "", "seed"},
-		"reinforcement":                      {provider.TuningJob{Method: provider.Method{Type: "reinforcement"}}, "", "", "method.type"},
+		"preferences": {provider.TuningJob{Method: provider.Method{Type: "dpo",
+			Hyperparameters: provider.Hyperparameters{"beta": json.RawMessage("0.2"), "n_epochs": json.RawMessage("2")}}},
+			"dpoJobs",
+			`{"trainingConfig":{"baseModel":"accounts/fireworks/models/x","epochs":2},"lossConfig":{"method":"DPO","dpo":{"beta":0.2}}}`, ""},
+		"preferences with a validation file": {provider.TuningJob{ValidationFile: "mg-v",
+			Method: provider.Method{Type: "dpo"}}, "", "", "validation_file"},
+		"a multiplier of an unknown rate": {provider.TuningJob{Method: hyper("learning_rate_multiplier", "2")}, "", "",
+			"method.supervised.hyperparameters.learning_rate_multiplier"},
+		"a seed": {provider.TuningJob{Seed: &seed}, "", "", "seed"},
+		"reinforcement": {provider.TuningJob{Method: provider.Method{Type: "reinforcement"}}, "", "",
+			"method.type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var made atomic.Int32
@@ -173,11 +185,14 @@ func TestAJobIsCreated(t *testing.T) {
 
 func TestAJobWaitsForItsDatasets(t *testing.T) {
 	for dataset, final := range map[string]bool{
-		`{"state":"UPLOADING"}`: false, `{}`: false, `{"state":"UPLOADING","status":{"code":"INVALID_ARGUMENT","message":"Line 3 is bad."}}`: true,
+		`{"state":"UPLOADING"}`: false, `{}`: false,
+		`{"state":"UPLOADING","status":{"code":"INVALID_ARGUMENT","message":"Line 3 is bad."}}`: true,
 	} {
 		mux := http.NewServeMux()
-		mux.HandleFunc("GET "+ofAccount+"datasets/mg-d", func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, dataset) })
-		_, err := trainer{}.Create(t.Context(), client(t, mux), provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "mg-d"})
+		mux.HandleFunc("GET "+ofAccount+"datasets/mg-d",
+			func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, dataset) })
+		_, err := trainer{}.Create(t.Context(), client(t, mux), provider.TuningJob{ID: "ftjob-1", Model: "m",
+			TrainingFile: "mg-d"})
 		require.Error(t, err)
 		require.Equal(t, final, tuning.Final(err), "%s: %v", dataset, err)
 	}
@@ -186,7 +201,8 @@ func TestAJobWaitsForItsDatasets(t *testing.T) {
 func polled(t *testing.T, kind, job string) *provider.Client {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+ofAccount+kind+"/mg-1", func(w http.ResponseWriter, _ *http.Request) {
-		tuningtest.JSON(w, `{"name":"accounts/acme/`+kind+`/mg-1","dataset":"accounts/acme/datasets/mg-d","createTime":"2023-11-07T05:31:56Z","updateTime":"2023-11-07T05:31:57.5Z",`+job+`}`)
+		tuningtest.JSON(w, `{"name":"accounts/acme/`+kind+
+			`/mg-1","dataset":"accounts/acme/datasets/mg-d","createTime":"2023-11-07T05:31:56Z","updateTime":"2023-11-07T05:31:57.5Z",`+job+`}`)
 	})
 	return client(t, mux)
 }
@@ -194,17 +210,20 @@ func polled(t *testing.T, kind, job string) *provider.Client {
 func TestAJobIsReported(t *testing.T) {
 	settings := `"epochs":2,"batchSizeSamples":8,"learningRate":0.0001,"outputModel":"accounts/acme/models/mg-x"`
 	for kind, job := range map[string]string{supervisedJobs: settings, dpoJobs: `"trainingConfig":{` + settings + `}`} {
-		r, err := trainer{}.Poll(t.Context(), polled(t, kind, `"state":"JOB_STATE_COMPLETED","status":{"code":"OK","message":""},`+job), kind+"/mg-1")
+		r, err := trainer{}.Poll(t.Context(), polled(t, kind,
+			`"state":"JOB_STATE_COMPLETED","status":{"code":"OK","message":""},`+job), kind+"/mg-1")
 		require.NoError(t, err)
 		require.Equal(t, tuning.Succeeded, r.Status)
 		require.Equal(t, "accounts/acme/models/mg-x", r.Model)
-		require.Equal(t, provider.Hyperparameters{"n_epochs": json.RawMessage("2"), "batch_size": json.RawMessage("8"), "learning_rate": json.RawMessage("0.0001")}, r.Hyperparameters)
+		require.Equal(t, provider.Hyperparameters{"n_epochs": json.RawMessage("2"), "batch_size": json.RawMessage("8"),
+			"learning_rate": json.RawMessage("0.0001")}, r.Hyperparameters)
 		require.Len(t, r.Events, 2)
 		require.Equal(t, "COMPLETED", r.Events[0].ID)
 		require.Equal(t, int64(1699335117), r.Events[0].CreatedAt)
 		require.Contains(t, r.Events[1].Message, "only on a deployment")
 	}
-	r, err := trainer{}.Poll(t.Context(), polled(t, supervisedJobs, `"state":"JOB_STATE_RUNNING","jobProgress":{"percent":40,"epoch":1}`), supervisedJobs+"/mg-1")
+	r, err := trainer{}.Poll(t.Context(), polled(t, supervisedJobs,
+		`"state":"JOB_STATE_RUNNING","jobProgress":{"percent":40,"epoch":1}`), supervisedJobs+"/mg-1")
 	require.NoError(t, err)
 	require.Equal(t, "40% of the training is done.", r.Events[1].Message)
 	require.JSONEq(t, `{"percent":40,"epoch":1}`, string(r.Events[1].Data))
@@ -212,21 +231,28 @@ func TestAJobIsReported(t *testing.T) {
 
 func TestStatesOfJobs(t *testing.T) {
 	for state, want := range map[string]string{
-		"UNSPECIFIED": tuning.Queued, "CREATING": tuning.Validating, "RUNNING": tuning.Running, "COMPLETED": tuning.Succeeded, "FAILED": tuning.Failed,
-		"CANCELLED": tuning.Cancelled, "DELETING": tuning.Cancelled, "WRITING_RESULTS": tuning.Running, "VALIDATING": tuning.Validating,
-		"DELETING_CLEANING_UP": tuning.Cancelled, "PENDING": tuning.Queued, "EXPIRED": tuning.Failed, "RE_QUEUEING": tuning.Queued,
-		"CREATING_INPUT_DATASET": tuning.Validating, "IDLE": tuning.Queued, "CANCELLING": tuning.Running, "EARLY_STOPPED": tuning.Succeeded, "PAUSED": tuning.Paused,
+		"UNSPECIFIED": tuning.Queued, "CREATING": tuning.Validating, "RUNNING": tuning.Running,
+		"COMPLETED": tuning.Succeeded, "FAILED": tuning.Failed,
+		"CANCELLED": tuning.Cancelled, "DELETING": tuning.Cancelled, "WRITING_RESULTS": tuning.Running,
+		"VALIDATING":           tuning.Validating,
+		"DELETING_CLEANING_UP": tuning.Cancelled, "PENDING": tuning.Queued, "EXPIRED": tuning.Failed,
+		"RE_QUEUEING":            tuning.Queued,
+		"CREATING_INPUT_DATASET": tuning.Validating, "IDLE": tuning.Queued, "CANCELLING": tuning.Running,
+		"EARLY_STOPPED": tuning.Succeeded, "PAUSED": tuning.Paused,
 	} {
-		r, err := trainer{}.Poll(t.Context(), polled(t, supervisedJobs, `"state":"JOB_STATE_`+state+`","outputModel":"x","status":{"code":"INVALID_ARGUMENT","message":"Line 3 is bad."}`), supervisedJobs+"/mg-1")
+		r, err := trainer{}.Poll(t.Context(), polled(t, supervisedJobs, `"state":"JOB_STATE_`+state+
+			`","outputModel":"x","status":{"code":"INVALID_ARGUMENT","message":"Line 3 is bad."}`), supervisedJobs+"/mg-1")
 		require.NoError(t, err)
 		require.Equal(t, want, r.Status, state)
 		require.Equal(t, want == tuning.Succeeded, r.Model != "")
 		require.Equal(t, want == tuning.Failed, r.Error != nil)
 		if r.Error != nil {
-			require.Equal(t, provider.TuningError{Code: "invalid_training_file", Message: "Line 3 is bad.", Param: "training_file"}, *r.Error)
+			require.Equal(t, provider.TuningError{Code: "invalid_training_file", Message: "Line 3 is bad.",
+				Param: "training_file"}, *r.Error)
 		}
 	}
-	_, err := trainer{}.Poll(t.Context(), polled(t, supervisedJobs, `"state":"JOB_STATE_DAYDREAMING"`), supervisedJobs+"/mg-1")
+	_, err := trainer{}.Poll(t.Context(), polled(t, supervisedJobs, `"state":"JOB_STATE_DAYDREAMING"`), supervisedJobs+
+		"/mg-1")
 	require.ErrorContains(t, err, "DAYDREAMING")
 	_, err = trainer{}.Poll(t.Context(), polled(t, supervisedJobs, `"state":"JOB_STATE_RUNNING"`), "models/x")
 	require.ErrorContains(t, err, "is not a fine-tuning job")
@@ -240,7 +266,8 @@ func TestCancellingAndDeleting(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			tuningtest.JSON(w, `{"code":9,"message":"job is not running"}`)
 		})
-		mux.HandleFunc("GET "+ofAccount+"supervisedFineTuningJobs/mg-1", func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"state":"JOB_STATE_`+state+`"}`) })
+		mux.HandleFunc("GET "+ofAccount+"supervisedFineTuningJobs/mg-1",
+			func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"state":"JOB_STATE_`+state+`"}`) })
 		mux.HandleFunc("DELETE "+ofAccount+"models/{id}", func(w http.ResponseWriter, r *http.Request) {
 			if r.PathValue("id") != "mg-x" {
 				w.WriteHeader(http.StatusNotFound)
@@ -251,6 +278,7 @@ func TestCancellingAndDeleting(t *testing.T) {
 		require.Equal(t, over, trainer{}.Cancel(t.Context(), c, supervisedJobs+"/mg-1") == nil, state)
 		require.NoError(t, trainer{}.DeleteModel(t.Context(), c, "accounts/acme/models/mg-x"))
 		require.NoError(t, trainer{}.DeleteModel(t.Context(), c, "accounts/acme/models/gone"))
-		require.True(t, tuning.Final(trainer{}.DeleteModel(t.Context(), c, "accounts/fireworks/models/llama")), "that of somebody else")
+		require.True(t, tuning.Final(trainer{}.DeleteModel(t.Context(), c, "accounts/fireworks/models/llama")),
+			"that of somebody else")
 	}
 }

@@ -17,7 +17,8 @@ func Provider() provider.Provider {
 		Own:         []string{"response_format:grammar", "logprobs", "top_logprobs"},
 		Unsupported: []string{"modalities", "audio", "verbosity", "web_search_options"},
 		// What follows fails the request otherwise: "Extra inputs are not permitted".
-		Hints:          []string{"prompt_cache_retention", "prompt_cache_options", "cache_control", "safety_identifier", "store"},
+		Hints: []string{"prompt_cache_retention", "prompt_cache_options", "cache_control", "safety_identifier",
+			"store"},
 		MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"},
 		Rename:         map[string]string{"max_completion_tokens": "max_tokens"},
 		SystemRole:     true,

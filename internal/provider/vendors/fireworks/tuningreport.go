@@ -66,8 +66,10 @@ func (trainer) Poll(ctx context.Context, c *provider.Client, id string) (provide
 	if j.TrainingConfig != nil {
 		s = j.TrainingConfig
 	}
-	r := provider.TuningReport{Status: status, Hyperparameters: provider.Hyperparameters{}, Events: j.events(state, status)}
-	for name, value := range map[string]json.RawMessage{"n_epochs": s.Epochs, "batch_size": s.BatchSamples, "learning_rate": s.LearningRate} {
+	r := provider.TuningReport{Status: status, Hyperparameters: provider.Hyperparameters{},
+		Events: j.events(state, status)}
+	for name, value := range map[string]json.RawMessage{"n_epochs": s.Epochs, "batch_size": s.BatchSamples,
+		"learning_rate": s.LearningRate} {
 		if len(value) > 0 && string(value) != "null" {
 			r.Hyperparameters[name] = value
 		}
@@ -77,8 +79,9 @@ func (trainer) Poll(ctx context.Context, c *provider.Client, id string) (provide
 		r.Error = j.failure(state)
 	case status == tuning.Succeeded && s.OutputModel != "":
 		r.Model = s.OutputModel
-		r.Events = append(r.Events, tuning.Notice("deploy", j.at(), "Fireworks serves this model only on a deployment, which somebody has to create there. "+
-			"Ask your operator to do so, and to add # and the deployment's name to the target of the Model in the gateway's configuration."))
+		r.Events = append(r.Events, tuning.Notice("deploy", j.at(),
+			"Fireworks serves this model only on a deployment, which somebody has to create there. "+
+				"Ask your operator to do so, and to add # and the deployment's name to the target of the Model in the gateway's configuration."))
 	}
 	return r, nil
 }
@@ -102,10 +105,11 @@ func (j *job) at() int64 {
 	return 0
 }
 
-// events returns one for the state and one for the progress, for Fireworks keeps no log of a job: what happens between two
-// polls is not told.
+// events returns one for the state and one for the progress, for Fireworks keeps no log of a job: what happens between
+// two polls is not told.
 func (j *job) events(state, status string) []provider.TuningEvent {
-	e := provider.TuningEvent{ID: state, CreatedAt: j.at(), Level: "info", Type: "message", Message: "The job is in the state " + state + "."}
+	e := provider.TuningEvent{ID: state, CreatedAt: j.at(), Level: "info", Type: "message",
+		Message: "The job is in the state " + state + "."}
 	if j.Status != nil && j.Status.Message != "" {
 		e.Message += " " + j.Status.Message
 	}
@@ -114,8 +118,10 @@ func (j *job) events(state, status string) []provider.TuningEvent {
 	}
 	all := []provider.TuningEvent{e}
 	if p := j.Progress; p != nil && p.Percent > 0 && status == tuning.Running {
-		all = append(all, provider.TuningEvent{ID: fmt.Sprintf("progress-%d-%d", p.Epoch, p.Percent), CreatedAt: j.at(), Level: "info", Type: "message",
-			Message: fmt.Sprintf("%d%% of the training is done.", p.Percent), Data: json.RawMessage(fmt.Sprintf(`{"percent":%d,"epoch":%d}`, p.Percent, p.Epoch))})
+		all = append(all, provider.TuningEvent{ID: fmt.Sprintf("progress-%d-%d", p.Epoch, p.Percent), CreatedAt: j.at(),
+			Level: "info", Type: "message",
+			Message: fmt.Sprintf("%d%% of the training is done.", p.Percent),
+			Data:    json.RawMessage(fmt.Sprintf(`{"percent":%d,"epoch":%d}`, p.Percent, p.Epoch))})
 	}
 	return all
 }

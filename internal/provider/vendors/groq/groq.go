@@ -21,7 +21,8 @@ func Provider() provider.Provider {
 		Chat: openaicompat.New(openaicompat.Dialect{
 			Vendor: "groq",
 			Unsupported: []string{
-				"n", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "modalities", "audio", "prediction",
+				"n", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "modalities", "audio",
+				"prediction",
 				"verbosity", "web_search_options",
 			},
 			MessageMembers: []string{"role", "content", "name", "tool_calls", "tool_call_id", "function_call", "reasoning"},

@@ -22,8 +22,9 @@ func Provider() provider.Provider {
 		Sign:              openaicompat.Bearer,
 		DecodeError:       openaicompat.DecodeError,
 		Chat: legacy.Functions(openaicompat.New(openaicompat.Dialect{
-			Vendor:      name,
-			Own:         []string{"response_format:json", "response_format:regex", "response_format:grammar", "tool_choice.type"},
+			Vendor: name,
+			Own: []string{"response_format:json", "response_format:regex", "response_format:grammar",
+				"tool_choice.type"},
 			Unsupported: []string{"modalities", "audio", "prediction", "web_search_options", "functions", "function_call"},
 			Rename:      map[string]string{"max_completion_tokens": "max_tokens"},
 			SystemRole:  true,

@@ -26,7 +26,8 @@ func Provider() provider.Provider {
 			Vendor: name,
 			Own:    []string{"*", openai.Unnamed},
 			Unsupported: []string{
-				"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions", "function_call",
+				"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions",
+				"function_call",
 			},
 			Rename:     map[string]string{"max_completion_tokens": "max_tokens"},
 			SystemRole: true,

@@ -25,8 +25,8 @@ func rewrite(r *openai.ChatRequest, _ provider.Target, c *openaicompat.Changes) 
 	return nil
 }
 
-// think gives reasoning_effort to the model's chat template, which decides what it means. What the client says there itself
-// stays.
+// think gives reasoning_effort to the model's chat template, which decides what it means. What the client says there
+// itself stays.
 func think(r *openai.ChatRequest, c *openaicompat.Changes) {
 	effort := r.Get("reasoning_effort")
 	if effort.Kind() != '"' {

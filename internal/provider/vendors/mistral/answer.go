@@ -23,8 +23,8 @@ var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDu
 
 // answer implements provider.Answer.
 type answer struct {
-	// own are the names of the client's functions, where the vendor's own tools may be called besides. Calls of those are not
-	// the client's. Nil: every call is.
+	// own are the names of the client's functions, where the vendor's own tools may be called besides. Calls of those are
+	// not the client's. Nil: every call is.
 	own []string
 	// names are the client's names of tools.
 	names *turns.Names
@@ -73,7 +73,8 @@ func (c *choices) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 
 // isError reports whether the vendor says that something failed, in any of its ways.
 func (r *response) isError() bool {
-	return strings.EqualFold(r.Object, "error") || turns.Asked(r.Error) || len(r.Choices) == 0 && (turns.Asked(r.Message) || turns.Asked(r.Detail))
+	return strings.EqualFold(r.Object, "error") || turns.Asked(r.Error) || len(r.Choices) == 0 &&
+		(turns.Asked(r.Message) || turns.Asked(r.Detail))
 }
 
 type choice struct {
@@ -236,7 +237,8 @@ func (a *answer) choice(c *choice, id string) (chat.Choice, error) {
 			if s := strings.TrimSpace(arguments); s == "" || s == "null" {
 				arguments = "{}"
 			}
-			out.Calls = append(out.Calls, chat.Call{ID: cmp.Or(call.id(), madeID(id, c.Index, len(out.Calls))), Name: a.names.Client(call.Function.Name), Arguments: arguments})
+			out.Calls = append(out.Calls, chat.Call{ID: cmp.Or(call.id(), madeID(id, c.Index, len(out.Calls))),
+				Name: a.names.Client(call.Function.Name), Arguments: arguments})
 		}
 	}
 	out.Text, out.Reasoning = text.String(), reasoning.String()
@@ -292,7 +294,8 @@ func (u *usage) openai() openai.Usage {
 	}
 	return openai.Usage{
 		PromptTokens: int64(u.Prompt), CompletionTokens: int64(u.Completion), TotalTokens: int64(u.Total),
-		CachedTokens: int64(max(u.PromptDetails.Cached, u.PromptTokenDetails.Cached, u.Cached)),
-		PromptAudio:  int64(max(u.PromptDetails.Audio, u.PromptTokenDetails.Audio)), ReasoningTokens: int64(u.CompletionDetails.Reasoning),
+		CachedTokens:    int64(max(u.PromptDetails.Cached, u.PromptTokenDetails.Cached, u.Cached)),
+		PromptAudio:     int64(max(u.PromptDetails.Audio, u.PromptTokenDetails.Audio)),
+		ReasoningTokens: int64(u.CompletionDetails.Reasoning),
 	}
 }

@@ -19,14 +19,17 @@ import (
 type embeddingCodec struct{}
 
 // knownInEmbeddings are the members that are read or passed.
-var knownInEmbeddings = []string{"model", "input", "dimensions", "encoding_format", "output_dimension", "output_dtype", "metadata"}
+var knownInEmbeddings = []string{"model", "input", "dimensions", "encoding_format", "output_dimension", "output_dtype",
+	"metadata"}
 
 // Encode implements provider.EmbeddingCodec. Numbers are asked for in any case: base64 is made of them here.
-func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer,
+	error) {
 	e := &encoder{body: &r.Object, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}}
 	for _, in := range r.Inputs {
 		if in.Tokens != nil {
-			return provider.Request{}, nil, openai.BadValue("input", "The provider '%s' takes no tokens. Send 'input' as text.", name)
+			return provider.Request{}, nil, openai.BadValue("input", "The provider '%s' takes no tokens. Send 'input' as text.",
+				name)
 		}
 	}
 	e.out = openai.AppendString([]byte(`{"model":`), t.Model)
@@ -41,7 +44,8 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 	}
 	e.Ignored(e.body.Body, knownInEmbeddings)
 	return provider.Request{
-		Path: "/embeddings", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.Names,
+		Path: "/embeddings", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'),
+		Dropped: e.Names,
 	}, embeddingAnswer{base64: r.Base64}, nil
 }
 

@@ -25,7 +25,8 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, err
 	}
-	e := &encoder{request: r, body: &r.Object, chat: chat, target: t, Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}, out: make([]byte, 0, len(r.Body)+256)}
+	e := &encoder{request: r, body: &r.Object, chat: chat, target: t,
+		Omitted: turns.Omitted{Vendor: name, Drops: t.Drops()}, out: make([]byte, 0, len(r.Body)+256)}
 	e.out = openai.AppendString(append(e.out, `{"model":`...), t.Model)
 	e.out = strconv.AppendBool(e.member("stream"), r.Stream)
 	for _, step := range []func() error{e.refuse, e.messages, e.tools, e.parameters, e.reasoning} {
@@ -35,7 +36,8 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	}
 	e.Ignored(e.body.Body, knownInChat)
 	return provider.Request{
-		Path: "/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'), Dropped: e.Names, Adjusted: e.Adjusted,
+		Path: "/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: append(e.out, '}'),
+		Dropped: e.Names, Adjusted: e.Adjusted,
 	}, &answer{own: e.own, names: &e.names}, nil
 }
 
@@ -65,13 +67,16 @@ func appendName(dst []byte, name string) []byte {
 
 // passed are members that the vendor knows by OpenAI's name or that are its own.
 var passed = []string{
-	"top_p", "stop", "presence_penalty", "frequency_penalty", "n", "metadata", "random_seed", "prompt_mode", "prompt_cache_key", "safe_prompt", "guardrails",
+	"top_p", "stop", "presence_penalty", "frequency_penalty", "n", "metadata", "random_seed", "prompt_mode",
+	"prompt_cache_key", "safe_prompt", "guardrails",
 }
 
 // knownInChat are the members that some step of the encoder reads.
 var knownInChat = append([]string{
-	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "seed", "tools", "tool_choice",
-	"parallel_tool_calls", "response_format", "reasoning_effort", "thinking", "service_tier", "logprobs", "top_logprobs", "logit_bias",
+	"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "seed",
+	"tools", "tool_choice",
+	"parallel_tool_calls", "response_format", "reasoning_effort", "thinking", "service_tier", "logprobs", "top_logprobs",
+	"logit_bias",
 	"modalities", "audio", "prediction", "web_search_options", "functions", "function_call", "verbosity",
 }, passed...)
 
@@ -88,7 +93,8 @@ func (e *encoder) refuse() error {
 		{"audio", turns.Asked(c.Audio) && slices.Contains(c.Modalities, "audio")},
 		{"web_search_options", c.WebSearchOptions != nil && c.WebSearchOptions.Kind() != 'n'}, // {} asks for a search
 		{"functions", turns.Asked(c.Functions)},
-		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` && string(c.FunctionCall) != `"auto"`},
+		{"function_call", turns.Asked(c.FunctionCall) && string(c.FunctionCall) != `"none"` &&
+			string(c.FunctionCall) != `"auto"`},
 		{"verbosity", c.Verbosity != "" && c.Verbosity != "medium"},
 		{"service_tier", c.ServiceTier != "" && c.ServiceTier != "auto" && c.ServiceTier != "default"},
 	} {
@@ -119,7 +125,8 @@ func (e *encoder) parameters() error {
 		e.out = append(e.member("temperature"), v...)
 	}
 	for _, member := range passed {
-		if greedy && member == "top_p" { // without a temperature there is nothing to choose from, and the vendor says so with a 400
+		// without a temperature there is nothing to choose from, and the vendor says so with a 400
+		if greedy && member == "top_p" {
 			if c.TopP != nil && *c.TopP != 1 {
 				e.Drop(member)
 			}
@@ -158,7 +165,8 @@ func (e *encoder) prediction() error {
 			return true
 		})
 	default:
-		return openai.BadRequest("prediction.content", openai.CodeInvalidType, "Invalid type for 'prediction.content': expected a string or an array of text parts.")
+		return openai.BadRequest("prediction.content", openai.CodeInvalidType,
+			"Invalid type for 'prediction.content': expected a string or an array of text parts.")
 	}
 	e.out = openai.AppendString(append(e.member("prediction"), `{"type":"content","content":`...), text.String())
 	e.out = append(e.out, '}')

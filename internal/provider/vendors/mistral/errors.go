@@ -22,9 +22,10 @@ type vendorError struct {
 // maxError bounds a body that is read as an error: what is larger is none, and deep nesting costs stack.
 const maxError = 64 << 10
 
-// readError reads the shapes in which the vendor reports errors: {"object":"error","message":...,"type":...,"code":...}, where
-// the message is a string, a list, {"detail":...}, or JSON within a string; {"detail":...}, a string or a list of what is wrong with
-// which member; {"message":...} of what stands in front of it; and OpenAI's {"error":{...}}.
+// readError reads the shapes in which the vendor reports errors:
+// {"object":"error","message":...,"type":...,"code":...}, where the message is a string, a list, {"detail":...}, or
+// JSON within a string; {"detail":...}, a string or a list of what is wrong with which member; {"message":...} of what
+// stands in front of it; and OpenAI's {"error":{...}}.
 func readError(body []byte) vendorError {
 	var v vendorError
 	if len(body) > maxError || !gjson.ValidBytes(body) {
@@ -91,8 +92,8 @@ func explain(r gjson.Result, mayNest bool) (message, param string) {
 	return "", ""
 }
 
-// location returns a path as OpenAI writes it, messages[0].name, of one as the vendor does: body, messages, 0, user, name. The
-// vendor says which kind of message it took a message for, which is no member.
+// location returns a path as OpenAI writes it, messages[0].name, of one as the vendor does: body, messages, 0, user,
+// name. The vendor says which kind of message it took a message for, which is no member.
 func location(loc gjson.Result) string {
 	var b strings.Builder
 	afterIndex := false

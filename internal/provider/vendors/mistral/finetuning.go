@@ -22,7 +22,8 @@ type trainer struct{}
 
 // statuses are Mistral's. A job that is validated starts by itself, for it was created so.
 var statuses = map[string]string{
-	"QUEUED": tuning.Queued, "STARTED": tuning.Queued, "VALIDATING": tuning.Validating, "VALIDATED": tuning.Queued, "RUNNING": tuning.Running,
+	"QUEUED": tuning.Queued, "STARTED": tuning.Queued, "VALIDATING": tuning.Validating, "VALIDATED": tuning.Queued,
+	"RUNNING":           tuning.Running,
 	"FAILED_VALIDATION": tuning.Failed, "FAILED": tuning.Failed, "SUCCESS": tuning.Succeeded,
 	"CANCELLED": tuning.Cancelled, "CANCELLATION_REQUESTED": tuning.Running,
 }
@@ -101,14 +102,17 @@ func find(ctx context.Context, c *provider.Client, file string) (string, error) 
 		if err := c.JSON(ctx, http.MethodGet, "/fine_tuning/jobs?"+query.Encode(), nil, &list); err != nil {
 			return "", err
 		}
-		if i := slices.IndexFunc(list.Data, func(j tuningJob) bool { return slices.Contains(j.TrainingFiles, file) }); i >= 0 {
+		if i := slices.IndexFunc(list.Data, func(j tuningJob) bool {
+			return slices.Contains(j.TrainingFiles, file)
+		}); i >= 0 {
 			return tuning.Named(list.Data[i].ID)
 		}
 		if len(list.Data) < searchSize {
 			return "", nil
 		}
 	}
-	return "", fmt.Errorf("the provider has more than %d fine-tuning jobs, among which one could not be looked up", searchPages*searchSize)
+	return "", fmt.Errorf("the provider has more than %d fine-tuning jobs, among which one could not be looked up",
+		searchPages*searchSize)
 }
 
 // encodeJob returns the request for a job.
@@ -122,7 +126,8 @@ func encodeJob(c *provider.Client, j provider.TuningJob) (map[string]any, error)
 		return nil, tuning.Unsupported(c, "integrations")
 	}
 	// A learning rate is absolute here, so OpenAI's multiplier has no place.
-	settings, err := tuning.Hyperparameters(c, j.Method, map[string]string{"n_epochs": "epochs", "learning_rate": "learning_rate", "training_steps": "training_steps"})
+	settings, err := tuning.Hyperparameters(c, j.Method,
+		map[string]string{"n_epochs": "epochs", "learning_rate": "learning_rate", "training_steps": "training_steps"})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +152,8 @@ func (trainer) Poll(ctx context.Context, c *provider.Client, id string) (provide
 	if err != nil {
 		return provider.TuningReport{}, err
 	}
-	r := provider.TuningReport{Status: status, TrainedTokens: j.TrainedTokens, Hyperparameters: hyperparameters(j.Hyperparameters)}
+	r := provider.TuningReport{Status: status, TrainedTokens: j.TrainedTokens,
+		Hyperparameters: hyperparameters(j.Hyperparameters)}
 	if status == tuning.Succeeded {
 		r.Model = j.FineTunedModel
 	}
@@ -155,7 +161,8 @@ func (trainer) Poll(ctx context.Context, c *provider.Client, id string) (provide
 		r.Events = append(r.Events, e.report())
 	}
 	for _, k := range j.Checkpoints {
-		r.Checkpoints = append(r.Checkpoints, provider.TuningCheckpoint{ID: "step-" + strconv.FormatInt(k.Step, 10), CreatedAt: k.CreatedAt, Step: k.Step, Metrics: k.Metrics})
+		r.Checkpoints = append(r.Checkpoints, provider.TuningCheckpoint{ID: "step-" + strconv.FormatInt(k.Step, 10),
+			CreatedAt: k.CreatedAt, Step: k.Step, Metrics: k.Metrics})
 	}
 	if status == tuning.Failed {
 		r.Error = failure(&j)

@@ -27,11 +27,13 @@ func tuningClient(t *testing.T, h http.Handler) *provider.Client {
 }
 
 func TestTuningSurvivesAVendorThatFails(t *testing.T) {
-	tuningtest.Failures(t, Provider(), tuningConfig, provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "f1"}, "j1")
+	tuningtest.Failures(t, Provider(), tuningConfig, provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "f1"},
+		"j1")
 }
 
 func TestATrainingFileIsStreamed(t *testing.T) {
-	tuningtest.Streams(t, Provider(), tuningConfig, func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"id":"f1"}`) })
+	tuningtest.Streams(t, Provider(), tuningConfig,
+		func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"id":"f1"}`) })
 }
 
 func TestATrainingFileIsUploaded(t *testing.T) {
@@ -40,7 +42,8 @@ func TestATrainingFileIsUploaded(t *testing.T) {
 		fields, name, _ := tuningtest.Form(t, r)
 		require.Equal(t, map[string]string{"purpose": "fine-tune"}, fields)
 		require.Equal(t, "data.jsonl", name)
-		tuningtest.JSON(w, `{"id":"497f6eca-6276-4993-bfeb-53cbbbba6f09","object":"file","bytes":3,"created_at":1716963433,"filename":"data.jsonl","purpose":"fine-tune","sample_type":"instruct","source":"upload"}`)
+		tuningtest.JSON(w,
+			`{"id":"497f6eca-6276-4993-bfeb-53cbbbba6f09","object":"file","bytes":3,"created_at":1716963433,"filename":"data.jsonl","purpose":"fine-tune","sample_type":"instruct","source":"upload"}`)
 	})
 	id, err := trainer{}.Upload(t.Context(), tuningClient(t, mux), tuningtest.File("data.jsonl", "{}\n"))
 	require.NoError(t, err)
@@ -59,20 +62,24 @@ func TestAJobIsCreated(t *testing.T) {
 		"the least": {provider.TuningJob{}, `{"hyperparameters":{}}`, ""},
 		"all there is": {provider.TuningJob{ValidationFile: "f2", Suffix: "mine", Method: hyper("n_epochs", "3")},
 			`{"hyperparameters":{"epochs":3},"validation_files":["f2"],"suffix":"mine"}`, ""},
-		"auto is left out":    {provider.TuningJob{Method: hyper("batch_size", `"auto"`)}, `{"hyperparameters":{}}`, ""},
-		"the size of batches": {provider.TuningJob{Method: hyper("batch_size", "8")}, "", "method.supervised.hyperparameters.batch_size"},
-		"a seed":              {provider.TuningJob{Seed: &seed}, "", "seed"},
-		"preferences":         {provider.TuningJob{Method: provider.Method{Type: "dpo"}}, "", "method.type"},
-		"an integration":      {provider.TuningJob{Integrations: json.RawMessage(`[{"type":"wandb","wandb":{"project":"p"}}]`)}, "", "integrations"},
+		"auto is left out": {provider.TuningJob{Method: hyper("batch_size", `"auto"`)}, `{"hyperparameters":{}}`, ""},
+		"the size of batches": {provider.TuningJob{Method: hyper("batch_size", "8")}, "",
+			"method.supervised.hyperparameters.batch_size"},
+		"a seed":      {provider.TuningJob{Seed: &seed}, "", "seed"},
+		"preferences": {provider.TuningJob{Method: provider.Method{Type: "dpo"}}, "", "method.type"},
+		"an integration": {provider.TuningJob{
+			Integrations: json.RawMessage(`[{"type":"wandb","wandb":{"project":"p"}}]`)}, "", "integrations"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
 			mux.HandleFunc("POST /v1/fine_tuning/jobs", func(w http.ResponseWriter, r *http.Request) {
 				var want map[string]any
 				require.NoError(t, json.Unmarshal([]byte(c.want), &want))
-				want["model"], want["training_files"], want["auto_start"], want["job_type"] = "open-mistral-7b", []any{map[string]any{"file_id": "f1", "weight": 1.0}}, true, "completion"
+				want["model"], want["training_files"], want["auto_start"], want["job_type"] = "open-mistral-7b",
+					[]any{map[string]any{"file_id": "f1", "weight": 1.0}}, true, "completion"
 				require.Empty(t, cmp.Diff(want, tuningtest.Body(t, r)))
-				tuningtest.JSON(w, `{"id":"j1","auto_start":true,"model":"open-mistral-7b","status":"QUEUED","job_type":"completion","created_at":1,"modified_at":1,"training_files":["f1"]}`)
+				tuningtest.JSON(w,
+					`{"id":"j1","auto_start":true,"model":"open-mistral-7b","status":"QUEUED","job_type":"completion","created_at":1,"modified_at":1,"training_files":["f1"]}`)
 			})
 			c.job.Model, c.job.TrainingFile = "open-mistral-7b", "f1"
 			id, err := trainer{}.Create(t.Context(), tuningClient(t, mux), c.job)
@@ -119,14 +126,16 @@ func TestALostAnswerToCreateMakesNoSecondJob(t *testing.T) {
 func tuned(t *testing.T, job string) *provider.Client {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/fine_tuning/jobs/j1", func(w http.ResponseWriter, _ *http.Request) {
-		tuningtest.JSON(w, `{"id":"j1","auto_start":true,"model":"open-mistral-7b","job_type":"completion","created_at":1716963433,"modified_at":1716963500,"training_files":["f1"],
+		tuningtest.JSON(w,
+			`{"id":"j1","auto_start":true,"model":"open-mistral-7b","job_type":"completion","created_at":1716963433,"modified_at":1716963500,"training_files":["f1"],
 			"hyperparameters":{"training_steps":null,"learning_rate":0.0001,"epochs":2.5},`+job+`}`)
 	})
 	return tuningClient(t, mux)
 }
 
 func TestAJobIsReported(t *testing.T) {
-	c := tuned(t, `"status":"SUCCESS","fine_tuned_model":"ft:open-mistral-7b:587a6b29:20240514:7e773925","trained_tokens":1234,
+	c := tuned(t,
+		`"status":"SUCCESS","fine_tuned_model":"ft:open-mistral-7b:587a6b29:20240514:7e773925","trained_tokens":1234,
 		"events":[{"name":"status-updated","data":{"status":"SUCCESS"},"created_at":1716963500},{"name":"status-updated","data":{"status":"RUNNING"},"created_at":1716963450}],
 		"checkpoints":[{"metrics":{"train_loss":0.816135,"valid_loss":0.819697,"valid_mean_token_accuracy":1.765035},"step_number":100,"created_at":1716963470}]`)
 	r, err := trainer{}.Poll(t.Context(), c, "j1")
@@ -134,21 +143,26 @@ func TestAJobIsReported(t *testing.T) {
 	require.Equal(t, tuning.Succeeded, r.Status)
 	require.Equal(t, "ft:open-mistral-7b:587a6b29:20240514:7e773925", r.Model)
 	require.Equal(t, int64(1234), *r.TrainedTokens)
-	require.Equal(t, provider.Hyperparameters{"learning_rate": json.RawMessage("0.0001"), "n_epochs": json.RawMessage("2.5")}, r.Hyperparameters)
+	require.Equal(t, provider.Hyperparameters{"learning_rate": json.RawMessage("0.0001"),
+		"n_epochs": json.RawMessage("2.5")}, r.Hyperparameters)
 	require.Len(t, r.Events, 2)
 	require.Equal(t, "status-updated: RUNNING", r.Events[1].Message)
 	require.NotEqual(t, r.Events[0].ID, r.Events[1].ID)
 	require.Equal(t, int64(100), r.Checkpoints[0].Step)
-	require.JSONEq(t, `{"train_loss":0.816135,"valid_loss":0.819697,"valid_mean_token_accuracy":1.765035}`, string(r.Checkpoints[0].Metrics))
+	require.JSONEq(t, `{"train_loss":0.816135,"valid_loss":0.819697,"valid_mean_token_accuracy":1.765035}`,
+		string(r.Checkpoints[0].Metrics))
 }
 
 func TestStatesOfJobs(t *testing.T) {
 	why := `"events":[{"name":"status-updated","data":{"status":"FAILED","error":"Line 3 is bad."},"created_at":5}]`
 	for status, want := range map[string]string{
-		"QUEUED": tuning.Queued, "STARTED": tuning.Queued, "VALIDATING": tuning.Validating, "VALIDATED": tuning.Queued, "RUNNING": tuning.Running,
-		"CANCELLATION_REQUESTED": tuning.Running, "CANCELLED": tuning.Cancelled, "SUCCESS": tuning.Succeeded, "FAILED": tuning.Failed, "FAILED_VALIDATION": tuning.Failed,
+		"QUEUED": tuning.Queued, "STARTED": tuning.Queued, "VALIDATING": tuning.Validating, "VALIDATED": tuning.Queued,
+		"RUNNING":                tuning.Running,
+		"CANCELLATION_REQUESTED": tuning.Running, "CANCELLED": tuning.Cancelled, "SUCCESS": tuning.Succeeded,
+		"FAILED": tuning.Failed, "FAILED_VALIDATION": tuning.Failed,
 	} {
-		r, err := trainer{}.Poll(t.Context(), tuned(t, fmt.Sprintf(`"status":%q,"fine_tuned_model":"ft:x",%s`, status, why)), "j1")
+		r, err := trainer{}.Poll(t.Context(), tuned(t, fmt.Sprintf(`"status":%q,"fine_tuned_model":"ft:x",%s`, status, why)),
+			"j1")
 		require.NoError(t, err)
 		require.Equal(t, want, r.Status)
 		require.Equal(t, want == tuning.Succeeded, r.Model != "")
@@ -156,7 +170,8 @@ func TestStatesOfJobs(t *testing.T) {
 		case "FAILED":
 			require.Equal(t, &provider.TuningError{Code: "training_failed", Message: "Line 3 is bad."}, r.Error)
 		case "FAILED_VALIDATION":
-			require.Equal(t, &provider.TuningError{Code: "invalid_training_file", Message: "Line 3 is bad.", Param: "training_file"}, r.Error)
+			require.Equal(t, &provider.TuningError{Code: "invalid_training_file", Message: "Line 3 is bad.",
+				Param: "training_file"}, r.Error)
 		default:
 			require.Nil(t, r.Error)
 		}
@@ -169,8 +184,10 @@ func TestStatesOfJobs(t *testing.T) {
 func TestCancellingAndDeleting(t *testing.T) {
 	for status, over := range map[string]bool{"SUCCESS": true, "RUNNING": false} {
 		mux := http.NewServeMux()
-		mux.HandleFunc("POST /v1/fine_tuning/jobs/j1/cancel", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) })
-		mux.HandleFunc("GET /v1/fine_tuning/jobs/j1", func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"id":"j1","status":"`+status+`"}`) })
+		mux.HandleFunc("POST /v1/fine_tuning/jobs/j1/cancel",
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) })
+		mux.HandleFunc("GET /v1/fine_tuning/jobs/j1",
+			func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"id":"j1","status":"`+status+`"}`) })
 		mux.HandleFunc("DELETE /v1/models/{model}", func(w http.ResponseWriter, r *http.Request) {
 			if r.PathValue("model") != "ft:x:1" {
 				w.WriteHeader(http.StatusNotFound)

@@ -25,8 +25,9 @@ const (
 	between = "OK" // what the assistant says between the results of tools and the user
 )
 
-// messages writes the conversation. The vendor has OpenAI's roles, but demands an order of them: system messages come first,
-// results in the turn after their calls and one for each, the user not directly after results, and the assistant not last.
+// messages writes the conversation. The vendor has OpenAI's roles, but demands an order of them: system messages come
+// first, results in the turn after their calls and one for each, the user not directly after results, and the
+// assistant not last.
 func (e *encoder) messages() error {
 	for _, member := range turns.Unsaid(e.chat) {
 		if member != turns.UnsaidDetail && (member != turns.UnsaidReason || !e.remembers()) {
@@ -138,7 +139,8 @@ func (e *encoder) assistant(t *turns.Turn, last bool) error {
 	if len(calls) > 0 {
 		e.out = append(e.out, ']')
 	} else if last {
-		e.out = append(e.member("prefix"), "true"...) // an answer that is begun, without which the vendor wants another to speak last
+		// an answer that is begun, without which the vendor wants another to speak last
+		e.out = append(e.member("prefix"), "true"...)
 	}
 	e.out = append(e.out, '}')
 	return nil
@@ -190,7 +192,8 @@ func (e *encoder) part(p *turns.Part) error {
 	case p.Type == "image_url" && p.ImageURL != nil:
 		address, ok := turns.Address(p.ImageURL.URL)
 		if !ok {
-			return openai.BadRequest(p.Param+".image_url.url", openai.CodeInvalidImageURL, "Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
+			return openai.BadRequest(p.Param+".image_url.url", openai.CodeInvalidImageURL,
+				"Invalid '%s.image_url.url': expected an http(s) URL or a base64 data URI.", p.Param)
 		}
 		e.out = openai.AppendString(append(e.out, `{"type":"image_url","image_url":{"url":`...), address)
 		if p.ImageURL.Detail != "" {
@@ -222,7 +225,8 @@ func (e *encoder) file(f *openai.File, at string) error {
 	url := f.FileData
 	switch {
 	case url == "":
-		return openai.BadRequest(at+".file_data", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.file_data'.", at)
+		return openai.BadRequest(at+".file_data", openai.CodeMissingRequiredParameter,
+			"Missing required parameter: '%s.file_data'.", at)
 	case strings.HasPrefix(url, "data:image/"):
 		e.out = append(openai.AppendString(append(e.out, `{"type":"image_url","image_url":{"url":`...), url), "}}"...)
 		return nil

@@ -107,8 +107,8 @@ func (s *stream) take(e sse.Event, out chat.Sink) error {
 	return nil
 }
 
-// choice writes what a choice of a chunk means to the client: content, calls and the end, in this order, though the vendor
-// may send them all in one chunk.
+// choice writes what a choice of a chunk means to the client: content, calls and the end, in this order, though the
+// vendor may send them all in one chunk.
 func (s *stream) choice(c *choice, out chat.Sink) error {
 	if c.Index < 0 || c.Index >= maxChoices {
 		return nil
@@ -119,7 +119,8 @@ func (s *stream) choice(c *choice, out chat.Sink) error {
 	state := &s.choices[c.Index]
 	state.started = true
 	if !c.Delta.isResult() {
-		err := readContent(c.Delta.Content, func(t string) { out.Put(chat.Text(c.Index, t)) }, func(t string) { out.Put(chat.Reasoning(c.Index, t)) })
+		err := readContent(c.Delta.Content, func(t string) { out.Put(chat.Text(c.Index, t)) },
+			func(t string) { out.Put(chat.Reasoning(c.Index, t)) })
 		if err != nil {
 			return err
 		}
@@ -150,7 +151,8 @@ func (s *stream) call(choice int, c *toolCall, out chat.Sink) {
 		if s.answer.isOwn(c.Function.Name) {
 			open.call = state.shown
 			state.shown++
-			out.Put(chat.ToolCall(choice, open.call, cmp.Or(open.id, madeID(s.id, choice, open.call)), s.answer.names.Client(c.Function.Name)))
+			out.Put(chat.ToolCall(choice, open.call, cmp.Or(open.id, madeID(s.id, choice, open.call)),
+				s.answer.names.Client(c.Function.Name)))
 		}
 	}
 	fragment := c.arguments()
@@ -163,8 +165,8 @@ func (s *stream) call(choice int, c *toolCall, out chat.Sink) {
 	}
 }
 
-// find returns the call that a piece belongs to, or nil where it begins one. Not every model says an index; one that sends
-// calls in pieces gives the id with the first alone.
+// find returns the call that a piece belongs to, or nil where it begins one. Not every model says an index; one that
+// sends calls in pieces gives the id with the first alone.
 func (s *choiceState) find(c *toolCall) *openCall {
 	for i := len(s.calls) - 1; i >= 0; i-- {
 		o := &s.calls[i]

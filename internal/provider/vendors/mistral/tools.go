@@ -16,7 +16,8 @@ import (
 )
 
 // connectors are the vendor's own tools, which its servers run.
-var connectors = []string{"web_search", "web_search_premium", "code_interpreter", "image_generation", "document_library", "connector"}
+var connectors = []string{"web_search", "web_search_premium", "code_interpreter", "image_generation",
+	"document_library", "connector"}
 
 // tools writes the tools and which of them the model may or must call.
 func (e *encoder) tools() error {
@@ -65,7 +66,8 @@ func (e *encoder) tools() error {
 	return e.toolChoice(functions, tools != nil)
 }
 
-// tool returns the i-th of the tools, which are raw as the client sent them, as the vendor wants it, or nil where it is left out.
+// tool returns the i-th of the tools, which are raw as the client sent them, as the vendor wants it, or nil where it
+// is left out.
 func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, error) {
 	param := fmt.Sprintf("tools[%d]", i)
 	f := &t.Function
@@ -76,11 +78,14 @@ func (e *encoder) tool(t *openai.Tool, i int, raw []jsontext.Value) ([]byte, err
 		e.Drop(param)
 		return nil, nil
 	case t.Type != "function":
-		return nil, openai.BadValue(param+".type", "Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
+		return nil, openai.BadValue(param+".type",
+			"Tools of type '%s' are not supported by the provider '%s'. Use type 'function'.", t.Type, name)
 	case f.Name == "":
-		return nil, openai.BadRequest(param+".function.name", openai.CodeMissingRequiredParameter, "Missing required parameter: '%s.function.name'.", param)
+		return nil, openai.BadRequest(param+".function.name", openai.CodeMissingRequiredParameter,
+			"Missing required parameter: '%s.function.name'.", param)
 	case turns.Asked(f.Parameters) && f.Parameters.Kind() != '{':
-		return nil, openai.BadRequest(param+".function.parameters", openai.CodeInvalidType, "Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
+		return nil, openai.BadRequest(param+".function.parameters", openai.CodeInvalidType,
+			"Invalid type for '%s.function.parameters': expected a JSON Schema object.", param)
 	}
 	out := openai.AppendString([]byte(`{"type":"function","function":{"name":`), e.names.Sent(f.Name))
 	if f.Description != "" {
@@ -102,20 +107,25 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 	c := e.chat.ToolChoice
 	switch {
 	case c == nil:
-	case !some && len(e.chat.Tools) > 0 && c.Allowed != nil, c.Mode == "function" && some && !slices.Contains(functions, e.names.Sent(c.Name)):
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
+	case !some && len(e.chat.Tools) > 0 && c.Allowed != nil, c.Mode == "function" && some &&
+		!slices.Contains(functions, e.names.Sent(c.Name)):
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"Invalid 'tool_choice': none of the tools that it names is in 'tools'.")
 	case !some && (c.Mode == "required" || c.Mode == "any" || c.Mode == "function"):
-		return openai.BadRequest("tool_choice", openai.CodeInvalidValue, "Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
+		return openai.BadRequest("tool_choice", openai.CodeInvalidValue,
+			"Invalid 'tool_choice': it is only allowed when 'tools' are specified.")
 	case !some:
 	case c.Mode == "required", c.Mode == "any":
 		e.out = append(e.member("tool_choice"), `"any"`...)
 	case c.Mode == "auto", c.Mode == "none":
 		e.out = openai.AppendString(e.member("tool_choice"), c.Mode)
 	case c.Mode == "function":
-		e.out = openai.AppendString(append(e.member("tool_choice"), `{"type":"function","function":{"name":`...), e.names.Sent(c.Name))
+		e.out = openai.AppendString(append(e.member("tool_choice"), `{"type":"function","function":{"name":`...),
+			e.names.Sent(c.Name))
 		e.out = append(e.out, "}}"...)
 	default:
-		return openai.BadValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode, name)
+		return openai.BadValue("tool_choice", "A tool choice of type '%s' is not supported by the provider '%s'.", c.Mode,
+			name)
 	}
 	return nil
 }
@@ -123,8 +133,8 @@ func (e *encoder) toolChoice(functions []string, some bool) error {
 // efforts are the names of OpenAI's efforts, ascending.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// reasoning sets how much the model thinks. Some models take an effort; some always think, and can only be told to do without
-// the vendor's instructions for it.
+// reasoning sets how much the model thinks. Some models take an effort; some always think, and can only be told to do
+// without the vendor's instructions for it.
 func (e *encoder) reasoning() error {
 	w, err := reasoning.Of(e.request, e.chat)
 	if err != nil {
@@ -167,7 +177,8 @@ func (e *encoder) reasoning() error {
 	return nil
 }
 
-// nearest returns the effort among those that a model takes which is nearest to the one asked for, and rather more than less.
+// nearest returns the effort among those that a model takes which is nearest to the one asked for, and rather more
+// than less.
 func nearest(effort string, takes []string) string {
 	if len(takes) == 0 {
 		takes = efforts[:len(efforts)-1] // the vendor knows no max

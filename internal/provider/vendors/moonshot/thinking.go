@@ -34,7 +34,8 @@ func think(r *openai.ChatRequest, t provider.Target) thinking {
 	switch {
 	case own != "":
 		return thinking{on: own != "disabled", effort: effort}
-	case effort == "" && kind == configv1.Thinking_ADAPTIVE && openaicompat.ForcesTool(r): // refused while the model thinks
+	case effort == "" && kind == configv1.Thinking_ADAPTIVE &&
+		openaicompat.ForcesTool(r): // refused while the model thinks
 		return thinking{set: "disabled"}
 	case effort == "":
 		return thinking{on: always || kind == configv1.Thinking_ADAPTIVE}
@@ -77,7 +78,8 @@ func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) 
 	return c.EachMessage(func(_ int, message jsontext.Value) ([]byte, error) { return withReasoning(message), nil })
 }
 
-// withReasoning returns a message whose calls come without reasoning with the least that is accepted, a blank, or else nil.
+// withReasoning returns a message whose calls come without reasoning with the least that is accepted, a blank, or else
+// nil.
 func withReasoning(message jsontext.Value) []byte {
 	if !gjson.GetBytes(message, "tool_calls.0").Exists() || gjson.GetBytes(message, "reasoning_content").Str != "" {
 		return nil

@@ -25,7 +25,8 @@ func Provider() provider.Provider {
 			Vendor: name,
 			Own:    []string{"*"},
 			Unsupported: []string{
-				"n", "logit_bias", "modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions",
+				"n", "logit_bias", "modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options",
+				"functions",
 				"function_call",
 			},
 			Rename:     map[string]string{"max_completion_tokens": "max_tokens"},

@@ -27,16 +27,20 @@ func TestAnswersOfEachEndpointAreReadFromABatch(t *testing.T) {
 		c := &provider.Client{DecodeError: Provider().DecodeError, Send: func(r *http.Request) (*http.Response, error) {
 			w := httptest.NewRecorder()
 			if r.URL.Path == "/batches/batch_abc123" {
-				_, _ = io.WriteString(w, `{"id":"batch_abc123","object":"batch","status":"completed","output_file_id":"file-cvaTdG","error_file_id":null,
+				_, _ = io.WriteString(w,
+					`{"id":"batch_abc123","object":"batch","status":"completed","output_file_id":"file-cvaTdG","error_file_id":null,
 					"request_counts":{"total":1,"completed":1,"failed":0}}`)
 				return w.Result(), nil
 			}
 			require.Equal(t, "/files/file-cvaTdG/content", r.URL.Path)
-			_, _ = io.WriteString(w, `{"id":"batch_req_wnaDys","custom_id":"batch_1-1","response":{"status_code":200,"request_id":"req_c187b3","body":`+test.answer+`},"error":null}`)
+			_, _ = io.WriteString(w,
+				`{"id":"batch_req_wnaDys","custom_id":"batch_1-1","response":{"status_code":200,"request_id":"req_c187b3","body":`+
+					test.answer+`},"error":null}`)
 			return w.Result(), nil
 		}}
 		var got []provider.BatchAnswer
-		b := provider.Batch{ID: "batch_1", Endpoint: test.endpoint, Target: provider.Target{Config: &configv1.Provider{}, Model: "m"},
+		b := provider.Batch{ID: "batch_1", Endpoint: test.endpoint, Target: provider.Target{Config: &configv1.Provider{},
+			Model: "m"},
 			Each: func(_ context.Context, take func(int, []byte) error) error { return take(1, []byte(test.request)) }}
 		require.NoError(t, Provider().Batches.Results(t.Context(), c, "batch_abc123", b, func(a provider.BatchAnswer) error {
 			got = append(got, a)

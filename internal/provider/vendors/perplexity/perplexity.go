@@ -23,7 +23,8 @@ func Provider() provider.Provider {
 			Vendor: "perplexity",
 			Own:    []string{"response_format:regex"},
 			Unsupported: []string{
-				"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "n", "seed", "logprobs", "top_logprobs",
+				"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "n", "seed", "logprobs",
+				"top_logprobs",
 				"logit_bias", "modalities", "audio", "prediction", "service_tier", "verbosity",
 			},
 			Hints:           []string{"store"},

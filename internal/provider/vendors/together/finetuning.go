@@ -16,14 +16,16 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/tuning"
 )
 
-// trainer trains models by Together's API, https://docs.together.ai/reference/post-fine-tunes, by the OpenAPI document of
-// togethercomputer/openapi at 090263a. It implements provider.FineTuner.
+// trainer trains models by Together's API, https://docs.together.ai/reference/post-fine-tunes, by the OpenAPI document
+// of togethercomputer/openapi at 090263a. It implements provider.FineTuner.
 type trainer struct{}
 
 // statuses are Together's; user_error is in its SDK only.
 var statuses = map[string]string{
-	"pending": tuning.Queued, "queued": tuning.Queued, "running": tuning.Running, "compressing": tuning.Running, "uploading": tuning.Running,
-	"cancel_requested": tuning.Running, "cancelled": tuning.Cancelled, "error": tuning.Failed, "user_error": tuning.Failed, "completed": tuning.Succeeded,
+	"pending": tuning.Queued, "queued": tuning.Queued, "running": tuning.Running, "compressing": tuning.Running,
+	"uploading":        tuning.Running,
+	"cancel_requested": tuning.Running, "cancelled": tuning.Cancelled, "error": tuning.Failed,
+	"user_error": tuning.Failed, "completed": tuning.Succeeded,
 }
 
 // A job is Together's.
@@ -146,7 +148,8 @@ func (trainer) Poll(ctx context.Context, c *provider.Client, id string) (provide
 		return provider.TuningReport{}, err
 	}
 	r := provider.TuningReport{Status: status, Hyperparameters: provider.Hyperparameters{}}
-	for name, value := range map[string]json.RawMessage{"n_epochs": j.Epochs, "batch_size": j.BatchSize, "learning_rate": j.LearningRate} {
+	for name, value := range map[string]json.RawMessage{"n_epochs": j.Epochs, "batch_size": j.BatchSize,
+		"learning_rate": j.LearningRate} {
 		if len(value) > 0 && string(value) != "null" {
 			r.Hyperparameters[name] = value
 		}
@@ -195,13 +198,15 @@ func lists(ctx context.Context, c *provider.Client, path string, r *provider.Tun
 	}
 	for _, k := range checkpoints.Data {
 		step := strconv.FormatInt(k.Step, 10)
-		r.Checkpoints = append(r.Checkpoints, provider.TuningCheckpoint{ID: tuning.EventID(k.Type, step), CreatedAt: unix(k.CreatedAt), Step: k.Step})
+		r.Checkpoints = append(r.Checkpoints, provider.TuningCheckpoint{ID: tuning.EventID(k.Type, step),
+			CreatedAt: unix(k.CreatedAt), Step: k.Step})
 	}
 	return nil
 }
 
 func (e event) report() provider.TuningEvent {
-	out := provider.TuningEvent{CreatedAt: unix(e.CreatedAt), Level: "info", Message: cmp.Or(e.Message, e.Type), Type: "message"}
+	out := provider.TuningEvent{CreatedAt: unix(e.CreatedAt), Level: "info", Message: cmp.Or(e.Message, e.Type),
+		Type: "message"}
 	out.ID = tuning.EventID(e.CreatedAt, e.Type, e.Message, e.Hash, strconv.FormatInt(e.Step, 10))
 	switch { // legacy_iwarning is one of its levels
 	case strings.HasSuffix(e.Level, "error"), e.Type == "job_error":
@@ -238,11 +243,13 @@ func failure(events []provider.TuningEvent) *provider.TuningError {
 func notices(j *job, r *provider.TuningReport) {
 	at := cmp.Or(unix(j.UpdatedAt), unix(j.CreatedAt))
 	if r.Status == tuning.Succeeded && r.Model != "" {
-		r.Events = append(r.Events, tuning.Notice("deploy", at, "Together serves this model only at a dedicated endpoint, which somebody has to start there. "+
-			"Ask your operator to do so, and to name the endpoint as the target of the Model in the gateway's configuration."))
+		r.Events = append(r.Events, tuning.Notice("deploy", at,
+			"Together serves this model only at a dedicated endpoint, which somebody has to start there. "+
+				"Ask your operator to do so, and to name the endpoint as the target of the Model in the gateway's configuration."))
 	}
 	if j.WandbProject != "" && j.WandbURL == "" && tuning.Over(r.Status) {
-		r.Events = append(r.Events, tuning.Notice("wandb", at, "Together logged nothing to Weights & Biases: that takes an API key in each job, which OpenAI's interface does not have."))
+		r.Events = append(r.Events, tuning.Notice("wandb", at,
+			"Together logged nothing to Weights & Biases: that takes an API key in each job, which OpenAI's interface does not have."))
 	}
 }
 

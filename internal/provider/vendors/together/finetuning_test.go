@@ -25,21 +25,25 @@ func client(t *testing.T, h http.Handler) *provider.Client {
 }
 
 func TestTuningSurvivesAVendorThatFails(t *testing.T) {
-	tuningtest.Failures(t, Provider(), config, provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "file-1"}, "ft-1")
+	tuningtest.Failures(t, Provider(), config, provider.TuningJob{ID: "ftjob-1", Model: "m", TrainingFile: "file-1"},
+		"ft-1")
 }
 
 func TestATrainingFileIsStreamed(t *testing.T) {
-	tuningtest.Streams(t, Provider(), config, func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"id":"file-1"}`) })
+	tuningtest.Streams(t, Provider(), config,
+		func(w http.ResponseWriter, _ *http.Request) { tuningtest.JSON(w, `{"id":"file-1"}`) })
 }
 
 func TestATrainingFileIsUploaded(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/files/upload", func(w http.ResponseWriter, r *http.Request) {
 		fields, name, text := tuningtest.Form(t, r)
-		require.Equal(t, map[string]string{"purpose": "fine-tune", "file_name": "data.txt.jsonl", "file_type": "jsonl"}, fields)
+		require.Equal(t, map[string]string{"purpose": "fine-tune", "file_name": "data.txt.jsonl", "file_type": "jsonl"},
+			fields)
 		require.Equal(t, "data.txt.jsonl", name)
 		require.Equal(t, "{}\n", text)
-		tuningtest.JSON(w, `{"id":"file-1","object":"file","created_at":1,"filename":"data.txt.jsonl","bytes":3,"purpose":"fine-tune","FileType":"jsonl","Processed":false}`)
+		tuningtest.JSON(w,
+			`{"id":"file-1","object":"file","created_at":1,"filename":"data.txt.jsonl","bytes":3,"purpose":"fine-tune","FileType":"jsonl","Processed":false}`)
 	})
 	id, err := trainer{}.Upload(t.Context(), client(t, mux), tuningtest.File("data.txt", "{}\n"))
 	require.NoError(t, err)
@@ -58,17 +62,27 @@ func TestAJobIsCreated(t *testing.T) {
 		"the least": {provider.TuningJob{}, `{"training_method":{"method":"sft","train_on_inputs":"auto"}}`, ""},
 		"all there is": {provider.TuningJob{ValidationFile: "file-2", Suffix: "mine", Seed: &seed,
 			Integrations: json.RawMessage(`[{"type":"wandb","wandb":{"project":"p","name":"n","entity":"e"}}]`),
-			Method:       provider.Method{Type: "supervised", Hyperparameters: provider.Hyperparameters{"n_epochs": json.RawMessage("3"), "batch_size": json.RawMessage("8"), "learning_rate": json.RawMessage("1e-5")}}},
+			Method: provider.Method{Type: "supervised",
+				Hyperparameters: provider.Hyperparameters{"n_epochs": json.RawMessage("3"), "batch_size": json.RawMessage("8"),
+					"learning_rate": json.RawMessage("1e-5")}}},
 			`{"training_method":{"method":"sft","train_on_inputs":"auto"},"validation_file":"file-2","suffix":"mine","random_seed":7,"n_epochs":3,"batch_size":8,
 			"learning_rate":1e-5,"wandb_project_name":"p","wandb_name":"n","wandb_entity":"e"}`, ""},
-		"preferences": {provider.TuningJob{Method: provider.Method{Type: "dpo", Hyperparameters: provider.Hyperparameters{"beta": json.RawMessage("0.2"), "n_epochs": json.RawMessage("2")}}},
+		"preferences": {provider.TuningJob{Method: provider.Method{Type: "dpo",
+			Hyperparameters: provider.Hyperparameters{"beta": json.RawMessage("0.2"), "n_epochs": json.RawMessage("2")}}},
 			`{"training_method":{"method":"dpo","dpo_beta":0.2},"n_epochs":2}`, ""},
-		"auto is left out":                     {provider.TuningJob{Method: hyper("learning_rate_multiplier", `"auto"`)}, `{"training_method":{"method":"sft","train_on_inputs":"auto"}}`, ""},
-		"a multiplier of an unknown rate":      {provider.TuningJob{Method: hyper("learning_rate_multiplier", "2")}, "", "method.supervised.hyperparameters.learning_rate_multiplier"},
-		"a preference's parameter without one": {provider.TuningJob{Method: hyper("beta", "0.2")}, "", "method.supervised.hyperparameters.beta"},
-		"reinforcement":                        {provider.TuningJob{Method: provider.Method{Type: "reinforcement"}}, "", "method.type"},
-		"tags":                                 {provider.TuningJob{Integrations: json.RawMessage(`[{"type":"wandb","wandb":{"project":"p","tags":["a"]}}]`)}, "", "integrations[0].wandb.tags"},
-		"another integration":                  {provider.TuningJob{Integrations: json.RawMessage(`[{"type":"mlflow"}]`)}, "", "integrations[0].type"},
+		"auto is left out": {provider.TuningJob{Method: hyper("learning_rate_multiplier", `"auto"`)},
+			`{"training_method":{"method":"sft","train_on_inputs":"auto"}}`, ""},
+		"a multiplier of an unknown rate": {provider.TuningJob{Method: hyper("learning_rate_multiplier", "2")}, "",
+			"method.supervised.hyperparameters.learning_rate_multiplier"},
+		"a preference's parameter without one": {provider.TuningJob{Method: hyper("beta", "0.2")}, "",
+			"method.supervised.hyperparameters.beta"},
+		"reinforcement": {provider.TuningJob{Method: provider.Method{Type: "reinforcement"}}, "",
+			"method.type"},
+		"tags": {provider.TuningJob{
+			Integrations: json.RawMessage(`[{"type":"wandb","wandb":{"project":"p","tags":["a"]}}]`)}, "",
+			"integrations[0].wandb.tags"},
+		"another integration": {provider.TuningJob{Integrations: json.RawMessage(`[{"type":"mlflow"}]`)},
+			"", "integrations[0].type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mux := http.NewServeMux()
@@ -77,7 +91,8 @@ func TestAJobIsCreated(t *testing.T) {
 				require.NoError(t, json.Unmarshal([]byte(c.want), &want))
 				want["model"], want["training_file"] = "meta-llama/Llama-3-8b", "file-1"
 				require.Empty(t, cmp.Diff(want, tuningtest.Body(t, r)))
-				tuningtest.JSON(w, `{"id":"ft-1","status":"pending","created_at":"2023-05-17T17:35:45.123Z","updated_at":"2023-05-17T18:46:23.456Z"}`)
+				tuningtest.JSON(w,
+					`{"id":"ft-1","status":"pending","created_at":"2023-05-17T17:35:45.123Z","updated_at":"2023-05-17T18:46:23.456Z"}`)
 			})
 			c.job.Model, c.job.TrainingFile = "meta-llama/Llama-3-8b", "file-1"
 			id, err := trainer{}.Create(t.Context(), client(t, mux), c.job)
@@ -102,7 +117,8 @@ func TestALostAnswerToCreateMakesNoSecondJob(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	mux.HandleFunc("GET /v1/fine-tunes", func(w http.ResponseWriter, _ *http.Request) {
-		tuningtest.JSON(w, `{"data":[{"id":"ft-2","status":"running","training_file":"file-2"},{"id":"ft-1","status":"pending","training_file":"file-1"}]}`)
+		tuningtest.JSON(w,
+			`{"data":[{"id":"ft-2","status":"running","training_file":"file-2"},{"id":"ft-1","status":"pending","training_file":"file-1"}]}`)
 	})
 	c, job := client(t, mux), provider.TuningJob{Model: "m", TrainingFile: "file-1"}
 	_, err := trainer{}.Create(t.Context(), c, job)
@@ -118,7 +134,8 @@ func TestALostAnswerToCreateMakesNoSecondJob(t *testing.T) {
 func polled(t *testing.T, job string) *provider.Client {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/fine-tunes/ft-1", func(w http.ResponseWriter, _ *http.Request) {
-		tuningtest.JSON(w, `{"id":"ft-1","created_at":"2023-05-17T17:35:45.123Z","updated_at":"2023-05-17T18:46:23.456Z",`+job+`}`)
+		tuningtest.JSON(w, `{"id":"ft-1","created_at":"2023-05-17T17:35:45.123Z","updated_at":"2023-05-17T18:46:23.456Z",`+
+			job+`}`)
 	})
 	mux.HandleFunc("GET /v1/fine-tunes/ft-1/events", func(w http.ResponseWriter, _ *http.Request) {
 		tuningtest.JSON(w, `{"data":[
@@ -128,19 +145,22 @@ func polled(t *testing.T, job string) *provider.Client {
 			{"object":"fine-tune-event","created_at":"2023-05-17T17:38:46Z","level":"error","message":"Out of luck","type":"job_error","param_count":0,"token_count":0,"total_steps":0,"wandb_url":"","step":0,"checkpoint_path":"","model_path":"","training_offset":0,"hash":""}]}`)
 	})
 	mux.HandleFunc("GET /v1/fine-tunes/ft-1/checkpoints", func(w http.ResponseWriter, _ *http.Request) {
-		tuningtest.JSON(w, `{"data":[{"step":10,"created_at":"2023-05-17T17:36:46Z","path":"x","checkpoint_type":"Intermediate"}]}`)
+		tuningtest.JSON(w,
+			`{"data":[{"step":10,"created_at":"2023-05-17T17:36:46Z","path":"x","checkpoint_type":"Intermediate"}]}`)
 	})
 	return client(t, mux)
 }
 
 func TestAJobIsReported(t *testing.T) {
-	c := polled(t, `"status":"completed","model_output_name":"me/llama-mine-32162631","token_count":850000,"n_epochs":3,"batch_size":8,"learning_rate":1e-05,"wandb_project_name":"p"`)
+	c := polled(t,
+		`"status":"completed","model_output_name":"me/llama-mine-32162631","token_count":850000,"n_epochs":3,"batch_size":8,"learning_rate":1e-05,"wandb_project_name":"p"`)
 	r, err := trainer{}.Poll(t.Context(), c, "ft-1")
 	require.NoError(t, err)
 	require.Equal(t, tuning.Succeeded, r.Status)
 	require.Equal(t, "me/llama-mine-32162631", r.Model)
 	require.Equal(t, int64(850000), *r.TrainedTokens)
-	require.Equal(t, provider.Hyperparameters{"n_epochs": json.RawMessage("3"), "batch_size": json.RawMessage("8"), "learning_rate": json.RawMessage("1e-05")}, r.Hyperparameters)
+	require.Equal(t, provider.Hyperparameters{"n_epochs": json.RawMessage("3"), "batch_size": json.RawMessage("8"),
+		"learning_rate": json.RawMessage("1e-05")}, r.Hyperparameters)
 	require.Equal(t, int64(10), r.Checkpoints[0].Step)
 	require.Empty(t, r.Checkpoints[0].Model, "it cannot be called")
 	var levels, messages []string
@@ -161,8 +181,10 @@ func TestAJobIsReported(t *testing.T) {
 
 func TestStatesOfJobs(t *testing.T) {
 	for status, want := range map[string]string{
-		"pending": tuning.Queued, "queued": tuning.Queued, "running": tuning.Running, "compressing": tuning.Running, "uploading": tuning.Running,
-		"cancel_requested": tuning.Running, "cancelled": tuning.Cancelled, "error": tuning.Failed, "user_error": tuning.Failed, "completed": tuning.Succeeded,
+		"pending": tuning.Queued, "queued": tuning.Queued, "running": tuning.Running, "compressing": tuning.Running,
+		"uploading":        tuning.Running,
+		"cancel_requested": tuning.Running, "cancelled": tuning.Cancelled, "error": tuning.Failed,
+		"user_error": tuning.Failed, "completed": tuning.Succeeded,
 	} {
 		r, err := trainer{}.Poll(t.Context(), polled(t, `"status":"`+status+`","model_output_name":"me/x"`), "ft-1")
 		require.NoError(t, err)
@@ -180,7 +202,8 @@ func TestStatesOfJobs(t *testing.T) {
 func TestCancellingAJobThatIsOverDoesNothing(t *testing.T) {
 	for status, over := range map[string]bool{"completed": true, "running": false} {
 		mux := http.NewServeMux()
-		mux.HandleFunc("POST /v1/fine-tunes/ft-1/cancel", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) })
+		mux.HandleFunc("POST /v1/fine-tunes/ft-1/cancel",
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) })
 		mux.HandleFunc("GET /v1/fine-tunes/ft-1", func(w http.ResponseWriter, _ *http.Request) {
 			tuningtest.JSON(w, `{"id":"ft-1","status":"`+status+`"}`)
 		})

@@ -44,33 +44,37 @@ type key struct {
 	RefreshToken string `json:"refresh_token"`
 }
 
-// isGoogles reports whether Google exchanges credentials at the URL. A credential says itself where it is to be sent, and whoever
-// writes one could have the control plane ask any address.
+// isGoogles reports whether Google exchanges credentials at the URL. A credential says itself where it is to be sent,
+// and whoever writes one could have the control plane ask any address.
 func isGoogles(tokenURI string) bool {
 	u, err := url.Parse(tokenURI)
 	return err == nil && u.Scheme == "https" && u.User == nil &&
 		slices.Contains([]string{"oauth2.googleapis.com", "accounts.google.com", "www.googleapis.com"}, u.Host)
 }
 
-// exchanging returns what turns the key of a service account, or the login of a person, into an access token, at a URL that is
-// trusted. API keys and access tokens are used as they are.
-func exchanging(trusted func(tokenURI string) bool) func(context.Context, *configv1.Provider, secret.Value) (secret.Value, time.Time, error) {
+// exchanging returns what turns the key of a service account, or the login of a person, into an access token, at a URL
+// that is trusted. API keys and access tokens are used as they are.
+func exchanging(trusted func(tokenURI string) bool) func(context.Context, *configv1.Provider,
+	secret.Value) (secret.Value, time.Time, error) {
 	return func(ctx context.Context, _ *configv1.Provider, credential secret.Value) (secret.Value, time.Time, error) {
 		return exchange(ctx, trusted, credential)
 	}
 }
 
-func exchange(ctx context.Context, trusted func(string) bool, credential secret.Value) (secret.Value, time.Time, error) {
+func exchange(ctx context.Context, trusted func(string) bool, credential secret.Value) (secret.Value, time.Time,
+	error) {
 	text := strings.TrimSpace(credential.Reveal())
 	if !strings.HasPrefix(text, "{") {
 		return secret.New(text), time.Time{}, nil
 	}
 	k := key{TokenURI: tokenURI}
 	if json.Unmarshal([]byte(text), &k) != nil {
-		return secret.Value{}, time.Time{}, errors.New("the credential begins like a key file but is not JSON; give the whole file as Google wrote it")
+		return secret.Value{}, time.Time{},
+			errors.New("the credential begins like a key file but is not JSON; give the whole file as Google wrote it")
 	}
 	if !trusted(k.TokenURI) {
-		return secret.Value{}, time.Time{}, errors.New("the credential's token_uri is not Google's; it is https://oauth2.googleapis.com/token")
+		return secret.Value{}, time.Time{},
+			errors.New("the credential's token_uri is not Google's; it is https://oauth2.googleapis.com/token")
 	}
 	source, err := k.source(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: exchangeTimeout}))
 	if err != nil {
@@ -91,15 +95,21 @@ func (k *key) source(ctx context.Context) (oauth2.TokenSource, error) {
 	switch k.Type {
 	case "service_account":
 		if k.ClientEmail == "" || k.PrivateKey == "" {
-			return nil, errors.New("the service account's key lacks client_email or private_key; create a new key and give the whole file")
+			return nil,
+				errors.New("the service account's key lacks client_email or private_key; create a new key and give the whole file")
 		}
-		c := jwt.Config{Email: k.ClientEmail, PrivateKey: []byte(k.PrivateKey), PrivateKeyID: k.PrivateKeyID, Scopes: []string{scope}, TokenURL: k.TokenURI}
+		c := jwt.Config{Email: k.ClientEmail, PrivateKey: []byte(k.PrivateKey), PrivateKeyID: k.PrivateKeyID,
+			Scopes: []string{scope}, TokenURL: k.TokenURI}
 		return c.TokenSource(ctx), nil
 	case "authorized_user":
-		c := oauth2.Config{ClientID: k.ClientID, ClientSecret: k.ClientSecret, Endpoint: oauth2.Endpoint{TokenURL: k.TokenURI}}
+		c := oauth2.Config{ClientID: k.ClientID, ClientSecret: k.ClientSecret,
+			Endpoint: oauth2.Endpoint{TokenURL: k.TokenURI}}
 		return c.TokenSource(ctx, &oauth2.Token{RefreshToken: k.RefreshToken}), nil
 	}
-	return nil, fmt.Errorf("credentials of the type %q are not supported; use the key of a service account, an access token or an API key", k.Type)
+	return nil,
+		fmt.Errorf(
+			"credentials of the type %q are not supported; use the key of a service account, an access token or an API key",
+			k.Type)
 }
 
 // withoutBody leaves of an error of the token endpoint what it says of the reason: the rest is not ours to show.
@@ -121,7 +131,8 @@ var keyPrefixes = []string{"AIza", "AQ."}
 func sign(r *provider.Request, s provider.Signing) error {
 	text := s.Credential.Reveal()
 	if strings.HasPrefix(text, "{") {
-		return errors.New("the credential is a key file, which requests cannot be signed with before it is exchanged for an access token")
+		return errors.New(
+			"the credential is a key file, which requests cannot be signed with before it is exchanged for an access token")
 	}
 	for _, prefix := range keyPrefixes {
 		if strings.HasPrefix(text, prefix) {

@@ -49,10 +49,12 @@ func anywhere(string) bool { return true }
 func TestACredentialIsExchangedAtGoogleAlone(t *testing.T) {
 	url, asked := tokenEndpoint(t, http.StatusOK, `{"access_token":"ya29.token","expires_in":3599}`)
 	for _, uri := range []string{
-		url, "http://oauth2.googleapis.com/token", "https://oauth2.googleapis.com.evil.example/token", "https://oauth2.googleapis.com@evil.example/token",
+		url, "http://oauth2.googleapis.com/token", "https://oauth2.googleapis.com.evil.example/token",
+		"https://oauth2.googleapis.com@evil.example/token",
 		"https://evil.example/oauth2.googleapis.com", "https://oauth2.googleapis.com:444/token", "",
 	} {
-		_, _, err := Provider().Exchange(context.Background(), nil, secret.New(`{"type":"authorized_user","client_secret":"s","refresh_token":"r","token_uri":"`+uri+`"}`))
+		_, _, err := Provider().Exchange(context.Background(), nil,
+			secret.New(`{"type":"authorized_user","client_secret":"s","refresh_token":"r","token_uri":"`+uri+`"}`))
 		require.ErrorContains(t, err, "token_uri", uri)
 	}
 	require.Empty(t, asked())
@@ -89,7 +91,8 @@ func TestAServiceAccountsKeyIsExchanged(t *testing.T) {
 		require.NoError(t, err)
 	}
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	require.NoError(t, rsa.VerifyPKCS1v15(&k.PublicKey, crypto.SHA256, sum[:], decoded[2]), "the assertion is signed with RS256")
+	require.NoError(t, rsa.VerifyPKCS1v15(&k.PublicKey, crypto.SHA256, sum[:], decoded[2]),
+		"the assertion is signed with RS256")
 	require.Equal(t, "RS256", gjson.GetBytes(decoded[0], "alg").String())
 	require.Equal(t, "key-1", gjson.GetBytes(decoded[0], "kid").String())
 	claims := gjson.ParseBytes(decoded[1])
@@ -100,10 +103,13 @@ func TestAServiceAccountsKeyIsExchanged(t *testing.T) {
 
 func TestAPersonsLoginIsExchanged(t *testing.T) {
 	url, asked := tokenEndpoint(t, http.StatusOK, `{"access_token":"ya29.token","token_type":"Bearer"}`)
-	token, until, err := exchange(context.Background(), anywhere, secret.New(`{"type":"authorized_user","client_id":"id","client_secret":"s","refresh_token":"r","token_uri":"`+url+`"}`))
+	token, until, err := exchange(context.Background(), anywhere,
+		secret.New(`{"type":"authorized_user","client_id":"id","client_secret":"s","refresh_token":"r","token_uri":"`+url+
+			`"}`))
 	require.NoError(t, err)
 	require.Equal(t, "ya29.token", token.Reveal())
-	require.WithinDuration(t, time.Now().Add(leastLifetime), until, time.Minute, "a token of which nothing is said does not last for ever")
+	require.WithinDuration(t, time.Now().Add(leastLifetime), until, time.Minute,
+		"a token of which nothing is said does not last for ever")
 	require.Equal(t, "r", asked()["refresh_token"])
 	require.Equal(t, "refresh_token", asked()["grant_type"])
 }
@@ -120,15 +126,18 @@ func TestOtherCredentialsAreUsedAsTheyAre(t *testing.T) {
 func TestAnExchangeThatFailsTellsWhyAndNothingSecret(t *testing.T) {
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
-	url, _ := tokenEndpoint(t, http.StatusBadRequest, `{"error":"invalid_grant","error_description":"Invalid JWT Signature.","private":"hidden-in-the-body"}`)
+	url, _ := tokenEndpoint(t, http.StatusBadRequest,
+		`{"error":"invalid_grant","error_description":"Invalid JWT Signature.","private":"hidden-in-the-body"}`)
 	refused := serviceAccount(t, k, url)
 	for credential, want := range map[string]string{
 		refused.Reveal(): "Invalid JWT Signature.",
-		`{"type":"service_account","private_key":"hidden-in-the-key"`:                                                                  "not JSON",
-		`{"type":"service_account","private_key":"hidden-in-the-key"}`:                                                                 "client_email",
-		`{"type":"service_account","client_email":"a","private_key":"hidden-in-the-key","token_uri":"` + url + `"}`:                    "private key",
-		`{"type":"external_account","credential_source":{"file":"/etc/passwd"},"private_key":"hidden-in-the-key"}`:                     "external_account",
-		`{"type":"authorized_user","client_secret":"hidden-in-the-key","refresh_token":"hidden-in-the-key","token_uri":"` + url + `"}`: "invalid_grant",
+		`{"type":"service_account","private_key":"hidden-in-the-key"`:  "not JSON",
+		`{"type":"service_account","private_key":"hidden-in-the-key"}`: "client_email",
+		`{"type":"service_account","client_email":"a","private_key":"hidden-in-the-key","token_uri":"` + url +
+			`"}`: "private key",
+		`{"type":"external_account","credential_source":{"file":"/etc/passwd"},"private_key":"hidden-in-the-key"}`: "external_account",
+		`{"type":"authorized_user","client_secret":"hidden-in-the-key","refresh_token":"hidden-in-the-key","token_uri":"` +
+			url + `"}`: "invalid_grant",
 	} {
 		_, _, err := exchange(context.Background(), anywhere, secret.New(credential))
 		require.ErrorContains(t, err, want)

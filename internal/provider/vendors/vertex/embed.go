@@ -14,8 +14,8 @@ import (
 
 type embedding struct{}
 
-// embedders says how models embed, by how their names begin: how many texts a request may have, and whether it asks for the
-// embedding of a content, of which there is one, or for predictions
+// embedders says how models embed, by how their names begin: how many texts a request may have, and whether it asks
+// for the embedding of a content, of which there is one, or for predictions
 // (https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-text-embeddings).
 var embedders = []struct {
 	prefix  string
@@ -63,7 +63,8 @@ type textPart struct {
 func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	family, model := familyOf(t.Model)
 	if family != google {
-		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedValue, "Embeddings of the model '%s' are not supported by the provider '%s'.", t.Model, name)
+		return provider.Request{}, nil, openai.BadRequest("model", openai.CodeUnsupportedValue,
+			"Embeddings of the model '%s' are not supported by the provider '%s'.", t.Model, name)
 	}
 	embedder := embedders[0]
 	for _, embedder = range embedders {
@@ -78,11 +79,13 @@ func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider
 	own, dropped := gemini.EmbeddingMembers(r)
 	p := parameters{r.Dimensions, own["autoTruncate"]}
 	var body any
-	method, answer := ":predict", gemini.Embeddings{Vectors: "predictions", Values: "embeddings.values", Tokens: "embeddings.statistics.token_count", Base64: r.Base64}
+	method, answer := ":predict", gemini.Embeddings{Vectors: "predictions", Values: "embeddings.values",
+		Tokens: "embeddings.statistics.token_count", Base64: r.Base64}
 	if embedder.content {
 		c := &contentRequest{TaskType: own["taskType"], Title: own["title"], parameters: p}
 		c.Content.Parts = []textPart{{texts[0]}}
-		body, method, answer = c, ":embedContent", gemini.Embeddings{Vectors: "embedding", Values: "values", Base64: r.Base64}
+		body, method, answer = c, ":embedContent", gemini.Embeddings{Vectors: "embedding", Values: "values",
+			Base64: r.Base64}
 	} else {
 		c := &predictRequest{Parameters: p}
 		for _, text := range texts {
@@ -92,9 +95,11 @@ func (embedding) Encode(r *openai.EmbeddingRequest, t provider.Target) (provider
 	}
 	encoded, err := json.Marshal(body, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeInvalidValue, "The request could not be translated: %v.", err)
+		return provider.Request{}, nil, openai.BadRequest("input", openai.CodeInvalidValue,
+			"The request could not be translated: %v.", err)
 	}
 	return provider.Request{
-		Path: resource("google", model) + method, Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded, Dropped: dropped,
+		Path: resource("google", model) + method, Header: http.Header{"Content-Type": {"application/json"}}, Body: encoded,
+		Dropped: dropped,
 	}, answer, nil
 }

@@ -37,8 +37,9 @@ func Provider() provider.Provider {
 		Sign:              sign,
 		Exchange:          exchanging(isGoogles),
 		DecodeError:       decodeError,
-		Chat:              legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate, SystemRole: true})}),
-		Embedding:         embedding{},
+		Chat: legacy.Functions(codec{openaicompat.New(openaicompat.Dialect{Vendor: name, Locate: locate,
+			SystemRole: true})}),
+		Embedding: embedding{},
 	}
 }
 
@@ -66,7 +67,8 @@ func baseURL(c *configv1.Provider) (string, error) {
 		return "https://" + hosts[global] + "/" + version, nil
 	}
 	host := cmp.Or(hosts[location], location+"-aiplatform.googleapis.com")
-	return "https://" + host + "/" + version + "/projects/" + url.PathEscape(c.GetProject()) + "/locations/" + location, nil
+	return "https://" + host + "/" + version + "/projects/" + url.PathEscape(c.GetProject()) + "/locations/" + location,
+		nil
 }
 
 // A family is a dialect in which models are served.
@@ -81,8 +83,8 @@ const (
 // tuned begins the names of models that a project has tuned, and so are the project's own.
 const tuned = "endpoints/"
 
-// families says by its beginning which family a model's name is of, and how long its publisher is, which the path says. Of
-// those that no entry is for, names with a publisher are in OpenAI's dialect, all others are Google's.
+// families says by its beginning which family a model's name is of, and how long its publisher is, which the path
+// says. Of those that no entry is for, names with a publisher are in OpenAI's dialect, all others are Google's.
 var families = []struct {
 	prefix    string
 	family    family
@@ -180,12 +182,13 @@ func resource(publisher, model string) string {
 	return "/publishers/" + publisher + "/models/" + url.PathEscape(model)
 }
 
-// decodeError reads Google's errors, and those that Claude's and others' servers make themselves, which may stand as text in
-// Google's.
+// decodeError reads Google's errors, and those that Claude's and others' servers make themselves, which may stand as
+// text in Google's.
 func decodeError(status int, header http.Header, body []byte) *openai.Error {
 	if jsontext.Value(body).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) {
 		root := gjson.ParseBytes(body)
-		if nested := root.Get("error.message").Str; strings.HasPrefix(nested, "{") && gjson.Get(nested, "error.type").Exists() {
+		if nested := root.Get("error.message").Str; strings.HasPrefix(nested, "{") &&
+			gjson.Get(nested, "error.type").Exists() {
 			return messages.DecodeError(status, header, []byte(nested))
 		}
 		switch {

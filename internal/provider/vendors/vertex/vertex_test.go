@@ -25,11 +25,15 @@ func TestBaseURL(t *testing.T) {
 		config *configv1.Provider
 		want   string // empty: an error
 	}{
-		{&configv1.Provider{Region: "us-east5", Project: "acme"}, "https://us-east5-aiplatform.googleapis.com/v1/projects/acme/locations/us-east5"},
-		{&configv1.Provider{Region: "global", Project: "acme"}, "https://aiplatform.googleapis.com/v1/projects/acme/locations/global"},
+		{&configv1.Provider{Region: "us-east5", Project: "acme"},
+			"https://us-east5-aiplatform.googleapis.com/v1/projects/acme/locations/us-east5"},
+		{&configv1.Provider{Region: "global", Project: "acme"},
+			"https://aiplatform.googleapis.com/v1/projects/acme/locations/global"},
 		{&configv1.Provider{Project: "acme"}, "https://aiplatform.googleapis.com/v1/projects/acme/locations/global"},
-		{&configv1.Provider{Region: "eu", Project: "acme"}, "https://aiplatform.eu.rep.googleapis.com/v1/projects/acme/locations/eu"},
-		{&configv1.Provider{Region: "us", Project: "acme", ApiVersion: "v1beta1"}, "https://aiplatform.us.rep.googleapis.com/v1beta1/projects/acme/locations/us"},
+		{&configv1.Provider{Region: "eu", Project: "acme"},
+			"https://aiplatform.eu.rep.googleapis.com/v1/projects/acme/locations/eu"},
+		{&configv1.Provider{Region: "us", Project: "acme", ApiVersion: "v1beta1"},
+			"https://aiplatform.us.rep.googleapis.com/v1beta1/projects/acme/locations/us"},
 		{&configv1.Provider{}, "https://aiplatform.googleapis.com/v1"},
 		{&configv1.Provider{Region: "us-east5"}, ""},
 		{&configv1.Provider{Region: "evil.example.com/", Project: "acme"}, ""},
@@ -65,7 +69,8 @@ func TestFamiliesOfModels(t *testing.T) {
 }
 
 func TestPathsOfModels(t *testing.T) {
-	require.Equal(t, "/publishers/anthropic/models/claude-3-7-sonnet@20250219", resource("anthropic", "claude-3-7-sonnet@20250219"))
+	require.Equal(t, "/publishers/anthropic/models/claude-3-7-sonnet@20250219",
+		resource("anthropic", "claude-3-7-sonnet@20250219"))
 	require.Equal(t, "/publishers/google/models/a%2F%3Fb", resource("google", "a/?b"))
 	require.Equal(t, "/endpoints/123%2F4", resource("google", "endpoints/123/4"))
 }

@@ -18,7 +18,8 @@ func Provider() provider.Provider {
 		Vendor: name,
 		Own:    []string{"*"},
 		Unsupported: []string{
-			"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions", "function_call",
+			"modalities", "audio", "prediction", "service_tier", "verbosity", "web_search_options", "functions",
+			"function_call",
 		},
 		SystemRole: true,
 	}

@@ -21,7 +21,8 @@ func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) 
 		c.Set("stop", slices.Concat([]byte("["), stop, []byte("]")))
 	}
 	user := c.Get("user")
-	if n := utf8.RuneCountInString(gjson.ParseBytes(user).Str); n >= 6 && n <= 128 && c.Get("user_id") == nil { // others are refused
+	// others are refused
+	if n := utf8.RuneCountInString(gjson.ParseBytes(user).Str); n >= 6 && n <= 128 && c.Get("user_id") == nil {
 		c.Set("user_id", user)
 		c.Remove("user")
 	}
@@ -31,8 +32,8 @@ func rewrite(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) 
 // nearest are the efforts that models without the others have in their place.
 var nearest = map[string]string{"minimal": "low", "medium": "high", "xhigh": "max"}
 
-// think turns reasoning_effort into the switch that most models have and the effort that a few have besides. The client's
-// own switch stays.
+// think turns reasoning_effort into the switch that most models have and the effort that a few have besides. The
+// client's own switch stays.
 func think(r *openai.ChatRequest, t provider.Target, c *openaicompat.Changes) error {
 	effort := gjson.ParseBytes(r.Get("reasoning_effort")).Str
 	kind, efforts := t.Can().GetThinking(), t.Can().GetEfforts()

@@ -29,7 +29,8 @@ func Provider() provider.Provider {
 		AutoTools:  true,
 		Rewrite:    rewrite,
 		Codes: map[string]string{ // https://docs.z.ai/api-reference/api-code
-			"1113": openai.CodeInsufficientQuota, "1211": openai.CodeModelNotFound, "1261": openai.CodeContextLengthExceeded, "1301": openai.CodeContentFilter,
+			"1113": openai.CodeInsufficientQuota, "1211": openai.CodeModelNotFound, "1261": openai.CodeContextLengthExceeded,
+			"1301": openai.CodeContentFilter,
 		},
 	}
 	return provider.Provider{
