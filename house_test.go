@@ -59,6 +59,7 @@ var table = []rule{
 	{"jobsvc/...", []string{"jobsvc/...", "api/...", "envoy", "internal/..."}, nil},
 	{"envoy/...", []string{"envoy", "api/config/..."}, nil},
 
+	{"internal/jsonwalk", none, none},
 	{"internal/chat", []string{"api/openai"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"internal/pipeline", []string{"api/openai", "internal/chat", "internal/provider"}, none},
 	{"internal/inbound/*", []string{"api/openai", "internal/chat", "internal/provider", "internal/provider/overchat"},
@@ -75,7 +76,7 @@ var table = []rule{
 	{"internal/provider/dialects/*", []string{
 		"internal/provider", "internal/provider/dialects/...", "internal/provider/turns", "internal/provider/schema",
 		"internal/provider/reasoning", "internal/provider/legacy", "internal/provider/tuning", "internal/chat",
-		"internal/inbound/openai", "internal/pipeline", "api/...",
+		"internal/inbound/openai", "internal/jsonwalk", "internal/pipeline", "api/...",
 		"internal/sse", "internal/eventstream", "internal/usage", "internal/secret",
 	}, nil},
 	{"internal/provider/*", []string{
@@ -94,7 +95,7 @@ var table = []rule{
 	{"internal/testenv", []string{"envoy/process"}, none},
 	{"internal/...", []string{"internal/...", "api/...", "envoy"}, nil},
 
-	{"api/openai", none, []string{"github.com/go-json-experiment/json/..."}},
+	{"api/openai", []string{"internal/jsonwalk"}, []string{"github.com/go-json-experiment/json/..."}},
 	{"api/config/...", []string{"api/config/..."}, []string{"google.golang.org/protobuf/...", "sigs.k8s.io/yaml",
 		"go.yaml.in/yaml/v3"}},
 	{"api/ledger/...", none, append([]string{"google.golang.org/grpc/..."}, protobuf...)},

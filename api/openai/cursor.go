@@ -7,6 +7,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // A cursor walks over JSON that is known to be valid: a request is checked once, as a whole, and then only stepped
@@ -72,35 +74,23 @@ func (c *cursor) str() []byte {
 // text steps over a string, whose opening quote is next, and returns it without its quotes, and whether there are
 // escapes in it.
 func (c *cursor) text() (inside []byte, escaped bool) {
-	rest := c.data[c.at+1:]
-	for i, b := range rest[:min(len(rest), shortText)] {
+	start := c.at + 1
+	for i, b := range c.data[start:min(len(c.data), start+shortText)] {
 		if b == '"' {
-			c.at += 1 + i + 1
-			return rest[:i:i], false
+			c.at = start + i + 1
+			return c.data[start : start+i : start+i], false
 		}
 		if b == '\\' {
 			break
 		}
 	}
-	end := bytes.IndexByte(rest, '"')
-	for escaped = bytes.IndexByte(rest[:end], '\\') >= 0; escaped && isEscaped(rest[:end]); {
-		end += 1 + bytes.IndexByte(rest[end+1:], '"')
-	}
-	c.at += 1 + end + 1
-	return rest[:end:end], escaped
+	c.at = jsonwalk.String(c.data, c.at)
+	inside = c.data[start : c.at-1 : c.at-1]
+	return inside, bytes.IndexByte(inside, '\\') >= 0
 }
 
-// shortText is the length up to which a loop finds the end of a string faster than a search.
+// shortText is the length up to which one loop finds the end of a string and that there are no escapes in it.
 const shortText = 24
-
-// isEscaped reports whether what follows s in a string is escaped.
-func isEscaped(s []byte) bool {
-	n := len(s)
-	for n > 0 && s[n-1] == '\\' {
-		n--
-	}
-	return (len(s)-n)%2 == 1
-}
 
 // value steps over a value and returns it. It shares memory with the data.
 func (c *cursor) value() jsontext.Value {
@@ -122,20 +112,10 @@ func (c *cursor) value() jsontext.Value {
 		case 'f':
 			c.at += len("false")
 		default:
-			c.number()
+			c.at = jsonwalk.Scalar(c.data, c.at)
 		}
 		if depth == 0 {
 			return c.data[start:c.at:c.at]
-		}
-	}
-}
-
-// number steps over a number.
-func (c *cursor) number() {
-	for c.at++; c.at < len(c.data); c.at++ {
-		switch c.data[c.at] {
-		case ' ', '\t', '\r', '\n', ',', '}', ']':
-			return
 		}
 	}
 }

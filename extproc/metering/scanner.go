@@ -27,7 +27,8 @@ const (
 )
 
 // A scanner finds members of a JSON object that comes in pieces, however large the others are, and keeps nothing else.
-// It takes the object for well-formed.
+// It takes the object for well-formed. It stops and goes on within a string or a name, which internal/jsonwalk cannot:
+// that needs the whole text.
 type scanner struct {
 	begun bool
 	list  bool // of objects, as Gemini streams them: each is read as if it were alone; not ended

@@ -1,6 +1,6 @@
 package metering
 
-import "bytes"
+import "github.com/modelgate/modelgate/internal/jsonwalk"
 
 // A walker gives the strings of a JSON object, in order, and where they are. It takes the object for well-formed, and
 // ends early where it is not.
@@ -27,9 +27,14 @@ func (w *walker) next() (value []byte, ok bool) {
 				w.index, w.name = int(c-'0'), nil
 			}
 		case '"':
-			s := w.data[w.at+1:]
-			s = s[:stringEnd(s)]
-			if w.at += len(s) + 2; !w.names() {
+			start := w.at + 1
+			w.at = jsonwalk.String(w.data, w.at)
+			end := w.at
+			if end > start && w.data[end-1] == '"' { // it may be cut
+				end--
+			}
+			s := w.data[start:end]
+			if !w.names() {
 				return s, true
 			}
 			if w.name = s; w.depth == 1 {
@@ -53,22 +58,4 @@ func (w *walker) names() bool {
 		return false
 	}
 	return false
-}
-
-// stringEnd returns the place of the quote that ends a string, or the end of the data.
-func stringEnd(data []byte) int {
-	for from := 0; ; {
-		n := bytes.IndexByte(data[from:], '"')
-		if n < 0 {
-			return len(data)
-		}
-		end, slashes := from+n, 0
-		for slashes < end && data[end-1-slashes] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return end
-		}
-		from = end + 1
-	}
 }

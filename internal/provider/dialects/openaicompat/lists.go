@@ -7,6 +7,7 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // A heldList is a list of a choice's deltas, such as annotations, that is given whole before the choice ends:
@@ -49,14 +50,14 @@ func isHeld(value []byte) bool {
 	if kindOf(value) != '[' || isEmpty(value) {
 		return false
 	}
-	first := skipBetween(value, 1)
+	first := jsonwalk.Between(value, 1)
 	if value[first] != '{' {
 		return false
 	}
 	held := true
-	walk(value, first, func(name, nameEnd, start int) int {
+	jsonwalk.Object(value, first, func(name, nameEnd, start int) int {
 		held = held && string(value[name+1:nameEnd-1]) != "index"
-		return skipValue(value, start)
+		return jsonwalk.Value(value, start)
 	})
 	return held
 }
@@ -83,20 +84,20 @@ func (s *stream) holdLists(out chat.Sink) {
 
 func (p *passed) takeLists(r *reading) {
 	position := -1
-	walkArray(p.patch.data, r.members.choices.start, func(start int) int {
+	jsonwalk.Array(p.patch.data, r.members.choices.start, func(start int) int {
 		position++
 		if p.patch.data[start] != '{' || position >= len(r.choices) || !r.choices[position].said.listed {
-			return skipValue(p.patch.data, start)
+			return jsonwalk.Value(p.patch.data, start)
 		}
 		index := r.choices[position].indexOr(position)
 		if uint(index) < 64 && p.ended&(1<<index) != 0 {
-			return skipValue(p.patch.data, start) // nothing comes after it that it could be given before
+			return jsonwalk.Value(p.patch.data, start) // nothing comes after it that it could be given before
 		}
-		return walk(p.patch.data, start, func(name, nameEnd, start int) int {
+		return jsonwalk.Object(p.patch.data, start, func(name, nameEnd, start int) int {
 			if string(p.patch.data[name+1:nameEnd-1]) == "delta" && p.patch.data[start] == '{' {
 				p.takeFromDelta(start, index)
 			}
-			return skipValue(p.patch.data, start)
+			return jsonwalk.Value(p.patch.data, start)
 		})
 	})
 }

@@ -1,5 +1,7 @@
 package openaicompat
 
+import "github.com/modelgate/modelgate/internal/jsonwalk"
+
 // noMessage is the message of a choice that has none: Azure's filter takes the whole of it.
 const noMessage = `{"role":"assistant","content":null,"refusal":null}`
 
@@ -9,15 +11,15 @@ func (p *patch) mend(choices span, member, value string) {
 	if kindOf(choices.value(p.data)) != '[' {
 		return
 	}
-	walkArray(p.data, choices.start, func(start int) (end int) {
+	jsonwalk.Array(p.data, choices.start, func(start int) (end int) {
 		if p.data[start] != '{' {
-			return skipValue(p.data, start)
+			return jsonwalk.Value(p.data, start)
 		}
 		var there span
 		comma := ""
-		end = walk(p.data, start, func(name, nameEnd, start int) int {
+		end = jsonwalk.Object(p.data, start, func(name, nameEnd, start int) int {
 			comma = ","
-			end := skipValue(p.data, start)
+			end := jsonwalk.Value(p.data, start)
 			if string(p.data[name+1:nameEnd-1]) == member {
 				there = span{start: start, end: end}
 			}

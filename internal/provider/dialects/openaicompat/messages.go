@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // extensions are members of messages that the gateway gives with answers, and some clients echo. What one vendor gave
@@ -35,8 +36,8 @@ func (c *Changes) messages(r *openai.ChatRequest) error {
 	p.reset(list)
 	var failed error
 	i := 0
-	walkArray(list, 0, func(start int) int {
-		end := skipValue(list, start)
+	jsonwalk.Array(list, 0, func(start int) int {
+		end := jsonwalk.Value(list, start)
 		if list[start] == '{' && failed == nil {
 			failed = c.message(&p, start, i, carried[i] != "")
 		}
@@ -59,8 +60,8 @@ func (c *Changes) EachMessage(edit func(i int, message jsontext.Value) ([]byte, 
 	var out, text []byte
 	var failed error
 	from, i := 0, 0
-	walkArray(list, 0, func(start int) int {
-		end := skipValue(list, start)
+	jsonwalk.Array(list, 0, func(start int) int {
+		end := jsonwalk.Value(list, start)
 		if failed == nil {
 			if text, failed = edit(i, list[start:end]); text != nil {
 				out, from = append(append(out, list[from:start]...), text...), end
@@ -174,7 +175,7 @@ func (c *Changes) content(p *patch, s span) {
 			p.add(edit{from: s.start, to: s.end, value: quote(text)})
 		}
 	case c.object.Marked(openai.MarkCacheControl) && slices.Contains(c.dialect.Hints, "cache_control"):
-		walkArray(p.data, s.start, func(start int) int { return c.dropCacheControl(p, start) })
+		jsonwalk.Array(p.data, s.start, func(start int) int { return c.dropCacheControl(p, start) })
 	}
 }
 
@@ -192,7 +193,7 @@ func (c *Changes) dropCacheControl(p *patch, at int) (end int) {
 			c.note("cache_control")
 		})
 	}
-	return skipValue(p.data, at)
+	return jsonwalk.Value(p.data, at)
 }
 
 // joinText returns the text of content that is an array of nothing but text.

@@ -1,6 +1,10 @@
 package openaicompat
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/modelgate/modelgate/internal/jsonwalk"
+)
 
 // A reading is what an answer or a chunk of one says, found in one pass. Everything in it is a part of the data. It
 // may be used again.
@@ -20,13 +24,13 @@ func (r *reading) read(data []byte, said string) bool {
 	}
 	r.data = data
 	first, after := true, 0
-	walk(data, 0, func(name, nameEnd, start int) int {
+	jsonwalk.Object(data, 0, func(name, nameEnd, start int) int {
 		n := data[name+1 : nameEnd-1]
 		s := span{first: first, after: after, name: name, start: start}
 		if string(n) == "choices" {
 			s.end = r.readChoices(start, said)
 		} else {
-			s.end = skipValue(data, start)
+			s.end = jsonwalk.Value(data, start)
 		}
 		if p := r.find(n); p != nil {
 			*p = s
@@ -85,7 +89,7 @@ func (r *reading) appendOthers(dst []byte, but ...span) []byte {
 			skip = skip || b.name == s.name && b.found()
 		}
 		if !skip {
-			nameEnd := skipString(r.data, s.name)
+			nameEnd := jsonwalk.String(r.data, s.name)
 			dst = appendMember(dst, r.data[s.name+1:nameEnd-1], s.value(r.data))
 		}
 	}
@@ -104,26 +108,26 @@ type choice struct {
 
 func (r *reading) readChoices(at int, said string) (end int) {
 	if r.choices = r.choices[:0]; r.data[at] != '[' { // of members of the same name the last counts
-		return skipValue(r.data, at)
+		return jsonwalk.Value(r.data, at)
 	}
-	return walkArray(r.data, at, func(start int) int {
+	return jsonwalk.Array(r.data, at, func(start int) int {
 		if len(r.choices) <= maxChoices { // one more, which says that there are too many
 			r.choices = append(r.choices, choice{})
 		}
 		if r.data[start] != '{' || len(r.choices) > maxChoices {
-			return skipValue(r.data, start)
+			return jsonwalk.Value(r.data, start)
 		}
 		return r.choices[len(r.choices)-1].read(r.data, start, said)
 	})
 }
 
 func (c *choice) read(data []byte, at int, said string) (end int) {
-	end = walk(data, at, func(name, nameEnd, start int) int {
+	end = jsonwalk.Object(data, at, func(name, nameEnd, start int) int {
 		n := data[name+1 : nameEnd-1]
 		if string(n) == said {
 			return c.said.read(data, start)
 		}
-		end := skipValue(data, start)
+		end := jsonwalk.Value(data, start)
 		value := data[start:end]
 		switch string(n) {
 		case "index":

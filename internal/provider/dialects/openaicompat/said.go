@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // A said is what a message or a delta says. Its members are JSON, and nil where they are absent.
@@ -25,10 +26,10 @@ type said struct {
 // read reads the message or delta that begins at a place, and returns the place behind.
 func (s *said) read(data []byte, at int) (end int) {
 	if data[at] != '{' {
-		return skipValue(data, at)
+		return jsonwalk.Value(data, at)
 	}
-	end = walk(data, at, func(name, nameEnd, start int) int {
-		end := skipValue(data, start)
+	end = jsonwalk.Object(data, at, func(name, nameEnd, start int) int {
+		end := jsonwalk.Value(data, start)
 		s.take(data[name+1:nameEnd-1], data[start:end])
 		return end
 	})

@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
+
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
 // A span is where a member stands in an object.
@@ -64,8 +66,8 @@ func valid(data []byte) bool {
 // none.
 func eachMember(data []byte, f func(name, value []byte)) {
 	if kindOf(data) == '{' {
-		walk(data, 0, func(name, nameEnd, start int) int {
-			end := skipValue(data, start)
+		jsonwalk.Object(data, 0, func(name, nameEnd, start int) int {
+			end := jsonwalk.Value(data, start)
 			f(data[name+1:nameEnd-1], data[start:end])
 			return end
 		})
@@ -75,8 +77,8 @@ func eachMember(data []byte, f func(name, value []byte)) {
 // eachElement calls f for the elements of an array. Of what is not an array there are none.
 func eachElement(data []byte, f func(value []byte)) {
 	if kindOf(data) == '[' {
-		walkArray(data, 0, func(start int) int {
-			end := skipValue(data, start)
+		jsonwalk.Array(data, 0, func(start int) int {
+			end := jsonwalk.Value(data, start)
 			f(data[start:end])
 			return end
 		})
@@ -86,101 +88,12 @@ func eachElement(data []byte, f func(value []byte)) {
 // spans calls f for the members of the object that begins at a place, with the name as it is written.
 func spans(data []byte, at int, f func(name []byte, s span)) {
 	first, after := true, at
-	walk(data, at, func(name, nameEnd, start int) int {
-		end := skipValue(data, start)
+	jsonwalk.Object(data, at, func(name, nameEnd, start int) int {
+		end := jsonwalk.Value(data, start)
 		f(data[name+1:nameEnd-1], span{first: first, after: after, name: name, start: start, end: end})
 		first, after = false, end
 		return end
 	})
-}
-
-// walkArray calls f for the elements of the array that begins at a place, which is known to be valid. What f is given
-// is where an element begins, and what it returns is the place behind. So does walkArray.
-func walkArray(data []byte, at int, f func(start int) (end int)) (end int) {
-	for at = skipBetween(data, at+1); data[at] != ']'; {
-		at = skipBetween(data, f(at))
-	}
-	return at + 1
-}
-
-// walk calls f for the members of the object that begins at a place, which is known to be valid. What f is given are
-// the places of the name and of where the value begins, and what it returns is the place behind the value. Walk
-// returns that behind the object.
-func walk(data []byte, at int, f func(name, nameEnd, start int) (end int)) (end int) {
-	for at = skipBetween(data, at+1); data[at] != '}'; {
-		nameEnd := skipString(data, at)
-		at = skipBetween(data, f(at, nameEnd, skipBetween(data, nameEnd)))
-	}
-	return at + 1
-}
-
-// The functions below step through JSON that is known to be valid. Each takes a place and returns the one behind.
-
-// skipBetween steps over white space, commas and colons.
-func skipBetween(data []byte, at int) int {
-	for ; ; at++ {
-		switch data[at] {
-		case ' ', '\t', '\r', '\n', ',', ':':
-		default:
-			return at
-		}
-	}
-}
-
-// skipString steps over a string, from its opening quote. Most are too short for anything but looking at each byte.
-func skipString(data []byte, at int) int {
-	for short := min(at+48, len(data)); at+1 < short; {
-		at++
-		switch data[at] {
-		case '"':
-			return at + 1
-		case '\\':
-			at++
-		}
-	}
-	for at++; ; at++ {
-		at += bytes.IndexByte(data[at:], '"')
-		escapes := at
-		for data[escapes-1] == '\\' {
-			escapes--
-		}
-		if (at-escapes)%2 == 0 {
-			return at + 1
-		}
-	}
-}
-
-// skipValue steps over a value of any kind.
-func skipValue(data []byte, at int) int {
-	for depth := 0; ; {
-		switch data[at] {
-		case '"':
-			at = skipString(data, at)
-		case '{', '[':
-			depth++
-			at++
-		case '}', ']':
-			depth--
-			at++
-		default:
-			at = skipScalar(data, at)
-		}
-		if depth == 0 {
-			return at
-		}
-		at = skipBetween(data, at)
-	}
-}
-
-// skipScalar steps over a number, true, false or null.
-func skipScalar(data []byte, at int) int {
-	for ; at < len(data); at++ {
-		switch data[at] {
-		case ' ', '\t', '\r', '\n', ',', ':', '}', ']':
-			return at
-		}
-	}
-	return at
 }
 
 func (m *members) find(name []byte) *span {

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/modelgate/modelgate/api/openai"
+	"github.com/modelgate/modelgate/internal/jsonwalk"
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
@@ -27,7 +28,7 @@ func (c *Changes) tools() error {
 	if list.Kind() == '[' && c.object.Marked(openai.MarkCacheControl) && slices.Contains(d.Hints, "cache_control") {
 		var p patch
 		p.reset(list)
-		walkArray(list, 0, func(start int) int { return c.dropCacheControl(&p, start) })
+		jsonwalk.Array(list, 0, func(start int) int { return c.dropCacheControl(&p, start) })
 		if len(p.edits) > 0 {
 			list = p.appendTo(nil)
 			c.Set("tools", list)
