@@ -8,8 +8,9 @@ import (
 
 // admit finds out on whose behalf a request is, and whether that key may be used for it.
 func (x *Exchange) admit(h Headers, path string) *openai.Error {
-	caller := access.Caller{Internal: x.internal, Key: h.Get(envoy.HeaderKey), Authorization: h.Get("authorization"),
-		Address: h.Get(envoy.HeaderAddress), Path: path}
+	caller := access.Caller{Internal: x.internal, Key: h.Get(envoy.HeaderKey),
+		Authorization: x.dialect.Authorization(h.Get),
+		Address:       h.Get(envoy.HeaderAddress), Path: path}
 	d := x.config.Directory
 	var e *openai.Error
 	if x.key, e = d.Admit(&caller, x.record.Start); x.key != nil {

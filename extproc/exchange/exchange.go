@@ -12,7 +12,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/extproc/routing"
-	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/pipeline"
@@ -55,6 +56,7 @@ type Exchange struct {
 	record   metering.Record
 
 	// The request.
+	dialect      *inbound.Dialect // the client's
 	key          *access.Client
 	operation    *inbound.Operation
 	contentType  string
@@ -103,7 +105,7 @@ const (
 
 // New returns an exchange that is decided by config from its first message to its last.
 func New(env *Env, config *Config) *Exchange {
-	x := &Exchange{env: env, config: config}
+	x := &Exchange{env: env, config: config, dialect: dialects.Default}
 	x.record.Start = env.Now()
 	return x
 }
@@ -171,7 +173,7 @@ func (x *Exchange) finish() {
 func (x *Exchange) reject(e *openai.Error, details string) Reply {
 	x.record.Outcome, x.record.Status, x.record.Error = metering.OutcomeRejected, e.Status, e
 	x.finish()
-	return x.immediate(e.Status, e.Header(), e.AppendJSON(nil), details)
+	return x.immediate(e.Status, e.Header(), x.dialect.AppendError(nil, e), details)
 }
 
 // immediate answers the client without asking a provider further. Every answer names the request.

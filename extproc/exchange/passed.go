@@ -61,10 +61,7 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	default:
 		e := x.fail(provider.ErrTruncated)
 		if x.record.Stream {
-			// Half an event is left out, or where it was large, ended by the blank line. OpenAI's SDKs raise an error for
-			// such an event of any operation.
-			tail := e.AppendJSON([]byte("\n\nevent: error\ndata: "))
-			return Reply{ReplaceBody: true, Body: slices.Concat(out, tail, []byte("\n\n"))}
+			return Reply{ReplaceBody: true, Body: x.dialect.AppendErrorEvent(slices.Clone(out), e)} // half an event is left out
 		}
 	}
 	if len(rest) > 0 {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/modelgate/modelgate/extproc/routing"
-	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound"
 )
 
 // plan makes the plan of a request, whose model is resolved, and returns the first attempt, and whether its provider

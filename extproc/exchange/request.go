@@ -8,7 +8,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
-	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
@@ -25,6 +26,10 @@ var kept = map[string]bool{
 // the exchange.
 func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Reply {
 	path, query, _ := strings.Cut(h.Get(":path"), "?")
+	op := dialects.Find(path)
+	if op != nil {
+		x.dialect = op.Dialect
+	}
 	method := h.Get(":method")
 	x.record.Method, x.record.Path, x.record.RequestID = method, path, h.Get("x-request-id")
 	x.beginSpan(h)
@@ -52,21 +57,36 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 		x.record.Operation = name
 		return x.passToJobs(ctx, h)
 	}
-	if op := inbound.Operations[path]; op != nil {
+	if op != nil {
 		x.record.Operation = op.Name
 		if method != http.MethodPost {
 			return x.reject(wrongMethod(method, path, http.MethodPost), "mg_method")
 		}
 		return x.awaitRequest(ctx, op, h, end)
 	}
+	if route != nil && !isReport(path) && !isModels(path) {
+		x.record.Operation = "route"
+		return x.passRequest(ctx, route, h, query, end)
+	}
+	return x.lookUp(ctx, method, path, query)
+}
+
+func isReport(path string) bool { return strings.HasPrefix(path, reportsPath) }
+
+func isModels(path string) bool {
+	return path == "/v1/models" || strings.HasPrefix(path, "/v1/models/") && path != "/v1/models/"
+}
+
+// lookUp answers a request that no provider is asked for.
+func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply {
 	switch {
-	case strings.HasPrefix(path, reportsPath):
+	case isReport(path):
 		x.record.Operation = "reports"
 		if !reads(method) {
 			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 		}
 		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
-	case path == "/v1/models" || strings.HasPrefix(path, "/v1/models/") && path != "/v1/models/":
+	case isModels(path):
 		x.record.Operation = "models"
 		id := strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/")
 		switch {
@@ -76,9 +96,6 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead, http.MethodDelete), "mg_method")
 		}
 		return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
-	case route != nil:
-		x.record.Operation = "route"
-		return x.passRequest(ctx, route, h, query, end)
 	}
 	return x.reject(notServed(method, path), "mg_unknown_url")
 }

@@ -195,7 +195,7 @@ func (x *Exchange) failUpstream(err error, details string) Reply {
 	for _, own := range x.own {
 		h.Set(own.Name, own.Value)
 	}
-	return x.immediate(e.Status, h, e.AppendJSON(nil), details)
+	return x.immediate(e.Status, h, x.dialect.AppendError(nil, e), details)
 }
 
 // fail ends the exchange, which is the provider's fault, and returns the error that the client gets.
@@ -317,7 +317,7 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 // replaceByError gives the client an error in place of a body that came whole.
 func (x *Exchange) replaceByError(err error) Reply {
 	e := x.fail(err)
-	body := e.AppendJSON(nil)
+	body := x.dialect.AppendError(nil, e)
 	reply := Reply{ReplaceBody: true, Body: body, Set: Headers{{Name: ":status", Value: strconv.Itoa(e.Status)},
 		{Name: "content-length", Value: strconv.Itoa(len(body))}}}
 	for name, values := range e.Header() {

@@ -14,14 +14,14 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/routing"
 	"github.com/modelgate/modelgate/internal/auth"
-	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
 // TestOperationsAreTheGatewaysOwn holds that no route can take the path of an operation.
 func TestOperationsAreTheGatewaysOwn(t *testing.T) {
-	for path := range inbound.Operations {
+	for path := range dialects.Paths() {
 		require.NotEmpty(t, configv1.OwnPath(path), path)
 	}
 	for _, path := range []string{"/v1/models", "/v1/files", "/v1/uploads", "/v1/batches", "/v1/fine_tuning/jobs"} {

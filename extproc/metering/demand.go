@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 
-	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/message"
 	"github.com/modelgate/modelgate/extproc/metering"
 	"github.com/modelgate/modelgate/internal/catalog"
-	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 

@@ -10,6 +10,7 @@ import (
 
 	apiopenai "github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
 	"github.com/modelgate/modelgate/internal/pipeline"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -21,7 +22,7 @@ import (
 // open returns the pipeline of the answer of a vendor to the smallest request of an operation.
 func open(t *testing.T, vendor provider.Provider, path string, guard pipeline.Guard) *pipeline.Pipeline {
 	t.Helper()
-	o := inbound.Operations["/v1/"+path]
+	o := dialects.Find("/v1/" + path)
 	r, err := o.Parse("", []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}],"prompt":"x"}`))
 	require.NoError(t, err)
 	_, answer, err := r.Encode(&vendor, provider.Target{Model: "m"})

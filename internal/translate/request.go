@@ -8,7 +8,8 @@ package translate
 import (
 	"fmt"
 
-	inbound "github.com/modelgate/modelgate/internal/inbound/openai"
+	"github.com/modelgate/modelgate/internal/inbound"
+	"github.com/modelgate/modelgate/internal/inbound/dialects"
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
@@ -37,7 +38,7 @@ type Request struct {
 
 // Parse checks a client's request to p. An error is an *openai.Error.
 func Parse(p provider.Provider, e Endpoint, body []byte) (*Request, error) {
-	o := inbound.Operations[paths[e]]
+	o := dialects.Find(paths[e])
 	if o == nil {
 		return nil, fmt.Errorf("there is no endpoint %q: choose %s, %s or %s", e, Chat, Completions, Embeddings)
 	}

@@ -8,45 +8,25 @@ import (
 
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
+	"github.com/modelgate/modelgate/internal/inbound"
 	"github.com/modelgate/modelgate/internal/provider"
 	"github.com/modelgate/modelgate/internal/provider/overchat"
 )
 
-// An Operation is what OpenAI's API serves under one path for a model.
-type Operation struct {
-	Name  string // its path without "/v1/", which is what metrics and logs call it
-	Needs string // what every request has, for messages
-	Forms bool   // takes forms too
-	// Streams says that an answer may be translated piece by piece. Whether the client wants that is in the body, too
-	// late for a choice of how the answer comes.
-	Streams bool
-	Says    bool // answers are text, whose length the request may bound
-	Draws   bool // answers are images
-	Parse   func(contentType string, body []byte) (Request, error)
-	// Stream returns what writes a streamed answer, and Document what writes one that comes whole.
-	Stream, Document func(chat.Asked) chat.Writer
+// Dialect is OpenAI's API, as far as it is of models.
+var Dialect = &inbound.Dialect{
+	Name:          "openai",
+	Operations:    operations(),
+	Authorization: func(header func(string) string) string { return header("authorization") },
+	AppendError:   func(dst []byte, e *openai.Error) []byte { return e.AppendJSON(dst) },
+	// A blank line ends half an event. OpenAI's SDKs raise an error for such an event of any operation.
+	AppendErrorEvent: func(dst []byte, e *openai.Error) []byte {
+		return append(e.AppendJSON(append(dst, "\n\nevent: error\ndata: "...)), "\n\n"...)
+	},
 }
 
-// IsCounted reports whether the tokens of an answer that was cut can be counted. Of a Route, o is nil.
-func (o *Operation) IsCounted() bool { return o != nil && (o.Says || !o.Forms) }
-
-// A Request is a client's, parsed.
-type Request struct {
-	Model        string
-	Stream       bool
-	IncludeUsage bool
-	Encoder
-}
-
-// An Encoder builds the request for a target, and the Answer that reads what comes back; nil for an answer that passes
-// as it comes. It may be called for several targets at once. An error is an *openai.Error.
-type Encoder interface {
-	Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error)
-}
-
-// Operations are those that are planned, by path.
-var Operations = func() map[string]*Operation {
-	all := []*Operation{
+func operations() []*inbound.Operation {
+	all := []*inbound.Operation{
 		{Name: "chat/completions", Needs: "'model' and 'messages'", Parse: parseChat, Streams: true, Says: true,
 			Stream: chatStream, Document: NewChatDocument},
 		{Name: "completions", Needs: "'model' and 'prompt'", Parse: parseCompletion, Streams: true, Says: true,
@@ -55,19 +35,17 @@ var Operations = func() map[string]*Operation {
 	}
 	for _, name := range []string{
 		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions",
-		"audio/translations",
-		"moderations", "responses",
+		"audio/translations", "moderations", "responses",
 	} {
-		all = append(all, &Operation{Name: name, Needs: "'model'", Forms: name != "responses",
+		all = append(all, &inbound.Operation{Name: name, Needs: "'model'", Forms: name != "responses",
 			Parse: parseNative("/" + name),
 			Says:  name == "responses", Draws: strings.HasPrefix(name, "images/")})
 	}
-	m := make(map[string]*Operation, len(all))
 	for _, o := range all {
-		m["/v1/"+o.Name] = o
+		o.Path = "/v1/" + o.Name
 	}
-	return m
-}()
+	return all
+}
 
 func chatStream(asked chat.Asked) chat.Writer { return NewChatStream(asked) }
 
@@ -80,12 +58,12 @@ func unserved(t provider.Target, what string) error {
 
 type chatRequest struct{ *openai.ChatRequest }
 
-func parseChat(_ string, body []byte) (Request, error) {
+func parseChat(_ string, body []byte) (inbound.Request, error) {
 	r, err := openai.ParseChatRequest(body)
 	if err != nil {
-		return Request{}, err
+		return inbound.Request{}, err
 	}
-	return Request{r.Model, r.Stream, r.IncludeUsage, chatRequest{r}}, nil
+	return inbound.Request{Model: r.Model, Stream: r.Stream, IncludeUsage: r.IncludeUsage, Encoder: chatRequest{r}}, nil
 }
 
 func (r chatRequest) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
@@ -97,12 +75,12 @@ func (r chatRequest) Encode(v *provider.Provider, t provider.Target) (provider.R
 
 type completion struct{ *openai.CompletionRequest }
 
-func parseCompletion(_ string, body []byte) (Request, error) {
+func parseCompletion(_ string, body []byte) (inbound.Request, error) {
 	r, err := openai.ParseCompletionRequest(body)
 	if err != nil {
-		return Request{}, err
+		return inbound.Request{}, err
 	}
-	return Request{r.Model, r.Stream, r.IncludeUsage, completion{r}}, nil
+	return inbound.Request{Model: r.Model, Stream: r.Stream, IncludeUsage: r.IncludeUsage, Encoder: completion{r}}, nil
 }
 
 func (r completion) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
@@ -118,12 +96,12 @@ func (r completion) Encode(v *provider.Provider, t provider.Target) (provider.Re
 
 type embedding struct{ *openai.EmbeddingRequest }
 
-func parseEmbedding(_ string, body []byte) (Request, error) {
+func parseEmbedding(_ string, body []byte) (inbound.Request, error) {
 	r, err := openai.ParseEmbeddingRequest(body)
 	if err != nil {
-		return Request{}, err
+		return inbound.Request{}, err
 	}
-	return Request{Model: r.Model, Encoder: embedding{r}}, nil
+	return inbound.Request{Model: r.Model, Encoder: embedding{r}}, nil
 }
 
 func (r embedding) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
@@ -142,8 +120,8 @@ type native struct {
 	path, contentType string
 }
 
-func parseNative(path string) func(string, []byte) (Request, error) {
-	return func(contentType string, body []byte) (Request, error) {
+func parseNative(path string) func(string, []byte) (inbound.Request, error) {
+	return func(contentType string, body []byte) (inbound.Request, error) {
 		r := &native{path: path, contentType: contentType}
 		media, params, err := mime.ParseMediaType(contentType)
 		switch {
@@ -157,9 +135,9 @@ func parseNative(path string) func(string, []byte) (Request, error) {
 				"The parameters of the content-type of your request could not be read.")
 		}
 		if err != nil {
-			return Request{}, err
+			return inbound.Request{}, err
 		}
-		return Request{Model: r.Model, Encoder: r}, nil
+		return inbound.Request{Model: r.Model, Encoder: r}, nil
 	}
 }
 
