@@ -73,7 +73,7 @@ func sectionOf(path string) string {
 // takenWithin is how long a change waits until the data plane has taken it.
 const takenWithin = 10 * time.Second
 
-const notInForce = "It is stored, but not in force everywhere yet. The page Data plane shows who has not taken it."
+const notInForce = "It is stored, but not in force everywhere yet. The page Data plane shows which process lags behind."
 
 // notice returns what the page that follows something says of it.
 func (v *visit) notice() string {
@@ -85,7 +85,7 @@ func (v *visit) notice() string {
 		"saved":      "Saved. The data plane has taken it.",
 		"created":    "Created. The data plane has taken it.",
 		"deleted":    "Deleted.",
-		"revoked":    "The key is revoked. It lets nobody in any more.",
+		"revoked":    "The key is revoked and no longer works.",
 		"disabled":   "Disabled.",
 		"enabled":    "Enabled.",
 		"password":   "Your password is changed. All other sessions have ended.",

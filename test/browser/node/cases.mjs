@@ -109,7 +109,7 @@ await test("search finds the key while one types", async () => {
   await page.waitForURL(/q=brows/);
   await page.getByRole("link", { name: "browser" }).waitFor();
   await page.keyboard.type("zzz");
-  await page.getByText("No key is like that").waitFor();
+  await page.getByText("No matching keys").waitFor();
 });
 
 await test("a provider is added and its credential tested", async () => {
@@ -135,7 +135,7 @@ await test("a model is made, and says where a request goes", async () => {
   await page.getByLabel("Turn").nth(1).fill("1");
   await page.getByLabel("The provider's name of the model").nth(1).fill("gpt-4o-mini");
   await page.getByRole("button", { name: "Create" }).click();
-  await page.getByRole("heading", { name: "Where a request goes" }).waitFor();
+  await page.getByRole("heading", { name: "Routing of a request" }).waitFor();
   equal(await page.locator("section tbody tr").count(), 2, "targets");
   await until("the model is in force", async () => (await chat(process.env.GATEWAY_KEY, "team/fast")).status === 200);
 });
@@ -161,7 +161,7 @@ await test("a batch is watched", async () => {
   form.set("file", new Blob([lines]), "lines.jsonl");
   const file = await (await fetch(gateway + "/v1/files", { method: "POST", headers, body: form })).json();
   await page.goto(base + "/batches");
-  await page.getByText("There is no batch yet").waitFor();
+  await page.getByText("No batches yet").waitFor();
   const made = await fetch(gateway + "/v1/batches", {
     method: "POST", headers: { ...headers, "Content-Type": "application/json" },
     body: JSON.stringify({ input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" }),
