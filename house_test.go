@@ -50,6 +50,8 @@ var table = []rule{
 	{"jobsvc/job/...", []string{"api/openai"}, none},
 	{"extproc/wire", []string{"extproc/exchange", "extproc/message", "extproc/routing", "envoy"}, nil},
 	{"extproc/message", none, none},
+	{"extproc/transport", none, []string{"golang.org/x/net/http2/...", "google.golang.org/grpc/codes",
+		"google.golang.org/grpc/status"}},
 	{"extproc/access", []string{"extproc/message", "api/...", "internal/..."}, nil},
 	{"extproc/routing", []string{"extproc/access", "extproc/message", "extproc/metering", "api/...", "envoy",
 		"internal/..."}, nil},

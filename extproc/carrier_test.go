@@ -12,8 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
@@ -21,6 +19,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
 	"github.com/modelgate/modelgate/extproc/routing"
+	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/extproc/wire"
 	"github.com/modelgate/modelgate/internal/auth"
 	"github.com/modelgate/modelgate/internal/provider/vendors/openai"
@@ -28,7 +27,7 @@ import (
 
 // toEnvoy is a stream that keeps what Envoy is told.
 type toEnvoy struct {
-	grpc.ServerStream
+	link
 
 	mu  sync.Mutex // guards what follows
 	all []*extprocv3.ProcessingResponse
@@ -40,7 +39,7 @@ func (e *toEnvoy) told() []*extprocv3.ProcessingResponse {
 	return slices.Clone(e.all)
 }
 
-func (e *toEnvoy) SendMsg(m any) error {
+func (e *toEnvoy) Send(m transport.Message) error {
 	b, err := wire.New().Marshal(m)
 	if err != nil {
 		return err
@@ -53,15 +52,9 @@ func (e *toEnvoy) SendMsg(m any) error {
 	return proto.Unmarshal(b.Materialize(), told)
 }
 
-func (e *toEnvoy) Context() context.Context {
-	return metadata.NewIncomingContext(context.Background(), metadata.Pairs(envoy.DrainsHeader, "1"))
-}
-
 func carried(t *testing.T, c *carrier, in *wire.Message) {
 	t.Helper()
-	queued, err := c.take(in)
-	require.NoError(t, err)
-	require.False(t, queued)
+	require.NoError(t, c.take(in))
 }
 
 // carry returns a carrier of a request for a stream that was sent to a provider.
@@ -77,8 +70,8 @@ func carry(t *testing.T) (*carrier, *toEnvoy) {
 	s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")},
 		journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()),
 			nil, "p-")}
-	e := &toEnvoy{}
-	c := &carrier{server: s, stream: e, exchange: exchange.New(&s.env, config)}
+	e := &toEnvoy{link: &grpcLink{Context: context.Background()}}
+	c := &carrier{server: s, link: e, drains: true, exchange: exchange.New(&s.env, config)}
 	for _, in := range []wire.Message{
 		{Phase: wire.RequestHeaders, Headers: exchange.Headers{{Name: ":method", Value: "POST"},
 			{Name: ":path", Value: "/v1/chat/completions"}, {Name: "authorization", Value: "Bearer " + validKey}}},
@@ -163,8 +156,8 @@ func TestAnAnswerWaitsForABodyNoLongerThanItMay(t *testing.T) {
 		s := &Server{env: exchange.Env{Now: time.Now, NewID: newIDs("p-")},
 			journal: newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()),
 				nil, "p-")}
-		e := &toEnvoy{}
-		return &carrier{server: s, stream: e, exchange: exchange.New(&s.env, &exchange.Config{})}, e
+		e := &toEnvoy{link: &grpcLink{Context: context.Background()}}
+		return &carrier{server: s, link: e, drains: true, exchange: exchange.New(&s.env, &exchange.Config{})}, e
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c, e := start()

@@ -15,9 +15,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/modelgate/modelgate/envoy"
 	"github.com/modelgate/modelgate/extproc/metering"
+	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/internal/telemetry"
 	"github.com/modelgate/modelgate/internal/usage"
 )
@@ -136,7 +138,7 @@ func (s *Server) StreamAccessLogs(stream accesslogv3.AccessLogService_StreamAcce
 }
 
 func (s *Server) takeLog(stream accesslogv3.AccessLogService_StreamAccessLogsServer) error {
-	take := s.journal.envoy
+	l := logs{server: s}
 	for {
 		in, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -145,14 +147,70 @@ func (s *Server) takeLog(stream accesslogv3.AccessLogService_StreamAccessLogsSer
 		if err != nil {
 			return err
 		}
-		if in.GetIdentifier().GetLogName() == envoy.LogAttempts { // which the first message says
-			take = s.attempt
-		}
-		for _, entry := range in.GetHttpLogs().GetLogEntry() {
-			take(entry)
+		l.take(in)
+	}
+}
+
+// logs take what Envoy logs on one stream.
+type logs struct {
+	server   *Server
+	attempts bool // of providers' clusters, which the first message says
+}
+
+func (l *logs) take(in *accesslogv3.StreamAccessLogsMessage) {
+	l.attempts = l.attempts || in.GetIdentifier().GetLogName() == envoy.LogAttempts
+	for _, entry := range in.GetHttpLogs().GetLogEntry() {
+		if l.attempts {
+			l.server.attempt(entry)
+		} else {
+			l.server.journal.envoy(entry)
 		}
 	}
 }
+
+// A leanLogs is logs over our own transport. Records wait for no request, and no request for them.
+type leanLogs struct {
+	logs
+
+	stream *transport.Stream
+}
+
+// openLogs returns the handler of a stream of Envoy's access log, which ends when the process does.
+func (s *Server) openLogs(stream *transport.Stream) *leanLogs {
+	s.drain.takers.Go(func() {
+		select {
+		case <-stream.Done():
+		case <-s.drain.over:
+			stream.Fail(status.Error(codes.Unavailable, "the process ends"))
+			<-stream.Done()
+		}
+	})
+	return &leanLogs{logs: logs{server: s}, stream: stream}
+}
+
+// Message implements [transport.Handler].
+func (l *leanLogs) Message(b []byte, _ bool) error {
+	in := &accesslogv3.StreamAccessLogsMessage{}
+	if err := proto.Unmarshal(b, in); err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	return l.stream.Go(func() error {
+		l.take(in)
+		return nil
+	})
+}
+
+// Close implements [transport.Handler].
+func (l *leanLogs) Close() error {
+	_ = l.stream.Send(nothing{}) // it fails where Envoy has left
+	return nil
+}
+
+// nothing is the answer to a stream of logs, a message without fields.
+type nothing struct{}
+
+// Append implements [transport.Message].
+func (nothing) Append(b []byte) []byte { return b }
 
 // envoy takes a record of Envoy's.
 func (j *journal) envoy(e *accesslogdatav3.HTTPAccessLogEntry) {

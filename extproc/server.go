@@ -23,7 +23,7 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/extproc/access"
 	"github.com/modelgate/modelgate/extproc/exchange"
-	"github.com/modelgate/modelgate/extproc/wire"
+	"github.com/modelgate/modelgate/extproc/transport"
 	"github.com/modelgate/modelgate/internal/inflight"
 	"github.com/modelgate/modelgate/internal/limit"
 	"github.com/modelgate/modelgate/internal/provider"
@@ -49,8 +49,11 @@ type Options struct {
 	Meter  metric.Meter
 	Tracer trace.Tracer
 
-	// Limits decides on limits and budgets; nil is a limiter in memory.
-	Limits limit.Limiter
+	// Limits decides on limits and budgets; nil is a limiter in memory. LimitsWait says that it asks over a network.
+	Limits     limit.Limiter
+	LimitsWait bool
+	// GRPC serves Envoy by grpc-go rather than by extproc/transport.
+	GRPC bool
 	// Spool takes the records for the ledger. Run ships them; who has opened it closes it when Run has returned. Nil:
 	// there are no records.
 	Spool usage.Spool
@@ -79,7 +82,16 @@ type Server struct {
 	informed atomic.Bool
 	plans    sync.Map // id -> *routing.Plan, of exchanges that may still be retried
 	drain    drain
-	grpc     *grpc.Server
+
+	limitsWait bool
+	transport  server
+}
+
+// A server serves Envoy's streams.
+type server interface {
+	Serve(net.Listener) error
+	// Shutdown lets the streams that are open end by themselves until ctx ends, and then cuts them.
+	Shutdown(ctx context.Context)
 }
 
 // New returns a server that is not serving yet.
@@ -109,11 +121,10 @@ func New(o Options) *Server {
 		s.env.Ledger = o.Ledger
 	}
 	o.Registerer.MustRegister(newProviderCollector(s), s.refusals, newBodyGauge(o.Bytes))
-	s.grpc = grpc.NewServer(grpc.ForceServerCodecV2(wire.New()), grpc.StreamInterceptor(s.recoverPanic),
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20),
-		grpc.WaitForHandlers(true))
-	s.grpc.RegisterService(&processorService, s)
-	accesslogv3.RegisterAccessLogServiceServer(s.grpc, s)
+	s.limitsWait = o.LimitsWait
+	if s.transport = s.lean(); o.GRPC {
+		s.transport = s.grpc()
+	}
 	return s
 }
 
@@ -138,18 +149,18 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	defer stop()
 
 	served := make(chan error, 1)
-	go func() { served <- s.grpc.Serve(l) }()
+	go func() { served <- s.transport.Serve(l) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve ext_proc: %w", err)
 	case <-ctx.Done():
 	}
 	background.Go(func() { s.drain.run(backgroundCtx) })
-	cut := time.AfterFunc(grace, s.grpc.Stop)
-	defer cut.Stop()
-	s.grpc.GracefulStop()
+	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	s.transport.Shutdown(graceCtx)
 	s.drain.takers.Wait()
-	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, transport.ErrStopped) && err != nil {
 		return fmt.Errorf("serve ext_proc: %w", err)
 	}
 	return nil

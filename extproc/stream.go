@@ -2,16 +2,10 @@ package extproc
 
 import (
 	"context"
-	"errors"
-	"io"
-	"runtime/debug"
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/modelgate/modelgate/envoy"
@@ -20,79 +14,33 @@ import (
 	"github.com/modelgate/modelgate/extproc/wire"
 )
 
-// processorService is envoy.service.ext_proc.v3.ExternalProcessor, over messages of our own: see package wire.
-var processorService = grpc.ServiceDesc{
-	ServiceName: "envoy.service.ext_proc.v3.ExternalProcessor",
-	HandlerType: (*any)(nil),
-	Streams: []grpc.StreamDesc{{
-		StreamName:    "Process",
-		Handler:       func(s any, stream grpc.ServerStream) error { return s.(*Server).process(stream) },
-		ServerStreams: true,
-		ClientStreams: true,
-	}},
-}
-
-// recoverPanic has a panic end the stream that it is on, with an error, and nothing else.
-func (s *Server) recoverPanic(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
-	handle grpc.StreamHandler) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.log.Error("panic on a stream", zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
-			err = status.Error(codes.Internal, "panic")
-		}
-	}()
-	return handle(srv, stream)
-}
-
-// process serves one stream of one ext_proc filter. Which filter it is, Envoy says in the stream's metadata.
-func (s *Server) process(stream grpc.ServerStream) error {
-	s.drain.exchanges.Add(1)
-	defer s.drain.exchanges.Add(-1)
-	role := metadata.ValueFromIncomingContext(stream.Context(), envoy.RoleHeader)
-	switch {
-	case len(role) == 1 && role[0] == envoy.RoleDownstream:
-		return s.downstream(stream, exchange.New)
-	case len(role) == 1 && role[0] == envoy.RoleInternal:
-		return s.downstream(stream, exchange.NewInternal)
-	case len(role) == 1 && role[0] == envoy.RoleUpstream:
-		return s.upstream(stream)
+// open returns the handler of a stream of an ext_proc filter. Which filter it is, Envoy says in the stream's metadata.
+func (s *Server) open(l link, t traits) (handler, error) {
+	var exchanges func(*exchange.Env, *exchange.Config) *exchange.Exchange
+	switch t.role {
+	case envoy.RoleDownstream:
+		exchanges = exchange.New
+	case envoy.RoleInternal:
+		exchanges = exchange.NewInternal
+	case envoy.RoleUpstream:
+		s.drain.exchanges.Add(1)
+		return &attempt{server: s, link: l}, nil
+	default:
+		return nil, status.Errorf(codes.InvalidArgument, "unknown role %q", t.role)
 	}
-	return status.Errorf(codes.InvalidArgument, "unknown role %q", role)
-}
-
-// downstream carries one exchange, from its request headers to its end.
-func (s *Server) downstream(stream grpc.ServerStream,
-	open func(*exchange.Env, *exchange.Config) *exchange.Exchange) error {
-	c := &carrier{server: s, stream: stream, exchange: open(&s.env, s.configuration())}
-	defer c.close()
-	if len(metadata.ValueFromIncomingContext(stream.Context(), envoy.PlacesHeader)) > 0 {
+	s.drain.exchanges.Add(1)
+	c := &carrier{server: s, link: l, drains: t.drains, exchange: exchanges(&s.env, s.configuration())}
+	if t.places {
 		c.exchange.HasPlaces()
 	}
-	var in wire.Message
-	receive := func() error { return stream.RecvMsg(&in) }
-	for {
-		err := receive()
-		receive = func() error { return stream.RecvMsg(&in) }
-		if errors.Is(err, io.EOF) {
-			return nil // Envoy has closed its side: the only end that is not an error
-		}
-		if err != nil {
-			return err
-		}
-		queued, err := c.take(&in)
-		if err == nil && queued {
-			receive, err = c.queue(&in)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return c, nil
 }
 
 // A carrier gives Envoy's messages to an exchange and its replies to Envoy.
 type carrier struct {
 	server *Server
-	stream grpc.ServerStream
+	link   link
+	drains bool
 
 	mu       sync.Mutex // guards what follows: headers that wait are let go of by a timer
 	exchange *exchange.Exchange
@@ -101,7 +49,7 @@ type carrier struct {
 	closed   bool
 }
 
-func (c *carrier) close() {
+func (c *carrier) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -112,17 +60,55 @@ func (c *carrier) close() {
 		c.server.plans.Delete(p.ID)
 	}
 	c.server.journal.exchange(c.exchange.Close())
+	c.server.drain.exchanges.Add(-1)
+	return nil
 }
 
-// take carries a message, and reports whether the exchange has to wait for its turn.
-func (c *carrier) take(in *wire.Message) (queued bool, err error) {
+// take carries a message.
+func (c *carrier) take(in *wire.Message) error {
+	if c.mayWait(in) {
+		kept := *in
+		return c.link.Go(func() error { return c.carry(&kept) })
+	}
+	return c.carry(in)
+}
+
+// mayWait reports whether a message may have to wait: for the store of limits, for the ledger, for room; or is so much
+// work that other streams would have to.
+func (c *carrier) mayWait(in *wire.Message) bool {
+	switch in.Phase {
+	case wire.RequestHeaders:
+		return in.End || c.server.limitsWait // what has no body may be a report, which the ledger is asked for
+	case wire.RequestBody:
+		return c.server.limitsWait || c.exchange.IsHeavy(len(in.Body))
+	case wire.ResponseBody:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.exchange.IsHeavy(len(in.Body)) || c.exchange.Room(len(in.Body)) > 0
+	}
+	return false
+}
+
+// carry gives a message to the exchange, and the reply to Envoy.
+func (c *carrier) carry(in *wire.Message) error {
+	queued, err := c.step(in)
+	if queued {
+		return c.link.Go(c.turn)
+	}
+	return err
+}
+
+// step is carry, but where the exchange has to wait for its turn.
+func (c *carrier) step(in *wire.Message) (queued bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if in.Phase == wire.ResponseBody {
-		c.exchange.Room(c.stream.Context(), len(in.Body))
+		if need := c.exchange.Room(len(in.Body)); need > 0 {
+			c.exchange.AwaitRoom(c.link, need)
+		}
 	}
-	reply, ok := step(c.stream.Context(), c.exchange, in)
-	if reply.Immediate != nil && in.Phase == wire.RequestHeaders && !in.End && c.drains() {
+	reply, ok := step(c.link, c.exchange, in)
+	if reply.Immediate != nil && in.Phase == wire.RequestHeaders && !in.End && c.drains {
 		reply = c.exchange.Drain(reply.Immediate, in.Headers)
 	}
 	switch {
@@ -132,11 +118,6 @@ func (c *carrier) take(in *wire.Message) (queued bool, err error) {
 		return true, nil
 	}
 	return false, c.reply(in.Phase, &reply)
-}
-
-// drains reports whether the listener holds a request from its way on while the body of it comes.
-func (c *carrier) drains() bool {
-	return len(metadata.ValueFromIncomingContext(c.stream.Context(), envoy.DrainsHeader)) > 0
 }
 
 // reply gives Envoy the reply to a message of a phase.
@@ -150,20 +131,15 @@ func (c *carrier) reply(p wire.Phase, reply *exchange.Reply) error {
 	return c.send(p, reply)
 }
 
-// queue waits for the exchange's turn, and meanwhile for what Envoy says next into in: whatever it is, the client
-// waits no more. It returns how that next message is received.
-func (c *carrier) queue(in *wire.Message) (receive func() error, err error) {
-	ctx, leave := context.WithCancel(c.stream.Context())
+// turn waits for the exchange's turn, and meanwhile for what Envoy says next: whatever it is, the client waits no
+// more.
+func (c *carrier) turn() error {
+	ctx, leave := c.link.Silent()
 	defer leave()
-	received := make(chan error, 1)
-	go func() {
-		received <- c.stream.RecvMsg(in)
-		leave()
-	}()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	reply := c.exchange.Turn(ctx)
-	return func() error { return <-received }, c.reply(wire.RequestBody, &reply)
+	return c.reply(wire.RequestBody, &reply)
 }
 
 // release sends headers that have waited for long enough.
@@ -205,7 +181,7 @@ func (c *carrier) send(p wire.Phase, reply *exchange.Reply) error {
 
 func (c *carrier) write(p wire.Phase, reply *exchange.Reply) error {
 	c.out = wire.Response{Phase: p, Reply: reply}
-	return c.stream.SendMsg(&c.out)
+	return c.link.Send(&c.out)
 }
 
 // step gives a message of Envoy's to the exchange.
@@ -232,14 +208,28 @@ func step(ctx context.Context, x *exchange.Exchange, in *wire.Message) (exchange
 	return exchange.Reply{}, false
 }
 
-// upstream carries one attempt after the first: its headers come once, and go out with the body for its provider.
-// Every other way out is an error, for the request must not go on as it was made for another provider.
-func (s *Server) upstream(stream grpc.ServerStream) error {
-	var in wire.Message
-	if err := stream.RecvMsg(&in); err != nil {
+// An attempt is one after the first: its headers come once, and go out with the body for its provider. Every other way
+// out is an error, for the request must not go on as it was made for another provider.
+type attempt struct {
+	server *Server
+	link   link
+	done   bool
+}
+
+func (a *attempt) close() error {
+	a.server.drain.exchanges.Add(-1)
+	if !a.done {
 		return status.Error(codes.Aborted, "no message")
 	}
-	found, ok := s.plans.Load(in.Request)
+	return nil
+}
+
+func (a *attempt) take(in *wire.Message) error {
+	if a.done {
+		return status.Error(codes.Aborted, "unexpected message after an attempt's headers")
+	}
+	a.done = true
+	found, ok := a.server.plans.Load(in.Request)
 	if !ok {
 		return status.Errorf(codes.NotFound, "no plan %q", in.Request)
 	}
@@ -247,15 +237,12 @@ func (s *Server) upstream(stream grpc.ServerStream) error {
 	if n < 2 || n > len(p.Targets) || p.Targets[n-1].Cluster != in.Facts.Cluster {
 		return status.Errorf(codes.FailedPrecondition, "attempt %d at %q is not planned", n, in.Facts.Cluster)
 	}
-	attempt, err := p.Encode(n)
-	if err != nil {
-		return status.Error(codes.FailedPrecondition, err.Error())
-	}
-	if err := stream.SendMsg(&wire.Response{Phase: in.Phase, Attempt: &attempt}); err != nil {
-		return err
-	}
-	if err := stream.RecvMsg(&in); !errors.Is(err, io.EOF) {
-		return status.Error(codes.Aborted, "unexpected message after an attempt's headers")
-	}
-	return nil
+	phase := in.Phase
+	return a.link.Go(func() error {
+		encoded, err := p.Encode(n)
+		if err != nil {
+			return status.Error(codes.FailedPrecondition, err.Error())
+		}
+		return a.link.Send(&wire.Response{Phase: phase, Attempt: &encoded})
+	})
 }

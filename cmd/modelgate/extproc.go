@@ -30,6 +30,8 @@ type extprocCmd struct {
 
 	shutdownFlags `embed:""`
 
+	Transport transportFlags `embed:""`
+
 	Bodies bodyFlags          `embed:""`
 	Limits limitStoreFlags    `embed:""`
 	XDS    xdsFlags           `embed:"" prefix:"xds-"`
@@ -75,7 +77,7 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 	bytes := c.Bodies.bound(memory)
 	server, err := startExtProc(p, extProcOptions{
 		listener: l, xds: xds, node: c.Node, grace: c.Grace, limits: c.Limits, spool: c.Spool, spoolBytes: c.SpoolBytes,
-		memory: memory, bytes: bytes, log: log, telemetry: measured,
+		memory: memory, bytes: bytes, log: log, telemetry: measured, transport: c.Transport,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -90,7 +92,13 @@ func (c *extprocCmd) start(ctx context.Context, p *parts, e *ending, xds grpc.Cl
 	return nil
 }
 
+// transportFlags say what serves Envoy's streams.
+type transportFlags struct {
+	Name string `name:"extproc-transport" default:"lean" enum:"lean,grpc" env:"MODELGATE_EXTPROC_TRANSPORT" help:"What serves Envoy's streams of ext_proc: lean, with one goroutine for each connection, or grpc, the library grpc-go, which costs several times as much CPU."`
+}
+
 type extProcOptions struct {
+	transport  transportFlags
 	listener   net.Listener
 	xds        grpc.ClientConnInterface
 	node       string
@@ -124,6 +132,8 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 		Meter:      o.telemetry.Meter(),
 		Tracer:     o.telemetry.Tracer(),
 		Limits:     limits,
+		LimitsWait: o.limits.Store != "memory",
+		GRPC:       o.transport.Name == "grpc",
 		Spool:      spool,
 		Ledger:     ledgerv1.NewLedgerClient(o.xds),
 		Bytes:      o.bytes,

@@ -66,6 +66,7 @@ type runCmd struct {
 	Jobs        jobFlags        `embed:""`
 	Credentials credentialFlags `embed:""`
 	Bodies      bodyFlags       `embed:""`
+	Transport   transportFlags  `embed:""`
 }
 
 // Run runs the gateway until ctx ends, and then stops its parts in reverse order. A signal that comes while they are
@@ -265,7 +266,7 @@ func (g *gateway) startExtProc() error {
 	}
 	g.extProc, err = startExtProc(g.parts, extProcOptions{
 		listener: l, xds: g.xds, node: "run", grace: extProcGrace, limits: g.Limits, spool: g.data.file(dirSpool),
-		memory: g.memory, bytes: g.bytes, log: g.log, telemetry: g.telemetry,
+		memory: g.memory, bytes: g.bytes, log: g.log, telemetry: g.telemetry, transport: g.Transport,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())

@@ -85,26 +85,40 @@ func (x *Exchange) hold(bytes int64) *openai.Error {
 	return nil
 }
 
-// Room waits until there is room for a piece of the answer's body, if the body is needed whole. It is called before
-// ResponseBody, which fails where there was none in time.
-func (x *Exchange) Room(ctx context.Context, piece int) {
+// heavy is the size of a body in bytes from which on it is not read while other exchanges wait.
+const heavy = 64 << 10
+
+// IsHeavy reports whether a piece of a body of so many bytes, with what is held of the body, is that large, or may
+// become it.
+func (x *Exchange) IsHeavy(piece int) bool {
+	return piece+len(x.duplex.body) > heavy || x.gzip && x.state == awaitBody
+}
+
+// Room takes room for a piece of the answer's body, if the body is needed whole. It is called before ResponseBody,
+// which fails without room. It returns the bytes that AwaitRoom is to wait for, or 0.
+func (x *Exchange) Room(piece int) (wanting int64) {
 	d := &x.duplex
 	need := int64(piece)
 	switch {
 	case d.over, x.state != inUnary:
-		return
+		return 0
 	case d.whole:
 		need = min(max(need+int64(len(d.body)), d.size), maxAnswer)
 	}
 	if need *= copies; need <= inflight.Small || x.env.Bytes == nil {
-		return
+		return 0
 	}
 	if d.size == 0 { // few steps, each of which may have to wait
 		need = (need + leastGrowth - 1) / leastGrowth * leastGrowth
 	}
 	if x.room.Grow(x.env.Bytes, x.record.KeyID, need) == nil {
-		return
+		return 0
 	}
+	return need
+}
+
+// AwaitRoom waits until there is room for so many bytes.
+func (x *Exchange) AwaitRoom(ctx context.Context, need int64) {
 	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
 	defer cancel()
 	if x.room.Wait(ctx, x.env.Bytes, x.record.KeyID, need) != nil && ctx.Err() != nil {

@@ -97,9 +97,9 @@ func TestRoomIsGivenBack(t *testing.T) {
 			answer(x, "200", "application/json")
 			require.Zero(t, m.env.Bytes.Held(), "the request is let go of when an answer begins")
 			body := strings.Replace(whole, "hello", strings.Repeat("hello ", 100_000), 1)
-			x.Room(m.t.Context(), 1000)
+			require.Zero(t, x.Room(1000))
 			x.ResponseBody(context.Background(), []byte(body)[:1000], false)
-			x.Room(m.t.Context(), len(body)-1000)
+			require.Zero(t, x.Room(len(body)-1000))
 			require.NotZero(t, m.env.Bytes.Held())
 			x.ResponseBody(context.Background(), []byte(body)[1000:], true)
 		},
@@ -131,7 +131,9 @@ func TestAnAnswerThatCannotBeHeldIsChargedAndSaysSo(t *testing.T) {
 	answer(x, "200", "application/json")
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	x.Room(gone, 300_000)
+	wanting := x.Room(300_000)
+	require.NotZero(t, wanting)
+	x.AwaitRoom(gone, wanting)
 	reply := x.ResponseBody(context.Background(),
 		[]byte(strings.Replace(whole, "hello", strings.Repeat("hello ", 50_000), 1)), true)
 	require.Equal(t, 503, reply.Immediate.Status)

@@ -58,7 +58,12 @@ func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	if err := m.decode(data.Materialize()); err != nil {
+	return m.Decode(data.Materialize())
+}
+
+// Decode reads a message. Its body is a part of b.
+func (m *Message) Decode(b []byte) error {
+	if err := m.decode(b); err != nil {
 		return fmt.Errorf("decode a message of Envoy's: %w", err)
 	}
 	return nil
@@ -72,7 +77,7 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	pool := mem.DefaultBufferPool()
 	buffer := pool.Get(r.size())
-	out := r.append((*buffer)[:0])
+	out := r.Append((*buffer)[:0])
 	if cap(out) != cap(*buffer) { // it has grown beyond the buffer
 		pool.Put(buffer)
 		return mem.BufferSlice{mem.SliceBuffer(out)}, nil

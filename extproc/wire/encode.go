@@ -27,8 +27,8 @@ func (r *Response) size() int {
 	return others + len(r.Reply.Body)
 }
 
-// append writes an envoy.service.ext_proc.v3.ProcessingResponse.
-func (r *Response) append(b []byte) []byte {
+// Append writes an envoy.service.ext_proc.v3.ProcessingResponse.
+func (r *Response) Append(b []byte) []byte {
 	switch {
 	case r.Attempt != nil:
 		return appendAttempt(b, r.Attempt)

@@ -1,0 +1,131 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/modelgate/modelgate/envoy"
+	"github.com/modelgate/modelgate/extproc/transport"
+	"github.com/modelgate/modelgate/extproc/wire"
+)
+
+// A link is a stream of Envoy's, by one transport or the other. It is the context of the stream.
+type link interface {
+	context.Context
+	Send(transport.Message) error
+	// Go calls what may have to wait. It is called last by whoever takes a message.
+	Go(func() error) error
+	// Silent returns a context that ends with the stream, or when Envoy says anything more. It is called within Go.
+	Silent() (context.Context, context.CancelFunc)
+}
+
+// A handler takes Envoy's messages on one stream, one at a time. The message is valid until take returns, its body may
+// be kept.
+type handler interface {
+	take(*wire.Message) error
+	// close is called once, at the end. An error is the status of a stream that has not ended with another.
+	close() error
+}
+
+// traits are what Envoy says of a stream in its metadata.
+type traits struct {
+	role   string
+	places bool // its providers have clusters by place
+	drains bool // the listener holds a request from its way on while the body of it comes
+}
+
+// traitsOf reads the traits; get returns the value of a header, or "".
+func traitsOf(get func(name string) string) traits {
+	return traits{role: get(envoy.RoleHeader), places: get(envoy.PlacesHeader) != "",
+		drains: get(envoy.DrainsHeader) != ""}
+}
+
+// A leanHandler gives the messages of our own transport to a handler.
+type leanHandler struct {
+	handler handler
+	in      wire.Message
+}
+
+// Message implements [transport.Handler].
+func (h *leanHandler) Message(b []byte, owned bool) error {
+	if err := h.in.Decode(b); err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	if !owned {
+		h.in.Body = append([]byte(nil), h.in.Body...)
+	}
+	return h.handler.take(&h.in)
+}
+
+// Close implements [transport.Handler].
+func (h *leanHandler) Close() error { return h.handler.close() }
+
+// A grpcLink is a stream of grpc-go's, which has a goroutine of its own, where anything may wait.
+type grpcLink struct {
+	context.Context
+
+	stream grpc.ServerStream
+	in     wire.Message
+	next   chan error // nil: nobody receives already
+}
+
+// Send implements link.
+func (l *grpcLink) Send(m transport.Message) error { return l.stream.SendMsg(m) }
+
+// Go implements link.
+func (l *grpcLink) Go(f func() error) error { return f() }
+
+// Silent implements link. The message that ends it is the next that is received.
+func (l *grpcLink) Silent() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(l.Context)
+	next := make(chan error, 1)
+	l.next = next
+	go func() {
+		next <- l.stream.RecvMsg(&l.in)
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+func (l *grpcLink) receive() error {
+	if next := l.next; next != nil {
+		l.next = nil
+		return <-next
+	}
+	return l.stream.RecvMsg(&l.in)
+}
+
+// process serves one stream of one ext_proc filter by grpc-go.
+func (s *Server) process(stream grpc.ServerStream) (err error) {
+	l := &grpcLink{Context: stream.Context(), stream: stream}
+	h, err := s.open(l, traitsOf(func(name string) string {
+		if values := metadata.ValueFromIncomingContext(l.Context, name); len(values) == 1 {
+			return values[0]
+		}
+		return ""
+	}))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := h.close(); err == nil {
+			err = closed
+		}
+	}()
+	for {
+		if err := l.receive(); errors.Is(err, io.EOF) {
+			return nil // Envoy has closed its side: the only end that is not an error
+		} else if err != nil {
+			return err
+		}
+		if err := h.take(&l.in); err != nil {
+			return err
+		}
+	}
+}

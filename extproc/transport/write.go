@@ -1,0 +1,179 @@
+package transport
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+const (
+	frameHeader   = 9
+	messageHeader = 5 // of gRPC: whether it is compressed, and its length
+	// stuck is how long a peer may take nothing of what is written to it.
+	stuck = 30 * time.Second
+	// maxOut bounds what waits for the peer to take what was written before.
+	maxOut = 64 << 20
+	// spareOut is the size of the largest buffer that is kept for what is written next.
+	spareOut = 256 << 10
+)
+
+// A Message is written to the end of a buffer.
+type Message interface {
+	Append(b []byte) []byte
+}
+
+// appendFrame appends the header of a frame.
+func appendFrame(b []byte, size int, t http2.FrameType, f http2.Flags, stream uint32) []byte {
+	b = append(b, byte(size>>16), byte(size>>8), byte(size), byte(t), byte(f))
+	return binary.BigEndian.AppendUint32(b, stream)
+}
+
+func appendWindowUpdate(b []byte, stream uint32, n int) []byte {
+	return binary.BigEndian.AppendUint32(appendFrame(b, 4, http2.FrameWindowUpdate, 0, stream), uint32(n))
+}
+
+func appendReset(b []byte, stream uint32, code http2.ErrCode) []byte {
+	return binary.BigEndian.AppendUint32(appendFrame(b, 4, http2.FrameRSTStream, 0, stream), uint32(code))
+}
+
+func appendGoAway(b []byte, last uint32, code http2.ErrCode, reason string) []byte {
+	b = appendFrame(b, 8+len(reason), http2.FrameGoAway, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, last)
+	return append(binary.BigEndian.AppendUint32(b, uint32(code)), reason...)
+}
+
+// send appends a message to what is to be written, as far as the peer's windows let it. It is called with the lock
+// held.
+func (c *conn) send(s *Stream, m Message) {
+	s.begin()
+	start := len(c.out)
+	c.out = append(c.out, make([]byte, frameHeader+messageHeader)...)
+	c.out = m.Append(c.out)
+	size := len(c.out) - start - frameHeader
+	binary.BigEndian.PutUint32(c.out[start+frameHeader+1:], uint32(size-messageHeader))
+	if len(s.pending) == 0 && size <= c.maxFrame && int64(size) <= min(c.window, s.window) {
+		appendFrame(c.out[:start], size, http2.FrameData, 0, s.id)
+		c.window -= int64(size)
+		s.window -= int64(size)
+		return
+	}
+	if len(s.pending) == 0 {
+		c.starved = append(c.starved, s)
+	}
+	s.pending = append(s.pending, c.out[start+frameHeader:]...)
+	c.out = c.out[:start]
+	c.pump()
+}
+
+// begin appends the headers of the answer, once.
+func (s *Stream) begin() {
+	if !s.begun {
+		s.begun = true
+		s.conn.out = appendFrame(s.conn.out, len(responseHeaders), http2.FrameHeaders, http2.FlagHeadersEndHeaders, s.id)
+		s.conn.out = append(s.conn.out, responseHeaders...)
+	}
+}
+
+// pump appends what streams have to say beyond the peer's windows, a frame of each at a time, as far as the windows
+// let it now. It is called with the lock held.
+func (c *conn) pump() {
+	for moved := true; moved; {
+		moved = false
+		left := c.starved[:0]
+		for _, s := range c.starved {
+			n := int(min(int64(len(s.pending)), int64(c.maxFrame), s.window, c.window))
+			if n > 0 {
+				moved = true
+				c.out = appendFrame(c.out, n, http2.FrameData, 0, s.id)
+				c.out = append(c.out, s.pending[:n]...)
+				s.pending = s.pending[n:]
+				s.window -= int64(n)
+				c.window -= int64(n)
+			}
+			if len(s.pending) > 0 {
+				left = append(left, s)
+				continue
+			}
+			s.pending = nil
+			switch {
+			case s.gone:
+			case s.closed:
+				c.end(s)
+			default:
+				c.drained = append(c.drained, s)
+			}
+		}
+		clear(c.starved[len(left):])
+		c.starved = left
+	}
+}
+
+// end appends a stream's status, and forgets the stream. It is called with the lock held.
+func (c *conn) end(s *Stream) {
+	var flags http2.Flags = http2.FlagHeadersEndHeaders | http2.FlagHeadersEndStream
+	start := len(c.out)
+	c.out = append(c.out, make([]byte, frameHeader)...)
+	if !s.begun {
+		s.begun = true
+		c.out = append(c.out, responseHeaders...)
+	}
+	c.out = appendTrailers(c.out, s.status)
+	appendFrame(c.out[:start], len(c.out)-start-frameHeader, http2.FrameHeaders, flags, s.id)
+	if !s.saidAll {
+		c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
+	}
+	c.forget(s)
+}
+
+// forget ends a stream for good. It is called with the lock held.
+func (c *conn) forget(s *Stream) {
+	if c.streams[s.id] != s {
+		return
+	}
+	delete(c.streams, s.id)
+	c.held -= s.holds
+	s.holds = 0
+	s.leave(context.Canceled)
+}
+
+// flush writes what is to be written. Where another goroutine is writing, or the reader is about to, that one does.
+// It is called with the lock held, which it gives up while it writes.
+func (c *conn) flush() {
+	if c.writing && len(c.out) > maxOut && c.dead == nil {
+		c.dead = errors.New("the peer does not take what is written to it")
+		_ = c.net.Close()
+	}
+	if c.writing || c.batch {
+		return
+	}
+	c.writing = true
+	for len(c.out) > 0 && c.dead == nil {
+		out := c.out
+		c.out, c.spare = c.spare[:0], nil
+		now := time.Now()
+		extend := now.Sub(c.extended) > time.Second
+		if extend {
+			c.extended = now
+		}
+		c.mu.Unlock()
+		if extend {
+			_ = c.net.SetWriteDeadline(now.Add(stuck))
+		}
+		_, err := c.net.Write(out)
+		c.mu.Lock()
+		if cap(out) <= spareOut {
+			c.spare = out
+		}
+		if err != nil {
+			c.dead = err
+			_ = c.net.Close() // which ends the reader
+		}
+	}
+	c.writing = false
+	if c.draining == over && len(c.streams) == 0 {
+		_ = c.net.Close()
+	}
+}
