@@ -32,10 +32,9 @@ func (t text) Append(b []byte) []byte { return append(b, t...) }
 
 // An echo sends back what it gets. Some messages have it do other things.
 type echo struct {
-	stream  *transport.Stream
-	world   *world
-	own     [][]byte // messages that it has kept
-	waiting chan struct{}
+	stream *transport.Stream
+	world  *world
+	own    [][]byte // messages that it has kept
 }
 
 // A world is a server of echoes, and what they have seen.

@@ -98,7 +98,7 @@ func timeout(h Headers) time.Duration {
 	if !ok || err != nil {
 		return 0
 	}
-	return min(time.Duration(n), 1<<62/unit) * unit
+	return time.Duration(min(n, 1<<62/uint64(unit))) * unit
 }
 
 // responseHeaders are :status 200 and content-type application/grpc, by indexes of HPACK's static table.

@@ -2,6 +2,7 @@ package transport_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -59,7 +60,7 @@ func TestManyStreamsShareAConnection(t *testing.T) {
 			if err := s.CloseSend(); err != nil {
 				t.Error(err)
 			}
-			if _, err := s.hear(); err != io.EOF {
+			if _, err := s.hear(); !errors.Is(err, io.EOF) {
 				t.Error(err)
 			}
 		})

@@ -241,7 +241,7 @@ func (s *Stream) work(err error) {
 		}
 		if len(s.pending) == 0 && len(s.queue) > 0 {
 			err = s.next()
-			if err == errHandedOver {
+			if errors.Is(err, errHandedOver) {
 				return
 			}
 			continue

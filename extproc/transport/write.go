@@ -113,7 +113,6 @@ func (c *conn) pump() {
 
 // end appends a stream's status, and forgets the stream. It is called with the lock held.
 func (c *conn) end(s *Stream) {
-	var flags http2.Flags = http2.FlagHeadersEndHeaders | http2.FlagHeadersEndStream
 	start := len(c.out)
 	c.out = append(c.out, make([]byte, frameHeader)...)
 	if !s.begun {
@@ -121,7 +120,8 @@ func (c *conn) end(s *Stream) {
 		c.out = append(c.out, responseHeaders...)
 	}
 	c.out = appendTrailers(c.out, s.status)
-	appendFrame(c.out[:start], len(c.out)-start-frameHeader, http2.FrameHeaders, flags, s.id)
+	appendFrame(c.out[:start], len(c.out)-start-frameHeader, http2.FrameHeaders,
+		http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, s.id)
 	if !s.saidAll {
 		c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
 	}
