@@ -98,7 +98,8 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 
 // open has the answer come to the client by a pipeline.
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
-	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage}
+	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage,
+		Plain: x.dialect.Plain}
 	x.pipe.Take(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
 }
 

@@ -13,6 +13,9 @@ import (
 type Dialect struct {
 	Name       string
 	Operations []*Operation
+	// Plain says that answers are written from events alone. OpenAI's writers use the raw forms of vendors that speak its
+	// dialect.
+	Plain bool
 	// Authorization returns the key of a request, as an Authorization header with a bearer token has it. Header returns
 	// the first value of a header, by its name in lower case.
 	Authorization func(header func(name string) string) string
