@@ -132,7 +132,9 @@ func (s *Stream) take(d []byte) (rest []byte, went bool, err error) {
 			}
 		}
 		before := s.goes
-		s.conn.handled++
+		if !s.apart {
+			s.conn.handled++ // by the reader
+		}
 		if err := s.call(message[messageHeader:], owned); err != nil {
 			return nil, false, err
 		}
