@@ -22,16 +22,16 @@ type accountCmd struct {
 }
 
 type passwordFlags struct {
-	PasswordStdin bool `help:"Read the password from the first line of the standard input, instead of asking for it."`
+	PasswordStdin bool `help:"Read the password from the first line of standard input, instead of prompting for it."`
 }
 
 type accountCreateCmd struct {
 	adminFlags
 	itemFlags
 	passwordFlags
-	Role  string `required:"" enum:"viewer,operator,owner" help:"viewer reads everything but secrets; operator also changes everything but accounts and admin tokens; owner does everything."`
+	Role  string `required:"" enum:"viewer,operator,owner" help:"viewer: reads everything except secrets. operator: also changes everything except accounts and admin tokens. owner: does everything."`
 	Label string `placeholder:"TEXT" help:"The person's name."`
-	Name  string `arg:"" help:"What the person signs in with, such as an address of e-mail."`
+	Name  string `arg:"" help:"Sign-in name, such as an e-mail address."`
 }
 
 // Help is shown below the flags' summary.

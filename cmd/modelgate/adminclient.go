@@ -28,9 +28,9 @@ const (
 type adminFlags struct {
 	Data   string `default:"data" placeholder:"DIR" help:"Data folder of a gateway on this machine (${default})."`
 	Server string `env:"MODELGATE_SERVER" placeholder:"URL" help:"URL of the admin API, instead of the one in the data folder."`
-	Token  string `env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder, which is for that folder's gateway alone."`
+	Token  string `env:"MODELGATE_TOKEN" placeholder:"TOKEN" help:"Admin token, instead of the one in the data folder. The token in the data folder is valid only for the gateway of that folder."`
 
-	TokenFile string `env:"MODELGATE_TOKEN_FILE" placeholder:"FILE" help:"File of the admin token, where --token is not given."`
+	TokenFile string `env:"MODELGATE_TOKEN_FILE" placeholder:"FILE" help:"File that contains the admin token, if --token is not given."`
 
 	CA string `env:"MODELGATE_CA" placeholder:"FILE" help:"PEM file of the authorities that the admin API's certificate is checked against, besides the system's. Default: the data folder's, unless --server is given."`
 }

@@ -15,13 +15,13 @@ import (
 type auditCmd struct {
 	adminFlags
 	outputFlags
-	Since  string `default:"7d" placeholder:"WHEN" help:"From when on: a time such as 2026-11-01T00:00:00Z, or how long ago, such as 24h or 7d (${default})."`
-	Actor  string `placeholder:"NAME" help:"Only what this account or token did."`
-	Kind   string `placeholder:"KIND" predictor:"kinds" help:"Only what was done to objects of this kind."`
-	Object string `name:"name" placeholder:"NAME" help:"Only what was done to the object of this name; with --kind key or admin_token also of this id, or of one that is there by its name."`
+	Since  string `default:"7d" placeholder:"WHEN" help:"Start: a time such as 2026-11-01T00:00:00Z, or how long ago, such as 24h or 7d (${default})."`
+	Actor  string `placeholder:"NAME" help:"Only actions of this account or token."`
+	Kind   string `placeholder:"KIND" predictor:"kinds" help:"Only actions on objects of this kind."`
+	Object string `name:"name" placeholder:"NAME" help:"Only actions on the object with this name. With --kind key or admin_token, also the id, or the name of an existing object."`
 	Action string `placeholder:"ACTION" help:"Only this action, such as create, update, delete or sign_in_failed."`
-	Limit  int    `default:"100" help:"Most entries (${default})."`
-	Diff   bool   `help:"Show what was changed too."`
+	Limit  int    `default:"100" help:"Maximum number of entries (${default})."`
+	Diff   bool   `help:"Also show the changes."`
 }
 
 // Help is shown below the flags' summary.

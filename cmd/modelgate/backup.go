@@ -19,10 +19,10 @@ import (
 )
 
 type backupCmd struct {
-	Output        string `short:"o" required:"" placeholder:"FILE" help:"File that the backup is written to, which only you can read. One that is there is replaced, when the new one is whole. -: the standard output."`
-	Data          string `placeholder:"DIR" help:"Data folder of modelgate run, in the place of --etcd-endpoints and --ledger. The gateway may run or not."`
-	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"The ledger, as the control plane has it: sqlite:///path or postgres://..."`
-	WithoutLedger bool   `help:"Leave the ledger out: its database has a backup of its own."`
+	Output        string `short:"o" required:"" placeholder:"FILE" help:"File for the backup. Only you can read it. An existing file is replaced when the new one is complete. -: standard output."`
+	Data          string `placeholder:"DIR" help:"Data folder of modelgate run, instead of --etcd-endpoints and --ledger. The gateway may be running or stopped."`
+	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"The ledger of the control plane: sqlite:///path or postgres://..."`
+	WithoutLedger bool   `help:"Omit the ledger, because its database has its own backup."`
 
 	Etcd etcdFlags `embed:"" prefix:"etcd-"`
 }

@@ -31,9 +31,9 @@ const (
 type checkCmd struct {
 	adminFlags
 	URL       string        `name:"url" placeholder:"URL" help:"URL of the gateway, without /v1. Default: the one in the data folder."`
-	GatewayCA string        `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the authorities that the gateway's certificate is checked against, if not those of --ca."`
-	Model     string        `default:"echo/echo" help:"Model that is asked."`
-	Timeout   time.Duration `default:"30s" help:"How long the gateway may take to know the new key, and to answer."`
+	GatewayCA string        `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the CA certificates that verify the gateway. Default: those of --ca."`
+	Model     string        `default:"echo/echo" help:"Model to call."`
+	Timeout   time.Duration `default:"30s" help:"How long to wait until the gateway accepts the new key and responds."`
 }
 
 // Help is shown below the flags' summary.

@@ -18,17 +18,17 @@ import (
 var errDifferent = errors.New("the files differ from what is stored")
 
 type configCmd struct {
-	Validate configValidateCmd `cmd:"" help:"Check files, without a gateway. Whether what they refer to exists is checked by diff and apply."`
-	Apply    configApplyCmd    `cmd:"" help:"Store the objects of files, all or none."`
-	Diff     configDiffCmd     `cmd:"" help:"Show what apply would change. Exits with 1 where there is a difference."`
-	Get      configGetCmd      `cmd:"" help:"Print stored objects, such that apply takes them back."`
-	List     configListCmd     `cmd:"" help:"List the objects of a kind, with whether they have effect."`
+	Validate configValidateCmd `cmd:"" help:"Validate files without a gateway. The commands diff and apply also check references to other objects."`
+	Apply    configApplyCmd    `cmd:"" help:"Store the objects of files: either all of them or none."`
+	Diff     configDiffCmd     `cmd:"" help:"Show what apply would change. Exits with 1 if there is a difference."`
+	Get      configGetCmd      `cmd:"" help:"Print stored objects in a form that apply accepts."`
+	List     configListCmd     `cmd:"" help:"List the objects of a kind with their state."`
 	Delete   configDeleteCmd   `cmd:"" help:"Delete an object."`
 }
 
 // fileFlags name files of objects.
 type fileFlags struct {
-	Filename []string `short:"f" sep:"none" placeholder:"FILE" help:"YAML or JSON file, - for the standard input. May be given more than once."`
+	Filename []string `short:"f" sep:"none" placeholder:"FILE" help:"YAML or JSON file, or - for standard input. May be given more than once."`
 	File     []string `arg:"" optional:"" help:"More files."`
 
 	wanted bool // a file without objects is an error
@@ -206,7 +206,7 @@ type configGetCmd struct {
 	adminFlags
 	Output string `short:"o" enum:"table,text,json,yaml,name" default:"yaml" help:"yaml, json, table or name."`
 	Kind   string `arg:"" predictor:"kinds" help:"Kind of object, such as providers."`
-	Name   string `arg:"" optional:"" predictor:"objects" help:"Name of one object; of a key or a token its id or its name. Without: all of the kind."`
+	Name   string `arg:"" optional:"" predictor:"objects" help:"Name of one object; for a key or a token, its id or its name. Default: all objects of the kind."`
 }
 
 // Run prints objects such that apply takes them back.
@@ -235,7 +235,7 @@ func (c configGetCmd) Run(ctx context.Context, stdout io.Writer) error {
 type configListCmd struct {
 	adminFlags
 	itemFlags
-	Query string `short:"q" placeholder:"TEXT" help:"Only objects whose name has this text."`
+	Query string `short:"q" placeholder:"TEXT" help:"Only objects whose name contains this text."`
 	Kind  string `arg:"" predictor:"kinds" help:"Kind of object, such as providers."`
 }
 
@@ -260,7 +260,7 @@ type configDeleteCmd struct {
 	adminFlags
 	waitFlags
 	Kind string `arg:"" predictor:"kinds" help:"Kind of object, such as provider."`
-	Name string `arg:"" predictor:"objects" help:"Name of the object; of a key or a token its id or its name."`
+	Name string `arg:"" predictor:"objects" help:"Name of the object; for a key or a token, its id or its name."`
 }
 
 // Run deletes one object.

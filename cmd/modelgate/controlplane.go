@@ -37,24 +37,24 @@ import (
 )
 
 type controlplaneCmd struct {
-	Listen     string `default:"unix:///run/modelgate/xds.sock" help:"Where xDS is served: unix:///path or host:port."`
+	Listen     string `default:"unix:///run/modelgate/xds.sock" help:"Address of the xDS server: unix:///path or host:port."`
 	Admin      string `default:"127.0.0.1:8081" help:"Address of the admin API, /healthz, /readyz and /metrics."`
-	SystemCA   string `default:"/etc/ssl/certs/ca-certificates.crt" help:"On Envoy's machine, the PEM file of the authorities that providers are verified by."`
-	Pepper     string `required:"" placeholder:"FILE" help:"File of the root secret, the same for every control plane on one etcd. Made where it is missing."`
-	AdminToken string `required:"" placeholder:"FILE" help:"File of the token of the admin API. Made where it is missing."`
+	SystemCA   string `default:"/etc/ssl/certs/ca-certificates.crt" help:"PEM file, on Envoy's machine, of the CA certificates that verify providers."`
+	Pepper     string `required:"" placeholder:"FILE" help:"File of the root secret. It must be the same for every control plane that uses the same etcd. Created if it does not exist."`
+	AdminToken string `required:"" placeholder:"FILE" help:"File of the admin API token. Created if it does not exist."`
 
-	Ledger string `default:"sqlite:///var/lib/modelgate/ledger.db" env:"MODELGATE_LEDGER" placeholder:"URL" help:"Where what was used and what it cost is kept: sqlite:///path of one control plane, or postgres://... of several."`
+	Ledger string `default:"sqlite:///var/lib/modelgate/ledger.db" env:"MODELGATE_LEDGER" placeholder:"URL" help:"Database for usage and cost: sqlite:///path for one control plane, or postgres://... for several."`
 
-	Blobs string `placeholder:"URL" env:"MODELGATE_BLOBS" help:"The job service's blob store, of which the archive is read. Without it the admin API and the dashboard list the batches and fine-tuning jobs that are in etcd alone."`
+	Blobs string `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Blob store of the job service, which contains the archive. Without it, the admin API and the dashboard list only the batches and fine-tuning jobs in etcd."`
 
-	Config []string `sep:"none" placeholder:"FILE" help:"YAML of objects that are applied at each start, in place of what is stored. One that is refused ends the process. May be given more than once."`
+	Config []string `sep:"none" placeholder:"FILE" help:"YAML file of objects to apply at each start. They replace the stored objects. The process exits if an object is refused. May be given more than once."`
 
-	AdminURL       string `name:"admin-url" placeholder:"URL" help:"Where people reach the dashboard, if not at the admin address."`
-	GatewayURL     string `name:"gateway-url" placeholder:"URL" help:"Where the dashboard's playground finds the gateway, without /v1. Default: there is no playground."`
-	GatewayCA      string `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the authorities that the gateway's certificate is checked against. Default: the system's."`
-	AdminCert      string `placeholder:"FILE" help:"PEM file of the certificate of the admin address. It and its key are read again when they are renewed."`
+	AdminURL       string `name:"admin-url" placeholder:"URL" help:"URL of the dashboard for users, if it differs from the admin address."`
+	GatewayURL     string `name:"gateway-url" placeholder:"URL" help:"URL of the gateway for the playground of the dashboard, without /v1. Default: the playground is off."`
+	GatewayCA      string `name:"gateway-ca" placeholder:"FILE" help:"PEM file of the CA certificates that verify the gateway. Default: those of the system."`
+	AdminCert      string `placeholder:"FILE" help:"PEM file of the certificate of the admin address. The process reloads it and its key after a renewal."`
 	AdminKey       string `placeholder:"FILE" help:"PEM file of its private key."`
-	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS though it can be reached from other machines: something before it has TLS."`
+	AdminPlainHTTP bool   `name:"admin-plain-http" help:"Serve the admin address without TLS even though other machines can reach it. Use this behind a proxy that terminates TLS."`
 
 	credentialFlags `embed:""`
 	shutdownFlags   `embed:""`
@@ -62,18 +62,18 @@ type controlplaneCmd struct {
 	Etcd   etcdFlags   `embed:"" prefix:"etcd-"`
 	Upkeep upkeepFlags `embed:"" prefix:"etcd-"`
 	TLS    struct {
-		Cert string `help:"PEM file of the certificate that xDS is served with. With it, clients must show one too."`
+		Cert string `help:"PEM file of the server certificate for xDS. If it is set, clients must also present a certificate."`
 		Key  string `help:"PEM file of its private key."`
-		CA   string `help:"PEM file of the authorities that clients' certificates are checked against. All three are read again when they are renewed."`
+		CA   string `help:"PEM file of the CA certificates that verify clients. The process reloads all three files after a renewal."`
 
-		DataplaneName string `placeholder:"NAME" help:"DNS name that the certificates of Envoy and the ext_proc service must have, which are given the credentials of providers. Default: any certificate of the authorities will do."`
-		JobsName      string `placeholder:"NAME" help:"DNS name that the job service's certificate must have. Default: any certificate of the authorities will do."`
+		DataplaneName string `placeholder:"NAME" help:"DNS name that the certificates of Envoy and the ext_proc service must have, because these processes get the credentials of providers. Default: any certificate that the CA issued."`
+		JobsName      string `placeholder:"NAME" help:"DNS name that the job service's certificate must have. Default: any certificate that the CA issued."`
 	} `embed:"" prefix:"xds-"`
 }
 
 type etcdFlags struct {
 	Endpoints []string `default:"http://127.0.0.1:2379" env:"MODELGATE_ETCD" help:"URLs of etcd."`
-	CA        string   `env:"MODELGATE_ETCD_CA" help:"PEM file of the authorities that etcd's certificate is checked against."`
+	CA        string   `env:"MODELGATE_ETCD_CA" help:"PEM file of the CA certificates that verify etcd."`
 	Cert      string   `env:"MODELGATE_ETCD_CERT" help:"PEM file of this client's certificate."`
 	Key       string   `env:"MODELGATE_ETCD_KEY" help:"PEM file of this client's private key."`
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type dashboardCmd struct {
-	Link dashboardLinkCmd `cmd:"" help:"Make a link that lets somebody make an owner's account of the dashboard, once and within a day."`
+	Link dashboardLinkCmd `cmd:"" help:"Create a link that can create one owner account of the dashboard. The link is valid for one day."`
 }
 
 type dashboardLinkCmd struct {

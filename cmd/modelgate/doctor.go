@@ -11,9 +11,9 @@ import (
 type doctorCmd struct {
 	adminFlags
 	outputFlags
-	Test bool   `negatable:"" default:"true" help:"Ask every provider once with its credential."`
-	All  bool   `help:"Report notes too in the table."`
-	Host string `placeholder:"NAME" help:"Host that clients call the gateway by, to be checked against its certificate. Default: that of its URL."`
+	Test bool   `negatable:"" default:"true" help:"Send one request to every provider with its credential."`
+	All  bool   `help:"Include notes in the table."`
+	Host string `placeholder:"NAME" help:"Host name that clients use for the gateway. The command checks it against the certificate. Default: the host of its URL."`
 }
 
 // Help is shown below the flags' summary.

@@ -13,7 +13,7 @@ import (
 )
 
 type echoCmd struct {
-	Listen string `default:"127.0.0.1:9100" help:"Where it answers, without TLS: host:port or unix:///path."`
+	Listen string `default:"127.0.0.1:9100" help:"Address to listen on, without TLS: host:port or unix:///path."`
 }
 
 // Run serves until ctx ends.

@@ -18,25 +18,25 @@ import (
 const envoyConfig = "envoy.yaml"
 
 type envoyCmd struct {
-	Run       envoyRunCmd  `cmd:"" help:"Run Envoy as a child: started, watched, drained and stopped."`
-	Bootstrap bootstrapCmd `cmd:"" help:"Print the bootstrap that an Envoy is started with."`
-	Snippet   snippetCmd   `cmd:"" help:"Print what an Envoy of your own needs to ask the ext_proc service."`
+	Run       envoyRunCmd  `cmd:"" help:"Run Envoy as a child process: start, monitor, drain and stop it."`
+	Bootstrap bootstrapCmd `cmd:"" help:"Print a bootstrap configuration for Envoy."`
+	Snippet   snippetCmd   `cmd:"" help:"Print the configuration that your own Envoy needs to call the ext_proc service."`
 }
 
 // envoyFlags are those that differ from one Envoy to the next.
 type envoyFlags struct {
 	Node           string `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this Envoy."`
-	Extproc        string `default:"unix:///run/modelgate/extproc.sock" help:"Where the ext_proc service listens: unix:///path or host:port. Without --extproc-cert it has no TLS: use such a port only where no one else can reach it."`
-	MaxHeap        uint64 `default:"0" help:"Heap in bytes at 95 % of which new requests are refused. 0: in the command run three quarters of what the control group or the machine allows, otherwise no limit."`
-	MaxConnections int64  `default:"50000" help:"Downstream connections that are accepted."`
+	Extproc        string `default:"unix:///run/modelgate/extproc.sock" help:"Address of the ext_proc service: unix:///path or host:port. Without --extproc-cert it has no TLS: use such a port only if nothing else can reach it."`
+	MaxHeap        uint64 `default:"0" help:"Heap limit in bytes. Envoy refuses new requests at 95 % of it. 0: in the command run, three quarters of the memory of the control group or the machine; otherwise no limit."`
+	MaxConnections int64  `default:"50000" help:"Maximum number of downstream connections."`
 
 	ExtprocTLS extprocClientFlags `embed:"" prefix:"extproc-"`
 	XDS        xdsFlags           `embed:"" prefix:"xds-"`
 }
 
 type extprocClientFlags struct {
-	CA   string `help:"PEM file of the authorities that the ext_proc service's certificate is checked against. With it, the connection has mutual TLS."`
-	Cert string `help:"PEM file of this Envoy's certificate towards the ext_proc service."`
+	CA   string `help:"PEM file of the CA certificates that verify the ext_proc service. If it is set, the connection uses mutual TLS."`
+	Cert string `help:"PEM file of this Envoy's client certificate for the ext_proc service."`
 	Key  string `help:"PEM file of its private key."`
 	Name string `help:"DNS name in the ext_proc service's certificate. Default: the host of the address."`
 }
@@ -116,7 +116,7 @@ func (f envoyFiles) write(dir string) (string, error) {
 
 // outputFolder is where a command writes what Envoy is started with.
 type outputFolder struct {
-	Output string `placeholder:"DIR" help:"Folder, as Envoy sees it, into which envoy.yaml is written, and files by which Envoy follows its certificates when they are renewed. Default: it is printed, and Envoy reads its certificates once."`
+	Output string `placeholder:"DIR" help:"Folder for envoy.yaml and for the files with which Envoy reloads renewed certificates. Give the path that Envoy sees. Default: print the bootstrap; Envoy then reads its certificates once."`
 }
 
 func (d outputFolder) emit(stdout io.Writer, f envoyFlags, adminSocket string,
@@ -157,7 +157,7 @@ func (c *bootstrapCmd) Run(_ context.Context, stdout io.Writer) error {
 type snippetCmd struct {
 	envoyFlags   `embed:""`
 	outputFolder `embed:""`
-	Gateway      string `type:"existingfile" placeholder:"FILE" help:"YAML of the object Gateway whose routes the listener takes, as it is applied. Default: the gateway default, on port 8443."`
+	Gateway      string `type:"existingfile" placeholder:"FILE" help:"YAML file of the Gateway object that defines the routes of the listener. Default: the gateway default, on port 8443."`
 }
 
 // Help is shown below the flags' summary.

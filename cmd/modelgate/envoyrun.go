@@ -30,10 +30,10 @@ const (
 type envoyRunCmd struct {
 	envoyFlags    `embed:""`
 	Envoy         string        `placeholder:"PATH" help:"Envoy binary. Default: $$MODELGATE_ENVOY, then one on the PATH, then bin/envoy."`
-	Dir           string        `default:"/run/modelgate" help:"Folder of the bootstrap and of the socket of Envoy's admin interface."`
+	Dir           string        `default:"/run/modelgate" help:"Folder for the bootstrap and for the socket of Envoy's admin interface."`
 	Admin         string        `default:"127.0.0.1:9004" help:"Address of /healthz, /readyz and /metrics."`
-	ShutdownDelay time.Duration `default:"0s" help:"How long connections are still taken when the process is told to end, while those who route to it learn that. Answers say meanwhile that their connection ends."`
-	Grace         time.Duration `default:"30s" help:"How long requests that are being served may go on after that. With the last one Envoy ends."`
+	ShutdownDelay time.Duration `default:"0s" help:"How long the process still accepts connections after a termination signal, so that load balancers can notice. Responses meanwhile announce that their connection closes."`
+	Grace         time.Duration `default:"30s" help:"How long running requests may continue after that. Envoy exits after the last one."`
 	Concurrency   int           `default:"0" help:"Worker threads of Envoy. 0: one for each core."`
 }
 

@@ -17,8 +17,8 @@ import (
 
 // upkeepFlags are of the control plane, one replica of which keeps etcd.
 type upkeepFlags struct {
-	Compact    bool `negatable:"" default:"true" help:"Compact etcd by schedule: revisions older than ten minutes are forgotten, sooner where it fills. Switch it off where etcd does so itself, by its --auto-compaction-retention."`
-	Defragment bool `negatable:"" default:"true" help:"Defragment members of etcd, one at a time and only where that gains much, and take the alarm NOSPACE back. Switch it off where something else does so, or where the user of etcd may not."`
+	Compact    bool `negatable:"" default:"true" help:"Compact etcd on a schedule. Revisions older than ten minutes are removed, or earlier if etcd fills up. Turn it off if etcd compacts itself (--auto-compaction-retention)."`
+	Defragment bool `negatable:"" default:"true" help:"Defragment etcd members, one at a time and only if that frees much space, and clear the alarm NOSPACE. Turn it off if another tool does this, or if the etcd user lacks the permission."`
 }
 
 // newRoom returns what knows how full etcd is, with its metrics.

@@ -14,10 +14,10 @@ import (
 type explainCmd struct {
 	adminFlags
 	outputFlags
-	KeyID     string `aliases:"key" placeholder:"ID" predictor:"keys" help:"Id or name of the key on whose behalf the request is. Default: one without limits."`
+	KeyID     string `aliases:"key" placeholder:"ID" predictor:"keys" help:"Id or name of the key for the request. Default: a key without limits."`
 	Operation string `default:"chat/completions" placeholder:"PATH" help:"Operation, as its path under /v1/ (${default})."`
-	Address   string `placeholder:"IP" help:"Address that the request comes from. Default: one that the key may be used from."`
-	Request   string `arg:"" help:"File with the JSON of the request, - for the standard input."`
+	Address   string `placeholder:"IP" help:"Source address of the request. Default: an address that the key allows."`
+	Request   string `arg:"" help:"JSON file with the request, or - for standard input."`
 }
 
 // Help is shown below the flags' summary.

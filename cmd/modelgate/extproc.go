@@ -20,13 +20,13 @@ import (
 )
 
 type extprocCmd struct {
-	Listen string        `default:"unix:///run/modelgate/extproc.sock" help:"Where Envoy finds the service: unix:///path or host:port. Without --tls-cert it has no TLS: use such a port only where no one else can reach it."`
+	Listen string        `default:"unix:///run/modelgate/extproc.sock" help:"Address to listen on for Envoy: unix:///path or host:port. Without --tls-cert it has no TLS: use such a port only if nothing else can reach it."`
 	Admin  string        `default:"127.0.0.1:9002" help:"Address of /healthz, /readyz and /metrics."`
 	Node   string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane."`
-	Grace  time.Duration `default:"30s" help:"How long requests that are being served may go on when the process ends."`
+	Grace  time.Duration `default:"30s" help:"How long running requests may continue during shutdown."`
 
-	Spool      string `default:"/var/lib/modelgate/spool" placeholder:"DIR" help:"Folder of this process alone, in which the records of what was used wait until the control plane has them."`
-	SpoolBytes int64  `default:"1073741824" help:"Most bytes that the folder takes. A request takes some 350; beyond that, records wait in memory and are then lost."`
+	Spool      string `default:"/var/lib/modelgate/spool" placeholder:"DIR" help:"Folder for usage records until the control plane has received them. Each process needs its own folder."`
+	SpoolBytes int64  `default:"1073741824" help:"Maximum size of the folder in bytes. A request needs about 350 bytes. If the folder is full, records wait in memory and may be lost."`
 
 	shutdownFlags `embed:""`
 

@@ -11,10 +11,10 @@ import (
 // extprocServerFlags are the mutual TLS of an ext_proc service that Envoy reaches over a network, as where an Envoy
 // that is there already asks it.
 type extprocServerFlags struct {
-	Cert string `help:"PEM file of the certificate that Envoy is shown. With it, Envoy must show one too."`
+	Cert string `help:"PEM file of the server certificate for Envoy. If it is set, Envoy must also present a certificate."`
 	Key  string `help:"PEM file of its private key."`
-	CA   string `help:"PEM file of the authorities that Envoy's certificate is checked against. All three are read again when they are renewed."`
-	Name string `help:"DNS name that Envoy's certificate must have. Default: any certificate of the authorities will do."`
+	CA   string `help:"PEM file of the CA certificates that verify Envoy. The process reloads all three files after a renewal."`
+	Name string `help:"DNS name that Envoy's certificate must have. Default: any certificate that the CA issued."`
 }
 
 // config returns nil where there is no TLS.

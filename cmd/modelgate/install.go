@@ -9,7 +9,7 @@ import (
 )
 
 type installCmd struct {
-	Dir string `arg:"" help:"Folder, made where it is missing."`
+	Dir string `arg:"" help:"Folder. Created if it does not exist."`
 }
 
 // Help is shown below the flags' summary.

@@ -31,11 +31,11 @@ import (
 const uploadGrace = 10 * time.Second
 
 type jobsvcCmd struct {
-	Listen  string        `default:"unix:///run/modelgate/jobs.sock" help:"Where Envoy finds the service: unix:///path, or host:port with mutual TLS."`
-	Gateway string        `default:"unix:///run/modelgate/internal.sock" help:"Where Envoy listens for the service, as the object JobService says: unix:///path, or host:port with mutual TLS."`
+	Listen  string        `default:"unix:///run/modelgate/jobs.sock" help:"Address to listen on for Envoy: unix:///path, or host:port with mutual TLS."`
+	Gateway string        `default:"unix:///run/modelgate/internal.sock" help:"Address where Envoy listens for the service, as the JobService object defines it: unix:///path, or host:port with mutual TLS."`
 	Admin   string        `default:"127.0.0.1:9003" help:"Address of /healthz, /readyz and /metrics."`
 	Node    string        `default:"${hostname}" env:"MODELGATE_NODE" help:"Name of this process in the control plane and in claims."`
-	Lease   time.Duration `default:"10s" help:"How long the work of a replica that has died waits for another, in whole seconds."`
+	Lease   time.Duration `default:"10s" help:"How long until another replica takes over the work of a failed replica, in whole seconds."`
 
 	Jobs jobFlags     `embed:""`
 	Etcd etcdFlags    `embed:"" prefix:"etcd-"`
@@ -47,18 +47,18 @@ type jobsvcCmd struct {
 
 // jobFlags are those that run has too.
 type jobFlags struct {
-	Blobs            string         `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Where files are kept: file:///folder, s3://bucket, gs://bucket or azblob://container."`
-	BatchConcurrency int            `default:"64" help:"Lines of batches that this process asks of one model at once, at most. It asks fewer while that is slow or refused."`
-	BatchTokens      int            `placeholder:"N" help:"Tokens a minute that lines of batches may use of one model, by this process. Default: no limit."`
-	ArchiveAfter     time.Duration  `default:"24h" help:"How long a batch or fine-tuning job that is over stays in etcd before it is moved to the archive in the blob store."`
-	ArchiveKeep      time.Duration  `default:"2160h" help:"How long after its end a batch or fine-tuning job is kept, in etcd and the archive together. Then it is removed."`
-	WebhookNetwork   []netip.Prefix `placeholder:"CIDR" help:"Private network in which webhooks may be, such as 10.1.0.0/16; http:// is allowed there too. May be given more than once."`
+	Blobs            string         `placeholder:"URL" env:"MODELGATE_BLOBS" help:"Storage for files: file:///folder, s3://bucket, gs://bucket or azblob://container."`
+	BatchConcurrency int            `default:"64" help:"Maximum number of concurrent batch lines for one model, in this process. It sends fewer while the model is slow or refuses requests."`
+	BatchTokens      int            `placeholder:"N" help:"Tokens per minute that batch lines may use for one model, in this process. Default: no limit."`
+	ArchiveAfter     time.Duration  `default:"24h" help:"How long a finished batch or fine-tuning job stays in etcd before it moves to the archive in the blob store."`
+	ArchiveKeep      time.Duration  `default:"2160h" help:"How long a finished batch or fine-tuning job is kept, in etcd and the archive together. After that, it is deleted."`
+	WebhookNetwork   []netip.Prefix `placeholder:"CIDR" help:"Private network where webhooks are allowed, such as 10.1.0.0/16. In this network, http:// is also allowed. May be given more than once."`
 }
 
 type jobsTLSFlags struct {
-	Cert string `help:"PEM file of this process's certificate, towards Envoy in both directions."`
+	Cert string `help:"PEM file of this process's certificate, for connections from and to Envoy."`
 	Key  string `help:"PEM file of its private key."`
-	CA   string `help:"PEM file of the authorities that Envoy's certificate is checked against."`
+	CA   string `help:"PEM file of the CA certificates that verify Envoy."`
 	Name string `help:"DNS name in Envoy's certificate. Default: the host of the gateway."`
 }
 

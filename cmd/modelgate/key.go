@@ -13,14 +13,14 @@ import (
 )
 
 type keyCmd struct {
-	Create  keyCreateCmd  `cmd:"" help:"Create a key. It is shown this once and never again."`
+	Create  keyCreateCmd  `cmd:"" help:"Create a key. It is shown only once."`
 	List    keyListCmd    `cmd:"" help:"List the keys."`
-	Get     keyGetCmd     `cmd:"" help:"Print one key's settings, and never the key itself."`
-	Rotate  keyRotateCmd  `cmd:"" help:"Replace a key by a new one of the same id, settings and counts. The old one may stay good for a while."`
-	Disable keyDisableCmd `cmd:"" help:"Let a key in no more, until it is enabled."`
-	Enable  keyEnableCmd  `cmd:"" help:"Let a disabled key in again."`
-	Revoke  keyRevokeCmd  `cmd:"" help:"Delete a key: it stops working at once and for good. To pause one, disable it."`
-	Usage   keyUsageCmd   `cmd:"" help:"Print what of a key's limits and budgets is used."`
+	Get     keyGetCmd     `cmd:"" help:"Print the settings of a key, but not the key itself."`
+	Rotate  keyRotateCmd  `cmd:"" help:"Replace a key with a new one that has the same id, settings and usage. The old one can stay valid for a limited time."`
+	Disable keyDisableCmd `cmd:"" help:"Disable a key. The gateway refuses it until you enable it."`
+	Enable  keyEnableCmd  `cmd:"" help:"Enable a disabled key."`
+	Revoke  keyRevokeCmd  `cmd:"" help:"Delete a key. It stops working immediately, and this cannot be undone. To pause a key, disable it."`
+	Usage   keyUsageCmd   `cmd:"" help:"Print the usage of a key's limits and budgets."`
 }
 
 type keyCreateCmd struct {
@@ -28,13 +28,13 @@ type keyCreateCmd struct {
 	waitFlags
 	outputFlags
 	limitFlags
-	Name          string            `required:"" help:"What people call the key."`
+	Name          string            `required:"" help:"Display name of the key."`
 	Organization  string            `placeholder:"NAME" help:"Organization that the key belongs to."`
 	Project       string            `placeholder:"NAME" help:"Project that the key belongs to."`
-	CreateMissing bool              `help:"Make the organization and the project, without limits, where there are none. Otherwise such a key is refused."`
+	CreateMissing bool              `help:"Create the organization and the project, without limits, if they do not exist. Without this flag, the key is refused."`
 	Models        []string          `aliases:"model" placeholder:"NAME" predictor:"models" help:"Models that the key may use, as names or patterns with *, separated by commas. Default: all."`
 	Endpoints     []string          `placeholder:"PATH" help:"Operations that the key may use, as paths under /v1/ or patterns, such as chat/completions. Default: all."`
-	Addresses     []string          `placeholder:"CIDR" help:"Addresses or ranges that the key may be used from. Default: all."`
+	Addresses     []string          `placeholder:"CIDR" help:"Source addresses or CIDR ranges that the key allows. Default: all."`
 	Metadata      map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note on the key. May be given more than once."`
 	Expires       string            `placeholder:"WHEN" help:"When the key expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
 }
@@ -98,7 +98,7 @@ type keyListCmd struct {
 	itemFlags
 	Organization string `placeholder:"NAME" help:"Only keys of this organization."`
 	Project      string `placeholder:"NAME" help:"Only keys of this project."`
-	Query        string `short:"q" placeholder:"TEXT" help:"Only keys whose id, name or hint has this text."`
+	Query        string `short:"q" placeholder:"TEXT" help:"Only keys whose id, name or hint contains this text."`
 }
 
 // Run lists the keys.
@@ -138,7 +138,7 @@ type keyRotateCmd struct {
 	adminFlags
 	waitFlags
 	outputFlags
-	Grace time.Duration `default:"0" help:"How long the old key stays good, such as 24h; at most 720h. Default: it stops working at once."`
+	Grace time.Duration `default:"0" help:"How long the old key stays valid, such as 24h; at most 720h. Default: it stops working immediately."`
 	ID    string        `arg:"" predictor:"keys" help:"Id or name of the key."`
 }
 

@@ -12,17 +12,17 @@ import (
 // limitFlags are what a key, a project or an organization may use and spend. A limit of 0 admits nothing; nil is no
 // limit.
 type limitFlags struct {
-	RPM            *uint64  `name:"rpm" placeholder:"N" group:"Limits" help:"Requests a minute."`
-	RPH            *uint64  `name:"rph" placeholder:"N" group:"Limits" help:"Requests an hour."`
-	RPD            *uint64  `name:"rpd" placeholder:"N" group:"Limits" help:"Requests a day."`
-	TPM            *uint64  `name:"tpm" placeholder:"N" group:"Limits" help:"Tokens a minute, of input and output."`
-	TPD            *uint64  `name:"tpd" placeholder:"N" group:"Limits" help:"Tokens a day, of input and output."`
-	InputTPM       *uint64  `name:"input-tpm" placeholder:"N" group:"Limits" help:"Input tokens a minute."`
-	OutputTPM      *uint64  `name:"output-tpm" placeholder:"N" group:"Limits" help:"Output tokens a minute."`
-	Concurrency    *uint64  `placeholder:"N" group:"Limits" help:"Requests at the same time."`
+	RPM            *uint64  `name:"rpm" placeholder:"N" group:"Limits" help:"Requests per minute."`
+	RPH            *uint64  `name:"rph" placeholder:"N" group:"Limits" help:"Requests per hour."`
+	RPD            *uint64  `name:"rpd" placeholder:"N" group:"Limits" help:"Requests per day."`
+	TPM            *uint64  `name:"tpm" placeholder:"N" group:"Limits" help:"Tokens per minute, input and output together."`
+	TPD            *uint64  `name:"tpd" placeholder:"N" group:"Limits" help:"Tokens per day, input and output together."`
+	InputTPM       *uint64  `name:"input-tpm" placeholder:"N" group:"Limits" help:"Input tokens per minute."`
+	OutputTPM      *uint64  `name:"output-tpm" placeholder:"N" group:"Limits" help:"Output tokens per minute."`
+	Concurrency    *uint64  `placeholder:"N" group:"Limits" help:"Concurrent requests."`
 	Limit          []string `sep:"none" placeholder:"DOMAIN:UNIT:N[:MODEL]" group:"Limits" help:"Any other limit, such as tokens:hour:100000:openai/* or concurrency::4:openai/*. Domains are ${domains}. May be given more than once."`
-	BudgetUSDDay   string   `name:"budget-usd-day" placeholder:"USD" group:"Limits" help:"US dollars a day (UTC)."`
-	BudgetUSDMonth string   `name:"budget-usd-month" placeholder:"USD" group:"Limits" help:"US dollars a month (UTC)."`
+	BudgetUSDDay   string   `name:"budget-usd-day" placeholder:"USD" group:"Limits" help:"US dollars per day (UTC)."`
+	BudgetUSDMonth string   `name:"budget-usd-month" placeholder:"USD" group:"Limits" help:"US dollars per month (UTC)."`
 }
 
 // limits returns the limits that the flags name, in the order of the flags.

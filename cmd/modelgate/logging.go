@@ -11,8 +11,8 @@ import (
 
 // logFlags are the flags that every command has for its log, which goes to stderr.
 type logFlags struct {
-	Level  string `enum:"debug,info,warn,error" default:"info" env:"MODELGATE_LOG_LEVEL" help:"Least level that is logged: ${enum}."`
-	Format string `enum:"auto,json,console" default:"auto" env:"MODELGATE_LOG_FORMAT" help:"Form of the log: ${enum}. auto is console on a terminal, and json elsewhere."`
+	Level  string `enum:"debug,info,warn,error" default:"info" env:"MODELGATE_LOG_LEVEL" help:"Minimum log level: ${enum}."`
+	Format string `enum:"auto,json,console" default:"auto" env:"MODELGATE_LOG_FORMAT" help:"Log format: ${enum}. auto is console on a terminal and json otherwise."`
 }
 
 func (f logFlags) logger(stderr io.Writer) (*zap.Logger, error) {

@@ -33,30 +33,30 @@ const (
 // commands is the command line.
 type commands struct {
 	Run          runCmd          `cmd:"" help:"Run a complete gateway on this machine: etcd, control plane, ext_proc service and Envoy."`
-	Controlplane controlplaneCmd `cmd:"" help:"Run a control plane on an etcd that is already there."`
-	Extproc      extprocCmd      `cmd:"" help:"Run the ext_proc service beside an Envoy."`
+	Controlplane controlplaneCmd `cmd:"" help:"Run a control plane on an existing etcd."`
+	Extproc      extprocCmd      `cmd:"" help:"Run the ext_proc service for an Envoy."`
 	Jobsvc       jobsvcCmd       `cmd:"" help:"Run the job service: files, batches, fine-tuning and models."`
-	Envoy        envoyCmd        `cmd:"" help:"What Envoy needs."`
+	Envoy        envoyCmd        `cmd:"" help:"Run or configure Envoy."`
 	Install      installCmd      `cmd:"" help:"Copy this binary into a folder, as an init container does."`
-	Echo         echoCmd         `cmd:"" help:"Run the built-in provider that echoes, on an address of its own."`
+	Echo         echoCmd         `cmd:"" help:"Run the built-in echo provider on its own address."`
 	Config       configCmd       `cmd:"" help:"Read and change the configuration of a running gateway."`
 	Key          keyCmd          `cmd:"" help:"Create, list, rotate and revoke keys."`
 	Org          orgCmd          `cmd:"" help:"Create and list organizations."`
 	Project      projectCmd      `cmd:"" help:"Create and list projects."`
 	Account      accountCmd      `cmd:"" help:"Create accounts of the dashboard, and set their passwords."`
 	Token        tokenCmd        `cmd:"" help:"Create, list and revoke tokens of the admin API."`
-	Dashboard    dashboardCmd    `cmd:"" help:"Get into the dashboard."`
-	Status       statusCmd       `cmd:"" help:"Show how a gateway is: control plane, data plane, providers, ledger."`
-	Check        checkCmd        `cmd:"" help:"Ask a gateway as a client would: does it answer?"`
-	Doctor       doctorCmd       `cmd:"" help:"Find what is misconfigured, and say how to mend it."`
-	Explain      explainCmd      `cmd:"" help:"Show what the gateway would do with a request, without asking a provider."`
-	Quotas       quotasCmd       `cmd:"" help:"Show what tenants keep at the job service, of what they may."`
-	Usage        usageCmd        `cmd:"" help:"Show what was used and what it cost."`
-	Audit        auditCmd        `cmd:"" help:"Show who did what to the configuration."`
-	Backup       backupCmd       `cmd:"" help:"Save configuration, keys, jobs and ledger in a file."`
+	Dashboard    dashboardCmd    `cmd:"" help:"Create a sign-in link for the dashboard."`
+	Status       statusCmd       `cmd:"" help:"Show the state of a gateway: control plane, data plane, providers, ledger."`
+	Check        checkCmd        `cmd:"" help:"Send a client request to a gateway and check the response."`
+	Doctor       doctorCmd       `cmd:"" help:"Find configuration problems and show how to fix them."`
+	Explain      explainCmd      `cmd:"" help:"Show how the gateway would process a request, without calling a provider."`
+	Quotas       quotasCmd       `cmd:"" help:"Show how much of their job service quotas tenants use."`
+	Usage        usageCmd        `cmd:"" help:"Show usage and cost."`
+	Audit        auditCmd        `cmd:"" help:"Show the audit log of configuration changes."`
+	Backup       backupCmd       `cmd:"" help:"Save the configuration, keys, jobs and ledger to a file."`
 	Restore      restoreCmd      `cmd:"" help:"Restore a backup into an empty etcd and an empty ledger."`
 	Translate    translateCmd    `cmd:"" help:"Translate between OpenAI's API and a provider's, without a gateway."`
-	Completion   completionCmd   `cmd:"" help:"Print what a shell needs to complete command lines."`
+	Completion   completionCmd   `cmd:"" help:"Print a shell completion script."`
 	Version      versionCmd      `cmd:"" help:"Print the version."`
 
 	Log logFlags `embed:"" prefix:"log-"`

@@ -36,7 +36,7 @@ func envoyHeap(share float64) uint64 { return uint64(float64(memlimit.Find()) * 
 
 // bodyFlags say how much of bodies is held at the same time.
 type bodyFlags struct {
-	BodyBytes int64 `default:"0" placeholder:"N" help:"Most bytes of bodies that are held at the same time, as they came and translated; a key gets half. Default: an eighth of the memory, and at least 96 MiB and at most 512 MiB."`
+	BodyBytes int64 `default:"0" placeholder:"N" help:"Maximum bytes of request and response bodies in memory, both original and translated. One key can use half of it. Default: an eighth of the memory, at least 96 MiB and at most 512 MiB."`
 }
 
 // Bounds of what is held of bodies where the operator does not say: room for the largest answer, and what fits beside

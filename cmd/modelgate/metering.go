@@ -22,13 +22,13 @@ const dirSpool = "spool"
 
 // limitStoreFlags say where what is used is counted.
 type limitStoreFlags struct {
-	Store        string        `name:"limits" default:"memory" placeholder:"URL" help:"Where what keys use is counted: memory, of this process alone, or a Redis or Valkey that all processes share, as redis://, rediss:// or unix:// URL. Its password may be in MODELGATE_REDIS_PASSWORD or a file instead."`
-	Prefix       string        `name:"limits-prefix" default:"modelgate" help:"What the names of all keys in Redis begin with."`
-	Failure      string        `name:"limits-failure" default:"open" enum:"open,closed" help:"While Redis is away: open admits what this process has not counted to be too much, closed refuses every request that has a limit."`
-	Share        float64       `name:"limits-share" default:"1" help:"The part of each limit that this process admits while Redis is away. With the inverse of the number of processes, all together stay within the limits."`
-	Part         float64       `name:"limits-part" default:"1" help:"The part of each limit and budget that this installation admits at all, where another without a common Redis admits the rest, such as one in another region."`
+	Store        string        `name:"limits" default:"memory" placeholder:"URL" help:"Store for usage counters: memory, for this process only, or a Redis or Valkey that all processes share, as redis://, rediss:// or unix:// URL. Its password may be in MODELGATE_REDIS_PASSWORD or a file instead."`
+	Prefix       string        `name:"limits-prefix" default:"modelgate" help:"Prefix of all keys in Redis."`
+	Failure      string        `name:"limits-failure" default:"open" enum:"open,closed" help:"Behaviour while Redis is unavailable. open: admit requests within the limits that this process has counted. closed: refuse every request that has a limit."`
+	Share        float64       `name:"limits-share" default:"1" help:"Share of each limit that this process admits while Redis is unavailable. Use the inverse of the number of processes, so that all processes together stay within the limits."`
+	Part         float64       `name:"limits-part" default:"1" help:"Share of each limit and budget that this installation admits. Use it if another installation with its own Redis admits the rest, for example in another region."`
 	Timeout      time.Duration `name:"limits-timeout" default:"100ms" help:"How long a request waits for Redis."`
-	PasswordFile string        `name:"limits-password-file" placeholder:"FILE" help:"File of the password of Redis."`
+	PasswordFile string        `name:"limits-password-file" placeholder:"FILE" help:"File that contains the Redis password."`
 	Password     string        `name:"limits-password" env:"MODELGATE_REDIS_PASSWORD" hidden:""`
 }
 

@@ -29,8 +29,8 @@ type orgCreateCmd struct {
 	waitFlags
 	itemFlags
 	limitFlags
-	Label string `placeholder:"TEXT" help:"What people call it."`
-	Name  string `arg:"" help:"Name: what keys give as their organization."`
+	Label string `placeholder:"TEXT" help:"Display name."`
+	Name  string `arg:"" help:"Name of the organization."`
 }
 
 // Help is shown below the flags' summary.
@@ -56,8 +56,8 @@ type projectCreateCmd struct {
 	waitFlags
 	itemFlags
 	limitFlags
-	Label string `placeholder:"TEXT" help:"What people call it."`
-	Name  string `arg:"" placeholder:"ORGANIZATION/PROJECT" help:"Organization and project, as keys give them, with a slash between."`
+	Label string `placeholder:"TEXT" help:"Display name."`
+	Name  string `arg:"" placeholder:"ORGANIZATION/PROJECT" help:"Name of the project, as organization/project."`
 }
 
 // Help is shown below the flags' summary.
@@ -81,7 +81,7 @@ func (c projectCreateCmd) Run(ctx context.Context, stdout io.Writer) error {
 type orgListCmd struct {
 	adminFlags
 	itemFlags
-	Query string `short:"q" placeholder:"TEXT" help:"Only organizations whose name has this text."`
+	Query string `short:"q" placeholder:"TEXT" help:"Only organizations whose name contains this text."`
 }
 
 // Run lists the organizations.
@@ -93,7 +93,7 @@ func (c orgListCmd) Run(ctx context.Context, stdout io.Writer) error {
 type projectListCmd struct {
 	adminFlags
 	itemFlags
-	Query string `short:"q" placeholder:"TEXT" help:"Only projects whose name has this text."`
+	Query string `short:"q" placeholder:"TEXT" help:"Only projects whose name contains this text."`
 }
 
 // Run lists the projects.

@@ -12,9 +12,9 @@ import (
 
 type quotasCmd struct {
 	adminFlags
-	Organization string `placeholder:"NAME" help:"Only of this organization, and its projects."`
-	Project      string `placeholder:"NAME" help:"Only of this project of the organization."`
-	All          bool   `help:"Also quotas of which nothing is used."`
+	Organization string `placeholder:"NAME" help:"Only this organization and its projects."`
+	Project      string `placeholder:"NAME" help:"Only this project of the organization."`
+	All          bool   `help:"Include unused quotas."`
 	outputFlags
 }
 

@@ -17,10 +17,10 @@ import (
 )
 
 type restoreCmd struct {
-	File          string `arg:"" help:"The backup; - is the standard input."`
-	Pepper        string `required:"" placeholder:"FILE" help:"File of the root secret under which the backup was made. It is not in the backup."`
-	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"An empty ledger to restore into: sqlite:///path or postgres://... It need not be of the kind that was saved."`
-	WithoutLedger bool   `help:"Leave the ledger as it is."`
+	File          string `arg:"" help:"The backup file, or - for standard input."`
+	Pepper        string `required:"" placeholder:"FILE" help:"File of the root secret of the saved installation. The backup does not contain it."`
+	Ledger        string `env:"MODELGATE_LEDGER" placeholder:"URL" help:"An empty ledger to restore into: sqlite:///path or postgres://... It may be of another kind than the saved one."`
+	WithoutLedger bool   `help:"Do not restore the ledger."`
 
 	Etcd etcdFlags `embed:"" prefix:"etcd-"`
 }

@@ -52,15 +52,15 @@ const (
 )
 
 type runCmd struct {
-	Data        string        `default:"data" help:"Folder that holds everything the gateway keeps."`
-	Listen      string        `default:"127.0.0.1:8443" help:"Address of the gateway. Port 0: any that is free."`
+	Data        string        `default:"data" help:"Folder for all data of the gateway."`
+	Listen      string        `default:"127.0.0.1:8443" help:"Address of the gateway. Port 0: any free port."`
 	Admin       string        `default:"127.0.0.1:8081" help:"Address of the admin API, /healthz, /readyz and /metrics."`
-	Config      []string      `sep:"none" placeholder:"FILE" help:"YAML of objects that are applied at the start. May be given more than once."`
+	Config      []string      `sep:"none" placeholder:"FILE" help:"YAML file of objects to apply at the start. May be given more than once."`
 	Envoy       string        `placeholder:"PATH" help:"Envoy binary. Default: $$MODELGATE_ENVOY, then one on the PATH, then bin/envoy."`
-	Grace       time.Duration `default:"30s" help:"How long requests that are being served may go on when the gateway stops."`
+	Grace       time.Duration `default:"30s" help:"How long running requests may continue during shutdown."`
 	Concurrency int           `default:"0" help:"Worker threads of Envoy. 0: one for each core."`
 
-	EtcdQuota int64 `default:"2147483648" placeholder:"BYTES" help:"Most that the database of the embedded etcd may have. Beyond 8 GB etcd is slow to start."`
+	EtcdQuota int64 `default:"2147483648" placeholder:"BYTES" help:"Maximum size of the embedded etcd database in bytes. Above 8 GB, etcd starts slowly."`
 
 	Limits      limitStoreFlags `embed:""`
 	Jobs        jobFlags        `embed:""`

@@ -11,7 +11,7 @@ import (
 // shutdownFlags are of processes that others reach through something that balances, which needs a while to learn that
 // one of them ends.
 type shutdownFlags struct {
-	ShutdownDelay time.Duration `default:"0s" help:"How long the process goes on to serve when it is told to end, while /readyz says that it is not ready. Longer than what balances takes to notice."`
+	ShutdownDelay time.Duration `default:"0s" help:"How long the process continues to serve after a termination signal, while /readyz reports that it is not ready. Set it longer than the load balancer needs to notice."`
 }
 
 // wait returns when a part has ended by itself, or, some time after ctx has, when the process may end.

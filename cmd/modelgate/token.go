@@ -11,16 +11,16 @@ import (
 )
 
 type tokenCmd struct {
-	Create tokenCreateCmd `cmd:"" help:"Create a token of the admin API. It is shown this once and never again."`
+	Create tokenCreateCmd `cmd:"" help:"Create a token for the admin API. It is shown only once."`
 	List   tokenListCmd   `cmd:"" help:"List the tokens."`
-	Revoke tokenRevokeCmd `cmd:"" help:"Delete a token: it stops working at once and for good."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Delete a token. It stops working immediately, and this cannot be undone."`
 }
 
 type tokenCreateCmd struct {
 	adminFlags
 	outputFlags
-	Name    string   `required:"" help:"What people call the token."`
-	Scopes  []string `required:"" placeholder:"SCOPE" predictor:"scopes" help:"What it may do, separated by commas: config:read, config:write, keys:read, keys:write, usage:read, jobs:read, audit:read, status:read, admins:write, playground, or * for everything."`
+	Name    string   `required:"" help:"Display name of the token."`
+	Scopes  []string `required:"" placeholder:"SCOPE" predictor:"scopes" help:"Scopes, separated by commas: config:read, config:write, keys:read, keys:write, usage:read, jobs:read, audit:read, status:read, admins:write, playground, or * for everything."`
 	Expires string   `placeholder:"WHEN" help:"When the token expires: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h. Default: never."`
 }
 

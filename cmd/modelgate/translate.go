@@ -20,8 +20,8 @@ import (
 )
 
 type translateCmd struct {
-	Request  translateRequestCmd  `cmd:"" help:"Print what the provider would be sent for a request. Exits with 3 where it cannot be served."`
-	Response translateResponseCmd `cmd:"" help:"Print what the client would get for a provider's response."`
+	Request  translateRequestCmd  `cmd:"" help:"Print the request that the gateway would send to the provider. Exits with 3 if the provider cannot serve the request."`
+	Response translateResponseCmd `cmd:"" help:"Print the response that the client would get for a provider's response."`
 }
 
 // translateFlags say which codec translates, and for what target.
@@ -29,14 +29,14 @@ type translateFlags struct {
 	Provider    string `required:"" placeholder:"KIND" help:"Vendor, such as openai or anthropic."`
 	Model       string `required:"" placeholder:"NAME" help:"Model: both the client's name of it and the provider's own."`
 	Endpoint    string `enum:"chat,completions,embeddings" default:"chat" help:"chat, completions or embeddings."`
-	BaseURL     string `name:"base-url" placeholder:"URL" help:"Where the provider serves, instead of where the vendor does."`
+	BaseURL     string `name:"base-url" placeholder:"URL" help:"Base URL of the provider, instead of the vendor's."`
 	Region      string `placeholder:"NAME" help:"Region of the vendor's cloud."`
 	Project     string `placeholder:"NAME" help:"Project in the vendor's cloud."`
 	APIVersion  string `name:"api-version" placeholder:"VERSION" help:"Version of the vendor's API."`
-	Unsupported string `enum:"reject,drop," default:"" placeholder:"reject|drop" help:"What happens to parameters that the provider cannot honour (reject)."`
+	Unsupported string `enum:"reject,drop," default:"" placeholder:"reject|drop" help:"Handling of parameters that the provider does not support (reject)."`
 	Config      string `placeholder:"FILE" help:"YAML file with the Provider as configured. Other flags override it."`
-	Catalog     string `placeholder:"FILE" help:"YAML file with a Catalog, which comes before the built-in one."`
-	File        string `arg:"" default:"-" help:"File with the body, - for the standard input."`
+	Catalog     string `placeholder:"FILE" help:"YAML file with a Catalog, which overrides the built-in one."`
+	File        string `arg:"" default:"-" help:"File with the body, or - for standard input."`
 }
 
 // kinds are other names of vendors that people use.
@@ -160,13 +160,13 @@ func (c translateRequestCmd) Run(stdout io.Writer) error {
 type translateResponseCmd struct {
 	translateFlags
 	Status       int      `default:"200" help:"The response's status."`
-	ContentType  string   `placeholder:"TYPE" help:"The response's content type. Default: the right one."`
-	Header       []string `short:"H" sep:"none" placeholder:"NAME:VALUE" help:"A further header of the response. May be given more than once."`
-	Stream       bool     `help:"The client has asked for a stream."`
-	IncludeUsage bool     `help:"The client has asked for the usage of a stream."`
-	Request      string   `placeholder:"FILE" help:"The client's request, for codecs whose answers depend on it. Default: a minimal one."`
+	ContentType  string   `placeholder:"TYPE" help:"The response's content type. Default: the correct type."`
+	Header       []string `short:"H" sep:"none" placeholder:"NAME:VALUE" help:"Additional header of the response. May be given more than once."`
+	Stream       bool     `help:"The client requested a stream."`
+	IncludeUsage bool     `help:"The client requested usage in the stream."`
+	Request      string   `placeholder:"FILE" help:"The client's request, for codecs whose responses depend on it. Default: a minimal one."`
 	ShowHeaders  bool     `short:"i" name:"include" help:"Print the status line and the headers before the body."`
-	AllCuts      bool     `help:"Cut the response's body in two at every place, and into single bytes, and fail where the answer differs."`
+	AllCuts      bool     `help:"Split the response body at every position, and into single bytes, and fail if the result differs."`
 }
 
 // Run prints the client's answer.

@@ -19,13 +19,13 @@ import (
 
 type usageCmd struct {
 	adminFlags
-	By           string `enum:"day,model,provider,key,project,organization,user" default:"day" help:"What is summed up: by ${enum}. Of providers the ten that cost most, and the others together; of users the cost is not known."`
-	Since        string `default:"30d" placeholder:"WHEN" help:"From when on: a time such as 2026-11-01, or how long ago, such as 24h or 7d (${default})."`
-	Until        string `default:"0s" placeholder:"WHEN" help:"Until when, likewise. Default: now."`
-	Organization string `placeholder:"NAME" help:"Only of this organization; by day, provider, organization or project."`
-	Project      string `placeholder:"NAME" help:"Only of this project."`
-	Key          string `placeholder:"ID" predictor:"keys" help:"Only of this key, by its id or its name."`
-	Model        string `placeholder:"NAME" predictor:"models" help:"Only of this model; by day or provider."`
+	By           string `enum:"day,model,provider,key,project,organization,user" default:"day" help:"Group by ${enum}. For providers, the table shows the ten with the highest cost and the sum of the others. For users, the cost is unknown."`
+	Since        string `default:"30d" placeholder:"WHEN" help:"Start: a time such as 2026-11-01, or how long ago, such as 24h or 7d (${default})."`
+	Until        string `default:"0s" placeholder:"WHEN" help:"End, in the same form. Default: now."`
+	Organization string `placeholder:"NAME" help:"Only this organization; by day, provider, organization or project."`
+	Project      string `placeholder:"NAME" help:"Only this project."`
+	Key          string `placeholder:"ID" predictor:"keys" help:"Only this key, by its id or its name."`
+	Model        string `placeholder:"NAME" predictor:"models" help:"Only this model; by day or provider."`
 	Output       string `short:"o" enum:"table,text,json,yaml,csv" default:"table" help:"table, json, yaml or csv."`
 }
 

@@ -14,7 +14,7 @@ var errNotInForce = errors.New("it is stored, but not in force everywhere")
 
 // waitFlags say how long a change is waited for.
 type waitFlags struct {
-	Timeout time.Duration `default:"10s" help:"How long to wait until the data plane has taken the change (${default}; at most 60s). It exits with 3 where that is not all of it by then."`
+	Timeout time.Duration `default:"10s" help:"How long to wait until the data plane uses the change (${default}; at most 60s). Exits with 3 if some of the data plane does not use it by then."`
 	NoWait  bool          `help:"Do not wait: return when the change is stored."`
 }
 

@@ -15,8 +15,8 @@ import (
 // xdsFlags say where a client of the control plane finds it. With mutual TLS the client shows that it may have what it
 // asks for: keys' hashes and credentials are in it.
 type xdsFlags struct {
-	Address string `default:"unix:///run/modelgate/xds.sock" env:"MODELGATE_XDS" help:"Where the control plane serves xDS: unix:///path or host:port."`
-	CA      string `help:"PEM file of the authorities that the control plane's certificate is checked against. With it, the connection has mutual TLS. It and the certificate are read again when they are renewed."`
+	Address string `default:"unix:///run/modelgate/xds.sock" env:"MODELGATE_XDS" help:"Address of the control plane's xDS server: unix:///path or host:port."`
+	CA      string `help:"PEM file of the CA certificates that verify the control plane. If it is set, the connection uses mutual TLS. The process reloads it and the certificate after a renewal."`
 	Cert    string `help:"PEM file of this client's certificate."`
 	Key     string `help:"PEM file of this client's private key."`
 	Name    string `help:"DNS name in the control plane's certificate. Default: the host of the address."`
