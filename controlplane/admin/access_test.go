@@ -393,7 +393,7 @@ func TestCreateRefusesWhatIsThere(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, item.Status.Revision)
 	_, err = b.client.Create(t.Context(), o)
-	require.ErrorContains(t, err, "exists already")
+	require.ErrorContains(t, err, "already exists")
 	a := b.do(t, "POST", "/admin/v1/projects", `{"name":"org/q"}`)
 	require.Equal(t, "/admin/v1/projects/org/q", a.header.Get("Location"))
 	require.Equal(t, 304, b.do(t, "GET", "/admin/v1/projects/org/q", "", "If-None-Match: "+a.header.Get("ETag")).status)

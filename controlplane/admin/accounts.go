@@ -22,7 +22,7 @@ func (p *plan) mayWrite(objects ...configv1.Object) error {
 			if !p.caller.May(scope) {
 				return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
 					Code: openai.CodeInsufficientPermissions,
-					Message: fmt.Sprintf("You have insufficient permissions for this operation: %s has the scope %s, and you do not.",
+					Message: fmt.Sprintf("You have insufficient permissions for this operation: %s has the scope %s, which you do not have.",
 						configv1.Label(o), scope)}
 			}
 		}
@@ -65,7 +65,7 @@ func everythingFor(field, what string) error {
 	return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
 		Code: openai.CodeInsufficientPermissions, Param: field,
 		Message: "You have insufficient permissions for this operation: " + what +
-			" takes the scope *. Leave it as it is, or give the credential anew, as value."}
+			" takes the scope *. Leave it unchanged, or give the credential again, as value."}
 }
 
 func endpointOf(o configv1.Object) string {
@@ -140,5 +140,5 @@ func (p *plan) checkOwners() error {
 		return nil
 	}
 	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeLastOwner,
-		Message: "It is the last account with the role OWNER that can sign in. Make another one first."}
+		Message: "This is the last account with the role OWNER that can sign in. Create another one first."}
 }

@@ -110,22 +110,22 @@ func clientError(err error) error {
 			Message: err.Error()}
 	case errors.Is(err, configstore.ErrConflict):
 		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeConflict,
-			Message: "The configuration was changed by others at the same time, several times over. Try again."}
+			Message: "Other clients changed the configuration at the same time. Try again."}
 	case errors.Is(err, configstore.ErrTooLarge), errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
 			Code: openai.CodeObjectTooLarge, Message: err.Error()}
 	case errors.Is(err, configstore.ErrUnfinished):
 		return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
 			Code: openai.CodeApplyUnfinished, RetryAfter: 10 * time.Second,
-			Message: "The changes are decided, and etcd has not taken all of them yet: the control planes write the rest as soon as it does, and nobody sees a part of them before."}, err)
+			Message: "The changes are accepted, but etcd has not stored all of them yet. The control planes store the rest as soon as etcd allows. The changes take effect together."}, err)
 	case errors.Is(err, configstore.ErrRestoring):
 		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeStoreRestoring,
 			RetryAfter: 10 * time.Second,
-			Message:    "A backup is being restored: nothing can be changed before that is done."}
+			Message:    "A backup is being restored. Changes are refused until the restore is complete."}
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return httpapi.WithCause(&openai.Error{Status: http.StatusInsufficientStorage, Type: openai.TypeServer,
 			Code: openai.CodeStoreFull, RetryAfter: 10 * time.Second,
-			Message: "etcd is full: nothing can be stored, but deleting goes on. The control plane makes room where it can; modelgate doctor says what else to do."}, err)
+			Message: "etcd is full: it refuses new data, but you can delete objects. The control plane frees space where it can. Run modelgate doctor to see what else to do."}, err)
 	}
 	if !fromStore(err) {
 		return err
@@ -133,11 +133,11 @@ func clientError(err error) error {
 	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok && refuses(e.Code()) {
 		return httpapi.WithCause(&openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
 			Code:    openai.CodeStoreRefused,
-			Message: "The configuration store is there, and refuses this: " + e.Error() + "."}, err)
+			Message: "The configuration store refused the request: " + e.Error() + "."}, err)
 	}
 	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
 		Code:    openai.CodeStoreUnavailable,
-		Message: "The configuration store cannot be reached. Traffic goes on with the last configuration."}, err)
+		Message: "The configuration store is unreachable. Traffic continues with the last configuration."}, err)
 }
 
 // refuses reports whether a code of etcd's says that it was reached and would not.
@@ -156,7 +156,7 @@ func fromStore(err error) bool {
 }
 
 func badQuery(err error) error {
-	return openai.BadRequest("", openai.CodeInvalidValue, "The query of the URL is not one: %v.", err)
+	return openai.BadRequest("", openai.CodeInvalidValue, "The query of the URL is malformed: %v.", err)
 }
 
 var errNoLedger = errors.New("this control plane has no ledger")
@@ -168,9 +168,9 @@ func ledgerError(err error) error {
 	}
 	return httpapi.WithCause(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
 		Code:    openai.CodeLedgerUnavailable,
-		Message: "The ledger cannot be reached. Traffic goes on, and what is used meanwhile is not lost."}, err)
+		Message: "The ledger is unreachable. Traffic continues, and usage is not lost."}, err)
 }
 
 func givenTwice(parameter string) error {
-	return openai.BadRequest(parameter, openai.CodeInvalidValue, "The parameter %s is given more than once.", parameter)
+	return openai.BadRequest(parameter, openai.CodeInvalidValue, "The parameter %s may be given only once.", parameter)
 }

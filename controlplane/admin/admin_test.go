@@ -231,7 +231,7 @@ func TestPreconditions(t *testing.T) {
 	requireError(t, b.do(t, "PUT", path, one, `If-Match: *`), 412, "precondition_failed", "If-Match")
 	first := b.do(t, "PUT", path, one, "If-None-Match: *")
 	require.Equal(t, 201, first.status)
-	requireError(t, b.do(t, "PUT", path, two, "If-None-Match: *"), 412, "precondition_failed", "already there")
+	requireError(t, b.do(t, "PUT", path, two, "If-None-Match: *"), 412, "precondition_failed", "already exists")
 	etag := first.header.Get("ETag")
 	second := b.do(t, "PUT", path, two, "If-Match: "+etag)
 	require.Equal(t, 200, second.status)

@@ -33,7 +33,7 @@ func (s *server) apply(w http.ResponseWriter, r *http.Request) error {
 	if len(docs) > maxObjects {
 		return &openai.Error{Status: http.StatusRequestEntityTooLarge, Type: openai.TypeInvalidRequest,
 			Code:    openai.CodeObjectTooLarge,
-			Message: fmt.Sprintf("An apply takes at most %d objects, and this has %d.", maxObjects, len(docs))}
+			Message: fmt.Sprintf("An apply accepts at most %d objects. This one has %d.", maxObjects, len(docs))}
 	}
 	if len(docs) == 0 {
 		if err := needs(r.Context(), ConfigWrite); err != nil {

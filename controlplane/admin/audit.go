@@ -67,7 +67,7 @@ func NewAuditLog(etcd *clientv3.Client, store AuditStore, log *zap.Logger) *Audi
 	return &AuditLog{
 		etcd: etcd, store: store, log: log, kicked: make(chan struct{}, 1), ids: ulid.Monotonic(rand.Reader, 1),
 		backlog: prometheus.NewGauge(prometheus.GaugeOpts{Name: "modelgate_audit_backlog",
-			Help: "Changes whose entries of the audit log wait in etcd for the ledger."}),
+			Help: "Audit log entries that wait in etcd until the ledger stores them."}),
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *server) principal(r *http.Request) (Principal, error) {
 	if wait := s.guesses.wait(address); wait > 0 {
 		return Principal{}, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
 			Code: openai.CodeTooManyFailedAttempts, RetryAfter: wait,
-			Message: "Too many wrong tokens came from your address. Wait before you try again."}
+			Message: "Your address sent too many wrong tokens. Wait before you try again."}
 	}
 	token, given := auth.FromHeader(r.Header.Get("Authorization"))
 	// Hashes have one length, so that the time taken says nothing about the token's.

@@ -32,7 +32,7 @@ func inheritHash(o, stored configv1.Object) error {
 		given = len(o.GetHash())+len(o.GetRetired().GetHash()) > 0
 		was, ok := stored.(*configv1.Key)
 		if !ok {
-			missing = "make a key with POST /admin/v1/keys or modelgate key create"
+			missing = "create a key with POST /admin/v1/keys or modelgate key create"
 		}
 		o.Hash, o.Hint = was.GetHash(), was.GetHint()
 		if o.GetRetired() != nil { // left out, it is not good any more
@@ -42,7 +42,7 @@ func inheritHash(o, stored configv1.Object) error {
 		given = len(o.GetHash()) > 0
 		was, ok := stored.(*configv1.AdminToken)
 		if !ok {
-			missing = "make a token with POST /admin/v1/admintokens"
+			missing = "create a token with POST /admin/v1/admintokens"
 		}
 		o.Hash, o.Hint = was.GetHash(), was.GetHint()
 	case *configv1.Account:
@@ -90,7 +90,7 @@ func inheritCredentials(o, stored configv1.Object) error {
 			case source.Sealed != configv1.Redacted:
 				problem = "cannot be written; give the credential as value, env or file"
 			case was == "":
-				problem = "is redacted, and no credential is stored that it could stand for; give it as value, env or file"
+				problem = "is redacted, but no credential is stored; give it as value, env or file"
 			}
 			source.Sealed = was
 		case *configv1.Credential_Value:

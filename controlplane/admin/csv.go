@@ -37,7 +37,7 @@ func (s *server) export(ctx context.Context) (leave func(), err error) {
 	if s.exports.Acquire(ctx, 1) != nil {
 		return nil, &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
 			Code:    openai.CodeRateLimitExceeded,
-			Message: "Other exports are being made. Try again when they are done.", RetryAfter: 10 * time.Second}
+			Message: "Too many exports are running. Try again when they are complete.", RetryAfter: 10 * time.Second}
 	}
 	return func() { s.exports.Release(1) }, nil
 }

@@ -29,7 +29,7 @@ func (s *server) checkVariables(o, stored configv1.Object) error {
 		if value, _ := s.config.Variable(name); strings.TrimSpace(value) == "" {
 			errs = append(errs, configv1.FieldError{Object: configv1.Label(o), Field: c.Field + ".env",
 				Message: fmt.Sprintf(
-					"the control plane has no environment variable %s, or it is empty: set it and start the control plane again, or give the credential as value or file", name)})
+					"the control plane has no environment variable %s, or it is empty: set it and restart the control plane, or give the credential as value or file", name)})
 		}
 	}
 	return errs.Err()
@@ -64,7 +64,7 @@ func (p *plan) checkTenants() (errs configv1.Errors) {
 			if p.entry(t.kind, t.name) == nil {
 				errs = append(errs, configv1.FieldError{Object: configv1.Label(k), Field: strings.ToLower(t.kind.Name),
 					Message: fmt.Sprintf(
-						"there is no %s %s, so none of its limits and budgets would hold: make it first, or have it made with the key (create_missing=true, --create-missing)", t.kind.Name, t.name)})
+						"there is no %s %s, so none of its limits and budgets would apply: create it first, or create it together with the key (create_missing=true, --create-missing)", t.kind.Name, t.name)})
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (s *server) checkEmpty(ctx context.Context, of ref) error {
 	}
 	return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeInUse,
 		Message: fmt.Sprintf(
-			"%s %s has keys, such as %s, for which none of its limits and budgets would hold any more: revoke them or give them to another one first.", of.kind.Name, of.name, keys[0].Name)}
+			"%s %s still has keys, such as %s. Without it, no limits and budgets would apply to them. Revoke the keys or move them first.", of.kind.Name, of.name, keys[0].Name)}
 }
 
 // createTenants plans to make the organization and the project of a key where they are missing, without limits.

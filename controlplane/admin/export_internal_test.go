@@ -19,7 +19,7 @@ func TestOneExportIsMadeAtATime(t *testing.T) {
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = s.export(impatient)
-		require.ErrorContains(t, err, "Other exports are being made")
+		require.ErrorContains(t, err, "Too many exports are running")
 
 		entered := make(chan struct{})
 		go func() {

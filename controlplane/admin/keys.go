@@ -67,7 +67,7 @@ func chosen(k *configv1.Key, now time.Time) error {
 func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
 	o.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		if !slices.Contains(fields, fd.Name()) {
-			err = openai.BadRequest(string(fd.Name()), openai.CodeInvalidValue, "The member %s cannot be chosen; leave it out.",
+			err = openai.BadRequest(string(fd.Name()), openai.CodeInvalidValue, "The member %s cannot be set. Leave it out.",
 				fd.Name())
 		}
 		return err == nil
@@ -78,10 +78,10 @@ func onlyChosen(o configv1.Object, fields ...protoreflect.Name) (err error) {
 func named(displayName string, expires *timestamppb.Timestamp, now time.Time) error {
 	switch {
 	case displayName == "":
-		return openai.BadRequest("display_name", openai.CodeMissing, "Give it a display_name, by which people recognise it.")
+		return openai.BadRequest("display_name", openai.CodeMissing, "The member display_name is required.")
 	case expires != nil && !expires.AsTime().After(now):
 		return openai.BadRequest("expires_at", openai.CodeInvalidValue,
-			"It would already be expired: expires_at must be in the future.")
+			"The member expires_at must be in the future.")
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func decodeBody(w http.ResponseWriter, r *http.Request, v any) error {
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
 		return openai.BadRequest("", openai.CodeInvalidJSON,
-			"The body of your request is not a JSON object as it is needed here: %v.", err)
+			"The body of your request is not a valid JSON object for this operation: %v.", err)
 	}
 	return nil
 }

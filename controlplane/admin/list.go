@@ -104,7 +104,7 @@ func optionsOf(r *http.Request) (adminapi.ListOptions, error) {
 	}
 	if strings.ContainsFunc(o.After+o.Query, func(c rune) bool { return c < ' ' }) {
 		return o, openai.BadRequest("", openai.CodeInvalidValue,
-			"The parameters after and q must have no control characters.")
+			"The parameters after and q must not contain control characters.")
 	}
 	return o, nil
 }

@@ -21,7 +21,7 @@ func kindOf(r *http.Request) (configv1.Kind, error) {
 	}
 	return configv1.Kind{}, &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,
 		Code: openai.CodeUnknownKind,
-		Message: "There is no such kind of object. The kinds are the paths of " + configv1.KindNames() +
+		Message: "This kind of object does not exist. The kinds are the paths of " + configv1.KindNames() +
 			", in the plural and in lower case."}
 }
 
@@ -77,7 +77,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) error {
 		if p.before.Find(kind, of.name) != nil {
 			return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Code: openai.CodeAlreadyExists,
 				Param:   "name",
-				Message: kind.Name + " " + of.name + " exists already. Replace it with PUT, or choose another name."}
+				Message: kind.Name + " " + of.name + " already exists. Replace it with PUT, or choose another name."}
 		}
 		return p.put(object)
 	})
@@ -93,7 +93,7 @@ func (s *server) put(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if object.GetName() != of.name {
-		return openai.BadRequest("name", openai.CodeInvalidObject, "The object's name must be that of the path, %q.",
+		return openai.BadRequest("name", openai.CodeInvalidObject, "The object's name must be the name in the path, %q.",
 			of.name)
 	}
 	c := change{refs: []ref{of}}
@@ -180,11 +180,11 @@ func precondition(r *http.Request, stored *configstore.Entry) error {
 	failed := &openai.Error{Status: http.StatusPreconditionFailed, Type: openai.TypeInvalidRequest,
 		Code: openai.CodePreconditionFailed}
 	if want := r.Header.Get("If-Match"); want != "" && !matches(want, stored) {
-		failed.Message = "The object is not what If-Match says: it was changed or deleted in the meantime. Read it again."
+		failed.Message = "If-Match does not match the object: it was changed or deleted. Read it again."
 		return failed
 	}
 	if not := r.Header.Get("If-None-Match"); not != "" && matches(not, stored) {
-		failed.Message = "The object is already there, and If-None-Match says that it must not be."
+		failed.Message = "The object already exists, which If-None-Match does not allow."
 		return failed
 	}
 	return nil

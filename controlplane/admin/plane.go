@@ -36,7 +36,7 @@ func (s *server) testProvider(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, ok := entry.Object.(*configv1.Provider)
 	if !ok {
-		return httpapi.WriteJSON(w, http.StatusOK, adminapi.ProviderTest{Message: "What is stored cannot be read: " +
+		return httpapi.WriteJSON(w, http.StatusOK, adminapi.ProviderTest{Message: "The stored object cannot be read: " +
 			entry.Err.Error()})
 	}
 	found, err := s.config.Plane.TestProvider(r.Context(), p)

@@ -101,12 +101,12 @@ func scopeChoices(chosen []string) []scopeChoice {
 		{Name: string(admin.ConfigRead), Does: "read the configuration"},
 		{Name: string(admin.ConfigWrite), Does: "change the configuration"},
 		{Name: string(admin.KeysRead), Does: "read keys"},
-		{Name: string(admin.KeysWrite), Does: "make, change and revoke keys"},
+		{Name: string(admin.KeysWrite), Does: "create, change and revoke keys"},
 		{Name: string(admin.UsageRead), Does: "read usage, costs and the request log"},
 		{Name: string(admin.JobsRead), Does: "read batches and fine-tuning jobs"},
 		{Name: string(admin.AuditRead), Does: "read the audit log"},
 		{Name: string(admin.StatusRead), Does: "read the state of the data plane"},
-		{Name: string(admin.AdminsWrite), Does: "manage accounts and tokens of administration"},
+		{Name: string(admin.AdminsWrite), Does: "manage accounts and admin tokens"},
 		{Name: string(admin.Everything), Does: "everything"},
 	}
 	for i := range list {

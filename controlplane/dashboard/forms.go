@@ -36,7 +36,7 @@ func pairsOf(text string) (map[string]string, error) {
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
 			return pairs, openai.BadRequest("metadata", openai.CodeInvalidValue,
-				"Each line must be a name, an equals sign and a value: %q is not.", line)
+				"Each line must have the form name=value. %q does not.", line)
 		}
 		if pairs == nil {
 			pairs = map[string]string{}
@@ -152,10 +152,10 @@ func budgetOf(budgets []*configv1.Budget, unit string) string {
 func limitText(l *configv1.Limit) string {
 	text := number(l.GetRequestsPerUnit()) + " " + domainText(l.GetDomain())
 	if l.GetUnit() != configv1.Unit_UNIT_UNSPECIFIED {
-		text += " a " + strings.ToLower(l.GetUnit().String())
+		text += " per " + strings.ToLower(l.GetUnit().String())
 	}
 	if l.GetModel() != "" {
-		text += " of " + l.GetModel()
+		text += " for " + l.GetModel()
 	}
 	return text
 }
@@ -163,13 +163,13 @@ func limitText(l *configv1.Limit) string {
 func domainText(domain string) string {
 	d := configv1.DomainOf(domain)
 	if d.AtOnce {
-		return "requests at once"
+		return "concurrent requests"
 	}
 	return d.Text()
 }
 
 func budgetText(b *configv1.Budget) string {
-	return "$" + b.GetUsd() + " a " + strings.ToLower(b.GetUnit().String())
+	return "$" + b.GetUsd() + " per " + strings.ToLower(b.GetUnit().String())
 }
 
 // formTime writes a time as a field of a form has it.

@@ -100,7 +100,7 @@ func (v *visit) steps(ctx context.Context, targets []*configv1.Target) ([]step, 
 		}
 		switch {
 		case p == nil:
-			s.Problem = "there is no such provider"
+			s.Problem = "the provider does not exist"
 		case p.GetDisabled():
 			s.Problem = "the provider is disabled"
 		}

@@ -82,8 +82,8 @@ func (v *visit) notice() string {
 		return notInForce
 	}
 	return map[string]string{
-		"saved":      "Saved. The data plane has taken it.",
-		"created":    "Created. The data plane has taken it.",
+		"saved":      "Saved. The data plane uses the change.",
+		"created":    "Created. The data plane uses the change.",
 		"deleted":    "Deleted.",
 		"revoked":    "The key is revoked and no longer works.",
 		"disabled":   "Disabled.",

@@ -59,7 +59,7 @@ func kindText(plural string) string {
 		"listings":      "Models that providers report",
 		"organizations": "Groups of keys that share limits and budgets",
 		"projects":      "Parts of organizations",
-		"ratelimits":    "Limits over combinations of key, user, model and more",
+		"ratelimits":    "Limits for combinations of key, user, model and more",
 		"accounts":      "People who sign in here",
 		"admintokens":   "Programs that use the admin API",
 	}[plural]
@@ -182,12 +182,12 @@ func oneObject(text string, kind configv1.Kind, name string) (configv1.Object, e
 		return nil, openai.BadRequest("", openai.CodeInvalidObject, "%s", err.Error())
 	}
 	if len(docs) != 1 {
-		return nil, openai.BadRequest("", openai.CodeInvalidObject, "There must be one object here, not %d.", len(docs))
+		return nil, openai.BadRequest("", openai.CodeInvalidObject, "The text must contain one object, not %d.", len(docs))
 	}
 	o := docs[0].Object
 	if docs[0].Kind.Name != kind.Name || name != "" && o.GetName() != name {
 		return nil, openai.BadRequest("", openai.CodeInvalidObject,
-			"The object must stay %s. To rename it, make another one and delete this.", strings.TrimSpace(kind.Name+" "+name))
+			"The object must remain %s. To rename it, create another object and delete this one.", strings.TrimSpace(kind.Name+" "+name))
 	}
 	return o, nil
 }
@@ -229,7 +229,7 @@ func (v *visit) create(r *http.Request, o configv1.Object) error {
 		return openai.BadRequest("name", openai.CodeMissing, "Give it a name.")
 	}
 	if _, err := v.api.Get(r.Context(), kind, o.GetName()); err == nil {
-		return openai.BadRequest("name", openai.CodeConflict, "There is a %s named %s already.", kind.Name, o.GetName())
+		return openai.BadRequest("name", openai.CodeConflict, "A %s named %s already exists.", kind.Name, o.GetName())
 	}
 	_, err := v.api.Put(r.Context(), o, 0)
 	return err
@@ -244,7 +244,7 @@ func stored[T configv1.Object](v *visit, r *http.Request) (object T, status admi
 	o, ok := item.Object.(T)
 	if !ok {
 		return object, status, &openai.Error{Status: http.StatusNotFound,
-			Message: "What is stored under this name cannot be read: " + item.Status.Error}
+			Message: "The stored object with this name cannot be read: " + item.Status.Error}
 	}
 	return proto.CloneOf(o), item.Status, nil
 }

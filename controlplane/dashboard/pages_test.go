@@ -126,7 +126,7 @@ func TestEveryPageWhereThereIsNothingAndWhereTheLedgerIsAway(t *testing.T) {
 			p := w.get(path)
 			require.Equal(t, 200, p.status, "%s: %s", path, text(p.body))
 			if away && (path == "/" || path == "/requests" || path == "/usage") {
-				says = "just now"
+				says = "unavailable"
 			}
 			require.Contains(t, text(p.body), says, path)
 		}
@@ -163,7 +163,7 @@ func TestAKeyThroughItsLife(t *testing.T) {
 	require.Contains(t, text(w.get(p.location).body), "Saved.")
 	p = w.post(path, save...)
 	require.Equal(t, 422, p.status)
-	require.Contains(t, text(p.body), "Somebody else has changed this")
+	require.Contains(t, text(p.body), "Another user changed this object")
 	p = w.post(path, "action", "save", "display_name", "x", "limit_domain", "requests", "limit_unit", "MINUTE",
 		"limit_amount", "many", "limit_model", "")
 	require.Equal(t, 422, p.status)
@@ -174,7 +174,7 @@ func TestAKeyThroughItsLife(t *testing.T) {
 	p = w.post(path, "action", "rotate", "grace", "3600")
 	require.Equal(t, 200, p.status)
 	require.Regexp(t, `sk-mg-[0-9a-zA-Z]{8}`, p.body)
-	require.Contains(t, text(w.get(path).body), "is good until")
+	require.Contains(t, text(w.get(path).body), "is valid until")
 	require.Equal(t, 303, w.post(path, "action", "revoke").status)
 	require.Equal(t, 404, w.get(path).status)
 }
@@ -190,10 +190,10 @@ func TestTheEditorShowsTheDifferenceBeforeItSaves(t *testing.T) {
 	require.Contains(t, text(p.body), "+disabled: true")
 	require.NotContains(t, text(w.get("/objects/Provider/echo").body), "disabled: true", "a check saves nothing")
 	for bad, says := range map[string]string{
-		"kind: Provider\nname: other\nvendor: echo\n": "must stay", "kind: Provider\nname: echo\nvendor: nope\n": "vendor",
+		"kind: Provider\nname: other\nvendor: echo\n": "must remain", "kind: Provider\nname: echo\nvendor: nope\n": "vendor",
 		"x": "mapping", "": "one object",
 		"kind: Provider\nname: echo\nvendor: echo\nnope: 1\n": "unknown field",
-		"kind: Account\nname: eve\nrole: OWNER\n":             "must stay",
+		"kind: Account\nname: eve\nrole: OWNER\n":             "must remain",
 	} {
 		p := w.post("/objects/Provider/echo", "action", "save", "text", bad)
 		require.Equal(t, 422, p.status, bad)
@@ -203,7 +203,7 @@ func TestTheEditorShowsTheDifferenceBeforeItSaves(t *testing.T) {
 	require.Contains(t, w.get("/objects/Provider/echo").body, "disabled: true")
 	p = w.post("/objects/Provider", "action", "save", "text", "kind: Provider\nname: echo\nvendor: openai\n")
 	require.Equal(t, 422, p.status, "a new one does not take the place of another")
-	require.Contains(t, text(p.body), "There is a Provider named echo already")
+	require.Contains(t, text(p.body), "A Provider named echo already exists")
 	require.Equal(t, 303, w.post("/objects/Provider", "action", "save", "text",
 		"kind: Provider\nname: new\nvendor: openai\n").status)
 	p = w.post("/delete/Provider/echo")
@@ -282,7 +282,7 @@ func TestATableOfManyGroupsIsCut(t *testing.T) {
 	}
 	p := w.get("/usage?by=api_key_id")
 	require.Equal(t, 100, strings.Count(p.body, `<a href="/keys/key_`))
-	require.Contains(t, text(p.body), "And 150 more")
+	require.Contains(t, text(p.body), "150 more rows")
 	require.Contains(t, text(p.body), "31,125", "the total is of all")
 	require.Equal(t, 251, strings.Count(w.get("/usage.csv?by=api_key_id").body, "\n"))
 }

@@ -53,7 +53,7 @@ func (d *Dashboard) gateway() (string, http.RoundTripper) {
 func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	base, transport := v.gateway()
 	if base == "" {
-		return playgroundError(w, "The gateway does not listen yet.")
+		return playgroundError(w, "The gateway is not ready yet.")
 	}
 	// The gateway may think for long, and answer for long. The server reads on meanwhile, and would end the request where
 	// that times out.
@@ -69,7 +69,7 @@ func (v *visit) playgroundChat(w http.ResponseWriter, r *http.Request) error {
 	ask.Header.Set("Authorization", "Bearer "+r.Header.Get("X-Gateway-Key"))
 	response, err := transport.RoundTrip(ask)
 	if err != nil {
-		return playgroundError(w, "The gateway cannot be reached.")
+		return playgroundError(w, "The gateway is unreachable.")
 	}
 	defer response.Body.Close()
 	kind := "application/json"

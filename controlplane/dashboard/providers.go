@@ -190,7 +190,7 @@ func credentialText(c *configv1.Credential) string {
 	case *configv1.Credential_File:
 		return "file " + s.File
 	case *configv1.Credential_Sealed, *configv1.Credential_Value:
-		return "stored, sealed"
+		return "stored, encrypted"
 	}
 	return "none"
 }

@@ -100,7 +100,7 @@ func rules(r *configv1.RateLimit) []string {
 				line := step + ": " + limitText(&configv1.Limit{Domain: r.GetDomain(), Unit: p.GetUnit(),
 					RequestsPerUnit: p.GetRequestsPerUnit()})
 				if d.GetShadowMode() {
-					line += " (counts only)"
+					line += " (shadow mode)"
 				}
 				lines = append(lines, line)
 			}

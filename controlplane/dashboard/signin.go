@@ -131,7 +131,7 @@ func (d *Dashboard) audit(ctx context.Context, p admin.Principal, action, name s
 type firstData struct{ Token, Name, DisplayName string }
 
 var errLink = &openai.Error{Status: http.StatusGone,
-	Message: "This link has been used, is older than a day, or is no longer needed because there is an owner. Sign in, or make a new link with: modelgate dashboard link"}
+	Message: "This link is not valid: it was used, it is older than a day, or an owner already exists. Sign in, or create a new link with: modelgate dashboard link"}
 
 // usable returns a link that can be used now.
 func (v *visit) usable(ctx context.Context, token string) (*link, error) {
@@ -180,7 +180,7 @@ func (v *visit) first(w http.ResponseWriter, r *http.Request) error {
 	}
 	if there != nil {
 		return v.renderStatus(w, http.StatusConflict, "first", "Welcome", data,
-			"There is an account of this name already. Choose another.")
+			"An account with this name already exists. Choose another name.")
 	}
 	taken, err := v.links.take(r.Context(), data.Token)
 	if err != nil {

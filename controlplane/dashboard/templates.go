@@ -77,7 +77,7 @@ func functions() template.FuncMap {
 		},
 		"kinds": configv1.Kinds,
 		"roles": func() []choice {
-			return []choice{{"VIEWER", "viewer: reads"}, {"OPERATOR", "operator: changes all but accounts"},
+			return []choice{{"VIEWER", "viewer: reads"}, {"OPERATOR", "operator: changes everything except accounts"},
 				{"OWNER", "owner: everything"}}
 		},
 		"outcomes": func() []string {

@@ -75,7 +75,7 @@ type choice struct{ Value, Name string }
 
 func usageRanges() []choice {
 	return []choice{{"24h", "last 24 hours"}, {"7d", "last 7 days"}, {"30d", "last 30 days"}, {"90d", "last 90 days"},
-		{"days", "chosen days"}}
+		{"days", "custom"}}
 }
 
 func usageGroups() []choice {

@@ -37,11 +37,11 @@ type visit struct {
 
 // Errors that pages answer with.
 var (
-	errNoPage = &openai.Error{Status: http.StatusNotFound, Message: "There is no such page."}
+	errNoPage = &openai.Error{Status: http.StatusNotFound, Message: "This page does not exist."}
 	errForm   = &openai.Error{Status: http.StatusForbidden, Code: openai.CodeStaleForm,
-		Message: "The form was not sent from this dashboard, or you have signed in or out since it was opened. Go back, load the page again and repeat."}
+		Message: "The form did not come from this dashboard, or you signed in or out after you opened it. Go back, reload the page and try again."}
 	errUnread = &openai.Error{Status: http.StatusBadRequest,
-		Message: "The form could not be read. It may be too large."}
+		Message: "The form cannot be read. It may be too large."}
 	errNotAllowed = &openai.Error{Status: http.StatusForbidden,
 		Message: "Your role does not allow this. An owner can change it."}
 )
@@ -110,7 +110,7 @@ func (v *visit) fail(w http.ResponseWriter, r *http.Request, err error) {
 				zap.String("path", telemetry.Clip(r.URL.Path)), zap.Error(err))
 		}
 		e = &openai.Error{Status: http.StatusInternalServerError,
-			Message: "Something went wrong on the gateway's side. Its log says more."}
+			Message: "The gateway failed to show this page. Its log contains the cause."}
 	}
 	if e.Status == http.StatusNotFound && e.Code == openai.CodeUnknownKind {
 		e = errNoPage
@@ -124,7 +124,7 @@ func (v *visit) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}{e.Status, e.Message}
 	if err := v.renderStatus(w, e.Status, "error", http.StatusText(e.Status), data, ""); err != nil {
 		v.config.Log.Error("dashboard: the page of an error failed", zap.Error(err))
-		http.Error(w, "Something went wrong.", http.StatusInternalServerError)
+		http.Error(w, "The gateway failed to show this page.", http.StatusInternalServerError)
 	}
 }
 
@@ -137,7 +137,7 @@ func refused(err error) (string, bool) {
 		return "", false
 	}
 	if e.Status == http.StatusPreconditionFailed {
-		return "Somebody else has changed this since you opened it. Load the page again to see how it is now.", true
+		return "Another user changed this object after you opened it. Reload the page to see the current state.", true
 	}
 	return e.Message, true
 }

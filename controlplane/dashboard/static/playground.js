@@ -40,7 +40,7 @@ document.addEventListener("DOMContentLoaded", () => {
       headers: { "Content-Type": "application/json", "X-Form-Token": form.dataset.token, "X-Gateway-Key": form.key.value },
     });
     if (response.redirected) throw new Error("You are signed out. Load the page again.");
-    if (!response.ok) throw new Error((await response.json().catch(() => null))?.error?.message ?? "The answer has the status " + response.status + ".");
+    if (!response.ok) throw new Error((await response.json().catch(() => null))?.error?.message ?? "The gateway returned status " + response.status + ".");
     let first = 0, usage;
     for await (const data of events(response.body)) {
       if (data === "[DONE]") break;
@@ -51,8 +51,8 @@ document.addEventListener("DOMContentLoaded", () => {
       usage = chunk.usage ?? usage;
     }
     messages.push({ role: "assistant", content: answer.textContent });
-    const parts = [`first text after ${Math.round(first)} ms`, `${Math.round(performance.now() - began)} ms in all`];
-    if (usage) parts.push(`${usage.prompt_tokens} tokens in, ${usage.completion_tokens} out`);
+    const parts = [`first token after ${Math.round(first)} ms`, `${Math.round(performance.now() - began)} ms total`];
+    if (usage) parts.push(`${usage.prompt_tokens} input tokens, ${usage.completion_tokens} output tokens`);
     measured.textContent = parts.join(" · ");
   }
 

@@ -17,7 +17,7 @@ let key, keyPage;
 
 await test("the link of the first start makes an owner", async () => {
   await page.goto(process.env.DASHBOARD_LINK);
-  await page.getByLabel("Name What you").fill("ada");
+  await page.getByLabel("Name The name").fill("ada");
   await page.getByLabel("Full name").fill("Ada Lovelace");
   await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Create the account" }).click();
@@ -45,7 +45,7 @@ await test("sign out and in", async () => {
 await test("an account for somebody else", async () => {
   await page.getByRole("link", { name: "Accounts" }).click();
   await page.getByRole("link", { name: "New account" }).click();
-  await page.getByLabel("Name What they").fill("vera");
+  await page.getByLabel("Name The name").fill("vera");
   await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByText("Created.").waitFor();
@@ -55,14 +55,14 @@ await test("an account for somebody else", async () => {
 await test("a key is made and shown once", async () => {
   await page.goto(base + "/keys");
   await page.getByRole("link", { name: "New key" }).click();
-  await page.getByLabel("Name What people").fill("browser");
-  await page.getByLabel("Organization Whose").fill("acme");
+  await page.getByLabel("Name A name").fill("browser");
+  await page.getByLabel("Organization The organization").fill("acme");
   await page.locator("[name=limit_unit]").first().selectOption("HOUR");
-  await page.getByLabel("Most", { exact: true }).first().fill("3");
+  await page.getByLabel("Limit", { exact: true }).first().fill("3");
   await page.getByRole("button", { name: "Add a limit" }).click();
   await page.getByLabel("What is counted").nth(1).selectOption("tokens");
-  await page.getByLabel("Most", { exact: true }).nth(1).fill("100000");
-  await page.getByLabel("A month").fill("10");
+  await page.getByLabel("Limit", { exact: true }).nth(1).fill("100000");
+  await page.getByLabel("Per month").fill("10");
   await page.getByRole("button", { name: "Create the key" }).click();
   key = await page.locator("#the-key").textContent();
   if (!key.startsWith("sk-mg-")) throw new Error("this is no key: " + key.slice(0, 6));
@@ -70,7 +70,7 @@ await test("a key is made and shown once", async () => {
   await page.getByRole("button", { name: "Copy" }).click();
   await page.getByRole("button", { name: "Copied" }).waitFor();
   equal(await page.evaluate(() => navigator.clipboard.readText()), key, "the clipboard");
-  await page.getByRole("link", { name: "To the key" }).click();
+  await page.getByRole("link", { name: "Show the key" }).click();
   keyPage = page.url();
   if ((await page.content()).includes(key)) throw new Error("the key is shown again");
 });
@@ -114,8 +114,8 @@ await test("search finds the key while one types", async () => {
 
 await test("a provider is added and its credential tested", async () => {
   await page.goto(base + "/new/provider");
-  await page.getByLabel("Name The first").fill("mine");
-  await page.getByLabel("Vendor Whose").selectOption("openai");
+  await page.getByLabel("Name The prefix").fill("mine");
+  await page.getByLabel("Vendor The API").selectOption("openai");
   await page.getByLabel("Endpoint").fill("http://127.0.0.1:9");
   await page.getByLabel(/^Credential/).fill("sk-of-nobody");
   await page.getByRole("button", { name: "Add" }).click();
@@ -127,13 +127,13 @@ await test("a provider is added and its credential tested", async () => {
 
 await test("a model is made, and says where a request goes", async () => {
   await page.goto(base + "/new/model");
-  await page.getByLabel("Name What clients").fill("team/fast");
+  await page.getByLabel("Name The value").fill("team/fast");
   await page.locator("[name=target_provider]").selectOption("echo");
-  await page.getByLabel("The provider's name of the model").fill("echo");
+  await page.getByLabel("The provider's model name").fill("echo");
   await page.getByRole("button", { name: "Add a target" }).click();
   await page.locator("[name=target_provider]").nth(1).selectOption("mine");
-  await page.getByLabel("Turn").nth(1).fill("1");
-  await page.getByLabel("The provider's name of the model").nth(1).fill("gpt-4o-mini");
+  await page.getByLabel("Priority").nth(1).fill("1");
+  await page.getByLabel("The provider's model name").nth(1).fill("gpt-4o-mini");
   await page.getByRole("button", { name: "Create" }).click();
   await page.getByRole("heading", { name: "Routing of a request" }).waitFor();
   equal(await page.locator("section tbody tr").count(), 2, "targets");
@@ -182,7 +182,7 @@ await test("the playground streams through the gateway", async () => {
   await page.getByLabel("Your message").fill("How do you do?");
   await page.keyboard.press("Enter");
   await page.locator(".said.assistant", { hasText: "How do you do?" }).waitFor();
-  await page.getByText(/tokens in, \d+ out/).waitFor();
+  await page.getByText(/input tokens, \d+ output tokens/).waitFor();
   await page.getByLabel("Key", { exact: true }).fill("sk-mg-wrong");
   await page.getByLabel("Your message").fill("Again");
   await page.keyboard.press("Enter");
@@ -258,7 +258,7 @@ await test("without JavaScript a key is made and found", async () => {
   const visitor = await open({ javaScriptEnabled: false });
   await signIn(visitor, "ada", password);
   await visitor.goto(base + "/new/key");
-  await visitor.getByLabel("Name What people").fill("plain");
+  await visitor.getByLabel("Name A name").fill("plain");
   await visitor.getByRole("button", { name: "Create the key" }).click();
   await visitor.locator("#the-key").waitFor();
   await visitor.goto(base + "/keys");
@@ -270,11 +270,11 @@ await test("without JavaScript a key is made and found", async () => {
 
 await test("report 12: a key of an organization that is not there has it made where the box says so", async () => {
   await page.goto(base + "/new/key");
-  await page.getByLabel("Name What people").fill("of nobody");
-  await page.getByLabel("Organization Whose").fill("newcomers");
+  await page.getByLabel("Name A name").fill("of nobody");
+  await page.getByLabel("Organization The organization").fill("newcomers");
   await page.getByRole("button", { name: "Create the key" }).click();
   await page.getByText("there is no Organization newcomers").waitFor();
-  await page.getByLabel("Make the organization").check();
+  await page.getByLabel("Create the organization").check();
   await page.getByRole("button", { name: "Create the key" }).click();
   await page.locator("#the-key").waitFor();
   await page.goto(base + "/organizations/newcomers");
