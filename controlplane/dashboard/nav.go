@@ -85,7 +85,7 @@ func (v *visit) notice() string {
 		"saved":      "Saved. The data plane uses the change.",
 		"created":    "Created. The data plane uses the change.",
 		"deleted":    "Deleted.",
-		"revoked":    "The key is revoked and no longer works.",
+		"revoked":    "The key is revoked. It no longer works.",
 		"disabled":   "Disabled.",
 		"enabled":    "Enabled.",
 		"password":   "Your password is changed. All other sessions have ended.",
