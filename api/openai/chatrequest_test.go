@@ -20,10 +20,9 @@ func message(m string) string { return `{"model":"m","messages":[` + m + `]}` }
 
 func TestParseChatRequestAccepts(t *testing.T) {
 	for name, body := range map[string]string{
-		"the least":          hello,
-		"white space around": " \n" + hello + "\n\t ",
-		"defaults spelled out": with(
-			`"n":1,"frequency_penalty":0,"presence_penalty":0.0,"logprobs":false,"stop":null,"temperature":1,"tools":null,"user":null`),
+		"the least":                   hello,
+		"white space around":          " \n" + hello + "\n\t ",
+		"defaults spelled out":        with(`"n":1,"frequency_penalty":0,"presence_penalty":0.0,"logprobs":false,"stop":null,"temperature":1,"tools":null,"user":null`),
 		"members of a provider's own": with(`"top_k":5,"thinking":{"type":"enabled"},"x":[1,{"y":null}]`),
 		"stop as a string":            with(`"stop":"END"`),
 		"stop as an array":            with(`"stop":["a","b"]`),
@@ -34,11 +33,9 @@ func TestParseChatRequestAccepts(t *testing.T) {
 		"stream options null": with(`"stream_options":null`),
 		"a JSON schema": with(
 			`"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object"}}}`),
-		"assistant with calls, no text": message(
-			`{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"1","content":""}`),
-		"assistant null content": message(`{"role":"assistant","content":null,"refusal":"no"}`),
-		"parts": message(
-			`{"role":"user","content":[{"type":"text","text":""},{"type":"image_url","image_url":{"url":"data:,"}},{"type":"input_audio","input_audio":{"data":"","format":"wav"}},{"type":"file","file":{}},{"type":"other"}]}`),
+		"assistant with calls, no text": message(`{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":""}}]},{"role":"tool","tool_call_id":"1","content":""}`),
+		"assistant null content":        message(`{"role":"assistant","content":null,"refusal":"no"}`),
+		"parts":                         message(`{"role":"user","content":[{"type":"text","text":""},{"type":"image_url","image_url":{"url":"data:,"}},{"type":"input_audio","input_audio":{"data":"","format":"wav"}},{"type":"file","file":{}},{"type":"other"}]}`),
 		"every role": message(
 			`{"role":"system","content":"a"},{"role":"developer","content":"a"},{"role":"function","name":"f","content":null}`),
 		"escaped member names": `{"mod\u0065l":"m","messages":[{"r\u006fle":"user","content":"hi"}]}`,
@@ -197,13 +194,11 @@ func FuzzParseChatRequest(f *testing.F) {
 	f.Add([]byte(hello))
 	f.Add(
 		[]byte(
-			with(
-				`"stream":true,"stream_options":{"include_usage":true},"stop":["a"],"response_format":{"type":"json_schema","json_schema":{"name":"s"}}`)))
+			with(`"stream":true,"stream_options":{"include_usage":true},"stop":["a"],"response_format":{"type":"json_schema","json_schema":{"name":"s"}}`)))
 	f.Add([]byte(message(`{"role":"user","content":[{"type":"text","text":"x"}]}`)))
 	f.Add(
 		[]byte(
-			with(
-				`"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"f"}}]}},"top_k":1.5,"x":"\ud83d\ude00\/"`)))
+			with(`"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"function":{"name":"f"}}]}},"top_k":1.5,"x":"\ud83d\ude00\/"`)))
 	f.Add([]byte(message(`{"role":"assistant","tool_calls":[{"id":"` + openai.CarryID("a", []byte(`{"x":[1]}`)) +
 		`"}]},{"role":"tool","tool_call_id":"a\u007emg1.x","content":[]}`)))
 	f.Add(conversation(0))

@@ -181,10 +181,8 @@ func TestNewWordsPass(t *testing.T) {
 			`"prediction":{"type":"tokens","content":""}`): "prediction.type",
 		message(
 			`{"role":"user","content":[{"type":"video_url","video_url":{"url":"u"}}]}`): "messages[0].content[0].type",
-		message(
-			`{"role":"user","content":[{"type":"image_url","image_url":{"url":"u","detail":"ultra"}}]}`): "messages[0].content[0].image_url.detail",
-		message(
-			`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"","format":"flac"}}]}`): "messages[0].content[0].input_audio.format",
+		message(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"u","detail":"ultra"}}]}`):    "messages[0].content[0].image_url.detail",
+		message(`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"","format":"flac"}}]}`): "messages[0].content[0].input_audio.format",
 	} {
 		r, err := openai.ParseChatRequest([]byte(body))
 		require.NoError(t, err)

@@ -56,8 +56,7 @@ func TestTheNumberOfAFormIsDigits(t *testing.T) {
 		"90071992547409910": false,
 	} {
 		_, err := openai.ParseFormRequest(
-			[]byte(
-				"--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"), "b")
+			[]byte("--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"), "b")
 		if good {
 			require.NoError(t, err, n)
 			continue

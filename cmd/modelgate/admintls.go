@@ -14,8 +14,7 @@ import (
 )
 
 // errAdminNeedsTLS refuses to send tokens and keys in clear to other machines.
-var errAdminNeedsTLS = admincli.Misused(
-	"--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
+var errAdminNeedsTLS = admincli.Misused("--admin can be reached from other machines and needs TLS: give --admin-cert and --admin-key, an address of loopback, or --admin-plain-http where something before it has TLS")
 
 // adminTLS returns the TLS of the admin address, or nil where there is none.
 func (c *controlplaneCmd) adminTLS(log *zap.Logger) (*tls.Config, error) {

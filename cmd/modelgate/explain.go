@@ -31,8 +31,7 @@ Example:
 // Run prints what the gateway would do with a request.
 func (c explainCmd) Run(ctx context.Context, stdout io.Writer) error {
 	if strings.HasPrefix(c.KeyID, "sk-") {
-		return admincli.Misused(
-			"--key-id is the id of a key, such as key_01JD...; modelgate key list shows it. Keys themselves do not belong on a command line")
+		return admincli.Misused("--key-id is the id of a key, such as key_01JD...; modelgate key list shows it. Keys themselves do not belong on a command line")
 	}
 	body, err := readFile(c.Request, os.Stdin)
 	if err != nil {

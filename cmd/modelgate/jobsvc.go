@@ -199,8 +199,7 @@ func (f jobsTLSFlags) configs(listen, gateway string, log *zap.Logger) (client, 
 			return nil, nil, nil
 		}
 		return nil, nil,
-			admincli.Misused(
-				"give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
+			admincli.Misused("give --tls-cert, --tls-key and --tls-ca, or a --listen and a --gateway that are Unix sockets: whoever reached them could ask on behalf of any key")
 	}
 	name := f.Name
 	if name == "" && !onSocket(gateway) {

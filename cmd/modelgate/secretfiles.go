@@ -39,8 +39,7 @@ func loadRoot(ctx context.Context, path string, etcd *clientv3.Client) (*secret.
 				path, err)
 	case claimed:
 		return nil,
-			fmt.Errorf(
-				"secret file %s is missing, and the configuration in etcd was written under it: put it back from a copy. Without it keys cannot be checked, nor sealed credentials opened", path)
+			fmt.Errorf("secret file %s is missing, and the configuration in etcd was written under it: put it back from a copy. Without it keys cannot be checked, nor sealed credentials opened", path)
 	}
 	return secret.LoadRoot(path)
 }

@@ -23,8 +23,7 @@ const (
 var (
 	ErrOtherRoot = errors.New(
 		"the backup was made under another root secret (--pepper): keys could not be checked, nor sealed credentials opened")
-	ErrNotEmpty = errors.New(
-		"etcd is not empty: it holds a gateway already, or a part of another backup; a backup is restored into an etcd of its own")
+	ErrNotEmpty = errors.New("etcd is not empty: it holds a gateway already, or a part of another backup; a backup is restored into an etcd of its own")
 	ErrLedger   = errors.New("the backup has a ledger, and it was not said where that goes")
 	ErrNoLedger = errors.New("the backup has no ledger")
 )

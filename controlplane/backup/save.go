@@ -27,8 +27,7 @@ const (
 // Errors of saving.
 var (
 	ErrNothing   = errors.New("etcd holds no gateway: no control plane has worked on it yet")
-	ErrCompacted = errors.New(
-		"etcd has forgotten the revision of the backup while it was read: make it again, and have etcd keep more history (--auto-compaction-retention)")
+	ErrCompacted = errors.New("etcd has forgotten the revision of the backup while it was read: make it again, and have etcd keep more history (--auto-compaction-retention)")
 )
 
 // A Source is what a backup is made of.

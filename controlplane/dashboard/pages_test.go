@@ -56,8 +56,7 @@ func fill(t *testing.T, b *bench, w *browser) string {
 		Name: evil, Diff: "+" + evil}}
 	b.ledger.usage = func(string, url.Values) string {
 		quoted, _ := json.Marshal(evil)
-		return fmt.Sprintf(
-			`{"data":[{"start_time":%d,"results":[{"num_model_requests":1,"input_tokens":2,"output_tokens":3,"model":%s,"line_item":%[2]s,"amount":{"value":0.5}}]}],"has_more":false,"next_page":null}`, now.Unix(), quoted)
+		return fmt.Sprintf(`{"data":[{"start_time":%d,"results":[{"num_model_requests":1,"input_tokens":2,"output_tokens":3,"model":%s,"line_item":%[2]s,"amount":{"value":0.5}}]}],"has_more":false,"next_page":null}`, now.Unix(), quoted)
 	}
 	job, err := json.Marshal(map[string]any{"id": evil, "status": "running", "model": evil, "fine_tuned_model": evil,
 		"endpoint": evil, "created_at": now.Unix(),

@@ -36,8 +36,7 @@ func localReplies() *hcmv3.LocalReplyConfig {
 	)
 	unreachable := []string{"UH", "NC", "NFCF", "UO", "UF", "UC", "UR", "LR", "UPE"}
 	replies := []localReply{
-		{filter: cel(
-			"response.code_details.startsWith('ext_proc_') || response.code_details.startsWith('mismatch_between_content_length')"),
+		{filter: cel("response.code_details.startsWith('ext_proc_') || response.code_details.startsWith('mismatch_between_content_length')"),
 			status: 503, errorType: ours, code: openai.CodeGatewayUnavailable,
 			message: "The gateway is temporarily unavailable. Please retry."},
 		{filter: cel(

@@ -158,8 +158,7 @@ func benchmarkChat(b *testing.B, env *exchange.Env, k *configv1.Key, organizatio
 			times) + `"}],"max_tokens":100,"temperature":0.5}`)
 	status := exchange.Headers{{Name: ":status", Value: "200"}, {Name: "content-type", Value: "application/json"},
 		{Name: "server", Value: "x"}}
-	answer := []byte(
-		`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4.1-2025-04-14","choices":[{"index":0,"message":{"role":"assistant","content":"Because.","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
+	answer := []byte(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4.1-2025-04-14","choices":[{"index":0,"message":{"role":"assistant","content":"Because.","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		x := exchange.New(env, c)

@@ -74,10 +74,9 @@ func priceChanges() map[string]change {
 			price: priced(func(p *configv1.Price) { p.Tiers = []*configv1.PriceTier{{AbovePromptTokens: 8, Input: "3"}} })},
 		"cached input, writes to a cache": {path: chat, plain: ask40,
 			asks: `,"cache_control":{"type":"ephemeral","ttl":"1h"}`, reserves: true,
-			answer: detailed(
-				`"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":3,"cache_creation_token_details":{"ephemeral_5m_input_tokens":1,"ephemeral_1h_input_tokens":2}}`),
-			cost:  2*1000 + 4*100 + 1*1250 + 2*2000 + 2*2000,
-			price: priced(func(p *configv1.Price) { p.CachedInput, p.CacheWrite = "0.1", "1.25" })},
+			answer: detailed(`"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":3,"cache_creation_token_details":{"ephemeral_5m_input_tokens":1,"ephemeral_1h_input_tokens":2}}`),
+			cost:   2*1000 + 4*100 + 1*1250 + 2*2000 + 2*2000,
+			price:  priced(func(p *configv1.Price) { p.CachedInput, p.CacheWrite = "0.1", "1.25" })},
 		"reasoning, predictions, audio": {path: chat, plain: ask40,
 			answer: detailed(
 				`"prompt_tokens_details":{"audio_tokens":3},"completion_tokens_details":{"reasoning_tokens":1,"audio_tokens":1}`),

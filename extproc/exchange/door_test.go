@@ -50,8 +50,7 @@ func TestAKeyAtItsLimitIsRefusedBeforeItsBody(t *testing.T) {
 			require.NotNil(t, reply.Plan)
 			answer(x, "200", "application/json")
 			x.ResponseBody(context.Background(),
-				[]byte(
-					`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":9,"total_tokens":9}}`), true)
+				[]byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":9,"total_tokens":9}}`), true)
 			x.Close()
 		}, map[string]string{"X-Ratelimit-Limit-Tokens": "9", "X-Ratelimit-Remaining-Tokens": "0"}, 61 * time.Second},
 		"a budget": {&configv1.Key{Name: "key_1", Budgets: []*configv1.Budget{{Unit: configv1.Unit_DAY, Usd: "0.0001"}}},
@@ -208,8 +207,7 @@ func exhaust(t *testing.T) (m *meter, huge func() (*exchange.Exchange, exchange.
 		require.NotNil(t, reply.Plan)
 		answer(x, "200", "application/json")
 		x.ResponseBody(context.Background(),
-			[]byte(
-				`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":`+used+`,"total_tokens":`+used+`}}`), true)
+			[]byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1]}],"model":"m-1","usage":{"prompt_tokens":`+used+`,"total_tokens":`+used+`}}`), true)
 		x.Close()
 		m.now = m.now.Add(20 * time.Second)
 	}

@@ -93,8 +93,7 @@ func TestWritesToACacheForAnHourCostMore(t *testing.T) {
 		"of no use, but it reports": {anthropic.Provider(), anHour, false, "",
 			`{"content":7,"usage":{"input_tokens":9,` + split + `,"output_tokens":10}}`, reads + 400*1250 + 600*2000 + wrote},
 		"of another dialect": {openai.Provider(), anHour, false, "",
-			openAIs(
-				`"cache_creation_tokens":1000,"cache_creation_token_details":{"ephemeral_5m_input_tokens":400,"ephemeral_1h_input_tokens":600}`), reads + 400*1250 + 600*2000 + wrote},
+			openAIs(`"cache_creation_tokens":1000,"cache_creation_token_details":{"ephemeral_5m_input_tokens":400,"ephemeral_1h_input_tokens":600}`), reads + 400*1250 + 600*2000 + wrote},
 		"of another dialect, not told": {openai.Provider(), anHour, false, "", openAIs(`"cache_write_tokens":1000`),
 			reads + 1000*2000 + wrote},
 		"a Route": {anthropic.Provider(), anHour, false, "/r/messages", claudes(split), reads +
@@ -144,8 +143,7 @@ func TestWhatMayBeWrittenForAnHourIsReserved(t *testing.T) {
 	require.Zero(t, reserved(`,"user":"1h"`))
 	require.Positive(t, reserved(`,"cache_control":{"type":"ephemeral","ttl":"1h"}`))
 	require.Positive(t,
-		reserved(
-			`,"tools":[{"type":"function","function":{"name":"f","parameters":{}},"cache_control":{"type":"ephemeral","ttl":"\u0031h"}}]`))
+		reserved(`,"tools":[{"type":"function","function":{"name":"f","parameters":{}},"cache_control":{"type":"ephemeral","ttl":"\u0031h"}}]`))
 }
 
 // TestClaudesPricesForAnHour are twice those of the input: https://platform.claude.com/docs/en/about-claude/pricing.

@@ -26,8 +26,7 @@ func TestARouteThatIsCutCountsWhatHasPassed(t *testing.T) {
 	x.ResponseBody(context.Background(), []byte(messageStart), false)
 	for range 1000 {
 		x.ResponseBody(context.Background(),
-			[]byte(
-				"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" hello there\"}}\n\n"), false)
+			[]byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" hello there\"}}\n\n"), false)
 	}
 	r := x.Close()
 	require.Equal(t, metering.OutcomeCut, r.Outcome)
@@ -40,8 +39,7 @@ func TestARouteWhoseStreamTellsNoUsageIsGuessed(t *testing.T) {
 	answer(x, "200", "text/event-stream")
 	for range 1000 {
 		x.ResponseBody(context.Background(),
-			[]byte(
-				`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m-1","choices":[{"index":0,"delta":{"content":" hello there"}}]}`+"\n\n"), false)
+			[]byte(`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m-1","choices":[{"index":0,"delta":{"content":" hello there"}}]}`+"\n\n"), false)
 	}
 	x.ResponseBody(context.Background(), []byte("data: [DONE]\n\n"), true)
 	r := x.Close()
@@ -94,8 +92,7 @@ func TestFormsHaveUsersAndNumbers(t *testing.T) {
 	m.config.Catalog = catalog.New(&configv1.Catalog{Models: []*configv1.ModelFacts{{Models: []string{"m-1"},
 		Price: &configv1.Price{Image: "0.04"}, Capabilities: &configv1.Capabilities{MaxOutputTokens: proto.Int64(4000)}}}})
 	m.configure()
-	form := strings.ReplaceAll(
-		"--b\nContent-Disposition: form-data; name=\"model\"\n\na/m-1\n--b\nContent-Disposition: form-data; name=\"n\"\n\n5\n--b\nContent-Disposition: form-data; name=\"user\"\n\nbob\n--b--\n", "\n", "\r\n")
+	form := strings.ReplaceAll("--b\nContent-Disposition: form-data; name=\"model\"\n\na/m-1\n--b\nContent-Disposition: form-data; name=\"n\"\n\n5\n--b\nContent-Disposition: form-data; name=\"user\"\n\nbob\n--b--\n", "\n", "\r\n")
 	x := exchange.New(m.env, m.config)
 	x.RequestHeaders(t.Context(), exchange.Headers{{Name: ":method", Value: "POST"},
 		{Name: ":path", Value: "/v1/images/edits"}, {Name: "authorization", Value: "Bearer " + m.secret},
@@ -155,8 +152,7 @@ func TestReadingAStoredAnswerIsNotChargedAgain(t *testing.T) {
 		{Name: ":path", Value: "/r/responses/resp_1"}, {Name: "authorization", Value: "Bearer " + m.secret}}, true)
 	if answer(x, "200", "application/json").ResponseBody == exchange.Streamed {
 		x.ResponseBody(context.Background(),
-			[]byte(
-				`{"id":"resp_1","model":"m-1","status":"completed","usage":{"input_tokens":10,"output_tokens":40,"total_tokens":50}}`), true)
+			[]byte(`{"id":"resp_1","model":"m-1","status":"completed","usage":{"input_tokens":10,"output_tokens":40,"total_tokens":50}}`), true)
 	}
 	r := x.Close()
 	require.Zero(t, r.Usage.TotalTokens, "it was charged when it was made")

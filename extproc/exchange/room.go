@@ -76,8 +76,7 @@ func (x *Exchange) hold(bytes int64) *openai.Error {
 		x.shed(shedKey)
 		return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeRequests,
 			Code: openai.CodeRateLimitExceeded, RetryAfter: time.Second,
-			Message: fmt.Sprintf(
-				"The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID)}
+			Message: fmt.Sprintf("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID)}
 	case err != nil:
 		x.shed(shedTotal)
 		return crowdedOut("The gateway holds as many bytes of requests as it can at the moment. Please try again later.")

@@ -240,8 +240,7 @@ func conversations() []shape {
 		messagesShape("functions' results", func(size int) string {
 			return user + "," +
 				list(size,
-					numbered(
-						`{"role":"assistant","function_call":{"name":"f%d","arguments":""}},{"role":"function","name":"f%d","content":"x"}`))
+					numbered(`{"role":"assistant","function_call":{"name":"f%d","arguments":""}},{"role":"function","name":"f%d","content":"x"}`))
 		}),
 		messagesShape("names of tools that are renamed", func(size int) string {
 			return user + "," + calls(size, `{"id":"c%d","type":"function","function":{"name":"a tool.%d","arguments":""}}`)
@@ -357,8 +356,7 @@ func members() []shape {
 		chatShape("tools with schemas", func(size int) string {
 			return `"tools":[` +
 				list(size,
-					numbered(
-						`{"type":"function","function":{"name":"f%d","parameters":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"string"}}}}}`)) + `]`
+					numbered(`{"type":"function","function":{"name":"f%d","parameters":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"type":"string"}}}}}`)) + `]`
 		}),
 		chatShape("tools that are allowed", func(size int) string {
 			return tools(size/2) + `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[` +

@@ -160,8 +160,7 @@ func TestAFormIsChargedForAsManyImagesAsItAsks(t *testing.T) {
 			{Name: "authorization", Value: "Bearer " + m.secret},
 			{Name: "content-type", Value: "multipart/form-data; boundary=b"}}, false)
 		reply := x.RequestBody(t.Context(),
-			[]byte(
-				"--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m-1\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"))
+			[]byte("--b\r\nContent-Disposition: form-data; name=model\r\n\r\na/m-1\r\n--b\r\nContent-Disposition: form-data; name=n\r\n\r\n"+n+"\r\n--b--\r\n"))
 		if images == 0 {
 			require.NotNil(t, reply.Immediate, n)
 			require.Equal(t, 400, reply.Immediate.Status)

@@ -148,8 +148,7 @@ func TestEverythingThatTheModelSaysCounts(t *testing.T) {
 		},
 		"an event of a response": func(x *Text, s string) {
 			x.Events(
-				[]byte(
-					"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\""+s+"\"}\n\n"), openai.Usage{})
+				[]byte("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",\"delta\":\""+s+"\"}\n\n"), openai.Usage{})
 		},
 		"the fifth choice": func(x *Text, s string) { x.Put(chat.Text(4, s)) },
 	} {
@@ -221,8 +220,7 @@ func wholeOf(t *testing.T, vendor string, body []byte) *Text {
 
 func TestAWholeAnswerIsCounted(t *testing.T) {
 	x := wholeOf(t, "openai",
-		[]byte(
-			`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"one two three","reasoning_content":"four five"},"finish_reason":"stop"}]}`))
+		[]byte(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"one two three","reasoning_content":"four five"},"finish_reason":"stop"}]}`))
 	u, estimated := x.Usage("openai", "gpt-4o", openai.Usage{PromptTokens: 9}, true)
 	require.True(t, estimated)
 	require.Equal(t, openai.Usage{PromptTokens: 9, CompletionTokens: 6, ReasoningTokens: 2, TotalTokens: 15}, u)

@@ -109,8 +109,7 @@ func TestAnswers(t *testing.T) {
 
 func TestASchemaThatRefersToItselfEnds(t *testing.T) {
 	got := example(
-		[]byte(
-			`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["a","list"],"properties":{"a":{"$ref":"#/$defs/a"},"list":{"type":"array","items":{"$ref":"#"}}}}}}`))
+		[]byte(`{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["a","list"],"properties":{"a":{"$ref":"#/$defs/a"},"list":{"type":"array","items":{"$ref":"#"}}}}}}`))
 	require.IsType(t, map[string]any{}, got)
 	require.Equal(t, map[string]any{}, example([]byte(`{"type":7}`)), "a schema that cannot be read")
 }

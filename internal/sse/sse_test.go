@@ -192,8 +192,7 @@ func FuzzCutsNeverChangeTheEvents(f *testing.F) {
 }
 
 func BenchmarkDecoder(b *testing.B) {
-	piece := []byte(
-		`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}` + "\n\n")
+	piece := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}` + "\n\n")
 	b.ReportAllocs()
 	b.SetBytes(int64(len(piece)))
 	var d Decoder

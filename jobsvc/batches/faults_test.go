@@ -359,8 +359,7 @@ func (w *world) refuses(id, status string) {
 	require.Equal(w.t, http.StatusConflict, answer.Code)
 	require.Equal(w.t, "false", answer.Header().Get("X-Should-Retry"))
 	require.JSONEq(w.t,
-		fmt.Sprintf(
-			`{"error":{"message":"Cannot cancel a batch with status '%s'.","type":"invalid_request_error","param":null,"code":null}}`, status), answer.Body.String())
+		fmt.Sprintf(`{"error":{"message":"Cannot cancel a batch with status '%s'.","type":"invalid_request_error","param":null,"code":null}}`, status), answer.Body.String())
 }
 
 func TestExpiry(t *testing.T) {

@@ -32,8 +32,7 @@ func (s *Service) Collect(ctx context.Context) error {
 }
 
 // ErrOwner means that the blobs belong to the records in another etcd.
-var ErrOwner = errors.New(
-	"the blob store belongs to another gateway, or to this one before its etcd was replaced; give each a bucket, a folder or a prefix of its own")
+var ErrOwner = errors.New("the blob store belongs to another gateway, or to this one before its etcd was replaced; give each a bucket, a folder or a prefix of its own")
 
 // ownerBlob names the etcd whose records the blobs have. The same name is in that etcd, in the one record of owners.
 const ownerBlob = "owner"

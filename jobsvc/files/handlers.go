@@ -271,8 +271,7 @@ func (s *Service) remove(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		}
 		return &openai.Error{Status: http.StatusConflict, Type: openai.TypeInvalidRequest, Param: "id",
 			Code: openai.CodeFileInUse, NoRetry: true,
-			Message: fmt.Sprintf(
-				"The file %s is used by a job that has not ended. Cancel the job, or wait for its end, before you delete the file.", f.ID)}
+			Message: fmt.Sprintf("The file %s is used by a job that has not ended. Cancel the job, or wait for its end, before you delete the file.", f.ID)}
 	} else if err != nil {
 		return err
 	}

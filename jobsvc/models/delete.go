@@ -51,9 +51,8 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	}
 	if m.GetFineTuned() == nil || c.Tenant != (store.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}) {
 		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
-			Code: openai.CodeInsufficientPermissions,
-			Message: fmt.Sprintf(
-				"You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)}
+			Code:    openai.CodeInsufficientPermissions,
+			Message: fmt.Sprintf("You have insufficient permissions for this operation: only fine-tuned models can be deleted, with a key of the project that trained them. '%s' is not one of yours.", name)}
 	}
 	if err := s.unfinished(r.Context(), c.Tenant, m); err != nil {
 		return err

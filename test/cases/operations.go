@@ -271,8 +271,7 @@ func responses(t *testing.T, g *Gateway) {
 	t.Run("that failed", func(t *testing.T) {
 		g.A.Answers(
 			stream(
-				[]byte(
-					"event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"x\"}\n\n"), 9))
+				[]byte("event: response.created\ndata: {\"type\":\"response.created\"}\n\nevent: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"x\"}\n\n"), 9))
 		g.Do(t, "POST", "/v1/responses", ask, "X-Request-Id", "response-failed")
 		require.Equal(t, "failed", g.Logged(t, "response-failed")["outcome"])
 	})

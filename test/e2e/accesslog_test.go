@@ -67,8 +67,7 @@ func TestAccessLog(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 200, status)
 	g.WaitFor(t,
-		fmt.Sprintf(
-			`"model":"echo/echo","provider":"echo","upstream_model":"echo","attempts":1,"stream":false,"status":200,"outcome":"finished","cut_by":"","details":"","prompt_tokens":2,"completion_tokens":2,"cached_tokens":0,"reasoning_tokens":0,"bytes_sent":%d`, len(body)))
+		fmt.Sprintf(`"model":"echo/echo","provider":"echo","upstream_model":"echo","attempts":1,"stream":false,"status":200,"outcome":"finished","cut_by":"","details":"","prompt_tokens":2,"completion_tokens":2,"cached_tokens":0,"reasoning_tokens":0,"bytes_sent":%d`, len(body)))
 
 	g.Stop(t)
 	require.Equal(t, 1, strings.Count(g.Output(), `"status":401`))

@@ -69,8 +69,7 @@ func TestPoint2CredentialsStayWithTheirHosts(t *testing.T) {
 
 	_,
 		err := apply(
-		fmt.Sprintf(
-			"kind: Provider\nname: team\nvendor: openai\nendpoint: %s\ncredential: {env: TEAM_KEY}\n---\nkind: Route\nname: r\npath_prefix: /r/\nprovider: team\n", team))
+		fmt.Sprintf("kind: Provider\nname: team\nvendor: openai\nendpoint: %s\ncredential: {env: TEAM_KEY}\n---\nkind: Route\nname: r\npath_prefix: /r/\nprovider: team\n", team))
 	require.NoError(t, err)
 
 	t.Run("a Route does not repeat it", func(t *testing.T) {

@@ -15,8 +15,7 @@ import (
 )
 
 func TestMetricNamesOfAQuery(t *testing.T) {
-	require.Equal(t, []string{"envoy_cluster_upstream_rq_xx", "go_goroutines", "modelgate_build_info"}, metricNames(
-		`sum by (modelgate_provider, go_x) (rate(envoy_cluster_upstream_rq_xx{envoy_cluster_name=~"($provider)/.{2}"}[5m])) / on (job) group_left (modelgate_x) go_goroutines and modelgate_build_info`))
+	require.Equal(t, []string{"envoy_cluster_upstream_rq_xx", "go_goroutines", "modelgate_build_info"}, metricNames(`sum by (modelgate_provider, go_x) (rate(envoy_cluster_upstream_rq_xx{envoy_cluster_name=~"($provider)/.{2}"}[5m])) / on (job) group_left (modelgate_x) go_goroutines and modelgate_build_info`))
 }
 
 // TestAlertsOnSeries runs the cases in testdata: every alert fires, and none of them where all is well.

@@ -56,8 +56,7 @@ func data(format string, args ...any) string { return "data: " + fmt.Sprintf(for
 
 // chunk writes an event of OpenAI's dialect.
 func chunk(delta, finish string) string {
-	return data(
-		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[{"index":0,"delta":%s,"logprobs":null,"finish_reason":%s}]}`, delta, finish)
+	return data(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[{"index":0,"delta":%s,"logprobs":null,"finish_reason":%s}]}`, delta, finish)
 }
 
 const end = "data: [DONE]\n\n"
@@ -90,8 +89,7 @@ var openAI = dialect{
 		}
 		out = append(out, chunk(`{}`, quote(s.stop)))
 		return append(out,
-			data(
-				`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[],"usage":%s}`, openAIUsage(s.usage)), end)
+			data(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"upstream","choices":[],"usage":%s}`, openAIUsage(s.usage)), end)
 	},
 	whole: func(s said) string {
 		message := `"role":"assistant","content":` + quoteOrNull(s.text) + `,"refusal":null`
@@ -220,8 +218,7 @@ var google = dialect{
 				last = fmt.Sprintf(`,"finishReason":%q`, native(googleStops, s.stop))
 			}
 			out = append(out,
-				data(
-					`{"candidates":[{"content":{"parts":[%s],"role":"model"}%s,"index":0}],"usageMetadata":%s,"modelVersion":"upstream","responseId":"r1"}`, p, last, googleUsage(s.usage)))
+				data(`{"candidates":[{"content":{"parts":[%s],"role":"model"}%s,"index":0}],"usageMetadata":%s,"modelVersion":"upstream","responseId":"r1"}`, p, last, googleUsage(s.usage)))
 		}
 		return out
 	},
@@ -420,8 +417,7 @@ func cohereUsage(u counts) string {
 var mistral = dialect{
 	name:    "mistral",
 	endMark: "[DONE]",
-	failure: data(
-		`{"object":"error","message":"Overloaded: service tier capacity exceeded for this model.","type":"service_tier_capacity_exceeded","param":null,"code":"3505","raw_status_code":503}`),
+	failure: data(`{"object":"error","message":"Overloaded: service tier capacity exceeded for this model.","type":"service_tier_capacity_exceeded","param":null,"code":"3505","raw_status_code":503}`),
 	stream: func(s said) []string {
 		out := []string{chunk(`{"role":"assistant","content":""}`, "null")}
 		for _, p := range pieces(s.thinking) {

@@ -39,11 +39,9 @@ func newBatchVendor(t *testing.T) *batchVendor {
 	mux.HandleFunc("POST /v1/fine_tuning/jobs", v.tuning)
 	mux.HandleFunc("GET /v1/fine_tuning/jobs/{id}", v.tuning)
 	mux.HandleFunc("GET /v1/fine_tuning/jobs/{id}/{list}", func(w http.ResponseWriter, r *http.Request) {
-		item := fmt.Sprintf(
-			`{"id":"ftevent-%[1]s","object":"fine_tuning.job.event","created_at":1700000000,"level":"info","message":"done","type":"message"}`, vendorMark)
+		item := fmt.Sprintf(`{"id":"ftevent-%[1]s","object":"fine_tuning.job.event","created_at":1700000000,"level":"info","message":"done","type":"message"}`, vendorMark)
 		if r.PathValue("list") == "checkpoints" {
-			item = fmt.Sprintf(
-				`{"id":"ftckpt_%[1]s","object":"fine_tuning.job.checkpoint","created_at":1700000000,"fine_tuned_model_checkpoint":"ft:gpt-4o-mini:org-%[1]s::x:ckpt-step-1","step_number":1,"metrics":{"step":1},"fine_tuning_job_id":"ftjob-%[1]s"}`, vendorMark)
+			item = fmt.Sprintf(`{"id":"ftckpt_%[1]s","object":"fine_tuning.job.checkpoint","created_at":1700000000,"fine_tuned_model_checkpoint":"ft:gpt-4o-mini:org-%[1]s::x:ckpt-step-1","step_number":1,"metrics":{"step":1},"fine_tuning_job_id":"ftjob-%[1]s"}`, vendorMark)
 		}
 		writeText(w, `{"object":"list","data":[`+item+`],"has_more":false}`)
 	})
@@ -120,8 +118,7 @@ func (v *batchVendor) show(w http.ResponseWriter, id string) {
 
 func (v *batchVendor) tuning(w http.ResponseWriter, _ *http.Request) {
 	writeText(w,
-		fmt.Sprintf(
-			`{"id":"ftjob-%[1]s","object":"fine_tuning.job","model":"gpt-4o-mini","created_at":1700000000,"finished_at":1700000001,"fine_tuned_model":"ft:gpt-4o-mini:org-%[1]s::x","organization_id":"org-%[1]s","result_files":["file-%[1]sresult"],"status":"succeeded","validation_file":null,"training_file":"file-%[1]s","trained_tokens":10,"hyperparameters":{"n_epochs":1},"error":null}`, vendorMark))
+		fmt.Sprintf(`{"id":"ftjob-%[1]s","object":"fine_tuning.job","model":"gpt-4o-mini","created_at":1700000000,"finished_at":1700000001,"fine_tuned_model":"ft:gpt-4o-mini:org-%[1]s::x","organization_id":"org-%[1]s","result_files":["file-%[1]sresult"],"status":"succeeded","validation_file":null,"training_file":"file-%[1]s","trained_tokens":10,"hyperparameters":{"n_epochs":1},"error":null}`, vendorMark))
 }
 
 func vendorIDs(t *testing.T) {

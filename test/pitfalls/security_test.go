@@ -66,15 +66,13 @@ func noForgedAddress(t *testing.T, g limitGateway) {
 		chatPath + "@" + address} {
 		body := chatOf("openai/m", 2, "")
 		g.raw(t,
-			fmt.Sprintf(
-				"%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", line, address, g.Key, len(body), body))
+			fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", line, address, g.Key, len(body), body))
 	}
 	// What a vendor fetches by itself is told to it, and what it would not is refused.
 	for _, url := range []string{at + "/a.png", "http://169.254.169.254/latest/meta-data",
 		"http://[::ffff:169.254.169.254]/", "file:///etc/passwd"} {
 		picture := func(model string) string {
-			return fmt.Sprintf(
-				`{"model":%q,"max_tokens":2,"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":%q}}]}]}`, model, url)
+			return fmt.Sprintf(`{"model":%q,"max_tokens":2,"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":%q}}]}]}`, model, url)
 		}
 		g.ask(t, g.Key, chatPath, picture("openai/m"))
 		require.Equal(t, http.StatusBadRequest, g.ask(t, g.Key, chatPath, picture("bedrock/amazon.nova-lite-v1:0")).status,

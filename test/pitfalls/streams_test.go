@@ -378,8 +378,7 @@ func classOfErrors(t *testing.T) {
 				`{"error":{"message":"no call","type":"invalid_request_error","code":"tool_use_failed","status_code":400}}`), 400,
 			"tool_use_failed"},
 		{compatible("openrouter"),
-			data(
-				`{"id":"x","error":{"code":429,"message":"slow down"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`), 429, "rate_limit_exceeded"},
+			data(`{"id":"x","error":{"code":429,"message":"slow down"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`), 429, "rate_limit_exceeded"},
 	} {
 		first := c.s.sends(t, chat(""), true, c.event)
 		require.Equal(t, c.status, first.status, "%s: %s", c.s.name, first.body)

@@ -70,8 +70,7 @@ func parallelCalls(t *testing.T) {
 	t.Run("Gemini's calls in one event, without ids", func(t *testing.T) {
 		for _, s := range geminis {
 			a := s.sends(t, chat(tools), true,
-				data(
-					`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"clock","args":{}}},{"functionCall":{"name":"clock","args":{"zone":"CET"}}}],"role":"model"},"finishReason":"STOP"}]}`))
+				data(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"clock","args":{}}},{"functionCall":{"name":"clock","args":{"zone":"CET"}}}],"role":"model"},"finishReason":"STOP"}]}`))
 			require.Len(t, a.calls, 2)
 			require.NotEqual(t, a.calls[0].id, a.calls[1].id)
 			require.JSONEq(t, `{"zone":"CET"}`, a.calls[1].arguments)
@@ -328,8 +327,7 @@ func brokenArguments(t *testing.T) {
 			require.Equal(t, `{"city": Zürich`, a.calls[0].arguments, s.name)
 		})
 	}
-	again := talk(
-		`{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"weather","arguments":"{\"city\": Z"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":"x"}`, tools)
+	again := talk(`{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"callaaaa1","type":"function","function":{"name":"weather","arguments":"{\"city\": Z"}}]},{"role":"tool","tool_call_id":"callaaaa1","content":"x"}`, tools)
 	at := map[string]string{"messages": "messages.1.content.0.input", "google": "contents.1.parts.0.functionCall.args",
 		"converse": "messages.1.content.0.toolUse.input"}
 	for _, s := range slices.Concat(claudes, geminis, bedrocks) {

@@ -110,8 +110,7 @@ func isUnread(meta []byte) bool {
 // indexOf keeps of the folder's index the sources and what is in the archives.
 func indexOf(index string, left map[string]bool) string {
 	var out strings.Builder
-	out.WriteString(
-		"# Where the recordings come from\n\nWritten by `tools/recordings`. The counts of the first table are those of the folder that they were taken from.\n\n")
+	out.WriteString("# Where the recordings come from\n\nWritten by `tools/recordings`. The counts of the first table are those of the folder that they were taken from.\n\n")
 	vendor, sources := "", false
 	for line := range strings.Lines(index) {
 		if heading, ok := strings.CutPrefix(line, "## "); ok {

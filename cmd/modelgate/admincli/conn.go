@@ -38,8 +38,7 @@ func Said(err error) error {
 		return errors.New(e.Message)
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf(
-			"%w (say with --ca which authority signed the admin API's certificate; it is ca.crt in the data folder of modelgate run)", err)
+		return fmt.Errorf("%w (say with --ca which authority signed the admin API's certificate; it is ca.crt in the data folder of modelgate run)", err)
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("%w (is the gateway running? modelgate doctor looks for what is wrong)", err)

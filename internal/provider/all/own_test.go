@@ -89,8 +89,7 @@ func TestSchemasWithoutAName(t *testing.T) {
 		named := strings.Contains(body, `"json_schema":{"name":"response","schema":{`)
 		require.Equal(t,
 			slices.Contains(
-				strings.Fields(
-					"alibaba cerebras fireworks groq huggingface mistral moonshot nvidia ollama openrouter perplexity together vllm xai"), name), named, "%s: %s", name, body)
+				strings.Fields("alibaba cerebras fireworks groq huggingface mistral moonshot nvidia ollama openrouter perplexity together vllm xai"), name), named, "%s: %s", name, body)
 	}
 	require.Contains(t, slices.Collect(maps.Keys(sent)), "perplexity")
 	require.Contains(t, sent["compatible"], format)
@@ -117,8 +116,7 @@ func TestNewWordsReachVendorsOfTheDialect(t *testing.T) {
 // Mistral has texts where OpenAI has objects.
 func TestMediaThatAreTexts(t *testing.T) {
 	r, err := openai.ParseChatRequest(
-		[]byte(
-			`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.test/b.png"},{"type":"input_audio","input_audio":"aGk="}]}]}`))
+		[]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.test/b.png"},{"type":"input_audio","input_audio":"aGk="}]}]}`))
 	require.NoError(t, err)
 	for name, p := range Providers() {
 		req, _, err := p.Chat.Encode(r, provider.Target{Model: "m", Config: &configv1.Provider{Name: name}})

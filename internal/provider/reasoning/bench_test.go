@@ -8,8 +8,7 @@ import (
 
 func BenchmarkOf(b *testing.B) {
 	r, err := openai.ParseChatRequest(
-		[]byte(
-			`{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":1,"stream":true,"tools":[],"reasoning_effort":"low","max_tokens":100}`))
+		[]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"temperature":1,"stream":true,"tools":[],"reasoning_effort":"low","max_tokens":100}`))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -36,10 +36,8 @@ func (w *world) render() (string, error) {
 		}
 		fmt.Fprintf(&table, "chain %s {\n%s}\n", direction, verdicts)
 	}
-	table.WriteString(
-		"chain forward {\n type filter hook forward priority 0; policy accept;\n ct state established,related accept\n jump egress\n jump ingress\n}\n")
-	table.WriteString(
-		"chain input {\n type filter hook input priority 0; policy accept;\n ct state established,related accept\n jump egress\n}\n}\n")
+	table.WriteString("chain forward {\n type filter hook forward priority 0; policy accept;\n ct state established,related accept\n jump egress\n jump ingress\n}\n")
+	table.WriteString("chain input {\n type filter hook input priority 0; policy accept;\n ct state established,related accept\n jump egress\n}\n}\n")
 	return table.String(), nil
 }
 

@@ -96,8 +96,7 @@ func TestDecode(t *testing.T) {
 			path: "choices.0.message.tool_calls.0.function.arguments", want: `"{\"z\":1.0,\"a\":\"<\\u00e9>\"}"`},
 		"calls have no index": {body: message(`{"type":"tool_use","id":"t","name":"n","input":{}}`,
 			"tool_use"), path: "choices.0.message.tool_calls.0.index"},
-		"server tools are not the client's": {body: message(
-			`{"type":"server_tool_use","id":"s","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s","content":[]}`, "end_turn"), path: "choices.0.message.tool_calls"},
+		"server tools are not the client's": {body: message(`{"type":"server_tool_use","id":"s","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s","content":[]}`, "end_turn"), path: "choices.0.message.tool_calls"},
 		"TestPitfall15 the hidden tool is the content": {answerTool: "give_answer",
 			body: message(`{"type":"text","text":"Sure:"},{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}}`,
 				"tool_use"), path: "choices.0.{message,finish_reason}",
@@ -106,8 +105,7 @@ func TestDecode(t *testing.T) {
 			body: message(`{"type":"tool_use","id":"t","name":"a","input":{}}`, "tool_use"), path: "choices.0.finish_reason",
 			want: `"tool_calls"`},
 		"the hidden tool called twice is one answer": {answerTool: "give_answer",
-			body: message(
-				`{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}},{"type":"tool_use","id":"u","name":"give_answer","input":{"a":2}}`, "tool_use"), path: "choices.0.message.content", want: `"{\"a\":1}"`},
+			body: message(`{"type":"tool_use","id":"t","name":"give_answer","input":{"a":1}},{"type":"tool_use","id":"u","name":"give_answer","input":{"a":2}}`, "tool_use"), path: "choices.0.message.content", want: `"{\"a\":1}"`},
 		"a hidden tool that was not called": {answerTool: "give_answer",
 			body: message(`{"type":"text","text":"No."}`, "end_turn"), path: "choices.0.message.content", want: `"No."`},
 		"thinking without a text is given to be echoed": {body: message(`{"type":"thinking","thinking":"","signature":"s"}`,

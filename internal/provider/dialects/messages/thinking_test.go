@@ -146,8 +146,7 @@ func TestPitfall56SignedThinkingThroughAStockClient(t *testing.T) {
 				`]},{"role":"user","content":"y"}]`, path: "messages.1.content", want: `[` + said + `]`,
 			dropped: []string{"messages.content.thinking"}},
 		{name: "report 8: LiteLLM's blocks lose their mark for the cache",
-			members: history(
-				`"thinking_blocks":[{"type":"thinking","thinking":"é < 1","signature":"s1","cache_control":{"type":"ephemeral"}}],"tool_calls":[` + call("1") + `]`), path: "messages.1.content.0", want: first, dropped: []string{"cache_control"}},
+			members: history(`"thinking_blocks":[{"type":"thinking","thinking":"é < 1","signature":"s1","cache_control":{"type":"ephemeral"}}],"tool_calls":[` + call("1") + `]`), path: "messages.1.content.0", want: first, dropped: []string{"cache_control"}},
 		{name: "nothing is doubled", members: history(`"tool_calls":[` + call("1", one) + `,` + call("2", one) + `]`),
 			path: "messages.1.content", want: `[` + first + `,` + use1 + `,` + use2 + `]`},
 		{name: "what is not signed is ignored", members: history(`"tool_calls":[` + call("1", Thought{Text: "t"}) + `]`),

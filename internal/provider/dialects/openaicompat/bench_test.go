@@ -41,8 +41,7 @@ func BenchmarkDecode(b *testing.B) {
 	for name, asReceived := range map[string]bool{"as received": true, "put right": false} {
 		for length, text := range map[string]string{"short": "Paris.", "60 KB": strings.Repeat("A line of it.\\n", 4200)} {
 			b.Run(name+", "+length, func(b *testing.B) {
-				body := []byte(
-					`{"id":"chatcmpl-BDpZplWguNLn40wA5mIpCR3OIzvYP","object":"chat.completion","created":1742636225,"model":"gpt-4o-mini-2024-07-18","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":27,"completion_tokens":7,"total_tokens":34,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"service_tier":"default","system_fingerprint":"fp_3"}`)
+				body := []byte(`{"id":"chatcmpl-BDpZplWguNLn40wA5mIpCR3OIzvYP","object":"chat.completion","created":1742636225,"model":"gpt-4o-mini-2024-07-18","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":27,"completion_tokens":7,"total_tokens":34,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"service_tier":"default","system_fingerprint":"fp_3"}`)
 				a := &answer{dialect: &Dialect{}, shape: &chatShape, choices: 1, asReceived: asReceived, renamed: true}
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()

@@ -16,14 +16,10 @@ func TestWhatMustComeBackTravelsInTheIDOfTheFirstCall(t *testing.T) { // pitfall
 		return chunkOf(`{"index":0,"delta":{` + members + `},"logprobs":null,"finish_reason":null}`)
 	}
 	out, err := play(dialect, 1, false, []byte(
-		delta(
-			`"role":"assistant","reasoning":"so","reasoning_details":[{"type":"reasoning.text","text":"so","index":0,"format":"f"}]`)+
-			delta(
-				`"reasoning":" it is","reasoning_details":[{"type":"reasoning.text","text":" it is","index":0,"format":"f","signature":null}]`)+
-			delta(
-				`"reasoning_details":[{"type":"reasoning.text","signature":"s==","index":0,"format":"f"},{"type":"reasoning.encrypted","data":"d","index":1}]`)+
-			calls(
-				`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}`)+done))
+		delta(`"role":"assistant","reasoning":"so","reasoning_details":[{"type":"reasoning.text","text":"so","index":0,"format":"f"}]`)+
+			delta(`"reasoning":" it is","reasoning_details":[{"type":"reasoning.text","text":" it is","index":0,"format":"f","signature":null}]`)+
+			delta(`"reasoning_details":[{"type":"reasoning.text","signature":"s==","index":0,"format":"f"},{"type":"reasoning.encrypted","data":"d","index":1}]`)+
+			calls(`{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}`)+done))
 	require.NoError(t, err)
 	streamed := madeCalls(t, out)
 	body := decode(t, dialect,

@@ -225,8 +225,7 @@ func TestCompletions(t *testing.T) {
 		string(req.Body))
 	require.Equal(t, 4, a.(*answer).choices)
 	out, usage, err := chattest.Decode(a,
-		[]byte(
-			`{"choices":[{"text":"x","finish_reason":"tool_calls"},{"text":"y","index":1,"logprobs":{"tokens":["y"]},"finish_reason":"length"}],"id":"c","created":1,"usage":{"prompt_tokens":3}}`), "client/m", 1)
+		[]byte(`{"choices":[{"text":"x","finish_reason":"tool_calls"},{"text":"y","index":1,"logprobs":{"tokens":["y"]},"finish_reason":"length"}],"id":"c","created":1,"usage":{"prompt_tokens":3}}`), "client/m", 1)
 	require.NoError(t, err)
 	require.Equal(t, int64(3), usage.PromptTokens)
 	require.JSONEq(t,

@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/converse"
 	"github.com/modelgate/modelgate/internal/provider/providertest"
 	"github.com/modelgate/modelgate/internal/secret"
 )
@@ -30,8 +31,8 @@ func BenchmarkSign(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for b.Loop() {
-				r := provider.Request{Path: operationPath("us.amazon.nova-micro-v1:0", "converse"),
-					Header: headers("application/json"), Body: body}
+				r := provider.Request{Path: converse.OperationPath("us.amazon.nova-micro-v1:0", "converse"),
+					Header: converse.Headers("application/json"), Body: body}
 				require.NoError(b, p.Sign(&r, s))
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 	"github.com/modelgate/modelgate/internal/chat"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/converse"
 	"github.com/modelgate/modelgate/internal/provider/dialects/messages"
 	"github.com/modelgate/modelgate/internal/provider/schema"
 	"github.com/modelgate/modelgate/internal/provider/turns"
@@ -74,7 +75,7 @@ func (embeddingCodec) Encode(r *openai.EmbeddingRequest, t provider.Target) (pro
 				"Tokens are not supported by the provider '%s' (input %d). Send texts.", name, i)
 		}
 	}
-	out := provider.Request{Path: operationPath(t.Model, "invoke"), Header: headers("application/json")}
+	out := provider.Request{Path: converse.OperationPath(t.Model, "invoke"), Header: converse.Headers("application/json")}
 	if r.Dimensions > 0 && !form.dimensions {
 		if !t.Drops() {
 			return provider.Request{}, nil, openai.Unsupported("dimensions", name)
@@ -162,7 +163,7 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 		InputTextTokenCount provider.Count `json:"inputTextTokenCount"`
 		InputTokenCount     provider.Count `json:"inputTokenCount"`
 	}
-	if err := json.Unmarshal(body, &v, lenient); err != nil {
+	if err := json.Unmarshal(body, &v, converse.Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	vectors := []jsontext.Value{v.Embedding}

@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 	"github.com/modelgate/modelgate/internal/provider"
+	"github.com/modelgate/modelgate/internal/provider/dialects/converse"
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
@@ -20,7 +21,8 @@ func signed(t *testing.T, p provider.Provider, base, region, credential string) 
 	c := &configv1.Provider{Vendor: name, Endpoint: base, Region: region}
 	e, err := p.Endpoint(c)
 	require.NoError(t, err)
-	r := provider.Request{Path: operationPath("m:0", "converse"), Header: headers("application/json"), Body: []byte("{}")}
+	r := provider.Request{Path: converse.OperationPath("m:0", "converse"), Header: converse.Headers("application/json"),
+		Body: []byte("{}")}
 	err = p.Sign(&r, provider.Signing{Config: c, Credential: secret.New(credential), Method: http.MethodPost, Endpoint: e,
 		Now: time.Unix(1700000000, 0)})
 	return r.Header, err
@@ -99,6 +101,6 @@ func TestAModelIsOneSegmentOfThePath(t *testing.T) {
 		"arn:aws:bedrock:us-east-1::foundation-model/a.b": "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A%3Afoundation-model%2Fa.b/converse",
 		"../x?y#z%20\u00e9":                               "/model/..%2Fx%3Fy%23z%2520%C3%A9/converse",
 	} {
-		require.Equal(t, want, operationPath(model, "converse"))
+		require.Equal(t, want, converse.OperationPath(model, "converse"))
 	}
 }

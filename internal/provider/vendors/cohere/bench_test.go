@@ -15,8 +15,7 @@ func BenchmarkEncode(b *testing.B) {
 	for name, turns := range map[string]int{"2KB": 10, "1MB": 6000} {
 		b.Run(name, func(b *testing.B) {
 			body := `{"model":"m","tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}],"messages":[` +
-				strings.Repeat(
-					`{"role":"user","content":"What is the weather in Paris today?\nAnd what was it \"yesterday\"?"},{"role":"assistant","content":"It is sunny, with 21 degrees."},`, turns) + `{"role":"user","content":"Thanks."}]}`
+				strings.Repeat(`{"role":"user","content":"What is the weather in Paris today?\nAnd what was it \"yesterday\"?"},{"role":"assistant","content":"It is sunny, with 21 degrees."},`, turns) + `{"role":"user","content":"Thanks."}]}`
 			r, err := openai.ParseChatRequest([]byte(body))
 			require.NoError(b, err)
 			_, err = r.Chat()

@@ -1,4 +1,4 @@
-package bedrock
+package converse
 
 import (
 	"github.com/modelgate/modelgate/api/openai"

@@ -1,4 +1,4 @@
-package bedrock
+package converse
 
 import (
 	"bytes"
@@ -134,7 +134,7 @@ func (s *stream) frame(f eventstream.Frame, out chat.Sink) error {
 	}
 	s.event = event{}
 	e := &s.event
-	if err := json.Unmarshal(f.Payload, e, lenient); err != nil {
+	if err := json.Unmarshal(f.Payload, e, Lenient); err != nil {
 		return fmt.Errorf("%w: event %s: %w", provider.ErrNotAnAnswer, typ, err)
 	}
 	if !s.begun {

@@ -1,4 +1,4 @@
-package bedrock
+package converse
 
 import (
 	"crypto/sha256"
@@ -11,7 +11,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-type chatCodec struct{}
+// A Codec is that of chat completions.
+type Codec struct{}
 
 // An encoder builds one request.
 type encoder struct {
@@ -38,7 +39,7 @@ type encoder struct {
 }
 
 // Encode builds a request of Converse or ConverseStream.
-func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
+func (Codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
 	if err := r.Judge(openai.Unnamed, "tool_choice:any"); err != nil {
 		return provider.Request{}, nil, err
 	}
@@ -67,10 +68,10 @@ func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Requ
 	if err != nil {
 		return provider.Request{}, nil, messages.JSONError(err)
 	}
-	out := provider.Request{Path: operationPath(t.Model, "converse"), Header: headers("application/json"), Body: body,
+	out := provider.Request{Path: OperationPath(t.Model, "converse"), Header: Headers("application/json"), Body: body,
 		Dropped: e.dropped, Adjusted: e.adjusted}
 	if r.Stream {
-		out.Path, out.Header = operationPath(t.Model, "converse-stream"), headers(eventStream)
+		out.Path, out.Header = OperationPath(t.Model, "converse-stream"), Headers(EventStream)
 	}
 	return out, &answer{request: sha256.Sum256(r.Body), names: &e.names, answerTool: e.answerTool}, nil
 }

@@ -1,4 +1,4 @@
-package bedrock
+package converse
 
 import (
 	"crypto/sha256"
@@ -87,7 +87,7 @@ func (t *toolUse) isClients() bool { return t.Type == "" || t.Type == "tool_use"
 // Decode turns a complete answer into a chat completion.
 func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	var c completion
-	if err := json.Unmarshal(body, &c, lenient); err != nil {
+	if err := json.Unmarshal(body, &c, Lenient); err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
 	if c.Output.Message == nil {
@@ -176,7 +176,7 @@ func compactObject(input jsontext.Value) jsontext.Value {
 	if len(input) == 0 || input.Kind() == 'n' {
 		return jsontext.Value("{}")
 	}
-	if err := input.Compact(lenient, jsontext.PreserveRawStrings(true)); err != nil {
+	if err := input.Compact(Lenient, jsontext.PreserveRawStrings(true)); err != nil {
 		return jsontext.Value("{}") // it was read as JSON before
 	}
 	return input

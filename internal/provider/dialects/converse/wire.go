@@ -1,4 +1,4 @@
-package bedrock
+package converse
 
 import (
 	"github.com/go-json-experiment/json"

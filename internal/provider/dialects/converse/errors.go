@@ -1,4 +1,4 @@
-package bedrock
+package converse
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// lenient reads a vendor's JSON, which need not be as strict as what clients send.
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+// Lenient reads a vendor's JSON, which need not be as strict as what clients send.
+var Lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // statuses are those that stand for the vendor's exceptions. 401 is for what is wrong with the gateway's credential.
 var statuses = map[string]int{
@@ -47,8 +47,8 @@ type exception struct {
 	message string
 }
 
-// decodeError turns an answer with a status of 400 or more into OpenAI's error. Body may be anything.
-func decodeError(status int, header http.Header, body []byte) *openai.Error {
+// DecodeError turns an answer with a status of 400 or more into OpenAI's error. Body may be anything.
+func DecodeError(status int, header http.Header, body []byte) *openai.Error {
 	x := readException(body)
 	if class := className(header.Get("X-Amzn-Errortype")); class != "" {
 		x.class = class
@@ -62,7 +62,7 @@ func decodeError(status int, header http.Header, body []byte) *openai.Error {
 // readException reads what a body says of an error. The message's name begins with either case, by who in front of the
 // model sends it.
 func readException(body []byte) exception {
-	if !jsontext.Value(body).IsValid(lenient) { // which, other than gjson, bounds how deep it may be
+	if !jsontext.Value(body).IsValid(Lenient) { // which, other than gjson, bounds how deep it may be
 		return exception{}
 	}
 	x := exception{class: className(stringOf(gjson.GetBytes(body, "__type")))}

@@ -1,0 +1,37 @@
+// Package converse is the dialect of Amazon Bedrock's Converse API, which serves the models of every publisher there.
+//
+// One dialect does not mean that models take the same. What a model refuses is in the catalog, and what the models of
+// a publisher demand of a conversation is in families.go; the codec asks these and never a model's name.
+package converse
+
+import (
+	"net/http"
+	"strings"
+)
+
+// name is that of the vendor whose dialect it is.
+const name = "bedrock"
+
+// EventStream is the media type of streams.
+const EventStream = "application/vnd.amazon.eventstream"
+
+// OperationPath returns the path of an operation of a model. The model is one segment, however many colons and slashes
+// it has, and is escaped once; the signature escapes it again.
+func OperationPath(model, operation string) string {
+	const hex = "0123456789ABCDEF"
+	p := append(make([]byte, 0, len("/model/")+len(model)+len(operation)+16), "/model/"...)
+	for i := range len(model) {
+		c := model[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~", c) >= 0 {
+			p = append(p, c)
+		} else {
+			p = append(p, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return string(append(append(p, '/'), operation...))
+}
+
+// Headers are those of a request whose answer is to be of the media type.
+func Headers(accept string) http.Header {
+	return http.Header{"Content-Type": {"application/json"}, "Accept": {accept}}
+}
