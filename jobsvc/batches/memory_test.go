@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,9 +20,16 @@ func TestLargeAnswersAreNotKept(t *testing.T) {
 	w.limits.Lines, w.limits.Open = 64, 400
 	body := `{"data":"` + strings.Repeat("y", 600<<10) + `"}`
 	release := make(chan struct{})
-	var asked atomic.Int64
-	w.asked.answer = func(ctx context.Context, _ gateway.Ask, _ int) (*http.Response, error) {
-		if asked.Add(1) > free {
+	var mu sync.Mutex
+	answered := map[string]bool{} // a line is asked again where the claim was lost meanwhile
+	w.asked.answer = func(ctx context.Context, a gateway.Ask, _ int) (*http.Response, error) {
+		mu.Lock()
+		answers := answered[a.Charge] || len(answered) < free
+		if answers {
+			answered[a.Charge] = true
+		}
+		mu.Unlock()
+		if !answers {
 			select {
 			case <-release:
 			case <-ctx.Done():
