@@ -205,6 +205,23 @@ func (w *world) until(id string, what func(wire) bool) wire {
 	return b
 }
 
+// expire has the time of a batch be over, whatever the worker writes meanwhile.
+func (w *world) expire(id string) {
+	w.t.Helper()
+	w.eventually(func() bool {
+		record, err := batches.Kind.Get(w.t.Context(), w.store, tenant, id)
+		require.NoError(w.t, err)
+		record.Value.ExpiresAt = time.Now().Unix()
+		txn := w.store.Begin()
+		batches.Kind.Update(txn, record)
+		err = txn.Commit(w.t.Context())
+		if !errors.Is(err, store.ErrConflict) {
+			require.NoError(w.t, err)
+		}
+		return err == nil
+	})
+}
+
 func (w *world) eventually(what func() bool) {
 	w.t.Helper()
 	deadline := time.NewTimer(time.Minute)

@@ -55,7 +55,7 @@ func TestALineIsNotKeptWaitingBeyondItsBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.limits.Window = 5 * time.Second // by then the lines are asked, also on a busy machine
+			w.limits.Window = 10 * time.Second // by then the lines are asked, also on a busy machine
 			w.asked.answer = func(context.Context, gateway.Ask, int) (*http.Response, error) {
 				return respond(429, failure("requests", "rate_limit_exceeded"), "Retry-After", wait), nil
 			}

@@ -309,10 +309,11 @@ func TestAProvidersBatchIsStopped(t *testing.T) {
 	})
 	t.Run("by its expiry", func(t *testing.T) {
 		w, v := nativeWorld(t)
-		w.limits.Window = 5 * time.Second // by then the provider has it, also on a busy machine
 		v.results = half
 		w.run(nil)
 		id := w.create(requests(10))
+		w.until(id, func(wire) bool { v.mu.Lock(); defer v.mu.Unlock(); return v.polls > 0 })
+		w.expire(id)
 		w.until(id, func(wire) bool { v.mu.Lock(); defer v.mu.Unlock(); return v.cancelled > 0 })
 		v.set(func(v *vendor) { v.report.Over = true })
 		b := w.over(id)
@@ -333,11 +334,12 @@ func TestAProvidersBatchIsStopped(t *testing.T) {
 	})
 	t.Run("while the provider is away: nor is that waited for without end", func(t *testing.T) {
 		w, v := nativeWorld(t)
-		w.limits.Window, w.limits.Settle = time.Second, time.Second
+		w.limits.Settle = time.Second
 		w.run(nil)
 		id := w.create(requests(10))
 		w.until(id, func(wire) bool { v.mu.Lock(); defer v.mu.Unlock(); return v.polls > 0 })
 		v.set(func(v *vendor) { v.pollErr = errReset })
+		w.expire(id)
 		b := w.over(id)
 		require.Equal(t, "expired", b.status())
 		w.partial(b, 10, "batch_expired", expiryText)
