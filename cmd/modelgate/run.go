@@ -89,9 +89,9 @@ func (c *runCmd) Run(ctx context.Context, stdout io.Writer, log *zap.Logger) (er
 	}
 	if err = g.start(ctx); err == nil {
 		err = g.parts.wait(ctx)
-	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // stopped while it was starting
+	} else if ctx.Err() != nil { // a step that is interrupted may call it by another name
+		log.Info("stopped while it was starting", zap.Error(err))
+		err = nil
 	}
 	atOnce, cancel := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
