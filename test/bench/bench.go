@@ -37,15 +37,15 @@ type bench struct {
 }
 
 // targets are those that a scenario is measured on. Limits cost something for each request, so only those of requests
-// need the third.
+// need the last.
 func (b *bench) targets(fresh bool) []string {
 	switch {
 	case b.options.modelgate == "":
-		return []string{targetEnvoy}
+		return []string{targetEnvoy, targetFloor}
 	case fresh:
-		return []string{targetEnvoy, targetGateway}
+		return []string{targetEnvoy, targetFloor, targetGateway}
 	}
-	return []string{targetEnvoy, targetGateway, targetGoverned}
+	return []string{targetEnvoy, targetFloor, targetGateway, targetGoverned}
 }
 
 // run measures every scenario on all targets in turn, pass by pass, so that what changes on the machine meanwhile

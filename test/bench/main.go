@@ -25,8 +25,9 @@ import (
 
 // The first argument of the processes that this one starts from its own binary.
 const (
-	roleMock = "mock"
-	roleLoad = "load"
+	roleMock  = "mock"
+	roleLoad  = "load"
+	roleFloor = "floor"
 )
 
 // longestRun bounds the whole run, whatever hangs.
@@ -47,6 +48,8 @@ func run(ctx context.Context, args []string) error {
 		return serveMock(os.Stdin, os.Stdout)
 	case len(args) == 1 && args[0] == roleLoad:
 		return generate(ctx, os.Stdin, os.Stdout)
+	case len(args) == 1 && args[0] == roleFloor:
+		return serveFloor(ctx, os.Stdin, os.Stdout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestRun)
 	defer cancel()
@@ -58,6 +61,7 @@ type options struct {
 	envoy     string
 	modelgate string
 	quick     bool
+	what      string
 	out       string
 }
 
@@ -67,6 +71,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.envoy, "envoy", "", "Envoy binary (default: as for modelgate run)")
 	flags.StringVar(&o.modelgate, "modelgate", "bin/modelgate", "the gateway's binary; empty: measure Envoy alone")
 	flags.BoolVar(&o.quick, "quick", false, "one short pass, to see that everything works: no figures to rely on")
+	flags.StringVar(&o.what, "what", "", "measure only the scenarios whose name contains this")
 	flags.StringVar(&o.out, "out", "", "file that the tables are written to as well")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
@@ -102,10 +107,14 @@ func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
 		return err
 	}
 	defer b.mock.stop()
-	if err := b.run(ctx, scenarios(o.quick)); err != nil {
+	all := chosen(scenarios(o.quick), o.what)
+	if len(all) == 0 {
+		return fmt.Errorf("no scenario's name contains %q", o.what)
+	}
+	if err := b.run(ctx, all); err != nil {
 		return err
 	}
-	text := report(setup, scenarios(o.quick), b.results)
+	text := report(setup, all, b.results)
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // A scenario is one way of asking, measured on every target.
 type scenario struct {
@@ -51,4 +55,9 @@ func scenarios(quick bool) []scenario {
 		open,
 		paced,
 	}
+}
+
+// chosen returns the scenarios whose name contains a text.
+func chosen(all []scenario, what string) []scenario {
+	return slices.DeleteFunc(all, func(s scenario) bool { return !strings.Contains(s.name, what) })
 }

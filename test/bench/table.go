@@ -200,7 +200,7 @@ func concurrent(o *outcome) float64 { return float64(o.Concurrent) }
 // targets returns those that the scenario was measured on.
 func (r results) targets(scenario string) []string {
 	var found []string
-	for _, name := range []string{targetEnvoy, targetGateway, targetGoverned} {
+	for _, name := range []string{targetEnvoy, targetFloor, targetGateway, targetGoverned} {
 		if len(r[scenario][name]) > 0 {
 			found = append(found, name)
 		}

@@ -30,6 +30,7 @@ const (
 	targetGateway  = "gateway"
 	targetGoverned = "limits, budgets and prices" // a gateway with all of them on
 	targetEnvoy    = "Envoy alone"
+	targetFloor    = "cheapest ext_proc"
 )
 
 const (
@@ -55,6 +56,8 @@ func startTarget(ctx context.Context, name string, o options, dir, mock string) 
 		start = startGateway
 	case targetGoverned:
 		start = startGoverned
+	case targetFloor:
+		start = startFloor
 	}
 	t, err := start(ctx, o, dir, mock)
 	if err != nil {
@@ -95,6 +98,28 @@ var envoyConfig string
 
 // startEnvoy starts the same Envoy in the same way as the gateway does, on a configuration without the gateway.
 func startEnvoy(ctx context.Context, o options, dir, mock string) (*target, error) {
+	e, err := startPlainEnvoy(ctx, o.envoy, dir, mock, "")
+	if err != nil {
+		return nil, err
+	}
+	return &target{name: targetEnvoy, stop: e.stop, job: plainJob(e.address, dir, e.pid, partEnvoy)}, nil
+}
+
+// plainJob is what the load generator is told of an Envoy without the gateway.
+func plainJob(address, dir string, pid int, root part) job {
+	return job{URL: "https://" + address, CA: filepath.Join(dir, certs.FileCA), Key: "unused",
+		Model: providerName + "/mock", PID: pid, Root: root}
+}
+
+// A plainEnvoy runs without the gateway.
+type plainEnvoy struct {
+	address string
+	pid     int
+	stop    func() error
+}
+
+// startPlainEnvoy starts an Envoy that asks the ext_proc service at a socket, where that is not "".
+func startPlainEnvoy(ctx context.Context, binary, dir, mock, socket string) (*plainEnvoy, error) {
 	if _, err := certs.Ensure(dir, nil, time.Now()); err != nil {
 		return nil, err
 	}
@@ -103,7 +128,7 @@ func startEnvoy(ctx context.Context, o options, dir, mock string) (*target, erro
 		return nil, err
 	}
 	admin, config := filepath.Join(sockets, "admin.sock"), filepath.Join(dir, "envoy.yaml")
-	text, err := renderEnvoy(dir, admin, mock)
+	text, err := renderEnvoy(dir, admin, mock, socket)
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
@@ -111,7 +136,7 @@ func startEnvoy(ctx context.Context, o options, dir, mock string) (*target, erro
 		return nil, errors.Join(err, remove())
 	}
 	p, err := process.Start(ctx, process.Options{
-		Binary: o.envoy, Config: config, AdminSocket: admin, Concurrency: workers, Log: zap.NewNop(),
+		Binary: binary, Config: config, AdminSocket: admin, Concurrency: workers, Log: zap.NewNop(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, remove())
@@ -126,13 +151,10 @@ func startEnvoy(ctx context.Context, o options, dir, mock string) (*target, erro
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	return &target{name: targetEnvoy, stop: stop, job: job{
-		URL: "https://" + bound.String(), CA: filepath.Join(dir, certs.FileCA), Key: "unused",
-		Model: providerName + "/mock", PID: p.Pid(), Root: partEnvoy,
-	}}, nil
+	return &plainEnvoy{address: bound.String(), pid: p.Pid(), stop: stop}, nil
 }
 
-func renderEnvoy(dir, admin, mock string) ([]byte, error) {
+func renderEnvoy(dir, admin, mock, socket string) ([]byte, error) {
 	t, err := template.New("envoy.yaml").Option("missingkey=error").Parse(envoyConfig)
 	if err != nil {
 		return nil, err
@@ -143,7 +165,7 @@ func renderEnvoy(dir, admin, mock string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err = t.Execute(&b, map[string]string{
-		"AdminSocket": admin, "MockHost": host, "MockPort": port,
+		"AdminSocket": admin, "MockHost": host, "MockPort": port, "Socket": socket,
 		"Certificate": filepath.Join(dir, certs.FileServer), "PrivateKey": filepath.Join(dir, certs.FileServerKey),
 	})
 	return b.Bytes(), err

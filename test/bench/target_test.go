@@ -32,7 +32,7 @@ func unpack[M proto.Message](t *testing.T, m M, a *anypb.Any) M {
 
 func alone(t *testing.T) *bootstrapv3.Bootstrap {
 	t.Helper()
-	text, err := renderEnvoy(`/tmp/a "b"`, "/tmp/admin.sock", "127.0.0.1:9000")
+	text, err := renderEnvoy(`/tmp/a "b"`, "/tmp/admin.sock", "127.0.0.1:9000", "")
 	require.NoError(t, err)
 	json, err := yaml.YAMLToJSONStrict(text)
 	require.NoError(t, err)
@@ -113,14 +113,14 @@ func TestEnvoyAloneGoesToTheMock(t *testing.T) {
 	require.Equal(t, "127.0.0.1", address.GetAddress())
 	require.Equal(t, uint32(9000), address.GetPortValue())
 	require.Equal(t, "/tmp/admin.sock", b.GetAdmin().GetAddress().GetPipe().GetPath())
-	_, err := renderEnvoy("/tmp", "/tmp/admin.sock", "no port")
+	_, err := renderEnvoy("/tmp", "/tmp/admin.sock", "no port", "")
 	require.Error(t, err)
 }
 
 func TestOptions(t *testing.T) {
-	o, err := parseOptions([]string{"-envoy", "e", "-modelgate", "m", "-quick", "-out", "f"})
+	o, err := parseOptions([]string{"-envoy", "e", "-modelgate", "m", "-quick", "-what", "w", "-out", "f"})
 	require.NoError(t, err)
-	require.Equal(t, options{"e", "m", true, "f"}, o)
+	require.Equal(t, options{"e", "m", true, "w", "f"}, o)
 	_, err = parseOptions([]string{"more"})
 	require.Error(t, err)
 }
