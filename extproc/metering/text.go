@@ -45,13 +45,15 @@ const (
 // maxVoices bounds what an exchange keeps. Of an answer with more choices the others are taken to be like the first.
 const maxVoices = 3
 
-// maxBody is how large a request is at most that is kept as it is, until it is known whether it must be counted.
-const maxBody = 16 << 10
+// maxBody is how large a request is at most that is kept as it is, until it is known whether it must be counted. Most
+// never must be. It takes little more than the sample of a larger one.
+const maxBody = 32 << 10
 
 // Request takes the request's body, plain JSON of any operation, and keeps it or a sample of it. Any other body, a
 // form say, counts for nothing.
 func (t *Text) Request(body []byte) {
 	if len(body) > maxBody {
+		t.prompt.text.Expect(len(body))
 		t.prompt.read(body)
 		return
 	}

@@ -3,6 +3,7 @@ package tokens
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -21,6 +22,9 @@ type Sample struct {
 	length int64 // of the text, in bytes
 	sparse uint  // one of 1<<sparse blocks is kept
 }
+
+// Expect makes room for a text of up to n bytes at once.
+func (s *Sample) Expect(n int) { s.kept = slices.Grow(s.kept, min(n, maxSample)) }
 
 // Add appends a piece to the text. It keeps no reference to it.
 func (s *Sample) Add(piece []byte) {
