@@ -95,6 +95,7 @@ func (j *journal) run(ctx context.Context) {
 		case <-ctx.Done():
 			j.sweep(time.Now().Add(flushWait))
 			j.sampler.report(j.log, time.Now().Add(leftOutEvery))
+			_ = j.log.Sync() // there is nobody to tell
 			return
 		case now := <-tick.C:
 			j.sweep(now)

@@ -127,7 +127,7 @@ func startExtProc(p *parts, o extProcOptions) (*extproc.Server, error) {
 		NodeID:     o.node,
 		Vendors:    vendors(),
 		Logger:     o.log.Named("extproc"),
-		AccessLog:  o.log.Named("access"),
+		AccessLog:  telemetry.AccessLog(o.log),
 		Registerer: o.telemetry.Registry,
 		Meter:      o.telemetry.Meter(),
 		Tracer:     o.telemetry.Tracer(),

@@ -20,7 +20,8 @@ type LogOptions struct {
 	Format string // json, or console for people
 }
 
-// NewLogger returns a logger that writes to w, one line for each entry and one Write for each line.
+// NewLogger returns a logger that writes to w, one line for each entry and one Write for each line, but for lines of
+// what [AccessLog] makes of it.
 func NewLogger(w io.Writer, o LogOptions) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(o.Level)
 	if err != nil {
@@ -41,7 +42,7 @@ func NewLogger(w io.Writer, o LogOptions) (*zap.Logger, error) {
 	default:
 		return nil, fmt.Errorf("the log format %q is not json or console", o.Format)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	return zap.New(prompt{zapcore.NewCore(encoder, &gathering{w: w}, level)}), nil
 }
 
 // NewRegistry returns a registry that holds the metrics of the Go runtime and of this process.
