@@ -143,27 +143,13 @@ func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, rows []row) erro
 		all = append(all, g)
 	}
 	slices.SortFunc(all, compareGroups)
-	names := columns()
-	for chunk := range slices.Chunk(all, rowsAtOnce) {
-		s := l.statement("INSERT INTO aggregates (", groupColumns, ", ", strings.Join(names, ", "), ") VALUES ")
-		for i, g := range chunk {
-			values := append(make([]any, 0, 10+measures), g.level, g.start, g.organization, g.project, g.key, g.model,
-				g.upstream, g.provider, g.operation, g.batch)
-			for _, n := range total[g] {
-				values = append(values, n)
-			}
-			s.row(i == 0, values)
+	return l.inserts.aggregates.insert(ctx, tx, len(all), func(to []any, i int) []any {
+		g := all[i]
+		to = append(to, g.level, g.start, g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation,
+			g.batch)
+		for _, n := range total[g] {
+			to = append(to, n)
 		}
-		s.add(" ON CONFLICT (", groupColumns, ") DO UPDATE SET ")
-		for i, name := range names {
-			if i > 0 {
-				s.add(", ")
-			}
-			s.add(name, " = aggregates.", name, " + excluded.", name)
-		}
-		if _, err := s.exec(ctx, tx); err != nil {
-			return err
-		}
-	}
-	return nil
+		return to
+	}, nil)
 }

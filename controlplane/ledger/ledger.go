@@ -41,6 +41,7 @@ var migrations embed.FS
 type Ledger struct {
 	read, write *sql.DB // the same for PostgreSQL; for SQLite, write is a single connection
 	postgres    bool
+	inserts     insertions
 	file        string                // of SQLite
 	outdated    bool                  // until Maintain has brought the tables up to date; it alone uses it then
 	trouble     atomic.Pointer[error] // why it cannot be used; nil: it can, as far as is known
@@ -70,6 +71,7 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the ledger: %w", err)
 	}
+	l.inserts = l.insertions()
 	if err = l.migrate(ctx); err != nil {
 		l.trouble.Store(&err)
 	}

@@ -21,13 +21,13 @@ const (
 	maxCost = 1e15
 	// maxAhead is how far clocks of others may be ahead.
 	maxAhead = 5 * time.Minute
-	// rowsAtOnce is how many rows one INSERT has. SQLite takes 32766 arguments.
+	// rowsAtOnce is how many rows one INSERT has that is not prepared. SQLite takes 32766 arguments.
 	rowsAtOnce = 500
+	// The columns of exchanges, before and after what was used.
+	exchangeHead = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, " +
+		"upstream_model, attempts, stream, status, outcome, error_code, first_byte_ms"
+	exchangeTail = "estimated, batch, cost, priced, price_version, requests"
 )
-
-var exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
-	"attempts, stream, status, outcome, error_code, first_byte_ms, " + strings.Join(usage.Columns(), ", ") +
-	", estimated, batch, cost, priced, price_version, requests"
 
 // Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without
 // an error. What a record says is never refused; what cannot be is made the nearest that can.
@@ -35,6 +35,9 @@ func (l *Ledger) Record(ctx context.Context, records []*ledgerv1.Record) error {
 	rows := l.rows(records)
 	if len(rows) == 0 {
 		return nil
+	}
+	if err := l.prepare(ctx); err != nil {
+		return fmt.Errorf("preparing to keep records in the ledger: %w", err)
 	}
 	err := l.transact(ctx, func(tx *sql.Tx) error {
 		fresh, err := l.insert(ctx, tx, rows)
@@ -128,11 +131,11 @@ func flag(b bool) int64 {
 	return 0
 }
 
-func (r row) values() []any {
-	values := []any{r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization, r.Project,
-		r.User, r.Operation, r.Model,
-		r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream), int64(r.Status), r.Outcome, r.ErrorCode,
-		r.FirstByteMs}
+// appendTo appends the values of the row, by the columns of exchanges.
+func (r row) appendTo(values []any) []any {
+	values = append(values, r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization,
+		r.Project, r.User, r.Operation, r.Model, r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream),
+		int64(r.Status), r.Outcome, r.ErrorCode, r.FirstByteMs)
 	for k := range usage.Kinds {
 		values = append(values, *k.Of(r.Record))
 	}
@@ -142,21 +145,16 @@ func (r row) values() []any {
 // insert adds rows and returns those that were not there.
 func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, error) {
 	inserted := make(map[string]bool, len(rows))
-	for chunk := range slices.Chunk(rows, rowsAtOnce) {
-		s := l.statement("INSERT INTO exchanges (", exchangeColumns, ") VALUES ")
-		for i, r := range chunk {
-			s.row(i == 0, r.values())
-		}
-		s.add(" ON CONFLICT (id) DO NOTHING RETURNING id")
-		err := s.each(ctx, tx, func(rows *sql.Rows) error {
+	err := l.inserts.exchanges.insert(ctx, tx, len(rows),
+		func(to []any, i int) []any { return rows[i].appendTo(to) },
+		func(returned *sql.Rows) error {
 			var id string
-			err := rows.Scan(&id)
+			err := returned.Scan(&id)
 			inserted[id] = true
 			return err
 		})
-		if err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return slices.DeleteFunc(rows, func(r row) bool { return !inserted[r.Id] }), nil
 }

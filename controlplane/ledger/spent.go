@@ -60,18 +60,9 @@ func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, rows []row) error {
 	if err != nil {
 		return err
 	}
-	for chunk := range slices.Chunk(all, rowsAtOnce) {
-		s := l.statement("INSERT INTO spent (subject, period, start, cost, changed) VALUES ")
-		for i, p := range chunk {
-			s.row(i == 0, []any{p.subject, p.name, p.start, total[p], change})
-		}
-		s.add(
-			" ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed")
-		if _, err := s.exec(ctx, tx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.inserts.spent.insert(ctx, tx, len(all), func(to []any, i int) []any {
+		return append(to, all[i].subject, all[i].name, all[i].start, total[all[i]], change)
+	}, nil)
 }
 
 func (r row) subjects() []string {
