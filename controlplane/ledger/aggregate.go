@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,27 +43,25 @@ func compareGroups(a, b group) int {
 		strings.Compare(a.provider, b.provider), strings.Compare(a.operation, b.operation), cmp.Compare(a.batch, b.batch))
 }
 
-// groups returns those that a row counts in.
-func (r row) groups() [levels]group {
-	g := group{organization: r.Organization, project: r.Project, key: r.Key, model: r.Model, upstream: r.UpstreamModel,
-		provider:  r.Provider,
+// group returns that of the level byHourAndKey that a row counts in.
+func (r *row) group() group {
+	return group{level: byHourAndKey, start: r.at.Truncate(time.Hour).Unix(), organization: r.Organization,
+		project: r.Project, key: r.Key, model: r.Model, upstream: r.UpstreamModel, provider: r.Provider,
 		operation: r.Operation, batch: flag(r.Batch)}
-	var all [levels]group
-	for level := range all {
-		all[level] = g
-		all[level].level = level
-		all[level].start = r.at.Truncate(time.Hour).Unix()
-		if level == byDay {
-			all[level].start = day(r.at).Unix()
-		}
-		if level != byHourAndKey {
-			all[level].key = ""
-		}
-		if level == ofAll {
-			all[level] = group{level: level, start: all[level].start, model: g.model, provider: g.provider}
-		}
+}
+
+// at returns the group of another level that one of byHourAndKey counts in.
+func (g group) at(level int) group {
+	g.level = level
+	switch level {
+	case byHour:
+		g.key = ""
+	case byDay:
+		g.start, g.key = day(time.Unix(g.start, 0)).Unix(), ""
+	case ofAll:
+		return group{level: level, start: g.start, model: g.model, provider: g.provider}
 	}
-	return all
+	return g
 }
 
 func day(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) } // the zero time is a midnight
@@ -102,7 +101,7 @@ const (
 )
 
 // measures returns what a row adds to its groups.
-func (r row) measures() sums {
+func (r *row) measures() sums {
 	s := sums{requests: r.Requests, cost: r.CostNanoUsd}
 	for k := range usage.Kinds {
 		s[used+int(k)] = *k.Of(r.Record)
@@ -125,31 +124,57 @@ func (s *sums) add(other *sums) {
 	}
 }
 
-// addAggregates adds rows to the sums, in an order that is the same for all transactions, so that none waits for one
-// that waits for it.
-func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, rows []row) error {
-	total := map[group]*sums{}
-	for _, r := range rows {
-		m := r.measures()
-		for _, g := range r.groups() {
-			if total[g] == nil {
-				total[g] = &sums{}
-			}
-			total[g].add(&m)
+// Totals are sums by group.
+type totals map[group]*sums
+
+func (t totals) add(g group, m *sums) {
+	if t[g] == nil {
+		t[g] = &sums{}
+	}
+	t[g].add(m)
+}
+
+// fold returns the sums of rows by hour and key, of which all others are sums.
+func fold(rows []row) totals {
+	total := totals{}
+	for i := range rows {
+		m := rows[i].measures()
+		total.add(rows[i].group(), &m)
+	}
+	return total
+}
+
+func intoAggregates() insert {
+	names := columns()
+	updates := make([]string, len(names))
+	for i, name := range names {
+		updates[i] = name + " = aggregates." + name + " + excluded." + name
+	}
+	return insert{"aggregates", groupColumns + ", " + strings.Join(names, ", "),
+		"ON CONFLICT (" + groupColumns + ") DO UPDATE SET " + strings.Join(updates, ", ")}
+}
+
+// addAggregates adds to the sums of all levels, in an order that is the same for all transactions, so that none waits
+// for one that waits for it.
+func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, keyed totals) error {
+	total := totals{}
+	for g, m := range keyed {
+		for level := range levels {
+			total.add(g.at(level), m)
 		}
 	}
-	all := make([]group, 0, len(total))
-	for g := range total {
-		all = append(all, g)
-	}
-	slices.SortFunc(all, compareGroups)
-	return l.inserts.aggregates.insert(ctx, tx, len(all), func(to []any, i int) []any {
-		g := all[i]
-		to = append(to, g.level, g.start, g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation,
-			g.batch)
-		for _, n := range total[g] {
-			to = append(to, n)
+	all := slices.SortedFunc(maps.Keys(total), compareGroups)
+	_, err := l.put(ctx, tx, intoAggregates(), false, len(all), func(i int, v *values) {
+		g := &all[i]
+		v.number(int64(g.level))
+		v.number(g.start)
+		for _, s := range [...]string{g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation} {
+			v.string(s)
 		}
-		return to
-	}, nil)
+		v.number(g.batch)
+		for _, n := range total[*g] {
+			v.number(n)
+		}
+	})
+	return err
 }

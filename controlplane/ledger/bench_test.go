@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -116,42 +115,4 @@ func pages(b *testing.B, dsn string) {
 			}
 		})
 	}
-}
-
-// BenchmarkRecord is what a record of one of a hundred keys costs the ledger, in batches as they come from an idle
-// spool and from a busy one. The time of the CPU is the whole process's.
-func BenchmarkRecord(b *testing.B) {
-	b.Run("sqlite", func(b *testing.B) {
-		records(b, "sqlite://"+filepath.ToSlash(filepath.Join(b.TempDir(), "ledger.db")))
-	})
-	b.Run("postgres", func(b *testing.B) { records(b, pgtest.Start(b)) })
-}
-
-func records(b *testing.B, dsn string) {
-	l := open(b, dsn)
-	n := 0
-	for _, atOnce := range []int{1, 10, 100, 1000} {
-		b.Run(fmt.Sprint(atOnce, " at once"), func(b *testing.B) {
-			began := cpuTime(b)
-			for b.Loop() {
-				batch := make([]*ledgerv1.Record, atOnce)
-				for i := range batch {
-					n++
-					batch[i] = rec(fmt.Sprintf("7f3a9c21-%x", n), func(x *ledgerv1.Record) {
-						x.RequestId, x.Key = fmt.Sprintf("%032x", n*7919), fmt.Sprint("key_", n%100)
-					})
-				}
-				keep(b, l, batch...)
-			}
-			used := cpuTime(b) - began
-			b.ReportMetric(float64(used.Microseconds())/float64(b.N*atOnce), "cpu-µs/record")
-		})
-	}
-}
-
-// cpuTime returns how much of the CPU the process has used.
-func cpuTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -47,4 +48,17 @@ func Percentile(milliseconds []int64, p float64) int64 {
 		s[latency+latencyBucket(ms)]++
 	}
 	return s.percentile(p)
+}
+
+// Limit bounds the file of SQLite to what it has and some pages more, as a disk that is full does; negative lifts it.
+func (l *Ledger) Limit(ctx context.Context, pages int) error {
+	limit := 1 << 30
+	if pages >= 0 {
+		if err := l.write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&limit); err != nil {
+			return err
+		}
+		limit += pages
+	}
+	_, err := l.write.ExecContext(ctx, fmt.Sprint("PRAGMA max_page_count = ", limit))
+	return err
 }

@@ -14,9 +14,9 @@ const (
 func latencyBound(i int) float64 { return latencyFirst * math.Pow(latencyFactor, float64(i)) }
 
 func latencyBucket(milliseconds int64) int {
-	i := 0
-	for i < latencies-1 && float64(milliseconds) > latencyBound(i) {
-		i++
+	i, bound := 0, latencyFirst
+	for i < latencies-1 && float64(milliseconds) > bound {
+		i, bound = i+1, bound*latencyFactor
 	}
 	return i
 }

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,8 +42,8 @@ var migrations embed.FS
 type Ledger struct {
 	read, write *sql.DB // the same for PostgreSQL; for SQLite, write is a single connection
 	postgres    bool
-	inserts     insertions
 	file        string                // of SQLite
+	prepared    sync.Map              // of SQLite: insert to *sql.Stmt
 	outdated    bool                  // until Maintain has brought the tables up to date; it alone uses it then
 	trouble     atomic.Pointer[error] // why it cannot be used; nil: it can, as far as is known
 	log         *zap.Logger
@@ -71,7 +72,6 @@ func Open(ctx context.Context, dsn string, log *zap.Logger) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the ledger: %w", err)
 	}
-	l.inserts = l.insertions()
 	if err = l.migrate(ctx); err != nil {
 		l.trouble.Store(&err)
 	}

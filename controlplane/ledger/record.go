@@ -21,13 +21,13 @@ const (
 	maxCost = 1e15
 	// maxAhead is how far clocks of others may be ahead.
 	maxAhead = 5 * time.Minute
-	// rowsAtOnce is how many rows one INSERT has that is not prepared. SQLite takes 32766 arguments.
+	// rowsAtOnce is how many rows one INSERT has. SQLite takes 32766 arguments.
 	rowsAtOnce = 500
-	// The columns of exchanges, before and after what was used.
-	exchangeHead = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, " +
-		"upstream_model, attempts, stream, status, outcome, error_code, first_byte_ms"
-	exchangeTail = "estimated, batch, cost, priced, price_version, requests"
 )
+
+var exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
+	"attempts, stream, status, outcome, error_code, first_byte_ms, " + strings.Join(usage.Columns(), ", ") +
+	", estimated, batch, cost, priced, price_version, requests"
 
 // Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without
 // an error. What a record says is never refused; what cannot be is made the nearest that can.
@@ -36,19 +36,20 @@ func (l *Ledger) Record(ctx context.Context, records []*ledgerv1.Record) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := l.prepare(ctx); err != nil {
-		return fmt.Errorf("preparing to keep records in the ledger: %w", err)
+	err := l.prepare(ctx, intoExchanges(), intoAggregates(), intoSpent())
+	if err == nil {
+		err = l.transact(ctx, func(tx *sql.Tx) error {
+			fresh, err := l.insert(ctx, tx, rows)
+			if err != nil || len(fresh) == 0 {
+				return err
+			}
+			total := fold(fresh)
+			if err := l.addAggregates(ctx, tx, total); err != nil {
+				return err
+			}
+			return l.addSpent(ctx, tx, total)
+		})
 	}
-	err := l.transact(ctx, func(tx *sql.Tx) error {
-		fresh, err := l.insert(ctx, tx, rows)
-		if err != nil || len(fresh) == 0 {
-			return err
-		}
-		if err := l.addAggregates(ctx, tx, fresh); err != nil {
-			return err
-		}
-		return l.addSpent(ctx, tx, fresh)
-	})
 	if err != nil {
 		return fmt.Errorf("keeping %d records in the ledger: %w", len(rows), err)
 	}
@@ -131,30 +132,46 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// appendTo appends the values of the row, by the columns of exchanges.
-func (r row) appendTo(values []any) []any {
-	values = append(values, r.Id, r.RequestId, r.at.UnixMicro(), r.duration.Milliseconds(), r.Key, r.Organization,
-		r.Project, r.User, r.Operation, r.Model, r.Provider, r.UpstreamModel, int64(r.Attempts), flag(r.Stream),
-		int64(r.Status), r.Outcome, r.ErrorCode, r.FirstByteMs)
-	for k := range usage.Kinds {
-		values = append(values, *k.Of(r.Record))
+func intoExchanges() insert {
+	return insert{"exchanges", exchangeColumns, "ON CONFLICT (id) DO NOTHING"}
+}
+
+// fill gives the values of the columns of exchanges.
+func (r *row) fill(v *values) {
+	v.string(r.Id)
+	v.string(r.RequestId)
+	v.number(r.at.UnixMicro())
+	v.number(r.duration.Milliseconds())
+	for _, s := range [...]string{r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model, r.Provider,
+		r.UpstreamModel} {
+		v.string(s)
 	}
-	return append(values, flag(r.Estimated), flag(r.Batch), r.CostNanoUsd, flag(r.Priced), r.PriceVersion, r.Requests)
+	v.number(int64(r.Attempts))
+	v.number(flag(r.Stream))
+	v.number(int64(r.Status))
+	v.string(r.Outcome)
+	v.string(r.ErrorCode)
+	v.number(r.FirstByteMs)
+	for k := range usage.Kinds {
+		v.number(*k.Of(r.Record))
+	}
+	v.number(flag(r.Estimated))
+	v.number(flag(r.Batch))
+	v.number(r.CostNanoUsd)
+	v.number(flag(r.Priced))
+	v.string(r.PriceVersion)
+	v.number(r.Requests)
 }
 
 // insert adds rows and returns those that were not there.
 func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, error) {
-	inserted := make(map[string]bool, len(rows))
-	err := l.inserts.exchanges.insert(ctx, tx, len(rows),
-		func(to []any, i int) []any { return rows[i].appendTo(to) },
-		func(returned *sql.Rows) error {
-			var id string
-			err := returned.Scan(&id)
-			inserted[id] = true
-			return err
-		})
-	if err != nil {
-		return nil, err
+	added, err := l.put(ctx, tx, intoExchanges(), true, len(rows), func(i int, v *values) { rows[i].fill(v) })
+	if err != nil || len(added) == len(rows) {
+		return rows, err
 	}
-	return slices.DeleteFunc(rows, func(r row) bool { return !inserted[r.Id] }), nil
+	fresh := make(map[string]bool, len(added))
+	for _, id := range added {
+		fresh[id] = true
+	}
+	return slices.DeleteFunc(rows, func(r row) bool { return !fresh[r.Id] }), nil
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,26 +33,29 @@ type period struct {
 	start         int64
 }
 
-// addSpent adds to what the subjects of rows have spent. It takes the number of the change last, and holds it until
+func intoSpent() insert {
+	return insert{"spent", "subject, period, start, cost, changed",
+		"ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed"}
+}
+
+// addSpent adds to what the subjects of groups have spent. It takes the number of the change last, and holds it until
 // the transaction ends: whoever sees a number sees all that are smaller.
-func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, rows []row) error {
+func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 	total := map[period]int64{}
-	for _, r := range rows {
-		for _, subject := range r.subjects() {
-			total[period{subject, periodDay, day(r.at).Unix()}] += r.CostNanoUsd
-			total[period{subject, periodMonth, month(r.at).Unix()}] += r.CostNanoUsd
+	for g, m := range keyed {
+		if m[cost] == 0 {
+			continue
+		}
+		at := time.Unix(g.start, 0)
+		for _, subject := range g.subjects() {
+			total[period{subject, periodDay, day(at).Unix()}] += m[cost]
+			total[period{subject, periodMonth, month(at).Unix()}] += m[cost]
 		}
 	}
-	all := make([]period, 0, len(total))
-	for p, n := range total {
-		if n > 0 {
-			all = append(all, p)
-		}
-	}
-	if len(all) == 0 {
+	if len(total) == 0 {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b period) int {
+	all := slices.SortedFunc(maps.Keys(total), func(a, b period) int {
 		return cmp.Or(strings.Compare(a.subject, b.subject), strings.Compare(a.name, b.name), cmp.Compare(a.start, b.start))
 	})
 	var change int64
@@ -60,21 +64,26 @@ func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, rows []row) error {
 	if err != nil {
 		return err
 	}
-	return l.inserts.spent.insert(ctx, tx, len(all), func(to []any, i int) []any {
-		return append(to, all[i].subject, all[i].name, all[i].start, total[all[i]], change)
-	}, nil)
+	_, err = l.put(ctx, tx, intoSpent(), false, len(all), func(i int, v *values) {
+		v.string(all[i].subject)
+		v.string(all[i].name)
+		v.number(all[i].start)
+		v.number(total[all[i]])
+		v.number(change)
+	})
+	return err
 }
 
-func (r row) subjects() []string {
+func (g *group) subjects() []string {
 	var all []string
-	if r.Key != "" {
-		all = append(all, "key/"+r.Key)
+	if g.key != "" {
+		all = append(all, "key/"+g.key)
 	}
-	if r.Organization != "" {
-		all = append(all, "organization/"+r.Organization)
+	if g.organization != "" {
+		all = append(all, "organization/"+g.organization)
 	}
-	if r.Project != "" {
-		all = append(all, "project/"+r.Organization+"/"+r.Project)
+	if g.project != "" {
+		all = append(all, "project/"+g.organization+"/"+g.project)
 	}
 	return all
 }

@@ -107,11 +107,6 @@ func (s *statement) each(ctx context.Context, db database, f func(*sql.Rows) err
 	if err != nil {
 		return err
 	}
-	return eachOf(rows, f)
-}
-
-// eachOf calls f for every row, and closes the rows.
-func eachOf(rows *sql.Rows, f func(*sql.Rows) error) error {
 	defer func() { _ = rows.Close() }() // rows.Err says what went wrong
 	for rows.Next() {
 		if err := f(rows); err != nil {

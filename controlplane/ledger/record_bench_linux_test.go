@@ -1,0 +1,56 @@
+package ledger_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/modelgate/modelgate/internal/pgtest"
+)
+
+// before is how many records a ledger has when BenchmarkRecord begins to measure.
+const before = 20_000
+
+// BenchmarkRecord is the CPU of this process that a record costs, by the size of batches and the number of keys.
+// SQLite works in this process, PostgreSQL in its own.
+func BenchmarkRecord(b *testing.B) {
+	for _, keys := range []int{1, 20, 1000} {
+		b.Run(fmt.Sprintf("sqlite/keys=%d", keys), func(b *testing.B) {
+			recordBatches(b, "sqlite://"+filepath.ToSlash(filepath.Join(b.TempDir(), "ledger.db")), keys)
+		})
+		b.Run(fmt.Sprintf("postgres/keys=%d", keys), func(b *testing.B) { recordBatches(b, pgtest.Start(b), keys) })
+	}
+}
+
+func recordBatches(b *testing.B, dsn string, keys int) {
+	l, s := open(b, dsn), newStream(keys)
+	for range before / 1000 {
+		keep(b, l, s.records(1000)...)
+	}
+	for _, size := range []int{1, 10, 100, 1000} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			cpu := time.Duration(0)
+			for b.Loop() {
+				b.StopTimer()
+				batch := s.records(size)
+				begun := used(b)
+				b.StartTimer()
+				keep(b, l, batch...)
+				cpu += used(b) - begun
+			}
+			b.ReportMetric(float64(cpu.Nanoseconds())/1e3/float64(b.N*size), "cpu-µs/record")
+		})
+	}
+}
+
+// used returns the CPU that this process has used, in user mode and in the system.
+func used(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
