@@ -118,7 +118,7 @@ func (x *Exchange) Release() (Reply, bool) {
 	if x.duplex.head == nil || x.state != inStream {
 		return Reply{}, false
 	}
-	reply := Reply{Piece: true, Head: x.duplex.head, Body: x.pipe.Open()}
+	reply := Reply{Piece: true, Head: x.duplex.head, Body: x.pipe.Release()}
 	x.duplex.head = nil
 	x.record.Sent += int64(len(reply.Body))
 	return reply, true

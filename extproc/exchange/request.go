@@ -104,9 +104,9 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h Headers, end bool) Reply {
 	x.operation, x.contentType = op, h.Get("content-type")
 	media := mediaType(x.contentType)
-	if media != "" && media != contentTypeJSON && (!op.Forms || media != contentTypeForm) {
+	if media != "" && media != contentTypeJSON && (!op.AcceptsForms || media != contentTypeForm) {
 		accepted := []string{contentTypeJSON}
-		if op.Forms {
+		if op.AcceptsForms {
 			accepted = append(accepted, contentTypeForm)
 		}
 		return x.reject(openai.UnsupportedContentType(telemetry.Clip(x.contentType), accepted...), "mg_content_type")
@@ -120,7 +120,7 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 			"mg_content_encoding")
 	}
 	if end {
-		return x.reject(openai.NoBody(" with "+op.Needs), "mg_no_body")
+		return x.reject(openai.NoBody(" with "+op.Required), "mg_no_body")
 	}
 	x.record.ID = x.env.NewID()
 	if e := x.enter(ctx, x.known()); e != nil {

@@ -100,7 +100,7 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage,
 		Plain: x.dialect.Plain}
-	x.pipe.Take(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
+	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
 }
 
 // beginStream takes the headers of an answer that is to be translated piece by piece.
@@ -217,7 +217,7 @@ func (x *Exchange) fail(err error) *openai.Error {
 		x.record.Outcome = metering.OutcomeRejected
 	}
 	// of a stream that has begun, the status has gone out
-	if x.state != inPassed && (x.state != inStream || !x.pipe.HasSpoken()) {
+	if x.state != inPassed && (x.state != inStream || !x.pipe.HasOutput()) {
 		x.record.Status = e.Status
 	}
 	x.finish()
@@ -307,7 +307,7 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 	case x.pipe.HasEnded():
 		x.record.Outcome = metering.OutcomeFinished
 		x.finish()
-	case err != nil && !x.pipe.HasSpoken():
+	case err != nil && !x.pipe.HasOutput():
 		return x.failUpstream(err, "mg_failed_stream")
 	case err != nil:
 		out = append(slices.Clone(out), x.pipe.Fail(x.fail(err))...) // what is there is the writer's

@@ -20,7 +20,7 @@ func refuses(err error) bool {
 // what it was cannot be told.
 func (x *Exchange) spoke() bool {
 	c := &x.charging
-	return c.billed || x.record.Sent > 0 || c.text.HasSpoken() || c.events > 1 // one event is the error
+	return c.billed || x.record.Sent > 0 || c.text.HasOutput() || c.events > 1 // one event is the error
 }
 
 // salvage reads what there is of a whole answer that cannot be used: its usage in any dialect that is known, and what

@@ -60,15 +60,15 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
 	for _, name := range [...]string{"n", "best_of"} {
 		d.Answers = max(d.Answers, count(get(name)))
 	}
-	if !op.Says {
+	if !op.TextAnswer {
 		d.Output = 0
 	}
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
-		if v := get(name); op.Says && v.Type == gjson.Number && v.Num >= 0 { // below it is no limit
+		if v := get(name); op.TextAnswer && v.Type == gjson.Number && v.Num >= 0 { // below it is no limit
 			d.Output = max(d.Output, count(v)*d.Answers)
 		}
 	}
-	if op.Draws {
+	if op.ImageAnswer {
 		d.Images = d.Answers
 	}
 	return d

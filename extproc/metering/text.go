@@ -130,8 +130,8 @@ func (t *Text) add(choice int, k kind, s []byte) {
 	t.voices[i].said.Add(s)
 }
 
-// HasSpoken reports whether the answer has said anything.
-func (t *Text) HasSpoken() bool { return t.said > 0 }
+// HasOutput reports whether the answer has said anything.
+func (t *Text) HasOutput() bool { return t.said > 0 }
 
 // Usage returns what is to be charged, and whether that, or a part of it, is an estimate. Vendor is the kind of the
 // provider (Provider.Vendor.Name) and model its own name of the model. Reported is what the vendor has said of it, and

@@ -6,16 +6,17 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// An Answer is one that came whole, as codecs that translate read it and dialects that render it collect it.
+// An Answer is a complete answer. Codecs that translate fill it from the vendor's answer, and dialects that render it
+// collect it from events.
 type Answer struct {
 	ID          string
-	Created     int64 // in Unix seconds, where the vendor says it
+	Created     int64 // in Unix seconds, if the vendor reports it
 	Choices     []Choice
 	Usage       openai.Usage
-	ServiceTier string // in OpenAI's words
+	ServiceTier string // OpenAI's name
 }
 
-// A Choice is one of an answer's. Members that are JSON are nil where they are not there.
+// A Choice is one choice of an answer. A JSON member is nil if it is absent.
 type Choice struct {
 	Text, Refusal, Reasoning string
 	Images                   jsontext.Value // the extension images, an array
@@ -27,27 +28,27 @@ type Choice struct {
 	FinishReason             string
 }
 
-// A Call is a call of a tool. Arguments is what the model wrote, JSON in all likelihood.
+// A Call is a call of a tool. Arguments is the text of the model and normally JSON.
 type Call struct {
 	ID, Name, Arguments string
-	ExtraContent        jsontext.Value // nil: none
+	ExtraContent        jsontext.Value // may be nil
 	Function            bool           // see Event
 }
 
-// Tell tells what the answer says. How much it has used is told first.
-func (a *Answer) Tell(out Sink) {
+// Emit puts the events of the answer into out. The usage comes first.
+func (a *Answer) Emit(out Sink) {
 	out.Put(Begin(a.ID))
 	out.Put(Usage(a.Usage))
 	out.Put(Tier(a.ServiceTier))
 	for i := range a.Choices {
-		a.Choices[i].tell(i, out)
+		a.Choices[i].emit(i, out)
 	}
 	out.Put(End())
 }
 
-func (c *Choice) tell(i int, out Sink) {
+func (c *Choice) emit(i int, out Sink) {
 	out.Put(Role(i))
-	c.tellMember(i, "images", c.Images, out)
+	c.emitMember(i, "images", c.Images, out)
 	if c.Reasoning != "" {
 		out.Put(Reasoning(i, c.Reasoning))
 	}
@@ -59,9 +60,9 @@ func (c *Choice) tell(i int, out Sink) {
 	if c.Refusal != "" {
 		out.Put(Refusal(i, c.Refusal))
 	}
-	c.tellMember(i, "thinking_blocks", c.ThinkingBlocks, out)
-	c.tellMember(i, "annotations", c.Annotations, out)
-	c.tellMember(i, "audio", c.Audio, out)
+	c.emitMember(i, "thinking_blocks", c.ThinkingBlocks, out)
+	c.emitMember(i, "annotations", c.Annotations, out)
+	c.emitMember(i, "audio", c.Audio, out)
 	for n := range c.Calls {
 		call := &c.Calls[n]
 		begin := ToolCall(i, n, call.ID, call.Name)
@@ -72,13 +73,13 @@ func (c *Choice) tell(i int, out Sink) {
 	out.Put(Finish(i, c.FinishReason))
 }
 
-func (c *Choice) tellMember(i int, name string, value []byte, out Sink) {
+func (c *Choice) emitMember(i int, name string, value []byte, out Sink) {
 	if value != nil {
 		out.Put(Member(i, name, value))
 	}
 }
 
-// Put implements Sink: the answer collects what is told.
+// Put implements Sink: it adds an event to the answer.
 func (a *Answer) Put(e Event) {
 	switch e.Kind {
 	case KindBegin:
@@ -121,7 +122,7 @@ func (c *Choice) put(e *Event) {
 	}
 }
 
-// member returns the place of a member by its name, or nil.
+// member returns a pointer to the member with a name, or nil.
 func (c *Choice) member(name string) *jsontext.Value {
 	switch name {
 	case "images":
@@ -136,8 +137,8 @@ func (c *Choice) member(name string) *jsontext.Value {
 	return nil
 }
 
-// Rendered tells an answer that came whole, and is in the client's dialect already.
-func Rendered(answer []byte, u openai.Usage, out Sink) {
+// EmitRendered emits a complete answer that is already in the client's dialect.
+func EmitRendered(answer []byte, u openai.Usage, out Sink) {
 	out.Put(Event{Kind: KindUsage, Covered: true, Usage: &u})
 	out.Put(Event{Kind: KindChunk, JSON: answer})
 	out.Put(Event{Kind: KindEnd, Covered: true})

@@ -1,82 +1,83 @@
-// Package chat has what an answer says, event by event, between the codecs of vendors and the dialects of clients. A
-// codec puts events into a Sink and knows no client's dialect; what stands behind the Sink knows no vendor's.
+// Package chat defines the events of an answer, which connect the codecs of vendors with the dialects of clients. A
+// codec puts events into a Sink and does not know the client's dialect. The code behind the Sink does not know the
+// vendor's dialect.
 //
-// An answer of a vendor that speaks the client's dialect may pass almost as it came: its events are marked as covered,
-// and the raw form follows them. Who counts or judges what is said reads the events; who writes the answer uses the
-// raw form.
+// If the vendor speaks the client's dialect, the answer can pass almost unchanged: the codec marks its events as
+// covered and puts the raw form after them. Code that counts or judges content reads the events. Code that writes the
+// answer uses the raw form.
 package chat
 
 import "github.com/modelgate/modelgate/api/openai"
 
-// Asked is what a request asks for, as far as the reading of its answer depends on it.
+// Asked has the parameters of a request that the decoding of its answer depends on.
 type Asked struct {
-	Model        string // the name the client knows
-	Created      int64  // when the answer was made, in Unix seconds
-	IncludeUsage bool   // the client wants the usage of a stream
-	// Plain says that raw forms are of no use: of an answer that comes whole, a codec need not tell more than those
-	// otherwise.
+	Model        string // as the client knows it
+	Created      int64  // creation time of the answer, in Unix seconds
+	IncludeUsage bool   // the client wants the usage at the end of a stream
+	// Plain means that nobody uses raw forms. For a complete answer, a codec then emits all events. Otherwise it may emit
+	// only the raw form and the usage.
 	Plain bool
 }
 
-// A Kind is what an event tells.
+// A Kind is the kind of an event.
 type Kind uint8
 
-// The kinds of events, with the members that they have.
+// The kinds of events, with the members that they use.
 const (
 	KindBegin     Kind = iota // the answer begins: ID, Created
-	KindRole                  // a choice begins, before it says anything
+	KindRole                  // a choice begins, still without content
 	KindText                  // content: Text or JSON, Logprobs
 	KindReasoning             // reasoning: Text or JSON
 	KindRefusal               // a refusal: Text or JSON
-	KindToolCall              // a call of a tool begins: Call, ID, Name, and the extension extra_content in JSON
-	KindArguments             // a fragment of a call's arguments, which need not be JSON by itself: Call, Text or JSON
-	KindMember                // another member of what a choice says: Name, its value in JSON
+	KindToolCall              // a call of a tool begins: Call, ID, Name, and the extension extra_content as JSON
+	KindArguments             // a fragment of a call's arguments, which may be incomplete JSON: Call, Text or JSON
+	KindMember                // another member of a choice: Name, and its value as JSON
 	KindFinish                // a choice ends: Text is OpenAI's finish reason
-	// what the answer has used so far: Usage, and the usage as the client is told it in JSON where that says more
+	// the usage so far: Usage, and JSON if the client's usage has more members
 	KindUsage
-	KindTier // the service tier that the vendor has given, in OpenAI's words: Text
-	// the raw form of what the events before it said: a chunk, or an answer, of the client's dialect in JSON
+	KindTier // the service tier, with OpenAI's name: Text
+	// the raw form of the events before it: a chunk or an answer in the client's dialect, as JSON
 	KindChunk
-	KindReceived // likewise, an event of the vendor's stream as it came, with its framing, in JSON
-	KindComment  // a part of the vendor's stream that says nothing, as it came, in JSON
+	KindRawEvent // also a raw form: an event of the vendor's stream with its framing, as it came, in JSON
+	KindComment  // a part of the vendor's stream without content, as it came, in JSON
 	KindEnd      // the answer is complete
-	KindFailed   // the answer ends here because of Error
+	KindError    // the answer fails with Error
 )
 
-// An Event is one thing that an answer says. What is in JSON and Logprobs is valid until Put returns.
+// An Event is one event of an answer. JSON and Logprobs are valid until Put returns.
 type Event struct {
 	Kind    Kind
-	Covered bool // a raw form has it
+	Covered bool // a raw form contains it
 	Choice  int
 	Call    int // the index of a tool call, counted from 0 within the choice
-	// Function says that a call is of the older kind, function_call.
+	// Function marks a call of the deprecated kind, function_call.
 	Function bool
-	Created  int64 // in Unix seconds, where the vendor says it
+	Created  int64 // in Unix seconds, if the vendor reports it
 	ID       string
 	Name     string
 	Text     string
-	// JSON is a value as JSON. Of what is said it is a string, which stands in place of Text where it is not nil.
+	// JSON is a value as JSON. For content it is a JSON string, which replaces Text if it is not nil.
 	JSON     []byte
 	Logprobs []byte // JSON: an object
 	Usage    *openai.Usage
 	Error    *openai.Error
 }
 
-// A Sink takes the events of one answer, in order.
+// A Sink receives the events of one answer, in order.
 type Sink interface{ Put(Event) }
 
 // A Writer is a Sink that writes the answer in a client's dialect.
 type Writer interface {
 	Sink
-	// Take returns the bytes written since the last call. They are the caller's until the writer is used again.
+	// Take returns the bytes written since the last call. They are valid until the writer is used again.
 	Take() []byte
-	// Len returns how many bytes Take would return.
+	// Len returns the number of bytes that Take would return.
 	Len() int
 }
 
-// Speaks reports whether an event says something, also that the answer is complete. Vendors announce the role, and
-// keep connections alive with comments, before they know whether there will be an answer.
-func (e *Event) Speaks() bool {
+// HasContent reports whether an event has content or completes the answer. Vendors announce the role, and keep
+// connections alive with comments, before they know whether there will be an answer.
+func (e *Event) HasContent() bool {
 	switch e.Kind {
 	case KindText, KindReasoning, KindRefusal:
 		return e.Text != "" || len(e.JSON) > len(`""`) || e.Logprobs != nil
@@ -88,7 +89,7 @@ func (e *Event) Speaks() bool {
 	return false
 }
 
-// isEmpty reports whether a member says as much as if it were not there.
+// isEmpty reports whether a member means the same as an absent one.
 func isEmpty(value []byte) bool {
 	switch string(value) {
 	case "null", `""`, "[]", "{}", "false":
@@ -97,7 +98,7 @@ func isEmpty(value []byte) bool {
 	return len(value) == 0
 }
 
-// String returns what a Text, Reasoning, Refusal or Arguments says.
+// String returns the text of a Text, Reasoning, Refusal or Arguments event.
 func (e *Event) String() string {
 	if e.JSON == nil {
 		return e.Text
@@ -105,15 +106,15 @@ func (e *Event) String() string {
 	return openai.Unquote(e.JSON)
 }
 
-// IsRaw reports whether the event is a raw form, which no more than repeats what the events before it said.
+// IsRaw reports whether the event is a raw form, which only repeats the events before it.
 func (e *Event) IsRaw() bool {
-	return e.Kind == KindChunk || e.Kind == KindReceived || e.Kind == KindComment
+	return e.Kind == KindChunk || e.Kind == KindRawEvent || e.Kind == KindComment
 }
 
 // IsChunk reports whether the client gets a chunk for the event.
 func (e *Event) IsChunk() bool {
 	switch e.Kind {
-	case KindChunk, KindReceived:
+	case KindChunk, KindRawEvent:
 		return true
 	case KindText, KindReasoning, KindRefusal, KindToolCall, KindArguments, KindMember, KindFinish:
 		return !e.Covered

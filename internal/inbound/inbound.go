@@ -1,6 +1,6 @@
-// Package inbound is what a client's dialect is: the operations that it has, where a request has its key, how a
-// request is parsed, and how answers and errors are written. Each dialect is a value in a folder of its own; package
-// dialects lists them.
+// Package inbound defines the dialect of a client: its operations, where a request has its key, how a request is
+// parsed, and how answers and errors are written. Each dialect is a value in its own folder. Package dialects lists
+// them.
 package inbound
 
 import (
@@ -13,38 +13,37 @@ import (
 type Dialect struct {
 	Name       string
 	Operations []*Operation
-	// Plain says that answers are written from events alone. OpenAI's writers use the raw forms of vendors that speak its
-	// dialect.
+	// Plain means that the writers use events only. OpenAI's writers use the raw forms of vendors that speak its dialect.
 	Plain bool
-	// Authorization returns the key of a request, as an Authorization header with a bearer token has it. Header returns
-	// the first value of a header, by its name in lower case.
+	// Authorization returns the key of a request as an Authorization header with a bearer token. The function header
+	// returns the first value of a header, by its name in lower case.
 	Authorization func(header func(name string) string) string
-	// AppendError appends the body of an error to dst, and AppendErrorEvent what ends a stream of which something has
-	// gone out as the provider wrote it.
+	// AppendError appends the body of an error to dst. AppendErrorEvent appends the event that ends a stream with an
+	// error after some of it was sent as the provider wrote it.
 	AppendError, AppendErrorEvent func(dst []byte, e *openai.Error) []byte
 }
 
-// An Operation is what a dialect serves under one path for a model.
+// An Operation is an endpoint of a dialect that takes a model.
 type Operation struct {
-	Dialect *Dialect
-	Path    string
-	Name    string // what metrics and logs call it
-	Needs   string // what every request has, for messages
-	Forms   bool   // takes forms too
-	// Streams says that an answer may be translated piece by piece. Whether the client wants that is in the body, too
-	// late for a choice of how the answer comes.
-	Streams bool
-	Says    bool // answers are text, whose length the request may bound
-	Draws   bool // answers are images
-	Parse   func(contentType string, body []byte) (Request, error)
-	// Stream returns what writes a streamed answer, and Document what writes one that comes whole.
+	Dialect      *Dialect
+	Path         string
+	Name         string // in metrics and logs
+	Required     string // the required members, for messages
+	AcceptsForms bool   // also accepts forms
+	// Streams means that an answer may be translated piece by piece. Whether the client wants a stream is in the body,
+	// which is too late to choose how the answer comes.
+	Streams     bool
+	TextAnswer  bool // answers are text, and the request may bound their length
+	ImageAnswer bool // answers are images
+	Parse       func(contentType string, body []byte) (Request, error)
+	// Stream returns the writer of a streamed answer, and Document the writer of a complete one.
 	Stream, Document func(chat.Asked) chat.Writer
 }
 
-// IsCounted reports whether the tokens of an answer that was cut can be counted. Of a Route, o is nil.
-func (o *Operation) IsCounted() bool { return o != nil && (o.Says || !o.Forms) }
+// IsCounted reports whether the tokens of an answer that was cut can be counted. For a Route, o is nil.
+func (o *Operation) IsCounted() bool { return o != nil && (o.TextAnswer || !o.AcceptsForms) }
 
-// A Request is a client's, parsed.
+// A Request is a client's parsed request.
 type Request struct {
 	Model        string
 	Stream       bool
@@ -52,8 +51,8 @@ type Request struct {
 	Encoder
 }
 
-// An Encoder builds the request for a target, and the Answer that reads what comes back; nil for an answer that passes
-// as it comes. It may be called for several targets at once. An error is an *openai.Error.
+// An Encoder builds the request for a target, and the Answer that decodes the vendor's answer. A nil Answer means that
+// the answer passes as it comes. Encode may be called for several targets at once. An error is an *openai.Error.
 type Encoder interface {
 	Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error)
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// ErrNotAStream is the error for an answer that is none of the vendor's streams, where one was asked for.
+// ErrNotAStream is the error of an answer that is not a stream although the client asked for one.
 var ErrNotAStream = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
 	Code:    openai.CodeUpstreamNotAStream,
 	Message: "The provider answered a request for a stream with something else."}
 
-// ClientError is the error that a client gets for err, which is one of a codec's.
+// ClientError converts an error of a codec to the error that the client gets.
 func ClientError(err error) *openai.Error {
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		return e

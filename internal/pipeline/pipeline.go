@@ -1,9 +1,9 @@
-// Package pipeline is the way of an answer from a vendor's codec to the client. An answer is held until it says
-// something, so that one that fails before that can still have a status; it is metered, may pass a guard, and is
-// written in the client's dialect.
+// Package pipeline carries an answer from a vendor's codec to the client. It holds the answer until it has content, so
+// that an answer that fails earlier can still have a status. It then meters the answer, passes it through a guard if
+// there is one, and writes it in the client's dialect.
 //
-// That a chunk was written does not mean that anything was said: vendors announce the role, and keep connections alive
-// with comments, before they know whether there will be an answer.
+// A chunk that was written need not contain anything: vendors announce the role, and send comments to keep connections
+// alive, before they know whether there will be an answer.
 package pipeline
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// maxHeld bounds what a vendor can have held back, in bytes as the client would get them.
+// maxHeld bounds the held bytes of an answer, as the client would get them.
 const maxHeld = 64 << 10
 
-// A Guard judges what an answer says, and may change it, leave it out or wait. What it lets pass it puts into next. An
-// error ends the answer.
+// A Guard judges the events of an answer. It may change an event, omit it or wait. It puts the events that it allows
+// into next. An error ends the answer.
 type Guard interface {
 	Put(ctx context.Context, e chat.Event, next chat.Sink) error
 }
@@ -28,99 +28,99 @@ type Options struct {
 	Answer provider.Answer
 	Asked  chat.Asked
 	Writer chat.Writer
-	Meter  chat.Sink // takes what the answer says; nil: nobody does
-	Guard  Guard     // nil: everything passes
+	Meter  chat.Sink // receives the events of the answer; may be nil
+	Guard  Guard     // nil: all events are allowed
 }
 
-// A Pipeline takes one answer. Its zero value is that of no answer. It is not safe for concurrent use.
+// A Pipeline processes one answer. The zero value has no answer. It is not safe for concurrent use.
 type Pipeline struct {
 	Options
-	stream provider.Stream
-	ctx    context.Context // of the piece at hand, for the guard
-	err    error           // the guard's
-	usage  openai.Usage
-	tier   string
-	chunks int
-	whole  bool
-	spoken bool
-	ended  bool
+	stream    provider.Stream
+	ctx       context.Context // of the current piece, for the guard
+	err       error           // of the guard
+	usage     openai.Usage
+	tier      string
+	chunks    int
+	isWhole   bool
+	hasOutput bool
+	hasEnded  bool
 }
 
-// New returns the pipeline of an answer.
+// New returns a pipeline for an answer.
 func New(o Options) *Pipeline {
 	p := &Pipeline{}
-	p.Take(o)
+	p.Reset(o)
 	return p
 }
 
-// Take makes the pipeline that of an answer.
-func (p *Pipeline) Take(o Options) {
+// Reset prepares the pipeline for another answer.
+func (p *Pipeline) Reset(o Options) {
 	o.Asked.Plain = o.Asked.Plain || o.Guard != nil
 	*p = Pipeline{Options: o}
 }
 
-// IsIdle reports whether the pipeline is that of no answer.
+// IsIdle reports whether the pipeline has no answer.
 func (p *Pipeline) IsIdle() bool { return p.Answer == nil }
 
-// Usage returns what the answer has used as far as the vendor has said, also of one that failed.
+// Usage returns the usage that the vendor has reported so far. It is also valid after an error.
 func (p *Pipeline) Usage() openai.Usage { return p.usage }
 
-// Tier returns the service tier that the vendor says it has given, in OpenAI's words, or "".
+// Tier returns the service tier that the vendor reported, with OpenAI's name, or "".
 func (p *Pipeline) Tier() string { return p.tier }
 
-// HasSpoken reports whether something of the answer may have gone to the client.
-func (p *Pipeline) HasSpoken() bool { return p.spoken }
+// HasOutput reports whether content of the answer may have been sent to the client.
+func (p *Pipeline) HasOutput() bool { return p.hasOutput }
 
-// HasEnded reports whether the answer is complete. Nothing of the vendor's matters after that.
-func (p *Pipeline) HasEnded() bool { return p.ended }
+// HasEnded reports whether the answer is complete. Later bytes of the vendor are ignored.
+func (p *Pipeline) HasEnded() bool { return p.hasEnded }
 
-// Chunks returns how many chunks the last piece had.
+// Chunks returns the number of chunks in the last piece.
 func (p *Pipeline) Chunks() int { return p.chunks }
 
-// Whole takes an answer that came whole and returns what the client gets.
+// Whole decodes a complete answer and returns the body for the client.
 func (p *Pipeline) Whole(ctx context.Context, body []byte) ([]byte, error) {
-	p.ctx, p.whole = ctx, true
+	p.ctx, p.isWhole = ctx, true
 	if err := p.Answer.Decode(body, p.Asked, p); err != nil {
 		return nil, err
 	}
 	return p.Writer.Take(), p.err
 }
 
-// Piece takes the next piece of a stream, or with end the last one, and returns what the client gets now. It may get
-// something where there is an error, too. What is returned is valid until the pipeline is used again.
+// Piece decodes the next piece of a stream and returns the bytes for the client. The flag end marks the last piece. An
+// error can come together with bytes. The bytes are valid until the pipeline is used again.
 func (p *Pipeline) Piece(ctx context.Context, piece []byte, end bool) ([]byte, error) {
 	if p.stream == nil {
 		p.stream = p.Answer.Stream(p.Asked)
 	}
 	p.ctx, p.chunks = ctx, 0
 	err := p.stream.Decode(piece, p)
-	if err == nil && end && !p.ended {
-		if err = p.stream.Close(p); err == nil && !p.ended {
+	if err == nil && end && !p.hasEnded {
+		if err = p.stream.Close(p); err == nil && !p.hasEnded {
 			p.Put(chat.End())
 		}
 	}
 	switch {
 	case p.err != nil:
 		err = p.err
-	case p.ended:
+	case p.hasEnded:
 		err = nil
 	}
-	if !p.spoken && p.Writer.Len() <= maxHeld {
+	if !p.hasOutput && p.Writer.Len() <= maxHeld {
 		return nil, err
 	}
-	p.spoken = true
+	p.hasOutput = true
 	return p.Writer.Take(), err
 }
 
-// Open has the client get what is held, and what comes after it, whatever that says. It returns what is held.
-func (p *Pipeline) Open() []byte {
-	p.spoken = true
+// Release returns the held bytes. From now on nothing is held, with or without content.
+func (p *Pipeline) Release() []byte {
+	p.hasOutput = true
 	return p.Writer.Take()
 }
 
-// Fail ends an answer of which something has gone to the client, and returns how it is told.
+// Fail ends an answer that was partly sent to the client. It returns the bytes that report the error.
 func (p *Pipeline) Fail(e *openai.Error) []byte {
-	p.Writer.Put(chat.Event{Kind: chat.KindFailed, Error: e})
+	p.Writer.Put(chat.Event{Kind: chat.KindError, Error: e})
 	return p.Writer.Take()
 }
 
@@ -134,10 +134,10 @@ func (p *Pipeline) Put(e chat.Event) {
 			p.tier = e.Text
 		}
 	case chat.KindEnd:
-		p.ended = true
+		p.hasEnded = true
 	}
-	p.spoken = p.spoken || e.Speaks()
-	if p.Meter != nil && (!p.whole || p.usage.CompletionTokens == 0) { // what is reported needs no counting
+	p.hasOutput = p.hasOutput || e.HasContent()
+	if p.Meter != nil && (!p.isWhole || p.usage.CompletionTokens == 0) { // reported usage needs no counting
 		p.Meter.Put(e)
 	}
 	if e.IsChunk() {

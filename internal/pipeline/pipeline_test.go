@@ -66,7 +66,7 @@ func TestWhatSpeaks(t *testing.T) {
 		p := open(t, openai.Provider(), "chat/completions", nil)
 		out, err := p.Piece(t.Context(), []byte(events), false)
 		require.NoError(t, err)
-		require.Equal(t, want, p.HasSpoken(), events)
+		require.Equal(t, want, p.HasOutput(), events)
 		require.Equal(t, want, len(out) > 0, events)
 	}
 	for choice, want := range map[string]bool{`{"index":0,"text":"","logprobs":null,"finish_reason":null}`: false,
@@ -74,7 +74,7 @@ func TestWhatSpeaks(t *testing.T) {
 		p := open(t, openai.Provider(), "completions", nil)
 		_, err := p.Piece(t.Context(), []byte(chunk(choice)), false)
 		require.NoError(t, err)
-		require.Equal(t, want, p.HasSpoken(), choice)
+		require.Equal(t, want, p.HasOutput(), choice)
 	}
 }
 
@@ -99,9 +99,9 @@ func TestTheBeginningIsHeld(t *testing.T) {
 			p = open(t, vendor, "chat/completions", nil)
 			_, err = p.Piece(t.Context(), []byte(chunk(role)), false)
 			require.NoError(t, err)
-			require.Contains(t, string(p.Open()), `"role":"assistant"`)
-			require.Empty(t, p.Open())
-			require.True(t, p.HasSpoken())
+			require.Contains(t, string(p.Release()), `"role":"assistant"`)
+			require.Empty(t, p.Release())
+			require.True(t, p.HasOutput())
 		})
 	}
 }
@@ -112,7 +112,7 @@ func TestAnAnswerThatFailsBeforeItSpeaksGivesNothing(t *testing.T) {
 		out, err := p.Piece(t.Context(), []byte(first+`data: {"error":{"message":"no"}}`+"\n\n"), false)
 		require.ErrorContains(t, err, "no")
 		require.Empty(t, out)
-		require.False(t, p.HasSpoken())
+		require.False(t, p.HasOutput())
 	}
 	p := open(t, groq.Provider(), "chat/completions", nil)
 	out, err := p.Piece(t.Context(), []byte(chunk(role)+chunk(text)), true)

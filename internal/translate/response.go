@@ -82,7 +82,7 @@ func (x *Exchange) stream(pieces [][]byte) Response {
 	for i, piece := range pieces {
 		now, err := p.Piece(context.Background(), piece, i == len(pieces)-1)
 		out = append(out, now...)
-		if err != nil && !p.HasSpoken() {
+		if err != nil && !p.HasOutput() {
 			return failed(err)
 		}
 		if err != nil {

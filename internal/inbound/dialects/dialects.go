@@ -1,4 +1,4 @@
-// Package dialects lists the dialects that clients speak. Adding one is its folder beside this one, and a line here.
+// Package dialects lists the dialects that clients speak. To add one, add its folder beside this one, and a line here.
 package dialects
 
 import (
@@ -9,15 +9,15 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound/openai"
 )
 
-// all are the dialects. The first answers where a path is of none.
+// all are the dialects. The first one answers requests to unknown paths.
 var all = []*inbound.Dialect{openai.Dialect}
 
-// Default is the dialect of paths that are no operation's.
+// Default is the dialect for paths that are not an operation.
 var Default = all[0]
 
 var operations = byPath(all)
 
-// Paths are those of all operations.
+// Paths returns the paths of all operations.
 func Paths() iter.Seq[string] { return maps.Keys(operations) }
 
 // Find returns the operation of a path, or nil.

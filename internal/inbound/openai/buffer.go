@@ -2,14 +2,13 @@ package openai
 
 import "github.com/modelgate/modelgate/internal/chat"
 
-// A buffer holds the server-sent events that a writer has written, and writes those that do not depend on what the
-// answer is.
+// A buffer holds the server-sent events of a writer. It writes the events that are the same for all kinds of answers.
 type buffer struct{ buf []byte }
 
-// maxIdleBuffer bounds what a stream that is silent holds on to: there are thousands of them.
+// maxIdleBuffer bounds the buffer that an idle stream keeps: there are thousands of them.
 const maxIdleBuffer = 16 << 10
 
-// Take returns the bytes written since the last call. They are the caller's until the writer is used again.
+// Take returns the bytes written since the last call. They are valid until the writer is used again.
 func (w *buffer) Take() []byte {
 	b := w.buf
 	w.buf = w.buf[:0]
@@ -19,22 +18,21 @@ func (w *buffer) Take() []byte {
 	return b
 }
 
-// Len returns how many bytes Take would return.
+// Len returns the number of bytes that Take would return.
 func (w *buffer) Len() int { return len(w.buf) }
 
-// raw writes what is not rendered: raw forms, and the error that an answer ends with. A stream that failed has no end
-// mark after it.
+// raw writes raw forms, and the error that ends an answer. A failed stream has no end mark after the error.
 func (w *buffer) raw(e *chat.Event) {
 	switch e.Kind {
 	case chat.KindChunk:
 		w.buf = append(append(append(w.buf, "data: "...), e.JSON...), "\n\n"...)
-	case chat.KindReceived, chat.KindComment:
+	case chat.KindRawEvent, chat.KindComment:
 		w.buf = append(w.buf, e.JSON...)
-	case chat.KindFailed:
+	case chat.KindError:
 		w.buf = e.Error.AppendJSON(append(w.buf, "data: "...))
 		w.buf = append(w.buf, "\n\n"...)
 	}
 }
 
-// end writes the end mark of a stream that is complete.
+// end writes the end mark of a complete stream.
 func (w *buffer) end() { w.buf = append(w.buf, "data: [DONE]\n\n"...) }

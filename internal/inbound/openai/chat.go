@@ -1,5 +1,5 @@
-// Package openai has the dialects in which clients of OpenAI's API are answered: chat completions and legacy
-// completions, as server-sent events.
+// Package openai writes answers for clients of OpenAI's API: chat completions and legacy completions, as JSON or as
+// server-sent events.
 package openai
 
 import (
@@ -10,15 +10,16 @@ import (
 )
 
 // A ChatStream writes an answer as chat.completion.chunk events. It keeps the rules that clients rely on, whatever the
-// vendor did: id, created and model are the same in every chunk; each choice begins with one role delta and ends with
-// one finish_reason; with usage asked for, every chunk says "usage":null and one last chunk carries it; without, no
-// chunk mentions usage. It implements chat.Sink and is not safe for concurrent use.
+// vendor sent. The members id, created and model are the same in every chunk. Each choice begins with one role delta
+// and ends with one finish_reason. If the client asked for usage, every chunk has "usage":null and one last chunk has
+// the usage; otherwise no chunk has the member. A ChatStream implements chat.Writer and is not safe for concurrent
+// use.
 type ChatStream struct {
 	buffer
 	asked   chat.Asked
-	prefix  []byte // everything of a chunk up to its choices, once the answer has begun
+	prefix  []byte // the beginning of every chunk, up to its choices, once the answer has begun
 	choices []choiceState
-	usage   *openai.Usage // to be told at the end
+	usage   *openai.Usage // for the last chunk
 }
 
 type choiceState struct{ started, finished bool }
@@ -74,7 +75,7 @@ func (w *ChatStream) begin(id string) {
 	}
 }
 
-// appendHead appends a chunk up to its choices.
+// appendHead appends the beginning of a chunk, up to its choices.
 func appendHead(dst []byte, id, object string, asked chat.Asked) []byte {
 	dst = openai.AppendString(append(dst, `{"id":`...), id)
 	dst = append(append(append(dst, `,"object":"`...), object...), `","created":`...)
@@ -127,7 +128,7 @@ func (w *ChatStream) finish(choice int, reason string) {
 	w.closeDelta(nil, reason)
 }
 
-// usageChunk writes the chunk that carries the usage, where the client asked for it and the vendor has told it.
+// usageChunk writes the chunk with the usage, if the client asked for it and the vendor reported it.
 func (w *ChatStream) usageChunk() {
 	if !w.asked.IncludeUsage || w.usage == nil {
 		return
@@ -136,7 +137,7 @@ func (w *ChatStream) usageChunk() {
 	w.buf = append(w.usage.AppendJSON(w.buf), "}\n\n"...)
 }
 
-// start writes the role delta of a choice that has none yet.
+// start writes the role delta of a choice, once.
 func (w *ChatStream) start(choice int, content string) {
 	for len(w.choices) <= choice {
 		w.choices = append(w.choices, choiceState{})
@@ -156,7 +157,7 @@ func (w *ChatStream) stringDelta(e *chat.Event, member string) {
 	w.closeDelta(e.Logprobs, "")
 }
 
-// appendText appends what an event says as a JSON string.
+// appendText appends the text of an event as a JSON string.
 func appendText(dst []byte, e *chat.Event) []byte {
 	if e.JSON != nil {
 		return append(dst, e.JSON...)
@@ -169,7 +170,7 @@ func (w *ChatStream) openDelta(choice int) {
 	w.buf = append(strconv.AppendInt(w.buf, int64(choice), 10), `,"delta":{`...)
 }
 
-// closeDelta ends the chunk that openDelta began. No logprobs and no reason are null.
+// closeDelta ends the chunk that openDelta began. Absent logprobs and an absent reason become null.
 func (w *ChatStream) closeDelta(logprobs []byte, reason string) {
 	w.buf = append(w.buf, `},"logprobs":`...)
 	if logprobs == nil {

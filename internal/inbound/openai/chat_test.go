@@ -56,7 +56,7 @@ func TestStreamThatIsCopied(t *testing.T) {
 	w := NewChatStream(chat.Asked{})
 	w.Put(chat.Event{Kind: chat.KindComment, JSON: []byte(": ping\r\n\r\n")})
 	w.Put(chat.Event{Kind: chat.KindText, Covered: true, JSON: []byte(`"x"`)})
-	w.Put(chat.Event{Kind: chat.KindReceived, JSON: []byte("data: {}\r\n\r\n")})
+	w.Put(chat.Event{Kind: chat.KindRawEvent, JSON: []byte("data: {}\r\n\r\n")})
 	w.Put(chat.Event{Kind: chat.KindComment, JSON: []byte("data: [DONE]\r\n\r\n")})
 	w.Put(chat.Event{Kind: chat.KindEnd, Covered: true})
 	require.Equal(t, ": ping\r\n\r\ndata: {}\r\n\r\ndata: [DONE]\r\n\r\n", string(w.Take()),

@@ -10,15 +10,15 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// A CompletionStream writes an answer as the events of a legacy completion: each choice has its text, and ends with a
-// chunk that has none. Reasoning is not for its clients. It implements chat.Writer and is not safe for concurrent use.
+// A CompletionStream writes an answer as the events of a legacy completion. Each choice has its text, and ends with a
+// chunk without text. Reasoning is omitted. It implements chat.Writer and is not safe for concurrent use.
 type CompletionStream struct {
 	buffer
 	asked    chat.Asked
-	head     []byte      // everything of a chunk up to its choices, once the answer has begun
-	offsets  map[int]int // by choice, where in the text the next token begins, in characters
+	head     []byte      // the beginning of every chunk, up to its choices, once the answer has begun
+	offsets  map[int]int // by choice, the offset of the next token in the text, in characters
 	finished map[int]bool
-	usage    []byte // to be told at the end, as JSON
+	usage    []byte // for the last chunk, as JSON
 }
 
 // NewCompletionStream returns a writer of the answer to a request.
@@ -57,7 +57,7 @@ func (w *CompletionStream) Put(e chat.Event) {
 	}
 }
 
-// created returns what was asked for with the time that the vendor says the answer is of.
+// created returns asked with the creation time that the vendor reported.
 func created(asked chat.Asked, at int64) chat.Asked {
 	if at > 0 {
 		asked.Created = at
@@ -74,7 +74,7 @@ func (w *CompletionStream) text(e *chat.Event) {
 	}
 }
 
-// write writes a chunk with the choices and, where the client asked for usage, with this.
+// write writes a chunk with the choices, and with the usage if the client asked for it.
 func (w *CompletionStream) write(choices []byte, usage string) {
 	w.buf = append(append(append(w.buf, w.head...), choices...), ']')
 	if w.asked.IncludeUsage {
@@ -105,7 +105,7 @@ func appendCompletion(dst []byte, asked chat.Asked, a *chat.Answer) []byte {
 	return append(dst, '}')
 }
 
-// appendChoice appends one choice; logprobs nil and no reason are null.
+// appendChoice appends one choice. Absent logprobs and an absent reason become null.
 func appendChoice(dst []byte, index int, text string, logprobs []byte, reason string) []byte {
 	dst = openai.AppendString(append(dst, `{"text":`...), text)
 	dst = strconv.AppendInt(append(dst, `,"index":`...), int64(index), 10)
@@ -120,8 +120,8 @@ func appendChoice(dst []byte, index int, text string, logprobs []byte, reason st
 	return append(openai.AppendString(dst, reason), '}')
 }
 
-// appendLogprobs appends the log probabilities of a chat completion's choice in the shape that completions have, or
-// nothing where it has none. Offset is where in the text, in characters, the next token begins; it is moved on.
+// appendLogprobs converts the log probabilities of a chat completion's choice to the format of completions. It appends
+// nothing if there are none. Offset is the offset of the next token in the text, in characters; it is advanced.
 func appendLogprobs(dst, chat []byte, offset *int) []byte {
 	content := gjson.GetBytes(chat, "content")
 	if !content.IsArray() {
@@ -147,8 +147,8 @@ func appendLogprobs(dst, chat []byte, offset *int) []byte {
 	return append(dst, "]}"...)
 }
 
-// appendAlternatives appends the likeliest tokens at one place as an object. A token that stands twice, cut from runes
-// that look the same as text, counts once.
+// appendAlternatives appends the likeliest tokens at one position as an object. Tokens with the same text, such as
+// parts of a rune, are written once.
 func appendAlternatives(dst []byte, list gjson.Result) []byte {
 	dst = append(dst, '{')
 	seen := map[string]bool{}

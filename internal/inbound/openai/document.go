@@ -9,9 +9,9 @@ import (
 	"github.com/modelgate/modelgate/internal/chat"
 )
 
-// A document writes an answer that comes whole. It takes the raw form where there is one.
+// A document writes a complete answer. It uses the raw form if there is one.
 type document struct {
-	answer *chat.Answer // nil until something is told that has no raw form
+	answer *chat.Answer // nil until there is an event without a raw form
 	asked  chat.Asked
 	body   []byte
 	render func(dst []byte, asked chat.Asked, a *chat.Answer) []byte
@@ -91,7 +91,7 @@ func appendMessage(dst []byte, c *chat.Choice) []byte {
 	return append(appendCalls(dst, c.Calls), '}')
 }
 
-// appendCalls appends the calls of a message. One of the older kind is the only one.
+// appendCalls appends the calls of a message. A call of the deprecated kind is the only one.
 func appendCalls(dst []byte, calls []chat.Call) []byte {
 	for i := range calls {
 		call := &calls[i]
@@ -119,7 +119,7 @@ func appendCalls(dst []byte, calls []chat.Call) []byte {
 	return dst
 }
 
-// appendNullable appends a string, or null where it is empty.
+// appendNullable appends a string, or null if it is empty.
 func appendNullable(dst []byte, s string) []byte {
 	if s == "" {
 		return append(dst, "null"...)

@@ -15,7 +15,7 @@ const noUsage = `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prom
 // written returns what the client gets for an answer.
 func written(asked chat.Asked, a chat.Answer) string {
 	w := NewChatDocument(asked)
-	a.Tell(w)
+	a.Emit(w)
 	return string(w.Take())
 }
 

@@ -13,13 +13,13 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/overchat"
 )
 
-// Dialect is OpenAI's API, as far as it is of models.
+// Dialect is the part of OpenAI's API that takes a model.
 var Dialect = &inbound.Dialect{
 	Name:          "openai",
 	Operations:    operations(),
 	Authorization: func(header func(string) string) string { return header("authorization") },
 	AppendError:   func(dst []byte, e *openai.Error) []byte { return e.AppendJSON(dst) },
-	// A blank line ends half an event. OpenAI's SDKs raise an error for such an event of any operation.
+	// The blank line ends an incomplete event. OpenAI's SDKs raise an error for this event in every operation.
 	AppendErrorEvent: func(dst []byte, e *openai.Error) []byte {
 		return append(e.AppendJSON(append(dst, "\n\nevent: error\ndata: "...)), "\n\n"...)
 	},
@@ -27,19 +27,19 @@ var Dialect = &inbound.Dialect{
 
 func operations() []*inbound.Operation {
 	all := []*inbound.Operation{
-		{Name: "chat/completions", Needs: "'model' and 'messages'", Parse: parseChat, Streams: true, Says: true,
+		{Name: "chat/completions", Required: "'model' and 'messages'", Parse: parseChat, Streams: true, TextAnswer: true,
 			Stream: chatStream, Document: NewChatDocument},
-		{Name: "completions", Needs: "'model' and 'prompt'", Parse: parseCompletion, Streams: true, Says: true,
+		{Name: "completions", Required: "'model' and 'prompt'", Parse: parseCompletion, Streams: true, TextAnswer: true,
 			Stream: completionStream, Document: NewCompletionDocument},
-		{Name: "embeddings", Needs: "'model' and 'input'", Parse: parseEmbedding, Document: NewChatDocument},
+		{Name: "embeddings", Required: "'model' and 'input'", Parse: parseEmbedding, Document: NewChatDocument},
 	}
 	for _, name := range []string{
 		"images/generations", "images/edits", "images/variations", "audio/speech", "audio/transcriptions",
 		"audio/translations", "moderations", "responses",
 	} {
-		all = append(all, &inbound.Operation{Name: name, Needs: "'model'", Forms: name != "responses",
-			Parse: parseNative("/" + name),
-			Says:  name == "responses", Draws: strings.HasPrefix(name, "images/")})
+		all = append(all, &inbound.Operation{Name: name, Required: "'model'", AcceptsForms: name != "responses",
+			Parse:      parseNative("/" + name),
+			TextAnswer: name == "responses", ImageAnswer: strings.HasPrefix(name, "images/")})
 	}
 	for _, o := range all {
 		o.Path = "/v1/" + o.Name
@@ -51,7 +51,7 @@ func chatStream(asked chat.Asked) chat.Writer { return NewChatStream(asked) }
 
 func completionStream(asked chat.Asked) chat.Writer { return NewCompletionStream(asked) }
 
-func unserved(t provider.Target, what string) error {
+func notSupported(t provider.Target, what string) error {
 	return openai.BadRequest("model", openai.CodeUnsupportedEndpoint,
 		"The provider '%s' does not serve %s. Choose another model.", t.Config.GetName(), what)
 }
@@ -68,7 +68,7 @@ func parseChat(_ string, body []byte) (inbound.Request, error) {
 
 func (r chatRequest) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if v.Chat == nil {
-		return provider.Request{}, nil, unserved(t, "chat completions")
+		return provider.Request{}, nil, notSupported(t, "chat completions")
 	}
 	return v.Chat.Encode(r.ChatRequest, t)
 }
@@ -89,7 +89,7 @@ func (r completion) Encode(v *provider.Provider, t provider.Target) (provider.Re
 		codec = overchat.Completion(v.Chat, v.Name)
 	}
 	if codec == nil {
-		return provider.Request{}, nil, unserved(t, "completions")
+		return provider.Request{}, nil, notSupported(t, "completions")
 	}
 	return codec.Encode(r.CompletionRequest, t)
 }
@@ -106,15 +106,15 @@ func parseEmbedding(_ string, body []byte) (inbound.Request, error) {
 
 func (r embedding) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if v.Embedding == nil {
-		return provider.Request{}, nil, unserved(t, "embeddings")
+		return provider.Request{}, nil, notSupported(t, "embeddings")
 	}
 	return v.Embedding.Encode(r.EmbeddingRequest, t)
 }
 
-// jsonType is the media type of requests that are no form.
+// jsonType is the media type of requests that are not forms.
 const jsonType = "application/json"
 
-// A native request goes to vendors that serve the operation as OpenAI does, under the same path.
+// A native request goes unchanged, under the same path, to vendors that serve the operation as OpenAI does.
 type native struct {
 	*openai.NativeRequest
 	path, contentType string
@@ -143,7 +143,7 @@ func parseNative(path string) func(string, []byte) (inbound.Request, error) {
 
 func (r *native) Encode(v *provider.Provider, t provider.Target) (provider.Request, provider.Answer, error) {
 	if !slices.Contains(v.Native, r.path) {
-		return provider.Request{}, nil, unserved(t, "/v1"+r.path)
+		return provider.Request{}, nil, notSupported(t, "/v1"+r.path)
 	}
 	return provider.Request{Path: r.path, Header: http.Header{"Content-Type": {r.contentType}},
 		Body: r.WithModel(t.Model)}, nil, nil

@@ -65,7 +65,7 @@ func (s *sink) to(out chat.Sink) *sink {
 func (s *sink) Put(e chat.Event) {
 	e.Covered = false
 	switch e.Kind {
-	case chat.KindChunk, chat.KindReceived, chat.KindComment:
+	case chat.KindChunk, chat.KindRawEvent, chat.KindComment:
 		return
 	case chat.KindBegin:
 		e.ID = "cmpl-" + strings.TrimPrefix(e.ID, "chatcmpl-")

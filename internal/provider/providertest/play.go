@@ -84,7 +84,7 @@ func playStream(answer provider.Answer, r *translate.Request, pieces [][]byte) o
 		}
 		if err != nil {
 			o.Usage = p.Usage()
-			if !p.HasSpoken() {
+			if !p.HasOutput() {
 				o.failWhole(err)
 				return o
 			}

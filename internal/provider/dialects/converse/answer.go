@@ -111,7 +111,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 		Annotations: array(g.annotations),
 		Calls:       g.calls, FinishReason: finish,
 	}}
-	answer.Tell(out)
+	answer.Emit(out)
 	return nil
 }
 

@@ -52,7 +52,7 @@ func (a *Answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	for i := range c.choices {
 		answer.Choices = append(answer.Choices, c.choices[i].answer(c))
 	}
-	answer.Tell(out)
+	answer.Emit(out)
 	return nil
 }
 

@@ -142,7 +142,7 @@ func (a Embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	chat.Rendered(rendered, usage, out)
+	chat.EmitRendered(rendered, usage, out)
 	return nil
 }
 

@@ -171,7 +171,7 @@ func (p *answerParts) tell(m *message, u openai.Usage, out chat.Sink) {
 	answer := chat.Answer{
 		ID: answerID(m.ID), Choices: []chat.Choice{choice}, Usage: u, ServiceTier: serviceTiers[m.Usage.ServiceTier],
 	}
-	answer.Tell(out)
+	answer.Emit(out)
 }
 
 // answerID returns the vendor's id of an answer, or one that is made where a server that speaks the dialect gives

@@ -53,7 +53,7 @@ func (e *embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error 
 	}
 	usage := readUsage(m.usage.value(object))
 	if e.asReceived {
-		chat.Rendered(e.rename(body, object, m.model, asked.Model), usage, out)
+		chat.EmitRendered(e.rename(body, object, m.model, asked.Model), usage, out)
 		return nil
 	}
 	dst := append(make([]byte, 0, len(object)+64), `{"object":"list","data":[`...)
@@ -74,7 +74,7 @@ func (e *embeddings) Decode(body []byte, asked chat.Asked, out chat.Sink) error 
 	dst = appendCount(dst, `,"total_tokens":`, usage.TotalTokens)
 	dst = appendOthers(dst, m.usage.value(object), "prompt_tokens", "total_tokens", "completion_tokens")
 	dst = append(dst, '}')
-	chat.Rendered(append(appendOthers(dst, object, "object", "data", "model", "usage"), '}'), usage, out)
+	chat.EmitRendered(append(appendOthers(dst, object, "object", "data", "model", "usage"), '}'), usage, out)
 	return nil
 }
 

@@ -126,7 +126,7 @@ func (s *stream) pass(raw []byte, out chat.Sink) {
 	if len(p.patch.edits) > 0 {
 		raw = s.patched(raw)
 	}
-	out.Put(chat.Event{Kind: chat.KindReceived, JSON: raw})
+	out.Put(chat.Event{Kind: chat.KindRawEvent, JSON: raw})
 	p.taken()
 }
 

@@ -124,7 +124,7 @@ func (n *normaliser) tell(u openai.Usage, answer []byte, out chat.Sink) {
 			}
 		}
 	}
-	chat.Rendered(answer, u, out)
+	chat.EmitRendered(answer, u, out)
 }
 
 func (n *normaliser) tellChoice(c *choice, index int, out chat.Sink) {

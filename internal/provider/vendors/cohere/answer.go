@@ -97,7 +97,7 @@ func (a answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 	if answer.ID == "" {
 		answer.ID = newID()
 	}
-	answer.Tell(out)
+	answer.Emit(out)
 	return nil
 }
 

@@ -196,7 +196,7 @@ func (a *answer) Decode(body []byte, asked chat.Asked, out chat.Sink) error {
 		}
 		answer.Choices = append(answer.Choices, c)
 	}
-	answer.Tell(out)
+	answer.Emit(out)
 	return nil
 }
 

@@ -84,7 +84,7 @@ func (a embeddingAnswer) Decode(body []byte, asked chat.Asked, out chat.Sink) er
 	if err != nil {
 		return fmt.Errorf("%w: %w", provider.ErrNotAnAnswer, err)
 	}
-	chat.Rendered(rendered, u, out)
+	chat.EmitRendered(rendered, u, out)
 	return nil
 }
 
