@@ -127,8 +127,9 @@ func (l *Ledger) openSQLite(path string) error {
 		return err
 	}
 	l.file = path
+	// A page that many batches change is copied from the log into the file once for 16 MB of log.
 	common := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)",
-		"cache_size(-32000)", "temp_store(MEMORY)"}}
+		"cache_size(-32000)", "temp_store(MEMORY)", "wal_autocheckpoint(4000)"}}
 	uri := (&url.URL{Scheme: "file", Path: path}).String()
 	if !filepath.IsAbs(path) {
 		uri = "file:" + (&url.URL{Path: path}).EscapedPath()
