@@ -2,17 +2,14 @@ package xds
 
 import (
 	"fmt"
-	"strconv"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/modelgate/modelgate/api/openai"
-	"github.com/modelgate/modelgate/envoy"
 )
 
 // A localReply is how an error that Envoy makes itself is shown to the client.
@@ -121,35 +118,4 @@ func requestID() *corev3.HeaderValueOption {
 // errorBody is an error in OpenAI's form.
 func errorBody(message, errorType, code string) map[string]any {
 	return map[string]any{"error": map[string]any{"message": message, "type": errorType, "param": nil, "code": code}}
-}
-
-func cel(expression string) *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
-		ExtensionFilter: &accesslogv3.ExtensionFilter{
-			Name: "envoy.access_loggers.extension_filters.cel",
-			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{
-				TypedConfig: pack(&celv3.ExpressionFilter{Expression: expression})},
-		},
-	}}
-}
-
-// ofJobs matches what was on its way to the job service.
-func ofJobs() *accesslogv3.AccessLogFilter { return cel("xds.route_name == '" + envoy.RouteJobs + "'") }
-
-func both(a, b *accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
-		AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{a, b}},
-	}}
-}
-
-func flags(names ...string) *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: names},
-	}}
-}
-
-// ofEnvoy matches a status that Envoy chose, and not the ext_proc service.
-func ofEnvoy(code int) *accesslogv3.AccessLogFilter {
-	return cel("response.code == " + strconv.Itoa(code) + " && !response.code_details.startsWith('" +
-		envoy.ImmediateDetailPrefix + "')")
 }
