@@ -66,17 +66,14 @@ func checksum(salt uint32, body []byte) uint32 {
 // appendFrame appends a frame without its checksum, which depends on the segment.
 func appendFrame(dst []byte, kind byte, r *ledgerv1.Record) []byte {
 	start := len(dst)
-	dst = append(dst, make([]byte, frameHeader-1)...)
-	dst = append(dst, kind)
-	payload, err := proto.MarshalOptions{}.MarshalAppend(dst, r)
-	if err != nil || len(payload)-start > maxFrame {
-		// The first is text that is no UTF-8.
-		if payload, err = (proto.MarshalOptions{}).MarshalAppend(dst, clipped(r)); err != nil {
-			return dst[:start]
-		}
+	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, kind)
+	e := encoder{to: dst}
+	if e.record(r); e.invalid || len(e.to)-start > maxFrame {
+		e = encoder{to: dst}
+		e.record(clipped(r))
 	}
-	binary.LittleEndian.PutUint32(payload[start:], uint32(len(payload)-start-frameHeader))
-	return payload
+	binary.LittleEndian.PutUint32(e.to[start:], uint32(len(e.to)-start-frameHeader))
+	return e.to
 }
 
 // seal sets the checksums of the frames in data, which must be whole.

@@ -172,17 +172,18 @@ func (s *DiskSpool) scanSegment(g *segment, data []byte, begun map[string]*ledge
 			continue
 		}
 		backlog := s.backlog
-		s.note(f, here)
+		id := f.id()
+		s.note(f.kind, id, here)
 		if here.before(s.shipped) {
 			s.backlog = backlog
 		}
 		if f.kind == kindEnd {
-			delete(begun, f.id())
+			delete(begun, id)
 			continue
 		}
 		r := &ledgerv1.Record{}
 		if err := proto.Unmarshal(f.payload, r); err == nil {
-			begun[f.id()] = r
+			begun[id] = r
 		}
 	}
 	if skipped > 0 {
@@ -282,7 +283,7 @@ func (s *DiskSpool) carry(g *segment) error {
 			continue // the disk has lost it
 		}
 		// The bound must not keep the spool from getting smaller.
-		if err := s.write(data[:n], math.MaxInt64); err != nil {
+		if err := s.write(data[:n], read.id(), math.MaxInt64); err != nil {
 			return err
 		}
 	}

@@ -121,14 +121,14 @@ func (s *DiskSpool) append(kind byte, r *ledgerv1.Record) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(*b) == 0 || r.GetId() == "" {
+	if s.closed || r.GetId() == "" {
 		s.metrics.dropped.Inc()
 		s.options.Log.Error("a record for the ledger was dropped: it has no id, or the spool is closed",
 			zap.Bool("closed", s.closed))
 		return
 	}
 	if len(s.waiting) == 0 {
-		if err := s.write(*b, s.options.MaxBytes); err != nil {
+		if err := s.write(*b, r.GetId(), s.options.MaxBytes); err != nil {
 			s.wait(*b, err)
 		}
 		return
@@ -159,7 +159,8 @@ func (s *DiskSpool) writeWaiting() {
 	}
 	for len(s.waiting) > 0 {
 		n, _ := frameLength(s.waiting)
-		if s.trouble = s.write(s.waiting[:n], s.options.MaxBytes); s.trouble != nil {
+		id := frame{payload: s.waiting[frameHeader:n]}.id()
+		if s.trouble = s.write(s.waiting[:n], id, s.options.MaxBytes); s.trouble != nil {
 			return
 		}
 		s.waiting = s.waiting[n:]
@@ -170,8 +171,9 @@ func (s *DiskSpool) writeWaiting() {
 
 var errSpoolFull = errors.New("the spool has reached its bound")
 
-// write writes a frame at the end of the last segment, and keeps account of what was begun and what has ended.
-func (s *DiskSpool) write(data []byte, bound int64) error {
+// write writes the frame of the record with an id at the end of the last segment, and keeps account of what was begun
+// and what has ended.
+func (s *DiskSpool) write(data []byte, id string, bound int64) error {
 	if s.bytes+int64(len(data)) > bound {
 		return errSpoolFull
 	}
@@ -188,7 +190,7 @@ func (s *DiskSpool) write(data []byte, bound int64) error {
 		return fmt.Errorf("writing to the spool: %w", err)
 	}
 	last.dirty = true
-	s.note(frame{data[8], data[frameHeader:]}, place{last.number, last.size})
+	s.note(data[8], id, place{last.number, last.size})
 	last.size += int64(len(data))
 	s.bytes += int64(len(data))
 	if s.backlog >= shipRecords {
@@ -200,13 +202,13 @@ func (s *DiskSpool) write(data []byte, bound int64) error {
 	return nil
 }
 
-// note keeps account of a frame that is at a place.
-func (s *DiskSpool) note(f frame, at place) {
-	switch f.kind {
+// note keeps account of the frame of a kind, of the record with an id, that is at a place.
+func (s *DiskSpool) note(kind byte, id string, at place) {
+	switch kind {
 	case kindBegin:
-		s.open[f.id()] = at
+		s.open[id] = at
 	case kindEnd:
-		delete(s.open, f.id())
+		delete(s.open, id)
 		s.backlog++
 	}
 }

@@ -353,19 +353,6 @@ func TestManyAtOnce(t *testing.T) {
 	require.Zero(t, k.twice)
 }
 
-func BenchmarkBeginAndEnd(b *testing.B) {
-	s := open(b, options(b.TempDir()))
-	r := rec("req_0123456789abcdef0123456789abcdef", 100)
-	r.Organization, r.Project, r.UpstreamModel, r.Provider = "an organization", "a project", "gpt-5-mini", "openai"
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			s.Begin(r)
-			s.End(r)
-		}
-	})
-}
-
 func TestWhatASpoolHeldIsReplayed(t *testing.T) {
 	replayed := func(s *usage.DiskSpool) bool {
 		select {
