@@ -31,7 +31,7 @@ func (s *Server) open(l link, t traits) (handler, error) {
 	s.drain.exchanges.Add(1)
 	c := &carrier{server: s, link: l, drains: t.drains, exchange: exchanges(&s.env, s.configuration())}
 	if t.places {
-		c.exchange.HasPlaces()
+		c.exchange.SetPlaces()
 	}
 	return c, nil
 }

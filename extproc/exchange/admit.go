@@ -6,7 +6,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 )
 
-// admit finds out on whose behalf a request is, and whether that key may be used for it.
+// admit finds the client of a request by its key, and checks that the key may be used for the request.
 func (x *Exchange) admit(h Headers, path string) *openai.Error {
 	caller := access.Caller{Internal: x.internal, Key: h.Get(envoy.HeaderKey),
 		Authorization: x.dialect.Authorization(h.Get),

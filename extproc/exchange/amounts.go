@@ -9,11 +9,11 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// amounts returns what is reserved for a request that goes to one of targets, under rules. A length of the answer that
-// the request does not say is a guess, and never what makes the request too large for a limit.
+// amounts returns what to reserve under rules for a request to one of targets. If the request does not bound the
+// answer, the length of the answer is a guess. A guess alone never makes a request too large for a limit.
 func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routing.Target) limit.Amounts {
 	input, output := d.Input, d.Output
-	if d.Unread > 0 { // the whole of a limit, where it is more
+	if d.Unread > 0 { // at most the whole limit
 		input += d.Unread
 		for _, r := range set.Rules {
 			if r.Measure == limit.Tokens || r.Measure == limit.InputTokens {
@@ -37,7 +37,7 @@ func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routi
 	}
 	a := limit.Amounts{limit.Requests: 1, limit.Concurrency: 1, limit.InputTokens: input, limit.OutputTokens: output,
 		limit.Tokens: input + output,
-		limit.Cost:   1} // also what seems to cost nothing does not pass a budget that is used up
+		limit.Cost:   1} // a request without a price must not pass a spent budget either
 	for _, t := range targets {
 		rates := in.prices.Of(t.Provider.Vendor.Name, t.Model).Rates
 		if rates == nil {
@@ -45,7 +45,7 @@ func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routi
 		}
 		text, _ := rates.Estimate(input, output, d.Hour || d.Passes)
 		images, _ := rates.Cost(usage.Used{Images: d.Images})
-		if in, other := rates.In(d.Asked()); other && in != rates { // the vendor may give less than was asked for
+		if in, other := rates.In(d.Asked()); other && in != rates { // the vendor may give a lower tier than requested
 			dear, _ := in.Estimate(input, output, d.Hour || d.Passes)
 			pictures, _ := in.Cost(usage.Used{Images: d.Images})
 			text, images = max(text, dear), max(images, pictures)
@@ -55,7 +55,7 @@ func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routi
 	return a
 }
 
-// mostOutput returns the longest answer that any of the targets can give, or 0 where one of them is not known.
+// mostOutput returns the longest answer of any target, or 0 if the length of one is not known.
 func mostOutput(in *derived, targets []routing.Target) int64 {
 	longest := int64(0)
 	for _, t := range targets {
@@ -71,8 +71,8 @@ func mostOutput(in *derived, targets []routing.Target) int64 {
 	return longest
 }
 
-// unpriced refuses, for who has a budget, what costs extra and has no price. A model that has no price at all is not
-// bounded by a budget, and neither is what it does.
+// unpriced refuses a request of a client with a budget if it uses a surcharge without a price. A model without a price
+// is not bounded by a budget, and neither are its surcharges.
 func (x *Exchange) unpriced(s *metering.Surcharges) *openai.Error {
 	c := &x.charging
 	if s == nil || c.rules == nil || !c.rules.Budget {

@@ -5,8 +5,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 )
 
-// A Config is all that exchanges are decided by. It is immutable once exchanges have it: a change of configuration
-// makes another.
+// A Config is everything that decisions about exchanges depend on. It is immutable: a change of the configuration
+// makes a new Config.
 type Config struct {
 	access.Directory
 	routing.Table

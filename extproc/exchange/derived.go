@@ -5,15 +5,14 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 )
 
-// derived is what is worked out of one configuration as it is asked for, and forgotten with it. It is safe for
-// concurrent use.
+// derived caches values that are computed from one configuration. It is safe for concurrent use.
 type derived struct {
 	config *Config
 	rules  *access.Book
 	prices *metering.Prices
 }
 
-// derived returns what is derived of a configuration. There is nearly always one.
+// derived returns the cache of a configuration. Nearly always there is only one.
 func (e *Env) derived(c *Config) *derived {
 	if d := e.last.Load(); d != nil && d.config == c {
 		return d

@@ -1,11 +1,10 @@
-// Package exchange is what the gateway decides about one HTTP exchange: who may ask, which providers are tried in
-// which order, what each of them is sent, and what the client sees of the answer. It is a state machine over decoded
-// messages:
+// Package exchange decides everything about one HTTP exchange: who may send it, which providers are tried in which
+// order, what each provider is sent, and which answer the client gets. It is a state machine over decoded messages:
 //
 //	RequestHeaders -> RequestBody -> ResponseHeaders -> ResponseBody ... -> Close
 //	      |                |               |
 //	      +--- reply made here: nothing follows but Close
 //
-// The reply to an answer's headers may have to wait for what the body says, which comes nevertheless (see Duplex). It
-// knows nothing of gRPC and holds no clock, so that the transport can change without it.
+// The reply to an answer's headers may wait for the answer's body, which arrives before the reply (see Duplex). The
+// package knows nothing of gRPC and has no clock, so the transport can change without it.
 package exchange

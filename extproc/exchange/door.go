@@ -9,12 +9,12 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// known returns the rules that hold for whatever the client asks.
-func (x *Exchange) known() *access.Rules {
+// preBodyRules returns the rules that do not depend on the request's body.
+func (x *Exchange) preBodyRules() *access.Rules {
 	return x.env.derived(x.config).rules.Rules(x.key, "", "", "")
 }
 
-// enter lets a request in under rules that are known before its body, or returns why not.
+// enter admits a request under rules that are known before its body, or returns the refusal.
 func (x *Exchange) enter(ctx context.Context, set *access.Rules) *openai.Error {
 	c := &x.charging
 	if x.env.Limits == nil || len(set.Rules) == 0 {
@@ -26,7 +26,7 @@ func (x *Exchange) enter(ctx context.Context, set *access.Rules) *openai.Error {
 		return nil
 	}
 	if states, err := x.env.Limits.Peek(ctx, set.Rules); err == nil {
-		c.told = set.Tell(limit.Decision{States: states, Refused: by})
+		c.limitHeaders = set.Tell(limit.Decision{States: states, Refused: by})
 	}
 	c.rules = set
 	decided := limit.Decision{Refused: by, States: make([]limit.State, len(set.Rules))}
@@ -39,32 +39,33 @@ func (x *Exchange) enter(ctx context.Context, set *access.Rules) *openai.Error {
 	return x.refused(wanted, decided)
 }
 
-// decided has the door no longer count the request in limits of requests: the store does, or will not.
-func (x *Exchange) decided() {
+// leaveRequests ends the door's count of the request under limits of requests. From now on the store counts it, or
+// nobody does.
+func (x *Exchange) leaveRequests() {
 	if c := &x.charging; c.waiting {
 		c.waiting = false
 		x.env.door.Leave(c.entered, limit.Requests)
 	}
 }
 
-// leave has the door forget a request that has ended.
+// leave ends every count of the door for the request.
 func (x *Exchange) leave() {
-	x.decided()
+	x.leaveRequests()
 	if c := &x.charging; c.entered != nil {
 		x.env.door.Leave(c.entered, limit.Concurrency)
 		c.entered = nil
 	}
 }
 
-// mistake refuses a request for what its body says, and counts it: reading it was work. Where that is one too many,
-// the next are kept out before they are read.
-func (x *Exchange) mistake(ctx context.Context, e *openai.Error, details string) Reply {
+// rejectBody refuses a request because of its body. The request counts towards the limits of requests, because reading
+// the body took work. When the limit is reached, later requests are refused before their bodies are read.
+func (x *Exchange) rejectBody(ctx context.Context, e *openai.Error, details string) Reply {
 	c := &x.charging
 	if c.entered != nil && e.Status < http.StatusInternalServerError {
 		c.counted = 1
 		if set := c.entered.Only(limit.Requests); c.held == nil && len(set.Rules) > 0 {
 			c.rules = set
-			_, _ = x.take(ctx, limit.Amounts{limit.Requests: c.counted}) // the client hears of its mistake in any case
+			_, _ = x.take(ctx, limit.Amounts{limit.Requests: c.counted}) // the client gets the error of the body in any case
 		}
 	}
 	return x.reject(e, details)

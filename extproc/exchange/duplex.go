@@ -9,30 +9,30 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// duplex is what an exchange keeps of an answer in the mode Duplex, whose pieces come while its headers wait for a
-// reply. Until then the status is open: what a provider says with status 200 may be an error nevertheless.
+// duplex is the state of an answer in the mode Duplex. Pieces of its body arrive while its headers wait for a reply.
+// Until the reply, the status can change: a provider can report an error with status 200.
 type duplex struct {
 	on    bool
-	head  *Reply // to the headers, while they wait
-	whole bool   // the body is needed whole
-	body  []byte // of it, so far
-	size  int64  // of it, as its headers say; 0 where they do not, or where it is more than may be held
-	pass  bool   // the pieces pass as they come
-	over  bool   // the client has its answer, whatever still comes
+	head  *Reply // the reply to the headers, while they wait
+	whole bool   // the whole body is needed
+	body  []byte // received so far
+	size  int64  // from the headers; 0 if unknown or more than may be held
+	pass  bool   // the pieces pass unchanged
+	over  bool   // the client has its answer; the rest is ignored
 }
 
-// patience is how long the headers of a stream wait for something to be said. An error comes within moments; a model
-// may think for minutes, and proxies on the way to the client give up on an answer without headers after about one.
+// patience is how long the headers of a stream wait for content. An error comes quickly, but a model may think for
+// minutes. Proxies between gateway and client give up on an answer without headers after about one minute.
 const patience = 15 * time.Second
 
-// maxAnswer bounds an answer that is needed whole, as the limit of what Envoy buffers bounds the others.
+// maxAnswer bounds an answer that is needed whole, as Envoy's buffer limit bounds the others.
 const maxAnswer = 48 << 20
 
 var errAnswerTooLarge = &openai.Error{Status: http.StatusBadGateway, Type: openai.TypeServer,
 	Code:    openai.CodeUpstreamResponseTooLarge,
 	Message: "The provider's answer is larger than the gateway can hold."}
 
-// await keeps the reply to an answer's headers back where it depends on the body.
+// await delays the reply to an answer's headers if it depends on the body.
 func (x *Exchange) await(reply Reply, end bool) Reply {
 	mode := reply.ResponseBody
 	reply.ResponseBody = Keep
@@ -50,7 +50,7 @@ func (x *Exchange) await(reply Reply, end bool) Reply {
 	return reply
 }
 
-// nextPiece takes a piece of a body.
+// nextPiece processes a piece of a body.
 func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply {
 	d := &x.duplex
 	if d.over {
@@ -70,7 +70,7 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 		case d.body == nil && int64(len(piece)) < d.size:
 			d.body = append(make([]byte, 0, d.size), piece...)
 		case d.body == nil:
-			d.body = slices.Clip(piece) // most come in one
+			d.body = slices.Clip(piece) // most bodies are one piece
 		default:
 			d.body = append(d.body, piece...)
 		}
@@ -93,7 +93,7 @@ func (x *Exchange) nextPiece(ctx context.Context, piece []byte, end bool) Reply 
 	return x.release(piece, end, reply.Set)
 }
 
-// release sends a piece, and before it the headers if they have waited.
+// release sends a piece, and before it the headers if they waited.
 func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 	reply := Reply{Piece: true, Body: piece, End: end}
 	if len(piece) == 0 && !end {
@@ -108,9 +108,8 @@ func (x *Exchange) release(piece []byte, end bool, set Headers) Reply {
 	return reply
 }
 
-// Release lets the headers of a stream go that have waited as long as they may, and reports whether there are any.
-// What is wrong with the answer is told within it from now on. Of a request that drains it is the whole answer that
-// goes.
+// Release ends the wait of a stream's headers and reports whether they waited. Later errors are reported inside the
+// stream. For a request that drains, Release sends the whole answer.
 func (x *Exchange) Release() (Reply, bool) {
 	if x.drained != nil && x.drained.answer != nil {
 		return x.endDrain(), true
@@ -124,7 +123,7 @@ func (x *Exchange) Release() (Reply, bool) {
 	return reply, true
 }
 
-// ResponseTrailers takes what follows a Duplex body in the place of its end. Nothing of it is the client's business.
+// ResponseTrailers treats the trailers after a Duplex body as its end. The client gets no trailers.
 func (x *Exchange) ResponseTrailers(ctx context.Context, h Headers) Reply {
 	reply := x.nextPiece(ctx, nil, true)
 	reply.End = false

@@ -5,7 +5,8 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 )
 
-// sendOut lets the first attempt go out. What it would be charged if the process died is noted before.
+// sendOut lets the first attempt go to its provider. Before that it writes a record of the charge for the case that
+// the process dies.
 func (x *Exchange) sendOut(reply Reply) Reply {
 	x.state, x.charging.sent = awaitResponse, true
 	x.record.Out = true
@@ -13,7 +14,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	x.record.Provider, x.record.Vendor, x.record.Upstream = first.Provider.Config.GetName(), first.Provider.Vendor.Name,
 		first.Model
 	if x.env.Spool == nil || x.record.Charge != "" {
-		return reply // a line that nobody heard of is asked again, and charged then
+		return reply // a line of a batch without a record is sent again, and charged then
 	}
 	c := &x.charging
 	begun := x.record
@@ -24,7 +25,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	return reply
 }
 
-// note gives the ledger its record, unless only Envoy knows how the exchange ended: then the journal does.
+// note sends the record to the ledger. If only Envoy knows how the exchange ended, the journal sends it instead.
 func (x *Exchange) note() {
 	if x.env.Spool != nil && !x.record.Open() {
 		x.env.Spool.End(x.record.Entry())

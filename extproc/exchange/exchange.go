@@ -20,23 +20,23 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// An Env is what exchanges need from outside.
+// An Env has the dependencies of exchanges.
 type Env struct {
 	Now    func() time.Time
 	Random func(n uint32) uint32 // in [0,n)
-	NewID  func() string         // unique among exchanges, of this process and others
+	NewID  func() string         // unique over all processes
 
-	Limits   limit.Limiter // nil: nothing is limited
-	Spool    usage.Spool   // of records for the ledger; nil: there is none
-	Ledger   Ledger        // nil: the ledger cannot be asked
+	Limits   limit.Limiter // nil: no limits
+	Spool    usage.Spool   // of records for the ledger; may be nil
+	Ledger   Ledger        // may be nil
 	Observer Observer      // may be nil
-	Tracer   trace.Tracer  // nil: no spans are made
+	Tracer   trace.Tracer  // nil: no spans
 
-	Bytes    *inflight.Bytes // of bodies that are held; nil: there is no bound
-	Shedding func() bool     // whether the process has no memory left for what is new; nil: it always has
+	Bytes    *inflight.Bytes // bounds the bodies that are held; nil: no bound
+	Shedding func() bool     // whether the process lacks memory for new requests; nil: never
 
 	Cooldown routing.Cooldown
-	// Strangers bounds the answers to an address that has no good key; nil: nothing does.
+	// Strangers limits the answers to an address without a valid key. It may be nil.
 	Strangers *access.Strangers
 
 	gates  routing.Gates
@@ -45,15 +45,15 @@ type Env struct {
 	last   atomic.Pointer[derived]
 }
 
-// An Exchange is one HTTP request and its answer. It is used by one goroutine at a time. Its methods are called in the
-// order in which the messages come; each returns what Envoy is to do.
+// An Exchange is one HTTP request and its answer. One goroutine uses it at a time. Its methods are called in the order
+// of the messages. Each returns Envoy's next step.
 type Exchange struct {
-	env      *Env
-	config   *Config
-	internal bool // the job service asks
-	places   bool // Envoy has clusters of providers by place
-	state    state
-	record   metering.Record
+	env       *Env
+	config    *Config
+	internal  bool // the request comes from the job service
+	hasPlaces bool // Envoy has clusters of providers by place
+	state     state
+	record    metering.Record
 
 	// The request.
 	dialect      *inbound.Dialect // the client's
@@ -64,29 +64,29 @@ type Exchange struct {
 	wantsStream  bool
 	includeUsage bool
 	active       *routing.Plan
-	pending      *passing // for a Route, until the body that is to be signed is there
+	pending      *passing // the request of a Route, until the body to be signed is complete
 	queued       Reply    // until it is the request's turn
-	unread       bool     // the request's body passes
+	unread       bool     // the request's body passes without being shown
 	charging     charging
 	room         inflight.Hold // for the request's body, and then for the answer's
 	drained      *drained      // nil: no answer waits for the rest of the request
 
 	// The answer.
-	answer routing.Answer
-	by     *routing.Provider // who answers
-	own    Headers           // of the gateway's, on any answer of a provider
-	duplex duplex
-	noRoom bool              // the answer cannot be held
-	pipe   pipeline.Pipeline // of inStream and inUnary
-	watch  metering.Watch    // of inPassed
-	scrubs *scrubber         // of inScrubbed
-	status int               // the provider's, of inError
-	header http.Header       // likewise
+	answer         routing.Answer
+	provider       *routing.Provider // the provider that answers
+	gatewayHeaders Headers           // headers of the gateway on every answer of a provider
+	duplex         duplex
+	noRoom         bool              // there is no room for the answer
+	pipe           pipeline.Pipeline // in inStream and inUnary
+	watch          metering.Watch    // in inPassed
+	scrubber       *scrubber         // in inScrubbed
+	status         int               // the provider's status, in inError
+	header         http.Header       // the provider's headers, in inError
 
-	lastChunk time.Time // of a stream
+	lastChunk time.Time // time of a stream's last chunk
 }
 
-// state is what an exchange waits for.
+// state is the message that an exchange waits for.
 type state uint8
 
 const (
@@ -94,42 +94,42 @@ const (
 	awaitBody
 	awaitTurn
 	awaitResponse
-	inStream   // of an answer translated piece by piece
-	inPassed   // of an answer that passes as it comes, piece by piece
-	inScrubbed // likewise, and secrets are taken out of it
+	inStream   // a stream that is translated piece by piece
+	inPassed   // an answer that passes unchanged, piece by piece
+	inScrubbed // an answer that passes without the secrets in it
 	unseen     // the answer passes without being shown
-	inUnary    // the answer comes as one piece
-	inError    // likewise, and it is an error
+	inUnary    // a complete answer
+	inError    // a complete error
 	ended
 )
 
-// New returns an exchange that is decided by config from its first message to its last.
+// New returns an exchange that uses config until it ends.
 func New(env *Env, config *Config) *Exchange {
 	x := &Exchange{env: env, config: config, dialect: dialects.Default}
 	x.record.Start = env.Now()
 	return x
 }
 
-// NewInternal is New for a request of the job service, which alone reaches the listener that it came by: what its
-// headers say about on whose behalf it asks is believed.
+// NewInternal returns an exchange for a request of the job service. Only the job service reaches its listener, so its
+// headers about the client are trusted.
 func NewInternal(env *Env, config *Config) *Exchange {
 	x := New(env, config)
 	x.internal, x.record.Internal = true, true
 	return x
 }
 
-// HasPlaces says that Envoy has clusters of providers by place, as all do but those that an older control plane
-// configures.
-func (x *Exchange) HasPlaces() { x.places = true }
+// SetPlaces tells the exchange that Envoy has clusters of providers by place. Only an old control plane does not
+// configure them.
+func (x *Exchange) SetPlaces() { x.hasPlaces = true }
 
-// Plan returns the plan that the reply to the request body carried, or nil.
+// Plan returns the plan that was sent with the reply to the request's body, or nil.
 func (x *Exchange) Plan() *routing.Plan { return x.active }
 
-// Close ends the exchange when Envoy has closed its side, and returns what is to be recorded of it. An exchange that
-// was not complete by then was cut: by the client, or by the provider's connection. Only Envoy knows which, and
-// whether an answer that it did not show was.
+// Close ends the exchange after Envoy has closed the stream, and returns its record. An exchange that is not complete
+// was cut, by the client or by the provider. Only Envoy knows by which of them, and whether an answer that it did not
+// show was complete.
 func (x *Exchange) Close() metering.Record {
-	if x.drained != nil && x.drained.answer != nil { // nobody got it
+	if x.drained != nil && x.drained.answer != nil { // the client did not get the answer
 		x.endDrain()
 	}
 	switch x.state {
@@ -139,7 +139,7 @@ func (x *Exchange) Close() metering.Record {
 		x.record.Unseen = true
 	default:
 		x.record.Outcome = metering.OutcomeCut
-		if x.duplex.head != nil { // the provider's status never went out
+		if x.duplex.head != nil { // the provider's status was not sent
 			x.record.Status = 0
 		}
 	}
@@ -169,19 +169,19 @@ func (x *Exchange) finish() {
 	x.leave()
 }
 
-// reject ends the exchange with an error for the client, which is the client's own mistake or the gateway's limit.
+// reject ends the exchange with an error that the client or a limit of the gateway has caused.
 func (x *Exchange) reject(e *openai.Error, details string) Reply {
 	x.record.Outcome, x.record.Status, x.record.Error = metering.OutcomeRejected, e.Status, e
 	x.finish()
 	return x.immediate(e.Status, e.Header(), x.dialect.AppendError(nil, e), details)
 }
 
-// immediate answers the client without asking a provider further. Every answer names the request.
+// immediate answers the client and asks no further provider. Every answer has the request's id.
 func (x *Exchange) immediate(status int, h http.Header, body []byte, details string) Reply {
 	if id := x.record.RequestID; id != "" {
 		h.Set("X-Request-Id", id)
 	}
-	for _, told := range x.charging.told {
+	for _, told := range x.charging.limitHeaders {
 		h.Set(told.Name, told.Value)
 	}
 	x.record.Sent = int64(len(body))

@@ -14,7 +14,7 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// jobsOperation returns which of the job service's operations a request is for, as metrics and logs call it, or "".
+// jobsOperation returns the name of the job service's operation for a request, as used in metrics and logs, or "".
 func jobsOperation(method, path string) string {
 	rest, ok := strings.CutPrefix(path, "/v1/")
 	if !ok {
@@ -36,10 +36,12 @@ func jobsOperation(method, path string) string {
 	return ""
 }
 
-// jobsKept are headers that the job service gets besides those of kept.
-var jobsKept = map[string]bool{"range": true, "if-range": true, "idempotency-key": true, "content-encoding": true}
+// forwardedToJobs are the headers that the job service gets besides those of forwarded.
+var forwardedToJobs = map[string]bool{"range": true, "if-range": true, "idempotency-key": true,
+	"content-encoding": true}
 
-// passToJobs sends a request on to the job service, which is told who asks. The bodies pass unseen: files are large.
+// passToJobs sends a request to the job service with headers that identify the client. The bodies are not shown to
+// ext_proc, because files are large.
 func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 	if routing.Climbs(x.record.Path) {
 		return x.reject(routing.Climbing(), "mg_bad_path")
@@ -65,29 +67,29 @@ func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
 		reply.Remove = append(reply.Remove, "content-length")
 	}
 	for i := range h {
-		if name := h[i].Name; name[0] != ':' && !kept[name] && !jobsKept[name] {
+		if name := h[i].Name; name[0] != ':' && !forwarded[name] && !forwardedToJobs[name] {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}
 	return reply
 }
 
-// reserveJobs takes what a request to the job service uses: what changes something is a request like any other, and
-// what makes something new is refused under a budget that is spent, for nothing could come of it. What only reads
-// counts while it runs.
+// reserveJobs reserves what a request to the job service uses. A request that changes something counts like any other.
+// A request that creates something is refused if a budget is spent, because nothing could be done for it. A request
+// that only reads counts only while it runs.
 func (x *Exchange) reserveJobs(ctx context.Context) *openai.Error {
 	wanted := limit.Amounts{limit.Concurrency: 1}
 	counted := []limit.Measure{limit.Concurrency}
-	if !reads(x.record.Method) {
+	if !isRead(x.record.Method) {
 		counted, wanted[limit.Requests] = append(counted, limit.Requests), 1
 		if x.record.Method == http.MethodPost && !strings.HasSuffix(x.record.Path, "/cancel") {
 			counted, wanted[limit.Cost] = append(counted, limit.Cost), 1
 		}
 	}
-	return x.reserveKnown(ctx, x.known().Only(counted...), wanted)
+	return x.reserveKnown(ctx, x.preBodyRules().Only(counted...), wanted)
 }
 
-// reserveKnown takes what a request uses that asks no provider, under rules that are known before its body.
+// reserveKnown reserves what a request uses that asks no provider, under rules that are known before its body.
 func (x *Exchange) reserveKnown(ctx context.Context, set *access.Rules, wanted limit.Amounts) *openai.Error {
 	c := &x.charging
 	if x.env.Limits == nil || len(set.Rules) == 0 {
@@ -98,12 +100,12 @@ func (x *Exchange) reserveKnown(ctx context.Context, set *access.Rules, wanted l
 	}
 	c.rules, c.counted = set, wanted[limit.Requests]
 	decided, err := x.take(ctx, wanted)
-	return x.told(wanted, decided, err)
+	return x.refusal(wanted, decided, err)
 }
 
-// passJobs lets the job service's answer pass.
+// passJobs passes the job service's answer to the client.
 func (x *Exchange) passJobs(status int, end bool) Reply {
-	reply := Reply{Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.told...)}
+	reply := Reply{Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.limitHeaders...)}
 	x.passUnseen(&reply)
 	switch {
 	case status >= 500:
@@ -117,7 +119,7 @@ func (x *Exchange) passJobs(status int, end bool) Reply {
 	return reply
 }
 
-// passInternal sends a request of the job service to a provider as it is, with the provider's credential.
+// passInternal sends a request of the job service unchanged to a provider, with the provider's credential.
 func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, query string, end bool) Reply {
 	x.record.Operation = "provider"
 	p := x.config.Providers[name]

@@ -9,24 +9,24 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 )
 
-// Headers are those of a message.
+// Headers are the headers of a message.
 type Headers = message.Headers
 
-// A Header is one of them.
+// A Header is one header of a message.
 type Header = message.Header
 
-// Facts is what Envoy says of an answer besides its headers.
+// Facts is what Envoy reports about an answer besides its headers.
 type Facts struct {
 	Cluster     string // of the last attempt
-	Attempts    int    // made so far
-	CodeDetails string // envoy.CodeDetailsUpstream, or why Envoy itself answered
+	Attempts    int    // so far
+	CodeDetails string // envoy.CodeDetailsUpstream, or the reason why Envoy itself answered
 }
 
-// A BodyMode says how Envoy sends a body to the ext_proc service.
+// A BodyMode is how Envoy sends a body to the ext_proc service.
 type BodyMode uint8
 
-// Body modes. Keep means that the mode does not change. A Duplex body comes piece by piece without waiting for
-// replies, also for the one to the headers, and never changes to another mode.
+// Body modes. Keep leaves the mode unchanged. A Duplex body arrives piece by piece and does not wait for replies, not
+// even for the reply to the headers. Its mode never changes.
 const (
 	Keep BodyMode = iota
 	None
@@ -35,48 +35,49 @@ const (
 	Duplex
 )
 
-// A Reply is what Envoy is to do with the message it was given.
+// A Reply tells Envoy what to do with a message.
 type Reply struct {
-	// Immediate ends the exchange: the client gets this and nothing goes further.
+	// Immediate ends the exchange: the client gets this answer.
 	Immediate *Immediate
 
 	Set    Headers
 	Remove []string
-	// ReplaceBody makes Body the body in place of what came. Body is the exchange's until its next call.
+	// ReplaceBody replaces the received body by Body. Body is valid until the exchange's next call.
 	ReplaceBody bool
 	Body        []byte
-	// ResponseBody is how the rest of the answer is to be sent.
+	// ResponseBody is the mode for the rest of the answer.
 	ResponseBody BodyMode
-	// Wait is no reply yet: the headers of an answer wait for what its Duplex body says. Patience, where it is not 0, is
-	// how long they may, or how long an answer may wait for a body that drains; then Release is called.
+	// Wait means that there is no reply yet: the headers of an answer wait for content of its Duplex body. Patience, if
+	// not 0, bounds the wait of the headers, or of an answer for a body that drains. After that time Release is called.
 	Wait     bool
 	Patience time.Duration
-	// Piece makes Body the next that the client gets of a Duplex body, where it is not empty, and End says that it is the
-	// last. The reply to the headers, if they have waited, goes before it.
+	// Piece sends Body, if it is not empty, as the next piece of a Duplex body to the client. End marks the last piece.
+	// If the reply to the headers waited, it is sent first.
 	Piece bool
 	End   bool
 	Head  *Reply
-	// Queue, in place of a reply to a request's body, has Turn called, which returns the reply.
+	// Queue replaces the reply to a request's body: the caller then calls Turn, which returns the reply.
 	Queue bool
-	// PassRequest, in the reply to request headers, has the request's body pass without being shown. In a later reply it
-	// says that this is so.
+	// PassRequest, in the reply to request headers, passes the request's body without showing it. In a later reply it
+	// means that the body passes.
 	PassRequest bool
-	// Drain, in the reply to request headers, has the request's body come piece by piece, and go nowhere.
+	// Drain, in the reply to request headers, makes Envoy send the request's body piece by piece. Nothing is forwarded.
 	Drain bool
-	// Log has Envoy's access log tell of the exchange in any case: its end will not be shown.
+	// Log makes Envoy's access log report the exchange in any case, because its end will not be shown.
 	Log bool
-	// ID, in the reply to request headers, is what the exchange is known by from now on, to Envoy's access log too.
+	// ID, in the reply to request headers, identifies the exchange from now on, also in Envoy's access log.
 	ID string
-	// Plan, in the reply to a request's body, or to its headers where the body passes, has Envoy route anew.
+	// Plan, in the reply to a request's body, makes Envoy select the route again. If the body passes, it is in the reply
+	// to the headers.
 	Plan *routing.Plan
 }
 
-// An Immediate is a complete answer made by the gateway.
+// An Immediate is a complete answer of the gateway.
 type Immediate struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Details names the reason in Envoy's access log.
+	// Details is the reason in Envoy's access log.
 	Details string
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
-// models answers GET /v1/models and, where id is not empty, GET /v1/models/{id}. Ids hold slashes, plain or as %2F.
+// models answers GET /v1/models and, if id is not empty, GET /v1/models/{id}. Ids may have slashes, plain or as %2F.
 func (x *Exchange) models(id string) Reply {
 	if plain, err := url.PathUnescape(id); err == nil {
 		id = plain

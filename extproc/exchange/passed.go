@@ -15,15 +15,15 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// passAnswer takes the headers of an answer that passes as it comes. What may tell of usage is watched on its way; the
-// rest, such as audio, is not even shown.
+// passAnswer handles the headers of an answer that passes unchanged. A body that may report usage is watched. Other
+// bodies, such as audio, are not shown.
 func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 	switch mediaType(h.Get("content-type")) {
 	case "text/event-stream":
 		x.record.Stream = true
 		x.state, x.watch, reply.ResponseBody = inPassed, &metering.EventWatch{}, Streamed
 		reply.Set = append(reply.Set, Header{Name: "cache-control", Value: "no-cache"})
-		reply.Remove = append(reply.Remove, "content-length") // the end of one that is cut is told
+		reply.Remove = append(reply.Remove, "content-length") // a stream that is cut gets an error event at its end
 	case contentTypeJSON:
 		x.state, x.watch, reply.ResponseBody = inPassed, &metering.DocumentWatch{}, Streamed
 	default:
@@ -33,13 +33,12 @@ func (x *Exchange) passAnswer(h Headers, reply Reply) Reply {
 	return reply
 }
 
-// passUnseen has the rest of an answer pass without being shown.
+// passUnseen passes the rest of an answer without showing it.
 func (x *Exchange) passUnseen(reply *Reply) {
 	x.state, x.record.Outcome, reply.Log = unseen, metering.OutcomeFinished, true
 }
 
-// passPiece lets a piece pass, but for an event of which a part is yet to come. A stream that ends before its time is
-// told so.
+// passPiece passes a piece, except for an incomplete event at its end. A truncated stream gets an error event.
 func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	out, changed := x.watch.Feed(piece)
 	x.chunks(x.watch.Chunks())
@@ -61,7 +60,8 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	default:
 		e := x.fail(provider.ErrTruncated)
 		if x.record.Stream {
-			return Reply{ReplaceBody: true, Body: x.dialect.AppendErrorEvent(slices.Clone(out), e)} // half an event is left out
+			// an incomplete event is omitted
+			return Reply{ReplaceBody: true, Body: x.dialect.AppendErrorEvent(slices.Clone(out), e)}
 		}
 	}
 	if len(rest) > 0 {
@@ -70,34 +70,34 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	return Reply{ReplaceBody: changed, Body: out}
 }
 
-// A passing is a request for a Route, or of the job service's for a provider.
+// A passing is a request for a Route, or a request of the job service for a provider.
 type passing struct {
 	provider *routing.Provider
 	method   string
 	request  provider.Request
 	remove   []string
 	size     int    // of the body, in bytes
-	media    string // type of the body
+	media    string // of the body
 	packed   bool   // the body is compressed
 }
 
-// maxPassed bounds the body of a Route's request that is taken for text.
+// maxPassed bounds the body of a Route's request that is counted as text.
 const maxPassed = 256 << 10
 
-// meters reports whether the usage of a Route's answer has to be known. What only reads tells again what was used, and
-// was charged.
+// meters reports whether the usage of a Route's answer is needed. A request that only reads repeats usage that was
+// charged before.
 func (x *Exchange) meters() bool {
-	return x.charging.rules != nil && x.charging.rules.Metered && !reads(x.record.Method)
+	return x.charging.rules != nil && x.charging.rules.Metered && !isRead(x.record.Method)
 }
 
-// willMeter is meters for a request to a provider that nothing is reserved for yet.
+// willMeter is meters for a request to a provider before anything is reserved.
 func (x *Exchange) willMeter(p *routing.Provider) bool {
-	return x.key != nil && !reads(x.record.Method) && x.env.derived(x.config).rules.Rules(x.key, "", "",
+	return x.key != nil && !isRead(x.record.Method) && x.env.derived(x.config).rules.Rules(x.key, "", "",
 		p.Config.GetName()).Metered
 }
 
-// demand returns what the request is expected to use. What is no text, or compressed, may be as many tokens as a text
-// of its length, but is not charged as such.
+// demand returns the expected usage of the request. A body that is compressed or not text may have as many tokens as a
+// text of its length, but is not charged for them.
 func (next *passing) demand() metering.Demand {
 	d := metering.Demand{Output: -1, Answers: 1, Hour: metering.KeepsHour(next.request.Body),
 		Passes: next.request.Body == nil && next.size > 0}
@@ -113,8 +113,8 @@ func (next *passing) demand() metering.Demand {
 	return d
 }
 
-// passRequest sends a request to the provider of a route as it is. Its body passes unseen, unless the provider wants a
-// signature of it.
+// passRequest sends a request unchanged to the provider of a route. Its body is not shown, unless the provider
+// requires a signature of it.
 func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers, query string, end bool) Reply {
 	p := x.config.Providers[r.Provider]
 	if p.IsWaiting() {
@@ -125,25 +125,25 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 			Code:    openai.CodeNoProvider,
 			Message: "The provider of this path is not enabled."}, "mg_no_plan")
 	}
-	// Its answer would be the request, with the credential in it, and be no error.
+	// The answer would repeat the request with the credential, and not be an error.
 	if x.record.Method == http.MethodTrace {
 		return x.reject(wrongMethod(x.record.Method, x.record.Path,
 			http.MethodPost, http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete), "mg_method")
 	}
-	// A key that is bound to models may use what takes any model only where it may use every one of them.
+	// If a key is restricted to models, it may use a path for any model only if it may use all models of the provider.
 	if !routing.Bound(x.key, r.Provider+"/*") {
 		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
 			Code: openai.CodeRouteNotAllowed,
 			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider +
 				"' as they are."}, "mg_no_plan")
 	}
-	if e := x.enter(ctx, x.known()); e != nil {
+	if e := x.enter(ctx, x.preBodyRules()); e != nil {
 		return x.reject(e, "mg_limited")
 	}
 	return x.pass(ctx, p, r.Rewrite(x.record.Path), h, query, end)
 }
 
-// pass sends a request to a provider as it is, under a path relative to the provider's endpoint.
+// pass sends a request unchanged to a provider, under a path relative to the provider's endpoint.
 func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h Headers, query string,
 	end bool) Reply {
 	if routing.Climbs(x.record.Path) {
@@ -157,7 +157,7 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 		next.request.Header.Set("Content-Type", t)
 	}
 	for i := range h {
-		// What is compressed tells no usage, and in an error what is to be taken out of it is not found.
+		// A compressed answer hides its usage, and the secrets in an error.
 		if h[i].Name == "accept-encoding" || isWithheld(h[i].Name, p.Vendor.CredentialHeaders) {
 			next.remove = append(next.remove, h[i].Name)
 		}
@@ -165,9 +165,9 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 	x.record.ID = x.env.NewID()
 	next.media, next.packed = mediaType(h.Get("content-type")), h.Get("content-encoding") != ""
 	size, err := strconv.Atoi(h.Get("content-length"))
-	// what it may use follows from its length
+	// the reservation follows from its length
 	if next.size = size; !end && (p.Vendor.SignsBody || err != nil && x.willMeter(p)) {
-		if e := x.announced(h); e != nil {
+		if e := x.holdAnnounced(h); e != nil {
 			return x.reject(e, "mg_no_room")
 		}
 		x.state, x.pending = awaitBody, next
@@ -181,21 +181,21 @@ func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h
 	return reply
 }
 
-// passSigned sends a request whose body the provider wants a signature of.
+// passSigned sends a request to a provider that requires a signature of the body.
 func (x *Exchange) passSigned(ctx context.Context, body []byte) Reply {
 	next := x.pending
 	next.request.Body, next.size = body, len(body)
 	return x.send(ctx, next)
 }
 
-// send sends what passes, and reserves what it may use as far as that can be told without reading it.
+// send sends a passed request. It reserves the expected usage, estimated without reading the body.
 func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	attempt, err := next.provider.Attempt(next.method, next.request, x.record.Start)
 	if err != nil {
 		return x.reject(pipeline.ClientError(err), "mg_no_plan")
 	}
 	target := routing.Target{Provider: next.provider, Model: x.modelIn(next.provider.Vendor.Name, next.request.Path),
-		Cluster: next.provider.Cluster(1, x.places)}
+		Cluster: next.provider.Cluster(1, x.hasPlaces)}
 	x.active = routing.NewPassed(x.record.ID, target, x)
 	x.state, x.pending = awaitResponse, nil
 	x.active.CarryTrace(target, &attempt)
@@ -217,11 +217,11 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 	return reply
 }
 
-// passRouted lets the answer to a request of a Route pass, whatever its status is.
+// passRouted passes the answer to a request of a Route, with any status.
 func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	var reply Reply
 	if !x.internal { // the job service reads the provider's own answer
-		reply = x.clientsHeaders(h)
+		reply = x.clientHeaders(h)
 	}
 	if x.meters() && x.charging.begun && !end {
 		if x.watchRoute(h, &reply) {
@@ -231,7 +231,7 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	}
 	x.passUnseen(&reply)
 	switch {
-	case clientsMistake(status):
+	case isClientError(status):
 		x.record.Outcome = metering.OutcomeRejected
 	case status >= 400:
 		x.record.Outcome = metering.OutcomeFailed
@@ -245,7 +245,7 @@ func (x *Exchange) passRouted(h Headers, status int, end bool) Reply {
 	return reply
 }
 
-// watchRoute has an answer pass in sight where it may tell its usage.
+// watchRoute watches the body of an answer that may report its usage.
 func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
 	switch media := mediaType(h.Get("content-type")); {
 	case h.Get("content-encoding") != "":
@@ -262,15 +262,15 @@ func (x *Exchange) watchRoute(h Headers, reply *Reply) bool {
 	return true
 }
 
-// clientsHeaders keeps what is the provider's and ours from a client.
-func (x *Exchange) clientsHeaders(h Headers) Reply {
+// clientHeaders removes headers that are for the gateway from an answer to a client.
+func (x *Exchange) clientHeaders(h Headers) Reply {
 	reply := Reply{Set: append(Headers{{Name: headerProvider, Value: x.record.Provider},
-		{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.told...)}
+		{Name: "x-request-id", Value: x.record.RequestID}}, x.charging.limitHeaders...)}
 	if id := upstreamID(h); id != "" {
 		reply.Set = append(reply.Set, Header{Name: headerUpstream, Value: id})
 	}
 	for i := range h {
-		if name := h[i].Name; vendorsOwn(name) && reply.Set.Get(name) == "" {
+		if name := h[i].Name; isVendorHeader(name) && reply.Set.Get(name) == "" {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}

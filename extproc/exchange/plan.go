@@ -7,12 +7,12 @@ import (
 	"github.com/modelgate/modelgate/internal/inbound"
 )
 
-// plan makes the plan of a request, whose model is resolved, and returns the first attempt, and whether its provider
-// has a place for it, which is taken. An error is an *openai.Error.
+// plan makes the plan of a request with a known model, and returns the first attempt. If the first provider has a free
+// place, plan takes it and returns true. An error is an *openai.Error.
 func (x *Exchange) plan(ctx context.Context, r inbound.Request) (a routing.Attempt, free bool, err error) {
 	x.record.Model, x.record.Label = r.Model, x.config.Label(r.Model)
 	x.active, a, free, err = x.config.Plan(ctx, &routing.Asking{ID: x.record.ID, Model: r.Model, Request: r.Encoder,
-		ByPlace: x.places,
+		ByPlace: x.hasPlaces,
 		Now:     x.env.Now, Random: x.env.Random, Gates: &x.env.gates, Cooldown: &x.env.Cooldown, Trace: x})
 	return a, free, err
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// reportsPath begins the paths of OpenAI's reports of usage and costs.
+// reportsPath is the prefix of the paths of OpenAI's reports of usage and costs.
 const reportsPath = "/v1/organization/"
 
-// reportTimeout is how long the ledger may take for a report.
+// reportTimeout bounds the time of the ledger for a report.
 const reportTimeout = 3 * time.Second
 
 // A Ledger answers queries. It is safe for concurrent use.
@@ -24,7 +24,7 @@ type Ledger interface {
 	Usage(ctx context.Context, r *ledgerv1.UsageRequest, o ...grpc.CallOption) (*ledgerv1.UsageAnswer, error)
 }
 
-// reports are those that there are, by their paths, and what the ledger calls them.
+// reports maps the path of each report to the ledger's name for it.
 var reports = map[string]string{
 	"costs":                      "costs",
 	"usage/completions":          "completions",
@@ -35,7 +35,8 @@ var reports = map[string]string{
 	"usage/audio_transcriptions": "audio_transcriptions",
 }
 
-// report answers with what the key's project, or else its organization, or the key alone, has used.
+// report answers with the usage of the key's project, of its organization if it has no project, or of the key if it
+// has neither.
 func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 	resource := reports[name]
 	if resource == "" {
@@ -47,7 +48,7 @@ func (x *Exchange) report(ctx context.Context, name, query string) Reply {
 		asked.Key = x.key.Name
 	}
 	x.record.ID = x.env.NewID()
-	set := x.known().Only(limit.Requests, limit.Concurrency)
+	set := x.preBodyRules().Only(limit.Requests, limit.Concurrency)
 	if e := x.reserveKnown(ctx, set, limit.Amounts{limit.Requests: 1, limit.Concurrency: 1}); e != nil {
 		return x.reject(e, "mg_limited")
 	}

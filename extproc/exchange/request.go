@@ -14,16 +14,16 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// kept are the request headers that stay for the provider, or that Envoy itself needs. Every other header of a client
-// is removed: cookies, keys, SDK telemetry and addresses are not the provider's business.
-var kept = map[string]bool{
+// forwarded are the request headers that the provider gets or that Envoy needs. All other headers of a client are
+// removed: cookies, keys, SDK telemetry and addresses are not for the provider.
+var forwarded = map[string]bool{
 	"content-type": true, "content-length": true, "accept": true, "transfer-encoding": true,
 	// The route removes these, after Envoy has logged them.
 	"x-request-id": true, "x-forwarded-for": true, "x-forwarded-proto": true, "x-envoy-external-address": true,
 }
 
-// RequestHeaders takes the headers of a request. It decides what can be decided before a body is read. Ctx ends with
-// the exchange.
+// RequestHeaders handles the headers of a request. It decides everything that does not depend on the body. The context
+// ends with the exchange.
 func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Reply {
 	path, query, _ := strings.Cut(h.Get(":path"), "?")
 	op := dialects.Find(path)
@@ -36,7 +36,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	if x.config == nil {
 		return x.reject(notReady(), "mg_not_ready")
 	}
-	if e := x.spared(); e != nil {
+	if e := x.checkMemory(); e != nil {
 		return x.reject(e, "mg_no_memory")
 	}
 	if x.internal {
@@ -47,7 +47,7 @@ func (x *Exchange) RequestHeaders(ctx context.Context, h Headers, end bool) Repl
 	}
 	route := x.config.Routes.Find(path)
 	if route == nil && !strings.HasPrefix(path, "/v1/") {
-		_ = x.admit(h, path) // whose mistake it is: a client with a good key is no stranger
+		_ = x.admit(h, path) // a client with a valid key is not a stranger
 		return x.refuse(h, unknownURL(method, path), "mg_unknown_url")
 	}
 	if e := x.admit(h, path); e != nil {
@@ -77,12 +77,12 @@ func isModels(path string) bool {
 	return path == "/v1/models" || strings.HasPrefix(path, "/v1/models/") && path != "/v1/models/"
 }
 
-// lookUp answers a request that no provider is asked for.
+// lookUp answers a request that needs no provider.
 func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply {
 	switch {
 	case isReport(path):
 		x.record.Operation = "reports"
-		if !reads(method) {
+		if !isRead(method) {
 			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead), "mg_method")
 		}
 		return x.report(ctx, strings.TrimPrefix(path, reportsPath), query)
@@ -90,7 +90,7 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 		x.record.Operation = "models"
 		id := strings.TrimPrefix(strings.TrimPrefix(path, "/v1/models"), "/")
 		switch {
-		case reads(method):
+		case isRead(method):
 			return x.models(id)
 		case id != "":
 			return x.reject(wrongMethod(method, path, http.MethodGet, http.MethodHead, http.MethodDelete), "mg_method")
@@ -100,7 +100,7 @@ func (x *Exchange) lookUp(ctx context.Context, method, path, query string) Reply
 	return x.reject(notServed(method, path), "mg_unknown_url")
 }
 
-// awaitRequest lets the body of a request come, and drops what must not travel with it.
+// awaitRequest waits for the body of a request, and removes headers that the provider must not get.
 func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h Headers, end bool) Reply {
 	x.operation, x.contentType = op, h.Get("content-type")
 	media := mediaType(x.contentType)
@@ -123,19 +123,19 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 		return x.reject(openai.NoBody(" with "+op.Required), "mg_no_body")
 	}
 	x.record.ID = x.env.NewID()
-	if e := x.enter(ctx, x.known()); e != nil {
+	if e := x.enter(ctx, x.preBodyRules()); e != nil {
 		return x.reject(e, "mg_limited")
 	}
-	if e := x.announced(h); e != nil {
+	if e := x.holdAnnounced(h); e != nil {
 		return x.reject(e, "mg_no_room")
 	}
-	x.charging.tells = h.Get(headerTellCost) == "true"
+	x.charging.wantsCost = h.Get(headerTellCost) == "true"
 	reply := Reply{ResponseBody: Streamed, ID: x.record.ID}
 	if op.Streams {
 		x.duplex.on, reply.ResponseBody = true, Duplex
 	}
 	for i := range h {
-		if name := h[i].Name; name[0] != ':' && !kept[name] {
+		if name := h[i].Name; name[0] != ':' && !forwarded[name] {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}
@@ -143,8 +143,8 @@ func (x *Exchange) awaitRequest(ctx context.Context, op *inbound.Operation, h He
 	return reply
 }
 
-// RequestBody takes the complete body of a request, plans its attempts, and reserves what it may use. Ctx ends with
-// the exchange.
+// RequestBody handles the complete body of a request, plans its attempts, and reserves the expected usage. The context
+// ends with the exchange.
 func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if e := x.hold(int64(len(body))); e != nil {
 		return x.reject(e, "mg_no_room")
@@ -155,33 +155,33 @@ func (x *Exchange) RequestBody(ctx context.Context, body []byte) Reply {
 	if x.gzip {
 		plain, e := x.gunzip(body)
 		if e != nil {
-			return x.mistake(ctx, e, "mg_bad_gzip")
+			return x.rejectBody(ctx, e, "mg_bad_gzip")
 		}
 		body = plain
 	}
 	r, err := x.operation.Parse(x.contentType, body)
 	if err != nil {
-		return x.mistake(ctx, pipeline.ClientError(err), "mg_bad_request")
+		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_bad_request")
 	}
 	x.wantsStream, x.includeUsage = r.Stream, r.IncludeUsage
 	x.record.Stream = r.Stream
 	if r.Model, err = x.config.Resolve(x.key, r.Model); err != nil {
-		return x.mistake(ctx, pipeline.ClientError(err), "mg_no_model")
+		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_model")
 	}
 	first, free, err := x.plan(ctx, r)
 	if err != nil {
-		return x.mistake(ctx, pipeline.ClientError(err), "mg_no_plan")
+		return x.rejectBody(ctx, pipeline.ClientError(err), "mg_no_plan")
 	}
 	d := metering.DemandOf(x.operation, r, body)
 	if e := x.reserve(ctx, d); e != nil {
 		return x.reject(e, "mg_limited")
 	}
-	if d.Background && x.meters() { // its usage would be told to whoever asks for it later
-		return x.mistake(ctx, openai.BadRequest("background", openai.CodeUnsupportedParameter,
+	if d.Background && x.meters() { // its usage would be reported only to later requests
+		return x.rejectBody(ctx, openai.BadRequest("background", openai.CodeUnsupportedParameter,
 			"This key has limits of tokens or a budget, under which 'background' is not supported."), "mg_background")
 	}
 	if e := x.unpriced(d.Surcharges); e != nil {
-		return x.mistake(ctx, e, "mg_unpriced")
+		return x.rejectBody(ctx, e, "mg_unpriced")
 	}
 	x.charging.text.Request(body)
 	reply := Reply{Set: first.Header, ReplaceBody: true, Body: first.Body, Plan: x.active}
@@ -200,8 +200,8 @@ func wrongMethod(method, path string, allowed ...string) *openai.Error {
 	return openai.WrongMethod(telemetry.Clip(method), telemetry.Clip(path), allowed...)
 }
 
-// reads reports whether a method only reads.
-func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+// isRead reports whether a method only reads.
+func isRead(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 func notReady() *openai.Error {
 	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,

@@ -12,31 +12,30 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// charging is what an exchange knows of what it may use and what it used. Its zero value is of one that no limit holds
-// for.
+// charging is the expected and the actual usage of an exchange. The zero value is for an exchange without limits.
 type charging struct {
-	in      *derived
-	demand  metering.Demand
-	rules   *access.Rules
-	held    limit.Reservation // nil: no rule holds
-	entered *access.Rules     // the rules under which the door has let it in; nil: it is not inside
-	waiting bool              // the door counts it in limits of requests
-	counted int64             // requests, which are charged where no provider has seen it
-	told    Headers           // x-ratelimit-*
-	sent    bool              // the request went out to a provider
-	begun   bool              // a provider has answered with a status of success
-	refused bool              // or with another
-	billed  bool              // what it has answered cannot be used, and is billed all the same
-	opaque  bool              // or cannot be read, of a Route
-	tells   bool              // the client wants to know the cost
-	tier    string            // that the answer says it was given
-	tally   metering.Tally    // of tools that the vendor has run
-	came    int64             // bytes of the answer, as far as it is shown
-	events  int               // of an answer that passes
-	text    metering.Text
+	in           *derived
+	demand       metering.Demand
+	rules        *access.Rules
+	held         limit.Reservation // nil: no rule applies
+	entered      *access.Rules     // rules under which the door admitted the request; nil: not inside
+	waiting      bool              // the door counts the request under limits of requests
+	counted      int64             // requests to charge if no provider has seen the request
+	limitHeaders Headers           // x-ratelimit-*
+	sent         bool              // the request was sent to a provider
+	begun        bool              // a provider has answered with a status of success
+	refused      bool              // a provider has answered with another status
+	billed       bool              // the answer cannot be used, but is billed
+	opaque       bool              // the answer of a Route cannot be read
+	wantsCost    bool              // the client wants to know the cost
+	tier         string            // service tier that the answer reports
+	tally        metering.Tally    // tools that the vendor has run
+	received     int64             // shown bytes of the answer
+	events       int               // events of an answer that passes
+	text         metering.Text
 }
 
-// reserve takes what the request is expected to use from what its limits leave, or returns why not.
+// reserve reserves the expected usage of the request, or returns the refusal.
 func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error {
 	c, targets := &x.charging, x.active.Targets
 	c.demand, c.in = d, x.env.derived(x.config)
@@ -47,32 +46,32 @@ func (x *Exchange) reserve(ctx context.Context, d metering.Demand) *openai.Error
 	}
 	wanted := amounts(&d, c.in, c.rules, targets)
 	decided, err := x.take(ctx, wanted)
-	// only a part of the limit is admitted here
+	// only a part of the limit is available in this process
 	if err == nil && decided.Refused >= 0 && decided.RetryAfter == 0 && d.Output < 0 {
 		wanted[limit.Tokens] -= wanted[limit.OutputTokens]
 		wanted[limit.OutputTokens] = 0
 		decided, err = x.take(ctx, wanted)
 	}
-	return x.told(wanted, decided, err)
+	return x.refusal(wanted, decided, err)
 }
 
-// take asks for amounts under the rules of the exchange, which hold what is admitted until it has ended.
+// take reserves amounts under the rules of the exchange until it ends.
 func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decision, error) {
 	c := &x.charging
 	decided, err := x.env.Limits.Reserve(ctx, limit.Demand{ID: x.record.ID, Rules: c.rules.Rules, Amounts: wanted})
-	x.decided()
+	x.leaveRequests()
 	if err != nil {
 		return decided, err
 	}
 	if c.entered != nil {
 		x.env.door.Learn(c.entered, c.rules, wanted, decided, x.env.Now())
 	}
-	c.told, c.held = c.rules.Tell(decided), decided.Reservation
+	c.limitHeaders, c.held = c.rules.Tell(decided), decided.Reservation
 	return decided, nil
 }
 
-// told returns what a client is told of a decision that keeps it out, or nil.
-func (x *Exchange) told(wanted limit.Amounts, decided limit.Decision, err error) *openai.Error {
+// refusal returns the error of a decision for the client, or nil if the request was admitted.
+func (x *Exchange) refusal(wanted limit.Amounts, decided limit.Decision, err error) *openai.Error {
 	switch {
 	case err != nil:
 		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
@@ -87,21 +86,20 @@ func (x *Exchange) told(wanted limit.Amounts, decided limit.Decision, err error)
 	return nil
 }
 
-// An Observer is told what is worth counting and is in no record. It is safe for concurrent use.
+// An Observer receives events that are counted but not part of a record. It is safe for concurrent use.
 type Observer interface {
-	// Degraded says that the store of limits was away, and that a request was admitted or refused by this process's own
-	// count.
+	// Degraded means that the store of limits was not available, and that this process decided from its own counters.
 	Degraded()
-	// Refused says that a limit of a domain, or a budget ("cost"), of a kind of scope has refused a request.
+	// Refused means that a limit of a domain or a budget ("cost"), defined for a kind of scope, refused a request.
 	Refused(domain, scope string)
-	// Shed says that a request was refused, or an answer lost, for want of "memory", or because "bytes" of bodies or
-	// those of its key, "key_bytes", are as many as may be.
+	// Shed means that a request was refused, or an answer lost, because of "memory", of the "bytes" of all held bodies,
+	// or of the bytes of one key's bodies ("key_bytes").
 	Shed(why string)
-	// Chunks says that n chunks of a stream have come together, gap after those before.
+	// Chunks means that n chunks of a stream arrived together, gap after the previous ones.
 	Chunks(r *metering.Record, n int, gap time.Duration)
 }
 
-// refused returns what a client is told that a rule keeps out.
+// refused returns the client's error for a request that a rule refuses.
 func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error {
 	rule, of := &x.charging.rules.Rules[d.Refused], &x.charging.rules.Whose[d.Refused]
 	if x.env.Observer != nil {
@@ -118,8 +116,8 @@ func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error
 	return r.Rate(d.RetryAfter)
 }
 
-// settle ends what the exchange reserved. It is called once, when the exchange has ended but for what only Envoy
-// knows.
+// settle settles the reservation of the exchange. It is called once, when the exchange has ended, but before Envoy's
+// gatewayHeaders facts about the end are known.
 func (x *Exchange) settle() {
 	c := &x.charging
 	if !c.sent {
@@ -144,22 +142,22 @@ func (x *Exchange) settle() {
 	x.note()
 }
 
-// vendor returns the kind of the provider that is charged.
+// vendor returns the kind of the charged provider.
 func (x *Exchange) vendor() string {
-	if x.by != nil {
-		return x.by.Vendor.Name
+	if x.provider != nil {
+		return x.provider.Vendor.Name
 	}
 	return x.active.Targets[0].Provider.Vendor.Name
 }
 
-// count completes the usage by what was not reported. Of a provider that refused there is none. Of one that has not
-// answered when the client left, the prompt counts.
+// count estimates the usage that was not reported. If the provider refused the request, there is none. If the client
+// left before the answer, only the prompt counts.
 func (x *Exchange) count() {
 	c, r := &x.charging, &x.record
 	complete, told := r.Outcome == metering.OutcomeFinished, r.Usage.PromptTokens > 0
 	failed := r.Outcome == metering.OutcomeFailed || r.Outcome == metering.OutcomeRejected
 	switch {
-	case failed && r.Usage.IsZero() && !x.spoke(): // an error with status 200 is a refusal too
+	case failed && r.Usage.IsZero() && !x.hasContent(): // an error with status 200 is a refusal too
 	case !x.operation.IsCounted():
 		x.countPassed()
 	case c.begun || r.Outcome == metering.OutcomeCut && !c.refused:
@@ -171,9 +169,9 @@ func (x *Exchange) count() {
 	}
 }
 
-// countPassed is count for an answer that passes as it comes: of one that was cut, or a Route's stream that never told
-// its usage, what the prompt may have been counts, and the length of what has passed. Of one that is not shown or
-// cannot be read, the prompt alone.
+// countPassed estimates the usage of an answer that passes unchanged. For an answer that was cut, or a Route's stream
+// that never reported usage, it counts the estimated prompt and the length of what has passed. For an answer that was
+// not shown or cannot be read, it counts the prompt only.
 func (x *Exchange) countPassed() {
 	r, route, told := &x.record, x.operation == nil, !x.record.Usage.IsZero()
 	cut := r.Outcome == metering.OutcomeCut || r.Outcome == metering.OutcomeTruncated ||
@@ -190,18 +188,18 @@ func (x *Exchange) countPassed() {
 	if r.Usage.PromptTokens == 0 {
 		r.Usage.PromptTokens = x.charging.demand.Input
 	}
-	if !r.Unseen { // what a vendor reports at the beginning is not what it has said since
+	if !r.Unseen { // usage at the beginning of a stream does not include the later text
 		r.Usage.CompletionTokens = max(r.Usage.CompletionTokens, x.passedTokens())
 	}
 	r.Estimated = r.Usage != before
 }
 
-// passedTokens guesses how many tokens an answer had that was cut. An event of a stream is some ten times as long as
-// its text.
+// passedTokens estimates the tokens of an answer that was cut. An event of a stream is about ten times as long as its
+// text.
 func (x *Exchange) passedTokens() int64 {
 	const envelope = 10
 	if !x.record.Stream {
 		return 0
 	}
-	return tokens.Estimate(int(x.charging.came / envelope))
+	return tokens.Estimate(int(x.charging.received / envelope))
 }

@@ -17,22 +17,23 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// Headers of answers that are the gateway's own.
+// Headers that the gateway sets on answers.
 const (
 	headerProvider = "x-modelgate-provider" // who answered
 	headerAttempts = "x-modelgate-attempts" // how many attempts it took, where more than one
-	headerDropped  = "x-modelgate-dropped"  // parameters that the provider could not honour
-	// parameters whose values the provider does not take, and has others near to them
+	headerDropped  = "x-modelgate-dropped"  // parameters that the provider does not support
+	// parameters whose values were replaced by similar ones that the provider supports
 	headerAdjusted  = "x-modelgate-adjusted"
 	headerUpstream  = "x-upstream-request-id" // the provider's own id of the request
-	headerCost      = "x-modelgate-cost-usd"  // what the request cost, where it was asked for
+	headerCost      = "x-modelgate-cost-usd"  // cost of the request, on demand
 	headerTellCost  = "x-modelgate-include-cost"
 	contentTypeSSE  = "text/event-stream; charset=utf-8"
 	contentTypeJSON = "application/json"
 	contentTypeForm = "multipart/form-data"
 )
 
-// ResponseHeaders takes the headers of an answer: a provider's, or one that Envoy made because it reached none.
+// ResponseHeaders handles the headers of an answer. The answer is a provider's, or Envoy's own if it reached no
+// provider.
 func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 	reply := x.responseHeaders(h, f, end)
 	if x.duplex.on {
@@ -43,7 +44,7 @@ func (x *Exchange) ResponseHeaders(h Headers, f Facts, end bool) Reply {
 
 func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if x.state != awaitResponse {
-		return Reply{ResponseBody: None} // Envoy's own answer to a request that was never planned
+		return Reply{ResponseBody: None} // Envoy's own answer to a request without a plan
 	}
 	status, _ := strconv.Atoi(h.Get(":status"))
 	x.record.Attempts, x.record.Provider = f.Attempts, envoy.ProviderOf(f.Cluster)
@@ -54,13 +55,13 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if f.CodeDetails != envoy.CodeDetailsUpstream {
 		x.record.Outcome = metering.OutcomeGateway
 		x.finish()
-		// Envoy knows it no more
+		// Envoy does not have it any more
 		return Reply{ResponseBody: None, Set: append(Headers{{Name: "x-request-id", Value: x.record.RequestID}},
-			x.charging.told...)}
+			x.charging.limitHeaders...)}
 	}
 	x.charging.begun = status >= 200 && status <= 299
 	x.charging.refused = !x.charging.begun
-	x.room.Release() // of the request; there is no further attempt
+	x.room.Release() // of the request: no further attempt follows
 	switch x.active.Kind {
 	case envoy.KindPassed:
 		return x.passRouted(h, status, end)
@@ -71,15 +72,15 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	if !ok {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_unplanned_answer")
 	}
-	x.answer, x.by = a, target.Provider
+	x.answer, x.provider = a, target.Provider
 	x.record.Upstream = target.Model
 	x.active.Release()
 	x.duplex.size = announcedAnswer(h)
-	x.own = x.ownHeaders(h)
+	x.gatewayHeaders = x.providerHeaders(h)
 	if status < 200 || status > 299 {
 		return x.errorHeaders(h, status, end)
 	}
-	x.env.Cooldown.Served(x.by, x.record.Start)
+	x.env.Cooldown.Served(x.provider, x.record.Start)
 	if h.Get("content-encoding") != "" || end {
 		return x.failUpstream(provider.ErrNotAnAnswer, "mg_bad_answer")
 	}
@@ -96,16 +97,16 @@ func (x *Exchange) responseHeaders(h Headers, f Facts, end bool) Reply {
 	return reply
 }
 
-// open has the answer come to the client by a pipeline.
+// open prepares the pipeline that writes the answer.
 func (x *Exchange) open(write func(chat.Asked) chat.Writer) {
 	asked := chat.Asked{Model: x.record.Model, Created: x.record.Start.Unix(), IncludeUsage: x.includeUsage,
 		Plain: x.dialect.Plain}
 	x.pipe.Reset(pipeline.Options{Answer: x.answer.Reader, Asked: asked, Writer: write(asked), Meter: &x.charging.text})
 }
 
-// beginStream takes the headers of an answer that is to be translated piece by piece.
+// beginStream handles the headers of an answer that is translated piece by piece.
 func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
-	if !x.by.Vendor.Streams(h.Get("content-type")) {
+	if !x.provider.Vendor.Streams(h.Get("content-type")) {
 		return x.failUpstream(pipeline.ErrNotAStream, "mg_not_a_stream")
 	}
 	x.state, reply.ResponseBody = inStream, Streamed
@@ -116,21 +117,21 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 	return reply
 }
 
-// answerHeaders keeps of a provider's headers only what is the client's business.
+// answerHeaders removes all headers of a provider that are not for the client.
 func (x *Exchange) answerHeaders(h Headers) Reply {
-	reply := Reply{Set: x.own}
+	reply := Reply{Set: x.gatewayHeaders}
 	for i := range h {
-		if name := h[i].Name; !answerKept(name) {
+		if name := h[i].Name; !isForwarded(name) {
 			reply.Remove = append(reply.Remove, name)
 		}
 	}
 	return reply
 }
 
-// ownHeaders returns what the gateway tells of a provider's answer.
-func (x *Exchange) ownHeaders(h Headers) Headers {
-	own := make(Headers, 0, 8+len(x.charging.told)) // with room for what else is set
-	own = append(own, x.charging.told...)
+// providerHeaders returns the headers that the gateway adds to a provider's answer.
+func (x *Exchange) providerHeaders(h Headers) Headers {
+	own := make(Headers, 0, 8+len(x.charging.limitHeaders)) // with room for headers that are added later
+	own = append(own, x.charging.limitHeaders...)
 	own = append(own, Header{Name: headerProvider, Value: x.record.Provider},
 		Header{Name: "x-request-id", Value: x.record.RequestID})
 	if id := upstreamID(h); id != "" {
@@ -150,20 +151,20 @@ func appendNames(h Headers, name string, names []string) Headers {
 	return h
 }
 
-// maxHeader bounds what goes into a header: proxies on the way take 8 KB for all of them.
+// maxHeader bounds the value of a header: proxies accept 8 KB for all headers.
 const maxHeader = 1024
 
-// answerKept reports whether a header of a provider's answer stays. Cookies, server names and organizations are the
-// provider's and ours; its rate limits are those of the gateway's account, not of the client.
-func answerKept(name string) bool {
+// isForwarded reports whether the client gets a header of a provider's answer. Cookies, server names, organizations
+// and rate limits belong to the gateway's account, not to the client.
+func isForwarded(name string) bool {
 	return name[0] == ':' || name == "content-type" || name == "content-length" || name == "transfer-encoding"
 }
 
-// upstreamIDs are the headers in which vendors give a request an id of theirs.
+// upstreamIDs are the headers in which vendors send their id of a request.
 var upstreamIDs = [...]string{"x-request-id", "request-id", "x-amzn-requestid", "apim-request-id",
 	"mistral-correlation-id"}
 
-// upstreamID returns the provider's id of a request, or "" where it has none that fits into a header.
+// upstreamID returns the provider's id of a request, or "" if there is none or it is too long for a header.
 func upstreamID(h Headers) string {
 	id := ""
 	for i := 0; i < len(upstreamIDs) && id == ""; i++ {
@@ -175,11 +176,11 @@ func upstreamID(h Headers) string {
 	return id
 }
 
-// errorHeaders has the body of an error come whole, so that status and body can be OpenAI's.
+// errorHeaders makes Envoy buffer the body of an error, because status and body are replaced by OpenAI's.
 func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
 	x.status, x.header = status, h.HTTP()
 	if end {
-		e := x.by.Vendor.DecodeError(status, x.header, nil)
+		e := x.provider.Vendor.DecodeError(status, x.header, nil)
 		return x.failUpstream(e, "mg_upstream_error")
 	}
 	x.state = inError
@@ -189,34 +190,34 @@ func (x *Exchange) errorHeaders(h Headers, status int, end bool) Reply {
 	return reply
 }
 
-// failUpstream ends the exchange with an error for the client before any of an answer has gone out.
+// failUpstream ends the exchange with an error before any of the answer was sent.
 func (x *Exchange) failUpstream(err error, details string) Reply {
 	e := x.fail(err)
 	h := e.Header()
-	for _, own := range x.own {
+	for _, own := range x.gatewayHeaders {
 		h.Set(own.Name, own.Value)
 	}
 	return x.immediate(e.Status, h, x.dialect.AppendError(nil, e), details)
 }
 
-// fail ends the exchange, which is the provider's fault, and returns the error that the client gets.
+// fail ends the exchange with a failure of the provider, and returns the error for the client.
 func (x *Exchange) fail(err error) *openai.Error {
-	x.charging.billed = x.charging.begun && !refuses(err)
-	e := x.exhausted(x.by.Scrub(pipeline.ClientError(err)))
+	x.charging.billed = x.charging.begun && !isRefusal(err)
+	e := x.exhausted(x.provider.Scrub(pipeline.ClientError(err)))
 	if x.charging.billed && !x.internal && !errors.Is(err, provider.ErrTruncated) {
-		e = e.Final() // the next answer would be billed as this one is, and be no better
+		e = e.Final() // a retry would be billed again, with the same result
 	}
-	if x.by != nil {
-		x.env.Cooldown.Refused(x.by, cmp.Or(x.status, e.Status), e.RetryAfter, x.env.Now())
+	if x.provider != nil {
+		x.env.Cooldown.Refused(x.provider, cmp.Or(x.status, e.Status), e.RetryAfter, x.env.Now())
 	}
 	x.record.Outcome, x.record.Error = metering.OutcomeFailed, e
 	switch {
 	case errors.Is(err, provider.ErrTruncated):
 		x.record.Outcome = metering.OutcomeTruncated
-	case clientsMistake(e.Status):
+	case isClientError(e.Status):
 		x.record.Outcome = metering.OutcomeRejected
 	}
-	// of a stream that has begun, the status has gone out
+	// the status of a stream that has begun was sent
 	if x.state != inPassed && (x.state != inStream || !x.pipe.HasOutput()) {
 		x.record.Status = e.Status
 	}
@@ -224,19 +225,19 @@ func (x *Exchange) fail(err error) *openai.Error {
 	return e
 }
 
-// exhausted keeps SDKs from asking again where the gateway itself has made every attempt that the model allows: what
-// they would repeat is all of those. Who says how long to wait is worth waiting for, and the job service decides
-// itself.
+// exhausted tells SDKs not to retry if the gateway has made every attempt that the model allows, because a retry would
+// repeat all of them. An error with a retry-after can be retried. The job service decides about retries itself.
 func (x *Exchange) exhausted(e *openai.Error) *openai.Error {
 	if x.internal || x.record.Attempts < 2 || x.record.Attempts < len(x.active.Targets) || e.RetryAfter > 0 ||
-		e.NoRetry || clientsMistake(e.Status) {
+		e.NoRetry || isClientError(e.Status) {
 		return e
 	}
 	return e.Final()
 }
 
-// clientsMistake reports whether an error is the client's own making, and says nothing about the provider.
-func clientsMistake(status int) bool {
+// isClientError reports whether the client caused an error with this status, so that it says nothing about the
+// provider.
+func isClientError(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusRequestTimeout,
 		http.StatusTooManyRequests:
@@ -245,7 +246,7 @@ func clientsMistake(status int) bool {
 	return status >= 400 && status <= 499
 }
 
-// ResponseBody takes a piece of an answer's body, or all of it where it is not streamed.
+// ResponseBody handles a piece of an answer's body, or the whole body if it is not streamed.
 func (x *Exchange) ResponseBody(ctx context.Context, piece []byte, end bool) Reply {
 	if x.duplex.on {
 		return x.nextPiece(ctx, piece, end)
@@ -262,7 +263,7 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 	if x.record.FirstByte.IsZero() {
 		x.record.FirstByte = x.env.Now()
 	}
-	x.charging.came += int64(len(piece))
+	x.charging.received += int64(len(piece))
 	switch x.state {
 	case inStream:
 		return x.streamPiece(ctx, piece, end)
@@ -273,12 +274,12 @@ func (x *Exchange) responseBody(ctx context.Context, piece []byte, end bool) Rep
 	case inUnary:
 		return x.wholeBody(ctx, piece)
 	case inError:
-		return x.replaceByError(x.by.Vendor.DecodeError(x.status, x.header, piece))
+		return x.replaceByError(x.provider.Vendor.DecodeError(x.status, x.header, piece))
 	}
-	return Reply{ReplaceBody: true} // what follows the end mark or an error of a stream
+	return Reply{ReplaceBody: true} // bytes after the end mark or the error of a stream
 }
 
-// wholeBody takes an answer that came whole.
+// wholeBody handles a complete answer.
 func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 	if x.noRoom {
 		x.salvage(body)
@@ -293,7 +294,7 @@ func (x *Exchange) wholeBody(ctx context.Context, body []byte) Reply {
 	x.charging.text.Report(x.pipe.Usage())
 	x.finish()
 	set := Headers{{Name: "content-length", Value: strconv.Itoa(len(out))}}
-	if x.charging.tells && x.record.Priced {
+	if x.charging.wantsCost && x.record.Priced {
 		set = append(set, Header{Name: headerCost, Value: x.record.Cost.String()})
 	}
 	return Reply{ReplaceBody: true, Body: out, Set: set}
@@ -310,12 +311,12 @@ func (x *Exchange) streamPiece(ctx context.Context, piece []byte, end bool) Repl
 	case err != nil && !x.pipe.HasOutput():
 		return x.failUpstream(err, "mg_failed_stream")
 	case err != nil:
-		out = append(slices.Clone(out), x.pipe.Fail(x.fail(err))...) // what is there is the writer's
+		out = append(slices.Clone(out), x.pipe.Fail(x.fail(err))...) // the writer owns the bytes so far
 	}
 	return Reply{ReplaceBody: true, Body: out}
 }
 
-// replaceByError gives the client an error in place of a body that came whole.
+// replaceByError replaces a complete body by an error.
 func (x *Exchange) replaceByError(err error) Reply {
 	e := x.fail(err)
 	body := x.dialect.AppendError(nil, e)

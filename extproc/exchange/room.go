@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// maxPlain bounds a body that was sent compressed: it must not grow beyond what could have been sent as it is.
+	// maxPlain bounds the decompressed size of a body. Compression must not allow larger bodies than plain ones.
 	maxPlain = 32 << 20
-	// maxRatio bounds how many times its size such a body becomes, where that is more than freePlain bytes: text and JSON
-	// become some 5 to 20 times as large, and what repeats one byte a thousand times.
+	// maxRatio bounds the compression ratio of a body of more than freePlain bytes. Text and JSON have ratios of 5 to 20.
+	// A body that repeats one byte has a ratio of a thousand.
 	maxRatio  = 100
 	freePlain = 1 << 20
-	// copies is how often a body is held, as it came and translated.
+	// copies is how many copies of a body are held: the received and the translated one.
 	copies = 2
-	// roomTimeout is how long an answer waits for room to be held in. Envoy does not read on meanwhile.
+	// roomTimeout bounds the time that an answer waits for room. Envoy does not read on meanwhile.
 	roomTimeout = 30 * time.Second
-	// leastGrowth is how much room an answer takes at once whose length is not known.
+	// leastGrowth is the smallest amount of room for an answer of unknown length.
 	leastGrowth = 1 << 20
 )
 
-// Reasons for which a request is refused that the process could not hold. They are labels of a metric.
+// Reasons to refuse a request because the process could not hold it. They are labels of a metric.
 const (
 	shedMemory = "memory"
 	shedTotal  = "bytes"
@@ -41,16 +41,16 @@ var errNoRoom = &openai.Error{Status: http.StatusServiceUnavailable, Type: opena
 	Code:    openai.CodeServerIsOverloaded,
 	Message: "The gateway holds as many answers as it can at the moment. The provider's answer is lost."}
 
-// spared refuses a request where the process has no memory left.
-func (x *Exchange) spared() *openai.Error {
+// checkMemory refuses a request if the process lacks memory.
+func (x *Exchange) checkMemory() *openai.Error {
 	if x.env.Shedding == nil || !x.env.Shedding() {
 		return nil
 	}
 	x.shed(shedMemory)
-	return crowdedOut("The gateway has no memory left for another request at the moment. Please try again later.")
+	return overCapacity("The gateway has no memory left for another request at the moment. Please try again later.")
 }
 
-func crowdedOut(message string) *openai.Error {
+func overCapacity(message string) *openai.Error {
 	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
 		Code: openai.CodeServerIsOverloaded, Message: message, RetryAfter: time.Second}
 }
@@ -61,15 +61,15 @@ func (x *Exchange) shed(why string) {
 	}
 }
 
-// announced takes room for a body whose headers say how long it is.
-func (x *Exchange) announced(h Headers) *openai.Error {
+// holdAnnounced takes room for a body of the announced length.
+func (x *Exchange) holdAnnounced(h Headers) *openai.Error {
 	if n, ok := lengthOf(h); ok {
 		return x.hold(n)
 	}
-	return nil // it is taken when the body is there
+	return nil // it is taken when the body is complete
 }
 
-// hold takes room for bytes of the request's body in all, or returns why there is none.
+// hold takes room for the request's body up to a total of bytes, or returns the refusal.
 func (x *Exchange) hold(bytes int64) *openai.Error {
 	switch err := x.room.Grow(x.env.Bytes, x.record.KeyID, copies*bytes); {
 	case errors.Is(err, inflight.ErrKey):
@@ -79,22 +79,22 @@ func (x *Exchange) hold(bytes int64) *openai.Error {
 			Message: fmt.Sprintf("The requests of the key %s that run hold as many bytes as a key may have under way. Please try again when one of them has ended.", x.record.KeyID)}
 	case err != nil:
 		x.shed(shedTotal)
-		return crowdedOut("The gateway holds as many bytes of requests as it can at the moment. Please try again later.")
+		return overCapacity("The gateway holds as many bytes of requests as it can at the moment. Please try again later.")
 	}
 	return nil
 }
 
-// heavy is the size of a body in bytes from which on it is not read while other exchanges wait.
+// heavy is the size in bytes from which a body is parsed in a goroutine of its own, so that other exchanges do not
+// wait.
 const heavy = 64 << 10
 
-// IsHeavy reports whether a piece of a body of so many bytes, with what is held of the body, is that large, or may
-// become it.
+// IsHeavy reports whether the body can be heavy with the next piece of so many bytes.
 func (x *Exchange) IsHeavy(piece int) bool {
 	return piece+len(x.duplex.body) > heavy || x.gzip && x.state == awaitBody
 }
 
-// Room takes room for a piece of the answer's body, if the body is needed whole. It is called before ResponseBody,
-// which fails without room. It returns the bytes that AwaitRoom is to wait for, or 0.
+// Room takes room for a piece of the answer's body, if the whole body is needed. It is called before ResponseBody,
+// which fails without room. It returns the number of bytes that AwaitRoom must wait for, or 0.
 func (x *Exchange) Room(piece int) (wanting int64) {
 	d := &x.duplex
 	need := int64(piece)
@@ -107,7 +107,7 @@ func (x *Exchange) Room(piece int) (wanting int64) {
 	if need *= copies; need <= inflight.Small || x.env.Bytes == nil {
 		return 0
 	}
-	if d.size == 0 { // few steps, each of which may have to wait
+	if d.size == 0 { // few steps, because each may have to wait
 		need = (need + leastGrowth - 1) / leastGrowth * leastGrowth
 	}
 	if x.room.Grow(x.env.Bytes, x.record.KeyID, need) == nil {
@@ -126,7 +126,7 @@ func (x *Exchange) AwaitRoom(ctx context.Context, need int64) {
 	}
 }
 
-// gunzip returns a body that was sent compressed as it is, which takes room as it grows.
+// gunzip decompresses a body, and takes room as it grows.
 func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
 	bad := openai.BadRequest("", openai.CodeInvalidEncoding,
 		"The body is not the gzip data that its content-encoding says.")
@@ -159,7 +159,7 @@ func (x *Exchange) gunzip(body []byte) ([]byte, *openai.Error) {
 	}
 }
 
-// announcedAnswer returns how long an answer says it is, as far as it may be held.
+// announcedAnswer returns the announced length of an answer, or 0 if it is unknown or too large to hold.
 func announcedAnswer(h Headers) int64 {
 	if n, ok := lengthOf(h); ok && n > 0 && n <= maxAnswer {
 		return n
@@ -167,10 +167,10 @@ func announcedAnswer(h Headers) int64 {
 	return 0
 }
 
-// lengthOf returns the length of a body that its headers announce, in bytes.
+// lengthOf returns the announced length of a body, in bytes.
 func lengthOf(h Headers) (n int64, ok bool) {
 	text := h.Get("content-length")
-	if text == "" { // an error of strconv's would take memory
+	if text == "" { // an error of strconv would allocate
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// modelIn returns the model that a Route's path names, where it has a price: Bedrock's answers name none.
+// modelIn returns the model in a Route's path, if it has a price. Bedrock's answers do not name the model.
 func (x *Exchange) modelIn(vendor, path string) string {
 	if x.key == nil {
 		return ""
@@ -21,7 +21,7 @@ func (x *Exchange) modelIn(vendor, path string) string {
 		if err != nil || len(name) > maxModelIn {
 			return ""
 		}
-		// Gemini's paths go on with a verb
+		// Gemini's paths have a verb after the model
 		for _, name := range [...]string{name, name[:max(0, strings.LastIndexByte(name, ':'))]} {
 			if name != "" && x.env.derived(x.config).prices.Of(vendor, name).Rates != nil {
 				return name
@@ -31,12 +31,11 @@ func (x *Exchange) modelIn(vendor, path string) string {
 	return ""
 }
 
-// maxModelIn bounds the names that are looked for, in bytes.
+// maxModelIn bounds the length of a model's name in a path, in bytes.
 const maxModelIn = 256
 
-// stays are headers of a client that must not reach the provider of a Route: they carry keys, or tell who the client
-// is.
-var stays = map[string]bool{
+// withheld are headers of a client that the provider of a Route must not get: they carry keys, or identify the client.
+var withheld = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "cookie": true, "x-api-key": true, "api-key": true,
 	"x-goog-api-key":      true,
 	"x-goog-user-project": true, "x-amz-security-token": true, "x-amz-date": true, "x-amz-content-sha256": true,
@@ -46,25 +45,25 @@ var stays = map[string]bool{
 	"openai-organization": true, "openai-project": true, "anthropic-organization-id": true,
 }
 
-// Beginnings and ends of names of headers that carry keys too, or in which a proxy on the way says who the client is.
+// Prefixes and suffixes of further headers that carry keys, or in which a proxy identifies the client.
 var (
-	stayBeginnings = [...]string{"x-forwarded-", "x-stainless-", "x-envoy-", "x-modelgate-", "cf-",
+	withheldPrefixes = [...]string{"x-forwarded-", "x-stainless-", "x-envoy-", "x-modelgate-", "cf-",
 		"x-amzn-oidc-", "x-ms-token-", "x-ms-client-principal", "x-goog-iap-", "x-goog-authenticated-user-"}
-	stayEnds = [...]string{"authorization", "-auth", "-token", "api-key", "-subscription-key"}
+	withheldSuffixes = [...]string{"authorization", "-auth", "-token", "api-key", "-subscription-key"}
 )
 
-// isWithheld reports whether a header of a client must not reach the provider of a Route. What Envoy needs stays, and
-// the route removes it once Envoy has logged it.
+// isWithheld reports whether the provider of a Route must not get a header of the client. Headers that Envoy needs are
+// forwarded here; the route removes them after Envoy has logged them.
 func isWithheld(name string, credentials []string) bool {
 	switch {
-	case name[0] == ':' || kept[name]:
+	case name[0] == ':' || forwarded[name]:
 		return false
-	case stays[name],
-		slices.ContainsFunc(stayBeginnings[:], func(s string) bool { return strings.HasPrefix(name, s) }),
-		slices.ContainsFunc(stayEnds[:], func(s string) bool { return strings.HasSuffix(name, s) }):
+	case withheld[name],
+		slices.ContainsFunc(withheldPrefixes[:], func(s string) bool { return strings.HasPrefix(name, s) }),
+		slices.ContainsFunc(withheldSuffixes[:], func(s string) bool { return strings.HasSuffix(name, s) }):
 		return true
 	case strings.HasSuffix(name, "-version"), strings.HasSuffix(name, "-beta"):
-		return false // they choose a version of the API, and neither an account nor what may be done with it
+		return false // they select a version of the API, and neither an account nor permissions
 	}
 	return slices.ContainsFunc(credentials, func(c string) bool { return strings.EqualFold(c, name) })
 }

@@ -8,27 +8,26 @@ import (
 	"github.com/modelgate/modelgate/internal/pipeline"
 )
 
-// refuses reports whether err, of an answer with a status of success, is an error that the provider itself states
-// within it. It is a refusal then, and billed only for what the answer has said or reported. Every other answer that
-// cannot be used is one that the provider has given, and bills.
-func refuses(err error) bool {
+// isRefusal reports whether err is an error that the provider reports inside an answer with a status of success. Such
+// an answer is a refusal, and only its content or reported usage is billed. Any other unusable answer is billed by the
+// provider.
+func isRefusal(err error) bool {
 	e, stated := errors.AsType[*openai.Error](err)
 	return stated && e != pipeline.ErrNotAStream && e != errAnswerTooLarge && e != errNoRoom
 }
 
-// spoke reports whether an answer that has failed had begun: the client has seen some of it, it said something, or
-// what it was cannot be told.
-func (x *Exchange) spoke() bool {
+// hasContent reports whether an answer that failed had begun: the client has seen some of it, it had content, or its
+// content is unknown.
+func (x *Exchange) hasContent() bool {
 	c := &x.charging
 	return c.billed || x.record.Sent > 0 || c.text.HasOutput() || c.events > 1 // one event is the error
 }
 
-// salvage reads what there is of a whole answer that cannot be used: its usage in any dialect that is known, and what
-// it says.
+// salvage reads the usage of an unusable complete answer, in any known dialect, or else its text.
 func (x *Exchange) salvage(body []byte) {
 	w := metering.DocumentWatch{}
 	w.Feed(body)
-	x.pipe = pipeline.Pipeline{} // what it was told is not the whole
+	x.pipe = pipeline.Pipeline{} // its events are incomplete
 	if x.record.Usage = w.Told().Used; x.record.Usage.CompletionTokens == 0 {
 		x.charging.text.Salvage(body)
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/modelgate/modelgate/internal/secret"
 )
 
-// A scrubber takes secrets out of a body that comes in pieces, cut anywhere: where the cuts fall never changes what
-// comes out. It keeps back no more than the longest secret.
+// A scrubber removes secrets from a body that arrives in pieces. The result does not depend on where the pieces are
+// cut. It holds back no more bytes than the longest secret.
 type scrubber struct {
 	secrets [][]byte
 	longest int // in bytes
 	kept    []byte
 }
 
-// newScrubber returns a scrubber of a provider's secrets, as they are and as they are written in URLs, JSON and
+// newScrubber returns a scrubber of a provider's secrets, in their plain form and as written in URLs, JSON and
 // headers.
 func newScrubber(secrets []secret.Value) *scrubber {
 	s := &scrubber{}
@@ -41,10 +41,10 @@ func newScrubber(secrets []secret.Value) *scrubber {
 	return s
 }
 
-// pass returns what of the body goes on now.
+// pass returns the bytes of the body that can be sent now.
 func (s *scrubber) pass(piece []byte, end bool) []byte {
 	text := slices.Concat(s.kept, piece)
-	next := make([]int, len(s.secrets)) // where each secret is found next
+	next := make([]int, len(s.secrets)) // the next position of each secret
 	find := func(i, from int) {
 		if next[i] = bytes.Index(text[from:], s.secrets[i]); next[i] < 0 {
 			next[i] = len(text)
@@ -64,7 +64,7 @@ func (s *scrubber) pass(piece []byte, end bool) []byte {
 				at, long = n, len(s.secrets[i])
 			}
 		}
-		// What looks like the beginning of a longer one waits for the rest.
+		// What looks like the beginning of a longer secret waits for the rest.
 		if sure := len(text) - s.longest + 1; !end && at >= sure {
 			at = max(from, min(at, sure))
 			s.kept = bytes.Clone(text[at:])
@@ -84,13 +84,13 @@ func (s *scrubber) pass(piece []byte, end bool) []byte {
 	}
 }
 
-// has reports whether a text holds a secret.
+// has reports whether a text contains a secret.
 func (s *scrubber) has(text string) bool {
 	return slices.ContainsFunc(s.secrets, func(form []byte) bool { return strings.Contains(text, string(form)) })
 }
 
-// scrubRoute has an answer of a Route that is no success pass without the credential, which some vendors repeat:
-// neither in a header nor in its body, which goes on as it comes, however large it is.
+// scrubRoute removes the credential from an error of a Route, because some vendors repeat it. It scrubs the headers
+// and the body, which passes in pieces and may have any length.
 func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 	p := x.config.Providers[x.record.Provider]
 	if p == nil || len(p.Secrets()) == 0 {
@@ -108,7 +108,8 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 	if x.state == ended {
 		return reply // it has no body
 	}
-	if h.Get("content-encoding") != "" && h.Get("content-encoding") != "identity" { // though none was asked for
+	// no compression was requested
+	if h.Get("content-encoding") != "" && h.Get("content-encoding") != "identity" {
 		e := &openai.Error{Status: status, Type: openai.TypeServer, Code: openai.CodeUpstreamErrorEncoded,
 			Message: fmt.Sprintf(
 				"The provider answered with status %d, and with a body in an encoding that it was not asked for.", status)}
@@ -116,26 +117,25 @@ func (x *Exchange) scrubRoute(h Headers, status int, reply Reply) Reply {
 		x.finish()
 		return x.immediate(status, e.Header(), x.dialect.AppendError(nil, e), "mg_encoded_error")
 	}
-	x.state, x.scrubs, reply.ResponseBody, reply.PassRequest = inScrubbed, s, Streamed, x.unread
+	x.state, x.scrubber, reply.ResponseBody, reply.PassRequest = inScrubbed, s, Streamed, x.unread
 	reply.Log = false // its end is shown
 	reply.Remove = append(reply.Remove, "content-length")
 	return reply
 }
 
-// scrubPiece takes a piece of an error's body.
+// scrubPiece scrubs a piece of an error's body.
 func (x *Exchange) scrubPiece(piece []byte, end bool) Reply {
-	out := x.scrubs.pass(piece, end)
+	out := x.scrubber.pass(piece, end)
 	if end {
 		x.finish()
 	}
 	return Reply{ReplaceBody: true, Body: out}
 }
 
-// vendorsOwn reports whether a header of a provider's answer is kept from clients where the answer passes as it is. It
-// says something of the gateway's account or connection at the provider, or it is one by which clients know what the
-// gateway says, and so nobody else's to set. Answers that are translated keep no header but their type and length: see
-// answerKept.
-func vendorsOwn(name string) bool {
+// isVendorHeader reports whether clients do not get a header of a provider's answer that passes unchanged. Such a
+// header describes the gateway's account or connection at the provider, or only the gateway may set it. For translated
+// answers see isForwarded.
+func isVendorHeader(name string) bool {
 	switch name {
 	case "set-cookie", "alt-svc", "strict-transport-security", "server", "server-timing", "via", "openai-organization",
 		"openai-project",
@@ -147,5 +147,5 @@ func vendorsOwn(name string) bool {
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// isError reports whether a status is one after which a body may repeat what was sent.
+// isError reports whether the body of an answer with this status may repeat the request.
 func isError(status int) bool { return status >= http.StatusMultipleChoices }

@@ -8,7 +8,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// refuse is reject for a request whose key is not known to be good.
+// refuse rejects a request without a valid key.
 func (x *Exchange) refuse(h Headers, e *openai.Error, details string) Reply {
 	if x.key == nil && !x.internal && !x.env.Strangers.Allow(h.Get(envoy.HeaderAddress), x.record.Start) {
 		e, details = tooManyRefusals(), "mg_strangers_limited"

@@ -9,10 +9,10 @@ import (
 	"github.com/modelgate/modelgate/extproc/message"
 )
 
-// Headers of W3C Trace Context. Baggage, which says what a client likes, goes nowhere.
+// Headers of W3C Trace Context. Baggage is not forwarded, because it can contain any data of the client.
 const ()
 
-// A carrier shows headers to OpenTelemetry's propagator.
+// A carrier makes headers accessible to OpenTelemetry's propagator.
 type carrier struct{ *Headers }
 
 // Get implements propagation.TextMapCarrier.
@@ -26,14 +26,14 @@ func (c carrier) Set(name, value string) {
 // Keys implements propagation.TextMapCarrier.
 func (c carrier) Keys() []string { return nil }
 
-// beginSpan has the exchange join the trace that the request's headers name. What they say is ignored where it is
-// malformed. Where no spans are made, the request only passes on what it came with.
+// beginSpan joins the exchange to the trace in the request's headers. Malformed headers are ignored. If no spans are
+// made, the request forwards its own headers.
 //
-// The span is of the kind CLIENT, as the GenAI conventions have it: what it describes is the call of a model.
+// The span has the kind CLIENT, as in the GenAI conventions, because it describes the call of a model.
 func (x *Exchange) beginSpan(h Headers) {
 	ctx := context.Background()
 	if h.Get(message.HeaderTraceParent) != "" {
-		sent := h // it escapes, which h itself shall not
+		sent := h // it escapes, and h must not
 		ctx = propagation.TraceContext{}.Extract(ctx, carrier{&sent})
 	} else if x.env.Tracer == nil {
 		return
@@ -46,7 +46,7 @@ func (x *Exchange) beginSpan(h Headers) {
 		trace.WithTimestamp(x.record.Start))
 }
 
-// TraceContext returns the headers by which what the request leads to joins its trace; none where there is no trace.
+// TraceContext returns the headers that join further requests to the trace, or none without a trace.
 func (x *Exchange) TraceContext() Headers {
 	if x.record.Span == nil || !x.record.Span.SpanContext().IsValid() {
 		return nil
@@ -56,7 +56,7 @@ func (x *Exchange) TraceContext() Headers {
 	return h
 }
 
-// chunks notes that n chunks of a stream came together.
+// chunks records n chunks of a stream that arrived together.
 func (x *Exchange) chunks(n int) {
 	if n <= 0 {
 		return

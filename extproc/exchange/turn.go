@@ -11,11 +11,11 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// Load is routing.Gates.Load.
+// Load returns the active and the waiting requests of a provider.
 func (e *Env) Load(provider string) (active, waiting int, ok bool) { return e.gates.Load(provider) }
 
-// Turn waits until the provider of the first attempt takes another request, after a reply to the request's body that
-// has said Queue, and returns the reply in its place. Ctx ends where the client leaves.
+// Turn is called after a reply to the request's body with Queue. It waits until the provider of the first attempt
+// takes another request, and returns the reply. The context ends when the client leaves.
 func (x *Exchange) Turn(ctx context.Context) Reply {
 	reply := x.queued
 	x.queued = Reply{}

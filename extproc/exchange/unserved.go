@@ -6,16 +6,15 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// byRoute says what is left to do for a path that the gateway does not serve.
+// byRoute tells how a path that the gateway does not serve can be passed to a provider.
 const byRoute = " An operator can pass a path to a provider as it is, with an object of kind Route."
 
-// missing are groups of operations that clients may expect, by the beginning of their paths, and that OpenAI's API has
-// none of.
+// missing are groups of operations that clients may expect but OpenAI's API does not have, by the first part of their
+// paths.
 var missing = map[string]string{"music": "music", "video": "video", "videos": "video", "3d": "3D models",
 	"3d-models": "3D models"}
 
-// notServed says why there is nothing under a path, as far as it is one that clients have reason to expect something
-// of.
+// notServed returns the error for a path that the gateway does not serve but that clients may expect.
 func notServed(method, path string) *openai.Error {
 	e := unknownURL(method, path)
 	group, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")

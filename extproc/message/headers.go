@@ -1,4 +1,4 @@
-// Package message has what an HTTP message is made of, as the rooms of extproc hand it to each other.
+// Package message has the types of an HTTP message that the packages of extproc share.
 package message
 
 import (
@@ -11,7 +11,7 @@ type Header struct {
 	Value string
 }
 
-// Headers are the headers of a message in the order in which Envoy gives them.
+// Headers are the headers of a message in Envoy's order.
 type Headers []Header
 
 // Get returns the first value of a header, or "".
@@ -35,7 +35,7 @@ func (h Headers) HTTP() http.Header {
 	return out
 }
 
-// Headers by which a request joins a trace.
+// Headers of W3C Trace Context.
 const (
 	HeaderTraceParent = "traceparent"
 	HeaderTraceState  = "tracestate"
