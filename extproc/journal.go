@@ -69,7 +69,7 @@ func newJournal(log *zap.Logger, m *metrics, s *sampler, spool usage.Spool, proc
 
 // exchange takes the record of an exchange that has ended.
 func (j *journal) exchange(r metering.Record) {
-	if !r.Open() {
+	if !r.AwaitsEnvoy() {
 		j.write(r, envoyFacts{})
 		return
 	}
@@ -278,9 +278,9 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 }
 
 func (j *journal) write(r metering.Record, f envoyFacts) {
-	open := r.Open()
+	open := r.AwaitsEnvoy()
 	settle(&r, &f)
-	if open && r.Out && j.spool != nil { // the others are there already
+	if open && r.Dispatched && j.spool != nil { // the others are there already
 		j.spool.End(r.Entry())
 	}
 	j.metrics.observe(&r)

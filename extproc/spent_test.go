@@ -132,14 +132,14 @@ func TestTheLedgerHearsOfTheEndOnce(t *testing.T) {
 	spool := &recordSpool{}
 	j := newJournal(zap.NewNop(), newMetrics(prometheus.NewRegistry(), nil), newSampler(prometheus.NewRegistry()), spool,
 		"p-")
-	cut := metering.Record{ID: "p-1", Out: true, Outcome: metering.OutcomeCut, End: time.Now()}
+	cut := metering.Record{ID: "p-1", Dispatched: true, Outcome: metering.OutcomeCut, End: time.Now()}
 	j.exchange(cut)
 	require.Empty(t, spool.ended, "by whom it was cut is not known yet")
 	j.sweep(time.Now().Add(2 * flushWait))
 	require.Len(t, spool.ended, 1)
 	require.Equal(t, "interrupted", spool.ended[0].GetOutcome())
 
-	j.exchange(metering.Record{ID: "p-2", Out: true, Outcome: metering.OutcomeFinished, End: time.Now()})
+	j.exchange(metering.Record{ID: "p-2", Dispatched: true, Outcome: metering.OutcomeFinished, End: time.Now()})
 	j.exchange(metering.Record{ID: "p-3", Outcome: metering.OutcomeCut, End: time.Now()})
 	j.sweep(time.Now().Add(2 * flushWait))
 	require.Len(t, spool.ended, 1,

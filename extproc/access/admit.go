@@ -15,7 +15,7 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// A Directory is what is configured of keys, of the tenants whom they belong to, and of limits. It is immutable.
+// A Directory is the configuration of keys, tenants and limits. It is immutable.
 type Directory struct {
 	Hasher        *auth.Hasher
 	Keyring       *Keyring
@@ -24,17 +24,17 @@ type Directory struct {
 	RateLimits    map[string]*rlsv3.RateLimitConfig // by name
 }
 
-// A Caller is who asks, as the request says.
+// A Caller is the sender of a request, as the request identifies it.
 type Caller struct {
-	Internal      bool   // the job service asks, on behalf of Key
+	Internal      bool   // the job service acts for Key
 	Key           string // a key's name
-	Authorization string // the header
-	Address       string // as Envoy writes it
+	Authorization string // header value
+	Address       string // in Envoy's format
 	Path          string
 }
 
-// Admit finds out on whose behalf a request is, by the client's key or as the job service says, and whether that key
-// may be used for it. The client is nil where there is none. The errors are those of the interface document.
+// Admit finds the client of a request, by its key or by the headers of the job service, and checks that the key may be
+// used for it. The client is nil if there is none. The errors are those of the interface document.
 func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 	var key *Client
 	var why string
@@ -59,7 +59,7 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 			Code:    openai.CodeIPNotAuthorized,
 			Message: "This API key may not be used from your address. Ask who gave you the key to add it, or send the request from an address that is allowed."}
 	}
-	// What a model is, the job service has to know on behalf of any key.
+	// The job service looks up models for every key.
 	if !key.usableFor(c.Path) && (!c.Internal || !strings.HasPrefix(c.Path, "/v1/models/")) {
 		return key, &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
 			Code: openai.CodeInsufficientPermissions,
@@ -69,8 +69,7 @@ func (d *Directory) Admit(c *Caller, now time.Time) (*Client, *openai.Error) {
 	return key, nil
 }
 
-// isValid reports whether a key lets somebody in. That of an organization or project which is disabled is as if it
-// were itself.
+// isValid reports whether a key is valid. A key is disabled if its organization or project is.
 func (d *Directory) isValid(k *Client, now time.Time) bool {
 	switch {
 	case k.Disabled, k.Expires != 0 && now.Unix() >= k.Expires:
@@ -83,8 +82,8 @@ func (d *Directory) isValid(k *Client, now time.Time) bool {
 	return k.Project == "" || !d.Projects[k.Organization+"/"+k.Project].GetDisabled()
 }
 
-// usableFrom reports whether the key may be used from an address, as Envoy writes it. What is no address is from
-// nowhere.
+// usableFrom reports whether the key may be used from an address in Envoy's format. A malformed address is not allowed
+// where addresses are restricted.
 func (k *Client) usableFrom(address string) bool {
 	if len(k.Addresses) == 0 {
 		return true
@@ -97,8 +96,8 @@ func (k *Client) usableFrom(address string) bool {
 	return slices.ContainsFunc(k.Addresses, func(allowed netip.Prefix) bool { return allowed.Contains(from) })
 }
 
-// usableFor reports whether the key may be used for what is under a path. An endpoint without "*" includes what is
-// below it: "files" is also for one file.
+// usableFor reports whether the key may be used for a path. An endpoint without "*" includes the paths below it:
+// "files" also allows one file.
 func (k *Client) usableFor(path string) bool {
 	if len(k.Endpoints) == 0 {
 		return true

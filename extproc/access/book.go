@@ -4,17 +4,17 @@ import (
 	"github.com/modelgate/modelgate/internal/memo"
 )
 
-// A Book has the rules of a Directory, as they are asked for. It is safe for concurrent use.
+// A Book caches the rules of a Directory. It is safe for concurrent use.
 type Book struct {
 	directory Directory
-	users     bool // there are limits of users
+	users     bool // a limit depends on the user
 	sets      *memo.Memo[setKey, *Rules]
 }
 
-// setKey is what Rules depend on, users apart.
+// setKey is what Rules depend on, except for the user.
 type setKey struct{ key, model, provider string }
 
-// maxSets bounds what is remembered: unlisted models are called what clients please.
+// maxSets bounds the cache: clients choose the names of unlisted models.
 const maxSets = 10_000
 
 // NewBook returns the book of a directory.

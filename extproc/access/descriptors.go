@@ -10,7 +10,7 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// entries are what descriptors of rate limits are compared with, by entry; "" is what a request does not have.
+// entries are the values that descriptors of rate limits match, by entry. An absent value is "".
 type entries [entryCount]string
 
 type entry int
@@ -27,7 +27,7 @@ const (
 
 var entryNames = [entryCount]string(configv1.RateLimitKeys())
 
-// entriesOf returns the entries of a request of a client.
+// entriesOf returns the entries of a client's request.
 func entriesOf(k *Client, user, model, provider string) entries {
 	e := entries{entryKey: k.Name, entryUser: user, entryOrganization: k.Organization, entryModel: model,
 		entryProvider: provider}
@@ -37,9 +37,9 @@ func entriesOf(k *Client, user, model, provider string) entries {
 	return e
 }
 
-// descriptors adds the rules of the descriptors that match, and of those below them. Of siblings with the same key the
-// most specific counts and hides the others, as with Envoy's rate limit service: the value itself, then the longest
-// pattern, then none. Path are the entries on the way from the root, as they are counted.
+// descriptors adds the rules of the matching descriptors, and of the descriptors below them. Of siblings with the same
+// key only the most specific applies, as in Envoy's rate limit service: an equal value, then the longest pattern, then
+// no value. Path has the entries from the root, as counters name them.
 func (b *Rules) descriptors(m limit.Measure, of Scope, siblings []*rlsv3.RateLimitDescriptor, e *entries,
 	path string) {
 	for key := range entryCount {
@@ -56,14 +56,14 @@ func (b *Rules) descriptors(m limit.Measure, of Scope, siblings []*rlsv3.RateLim
 			if best < 0 || d.GetKey() != entryNames[key] || specificity(d.GetValue(), e[key]) != best {
 				continue
 			}
-			at := path + "/" + entryNames[key] + "=" + countedAs(key, d.GetValue(), e)
+			at := path + "/" + entryNames[key] + "=" + counterValue(key, d.GetValue(), e)
 			b.descriptor(m, of, d, at)
 			b.descriptors(m, of, d.GetDescriptors(), e, at)
 		}
 	}
 }
 
-// descriptor adds the rule of a descriptor that has one.
+// descriptor adds the rule of a descriptor, if it has one.
 func (b *Rules) descriptor(m limit.Measure, of Scope, d *rlsv3.RateLimitDescriptor, path string) {
 	policy := d.GetRateLimit()
 	w, name := windowOf(m, int32(policy.GetUnit()))
@@ -76,7 +76,7 @@ func (b *Rules) descriptor(m limit.Measure, of Scope, d *rlsv3.RateLimitDescript
 	})
 }
 
-// specificity is how closely the value of a descriptor says what an entry is: -1 where it does not match.
+// specificity returns how specific a descriptor's value is for an entry, or -1 if it does not match.
 func specificity(value, entry string) int {
 	switch {
 	case value == "":
@@ -89,9 +89,9 @@ func specificity(value, entry string) int {
 	return -1
 }
 
-// countedAs returns what an entry is called in the name of a counter. What matches a pattern counts together. Users
-// are those of an organization, or of a key without one: what tenants call their users is their own business.
-func countedAs(key entry, value string, e *entries) string {
+// counterValue returns the name of an entry in a counter. All entries that match a pattern share one counter. A user
+// belongs to an organization, or to a key without organization, because tenants choose the names of their users.
+func counterValue(key entry, value string, e *entries) string {
 	if value == "" {
 		value = e[key]
 	}
@@ -106,7 +106,7 @@ func countedAs(key entry, value string, e *entries) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// limitsUsers reports whether any of the descriptors is about users.
+// limitsUsers reports whether a descriptor depends on the user.
 func limitsUsers(descriptors []*rlsv3.RateLimitDescriptor) bool {
 	for _, d := range descriptors {
 		if d.GetKey() == entryNames[entryUser] || limitsUsers(d.GetDescriptors()) {

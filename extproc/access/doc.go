@@ -1,4 +1,4 @@
-// Package access knows who may ask, and how often: the keys and the tenants whom they belong to, the limits and
-// budgets that hold for a request as rules, what a client is told of them, and what this process remembers of refusals
-// so that it need not ask again.
+// Package access decides which clients may send requests, and how many: it has the keys and their tenants, the limits
+// and budgets of a request as rules, the errors and headers about limits, and a cache of recent refusals that saves
+// calls to the store of limits.
 package access

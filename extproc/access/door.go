@@ -9,39 +9,39 @@ import (
 )
 
 const (
-	// askEvery is how often a limit that has refused is asked again before its time, by one request: it may have been
-	// given back to, or another replica was wrong.
-	askEvery = time.Second
-	// maxShut bounds the refusals that are remembered.
-	maxShut = 10_000
-	// askAll is how long at most requests are kept out of a limit of tokens: what others want may be less than what was
-	// refused, and fit before that does.
-	askAll = 5 * time.Second
-	// crowded is how long a request is told to wait that would be one too many at the same time.
-	crowded = time.Second
+	// probeInterval is how often one request asks a limit that has refused before its time: it may have got amounts back,
+	// or another replica may have been wrong.
+	probeInterval = time.Second
+	// maxExhausted bounds the remembered refusals.
+	maxExhausted = 10_000
+	// maxTokenWait bounds the time in which all requests are refused by a limit of tokens: others may want less than the
+	// refused request, and fit earlier.
+	maxTokenWait = 5 * time.Second
+	// concurrencyWait is the retry-after for a request above a limit of concurrency.
+	concurrencyWait = time.Second
 )
 
-// A Door is what this process knows of limits when a request's headers are in, without asking the store of limits:
-// which of them have just refused, and how many requests are inside. Of a limit of requests only those are inside
-// whose body is on its way or being read: what would be refused if the others are admitted is not read. Its zero value
-// is ready for use, and it is safe for concurrent use.
+// A Door refuses requests by their headers alone, without the store of limits. It remembers which limits have just
+// refused, and counts the requests inside. A request counts for a limit of requests only until its body is read: the
+// body of a request that could not be admitted is not read. The zero value is ready for use. A Door is safe for
+// concurrent use.
 type Door struct {
-	mu     sync.Mutex       // guards what follows
-	inside map[string]int64 // by counter
-	shut   map[string]Shut  // likewise
+	mu        sync.Mutex           // guards the fields below
+	inside    map[string]int64     // by counter
+	exhausted map[string]Exhausted // by counter
 }
 
-// A Shut is a limit that has refused.
-type Shut struct {
+// An Exhausted limit has refused a request.
+type Exhausted struct {
 	limit, Wanted int64
 	Until         time.Time // when it can admit again
-	ask           time.Time // when one request is to ask nevertheless
-	all           time.Time // when all are
+	probe         time.Time // when the next single request may ask
+	open          time.Time // when all requests may ask
 }
 
-// Enter counts a request in, of which nothing is known yet but the client. It returns the index of the rule that keeps
-// it out, and for how long; -1 where none does.
-func (d *Door) Enter(set *Rules, now time.Time) (by int, kept Shut) {
+// Enter counts a request before its body is known. If a rule refuses the request, it returns the rule's index and the
+// refusal, else -1.
+func (d *Door) Enter(set *Rules, now time.Time) (by int, kept Exhausted) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range set.Rules {
@@ -49,15 +49,15 @@ func (d *Door) Enter(set *Rules, now time.Time) (by int, kept Shut) {
 		if r.Shadow {
 			continue
 		}
-		if s, known := d.shut[r.Counter]; known && s.limit == r.Limit && now.Before(s.Until) && now.Before(s.all) {
-			if now.Before(s.ask) {
+		if s, known := d.exhausted[r.Counter]; known && s.limit == r.Limit && now.Before(s.Until) && now.Before(s.open) {
+			if now.Before(s.probe) {
 				return i, s
 			}
-			s.ask = now.Add(askEvery)
-			d.shut[r.Counter] = s
+			s.probe = now.Add(probeInterval)
+			d.exhausted[r.Counter] = s
 		}
 		if isCounted(r) && d.inside[r.Counter] >= r.Limit {
-			return i, Shut{limit: r.Limit, Wanted: 1, Until: now.Add(crowded)}
+			return i, Exhausted{limit: r.Limit, Wanted: 1, Until: now.Add(concurrencyWait)}
 		}
 	}
 	if d.inside == nil {
@@ -71,12 +71,12 @@ func (d *Door) Enter(set *Rules, now time.Time) (by int, kept Shut) {
 	return -1, kept
 }
 
-// isCounted reports whether a rule counts requests at the door.
+// isCounted reports whether the door counts requests for a rule.
 func isCounted(r *limit.Rule) bool {
 	return !r.Shadow && (r.Measure == limit.Requests || r.Measure == limit.Concurrency)
 }
 
-// Leave counts a request out of the rules of a measure.
+// Leave ends the count of a request for the rules of a measure.
 func (d *Door) Leave(set *Rules, m limit.Measure) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,36 +91,37 @@ func (d *Door) Leave(set *Rules, m limit.Measure) {
 	}
 }
 
-// Learn remembers what the store has decided on a request that has come in under the rules entered.
+// Learn remembers the store's decision on a request that was admitted under the rules entered.
 func (d *Door) Learn(entered, set *Rules, wanted limit.Amounts, decided limit.Decision, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if decided.Refused < 0 {
-		for i := 0; i < len(set.Rules) && len(d.shut) > 0; i++ { // of others nothing was asked
-			delete(d.shut, set.Rules[i].Counter)
+		for i := 0; i < len(set.Rules) && len(d.exhausted) > 0; i++ { // only these were asked
+			delete(d.exhausted, set.Rules[i].Counter)
 		}
 		return
 	}
 	r, state := &set.Rules[decided.Refused], decided.States[decided.Refused]
 	switch {
 	case decided.RetryAfter <= 0, state.Remaining > 0, r.Measure == limit.Concurrency:
-		delete(d.shut, r.Counter)
-		return // another request may fit, or at any moment
+		delete(d.exhausted, r.Counter)
+		return // another request may fit now or at any moment
 	case r.Measure == limit.Cost && decided.RetryAfter < state.Reset:
-		delete(d.shut, r.Counter)
-		return // likewise: what is left is only reserved
+		delete(d.exhausted, r.Counter)
+		return // the rest is only reserved and may come back
 	case !slices.ContainsFunc(entered.Rules, func(known limit.Rule) bool { return known.Counter == r.Counter }):
-		return // that it holds is known from the body
+		return // the rule applies only by the body
 	}
-	if len(d.shut) >= maxShut {
-		clear(d.shut)
+	if len(d.exhausted) >= maxExhausted {
+		clear(d.exhausted)
 	}
-	if d.shut == nil {
-		d.shut = map[string]Shut{}
+	if d.exhausted == nil {
+		d.exhausted = map[string]Exhausted{}
 	}
-	s := Shut{limit: r.Limit, Wanted: wanted[r.Measure], Until: now.Add(decided.RetryAfter), ask: now.Add(askEvery)}
-	if s.all = s.Until; s.Wanted > 1 && r.Measure != limit.Cost {
-		s.all = now.Add(min(decided.RetryAfter, askAll))
+	s := Exhausted{limit: r.Limit, Wanted: wanted[r.Measure], Until: now.Add(decided.RetryAfter),
+		probe: now.Add(probeInterval)}
+	if s.open = s.Until; s.Wanted > 1 && r.Measure != limit.Cost {
+		s.open = now.Add(min(decided.RetryAfter, maxTokenWait))
 	}
-	d.shut[r.Counter] = s
+	d.exhausted[r.Counter] = s
 }

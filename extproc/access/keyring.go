@@ -17,12 +17,12 @@ import (
 	"github.com/modelgate/modelgate/internal/auth"
 )
 
-// A Client is what exchanges know of a key. It is immutable, and what it holds is shared with other clients.
+// A Client is the part of a key that exchanges use. It is immutable and shares its fields with other clients.
 type Client struct {
 	Name, DisplayName, Organization, Project string
-	// Models and Endpoints are names or patterns. Empty: all.
+	// Names or patterns. Empty: all.
 	Models, Endpoints []string
-	// Addresses that it may be used from. Empty: all.
+	// Addresses that the key may be used from. Empty: all.
 	Addresses []netip.Prefix
 	Disabled  bool
 	Expires   int64 // Unix seconds; 0: never
@@ -30,11 +30,11 @@ type Client struct {
 	Budgets   []*configv1.Budget
 }
 
-// shards is into how many parts a Keyring is divided. A change copies the parts that it is in.
+// shards is the number of parts of a Keyring. A change copies only the parts that it affects.
 const shards = 1024
 
-// A Keyring finds keys by their hashes and names. It is immutable and takes about 300 bytes a key, as what keys have
-// in common is kept once. The zero value and nil have no keys.
+// A Keyring finds keys by their hashes and names. It is immutable. It takes about 300 bytes per key, because equal
+// bounds of keys are stored once. The zero value and nil have no keys.
 type Keyring struct {
 	names  [shards]map[string]*record
 	hashes [shards]map[auth.Hash]*record
@@ -49,7 +49,7 @@ type record struct {
 
 	bounds   *bounds
 	hash     auth.Hash
-	retired  *retired // nil: no rotation has replaced a key
+	retired  *retired // nil: no rotation
 	expires  int64
 	disabled bool
 }
@@ -60,8 +60,8 @@ type retired struct {
 	expires int64 // Unix nanoseconds
 }
 
-// ByHash returns the key with a hash at a time, or the key that a rotation has put in its place, or nil where there is
-// none or the replaced one is past its time. That the key is disabled or has expired is for the caller to see.
+// ByHash returns the key with a hash, or the key that a rotation has put in its place. It returns nil if there is
+// none, or if the replaced key has expired. The caller must check whether the key is disabled or has expired.
 func (r *Keyring) ByHash(h auth.Hash, now time.Time) *Client {
 	if r == nil {
 		return nil
@@ -73,7 +73,7 @@ func (r *Keyring) ByHash(h auth.Hash, now time.Time) *Client {
 	return k.client()
 }
 
-// ByName returns the key of a name, or nil.
+// ByName returns the key with a name, or nil.
 func (r *Keyring) ByName(name string) *Client {
 	if r == nil {
 		return nil
@@ -85,7 +85,7 @@ func (r *Keyring) ByName(name string) *Client {
 	return k.client()
 }
 
-// Len returns how many keys there are.
+// Len returns the number of keys.
 func (r *Keyring) Len() int {
 	if r == nil {
 		return 0
@@ -102,8 +102,8 @@ func (k *record) client() *Client {
 	}
 }
 
-// With returns a Keyring in which the named keys are changed, or gone where the value is nil. The keys must pass
-// CheckHashes, and may not be modified afterwards. R stays as it is.
+// With returns a copy of the Keyring with changed keys. A nil value removes a key. The keys must pass CheckHashes, and
+// must not be modified later. The Keyring itself does not change.
 func (r *Keyring) With(changed map[string]*configv1.Key) *Keyring {
 	next := &Keyring{shared: &boundsTable{known: map[[sha256.Size]byte]weak.Pointer[bounds]{}}}
 	if r != nil && r.shared != nil {
@@ -121,10 +121,10 @@ func (r *Keyring) With(changed map[string]*configv1.Key) *Keyring {
 	return next
 }
 
-// An editor changes a Keyring that nobody else has yet. It copies each shard before its first change.
+// An editor changes a Keyring that is not published yet. It copies each shard before its first change.
 type editor struct {
 	ring          *Keyring
-	names, hashes map[int]bool // shards that are copies already
+	names, hashes map[int]bool // shards that are copied already
 }
 
 func (e *editor) name(name string) map[string]*record {
@@ -180,7 +180,7 @@ func (k *record) all() []auth.Hash {
 
 func shardOfHash(h auth.Hash) int { return int(binary.LittleEndian.Uint16(h[:])) % shards }
 
-// shardOfName is FNV-1a.
+// shardOfName uses FNV-1a.
 func shardOfName(name string) int {
 	sum := uint32(2166136261)
 	for i := range len(name) {
@@ -189,7 +189,7 @@ func shardOfName(name string) int {
 	return int(sum % shards)
 }
 
-// bounds are what keys often have in common.
+// bounds are the fields of a key that often equal those of other keys.
 type bounds struct {
 	models, endpoints []string
 	addresses         []netip.Prefix
@@ -197,7 +197,7 @@ type bounds struct {
 	budgets           []*configv1.Budget
 }
 
-// A boundsTable finds bounds that are in use, so that equal ones are kept once. It is safe for concurrent use.
+// A boundsTable stores equal bounds once. It is safe for concurrent use.
 type boundsTable struct {
 	mu    sync.Mutex // guards known
 	known map[[sha256.Size]byte]weak.Pointer[bounds]
@@ -223,14 +223,14 @@ func hashOf(sum []byte) (h auth.Hash) {
 	return h
 }
 
-// of returns the bounds of a key, which are those of another key where they are equal.
+// of returns the bounds of a key, shared with other keys if they are equal.
 func (t *boundsTable) of(k *configv1.Key) *bounds {
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(&configv1.Key{
 		Models: k.GetModels(), Endpoints: k.GetEndpoints(), Addresses: k.GetAddresses(), Limits: k.GetLimits(),
 		Budgets: k.GetBudgets(),
 	})
 	if err != nil {
-		panic(err) // it has come over the wire, so its text is UTF-8
+		panic(err) // it came over the wire, so its text is UTF-8
 	}
 	sum := sha256.Sum256(text)
 	t.mu.Lock()
@@ -240,7 +240,7 @@ func (t *boundsTable) of(k *configv1.Key) *bounds {
 	}
 	b := &bounds{models: k.GetModels(), endpoints: k.GetEndpoints(), limits: k.GetLimits(), budgets: k.GetBudgets()}
 	for _, text := range k.GetAddresses() {
-		prefix, _ := configv1.ParseAddress(text) // one that cannot be read lets nobody in
+		prefix, _ := configv1.ParseAddress(text) // a malformed address matches nobody
 		b.addresses = append(b.addresses, prefix)
 	}
 	t.known[sum] = weak.Make(b)
@@ -248,7 +248,7 @@ func (t *boundsTable) of(k *configv1.Key) *bounds {
 	return b
 }
 
-// forget drops bounds that no key has any more.
+// forget removes bounds that no key has any more.
 func (t *boundsTable) forget(sum [sha256.Size]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

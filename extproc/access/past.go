@@ -5,7 +5,7 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// LimitsUsers reports whether there are limits by the users whom requests name.
+// LimitsUsers reports whether limits depend on the users that requests name.
 func (d *Directory) LimitsUsers() bool {
 	for _, l := range d.RateLimits {
 		if limitsUsers(l.GetDescriptors()) {
@@ -15,8 +15,8 @@ func (d *Directory) LimitsUsers() bool {
 	return false
 }
 
-// Past returns what the counters of hours and days have counted of what was used before, by the rules that hold now. A
-// key that is gone counts for its organization and project.
+// Past returns the amounts that the counters of hours and days should have from earlier usage, by the current rules.
+// The usage of a deleted key counts for its organization and project.
 func (d *Directory) Past(p *ledgerv1.Past) []limit.Past {
 	k := d.Keyring.ByName(p.GetKey())
 	if k == nil {

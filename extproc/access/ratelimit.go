@@ -8,7 +8,7 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// headersRateLimit are those of each thing that OpenAI tells clients the limits of.
+// headersRateLimit are the headers for each kind of limit that OpenAI reports to clients.
 var headersRateLimit = [...][3]string{
 	{"x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"},
 	{"x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"},
@@ -16,17 +16,17 @@ var headersRateLimit = [...][3]string{
 }
 
 const (
-	tellRequests = iota
-	tellTokens
-	tellProjectTokens
-	tellings
+	headerRequests = iota
+	headerTokens
+	headerProjectTokens
+	headerKinds
 )
 
-// Tell returns what the client is told of the limits that hold for it, by what they count. Of several it is the limit
-// that has refused, or else the one that is nearest: of those by the second or minute, or where there is none by the
-// hour, or by the day, the one of which the smallest part is left.
-func (b *Rules) Tell(d limit.Decision) message.Headers {
-	nearest := [tellings]int{-1, -1, -1}
+// Headers returns the headers that report limits to the client, by what they count. If several limits count the same,
+// a limit that refused is reported, else the nearest one. The nearest is the one with the smallest remaining part
+// among the limits per second and minute, or if there are none per hour, or per day.
+func (b *Rules) Headers(d limit.Decision) message.Headers {
+	nearest := [headerKinds]int{-1, -1, -1}
 	for i := range b.Rules {
 		r := &b.Rules[i]
 		if r.Shadow {
@@ -34,11 +34,11 @@ func (b *Rules) Tell(d limit.Decision) message.Headers {
 		}
 		switch r.Measure {
 		case limit.Requests:
-			b.nearer(&nearest[tellRequests], i, d)
+			b.nearer(&nearest[headerRequests], i, d)
 		case limit.Tokens, limit.InputTokens, limit.OutputTokens:
-			b.nearer(&nearest[tellTokens], i, d)
-			if b.Whose[i].Kind == scopeProject {
-				b.nearer(&nearest[tellProjectTokens], i, d)
+			b.nearer(&nearest[headerTokens], i, d)
+			if b.Scopes[i].Kind == scopeProject {
+				b.nearer(&nearest[headerProjectTokens], i, d)
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func (b *Rules) Tell(d limit.Decision) message.Headers {
 			continue
 		}
 		if told == nil {
-			told = make(message.Headers, 0, 3*tellings)
+			told = make(message.Headers, 0, 3*headerKinds)
 		}
 		names, state := &headersRateLimit[what], &d.States[i]
 		told = append(told,
@@ -59,7 +59,7 @@ func (b *Rules) Tell(d limit.Decision) message.Headers {
 	return told
 }
 
-// nearer makes rule i the nearest where it is.
+// nearer replaces the nearest rule by rule i if that is nearer.
 func (b *Rules) nearer(nearest *int, i int, d limit.Decision) {
 	switch a := *nearest; {
 	case a < 0, i == d.Refused:

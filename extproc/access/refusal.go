@@ -11,7 +11,7 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// A Refusal is what a client is told of the rule that keeps it out.
+// A Refusal describes the rule that refuses a request, for the client.
 type Refusal struct {
 	Rule                *limit.Rule
 	Of                  *Scope
@@ -20,45 +20,45 @@ type Refusal struct {
 	Now                 time.Time
 }
 
-// Rate returns the error of a limit, in OpenAI's words, which clients read. After is how long to wait, 0 where waiting
-// does not help.
-func (r *Refusal) Rate(after time.Duration) *openai.Error {
+// RateError returns the error of a rate limit, with OpenAI's wording, which clients parse. After is the time to wait,
+// or 0 if waiting does not help.
+func (r *Refusal) RateError(after time.Duration) *openai.Error {
 	e := &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeTokens, Code: openai.CodeRateLimitExceeded}
 	if r.Rule.Measure == limit.Requests || r.Rule.Measure == limit.Concurrency {
 		e.Type = openai.TypeRequests
 	}
-	on := "on " + nameOf(r.Rule)
+	on := "on " + measureName(r.Rule)
 	if r.Organization != "" {
 		on = "in organization " + r.Organization + " " + on
 	}
 	if r.Model != "" {
 		on = "for " + r.Model + " " + on
 	}
-	if after <= 0 { // also where only a part of the limit is admitted here
+	if after <= 0 { // also if only a part of the limit is available in this process
 		e.NoRetry = true
 		if e.Type == openai.TypeRequests {
-			e.Message = fmt.Sprintf("No request is admitted %s: Limit %d. %s", on, r.Rule.Limit, r.whose())
+			e.Message = fmt.Sprintf("No request is admitted %s: Limit %d. %s", on, r.Rule.Limit, r.owner())
 			return e
 		}
 		e.Message = fmt.Sprintf("Request too large %s: Limit %d, Requested %d. The input or output tokens must be reduced in order to run successfully. %s",
-			on, r.Rule.Limit, r.Wanted, r.whose())
+			on, r.Rule.Limit, r.Wanted, r.owner())
 		return e
 	}
-	after = upToMillisecond(max(after, time.Millisecond))
+	after = ceilMillisecond(max(after, time.Millisecond))
 	e.RetryAfter = after
 	e.Message = fmt.Sprintf("Rate limit reached %s: Limit %d, Used %d, Requested %d. Please try again in %s. %s",
-		on, r.Rule.Limit, r.Rule.Limit-r.Left, r.Wanted, after, r.whose())
+		on, r.Rule.Limit, r.Rule.Limit-r.Left, r.Wanted, after, r.owner())
 	return e
 }
 
-// upToMillisecond rounds up: who waits as long as he is told must be let in.
-func upToMillisecond(d time.Duration) time.Duration {
+// ceilMillisecond rounds up, so that a client that waits for this time is admitted.
+func ceilMillisecond(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// Budget returns the error of a budget, which is whole again after reset. After is how long to wait: less than that
-// where what is left is only reserved, by requests that run.
-func (r *Refusal) Budget(reset, after time.Duration) *openai.Error {
+// BudgetError returns the error of a budget that is renewed after reset. After is the time to wait. It is shorter than
+// reset if the rest of the budget is only reserved by running requests.
+func (r *Refusal) BudgetError(reset, after time.Duration) *openai.Error {
 	period := "month"
 	if r.Rule.Window == limit.CalendarDay {
 		period = "day"
@@ -80,8 +80,8 @@ func (r *Refusal) Budget(reset, after time.Duration) *openai.Error {
 			usage.Nano(r.Rule.Limit), period, r.subject(), usage.Nano(r.Left), usage.Nano(r.Wanted), next)}
 }
 
-// whose says whose the limit is.
-func (r *Refusal) whose() string {
+// owner describes the owner of the limit.
+func (r *Refusal) owner() string {
 	if r.Of.Kind == scopeRateLimit {
 		return "The limit is " + r.Of.Name + " of the gateway."
 	}
@@ -90,8 +90,8 @@ func (r *Refusal) whose() string {
 
 func (r *Refusal) subject() string { return r.Of.Kind + " " + r.Of.Name }
 
-// nameOf names what a limit is on, with OpenAI's abbreviation where there is one.
-func nameOf(r *limit.Rule) string {
+// measureName names what a limit counts, with OpenAI's abbreviation if there is one.
+func measureName(r *limit.Rule) string {
 	if r.Measure == limit.Concurrency {
 		return "concurrent requests"
 	}

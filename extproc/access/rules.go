@@ -9,26 +9,26 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Rules are the limits and budgets that hold for a request, as rules. It is immutable.
+// Rules are the limits and budgets of a request, as rules. It is immutable.
 type Rules struct {
 	Rules   []limit.Rule
-	Whose   []Scope // of each rule
-	Metered bool    // tokens or money are counted
-	Budget  bool    // money is
+	Scopes  []Scope // of each rule
+	Metered bool    // a rule counts tokens or money
+	Budget  bool    // a rule counts money
 }
 
-// Only returns the rules of some measures.
+// Only returns the rules with some measures.
 func (b *Rules) Only(measures ...limit.Measure) *Rules {
 	some := &Rules{}
 	for i := range b.Rules {
 		if slices.Contains(measures, b.Rules[i].Measure) {
-			some.add(b.Whose[i], b.Rules[i])
+			some.add(b.Scopes[i], b.Rules[i])
 		}
 	}
 	return some
 }
 
-// A Scope is what a rule was made of.
+// A Scope is the object that a rule comes from.
 type Scope struct {
 	Kind string // key, organization, project or ratelimit
 	Name string
@@ -42,7 +42,7 @@ const (
 	scopeRateLimit    = "ratelimit"
 )
 
-// rulesOf returns the rules for a request of a client with entries.
+// rulesOf returns the rules for a client's request with entries.
 func (d *Directory) rulesOf(k *Client, e *entries) *Rules {
 	b := &Rules{}
 	b.tenant(Scope{scopeKey, k.Name}, e, k.Limits, k.Budgets)
@@ -81,7 +81,7 @@ func (b *Rules) tenant(of Scope, e *entries, limits []*configv1.Limit, budgets [
 	for _, budget := range budgets {
 		amount, err := usage.ParseUSD(budget.GetUsd())
 		if err != nil {
-			continue // validation has refused it
+			continue // validation refuses it
 		}
 		if counter, w := BudgetCounter(subject, budget.GetUnit()); counter != "" {
 			b.add(of, limit.Rule{Counter: counter, Measure: limit.Cost, Window: w, Limit: int64(amount)})
@@ -89,8 +89,8 @@ func (b *Rules) tenant(of Scope, e *entries, limits []*configv1.Limit, budgets [
 	}
 }
 
-// BudgetCounter returns the counter of the budget by day or month of a subject, which is as the ledger names it, and
-// its window. Of other units it is "".
+// BudgetCounter returns the counter of a subject's budget by day or month, with the ledger's name, and its window. For
+// other units it returns "".
 func BudgetCounter(subject string, unit configv1.Unit) (counter string, w limit.Window) {
 	switch unit {
 	case configv1.Unit_DAY:
@@ -101,7 +101,7 @@ func BudgetCounter(subject string, unit configv1.Unit) (counter string, w limit.
 	return "", 0
 }
 
-// add adds a rule. Of two with the same counter the stricter holds.
+// add adds a rule. Of two rules with the same counter the stricter one applies.
 func (b *Rules) add(of Scope, r limit.Rule) {
 	i := slices.IndexFunc(b.Rules, func(other limit.Rule) bool { return other.Counter == r.Counter })
 	if i >= 0 {
@@ -110,13 +110,13 @@ func (b *Rules) add(of Scope, r limit.Rule) {
 		}
 		return
 	}
-	b.Rules, b.Whose = append(b.Rules, r), append(b.Whose, of)
+	b.Rules, b.Scopes = append(b.Rules, r), append(b.Scopes, of)
 	b.Budget = b.Budget || r.Measure == limit.Cost
 	b.Metered = b.Metered || r.Measure != limit.Requests && r.Measure != limit.Concurrency
 }
 
-// windowOf returns the window of a unit and its name. Units have the same numbers in the gateway's vocabulary and
-// Envoy's. The name is "" where the unit is none of a rate.
+// windowOf returns the window of a unit, and its name. Units have the same numbers in the gateway's configuration and
+// in Envoy's. The name is "" for a unit without a rate.
 func windowOf(m limit.Measure, unit int32) (w limit.Window, name string) {
 	if m == limit.Concurrency {
 		return limit.Now, "now"

@@ -18,7 +18,7 @@ import (
 func describe(set *Rules) string {
 	var lines []string
 	for i, r := range set.Rules {
-		line := fmt.Sprintf("%s %d (%d/%d, %s)", r.Counter, r.Limit, r.Measure, r.Window, set.Whose[i].Kind)
+		line := fmt.Sprintf("%s %d (%d/%d, %s)", r.Counter, r.Limit, r.Measure, r.Window, set.Scopes[i].Kind)
 		if r.Shadow {
 			line += " shadow"
 		}
@@ -91,7 +91,7 @@ func per(key, value string, n uint32, below ...*descriptor) *descriptor {
 
 func TestDescriptorsMatchAsEnvoysDo(t *testing.T) {
 	k := &Client{Name: "key_1", Organization: "acme", Project: "web"}
-	alice := countedAs(entryUser, "", &entries{entryOrganization: "acme", entryUser: "alice"})
+	alice := counterValue(entryUser, "", &entries{entryOrganization: "acme", entryUser: "alice"})
 	for _, c := range []struct {
 		name string
 		in   []*descriptor
@@ -185,9 +185,9 @@ func TestTheNearestLimitIsTold(t *testing.T) {
 			rule(limit.Concurrency, limit.Now, 1), rule(limit.Cost, limit.CalendarDay, 1),
 			{Measure: limit.Requests, Window: limit.Minute, Limit: 1, Shadow: true},
 		},
-		Whose: slices.Repeat([]Scope{{Kind: scopeKey}}, 9),
+		Scopes: slices.Repeat([]Scope{{Kind: scopeKey}}, 9),
 	}
-	set.Whose[4].Kind = scopeProject
+	set.Scopes[4].Kind = scopeProject
 	d := limit.Decision{Refused: -1, States: []limit.State{
 		{Remaining: 0}, {Remaining: 60, Reset: 59_999_900_000}, {Remaining: 3}, {Remaining: 1},
 		{Remaining: 900, Reset: 1_780_123_456}, {Remaining: 49, Reset: 360e9}, {}, {}, {},
@@ -199,11 +199,11 @@ func TestTheNearestLimitIsTold(t *testing.T) {
 		{Name: "x-ratelimit-reset-tokens", Value: "1.78s"},
 		{Name: "x-ratelimit-limit-project-tokens", Value: "1000"}, {Name: "x-ratelimit-remaining-project-tokens",
 			Value: "900"}, {Name: "x-ratelimit-reset-project-tokens", Value: "1.78s"},
-	}, set.Tell(d))
+	}, set.Headers(d))
 	d.Refused = 0
-	require.Equal(t, "10", set.Tell(d)[0].Value, "that which refuses comes first")
+	require.Equal(t, "10", set.Headers(d)[0].Value, "that which refuses comes first")
 	d.Refused = 5
-	require.Equal(t, message.Header{Name: "x-ratelimit-reset-tokens", Value: "6m0s"}, set.Tell(d)[5])
-	require.Nil(t, (&Rules{Rules: set.Rules[6:], Whose: set.Whose[6:]}).Tell(limit.Decision{Refused: -1,
+	require.Equal(t, message.Header{Name: "x-ratelimit-reset-tokens", Value: "6m0s"}, set.Headers(d)[5])
+	require.Nil(t, (&Rules{Rules: set.Rules[6:], Scopes: set.Scopes[6:]}).Headers(limit.Decision{Refused: -1,
 		States: d.States[6:]}))
 }

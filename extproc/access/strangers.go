@@ -9,23 +9,23 @@ import (
 	"github.com/modelgate/modelgate/internal/memo"
 )
 
-// maxStrangers bounds the addresses that are remembered.
+// maxStrangers bounds the remembered addresses.
 const maxStrangers = 100_000
 
-// Strangers bounds how many requests without a good key each address gets a full answer to. A request with a good key
-// is never held up by it. It is safe for concurrent use.
+// Strangers limits the full answers to requests without a valid key, by address. Requests with a valid key are never
+// limited by it. It is safe for concurrent use.
 type Strangers struct {
 	perSecond rate.Limit
 	burst     int
 	buckets   *memo.Memo[netip.Prefix, *rate.Limiter]
 }
 
-// NewStrangers allows each address a number of answers a second, and some at once.
+// NewStrangers allows each address a number of answers per second, and a burst.
 func NewStrangers(perSecond float64, burst int) *Strangers {
 	return &Strangers{rate.Limit(perSecond), burst, memo.New[netip.Prefix, *rate.Limiter](maxStrangers)}
 }
 
-// Allow takes an answer from what an address has left. Nil allows all.
+// Allow takes one answer from the allowance of an address. A nil Strangers allows all.
 func (s *Strangers) Allow(address string, now time.Time) bool {
 	if s == nil {
 		return true
@@ -38,8 +38,8 @@ func (s *Strangers) Allow(address string, now time.Time) bool {
 	return bucket.AllowN(now, 1)
 }
 
-// networkOf returns whose bucket an address has: of IPv6 a whole /64 is one, as for Envoy's own limit of addresses.
-// What is no address has one bucket too.
+// networkOf returns the network that shares a bucket. For IPv6 it is a /64, as in Envoy's own limit of addresses.
+// Malformed addresses share one bucket.
 func networkOf(address string) netip.Prefix {
 	a, err := netip.ParseAddr(address)
 	if err != nil {
@@ -49,6 +49,6 @@ func networkOf(address string) netip.Prefix {
 	if a.Is6() {
 		bits = 64
 	}
-	network, _ := a.Prefix(bits) // which fails for other numbers of bits alone
+	network, _ := a.Prefix(bits) // fails only for invalid lengths
 	return network
 }

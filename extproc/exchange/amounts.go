@@ -43,10 +43,10 @@ func amounts(d *metering.Demand, in *derived, set *access.Rules, targets []routi
 		if rates == nil {
 			continue
 		}
-		text, _ := rates.Estimate(input, output, d.Hour || d.Passes)
+		text, _ := rates.Estimate(input, output, d.HourCache || d.Passed)
 		images, _ := rates.Cost(usage.Used{Images: d.Images})
-		if in, other := rates.In(d.Asked()); other && in != rates { // the vendor may give a lower tier than requested
-			dear, _ := in.Estimate(input, output, d.Hour || d.Passes)
+		if in, other := rates.In(d.RequestedTier()); other && in != rates { // it may give a lower tier
+			dear, _ := in.Estimate(input, output, d.HourCache || d.Passed)
 			pictures, _ := in.Cost(usage.Used{Images: d.Images})
 			text, images = max(text, dear), max(images, pictures)
 		}

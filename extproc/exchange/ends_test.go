@@ -87,7 +87,7 @@ func TestEveryEndSettlesOnce(t *testing.T) {
 			require.Equal(t, []limit.Amounts{c.used}, m.settled)
 			if c.outcome == "" {
 				require.Empty(t, m.ended)
-				require.True(t, r.Open() && r.Out)
+				require.True(t, r.AwaitsEnvoy() && r.Dispatched)
 			} else {
 				require.Len(t, m.ended, 1)
 				require.Equal(t, c.outcome, m.ended[0].GetOutcome())

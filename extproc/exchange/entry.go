@@ -9,7 +9,7 @@ import (
 // the process dies.
 func (x *Exchange) sendOut(reply Reply) Reply {
 	x.state, x.charging.sent = awaitResponse, true
-	x.record.Out = true
+	x.record.Dispatched = true
 	first := &x.active.Targets[0]
 	x.record.Provider, x.record.Vendor, x.record.Upstream = first.Provider.Config.GetName(), first.Provider.Vendor.Name,
 		first.Model
@@ -19,7 +19,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 	c := &x.charging
 	begun := x.record
 	begun.Usage, begun.Estimated = openai.Usage{PromptTokens: c.demand.Input}, true
-	c.demand.Keep(&begun.Usage, true)
+	c.demand.AddHourCache(&begun.Usage, true)
 	begun.SetCost(c.in.prices.Of(first.Provider.Vendor.Name, first.Model), c.demand.Surcharges, "", &metering.Tally{})
 	x.env.Spool.Begin(begun.Entry())
 	return reply
@@ -27,7 +27,7 @@ func (x *Exchange) sendOut(reply Reply) Reply {
 
 // note sends the record to the ledger. If only Envoy knows how the exchange ended, the journal sends it instead.
 func (x *Exchange) note() {
-	if x.env.Spool != nil && !x.record.Open() {
+	if x.env.Spool != nil && !x.record.AwaitsEnvoy() {
 		x.env.Spool.End(x.record.Entry())
 	}
 }

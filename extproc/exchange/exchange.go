@@ -155,14 +155,14 @@ func (x *Exchange) finish() {
 		x.record.Usage, x.charging.tier = x.pipe.Usage(), x.pipe.Tier()
 	}
 	if x.watch != nil {
-		said := x.watch.Told()
+		said := x.watch.Report()
 		x.record.Usage, x.record.Upstream = said.Used, cmp.Or(x.record.Upstream, said.Model)
 		x.charging.tier, x.charging.tally = said.Tier, said.Tally
-		x.charging.tally.Whole = x.record.Outcome == metering.OutcomeFinished
+		x.charging.tally.Complete = x.record.Outcome == metering.OutcomeFinished
 	}
 	if x.active != nil {
 		x.active.Release()
-		x.record.Retries = x.active.Leave()
+		x.record.Retries = x.active.ReleasePlace()
 	}
 	x.room.Release()
 	x.settle()

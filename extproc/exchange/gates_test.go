@@ -60,7 +60,7 @@ func TestGatesOfProviders(t *testing.T) {
 		leave()
 		require.Equal(t, exchange.Reply{Wait: true}, waiting.Turn(ctx))
 		r := waiting.Close()
-		require.False(t, r.Out)
+		require.False(t, r.Dispatched)
 		require.Equal(t, []limit.Amounts{{}}, m.settled)
 		first.Close()
 		_, reply := m.chat(ask40)

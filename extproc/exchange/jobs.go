@@ -43,8 +43,8 @@ var forwardedToJobs = map[string]bool{"range": true, "if-range": true, "idempote
 // passToJobs sends a request to the job service with headers that identify the client. The bodies are not shown to
 // ext_proc, because files are large.
 func (x *Exchange) passToJobs(ctx context.Context, h Headers) Reply {
-	if routing.Climbs(x.record.Path) {
-		return x.reject(routing.Climbing(), "mg_bad_path")
+	if routing.HasParentSegment(x.record.Path) {
+		return x.reject(routing.ParentSegmentError(), "mg_bad_path")
 	}
 	x.record.ID = x.env.NewID()
 	if e := x.reserveJobs(ctx); e != nil {
@@ -124,7 +124,7 @@ func (x *Exchange) passInternal(ctx context.Context, name string, h Headers, que
 	x.record.Operation = "provider"
 	p := x.config.Providers[name]
 	if p.IsWaiting() {
-		return x.reject(routing.Waits(), "mg_no_provider")
+		return x.reject(routing.WaitingError(), "mg_no_provider")
 	}
 	if p == nil || p.Config.GetDisabled() {
 		return x.reject(&openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest,

@@ -44,7 +44,7 @@ func (x *Exchange) passPiece(piece []byte, end bool) Reply {
 	x.chunks(x.watch.Chunks())
 	x.charging.events += x.watch.Chunks()
 	if x.operation.IsCounted() && x.record.Stream {
-		x.charging.text.Events(out, x.watch.Told().Used)
+		x.charging.text.Events(out, x.watch.Report().Used)
 	}
 	if !end {
 		return Reply{ReplaceBody: changed, Body: out}
@@ -99,8 +99,8 @@ func (x *Exchange) willMeter(p *routing.Provider) bool {
 // demand returns the expected usage of the request. A body that is compressed or not text may have as many tokens as a
 // text of its length, but is not charged for them.
 func (next *passing) demand() metering.Demand {
-	d := metering.Demand{Output: -1, Answers: 1, Hour: metering.KeepsHour(next.request.Body),
-		Passes: next.request.Body == nil && next.size > 0}
+	d := metering.Demand{Output: -1, Answers: 1, HourCache: metering.AsksHourCache(next.request.Body),
+		Passed: next.request.Body == nil && next.size > 0}
 	kind, _, _ := strings.Cut(next.media, "/")
 	switch {
 	case next.packed && next.size > 0:
@@ -118,7 +118,7 @@ func (next *passing) demand() metering.Demand {
 func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers, query string, end bool) Reply {
 	p := x.config.Providers[r.Provider]
 	if p.IsWaiting() {
-		return x.reject(routing.Waits(), "mg_no_plan")
+		return x.reject(routing.WaitingError(), "mg_no_plan")
 	}
 	if p == nil || p.Config.GetDisabled() {
 		return x.reject(&openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer,
@@ -131,7 +131,7 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 			http.MethodPost, http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete), "mg_method")
 	}
 	// If a key is restricted to models, it may use a path for any model only if it may use all models of the provider.
-	if !routing.Bound(x.key, r.Provider+"/*") {
+	if !routing.Allows(x.key, r.Provider+"/*") {
 		return x.reject(&openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
 			Code: openai.CodeRouteNotAllowed,
 			Message: "This key is bound to models and may not use paths that are passed to the provider '" + r.Provider +
@@ -146,8 +146,8 @@ func (x *Exchange) passRequest(ctx context.Context, r *routing.Route, h Headers,
 // pass sends a request unchanged to a provider, under a path relative to the provider's endpoint.
 func (x *Exchange) pass(ctx context.Context, p *routing.Provider, path string, h Headers, query string,
 	end bool) Reply {
-	if routing.Climbs(x.record.Path) {
-		return x.reject(routing.Climbing(), "mg_bad_path")
+	if routing.HasParentSegment(x.record.Path) {
+		return x.reject(routing.ParentSegmentError(), "mg_bad_path")
 	}
 	if query != "" {
 		path += "?" + query
@@ -198,10 +198,10 @@ func (x *Exchange) send(ctx context.Context, next *passing) Reply {
 		Cluster: next.provider.Cluster(1, x.hasPlaces)}
 	x.active = routing.NewPassed(x.record.ID, target, x)
 	x.state, x.pending = awaitResponse, nil
-	x.active.CarryTrace(target, &attempt)
+	x.active.SetTrace(target, &attempt)
 	reply := Reply{Set: attempt.Header, Plan: x.active}
 	if x.key != nil {
-		if !x.active.Seize(&x.env.gates) { // it cannot wait: its body is on its way
+		if !x.active.Acquire(&x.env.gates) { // it cannot wait: its body is on its way
 			return x.reject(overloaded(), "mg_overloaded")
 		}
 		if e := x.reserve(ctx, next.demand()); e != nil {

@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 			}
 			require.Equal(t, []string{c.refusal}, m.refusals)
 			r := x.Close()
-			require.False(t, r.Out)
+			require.False(t, r.Dispatched)
 			require.Empty(t, m.settled)
 		})
 	}

@@ -66,7 +66,7 @@ func (x *Exchange) take(ctx context.Context, wanted limit.Amounts) (limit.Decisi
 	if c.entered != nil {
 		x.env.door.Learn(c.entered, c.rules, wanted, decided, x.env.Now())
 	}
-	c.limitHeaders, c.held = c.rules.Tell(decided), decided.Reservation
+	c.limitHeaders, c.held = c.rules.Headers(decided), decided.Reservation
 	return decided, nil
 }
 
@@ -101,19 +101,19 @@ type Observer interface {
 
 // refused returns the client's error for a request that a rule refuses.
 func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error {
-	rule, of := &x.charging.rules.Rules[d.Refused], &x.charging.rules.Whose[d.Refused]
+	rule, of := &x.charging.rules.Rules[d.Refused], &x.charging.rules.Scopes[d.Refused]
 	if x.env.Observer != nil {
 		x.env.Observer.Refused(rule.Measure.String(), of.Kind)
 	}
 	r := access.Refusal{Rule: rule, Of: of, Model: x.record.Model, Organization: x.key.Organization,
 		Wanted: wanted[rule.Measure], Left: d.States[d.Refused].Remaining, Now: x.record.Start}
 	if rule.Measure == limit.Cost {
-		return r.Budget(d.States[d.Refused].Reset, d.RetryAfter)
+		return r.BudgetError(d.States[d.Refused].Reset, d.RetryAfter)
 	}
 	if d.Degraded && d.RetryAfter == 0 && r.Wanted <= rule.Limit {
-		return r.Rate(time.Second) // of the whole limit, it can be admitted once the store is back
+		return r.RateError(time.Second) // of the whole limit, it can be admitted once the store is back
 	}
-	return r.Rate(d.RetryAfter)
+	return r.RateError(d.RetryAfter)
 }
 
 // settle settles the reservation of the exchange. It is called once, when the exchange has ended, but before Envoy's
@@ -163,7 +163,7 @@ func (x *Exchange) count() {
 	case c.begun || r.Outcome == metering.OutcomeCut && !c.refused:
 		r.Usage, r.Estimated = c.text.Usage(x.vendor(), r.Upstream, r.Usage, complete)
 	}
-	c.demand.Keep(&r.Usage, !told)
+	c.demand.AddHourCache(&r.Usage, !told)
 	if complete || c.billed || c.begun && r.Outcome == metering.OutcomeCut {
 		r.Images = c.demand.Images
 	}

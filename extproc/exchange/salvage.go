@@ -28,7 +28,7 @@ func (x *Exchange) salvage(body []byte) {
 	w := metering.DocumentWatch{}
 	w.Feed(body)
 	x.pipe = pipeline.Pipeline{} // its events are incomplete
-	if x.record.Usage = w.Told().Used; x.record.Usage.CompletionTokens == 0 {
+	if x.record.Usage = w.Report().Used; x.record.Usage.CompletionTokens == 0 {
 		x.charging.text.Salvage(body)
 	}
 }

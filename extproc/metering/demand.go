@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// DefaultOutput is how many tokens of answer are reserved for a request that does not say how many it wants. It is
-	// the length of a usual answer: more would keep others out whose answers are as short, and what an answer has more is
-	// counted when it ends.
+	// DefaultOutput is the reserved number of output tokens for a request without a limit of its own. It is the length of
+	// a usual answer. A larger value would refuse other requests whose answers are as short. Tokens above it are counted
+	// when the answer ends.
 	DefaultOutput = 256
-	// mediaTokens is what is reserved for an image, a sound or a file within a request.
+	// mediaTokens is the reserved number of tokens for an image, a sound or a file in a request.
 	mediaTokens = 1000
-	// dataRun is how long a run of bytes without a space is at least that is taken for such data, and not for text.
+	// dataRun is the minimum length of bytes without a space that count as media data instead of text.
 	dataRun = 2 << 10
-	// maxUser bounds what is kept of a user's name, in bytes.
+	// maxUser bounds the stored name of a user, in bytes.
 	maxUser = 256
 )
 
-// A Demand is what a request is expected to use.
+// A Demand is the expected usage of a request.
 type Demand struct {
 	User   string // at most maxUser bytes
-	Input  int64  // tokens, guessed
-	Unread int64  // tokens, the most that what is not looked at can be
-	Output int64  // tokens, the most that the request lets the answers have; -1 where it does not say
-	// Answers is how many it wants, and Images how many of these are images.
+	Input  int64  // tokens, estimated
+	Unread int64  // tokens, at most, of the part that is not read
+	Output int64  // tokens, at most, of all answers; -1 if the request has no limit
+	// Answers is the number of requested answers, and Images the number of images among them.
 	Answers, Images int64
-	Background      bool // the answer does not come with the request
-	Hour            bool // it asks that a part is written to a cache for an hour
-	Passes          bool // its body passes unseen, and may ask so
+	Background      bool // the answer comes later, for another request
+	HourCache       bool // a part is written to a cache for an hour
+	Passed          bool // the body passes unseen, and may ask for such a cache
 	*Surcharges          // nil: none
 }
 
-// DemandOf reads what a request wants. It has been checked; where it has not, what is absurd is ignored.
+// DemandOf reads the demand of a request. The request was checked; absurd values in an unchecked one are ignored.
 func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
 	d := Demand{Output: -1, Answers: 1, Input: textTokens(body)}
 	get := func(name string) gjson.Result { return gjson.GetBytes(body, name) }
@@ -53,7 +53,7 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
 			get = func(name string) gjson.Result { return gjson.Result{Type: gjson.String, Str: form.Field(name)} }
 		}
 	}
-	d.Hour = KeepsHour(body)
+	d.HourCache = AsksHourCache(body)
 	d.User = userOf(get("user").Str)
 	d.Surcharges = surchargesOf(get)
 	d.Background = op.Name == "responses" && get("background").Bool()
@@ -64,7 +64,7 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
 		d.Output = 0
 	}
 	for _, name := range [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens"} {
-		if v := get(name); op.TextAnswer && v.Type == gjson.Number && v.Num >= 0 { // below it is no limit
+		if v := get(name); op.TextAnswer && v.Type == gjson.Number && v.Num >= 0 { // a negative value is not a limit
 			d.Output = max(d.Output, count(v)*d.Answers)
 		}
 	}
@@ -74,15 +74,15 @@ func DemandOf(op *inbound.Operation, r inbound.Request, body []byte) Demand {
 	return d
 }
 
-// count returns a number that is one of things.
+// count converts a number to a count.
 func count(v gjson.Result) int64 { return min(max(v.Int(), 0), math.MaxInt32) }
 
-// userOf returns what is kept of a user's name.
+// userOf returns the stored form of a user's name.
 func userOf(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxUser)], "")
 }
 
-// textTokens guesses how many tokens of input a body is, in which there may be media.
+// textTokens estimates the input tokens of a body, which may contain media.
 func textTokens(body []byte) int64 {
 	if len(body) < dataRun {
 		return tokens.Estimate(len(body))

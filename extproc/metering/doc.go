@@ -1,6 +1,6 @@
-// Package metering knows what a request may use, what its answer has used and what that costs: the demand of a
-// request, the text that an answer's tokens are counted by, the watches over answers that pass as they came, the tools
-// that a vendor has run, and the record of an exchange that goes to the ledger, the log and the metrics.
+// Package metering measures an exchange: the demand of a request, the text whose tokens are counted, the usage in
+// answers that pass unchanged, the tools that a vendor has run, the cost, and the record for the ledger, the log and
+// the metrics.
 //
-// It decides nothing: what is done about a demand is the business of package exchange.
+// It makes no decisions: package exchange decides what follows from a demand.
 package metering

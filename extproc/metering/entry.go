@@ -10,16 +10,16 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// A Price is what a model costs, ready to be computed with.
+// A Price is the price of a model in computable form.
 type Price struct {
-	Rates   *usage.Rates // nil: there is none
+	Rates   *usage.Rates // nil: no price
 	Version string
 }
 
-// SetCost sets what the usage costs, in the service tier that was given, or where the answer does not say, that was
-// asked for. A tier without a price costs as none; the version of the price tells either.
+// SetCost sets the cost of the usage, in the service tier that was given, or else requested. A tier without a price
+// costs as no tier. The version of the price shows which price was used.
 func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
-	tier := cmp.Or(given, s.Asked())
+	tier := cmp.Or(given, s.RequestedTier())
 	rates, known := p.Rates.In(tier)
 	r.Cost, r.Priced = rates.Cost(usage.Used{Usage: r.Usage, Images: r.Images})
 	r.PriceVersion = p.Version
@@ -36,9 +36,9 @@ func (r *Record) SetCost(p Price, s *Surcharges, given string, t *Tally) {
 	}
 }
 
-// Entry returns what the ledger keeps of an exchange that went out. A line of a batch is charged once, under an id of
-// its own, and so by the try that finishes: one that does not is asked again, and is charged under its own id where
-// its answer was billed and could not be used.
+// Entry returns the ledger's record of an exchange that was sent to a provider. A line of a batch is charged once,
+// under its own id, by the attempt that finishes. A line that does not finish is sent again. If its answer was billed
+// but unusable, it is charged under the id of the exchange.
 func (r *Record) Entry() *ledgerv1.Record {
 	if r.Charge != "" && r.Outcome != OutcomeFinished {
 		try := *r

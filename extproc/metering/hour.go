@@ -10,10 +10,10 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// KeepsHour reports whether a request has the vendor keep a part of it for an hour, which costs more than five
-// minutes: {"cache_control":{"type":"ephemeral","ttl":"1h"}}, wherever that is.
-func KeepsHour(body []byte) bool {
-	// Nobody escapes a letter or a digit but who wants that it is not found.
+// AsksHourCache reports whether a request asks the vendor to cache a part of it for an hour, which costs more than
+// five minutes: {"cache_control":{"type":"ephemeral","ttl":"1h"}}, at any place.
+func AsksHourCache(body []byte) bool {
+	// Clients escape letters or digits only to hide them.
 	if !bytes.Contains(body, []byte(`"1h"`)) && !bytes.Contains(body, []byte(`\u0031`)) &&
 		!bytes.Contains(body, []byte(`\u0068`)) {
 		return false
@@ -22,7 +22,7 @@ func KeepsHour(body []byte) bool {
 	for ttl := false; ; {
 		token, err := dec.ReadToken()
 		if err != nil {
-			return !errors.Is(err, io.EOF) // what cannot be read may be so
+			return !errors.Is(err, io.EOF) // unreadable JSON may ask for it
 		}
 		said := ""
 		if token.Kind() == '"' {
@@ -35,11 +35,11 @@ func KeepsHour(body []byte) bool {
 	}
 }
 
-// Keep completes a usage by what of the prompt was written to a cache for an hour, where the request asks for that and
-// the vendor does not say: all that was written, or of a prompt that nothing is told of, all of it. What is not known
-// is the dearer.
-func (d *Demand) Keep(u *openai.Usage, counted bool) {
-	if !d.Hour || u.WritesSplit {
+// AddHourCache adds to a usage the part of the prompt that was written to a cache for an hour, if the request asks for
+// it and the vendor does not report it. It is all that was written, or the whole prompt if nothing is reported:
+// unknown usage is charged at the higher price.
+func (d *Demand) AddHourCache(u *openai.Usage, counted bool) {
+	if !d.HourCache || u.WritesSplit {
 		return
 	}
 	if counted {

@@ -7,21 +7,21 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Prices are those of a catalog, as they are asked for. They are safe for concurrent use.
+// Prices caches the prices of a catalog. It is safe for concurrent use.
 type Prices struct {
-	catalog *catalog.Catalog                   // nil: there are none
-	known   *memo.Memo[*configv1.Price, Price] // the catalog makes each once
+	catalog *catalog.Catalog                   // nil: no prices
+	known   *memo.Memo[*configv1.Price, Price] // the catalog makes each price once
 }
 
-// maxPrices bounds what is remembered.
+// maxPrices bounds the cache.
 const maxPrices = 10_000
 
-// NewPrices returns the prices of a catalog, or none where it is nil.
+// NewPrices returns the prices of a catalog, or no prices if it is nil.
 func NewPrices(c *catalog.Catalog) *Prices {
 	return &Prices{c, memo.New[*configv1.Price, Price](maxPrices)}
 }
 
-// Of returns what a vendor's model costs.
+// Of returns the price of a vendor's model.
 func (p *Prices) Of(vendor, model string) Price {
 	if p.catalog == nil {
 		return Price{}

@@ -10,17 +10,17 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// A prompt is what is kept of a request's text.
+// A prompt is a sample of a request's text.
 type prompt struct {
-	text   tokens.Sample // as JSON has it, with separators
-	chat   int64         // 1 for one that has messages
+	text   tokens.Sample // as JSON, with separators
+	chat   int64         // 1 if there are messages
 	counts struct{ texts, messages, names, images int64 }
 }
 
-// perImage is how many tokens two recorded answers had for an image each. Nobody knows without looking at it.
+// perImage is the number of tokens per image in two recorded answers. The real number depends on the image.
 const perImage = 425
 
-// read takes the body of a request of any operation, which is JSON.
+// read reads the JSON body of a request of any operation.
 func (p *prompt) read(body []byte) {
 	w := walker{data: body}
 	top := 0
@@ -46,13 +46,13 @@ func (p *prompt) read(body []byte) {
 	}
 }
 
-// valueOf returns the value that a part of a JSON text begins with.
+// valueOf returns the first value of a JSON text.
 func valueOf(data []byte) gjson.Result {
-	v, _ := jsontext.NewDecoder(bytes.NewBuffer(data)).ReadValue() // it was read as JSON before
+	v, _ := jsontext.NewDecoder(bytes.NewBuffer(data)).ReadValue() // it was checked before
 	return gjson.ParseBytes(v)
 }
 
-// take takes a string of what is said to the model.
+// take adds a string that the model reads.
 func (p *prompt) take(w *walker, s []byte) {
 	switch string(w.name) {
 	case "role":
@@ -83,14 +83,14 @@ func (p *prompt) count(vendor, model string) int64 {
 	return text + p.chat*f.Chat + c.messages*f.Message + c.names*f.Name + c.images*perImage
 }
 
-// Tools are read level by level. Larger and deeper ones than these are no longer worth it.
+// Bounds on the tools that are read, because they are read level by level.
 const (
 	maxDeclared = 256 << 10
 	maxTypes    = 32
 )
 
-// declare takes the tools that the model may call, as OpenAI gives them to it: as types of TypeScript, as its models
-// tell when they are asked.
+// declare adds the tools of the request in the format in which OpenAI gives them to the model: as TypeScript types, as
+// its models report when asked.
 func (p *prompt) declare(tools gjson.Result) {
 	if len(tools.Raw) > maxDeclared {
 		p.add([]byte(tools.Raw))
@@ -119,7 +119,7 @@ func comment(b *strings.Builder, v gjson.Result) {
 	}
 }
 
-// typeOf writes the type that a schema stands for, down to depth levels.
+// typeOf writes the type of a schema, down to depth levels.
 func typeOf(b *strings.Builder, schema gjson.Result, depth int) {
 	if depth == 0 {
 		b.WriteString("any")

@@ -12,63 +12,63 @@ import (
 // An Outcome is how an exchange ended.
 type Outcome string
 
-// Outcomes. The four ends of a stream are told apart: finished, failed at the provider, truncated, and cancelled.
+// Outcomes. A stream has four different ends: finished, failed at the provider, truncated, and cancelled.
 const (
 	OutcomeFinished  Outcome = "finished"  // the answer was complete
-	OutcomeRejected  Outcome = "rejected"  // a mistake of the client's, which the gateway or the provider has found
-	OutcomeFailed    Outcome = "failed"    // the provider answered with an error, also within a stream
+	OutcomeRejected  Outcome = "rejected"  // an error of the client, found by the gateway or the provider
+	OutcomeFailed    Outcome = "failed"    // the provider answered with an error, also inside a stream
 	OutcomeTruncated Outcome = "truncated" // the provider's answer ended before it was complete
 	OutcomeCancelled Outcome = "cancelled" // the client left before the answer was complete
-	OutcomeGateway   Outcome = "gateway"   // Envoy answered: no provider could be reached in time
+	OutcomeGateway   Outcome = "gateway"   // Envoy answered: no provider was reachable in time
 	// the connection of the client or of the provider ended; only Envoy knows which
 	OutcomeCut Outcome = "cut"
 )
 
-// Open reports whether only Envoy knows how the exchange ended, or what it answered itself.
-func (r *Record) Open() bool {
+// AwaitsEnvoy reports whether only Envoy knows how the exchange ended, or what Envoy answered.
+func (r *Record) AwaitsEnvoy() bool {
 	return r.Outcome == OutcomeCut || r.Outcome == OutcomeGateway || r.Unseen
 }
 
-// A Record is what is kept of an exchange: enough for a log line and for metrics, and nothing of what was said.
+// A Record describes an exchange for a log line and for metrics. It has no content.
 type Record struct {
-	ID         string // unique; empty where the request was refused at its headers, and had no body
-	RequestID  string // what the client sees as x-request-id
+	ID         string // unique; empty if the request was refused at its headers and had no body
+	RequestID  string // the client's x-request-id
 	Start      time.Time
-	FirstByte  time.Time // of the answer's body; zero where none came
-	FirstChunk time.Time // the first event of a stream; likewise
+	FirstByte  time.Time // of the answer's body; zero if there was none
+	FirstChunk time.Time // of a stream; zero if there was none
 	End        time.Time
 
 	Method, Path string
-	Internal     bool   // the job service asked
-	Charge       string // the id under which it is charged, once, where the job service has given one
-	// what was asked for: an operation of OpenAI's, "models", "files", "route", ..., or nothing that exists
+	Internal     bool   // from the job service
+	Charge       string // the id of the job service under which the request is charged once; may be empty
+	// the requested operation: one of OpenAI's, "models", "files", "route", ..., or empty
 	Operation    string
 	KeyID        string
 	Organization string
 	Project      string
-	Model        string // as the client named it, and only where it exists
-	Label        string // what metrics call it: a name of the configuration's, or telemetry.Other; empty where Model is
+	Model        string // the client's name, if the model exists
+	Label        string // name in metrics, from the configuration, or telemetry.Other; empty if Model is
 	Provider     string // of the last attempt
 	Vendor       string // of that provider
 	Upstream     string // the provider's own name of the model
 	Attempts     int
 	Stream       bool
-	Status       int    // 0 where only Envoy knows it
-	Sent         int64  // bytes of the answer's body, as handed to Envoy
-	Out          bool   // it went out to a provider, and is in the ledger
-	User         string // as the request names who asks, at most 256 bytes
+	Status       int    // 0 if only Envoy knows it
+	Sent         int64  // bytes of the answer's body that Envoy got
+	Dispatched   bool   // it was sent to a provider, and is in the ledger
+	User         string // the user that the request names, at most 256 bytes
 	Usage        openai.Usage
-	Images       int64 // that were made
-	Estimated    bool  // not all of the usage is what the provider reported
+	Images       int64 // number of generated images
+	Estimated    bool  // a part of the usage is estimated
 	Cost         usage.Nano
 	Priced       bool // there is a price
 	PriceVersion string
-	Unusable     bool // a provider has answered, and bills it, but not so that the client could be told
+	Unusable     bool // a provider has answered and bills it, but the client could not get the answer
 	Outcome      Outcome
-	Unseen       bool // the answer's body passed unseen: Outcome holds unless Envoy says that it was cut
+	Unseen       bool // the answer's body passed unseen: Outcome is right unless Envoy reports that it was cut
 	Error        *openai.Error
 	Retries      []Retry
-	Span         trace.Span // that is to be ended with the record; nil: there is none
+	Span         trace.Span // ends with the record; may be nil
 }
 
 // A Retry is an attempt after the first.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A member is one that a scanner looks for: a string or an object.
+// A member is a member that a scanner looks for: a string or an object.
 type member uint8
 
 const (
@@ -13,8 +13,8 @@ const (
 	memberError                       // "error"
 	memberUsage                       // "usage"
 	memberResponseUsage               // "usage" of "response"
-	memberMessageUsage                // "usage" of "message", of Anthropic's
-	memberUsageMetadata               // "usageMetadata", of Gemini's
+	memberMessageUsage                // "usage" of "message", Anthropic's
+	memberUsageMetadata               // "usageMetadata", Gemini's
 	memberTier                        // "service_tier", also of "response"
 	memberItem                        // "type" of "item" or of an element of "output"
 	memberModel                       // "model", or "model" of "response" or "message", or "modelVersion"
@@ -22,17 +22,17 @@ const (
 )
 
 const (
-	maxMember = 4 << 10 // a value that is longer is not kept
-	maxLevel  = 3       // members are looked for down to here
+	maxMember = 4 << 10 // longer values are skipped
+	maxLevel  = 3       // the deepest level of these members
 )
 
-// A scanner finds members of a JSON object that comes in pieces, however large the others are, and keeps nothing else.
-// It takes the object for well-formed. It stops and goes on within a string or a name, which internal/jsonwalk cannot:
-// that needs the whole text.
+// A scanner finds members of a JSON object that arrives in pieces. Other members may have any size and are not stored.
+// The object must be well-formed. A scanner can stop and continue inside a string, which internal/jsonwalk cannot,
+// because it needs the whole text.
 type scanner struct {
 	begun bool
-	list  bool // of objects, as Gemini streams them: each is read as if it were alone; not ended
-	depth int  // objects and arrays that are open
+	list  bool // an array of objects, as Gemini streams them: each object is read separately; the array has not ended
+	depth int  // open objects and arrays
 	found [members]string
 	tally Tally
 
@@ -40,7 +40,7 @@ type scanner struct {
 	level                 [maxLevel + 1]struct{ object, value bool } // value: past the colon of a member
 	name                  [maxLevel + 1][]byte
 
-	keep    []byte // of the value that is kept
+	keep    []byte // the value that is stored
 	keeping bool
 	keepAt  int // the depth at which it ends
 	keepFor member
@@ -67,7 +67,7 @@ func (s *scanner) feed(piece []byte) {
 	}
 }
 
-// character takes a byte of a string.
+// character reads a byte of a string.
 func (s *scanner) character(c byte) {
 	switch {
 	case s.escaped:
@@ -88,7 +88,7 @@ func (s *scanner) character(c byte) {
 	}
 }
 
-// token takes a byte outside of strings.
+// token reads a byte outside of strings.
 func (s *scanner) token(c byte) {
 	shallow := s.depth <= maxLevel
 	switch c {
@@ -125,7 +125,7 @@ func (s *scanner) token(c byte) {
 	}
 }
 
-// opened begins to keep a value where it is looked for.
+// opened begins to store a value if it is one of the members.
 func (s *scanner) opened(c byte) {
 	if s.keeping || s.depth == 0 || s.depth > maxLevel || !s.level[s.depth].object {
 		return
@@ -138,7 +138,7 @@ func (s *scanner) opened(c byte) {
 	s.keeping, s.keepAt, s.keep = true, s.depth, append(s.keep[:0], c)
 }
 
-// sought returns which of the members that are looked for begins, by its name and where it is, or members.
+// sought returns the member that begins here, by its name and level, or members if it is none of them.
 func (s *scanner) sought(name string) member {
 	within := ""
 	if s.depth > 1 && s.level[1].object {
@@ -177,7 +177,7 @@ func (s *scanner) hold(c byte) {
 	}
 }
 
-// closed ends the value that is kept where it is the one that has just ended.
+// closed ends the stored value if it has just ended.
 func (s *scanner) closed() {
 	if s.keeping && s.depth == s.keepAt {
 		s.keeping, s.found[s.keepFor] = false, string(s.keep)

@@ -9,31 +9,32 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// Surcharges are what a request asks for that changes its price: a service tier, and tools that the vendor runs and
+// Surcharges are the parts of a request that change its price: a service tier, and tools that the vendor runs and
 // bills by the call.
 type Surcharges struct {
 	Tier  string
 	Tools []Surcharge
-	Calls int64 // of each tool, at most as far as the request says
+	Calls int64 // of each tool, at most, if the request has a limit
 }
 
-// A Surcharge is a tool, as the catalog calls it, and the member that asks for it.
+// A Surcharge is a tool, with the catalog's name, and the member that requests it.
 type Surcharge struct{ Tool, Param string }
 
-// searches are members that have the vendor search.
+// searches are members that make the vendor search.
 var searches = [...]Surcharge{
-	{"web_search", "web_search_options"}, // OpenAI's, and vendors' that are asked in its dialect
+	{"web_search", "web_search_options"}, // OpenAI's, and of vendors with its dialect
 	{"web_search", "search_parameters"},  // xAI's
 	{"plugins", "plugins"},               // OpenRouter's
-	{"models", "models"},                 // likewise: others are asked where the model fails, at their own price
+	{"models", "models"},                 // OpenRouter's: fallback models, at their own prices
 	{"web_search", "enable_search"},      // Alibaba's
 }
 
-// maxSurcharges is how many tools of a request are looked at that are billed: vendors have some ten.
+// maxSurcharges bounds the billed tools that are read from a request: vendors have about ten.
 const maxSurcharges = 64
 
-// free are the types of tools that cost tokens alone: the client runs them, or is billed for what they read.
-var free = map[string]bool{
+// freeTools are the types of tools that cost only tokens: the client runs them, or is billed for the tokens that they
+// read.
+var freeTools = map[string]bool{
 	"": true, "function": true, "custom": true, "local_shell": true, "apply_patch": true, "mcp": true,
 	"computer_use_preview": true, "computer": true,
 	"url_context": true, "urlContext": true, "code_execution": true, "codeExecution": true, // Gemini's
@@ -46,15 +47,15 @@ var googleSearches = map[string]bool{
 	"enterpriseWebSearch":   true,
 }
 
-// Asked returns the service tier that is asked for, or "".
-func (s *Surcharges) Asked() string {
+// RequestedTier returns the requested service tier, or "".
+func (s *Surcharges) RequestedTier() string {
 	if s == nil {
 		return ""
 	}
 	return s.Tier
 }
 
-// Cost returns what the tools cost that have a price.
+// Cost returns the cost of the tools with a price.
 func (s *Surcharges) Cost(rates *usage.Rates) (all usage.Nano) {
 	if s == nil {
 		return 0
@@ -66,7 +67,7 @@ func (s *Surcharges) Cost(rates *usage.Rates) (all usage.Nano) {
 	return all
 }
 
-// surchargesOf reads them from a request; nil: there are none, which takes no memory.
+// surchargesOf reads the surcharges of a request. It returns nil, and allocates nothing, if there are none.
 func surchargesOf(get func(string) gjson.Result) *Surcharges {
 	tier := get("service_tier").Str
 	var asked []Surcharge
@@ -84,11 +85,11 @@ func surchargesOf(get func(string) gjson.Result) *Surcharges {
 	return &Surcharges{Tier: tier, Tools: asked, Calls: max(1, count(get("max_tool_calls")))}
 }
 
-// billed appends to what is asked for the tools of a request that the vendor runs and bills by the call, each once.
+// billed appends the tools of a request that the vendor runs and bills by the call, each once.
 func billed(tools gjson.Result, asked []Surcharge) []Surcharge {
 	tools.ForEach(func(_, tool gjson.Result) bool {
 		typ := tool.Get("type").Str
-		if typ == "" { // Gemini's own form: {"googleSearch":{}}
+		if typ == "" { // Gemini's form: {"googleSearch":{}}
 			tool.ForEach(func(name, _ gjson.Result) bool {
 				if googleSearches[name.Str] {
 					typ = name.Str
@@ -99,7 +100,7 @@ func billed(tools gjson.Result, asked []Surcharge) []Surcharge {
 		if strings.HasPrefix(typ, "web_search") || googleSearches[typ] {
 			typ = "web_search"
 		}
-		if of := (Surcharge{typ, "tools"}); !free[typ] && !slices.Contains(asked, of) && len(asked) < maxSurcharges {
+		if of := (Surcharge{typ, "tools"}); !freeTools[typ] && !slices.Contains(asked, of) && len(asked) < maxSurcharges {
 			asked = append(asked, of)
 		}
 		return true

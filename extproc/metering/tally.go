@@ -7,20 +7,21 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// ran are the tools that an answer of /v1/responses tells each call of, as an item of the output: "web_search_call".
-var ran = [...]string{"web_search", "file_search", "code_interpreter", "image_generation"}
+// reportedTools are the tools whose calls an answer of /v1/responses reports as items of the output:
+// "web_search_call".
+var reportedTools = [...]string{"web_search", "file_search", "code_interpreter", "image_generation"}
 
-// A Tally is how often the vendor says that it ran its tools. The zero Tally is of an answer that says nothing of it.
+// A Tally counts the tool calls that the vendor reports. The zero value reports nothing.
 type Tally struct {
-	calls [len(ran)]int64
-	items int  // of the output, of any type
-	Whole bool // there are no others than these
+	calls    [len(reportedTools)]int64
+	items    int  // of the output, of any type
+	Complete bool // the tally has all items
 }
 
-// item takes in an item of a type.
+// item counts an item of a type.
 func (t *Tally) item(typ string) {
 	t.items++
-	if i := slices.Index(ran[:], strings.TrimSuffix(typ, "_call")); i >= 0 && strings.HasSuffix(typ, "_call") {
+	if i := slices.Index(reportedTools[:], strings.TrimSuffix(typ, "_call")); i >= 0 && strings.HasSuffix(typ, "_call") {
 		t.calls[i]++
 	}
 }
@@ -32,20 +33,20 @@ func (t *Tally) add(other *Tally) {
 	}
 }
 
-// of returns how often a tool was run that was asked for, and whether that is told.
+// of returns how often a requested tool was run, and whether that is known.
 func (t *Tally) of(s Surcharge, searches int64, told bool) (n int64, known bool) {
-	i := slices.Index(ran[:], s.Tool)
+	i := slices.Index(reportedTools[:], s.Tool)
 	switch {
 	case i < 0:
 		return 0, false
 	case i == 0 && told:
 		return max(t.calls[0], searches), true
 	}
-	return t.calls[i], t.calls[i] > 0 || t.Whole && t.items > 0 && s.Param == "tools"
+	return t.calls[i], t.calls[i] > 0 || t.Complete && t.items > 0 && s.Param == "tools"
 }
 
-// fees returns what the tools cost that were run: as often as the vendor says, or where it does not, as was asked for.
-// What nobody asked for in a way that is read, as in a request of a Route, and the vendor tells of, costs too.
+// fees returns the cost of the tools that were run. The number of calls is the vendor's, or else the requested one. A
+// tool that the vendor reports but no known member requested, as in a request of a Route, is charged too.
 func (s *Surcharges) fees(rates *usage.Rates, r *Record, t *Tally) (all usage.Nano) {
 	var asked []Surcharge
 	if s != nil {
@@ -59,7 +60,7 @@ func (s *Surcharges) fees(rates *usage.Rates, r *Record, t *Tally) (all usage.Na
 		cost, _ := rates.Calls(of.Tool, n)
 		all = all.Plus(cost)
 	}
-	for i, tool := range ran {
+	for i, tool := range reportedTools {
 		n := t.calls[i]
 		if i == 0 {
 			n = max(n, r.Usage.Searches)

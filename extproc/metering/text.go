@@ -10,47 +10,47 @@ import (
 	"github.com/modelgate/modelgate/internal/tokens"
 )
 
-// A Text keeps of an exchange what its tokens can be counted by where the vendor does not say how many there were: the
-// request, and what the answer has said so far, or samples of them. Nothing is counted before Usage is called. It is
-// used by one goroutine at a time, as the exchange is; the zero Text is ready for use.
+// A Text stores what an exchange needs to count its tokens if the vendor reports no usage: the request and the answer
+// so far, or samples of them. Counting happens only in Usage. A Text is used by one goroutine at a time. The zero
+// value is ready for use.
 type Text struct {
-	body   []byte // the request, where it is small
-	prompt prompt // or what was read of it
+	body   []byte // the request, if it is small
+	prompt prompt // or a sample of it
 
-	voices []voice
-	said   int64 // bytes of the voices as JSON has them, and of those for which there was no room
+	parts  []part
+	length int64 // bytes of all parts as JSON, including parts that are not stored
 	calls  int64 // of tools
 
 	scratch []byte
 
-	reported openai.Usage // when said was covered
+	reported openai.Usage // the usage when the text had covered bytes
 	covered  int64
 }
 
-// A voice is what one choice says of one kind.
-type voice struct {
+// A part is the text of one choice and one kind.
+type part struct {
 	choice int
 	kind   kind
-	said   tokens.Sample // as JSON has it
+	sample tokens.Sample // as JSON
 }
 
 type kind uint8
 
 const (
-	spoken kind = iota // content and refusal
-	thought
-	called // names and arguments
+	kindContent kind = iota // content and refusal
+	kindReasoning
+	kindCall // names and arguments
 )
 
-// maxVoices bounds what an exchange keeps. Of an answer with more choices the others are taken to be like the first.
-const maxVoices = 3
+// maxParts bounds the stored parts. Further choices are assumed to be like the first.
+const maxParts = 3
 
-// maxBody is how large a request is at most that is kept as it is, until it is known whether it must be counted. Most
-// never must be. It takes little more than the sample of a larger one.
+// maxBody bounds the size of a request that is stored as it is until it is known whether it must be counted. Most
+// requests need no counting. It takes little more memory than a sample.
 const maxBody = 32 << 10
 
-// Request takes the request's body, plain JSON of any operation, and keeps it or a sample of it. Any other body, a
-// form say, counts for nothing.
+// Request stores the request's body, or a sample of it. The body is plain JSON of any operation. Other bodies, such as
+// forms, are ignored.
 func (t *Text) Request(body []byte) {
 	if len(body) > maxBody {
 		t.prompt.text.Expect(len(body))
@@ -60,19 +60,19 @@ func (t *Text) Request(body []byte) {
 	t.body = body
 }
 
-// Put implements chat.Sink: it takes what an answer says.
+// Put implements chat.Sink: it stores the text of an event.
 func (t *Text) Put(e chat.Event) {
 	switch e.Kind {
 	case chat.KindText, chat.KindRefusal:
-		t.say(&e, spoken)
+		t.say(&e, kindContent)
 	case chat.KindReasoning:
-		t.say(&e, thought)
+		t.say(&e, kindReasoning)
 	case chat.KindArguments:
-		t.say(&e, called)
+		t.say(&e, kindCall)
 	case chat.KindToolCall:
 		t.calls++
 		t.scratch = openai.AppendString(t.scratch[:0], e.Name)
-		t.add(e.Choice, called, t.scratch[1:len(t.scratch)-1])
+		t.add(e.Choice, kindCall, t.scratch[1:len(t.scratch)-1])
 	}
 }
 
@@ -87,8 +87,8 @@ func (t *Text) say(e *chat.Event, k kind) {
 	}
 }
 
-// Events takes whole server-sent events of a stream of responses, which pass as they came, and the usage that is known
-// by now. It keeps no reference to them.
+// Events stores the text of complete server-sent events of a stream of responses, and the usage so far. It keeps no
+// reference to them.
 func (t *Text) Events(events []byte, reported openai.Usage) {
 	for data := range sse.Data(events) {
 		t.event(data)
@@ -96,7 +96,7 @@ func (t *Text) Events(events []byte, reported openai.Usage) {
 	t.Report(reported)
 }
 
-// event keeps the piece of text that an event of a stream of responses has.
+// event stores the text of an event of a stream of responses.
 func (t *Text) event(data []byte) {
 	w := walker{data: data}
 	var typ []byte
@@ -105,43 +105,42 @@ func (t *Text) event(data []byte) {
 		case w.depth == 1 && string(w.name) == "type":
 			typ = s
 		case w.depth == 1 && string(w.name) == "delta" && !bytes.Contains(typ, []byte("audio.")):
-			t.add(0, spoken, s)
+			t.add(0, kindContent, s)
 		}
 	}
 }
 
-// Report takes the usage that the vendor has reported so far.
+// Report stores the usage that the vendor has reported so far.
 func (t *Text) Report(u openai.Usage) {
 	if u != t.reported {
-		t.reported, t.covered = u, t.said
+		t.reported, t.covered = u, t.length
 	}
 }
 
-// add keeps what a choice says.
+// add stores text of a choice.
 func (t *Text) add(choice int, k kind, s []byte) {
-	t.said += int64(len(s))
-	i := slices.IndexFunc(t.voices, func(v voice) bool { return v.choice == choice && v.kind == k })
+	t.length += int64(len(s))
+	i := slices.IndexFunc(t.parts, func(v part) bool { return v.choice == choice && v.kind == k })
 	if i < 0 {
-		if i = len(t.voices); i == maxVoices {
+		if i = len(t.parts); i == maxParts {
 			return
 		}
-		t.voices = append(t.voices, voice{choice: choice, kind: k})
+		t.parts = append(t.parts, part{choice: choice, kind: k})
 	}
-	t.voices[i].said.Add(s)
+	t.parts[i].sample.Add(s)
 }
 
-// HasOutput reports whether the answer has said anything.
-func (t *Text) HasOutput() bool { return t.said > 0 }
+// HasOutput reports whether the answer has content.
+func (t *Text) HasOutput() bool { return t.length > 0 }
 
-// Usage returns what is to be charged, and whether that, or a part of it, is an estimate. Vendor is the kind of the
-// provider (Provider.Vendor.Name) and model its own name of the model. Reported is what the vendor has said of it, and
-// complete that the answer has ended as it should: then what is reported stands. Of an answer that was cut, the prompt
-// is what is reported, and counted where it is not; the output is what is reported, and what came after that report,
-// counted.
+// Usage returns the usage to charge, and whether a part of it is estimated. Vendor is the kind of the provider
+// (Provider.Vendor.Name) and model its own name of the model. Reported is the usage that the vendor reported. If the
+// answer is complete, the reported usage is final. For an answer that was cut, the prompt is the reported one, or else
+// counted. The output is the reported one, plus the counted text after that report.
 //
-// It takes a millisecond for every thousand tokens that it must count, 15 at most, and the first time in a process 25
-// more: it is not for a goroutine that others wait for. An exchange that a provider has refused has nothing to be
-// charged: then Usage must not be called.
+// It takes a millisecond per thousand counted tokens, at most 15, and 25 more for the first call in a process. Do not
+// call it in a goroutine that others wait for. Do not call it for an exchange that a provider refused, because nothing
+// is charged.
 func (t *Text) Usage(vendor, model string, reported openai.Usage, complete bool) (u openai.Usage, estimated bool) {
 	u = reported
 	t.Report(reported)
@@ -152,10 +151,10 @@ func (t *Text) Usage(vendor, model string, reported openai.Usage, complete bool)
 		}
 		u.PromptTokens, estimated = t.prompt.count(vendor, model), true
 	}
-	if open := t.said - t.covered; open > 0 && !complete || complete && u.CompletionTokens == 0 && t.said > 0 {
+	if open := t.length - t.covered; open > 0 && !complete || complete && u.CompletionTokens == 0 && t.length > 0 {
 		t.output(vendor, model, &u)
 		if complete {
-			u.CompletionTokens++ // the one that ends it
+			u.CompletionTokens++ // the token that ends it
 		}
 		estimated = true
 	}
@@ -165,37 +164,37 @@ func (t *Text) Usage(vendor, model string, reported openai.Usage, complete bool)
 	return u, estimated
 }
 
-// output adds to what was reported what was said since.
+// output adds the text since the last report to the reported output.
 func (t *Text) output(vendor, model string, u *openai.Usage) {
 	var all, thoughts, sampled int64
-	for i := range t.voices {
-		v := &t.voices[i]
-		n := v.said.CountJSON(vendor, model)
-		if all, sampled = all+n, sampled+v.said.Len(); v.kind == thought {
+	for i := range t.parts {
+		v := &t.parts[i]
+		n := v.sample.CountJSON(vendor, model)
+		if all, sampled = all+n, sampled+v.sample.Len(); v.kind == kindReasoning {
 			thoughts += n
 		}
 	}
 	f := tokens.FramingOf(vendor, model)
-	all = all*t.said/max(sampled, 1) + f.Answer + t.calls*f.Call
-	if t.covered == 0 || u.CompletionTokens == 0 { // what was reported then is no more than how the answer begins
+	all = all*t.length/max(sampled, 1) + f.Answer + t.calls*f.Call
+	if t.covered == 0 || u.CompletionTokens == 0 { // the reported output was only the beginning of the answer
 		u.CompletionTokens, u.ReasoningTokens = max(u.CompletionTokens, all), max(u.ReasoningTokens, thoughts)
 		return
 	}
-	u.CompletionTokens += all * (t.said - t.covered) / t.said
+	u.CompletionTokens += all * (t.length - t.covered) / t.length
 }
 
-// Salvage takes a whole answer that could not be read, of any dialect: no more is known of it than what its members
-// are called.
+// Salvage stores the text of a complete answer that could not be decoded, of any dialect. Only the names of its
+// members are known.
 func (t *Text) Salvage(body []byte) {
 	w := walker{data: body}
 	for s, ok := w.next(); ok; s, ok = w.next() {
 		switch string(w.name) {
 		case "content", "text", "refusal":
-			t.add(w.index, spoken, s)
+			t.add(w.index, kindContent, s)
 		case "reasoning_content", "reasoning", "thinking":
-			t.add(w.index, thought, s)
+			t.add(w.index, kindReasoning, s)
 		case "arguments":
-			t.add(w.index, called, s)
+			t.add(w.index, kindCall, s)
 		}
 	}
 }

@@ -200,7 +200,7 @@ func TestChoicesThatAnswerAtOnceAreCountedApart(t *testing.T) {
 	}
 	u, _ := x.Usage("openai", "gpt-4o", openai.Usage{}, false)
 	require.InEpsilon(t, want, u.CompletionTokens, 0.03)
-	require.LessOrEqual(t, len(x.voices), maxVoices)
+	require.LessOrEqual(t, len(x.parts), maxParts)
 }
 
 // wholeOf returns a text that has taken a vendor's whole answer.

@@ -2,19 +2,19 @@ package metering
 
 import "github.com/modelgate/modelgate/internal/jsonwalk"
 
-// A walker gives the strings of a JSON object, in order, and where they are. It takes the object for well-formed, and
-// ends early where it is not.
+// A walker returns the strings of a JSON object in order, with their positions. If the object is malformed, the walker
+// ends early.
 type walker struct {
 	data  []byte
 	at    int
-	depth int    // objects and arrays that the last string is in
-	name  []byte // of the member that it is, or is in
-	top   []byte // of the object's own member that it is in
-	topAt int    // where the value of that begins
-	index int    // of the choice that it is in: the first digit after "index", two levels below the object
+	depth int    // of open objects and arrays around the last string
+	name  []byte // of the member that contains the string
+	top   []byte // of the object's own member that contains it
+	topAt int    // where that member's value begins
+	index int    // of the choice that contains it: the first digit after "index", two levels below the object
 }
 
-// next returns the next string that is a value, without its quotes and as JSON has it. It is a part of the data.
+// next returns the next string value, without its quotes and still escaped. It is a part of the data.
 func (w *walker) next() (value []byte, ok bool) {
 	for ; w.at < len(w.data); w.at++ {
 		switch c := w.data[w.at]; c {
@@ -45,7 +45,7 @@ func (w *walker) next() (value []byte, ok bool) {
 	return nil, false
 }
 
-// names reports whether the string before the place is the name of a member. The place is then that of the colon.
+// names reports whether the string before the position is a member's name. The position is then at the colon.
 func (w *walker) names() bool {
 	for i := w.at; i < len(w.data); i++ {
 		switch w.data[i] {

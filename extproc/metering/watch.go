@@ -12,25 +12,24 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// An Watch reads an answer that passes as it comes, in pieces that are cut anywhere, and keeps nothing of it but what
-// is to be recorded.
+// A Watch reads an answer that passes in pieces, which are cut anywhere. It stores only what is recorded.
 type Watch interface {
-	// Feed takes a piece and returns what the client gets now, and whether that is something else than the piece.
+	// Feed reads a piece. It returns the bytes for the client, and whether they differ from the piece.
 	Feed(piece []byte) (out []byte, changed bool)
-	// End returns, where the body has ended, what Feed has kept back, and reports whether the answer is complete and
-	// whether the provider says that it failed.
+	// End ends the body. It returns the bytes that Feed has held back, whether the answer is complete, and whether it
+	// reports a failure.
 	End() (rest []byte, complete, failed bool)
-	// Chunks returns how many events with data the last piece has ended.
+	// Chunks returns the number of events with data that ended in the last piece.
 	Chunks() int
-	// Told returns what the answer says of itself.
-	Told() Told
+	// Report returns what the answer reports about itself.
+	Report() Report
 }
 
-// Told is what an answer says of what it costs, as far as it does.
-type Told struct {
+// A Report is what an answer reports about its cost.
+type Report struct {
 	Used  openai.Usage
 	Model string // the provider's name
-	Tier  string // of service, that was given
+	Tier  string // service tier that was given
 	Tally Tally
 }
 
@@ -51,12 +50,12 @@ func (w *DocumentWatch) End() (rest []byte, complete, failed bool) {
 	return nil, w.scan.begun && w.scan.depth == 0 && !w.scan.list, w.scan.found[memberError] != ""
 }
 
-// Told implements Watch.
-func (w *DocumentWatch) Told() Told {
-	return Told{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally}
+// Report implements Watch.
+func (w *DocumentWatch) Report() Report {
+	return Report{w.scan.usage(), w.scan.model(), w.scan.tier(), w.scan.tally}
 }
 
-// A SilentWatch reads an event stream that passes as it is, whatever becomes of it.
+// A SilentWatch reads an event stream and never changes it.
 type SilentWatch struct{ EventWatch }
 
 // Feed implements Watch.
@@ -71,22 +70,22 @@ func (w *SilentWatch) End() (rest []byte, complete, failed bool) {
 	return nil, true, failed
 }
 
-// An EventWatch reads a stream of server-sent events whose data are JSON objects that name their type.
+// An EventWatch reads a stream of server-sent events whose data are JSON objects with a type.
 type EventWatch struct {
-	scan   scanner
-	head   []byte // the first bytes of a line
-	known  bool   // the stream is of those that have an end mark
-	ended  bool
-	failed bool
-	said   Told   // of each count the most that an event has said
-	half   []byte // of an event that has not ended
-	ripe   int    // events with data that the last piece has ended
+	scan    scanner
+	head    []byte // the first bytes of a line
+	known   bool   // streams of this kind have an end mark
+	ended   bool
+	failed  bool
+	report  Report // the greatest value of each count
+	partial []byte // the beginning of an incomplete event
+	events  int    // events with data that ended in the last piece
 }
 
-// maxHalf bounds what is kept back of an event: images come as one.
-const maxHalf = 64 << 10
+// maxPartial bounds the held part of an event: an image is one event.
+const maxPartial = 64 << 10
 
-// ends are the events that complete a stream, of the operations that have such.
+// ends are the events that complete a stream, by operation.
 var ends = map[string]bool{
 	"response.completed": true, "response.incomplete": true, "response.failed": true,
 	"image_generation.completed": true, "image_edit.completed": true,
@@ -95,30 +94,30 @@ var ends = map[string]bool{
 
 const dataField = "data:"
 
-// Feed keeps an event back that has not ended: clients fail on half of one.
+// Feed holds an incomplete event back, because clients fail on a part of one.
 func (w *EventWatch) Feed(piece []byte) ([]byte, bool) {
 	whole := w.read(piece)
 	switch {
-	case len(w.half) == 0 && whole == len(piece):
+	case len(w.partial) == 0 && whole == len(piece):
 		return piece, false
-	case len(w.half)+len(piece)-whole > maxHalf:
+	case len(w.partial)+len(piece)-whole > maxPartial:
 		whole = len(piece)
 	case whole == 0:
-		w.half = append(w.half, piece...)
+		w.partial = append(w.partial, piece...)
 		return nil, true
 	}
-	out := slices.Concat(w.half, piece[:whole])
-	w.half = append(w.half[:0], piece[whole:]...)
+	out := slices.Concat(w.partial, piece[:whole])
+	w.partial = append(w.partial[:0], piece[whole:]...)
 	return out, true
 }
 
 // Chunks implements Watch.
-func (w *EventWatch) Chunks() int { return w.ripe }
+func (w *EventWatch) Chunks() int { return w.events }
 
-// read returns how many bytes of the piece belong to events that have ended.
+// read returns how many bytes of the piece belong to complete events.
 func (w *EventWatch) read(piece []byte) (whole int) {
 	all := len(piece)
-	w.ripe = 0
+	w.events = 0
 	for {
 		line, rest, ends := bytes.Cut(piece, []byte("\n"))
 		if missing := len(dataField) - len(w.head); missing > 0 {
@@ -132,8 +131,8 @@ func (w *EventWatch) read(piece []byte) (whole int) {
 			return whole
 		}
 		if len(bytes.TrimRight(w.head, "\r")) == 0 {
-			if w.scan.level[1].object { // the end mark is none
-				w.ripe++
+			if w.scan.level[1].object { // the end mark is not an object
+				w.events++
 			}
 			w.event()
 			whole = all - len(rest)
@@ -142,7 +141,7 @@ func (w *EventWatch) read(piece []byte) (whole int) {
 	}
 }
 
-// event takes what is there of an event.
+// event reads an event, which may be incomplete.
 func (w *EventWatch) event() {
 	typ := strings.Trim(w.scan.found[memberType], `"`)
 	family, _, _ := strings.Cut(typ, ".")
@@ -152,11 +151,11 @@ func (w *EventWatch) event() {
 	}
 	w.ended = w.ended || ends[typ]
 	w.failed = w.failed || typ == "error" || typ == "response.failed" || w.scan.found[memberError] != ""
-	w.said.Used = most(w.said.Used, w.scan.usage())
-	w.said.Model = cmp.Or(w.scan.model(), w.said.Model)
-	w.said.Tier = cmp.Or(w.scan.tier(), w.said.Tier)
+	w.report.Used = maxUsage(w.report.Used, w.scan.usage())
+	w.report.Model = cmp.Or(w.scan.model(), w.report.Model)
+	w.report.Tier = cmp.Or(w.scan.tier(), w.report.Tier)
 	if typ == "response.output_item.done" {
-		w.said.Tally.add(&w.scan.tally)
+		w.report.Tally.add(&w.scan.tally)
 	}
 	w.scan = scanner{name: w.scan.name, keep: w.scan.keep[:0]}
 }
@@ -164,17 +163,17 @@ func (w *EventWatch) event() {
 // End implements Watch.
 func (w *EventWatch) End() (rest []byte, complete, failed bool) {
 	w.event()
-	return w.half, w.ended || !w.known, w.failed
+	return w.partial, w.ended || !w.known, w.failed
 }
 
-// Told implements Watch.
-func (w *EventWatch) Told() Told { return w.said }
+// Report implements Watch.
+func (w *EventWatch) Report() Report { return w.report }
 
-// usage returns what the members that were found say of it.
+// usage returns the usage in the found members.
 func (s *scanner) usage() (u openai.Usage) {
 	for _, m := range [...]member{memberUsage, memberResponseUsage, memberMessageUsage, memberUsageMetadata} {
 		if text := s.found[m]; text != "" {
-			u = most(u, readUsage(text))
+			u = maxUsage(u, readUsage(text))
 		}
 	}
 	return u
@@ -184,8 +183,8 @@ func (s *scanner) model() string { return strings.Trim(s.found[memberModel], `"`
 
 func (s *scanner) tier() string { return strings.Trim(s.found[memberTier], `"`) }
 
-// most returns of each count the greater: events tell either part of a usage, or again what is known.
-func most(a, b openai.Usage) openai.Usage {
+// maxUsage returns the greater of each count: events report a part of a usage, or repeat earlier counts.
+func maxUsage(a, b openai.Usage) openai.Usage {
 	sum, other := usage.Used{Usage: a}, usage.Used{Usage: b}
 	for k := range usage.Kinds {
 		*sum.At(k) = max(*sum.At(k), *other.At(k))
@@ -210,7 +209,7 @@ func readUsage(text string) openai.Usage {
 		}
 		return 0
 	}
-	if root.Get("promptTokenCount").Exists() { // Gemini's, which counts thoughts apart
+	if root.Get("promptTokenCount").Exists() { // Gemini counts thoughts separately
 		return openai.Usage{
 			PromptTokens:     count("promptTokenCount") + count("toolUsePromptTokenCount"),
 			CompletionTokens: count("candidatesTokenCount") + count("thoughtsTokenCount"),
@@ -220,7 +219,7 @@ func readUsage(text string) openai.Usage {
 		}
 	}
 	searches := count("server_tool_use.web_search_requests")
-	// Anthropic's and Bedrock's, which count apart what of the prompt has to do with a cache.
+	// Anthropic and Bedrock count the cached part of the prompt separately.
 	read, written := count("cache_read_input_tokens", "cacheReadInputTokens"), count("cache_creation_input_tokens",
 		"cacheWriteInputTokens")
 	if read+written > 0 {

@@ -70,7 +70,7 @@ func TestWatches(t *testing.T) {
 					}
 					out, changed := w.Feed([]byte(rest[:n]))
 					require.True(t, changed || string(out) == rest[:n])
-					require.True(t, !c.events || len(c.body) > maxHalf || endsEvent(out), "half an event: %q", out)
+					require.True(t, !c.events || len(c.body) > maxPartial || endsEvent(out), "half an event: %q", out)
 					got = append(got, out...)
 					rest = rest[n:]
 				}
@@ -78,7 +78,7 @@ func TestWatches(t *testing.T) {
 				require.Equal(t, c.body, string(append(got, rest...)), "nothing is lost")
 				require.Equal(t, c.complete, complete, "complete")
 				require.Equal(t, c.failed, failed, "failed")
-				require.Equal(t, c.usage, w.Told().Used)
+				require.Equal(t, c.usage, w.Report().Used)
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func FuzzWatch(f *testing.F) {
 			_, c0, f0 := pair[0].End()
 			_, c1, f1 := pair[1].End()
 			require.Equal(t, []bool{c0, f0}, []bool{c1, f1})
-			require.Equal(t, pair[0].Told(), pair[1].Told())
+			require.Equal(t, pair[0].Report(), pair[1].Report())
 		}
 	})
 }

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// defaultCooldown is how long a provider is left alone that refuses for its load and does not say for how long.
+	// defaultCooldown is the cooldown of a provider that refuses because of its load and does not send retry-after.
 	defaultCooldown = 2 * time.Second
-	// longestCooldown bounds what a provider can ask for.
-	longestCooldown = time.Minute
-	// statusOverloaded is Anthropic's.
+	// maxCooldown bounds the retry-after of a provider.
+	maxCooldown = time.Minute
+	// statusOverloaded is Anthropic's status for overload.
 	statusOverloaded = 529
 )
 
-// A Cooldown knows which providers have asked to be left alone, and until when. Requests try them last for that long,
-// so that the first attempt of each is not lost on one that refuses. Providers with the same quota, for they have the
-// same credential at the same place, cool together. The zero value is ready for use, and is safe for concurrent use.
+// A Cooldown remembers which providers have refused because of their load, and until when. Requests try these
+// providers last, so that their first attempts do not fail. Providers with the same credential at the same place share
+// a quota and cool down together. The zero value is ready for use. A Cooldown is safe for concurrent use.
 type Cooldown struct {
-	mu     sync.Mutex // of writers
-	spells atomic.Pointer[map[quota]spell]
+	mu      sync.Mutex // for writers
+	periods atomic.Pointer[map[quota]period]
 }
 
-// A spell is since when, and until when.
-type spell struct{ since, until time.Time }
+// A period has the begin and the end of a cooldown.
+type period struct{ since, until time.Time }
 
-// A quota is what providers share that have the same credential at the same place.
+// A quota identifies providers with the same credential at the same place.
 type quota [sha256.Size]byte
 
 func quotaOf(p *Provider) quota {
@@ -42,9 +42,9 @@ func quotaOf(p *Provider) quota {
 	return sha256.Sum256([]byte(text))
 }
 
-// Until returns until when a provider cools, or the zero time.
+// Until returns the end of a provider's cooldown, or the zero time.
 func (c *Cooldown) Until(p *Provider, now time.Time) time.Time {
-	if spells := c.spells.Load(); spells != nil {
+	if spells := c.periods.Load(); spells != nil {
 		if s := (*spells)[p.quota]; now.Before(s.until) {
 			return s.until
 		}
@@ -52,8 +52,8 @@ func (c *Cooldown) Until(p *Provider, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Refused takes the status with which a provider has refused a request, and how long it asks to wait, or 0. Only
-// statuses by which it speaks of its load have it cool.
+// Refused records that a provider refused a request with a status, and its retry-after or 0. Only statuses about load
+// start a cooldown.
 func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time.Time) {
 	switch {
 	case status == http.StatusTooManyRequests, status == statusOverloaded:
@@ -61,48 +61,47 @@ func (c *Cooldown) Refused(p *Provider, status int, wait time.Duration, now time
 	case status != http.StatusServiceUnavailable || wait == 0:
 		return
 	}
-	until := now.Add(min(wait, longestCooldown))
-	c.change(func(spells map[quota]spell) {
-		// which bounds how many there are
-		maps.DeleteFunc(spells, func(_ quota, s spell) bool { return !now.Before(s.until) })
+	until := now.Add(min(wait, maxCooldown))
+	c.change(func(spells map[quota]period) {
+		// this bounds the map
+		maps.DeleteFunc(spells, func(_ quota, s period) bool { return !now.Before(s.until) })
 		if known := spells[p.quota]; known.until.After(until) {
 			until = known.until
 		}
-		spells[p.quota] = spell{now, until}
+		spells[p.quota] = period{now, until}
 	})
 }
 
-// Served takes that a provider has answered a request that came in at a time. One that came in before the provider
-// refused says nothing.
+// Served records that a provider answered a request of a time. A request from before the cooldown has no effect.
 func (c *Cooldown) Served(p *Provider, asked time.Time) {
-	spells := c.spells.Load()
+	spells := c.periods.Load()
 	if spells == nil {
 		return
 	}
 	if s, ok := (*spells)[p.quota]; ok && asked.After(s.since) {
-		c.change(func(spells map[quota]spell) { delete(spells, p.quota) })
+		c.change(func(spells map[quota]period) { delete(spells, p.quota) })
 	}
 }
 
-// change has f change a copy.
-func (c *Cooldown) change(f func(map[quota]spell)) {
+// change applies f to a copy of the map.
+func (c *Cooldown) change(f func(map[quota]period)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := map[quota]spell{}
-	if spells := c.spells.Load(); spells != nil {
+	next := map[quota]period{}
+	if spells := c.periods.Load(); spells != nil {
 		next = maps.Clone(*spells)
 	}
 	f(next)
 	if len(next) == 0 {
-		c.spells.Store(nil)
+		c.periods.Store(nil)
 		return
 	}
-	c.spells.Store(&next)
+	c.periods.Store(&next)
 }
 
-// order puts the targets last whose providers cool, that first which cools for the shortest time.
+// order moves the targets with cooling providers to the end, sorted by the end of the cooldown.
 func (c *Cooldown) order(targets []Target, now func() time.Time) {
-	if c.spells.Load() == nil {
+	if c.periods.Load() == nil {
 		return
 	}
 	at := now()

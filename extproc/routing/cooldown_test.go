@@ -34,7 +34,7 @@ func TestAProviderCoolsForAsLongAsItAsks(t *testing.T) {
 		"429 that says no time":     {429, 0, defaultCooldown},
 		"529 that says no time":     {529, 0, defaultCooldown},
 		"503 that says no time":     {503, 0, 0}, // which may be about this request alone
-		"longer than is reasonable": {429, 24 * time.Hour, longestCooldown},
+		"longer than is reasonable": {429, 24 * time.Hour, maxCooldown},
 		"pitfall 103: 400":          {400, time.Minute, 0},
 		"pitfall 103: 401":          {401, time.Minute, 0},
 		"pitfall 103: 402":          {402, time.Minute, 0},
@@ -85,7 +85,7 @@ func TestSuccessEndsACooldown(t *testing.T) {
 	require.NotZero(t, c.Until(p, now), "a stream that began before says nothing")
 	c.Served(p, now.Add(time.Second))
 	require.Zero(t, c.Until(p, now))
-	require.Nil(t, c.spells.Load(), "where nothing cools nothing is looked up")
+	require.Nil(t, c.periods.Load(), "where nothing cools nothing is looked up")
 }
 
 func TestALaterRefusalDoesNotShortenACooldown(t *testing.T) {
@@ -134,7 +134,7 @@ func TestACooldownForgetsWhatIsOver(t *testing.T) {
 		p := cooledProvider(t, "p", "https://one.test", string(rune('a'+i%26))+time.Duration(i).String())
 		c.Refused(p, 429, time.Second, now.Add(time.Duration(i)*100*time.Millisecond))
 	}
-	require.LessOrEqual(t, len(*c.spells.Load()), 11)
+	require.LessOrEqual(t, len(*c.periods.Load()), 11)
 }
 
 func TestACooldownIsSharedByManyGoroutines(t *testing.T) {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// defaultWait is how long a request waits for its turn at a provider.
+	// defaultWait bounds the wait of a request for its turn at a provider.
 	defaultWait = 10 * time.Second
-	// longestWait bounds that: Envoy waits no longer than 10 s for the reply to a request's body.
-	longestWait = 9 * time.Second
+	// maxWait bounds the configured wait: Envoy waits 10 s for the reply to a request's body.
+	maxWait = 9 * time.Second
 )
 
-// Gates bound how many requests each provider gets at once from this process. The zero value is ready for use, and is
+// Gates bound the concurrent requests of this process to each provider. The zero value is ready for use. Gates are
 // safe for concurrent use.
 type Gates struct {
 	byName sync.Map // name of a provider -> *gate
@@ -27,10 +27,10 @@ type Gates struct {
 
 type gate struct {
 	*limit.Gate
-	config atomic.Pointer[configv1.Concurrency] // that the gate was set to last
+	config atomic.Pointer[configv1.Concurrency] // that was applied last
 }
 
-// of returns the gate of a provider, or nil where there is no bound.
+// of returns the gate of a provider, or nil if it has no bound.
 func (g *Gates) of(p *Provider) *limit.Gate {
 	c := p.Config.GetConcurrency()
 	if c.GetMaxRequests() == 0 {
@@ -49,8 +49,8 @@ func (g *Gates) of(p *Provider) *limit.Gate {
 	return known.Gate
 }
 
-// Load returns how many requests a provider has from this process, and how many wait for their turn. It is false for
-// one whose number has never been bounded.
+// Load returns the active and the waiting requests of a provider. It returns false for a provider that never had a
+// bound.
 func (g *Gates) Load(provider string) (active, waiting int, ok bool) {
 	found, ok := g.byName.Load(provider)
 	if !ok {
@@ -60,7 +60,7 @@ func (g *Gates) Load(provider string) (active, waiting int, ok bool) {
 	return active, waiting, true
 }
 
-// place takes a place at a provider, and returns what gives it back. It is false where there is none.
+// place takes a place at a provider, and returns the function that releases it. It returns false if no place is free.
 func (g *Gates) place(of *Provider) (release func(), ok bool) {
 	if gate := g.of(of); gate != nil {
 		return gate.TryAcquire()
@@ -75,7 +75,7 @@ func (p *Plan) Wait(ctx context.Context) error {
 	if w := first.Config.GetConcurrency().GetMaxWait(); w != nil {
 		longest = w.AsDuration()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, min(longest, longestWait), ErrWaited)
+	ctx, cancel := context.WithTimeoutCause(ctx, min(longest, maxWait), ErrWaited)
 	defer cancel()
 	g := p.gates.of(first)
 	if g == nil {
@@ -83,7 +83,7 @@ func (p *Plan) Wait(ctx context.Context) error {
 	}
 	release, err := g.Acquire(ctx)
 	if err == nil {
-		p.held = release
+		p.releasePlace = release
 	}
 	return err
 }
@@ -91,19 +91,19 @@ func (p *Plan) Wait(ctx context.Context) error {
 // ErrWaited means that a request has waited for its turn as long as it may.
 var ErrWaited = errors.New("no place became free in time")
 
-// move takes a place at the provider of a later attempt, which does not wait, and gives that of the one before back.
-// It fails where the exchange has ended. The plan is locked.
+// move takes a place at the provider of a later attempt, without waiting, and releases the place of the previous
+// attempt. It fails if the exchange has ended. The caller holds the plan's lock.
 func (p *Plan) move(t Target) error {
-	if p.over {
+	if p.ended {
 		return errReleased
 	}
 	if p.gates == nil {
 		return nil
 	}
-	before := p.held
-	p.held = nil
+	before := p.releasePlace
+	p.releasePlace = nil
 	if g := p.gates.of(t.Provider); g != nil {
-		p.held = g.Force()
+		p.releasePlace = g.Force()
 	}
 	if before != nil {
 		before()
@@ -111,14 +111,14 @@ func (p *Plan) move(t Target) error {
 	return nil
 }
 
-// Leave gives the place back that the plan has, for good, and returns the attempts after the first that were begun.
-func (p *Plan) Leave() []metering.Retry {
+// ReleasePlace releases the place of the plan for good, and returns the attempts after the first.
+func (p *Plan) ReleasePlace() []metering.Retry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.over = true
-	if p.held != nil {
-		p.held()
-		p.held = nil
+	p.ended = true
+	if p.releasePlace != nil {
+		p.releasePlace()
+		p.releasePlace = nil
 	}
 	return p.retries
 }

@@ -2,11 +2,12 @@ package routing
 
 import "github.com/modelgate/modelgate/api/openai"
 
-// ClientGone ends the work on a request. Nobody reads it.
+// ClientGone is the error that ends the work on a request after its client has left. Nobody receives it.
 func ClientGone() *openai.Error {
 	return &openai.Error{Status: StatusClientGone, Type: openai.TypeInvalidRequest, Code: openai.CodeClientGone,
 		Message: "The client has gone."}
 }
 
-// StatusClientGone is what servers log of a client that has left before it had an answer; net/http has no name for it.
+// StatusClientGone is the status that servers log if the client left before the answer. Package net/http has no name
+// for it.
 const StatusClientGone = 499

@@ -12,15 +12,15 @@ import (
 	"github.com/modelgate/modelgate/extproc/access"
 )
 
-// An index is what is worked out of a configuration once, for all keys.
+// An index has values that are computed once per configuration.
 type index struct {
-	// tuned are the fine-tuned models by "<provider>/<the provider's own name>": whose they are also counts where they
-	// are asked for by that.
+	// tuned are the fine-tuned models by "<provider>/<the provider's own name>". Their owners also matter if a client
+	// uses that name.
 	tuned map[string]*configv1.Model
-	// listed are the models that GET /v1/models shows to those who may use them, sorted by name, each once.
+	// listed are the models that GET /v1/models can show, sorted by name, each once.
 	listed []listed
-	size   int // of all of them, in bytes, with room for commas
-	// bare are the names of what providers list, "<provider>/<model>", by "<model>", sorted.
+	size   int // of all of them in bytes, including commas
+	// bare maps "<model>" to the sorted names "<provider>/<model>" that providers list.
 	bare map[string][]string
 }
 
@@ -30,8 +30,8 @@ type listed struct {
 	text []byte // JSON
 }
 
-// Index works out, once for all, what depends on providers, models and listings, after those have changed. Without it
-// that is done wherever it is needed.
+// Index computes the values that depend on providers, models and listings. Call it after a change of them. Without it,
+// they are computed whenever they are needed.
 func (t *Table) Index() { t.index = t.newIndex() }
 
 func (t *Table) indexed() *index {
@@ -53,7 +53,7 @@ func (t *Table) newIndex() *index {
 	for name, m := range t.Models {
 		x.add(name, m.GetCreatedAt().GetSeconds(), m.Owner())
 	}
-	// What is configured goes before what a provider says, and that before what only its name is known of.
+	// Configured models come first, then models that the provider describes, then models of which only the name is known.
 	shown := func(name string) bool { return t.Models[name] != nil || x.tuned[name] != nil }
 	for _, name := range slices.Sorted(maps.Keys(t.Providers)) {
 		p := t.Providers[name]
@@ -96,14 +96,14 @@ func (x *index) find(name string) []byte {
 	return nil
 }
 
-// at returns where a model is among those that are listed.
+// at returns the index of a model among the listed ones.
 func (x *index) at(name string) (int, bool) {
 	return slices.BinarySearchFunc(x.listed, name,
 		func(l listed, name string) int { return strings.Compare(l.name, name) })
 }
 
-// createdUnknown is told as the time of models of which nobody says when they were made, in Unix seconds: 2020, before
-// all of them. Some clients take 0 for a model that is not there.
+// createdUnknown is the creation time of models without a known one, in Unix seconds: 2020, before all of them. Some
+// clients treat 0 as a missing model.
 const createdUnknown = 1577836800
 
 func appendModel(dst []byte, name string, created int64, owner string) []byte {
@@ -116,12 +116,12 @@ func appendModel(dst []byte, name string, created int64, owner string) []byte {
 	return append(dst, '}')
 }
 
-// Model returns what GET /v1/models says of a model, listed or not.
+// Model returns the object of GET /v1/models for a model, listed or not.
 func (t *Table) Model(name string) []byte {
 	if text := t.indexed().find(name); text != nil {
 		return text
 	}
-	owner, _, _ := strings.Cut(name, "/") // its provider
+	owner, _, _ := strings.Cut(name, "/") // the provider
 	return appendModel(nil, name, 0, owner)
 }
 

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// maxSimilar is how many models the error for an unknown one names.
+	// maxSimilar bounds the models that the error for an unknown model suggests.
 	maxSimilar = 5
-	// leastSimilar is how long a name is at least, in bytes, so that others are like it.
-	leastSimilar = 3
+	// minSimilar is the minimum length of a name, in bytes, for suggestions.
+	minSimilar = 3
 )
 
-// Resolve returns the name of a model by which it is planned: the client's own, or "<provider>/<model>" where it names
-// a model that exactly one provider lists, of those that the key may use. An error is an *openai.Error, and names
-// candidates. Models that the key may not use are as if they were not there.
+// Resolve returns the name of a model in the configuration. It is the client's name, or "<provider>/<model>" if
+// exactly one provider lists the model among those that the key may use. An error is an *openai.Error and suggests
+// models. Models that the key may not use are treated as missing.
 func (t *Table) Resolve(k *access.Client, name string) (string, error) {
-	if (t.Models[name] != nil || t.known(name)) && t.mayUse(k, name) {
+	if (t.Models[name] != nil || t.isProviderModel(name)) && t.mayUse(k, name) {
 		return name, nil
 	}
-	listing := t.mine(k, t.indexed().bare[name])
+	listing := t.allowed(k, t.indexed().bare[name])
 	switch len(listing) {
 	case 1:
 		return listing[0], nil
@@ -34,21 +34,20 @@ func (t *Table) Resolve(k *access.Client, name string) (string, error) {
 	return "", withCandidates(openai.ModelNotFound(name), " Several providers list it, please name one of: ", listing)
 }
 
-// ResolveKey returns the name of a model by which it is planned for a key, and an error where that may use none of the
-// name.
+// ResolveKey is Resolve for a key. It returns an error if the key may not use a model of that name.
 func (t *Table) ResolveKey(key *configv1.Key, name string) (string, error) {
 	return t.Resolve(&access.Client{Organization: key.GetOrganization(), Project: key.GetProject(),
 		Models: key.GetModels()}, name)
 }
 
-// known reports whether a name is that of a provider's model, "<provider>/<model>".
-func (t *Table) known(name string) bool {
+// isProviderModel reports whether a name has the form "<provider>/<model>" of a provider's model.
+func (t *Table) isProviderModel(name string) bool {
 	p, _ := t.unlisted(name)
 	return p != nil
 }
 
-// mine returns those names of models that a key may use.
-func (t *Table) mine(k *access.Client, names []string) []string {
+// allowed returns those names of models that a key may use.
+func (t *Table) allowed(k *access.Client, names []string) []string {
 	if !slices.ContainsFunc(names, func(name string) bool { return !t.mayUse(k, name) }) {
 		return names
 	}
@@ -61,16 +60,16 @@ func (t *Table) mine(k *access.Client, names []string) []string {
 	return mine
 }
 
-// similar returns a few of the listed models that a key may use, in whose names a name occurs, or which occur in it.
+// similar returns some listed models that a key may use and whose names contain a name, or are contained in it.
 func (t *Table) similar(k *access.Client, name string) []string {
-	if len(name) < leastSimilar {
+	if len(name) < minSimilar {
 		return nil
 	}
 	name = strings.ToLower(name)
 	var found []string
 	for _, m := range t.indexed().listed {
 		own := strings.ToLower(m.name[strings.LastIndexByte(m.name, '/')+1:])
-		like := strings.Contains(own, name) || len(own) >= leastSimilar && strings.Contains(name, own)
+		like := strings.Contains(own, name) || len(own) >= minSimilar && strings.Contains(name, own)
 		if like && t.mayUse(k, m.name) {
 			if found = append(found, m.name); len(found) == maxSimilar {
 				break

@@ -21,57 +21,56 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// A Plan is the attempts that may be made for one request, in order. What it decides never changes; the answers that
-// its attempts led to are kept as they are encoded. It is safe for concurrent use: attempts after the first are
-// encoded on another stream.
+// A Plan has the attempts for one request, in order. Its decisions never change. The decoders of the answers are added
+// when attempts are encoded. It is safe for concurrent use: attempts after the first are encoded on another stream.
 type Plan struct {
 	ID      string // of the exchange, in its ext_proc process
 	Targets []Target
-	Timeout time.Duration // of one attempt, up to its response headers
-	Retry   string        // statuses that are tried again, comma-separated
+	Timeout time.Duration // of one attempt, until its response headers
+	Retry   string        // statuses to retry, comma-separated
 
-	// Kind is which of its own routes Envoy takes: envoy.KindLLM, or one by which the bodies pass, in one attempt. A plan
-	// of envoy.KindJobs has no targets: there is one job service.
+	// Kind selects one of Envoy's routes: envoy.KindLLM, or a route on which the bodies pass in one attempt. A plan of
+	// envoy.KindJobs has no targets, because there is one job service.
 	Kind string
 
 	now     func() time.Time
 	catalog *catalog.Catalog
 
 	gates *Gates
-	trace message.Headers // of the targets that are to get them
+	trace message.Headers // for the targets that get them
 
-	mu      sync.Mutex       // guards what follows
-	request inbound.Encoder  // nil once an answer has begun
-	answers []Answer         // by attempt
-	retries []metering.Retry // so far
-	held    func()           // gives back the place at the provider of the last attempt, where there is one
-	over    bool             // the exchange has ended
+	mu           sync.Mutex       // guards the fields below
+	request      inbound.Encoder  // nil once an answer has begun
+	answers      []Answer         // by attempt
+	retries      []metering.Retry // so far
+	releasePlace func()           // releases the place at the provider of the last attempt; may be nil
+	ended        bool             // the exchange has ended
 }
 
-// A Target is where one attempt goes.
+// A Target is the destination of one attempt.
 type Target struct {
 	Provider *Provider
 	Model    string // the provider's own name
-	Cluster  string // of Envoy
+	Cluster  string // in Envoy
 }
 
-// An Answer is how what an attempt leads to is read.
+// An Answer tells how the answer to an attempt is decoded.
 type Answer struct {
-	Made   bool            // the attempt's request was built
-	Reader provider.Answer // nil: it passes as it comes
+	Built  bool            // the attempt's request was built
+	Reader provider.Answer // nil: the answer passes unchanged
 	// Names of parameters: see provider.Request.
 	Dropped, Adjusted []string
 }
 
 // An Attempt is the request of one attempt, ready to be sent.
 type Attempt struct {
-	Header message.Headers // the path included, content-length too
+	Header message.Headers // including path and content-length
 	Remove []string
 	Body   []byte
 }
 
-// An Asking is what a plan is made for.
-type Asking struct {
+// A PlanRequest has the inputs of a plan.
+type PlanRequest struct {
 	ID       string // of the exchange
 	Model    string // resolved
 	Request  inbound.Encoder
@@ -83,16 +82,16 @@ type Asking struct {
 	Trace    Trace
 }
 
-// A Trace is what the attempts of a request join.
+// A Trace is the trace that the attempts of a request join.
 type Trace interface {
-	// TraceContext returns the headers by which they do; none where there is no trace.
+	// TraceContext returns the headers to join the trace, or none without a trace.
 	TraceContext() message.Headers
 }
 
-// Plan finds the targets of a request and the order in which they are tried, and returns the first attempt, and
-// whether its provider has a place for it, which is taken. There is a plan also where there is an error, which is an
-// *openai.Error. With ctx, which ends with the exchange, the work ends.
-func (t *Table) Plan(ctx context.Context, o *Asking) (p *Plan, a Attempt, free bool, err error) {
+// Plan selects the targets of a request and their order, and encodes the first attempt. If the first provider has a
+// free place, Plan takes it and returns true. The plan is not nil even with an error, which is an *openai.Error. The
+// context ends with the exchange.
+func (t *Table) Plan(ctx context.Context, o *PlanRequest) (p *Plan, a Attempt, free bool, err error) {
 	p = &Plan{ID: o.ID, Kind: envoy.KindLLM, request: o.Request, now: o.Now, catalog: t.Catalog, gates: o.Gates}
 	m := t.Models[o.Model]
 	if m != nil {
@@ -109,32 +108,32 @@ func (t *Table) Plan(ctx context.Context, o *Asking) (p *Plan, a Attempt, free b
 	if err != nil {
 		return p, a, false, err
 	}
-	p.Timeout = firstByte(m, p.Targets)
+	p.Timeout = attemptTimeout(m, p.Targets)
 	p.spread(m, o.ByPlace)
 	a, err = p.begin(1, first)
 	return p, a, free, err
 }
 
-// NewPassed returns the plan of a request that passes to a target as it is.
+// NewPassed returns the plan of a request that passes unchanged to a target.
 func NewPassed(id string, t Target, trace Trace) *Plan {
-	p := &Plan{ID: id, Kind: envoy.KindPassed, Targets: []Target{t}, Timeout: firstByte(nil, []Target{t})}
+	p := &Plan{ID: id, Kind: envoy.KindPassed, Targets: []Target{t}, Timeout: attemptTimeout(nil, []Target{t})}
 	p.traceBy(trace)
 	return p
 }
 
-// Seize takes a place at the only target of a plan, and reports false where there is none.
-func (p *Plan) Seize(g *Gates) bool {
+// Acquire takes a place at the only target of a plan. It returns false if no place is free.
+func (p *Plan) Acquire(g *Gates) bool {
 	place, ok := g.place(p.Targets[0].Provider)
 	if ok {
-		p.gates, p.held = g, place
+		p.gates, p.releasePlace = g, place
 	}
 	return ok
 }
 
-// choose leaves out the targets whose vendor cannot honour the request, for what Envoy has begun to retry cannot be
-// planned again. The first whose provider has a place, which is taken, comes to the front; where none has, the request
-// has to wait for one at the first. Only the request for that one is built, and returned: those for the others are
-// asked for by retries. The error is the first target's, where none is left.
+// choose removes the targets whose vendor cannot serve the request, because Envoy cannot plan again once it retries.
+// The first target with a free place becomes the first one, and choose takes the place. If no place is free, the
+// request has to wait for one at the first target. Only the request for the first target is built; retries build the
+// others. If no target is left, choose returns the error of the first one.
 func (p *Plan) choose(ctx context.Context) (first encoded, free bool, err error) {
 	kept := p.Targets[:0]
 	for _, t := range p.Targets {
@@ -153,7 +152,7 @@ func (p *Plan) choose(ctx context.Context) (first encoded, free bool, err error)
 				place()
 			}
 		case got:
-			first, free, p.held = e, true, place
+			first, free, p.releasePlace = e, true, place
 			kept = slices.Insert(kept, 0, t)
 		default:
 			kept = append(kept, t)
@@ -169,9 +168,9 @@ func (p *Plan) choose(ctx context.Context) (first encoded, free bool, err error)
 	return first, true, nil
 }
 
-// firstByte is how long one attempt may take: what the model says, or the most patient of its providers. Envoy takes
-// one value for all attempts.
-func firstByte(m *configv1.Model, targets []Target) time.Duration {
+// attemptTimeout returns the timeout of one attempt: the model's, or the longest of its providers. Envoy uses one
+// value for all attempts.
+func attemptTimeout(m *configv1.Model, targets []Target) time.Duration {
 	longest := time.Duration(0)
 	for _, t := range targets {
 		longest = max(longest, m.GetTimeouts().Over(t.Provider.Config.GetTimeouts()).FirstByteTimeout())
@@ -179,8 +178,8 @@ func firstByte(m *configv1.Model, targets []Target) time.Duration {
 	return longest
 }
 
-// spread turns the targets into attempts: each target once, and then from the first again, as the model allows. Of an
-// unlisted model, m is nil. Whether Envoy has clusters by place is byPlace.
+// spread turns the targets into attempts: each target once, and then again from the first, as many as the model
+// allows. For an unlisted model, m is nil. The flag byPlace tells whether Envoy has clusters by place.
 func (p *Plan) spread(m *configv1.Model, byPlace bool) {
 	attempts := m.Attempts()
 	for i := 0; len(p.Targets) < attempts; i++ {
@@ -201,7 +200,7 @@ func (p *Plan) spread(m *configv1.Model, byPlace bool) {
 	p.Retry = string(codes)
 }
 
-// targets returns the enabled targets of a model: by priority, and by weighted lot within one.
+// targets returns the enabled targets of a model, by priority. Within one priority the order is random by weight.
 func (t *Table) targets(m *configv1.Model, random func(n uint32) uint32) []Target {
 	candidates := make([]*configv1.Target, 0, len(m.GetTargets()))
 	for _, target := range m.GetTargets() {
@@ -222,7 +221,7 @@ func (t *Table) targets(m *configv1.Model, random func(n uint32) uint32) []Targe
 	return out
 }
 
-// pick draws one of the targets that share the first one's priority.
+// pick selects one of the targets with the first one's priority, at random by weight.
 func pick(targets []*configv1.Target, random func(n uint32) uint32) int {
 	total, n := uint32(0), 0
 	for n < len(targets) && targets[n].GetPriority() == targets[0].GetPriority() {
@@ -252,10 +251,10 @@ func (p *Plan) Encode(n int) (Attempt, error) {
 	return p.begin(n, e)
 }
 
-// begin keeps how the answer to the n-th attempt is read, and returns the attempt.
+// begin stores how the answer to the n-th attempt is decoded, and returns the attempt.
 func (p *Plan) begin(n int, e encoded) (Attempt, error) {
 	p.mu.Lock()
-	p.answers[n-1] = Answer{Made: true, Reader: e.answer, Dropped: e.request.Dropped, Adjusted: e.request.Adjusted}
+	p.answers[n-1] = Answer{Built: true, Reader: e.answer, Dropped: e.request.Dropped, Adjusted: e.request.Adjusted}
 	var err error
 	target := p.Targets[n-1]
 	if n > 1 {
@@ -271,11 +270,11 @@ func (p *Plan) begin(n int, e encoded) (Attempt, error) {
 	if err != nil {
 		return Attempt{}, err
 	}
-	p.CarryTrace(target, &a)
+	p.SetTrace(target, &a)
 	return a, nil
 }
 
-// encoded is a request for a target, and how the answer to it is read.
+// encoded is a request for a target, with the decoder of its answer.
 type encoded struct {
 	request provider.Request
 	answer  provider.Answer
@@ -300,8 +299,8 @@ func (p *Plan) encode(t Target, unsent bool) (encoded, error) {
 // errReleased means that Envoy asked for another attempt after an answer had begun, which it never does.
 var errReleased = errors.New("the request was let go of")
 
-// Attempt adds to a request what authenticates it and what the operator configured. A request without a body keeps the
-// length that it has.
+// Attempt adds authentication and the operator's headers to a request. A request without a body keeps its
+// content-length.
 func (p *Provider) Attempt(method string, r provider.Request, now time.Time) (Attempt, error) {
 	if r.Header == nil {
 		r.Header = make(http.Header, 4)
@@ -326,7 +325,7 @@ func (p *Provider) Attempt(method string, r provider.Request, now time.Time) (At
 	return Attempt{Header: h, Body: r.Body}, nil
 }
 
-// Answer returns who answers the n-th attempt and how the answer is read.
+// Answer returns the target of the n-th attempt and how its answer is decoded.
 func (p *Plan) Answer(n int) (Target, Answer, bool) {
 	if n < 1 || n > len(p.Targets) {
 		return Target{}, Answer{}, false
@@ -334,10 +333,10 @@ func (p *Plan) Answer(n int) (Target, Answer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.answers[n-1]
-	return p.Targets[n-1], a, a.Made
+	return p.Targets[n-1], a, a.Built
 }
 
-// Release lets go of the request's body: once an answer has begun there is no further attempt, and streams are long.
+// Release releases the request's body: once an answer has begun, there is no further attempt, and streams are long.
 func (p *Plan) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -88,13 +88,13 @@ func TestSpread(t *testing.T) {
 func TestFirstByteIsTheModelsOrThatOfTheMostPatientProvider(t *testing.T) {
 	c := testProviders("a", "b")
 	targets := []Target{{Provider: c.Providers["a"]}, {Provider: c.Providers["b"]}}
-	require.Equal(t, 2*time.Minute, firstByte(nil, targets))
+	require.Equal(t, 2*time.Minute, attemptTimeout(nil, targets))
 	c.Providers["a"].Config.Timeouts = &configv1.Timeouts{FirstByte: durationpb.New(time.Second)}
-	require.Equal(t, 2*time.Minute, firstByte(nil, targets), "b has the default")
+	require.Equal(t, 2*time.Minute, attemptTimeout(nil, targets), "b has the default")
 	c.Providers["b"].Config.Timeouts = &configv1.Timeouts{FirstByte: durationpb.New(10 * time.Minute)}
-	require.Equal(t, 10*time.Minute, firstByte(nil, targets))
+	require.Equal(t, 10*time.Minute, attemptTimeout(nil, targets))
 	m := &configv1.Model{Timeouts: &configv1.Timeouts{FirstByte: durationpb.New(3 * time.Second)}}
-	require.Equal(t, 3*time.Second, firstByte(m, targets))
+	require.Equal(t, 3*time.Second, attemptTimeout(m, targets))
 }
 
 func TestUnlistedModels(t *testing.T) {

@@ -17,15 +17,15 @@ type Provider struct {
 	Vendor provider.Provider
 
 	endpoint   provider.Endpoint
-	anywhere   clusters // that lead wherever the provider is
-	there      clusters // that lead where it is by this configuration; without a place the same
+	current    clusters // that lead to the provider's current place
+	placed     clusters // that lead to the place in this configuration; without a place the same
 	credential secret.Value
-	secrets    []secret.Value // the credential, and the parts of it that mean something by themselves
+	secrets    []secret.Value // the credential, and the parts of it that are secret by themselves
 	quota      quota
 	waiting    bool // for its credential; Config is disabled
 }
 
-// NewProvider resolves a provider as it came from the control plane.
+// NewProvider converts a provider as the control plane sends it.
 func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provider, error) {
 	endpoint, err := vendor.Endpoint(r.GetProvider())
 	if err != nil {
@@ -39,21 +39,21 @@ func NewProvider(r *configv1.ResolvedProvider, vendor provider.Provider) (*Provi
 	return p, nil
 }
 
-// clusters are the names of a provider's clusters: of first attempts and of the others.
+// clusters are the names of a provider's clusters, for first attempts and for retries.
 type clusters struct{ first, retry string }
 
 // nameClusters sets the names of the clusters of a place.
 func (p *Provider) nameClusters(place string) {
-	p.anywhere = clusters{envoy.FirstCluster(p.Config.GetName()), envoy.RetryCluster(p.Config.GetName())}
-	p.there = clusters{envoy.AtPlace(p.anywhere.first, place), envoy.AtPlace(p.anywhere.retry, place)}
+	p.current = clusters{envoy.FirstCluster(p.Config.GetName()), envoy.RetryCluster(p.Config.GetName())}
+	p.placed = clusters{envoy.AtPlace(p.current.first, place), envoy.AtPlace(p.current.retry, place)}
 }
 
-// Cluster returns the cluster of the n-th attempt, where Envoy has them by place, of those that lead where the
-// provider is by this configuration: its credential must not go to where it may be by then.
+// Cluster returns the cluster of the n-th attempt. If Envoy has clusters by place, it returns one that leads to the
+// place in this configuration, because the credential must not go to another place.
 func (p *Provider) Cluster(n int, byPlace bool) string {
-	c := &p.anywhere
+	c := &p.current
 	if byPlace {
-		c = &p.there
+		c = &p.placed
 	}
 	if n == 1 {
 		return c.first
@@ -61,12 +61,10 @@ func (p *Provider) Cluster(n int, byPlace bool) string {
 	return c.retry
 }
 
-// leastPart is how long a part of a credential is at least, in bytes, so that it is not a word which is written by
-// chance.
-const leastPart = 16
+// minPart is the minimum length in bytes of a secret part of a credential, so that common words are not secrets.
+const minPart = 16
 
-// SecretsOf returns a credential, and of one that is made of several its parts, such as the id and the secret of an
-// access key.
+// SecretsOf returns a credential and, if it is composed, its parts, such as the id and the secret of an access key.
 func SecretsOf(credential string) []secret.Value {
 	if len(credential) < 4 {
 		return nil
@@ -74,15 +72,14 @@ func SecretsOf(credential string) []secret.Value {
 	secrets := []secret.Value{secret.New(credential)}
 	for _, part := range strings.FieldsFunc(credential,
 		func(r rune) bool { return strings.ContainsRune(":{},\" \n", r) }) {
-		if len(part) >= leastPart && part != credential {
+		if len(part) >= minPart && part != credential {
 			secrets = append(secrets, secret.New(part))
 		}
 	}
 	return secrets
 }
 
-// Scrub takes the provider's credential out of an error for the client: some vendors repeat what they were sent.
-// Nothing is modified.
+// Scrub removes the provider's credential from an error, because some vendors repeat the request. It returns a copy.
 func (p *Provider) Scrub(e *openai.Error) *openai.Error {
 	if p == nil {
 		return e
@@ -99,15 +96,15 @@ func (p *Provider) Scrub(e *openai.Error) *openai.Error {
 	return &clean
 }
 
-// Secrets returns the provider's credential, and the parts of it that mean something by themselves.
+// Secrets returns the provider's credential, and the parts of it that are secret by themselves.
 func (p *Provider) Secrets() []secret.Value { return p.secrets }
 
-// AtRoot returns the provider with no path in its endpoint.
+// AtRoot returns the provider without the path of its endpoint.
 func (p *Provider) AtRoot() *Provider {
 	root := *p
 	root.endpoint.Path = ""
 	return &root
 }
 
-// Join returns the path of the provider's endpoint with another behind it.
+// Join appends a path to that of the provider's endpoint.
 func (p *Provider) Join(path string) string { return p.endpoint.Join(path) }

@@ -10,16 +10,16 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// Routes are the paths that lead to providers as they are, the longest first.
+// Routes are the paths that pass to providers, sorted by length, the longest first.
 type Routes []Route
 
-// A Route leads what is under a path to a provider.
+// A Route passes the paths with a prefix to a provider.
 type Route struct {
 	prefix, to string // without a slash at the end
 	Provider   string
 }
 
-// NewRoutes returns routes as they are configured.
+// NewRoutes converts the configured routes.
 func NewRoutes(configured map[string]*configv1.Route) Routes {
 	routes := make(Routes, 0, len(configured))
 	for _, c := range configured {
@@ -46,12 +46,12 @@ func (r Routes) Find(path string) *Route {
 	return nil
 }
 
-// Rewrite returns the provider's path for a client's.
+// Rewrite converts the client's path to the provider's.
 func (r *Route) Rewrite(path string) string { return r.to + path[len(r.prefix):] }
 
-// Climbs reports whether a path leads upwards for a server that reads escaped slashes as slashes: it would get out of
-// what the operator has routed.
-func Climbs(path string) bool {
+// HasParentSegment reports whether a server that decodes escaped slashes would leave the routed prefix, because the
+// path has a segment "..".
+func HasParentSegment(path string) bool {
 	if !strings.Contains(path, "..") && !strings.Contains(path, "%") {
 		return false
 	}
@@ -63,8 +63,8 @@ func Climbs(path string) bool {
 	return slices.Contains(parts, "..")
 }
 
-// Climbing is the error for a path that climbs.
-func Climbing() *openai.Error {
+// ParentSegmentError returns the error for a path with a parent segment.
+func ParentSegmentError() *openai.Error {
 	return openai.BadRequest("", openai.CodeInvalidPath,
 		"The path leads out of itself by '..', or has a '%%' that escapes nothing. Send it without.")
 }

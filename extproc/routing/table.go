@@ -14,18 +14,17 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// A Table is what is configured of models and of the providers that serve them. It is immutable once requests are
-// planned by it.
+// A Table is the configuration of models and of the providers that serve them. It is immutable after its first use.
 type Table struct {
 	Providers map[string]*Provider
 	Models    map[string]*configv1.Model
 	Listings  map[string]*configv1.Listing // by provider
-	Catalog   *catalog.Catalog             // nil: nothing is known of any model
+	Catalog   *catalog.Catalog             // nil: no facts about models
 
 	index *index
 }
 
-// mayUse reports whether a key may use a model, by the name the client uses. Refused models look like missing ones.
+// mayUse reports whether a key may use a model, by the client's name. Refused models look like missing ones.
 func (t *Table) mayUse(k *access.Client, name string) bool {
 	m := t.Models[name]
 	if m == nil {
@@ -36,20 +35,20 @@ func (t *Table) mayUse(k *access.Client, name string) bool {
 	if restricted && (k.Organization != m.GetOrganization() || m.GetProject() != "" && k.Project != m.GetProject()) {
 		return false
 	}
-	return Bound(k, name) || tuned != nil && (Bound(k, m.GetName()) || Bound(k, tuned.GetBaseModel()))
+	return Allows(k, name) || tuned != nil && (Allows(k, m.GetName()) || Allows(k, tuned.GetBaseModel()))
 }
 
-// Bound reports whether the models that a key is bound to include a name.
-func Bound(k *access.Client, name string) bool {
+// Allows reports whether the key is allowed to use a model.
+func Allows(k *access.Client, name string) bool {
 	return len(k.Models) == 0 || slices.ContainsFunc(k.Models,
 		func(pattern string) bool { return configv1.Matches(pattern, name) })
 }
 
-// unlisted returns the target of a model named <provider>/<model> that has no Model of its own, also while its
-// provider waits for a credential.
+// unlisted returns the target of a model "<provider>/<model>" without a Model object, also while its provider waits
+// for a credential.
 func (t *Table) unlisted(name string) (*Provider, string) {
 	head, model, ok := strings.Cut(name, "/")
-	if !ok || model == "" || Climbs(model) { // of some vendors it is a part of the path
+	if !ok || model == "" || HasParentSegment(model) { // for some vendors it is a part of the path
 		return nil, ""
 	}
 	p := t.Providers[head]
@@ -62,9 +61,8 @@ func (t *Table) unlisted(name string) (*Provider, string) {
 	return p, model
 }
 
-// Label returns what metrics and spans call a model that a client has named: one of a bounded set of names, and none
-// that a client could make up. A fine-tuned model, whose name has words of a client's, is called as the model that was
-// tuned.
+// Label returns the name of a model in metrics and spans. It is from a bounded set, and clients cannot invent one. A
+// fine-tuned model has the name of its base model, because its own name has words of a client.
 func (t *Table) Label(name string) string {
 	x := t.indexed()
 	m := t.Models[name]
@@ -82,10 +80,10 @@ func (t *Table) Label(name string) string {
 	return telemetry.Other
 }
 
-// WaitingRetry is after what time clients are to ask a provider again that waits for its credential.
+// WaitingRetry is the retry-after for a provider that waits for its credential.
 const WaitingRetry = 2 * time.Second
 
-// noProvider is the error for a model of which no target can be asked.
+// noProvider returns the error for a model without an available target.
 func (t *Table) noProvider(model string) *openai.Error {
 	head, _, _ := strings.Cut(model, "/")
 	targets := []*configv1.Target{{Provider: head}}
@@ -94,7 +92,7 @@ func (t *Table) noProvider(model string) *openai.Error {
 	}
 	for _, target := range targets {
 		if p := t.Providers[target.GetProvider()]; p.IsWaiting() {
-			return Waits()
+			return WaitingError()
 		}
 	}
 	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider,
@@ -104,8 +102,8 @@ func (t *Table) noProvider(model string) *openai.Error {
 // IsWaiting reports whether the provider waits for its credential.
 func (p *Provider) IsWaiting() bool { return p != nil && p.waiting }
 
-// Waits is the error for a provider that waits for its credential.
-func Waits() *openai.Error {
+// WaitingError returns the error for a provider that waits for its credential.
+func WaitingError() *openai.Error {
 	return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.TypeServer, Code: openai.CodeNoProvider,
 		RetryAfter: WaitingRetry,
 		Message:    "The gateway has no valid credential for the provider at the moment, and is getting one. Please retry."}
