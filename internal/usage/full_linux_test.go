@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/modelgate/modelgate/internal/testenv"
 	"github.com/modelgate/modelgate/internal/usage"
@@ -22,12 +23,35 @@ import (
 // smallDisk is where the child process mounts a file system of 1 MB.
 const smallDisk = "MODELGATE_TEST_SPOOL_DISK"
 
-func TestAFullDisk(t *testing.T) {
+func TestAFullDisk(t *testing.T) { onDisk(t, "tmpfs", "size=1m", fillDisk) }
+
+// A file system that reserves no room, as ramfs, is written with calls.
+func TestADiskThatReservesNothing(t *testing.T) {
+	onDisk(t, "ramfs", "", func(t *testing.T, dir string) {
+		o, k := options(filepath.Join(dir, "spool")), newKeeper()
+		s := open(t, o)
+		s.Begin(rec("a", 1))
+		s.End(rec("b", 2))
+		path, data := onlySegment(t, o.Dir)
+		require.NotZero(t, data[len(data)-1], "no room is reserved")
+		require.NoError(t, s.Close())
+		require.FileExists(t, path)
+		flush(open(t, o), k)
+		require.Equal(t, "interrupted", k.kept["a"].GetOutcome())
+		require.Equal(t, "finished", k.kept["b"].GetOutcome())
+	})
+}
+
+// onDisk runs a test in a process of its own, with a file system of its own.
+func onDisk(t *testing.T, kind, mount string, test func(t *testing.T, dir string)) {
 	if dir := os.Getenv(smallDisk); dir != "" {
-		fillDisk(t, dir)
+		if err := syscall.Mount(kind, dir, kind, 0, mount); err != nil {
+			testenv.Missing(t, "the right to mount a small disk: "+err.Error(), "")
+		}
+		test(t, dir)
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAFullDisk$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), smallDisk+"="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -43,9 +67,6 @@ func TestAFullDisk(t *testing.T) {
 }
 
 func fillDisk(t *testing.T, dir string) {
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		testenv.Missing(t, "the right to mount a small disk: "+err.Error(), "")
-	}
 	registry := prometheus.NewRegistry()
 	o := usage.SpoolOptions{Dir: filepath.Join(dir, "spool"), Log: zap.NewNop(), Registerer: registry}
 	s := open(t, o)
@@ -79,6 +100,67 @@ func fillDisk(t *testing.T, dir string) {
 	require.Equal(t, n, k.ids())
 	for id, r := range k.kept {
 		require.Equal(t, "finished", r.GetOutcome(), id)
+	}
+}
+
+// A file that somebody cuts under the spool, and pages of it that are gone, end no process and cost no later record.
+func TestAFileThatIsCutUnderTheSpool(t *testing.T) {
+	o, k := options(t.TempDir()), newKeeper()
+	s := open(t, o)
+	s.End(rec("before", 2))
+	path, _ := onlySegment(t, o.Dir)
+	require.NoError(t, os.Truncate(path, 0))
+	for i := range 100 {
+		s.End(rec(fmt.Sprint("r", i), 2))
+	}
+	flush(s, k)
+	require.Equal(t, 100, k.ids())
+}
+
+// The room that a segment reserves stays within the bound of the spool, and is given back.
+func TestReservedRoomIsWithinTheBound(t *testing.T) {
+	o := options(t.TempDir())
+	o.MaxBytes = 100_000
+	s := open(t, o)
+	size := func() (all int64) {
+		path, _ := onlySegment(t, o.Dir)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		return info.Size()
+	}
+	used := int64(0)
+	for i := range 2000 {
+		s.End(rec(fmt.Sprint("r", i), 2))
+		used = max(used, size())
+	}
+	require.Equal(t, o.MaxBytes, used)
+	require.NoError(t, s.Close())
+	_, data := onlySegment(t, o.Dir)
+	require.Less(t, size(), used, "what no record needed")
+	require.NotZero(t, data[len(data)-1])
+}
+
+// What a process that was killed had reserved and not written is no damage.
+func TestRoomThatWasReservedIsNoDamage(t *testing.T) {
+	o := options(t.TempDir())
+	s := open(t, o)
+	s.Begin(rec("a", 1))
+	s.End(rec("b", 2))
+	path, data := onlySegment(t, o.Dir) // as it is there while the process runs
+	require.Zero(t, data[len(data)-1])
+	require.NoError(t, s.Close())
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	core, logged := observer.New(zap.WarnLevel)
+	o.Log = zap.New(core)
+	k := newKeeper()
+	s = open(t, o)
+	flush(s, k)
+	require.Empty(t, logged.All())
+	require.Equal(t, 2, k.ids())
+	select {
+	case <-s.Replayed():
+	default:
+		t.Fatal("all of it is acknowledged")
 	}
 }
 

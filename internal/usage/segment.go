@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/binary"
@@ -28,12 +29,13 @@ type segment struct {
 	salt   uint32
 	size   int64
 	file   *os.File // of the one that is written to
+	mapped *mapping // of that, or nil
 	dirty  bool
 }
 
 const segmentSuffix = ".spool"
 
-func createSegment(dir string, number uint64) (*segment, error) {
+func createSegment(dir string, number uint64, most int64) (*segment, error) {
 	path := filepath.Join(dir, fmt.Sprintf("%016x", number)+segmentSuffix)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
@@ -45,7 +47,34 @@ func createSegment(dir string, number uint64) (*segment, error) {
 		return nil, fmt.Errorf("making a segment of the spool: %w", errors.Join(err, f.Close(), os.Remove(path)))
 	}
 	salt, _ := readSalt(head)
-	return &segment{number: number, path: path, salt: salt, size: int64(segmentHeader), file: f, dirty: true}, nil
+	return &segment{number: number, path: path, salt: salt, size: int64(segmentHeader), file: f,
+		mapped: newMapping(f, most), dirty: true}, nil
+}
+
+// put writes a frame behind the others, into a file that may become most long. What a write that failed left behind
+// is beyond size, and is written over by the next.
+func (g *segment) put(data []byte, most int64) error {
+	if g.mapped != nil {
+		err := g.mapped.reserve(g.file, g.size+int64(len(data)), most)
+		if err == nil && g.mapped.write(data, g.size) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		g.unmap() // the file system cannot reserve room, or what it reserved is not there
+	}
+	_, err := g.file.WriteAt(data, g.size)
+	return err
+}
+
+// unmap gives back what was reserved and not used. Where that fails the file ends with zeros, which hold nothing.
+func (g *segment) unmap() {
+	if g.mapped != nil {
+		_ = g.mapped.close()
+		_ = g.file.Truncate(g.size)
+		g.mapped = nil
+	}
 }
 
 // OpenSpool opens the spool in a folder. What a process that was killed has left there is shipped: what had ended as
@@ -130,7 +159,7 @@ func (s *DiskSpool) scan() ([]*ledgerv1.Record, error) {
 		}
 		salt, ok := readSalt(data)
 		if !ok {
-			if err := s.setAside(path, len(data)); err != nil {
+			if err := s.setAside(path, len(bytes.TrimRight(data, "\x00"))); err != nil {
 				return nil, err
 			}
 			continue
@@ -168,7 +197,7 @@ func (s *DiskSpool) scanSegment(g *segment, data []byte, begun map[string]*ledge
 		here := place{g.number, int64(at)}
 		at += n
 		if f.payload == nil {
-			skipped += n
+			skipped += len(bytes.TrimRight(data[at-n:at], "\x00")) // zeros were reserved, and not written
 			continue
 		}
 		backlog := s.backlog

@@ -185,8 +185,7 @@ func (s *DiskSpool) write(data []byte, id string, bound int64) error {
 		last = s.last()
 	}
 	seal(last.salt, data)
-	// What a write that failed left behind is beyond size, and is written over by the next.
-	if _, err := last.file.WriteAt(data, last.size); err != nil {
+	if err := last.put(data, bound-s.bytes+last.size); err != nil {
 		return fmt.Errorf("writing to the spool: %w", err)
 	}
 	last.dirty = true
@@ -226,7 +225,7 @@ func (s *DiskSpool) rotate() error {
 	if n := len(s.segments); n > 0 {
 		number = max(number, s.segments[n-1].number)
 	}
-	next, err := createSegment(s.options.Dir, number+1)
+	next, err := createSegment(s.options.Dir, number+1, s.options.SegmentBytes)
 	if err != nil {
 		return err
 	}
@@ -240,6 +239,7 @@ func (s *DiskSpool) rotate() error {
 
 // retire ends the writing to the last segment.
 func (s *DiskSpool) retire(last *segment) {
+	last.unmap()
 	s.retired = append(s.retired, last.file)
 	last.file = nil
 }
@@ -306,6 +306,7 @@ func (s *DiskSpool) Close() error {
 	}
 	var err error
 	if last := s.last(); last != nil {
+		last.unmap()
 		err = last.file.Close()
 		last.file = nil
 	}
