@@ -51,9 +51,12 @@ func (b *Rules) Headers(d limit.Decision) message.Headers {
 			told = make(message.Headers, 0, 3*headerKinds)
 		}
 		names, state := &headersRateLimit[what], &d.States[i]
+		both := strconv.AppendInt(make([]byte, 0, 40), b.Rules[i].Limit, 10)
+		n := len(both)
+		text := string(strconv.AppendInt(both, state.Remaining, 10)) // in one piece of memory
 		told = append(told,
-			message.Header{Name: names[0], Value: strconv.FormatInt(b.Rules[i].Limit, 10)},
-			message.Header{Name: names[1], Value: strconv.FormatInt(state.Remaining, 10)},
+			message.Header{Name: names[0], Value: text[:n]},
+			message.Header{Name: names[1], Value: text[n:]},
 			message.Header{Name: names[2], Value: state.Reset.Round(time.Millisecond).String()})
 	}
 	return told

@@ -119,7 +119,7 @@ func (x *Exchange) beginStream(h Headers, reply Reply) Reply {
 
 // answerHeaders removes all headers of a provider that are not for the client.
 func (x *Exchange) answerHeaders(h Headers) Reply {
-	reply := Reply{Set: x.gatewayHeaders}
+	reply := Reply{Set: x.gatewayHeaders, Remove: make([]string, 0, len(h))}
 	for i := range h {
 		if name := h[i].Name; !isForwarded(name) {
 			reply.Remove = append(reply.Remove, name)

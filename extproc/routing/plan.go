@@ -42,6 +42,7 @@ type Plan struct {
 	mu           sync.Mutex       // guards the fields below
 	request      inbound.Encoder  // nil once an answer has begun
 	answers      []Answer         // by attempt
+	room         [2]Answer        // for the answers of most plans
 	retries      []metering.Retry // so far
 	releasePlace func()           // releases the place at the provider of the last attempt; may be nil
 	ended        bool             // the exchange has ended
@@ -97,7 +98,7 @@ func (t *Table) Plan(ctx context.Context, o *PlanRequest) (p *Plan, a Attempt, f
 	if m != nil {
 		p.Targets = t.targets(m, o.Random)
 	} else if prov, model := t.unlisted(o.Model); !prov.waiting {
-		p.Targets = []Target{{Provider: prov, Model: model}}
+		p.Targets = append(make([]Target, 0, m.Attempts()), Target{Provider: prov, Model: model})
 	}
 	if len(p.Targets) == 0 {
 		return p, a, false, t.noProvider(o.Model)
@@ -189,15 +190,38 @@ func (p *Plan) spread(m *configv1.Model, byPlace bool) {
 	for i := range p.Targets {
 		p.Targets[i].Cluster = p.Targets[i].Provider.Cluster(i+1, byPlace)
 	}
-	p.answers = make([]Answer, attempts)
-	codes := make([]byte, 0, 64)
-	for _, status := range m.RetryStatuses() {
-		if len(codes) > 0 {
+	if p.answers = p.room[:]; attempts > len(p.answers) {
+		p.answers = make([]Answer, attempts)
+	}
+	p.Retry = retryStatuses(m)
+}
+
+// What is tried again of a model that does not say so, with one target and with several.
+var (
+	retryOne     = join((*configv1.Model)(nil).RetryStatuses())
+	retrySeveral = join((&configv1.Model{Targets: make([]*configv1.Target, 2)}).RetryStatuses())
+)
+
+// retryStatuses returns the statuses that are tried again, as Envoy takes them.
+func retryStatuses(m *configv1.Model) string {
+	switch {
+	case len(m.GetRetry().GetStatusCodes()) > 0:
+		return join(m.RetryStatuses())
+	case len(m.GetTargets()) > 1:
+		return retrySeveral
+	}
+	return retryOne
+}
+
+func join(statuses []uint32) string {
+	var codes []byte
+	for i, status := range statuses {
+		if i > 0 {
 			codes = append(codes, ',')
 		}
 		codes = strconv.AppendUint(codes, uint64(status), 10)
 	}
-	p.Retry = string(codes)
+	return string(codes)
 }
 
 // targets returns the enabled targets of a model, by priority. Within one priority the order is random by weight.
@@ -211,7 +235,7 @@ func (t *Table) targets(m *configv1.Model, random func(n uint32) uint32) []Targe
 	slices.SortStableFunc(candidates, func(a, b *configv1.Target) int {
 		return cmp.Compare(a.GetPriority(), b.GetPriority())
 	})
-	out := make([]Target, 0, len(candidates))
+	out := make([]Target, 0, max(len(candidates), m.Attempts()))
 	for len(candidates) > 0 {
 		i := pick(candidates, random)
 		target := candidates[i]
@@ -317,12 +341,23 @@ func (p *Provider) Attempt(method string, r provider.Request, now time.Time) (At
 		h = append(h, message.Header{Name: "content-length", Value: strconv.Itoa(len(r.Body))})
 	}
 	for name, values := range r.Header {
-		h = append(h, message.Header{Name: strings.ToLower(name), Value: values[0]})
+		h = append(h, message.Header{Name: lower(name), Value: values[0]})
 	}
 	for name, value := range p.Config.GetHeaders() {
 		h = append(h, message.Header{Name: strings.ToLower(name), Value: value})
 	}
 	return Attempt{Header: h, Body: r.Body}, nil
+}
+
+// lower returns the name of a header in lower case.
+func lower(name string) string {
+	switch name { // those of most requests take no memory
+	case "Content-Type":
+		return "content-type"
+	case "Authorization":
+		return "authorization"
+	}
+	return strings.ToLower(name)
 }
 
 // Answer returns the target of the n-th attempt and how its answer is decoded.

@@ -37,8 +37,15 @@ func (x *Timeouts) FirstByteTimeout() time.Duration {
 // IdleTimeout is the longest silence within a response.
 func (x *Timeouts) IdleTimeout() time.Duration { return orDefault(x.GetIdle(), defaultIdleTimeout) }
 
-// Over returns the timeouts of x where it has them and those of below for the rest. Either may be nil.
+// Over returns the timeouts of x where it has them and those of below for the rest. Where one is nil it returns
+// the other.
 func (x *Timeouts) Over(below *Timeouts) *Timeouts {
+	if x == nil {
+		return below
+	}
+	if below == nil {
+		return x
+	}
 	return &Timeouts{
 		Connect:   cmp.Or(x.GetConnect(), below.GetConnect()),
 		FirstByte: cmp.Or(x.GetFirstByte(), below.GetFirstByte()),

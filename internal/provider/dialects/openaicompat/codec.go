@@ -148,17 +148,22 @@ func Bearer(r *provider.Request, s provider.Signing) error {
 	return nil
 }
 
+// typeJSON is the value of a header. It is shared, and must not be modified.
+var typeJSON = []string{"application/json"}
+
 // newRequest returns a request with a JSON body for an operation.
 func (d *Dialect) newRequest(path string, t provider.Target, body []byte, dropped []string) provider.Request {
 	if d.Locate != nil {
 		path = d.Locate(path, t)
 	}
-	return provider.Request{Path: path, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
-		Dropped: dropped}
+	return provider.Request{Path: path, Header: http.Header{"Content-Type": typeJSON}, Body: body, Dropped: dropped}
 }
 
 // wanted reads how many choices a client wants.
 func wanted(n []byte) int {
+	if len(n) == 0 { // an error of strconv would take memory
+		return 1
+	}
 	if n, err := strconv.Atoi(string(n)); err == nil {
 		return n
 	}
