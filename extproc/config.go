@@ -18,18 +18,18 @@ import (
 	"github.com/modelgate/modelgate/internal/xdsclient"
 )
 
-// A configClient keeps the configuration that exchanges are decided by equal to what the control plane serves.
+// A configClient receives the configuration from the control plane and publishes it for exchanges.
 type configClient struct {
 	xds     *xdsclient.Client
 	vendors map[string]provider.Provider
 	log     *zap.Logger
 
-	current atomic.Pointer[exchange.Config] // nil until every type has come once
+	current atomic.Pointer[exchange.Config] // nil until every type has been received once
 
-	// What follows is used by run's goroutine alone.
+	// The fields below are used only by run's goroutine.
 	building    exchange.Config          // its maps are copied before they change
-	stale       bool                     // its index is
-	keysChanged map[string]*configv1.Key // since its keyring was made; nil is for removed ones
+	stale       bool                     // its index is out of date
+	keysChanged map[string]*configv1.Key // since the keyring was made; nil for removed keys
 }
 
 func newConfigClient(o Options) *configClient {
@@ -79,7 +79,7 @@ func (c *configClient) projects() *xdsclient.Type { return mapped(&c.building.Pr
 
 func (c *configClient) rateLimits() *xdsclient.Type { return mapped(&c.building.RateLimits) }
 
-// mapped is a type whose resources are kept as they are, by name.
+// mapped returns a type whose resources are stored unchanged, by name.
 func mapped[M proto.Message](kept *map[string]M) *xdsclient.Type {
 	return xdsclient.Of(xdsclient.Handler[M]{
 		Fork:   func() { *kept = xdsclient.Fork(*kept) },
@@ -159,7 +159,7 @@ func (c *configClient) catalog() *xdsclient.Type {
 
 func (c *configClient) publish(revision string) {
 	if c.building.Hasher == nil {
-		return // without the pepper no key can be checked
+		return // without the pepper, keys cannot be checked
 	}
 	if c.stale {
 		c.building.Index()

@@ -12,8 +12,8 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// attempt takes Envoy's record of an attempt that a provider refused. Of one that Envoy then made elsewhere no
-// exchange is told.
+// attempt handles Envoy's record of an attempt that a provider refused. Exchanges do not see attempts that Envoy has
+// retried.
 func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	config := s.config.current.Load()
 	if config == nil {
@@ -31,15 +31,15 @@ func (s *Server) attempt(e *accesslogdatav3.HTTPAccessLogEntry) {
 	s.env.Cooldown.Refused(p, int(e.GetResponse().GetResponseCode().GetValue()), provider.RetryAfter(h), s.env.Now())
 }
 
-// newRefusals counts attempts, of which requests_total knows only the last of each request. The statuses are those
-// that Envoy tells.
+// newRefusals counts refused attempts, because requests_total counts only the last attempt of each request. The
+// statuses are those that Envoy logs.
 func newRefusals() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "modelgate_provider_refusals_total",
 		Help: "Attempts that a provider refused for its load, by provider and status: 429, 503 or 529."},
 		[]string{"provider", "status"})
 }
 
-// A providerCollector tells which providers are cooling, and what those have to do that take so many requests at once.
+// A providerCollector exports the providers' cooldowns, and the requests at providers with a bound on concurrency.
 type providerCollector struct {
 	*Server
 	cooling, requests *prometheus.Desc

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Envoy sends what it logs every tenth of a second: what there is to say of the last exchange has come when none was
-// open for quiet looks.
+// Envoy sends its access log every tenth of a second. If no exchange was open for this number of looks, the record of
+// the last one has arrived.
 const (
-	drainLook = 100 * time.Millisecond
-	quiet     = 5
+	drainInterval  = 100 * time.Millisecond
+	quietIntervals = 5
 )
 
-// A drain ends the streams of Envoy's access logs, which Envoy keeps open for as long as it lives, when the process
-// ends and nothing else is open any more. Envoy then opens others to the process that has taken the socket.
+// A drain ends the streams of Envoy's access logs when the process ends and no exchange is open. Envoy never closes
+// them itself. Envoy then opens new streams to the process that has taken the socket.
 type drain struct {
-	exchanges atomic.Int64  // streams of filters that are open
-	over      chan struct{} // closed when those of logs are to end
+	exchanges atomic.Int64  // open streams of filters
+	over      chan struct{} // closed when the streams of logs have to end
 	takers    sync.WaitGroup
 }
 
-// run closes over once no exchange has been open for a while, or when ctx ends.
+// run closes over when no exchange has been open for a while, or when ctx ends.
 func (d *drain) run(ctx context.Context) {
 	defer close(d.over)
-	tick := time.NewTicker(drainLook)
+	tick := time.NewTicker(drainInterval)
 	defer tick.Stop()
-	for looks := 0; looks < quiet; looks++ {
+	for looks := 0; looks < quietIntervals; looks++ {
 		select {
 		case <-ctx.Done():
 			return

@@ -40,7 +40,7 @@ func TestAProcessThatEndsDoesNotWaitForEnvoysLog(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("it has ended with an exchange that is open: %v", err)
-	case <-time.After((quiet + 5) * drainLook):
+	case <-time.After((quietIntervals + 5) * drainInterval):
 	}
 	s.drain.exchanges.Add(-1)
 	require.Equal(t, codes.Unavailable, status.Code(log.RecvMsg(new(accesslogv3.StreamAccessLogsResponse))))

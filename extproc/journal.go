@@ -24,23 +24,23 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// flushWait is how long a record of an exchange that was cut waits for Envoy's. Envoy flushes its access log every 0.1
-// s; a record that never comes, because Envoy died, must not be lost.
+// flushWait is how long the record of a cut exchange waits for Envoy's record. Envoy flushes its access log every 0.1
+// s. If Envoy has died, the record must not be lost.
 const flushWait = 2 * time.Second
 
-// A journal writes one line for each request. An exchange knows who asked and what was answered. Envoy knows who cut,
-// how answers ended that it did not show, and of the requests that it answered alone: it sends its record of those
-// only. The two records of one request meet here, by the exchange's id.
+// A journal writes one line for each request. An exchange knows the client and the answer. Envoy knows who cut the
+// exchange, how an unseen answer ended, and which requests it answered alone. Envoy sends its record only for these.
+// The journal joins the two records of a request by the exchange's id.
 type journal struct {
 	log     *zap.Logger
 	metrics *metrics
 	sampler *sampler
 	spool   usage.Spool // or nil
-	process string      // with which the ids of this process's exchanges begin
+	process string      // prefix of the ids of this process's exchanges
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	records map[string]waiting
-	entries map[string]waitingEntry // Envoy's records that came before the exchange's
+	entries map[string]waitingEntry // Envoy's records that arrived before the exchange's
 }
 
 type waiting struct {
@@ -53,7 +53,7 @@ type waitingEntry struct {
 	since time.Time
 }
 
-// envoyFacts is what only Envoy knows of a request.
+// envoyFacts are the facts about a request that only Envoy knows.
 type envoyFacts struct {
 	details  string
 	cut      string // who ended it: "client", "provider", or ""
@@ -67,7 +67,7 @@ func newJournal(log *zap.Logger, m *metrics, s *sampler, spool usage.Spool, proc
 		entries: make(map[string]waitingEntry)}
 }
 
-// exchange takes the record of an exchange that has ended.
+// exchange handles the record of an exchange that has ended.
 func (j *journal) exchange(r metering.Record) {
 	if !r.AwaitsEnvoy() {
 		j.write(r, envoyFacts{})
@@ -86,7 +86,7 @@ func (j *journal) exchange(r metering.Record) {
 	}
 }
 
-// run writes the records whose other half never came, until ctx ends.
+// run writes the records that wait too long for the other one, until ctx ends.
 func (j *journal) run(ctx context.Context) {
 	tick := time.NewTicker(flushWait / 2)
 	defer tick.Stop()
@@ -95,7 +95,7 @@ func (j *journal) run(ctx context.Context) {
 		case <-ctx.Done():
 			j.sweep(time.Now().Add(flushWait))
 			j.sampler.report(j.log, time.Now().Add(leftOutEvery))
-			_ = j.log.Sync() // there is nobody to tell
+			_ = j.log.Sync() // the error cannot be reported
 			return
 		case now := <-tick.C:
 			j.sweep(now)
@@ -115,7 +115,7 @@ func (j *journal) sweep(now time.Time) {
 	}
 	for id, w := range j.entries {
 		if now.Sub(w.since) >= flushWait {
-			delete(j.entries, id) // of an exchange that was not cut, and has its line
+			delete(j.entries, id) // of an exchange that was not cut and has its line
 		}
 	}
 	j.mu.Unlock()
@@ -124,7 +124,7 @@ func (j *journal) sweep(now time.Time) {
 	}
 }
 
-// StreamAccessLogs takes Envoy's access log, until Envoy ends it or the process ends.
+// StreamAccessLogs receives Envoy's access log until Envoy or the process ends it.
 func (s *Server) StreamAccessLogs(stream accesslogv3.AccessLogService_StreamAccessLogsServer) error {
 	taken := make(chan error, 1)
 	s.drain.takers.Go(func() { // it ends with the stream, which ends with this call
@@ -152,10 +152,10 @@ func (s *Server) takeLog(stream accesslogv3.AccessLogService_StreamAccessLogsSer
 	}
 }
 
-// logs take what Envoy logs on one stream.
+// logs handles the access log on one stream.
 type logs struct {
 	server   *Server
-	attempts bool // of providers' clusters, which the first message says
+	attempts bool // of providers' clusters, as the first message tells
 }
 
 func (l *logs) take(in *accesslogv3.StreamAccessLogsMessage) {
@@ -169,14 +169,14 @@ func (l *logs) take(in *accesslogv3.StreamAccessLogsMessage) {
 	}
 }
 
-// A leanLogs is logs over our own transport. Records wait for no request, and no request for them.
+// A leanLogs serves logs over extproc/transport. Records and requests do not wait for each other.
 type leanLogs struct {
 	logs
 
 	stream *transport.Stream
 }
 
-// openLogs returns the handler of a stream of Envoy's access log, which ends when the process does.
+// openLogs returns the handler of a stream of Envoy's access log. The stream ends with the process.
 func (s *Server) openLogs(stream *transport.Stream) *leanLogs {
 	s.drain.takers.Go(func() {
 		select {
@@ -203,17 +203,17 @@ func (l *leanLogs) Message(b []byte, _ bool) error {
 
 // Close implements [transport.Handler].
 func (l *leanLogs) Close() error {
-	_ = l.stream.Send(nothing{}) // it fails where Envoy has left
+	_ = l.stream.Send(emptyMessage{}) // it fails if Envoy has left
 	return nil
 }
 
-// nothing is the answer to a stream of logs, a message without fields.
-type nothing struct{}
+// emptyMessage is the answer to a stream of logs, an empty message.
+type emptyMessage struct{}
 
 // Append implements [transport.Message].
-func (nothing) Append(b []byte) []byte { return b }
+func (emptyMessage) Append(b []byte) []byte { return b }
 
-// envoy takes a record of Envoy's.
+// envoy handles a record of Envoy.
 func (j *journal) envoy(e *accesslogdatav3.HTTPAccessLogEntry) {
 	mg := e.GetCommonProperties().GetMetadata().GetFilterMetadata()[envoy.Metadata].GetFields()
 	id := mg[envoy.MetadataRequest].GetStringValue()
@@ -245,7 +245,7 @@ func factsOf(e *accesslogdatav3.HTTPAccessLogEntry) envoyFacts {
 	}
 }
 
-// cutBy says who ended a request before its time.
+// cutBy returns who ended a request early.
 func cutBy(f *accesslogdatav3.ResponseFlags) string {
 	switch {
 	case f.GetDownstreamConnectionTermination(), f.GetDownstreamRemoteReset():
@@ -257,8 +257,8 @@ func cutBy(f *accesslogdatav3.ResponseFlags) string {
 	return ""
 }
 
-// envoyAlone writes a line for a request that no exchange of this process knows: Envoy refused it as malformed or too
-// large, or the process that had it is gone.
+// envoyAlone writes a line for a request without an exchange in this process: Envoy refused it as malformed or too
+// large, or the exchange's process is gone.
 func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 	f := factsOf(e)
 	j.metrics.requests.WithLabelValues("", "", string(metering.OutcomeGateway), statusClass(f.status)).Inc()
@@ -280,7 +280,7 @@ func (j *journal) envoyAlone(e *accesslogdatav3.HTTPAccessLogEntry) {
 func (j *journal) write(r metering.Record, f envoyFacts) {
 	open := r.AwaitsEnvoy()
 	settle(&r, &f)
-	if open && r.Dispatched && j.spool != nil { // the others are there already
+	if open && r.Dispatched && j.spool != nil { // the others are in the spool already
 		j.spool.End(r.Entry())
 	}
 	j.metrics.observe(&r)
@@ -288,10 +288,10 @@ func (j *journal) write(r metering.Record, f envoyFacts) {
 	if ofStranger(&r) && !j.sampler.allow(r.End) {
 		return
 	}
-	j.log.Info("request", zap.Inline(&line{&r, &f})) // last: who has seen the line finds the rest
+	j.log.Info("request", zap.Inline(&line{&r, &f})) // last, so that whoever sees the line finds the rest
 }
 
-// settle says of an exchange that was cut, or may have been, how it ended.
+// settle sets the outcome of an exchange that was cut, or may have been.
 func settle(r *metering.Record, f *envoyFacts) {
 	if r.Status == 0 {
 		r.Status = f.status
@@ -307,14 +307,14 @@ func settle(r *metering.Record, f *envoyFacts) {
 	}
 }
 
-// A line is what the access log says of an exchange. Its members are written one by one: as fields they would be a
-// fifth of what a request allocates.
+// A line is a line of the access log. Its members are written one by one, because zap's fields would cause a fifth of
+// a request's allocations.
 type line struct {
 	*metering.Record
 	facts *envoyFacts
 }
 
-// add adds what a client or a provider may have chosen.
+// add adds a value that a client or a provider may have chosen.
 func add(e zapcore.ObjectEncoder, name, value string) { e.AddString(name, telemetry.Clip(value)) }
 
 func addKnown(e zapcore.ObjectEncoder, name, value string) {
@@ -329,7 +329,7 @@ func (l *line) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	if l.Span != nil {
 		if at := l.Span.SpanContext(); at.IsValid() {
 			e.AddString("trace_id", at.TraceID().String())
-			if !at.IsRemote() { // or else the span is the client's
+			if !at.IsRemote() { // otherwise the span is the client's
 				e.AddString("span_id", at.SpanID().String())
 			}
 		}

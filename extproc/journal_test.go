@@ -138,7 +138,7 @@ func TestLinesOfStrangersAreFewAndShort(t *testing.T) {
 			e.Request.Path, e.Request.RequestId = "/"+long, long
 			j.envoy(e)
 		}
-		require.Equal(t, linesAtOnce, logs.Len())
+		require.Equal(t, lineBurst, logs.Len())
 		for _, l := range logs.All() {
 			for name, value := range l.ContextMap() {
 				require.LessOrEqual(t, len(fmt.Sprint(value)), telemetry.MaxText+len("…"), name)
@@ -151,7 +151,7 @@ func TestLinesOfStrangersAreFewAndShort(t *testing.T) {
 		logs.TakeAll()
 
 		j.sampler.report(j.log, time.Now())
-		require.Equal(t, int64(10_000-linesAtOnce), logs.TakeAll()[0].ContextMap()["left_out"])
+		require.Equal(t, int64(10_000-lineBurst), logs.TakeAll()[0].ContextMap()["left_out"])
 		j.sampler.report(j.log, time.Now())
 		require.Zero(t, logs.Len(), "nothing was left out since")
 

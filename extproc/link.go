@@ -15,38 +15,38 @@ import (
 	"github.com/modelgate/modelgate/extproc/wire"
 )
 
-// A link is a stream of Envoy's, by one transport or the other. It is the context of the stream.
+// A link is a stream of Envoy over either transport. It is also the context of the stream.
 type link interface {
 	context.Context
 	Send(transport.Message) error
-	// Go calls what may have to wait. It is called last by whoever takes a message.
+	// Go calls a function that may wait. The handler of a message calls it last.
 	Go(func() error) error
-	// Silent returns a context that ends with the stream, or when Envoy says anything more. It is called within Go.
+	// Silent returns a context that ends with the stream, or with Envoy's next message. It is called inside Go.
 	Silent() (context.Context, context.CancelFunc)
 }
 
-// A handler takes Envoy's messages on one stream, one at a time. The message is valid until take returns, its body may
+// A handler handles Envoy's messages on one stream, one at a time. A message is valid until take returns. Its body may
 // be kept.
 type handler interface {
 	take(*wire.Message) error
-	// close is called once, at the end. An error is the status of a stream that has not ended with another.
+	// close is called once, at the end. Its error is the status of the stream, unless the stream has ended with another.
 	close() error
 }
 
-// traits are what Envoy says of a stream in its metadata.
+// traits are the properties of a stream that Envoy sends as metadata.
 type traits struct {
 	role   string
-	places bool // its providers have clusters by place
-	drains bool // the listener holds a request from its way on while the body of it comes
+	places bool // Envoy has clusters of providers by place
+	drains bool // the listener can hold a request back while its body drains
 }
 
-// traitsOf reads the traits; get returns the value of a header, or "".
+// traitsOf reads the traits. The function get returns the value of a header, or "".
 func traitsOf(get func(name string) string) traits {
 	return traits{role: get(envoy.RoleHeader), places: get(envoy.PlacesHeader) != "",
 		drains: get(envoy.DrainsHeader) != ""}
 }
 
-// A leanHandler gives the messages of our own transport to a handler.
+// A leanHandler passes messages of extproc/transport to a handler.
 type leanHandler struct {
 	handler handler
 	in      wire.Message
@@ -66,13 +66,13 @@ func (h *leanHandler) Message(b []byte, owned bool) error {
 // Close implements [transport.Handler].
 func (h *leanHandler) Close() error { return h.handler.close() }
 
-// A grpcLink is a stream of grpc-go's, which has a goroutine of its own, where anything may wait.
+// A grpcLink is a stream of grpc-go. It has its own goroutine, which may wait.
 type grpcLink struct {
 	context.Context
 
 	stream grpc.ServerStream
 	in     wire.Message
-	next   chan error // nil: nobody receives already
+	next   chan error // nil: no goroutine receives
 }
 
 // Send implements link.
@@ -81,7 +81,7 @@ func (l *grpcLink) Send(m transport.Message) error { return l.stream.SendMsg(m) 
 // Go implements link.
 func (l *grpcLink) Go(f func() error) error { return f() }
 
-// Silent implements link. The message that ends it is the next that is received.
+// Silent implements link. The next received message ends the context.
 func (l *grpcLink) Silent() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(l.Context)
 	next := make(chan error, 1)
@@ -101,7 +101,7 @@ func (l *grpcLink) receive() error {
 	return l.stream.RecvMsg(&l.in)
 }
 
-// process serves one stream of one ext_proc filter by grpc-go.
+// process serves a stream of an ext_proc filter with grpc-go.
 func (s *Server) process(stream grpc.ServerStream) (err error) {
 	l := &grpcLink{Context: stream.Context(), stream: stream}
 	h, err := s.open(l, traitsOf(func(name string) string {
@@ -120,7 +120,7 @@ func (s *Server) process(stream grpc.ServerStream) (err error) {
 	}()
 	for {
 		if err := l.receive(); errors.Is(err, io.EOF) {
-			return nil // Envoy has closed its side: the only end that is not an error
+			return nil // Envoy has closed its side: the only end without an error
 		} else if err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// metrics are what the service counts. Labels are bounded: providers, operations, outcomes, and of models only those
-// that the operator's configuration names; never keys or what clients call models.
+// metrics are the metrics of the service. Labels are bounded: providers, operations, outcomes, and models in the
+// operator's configuration. Keys and clients' names of models are never labels.
 type metrics struct {
 	requests *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
@@ -59,32 +59,31 @@ func newMetrics(r prometheus.Registerer, meter metric.Meter) *metrics {
 		degraded: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_limits_degraded_total",
 			Help: "Requests on which this process decided alone, because the store of limits was away."}),
 	}
-	for _, why := range []string{"memory", "bytes", "key_bytes"} { // so that a rate is seen from the first on
+	for _, why := range []string{"memory", "bytes", "key_bytes"} { // so that rates are visible from the start
 		m.shed.WithLabelValues(why)
 	}
 	r.MustRegister(m.shed, m.requests, m.tokens, m.attempts, m.cost, m.refusals, m.degraded)
 	return m
 }
 
-// A seriesKey is what requests are counted apart by.
+// A seriesKey has the labels by which requests are counted.
 type seriesKey struct {
 	provider, vendor, operation, model string
-	outcome                            metering.Outcome // empty: the request has not ended
+	outcome                            metering.Outcome // empty while the request runs
 	status                             int
 }
 
-// A series is where requests of one seriesKey are counted. Finding each of its counters by its labels costs more than
-// all the rest.
+// A series has the counters of a seriesKey. Finding each counter by its labels would cost more than everything else.
 type series struct {
 	requests, attempts, cost prometheus.Counter
-	tokens                   [usage.Kinds]prometheus.Counter // nil for those without a type
+	tokens                   [usage.Kinds]prometheus.Counter // nil for kinds without a type
 	genai                    *telemetry.Series
 }
 
-// maxKnown bounds the series that are kept at hand. The metrics themselves bound what there is of them.
+// maxKnown bounds the cached series. The metrics themselves have their own bounds.
 const maxKnown = 4096
 
-// of returns where a request is counted, of which nothing is known yet but who answers it where outcome is empty.
+// of returns the series of a request. If outcome is empty, only the provider is known.
 func (m *metrics) of(r *metering.Record, outcome metering.Outcome, status int) *series {
 	key := seriesKey{provider: r.Provider, vendor: r.Vendor, operation: r.Operation, model: r.Label, outcome: outcome,
 		status: status}
@@ -115,9 +114,9 @@ func (m *metrics) newSeries(k seriesKey) *series {
 	return s
 }
 
-// isUsual reports whether a status of an error is told apart. A provider may send any other, and there would be as
-// many series.
-func isUsual(status int) bool {
+// hasStatusLabel reports whether a status of an error has its own label. Providers may send any status, which would
+// make too many series.
+func hasStatusLabel(status int) bool {
 	switch status {
 	case 400, 401, 402, 403, 404, 408, 409, 413, 415, 422, 424, 429, 499, 500, 501, 502, 503, 504, 529:
 		return true
@@ -125,15 +124,15 @@ func isUsual(status int) bool {
 	return false
 }
 
-// errorType says why a request failed, in words of a bounded set: the status that the provider or the gateway has
-// answered with, or else how it ended. The codes of errors are no such set: vendors have their own.
+// errorType returns why a request failed, from a bounded set: the status of the provider or the gateway, or else the
+// outcome. Codes of errors are not bounded, because vendors have their own.
 func errorType(o metering.Outcome, status int) string {
 	switch o {
 	case "", metering.OutcomeFinished:
 		return ""
 	case metering.OutcomeRejected, metering.OutcomeFailed:
 		switch {
-		case isUsual(status):
+		case hasStatusLabel(status):
 			return strconv.Itoa(status)
 		case status >= 400 && status <= 599:
 			return statusClass(status)
@@ -156,7 +155,7 @@ func (m *metrics) Chunks(r *metering.Record, n int, gap time.Duration) {
 	m.of(r, "", 0).genai.Chunks(n, gap)
 }
 
-// observe counts an exchange that is settled.
+// observe counts a settled exchange.
 func (m *metrics) observe(r *metering.Record) {
 	s := m.of(r, r.Outcome, r.Status)
 	s.requests.Inc()
@@ -184,7 +183,7 @@ func (m *metrics) observe(r *metering.Record) {
 	}
 }
 
-// statusClass is "2xx" for 200 to 299, and so on; "none" where no status was sent.
+// statusClass returns "2xx" for 200 to 299, and so on, or "none" if no status was sent.
 func statusClass(status int) string {
 	if status < 100 || status > 599 {
 		return "none"
@@ -197,7 +196,7 @@ func cutQuery(path string) string {
 	return path
 }
 
-// newBodyGauge shows what is held of bodies.
+// newBodyGauge exports the bytes of held bodies.
 func newBodyGauge(b *inflight.Bytes) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "modelgate_body_bytes",
 		Help: "Bytes of large bodies that are held, as they came and translated."},

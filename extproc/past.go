@@ -15,20 +15,20 @@ import (
 	"github.com/modelgate/modelgate/internal/limit"
 )
 
-// A replayer is a spool that can tell when it has shipped what it held when it was opened.
+// A replayer is a spool that reports when it has shipped the records that it had when it was opened.
 type replayer interface {
 	Replayed() <-chan struct{}
 	Hurry()
 }
 
-// seed has the windows of an hour and a day count what was used in them before this process began, once. What the
-// spool holds of an earlier process is in the ledger before the ledger is asked.
+// seed adds the usage from before this process to the windows of hours and days, once. The records of an earlier
+// process in the spool reach the ledger first.
 func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
 	if s.began.IsZero() {
 		return nil
 	}
 	if spool, ok := s.spool.(replayer); ok {
-		spool.Hurry() // the ledger is there: it has just answered
+		spool.Hurry() // the ledger is available: it has just answered
 		select {
 		case <-spool.Replayed():
 		case <-ctx.Done():
@@ -45,10 +45,10 @@ func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
 		window limit.Window
 		end    int64
 	}
-	past := map[counter]limit.Past{} // together: that there are many keys or models makes one counter no larger
+	past := map[counter]limit.Past{} // merged, because the number of keys or models does not make a counter larger
 	for {
 		some, err := answers.Recv()
-		// of a control plane that is to be replaced yet
+		// an older control plane does not have the call
 		if errors.Is(err, io.EOF) || status.Code(err) == codes.Unimplemented {
 			break
 		}
@@ -69,7 +69,7 @@ func (s *Server) seed(ctx context.Context, config *exchange.Config) error {
 	}
 	err = s.env.Limits.Seed(ctx, all)
 	if errors.Is(err, limit.ErrStore) {
-		return nil // this process counts it; the store has its own count
+		return nil // this process counts by itself; the store has its own counters
 	}
 	if err != nil {
 		return fmt.Errorf("tell the limits what was used: %w", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/wire"
 )
 
-// lean returns a server of our own, with a goroutine for each connection.
+// lean returns a server of extproc/transport, with a goroutine per connection.
 func (s *Server) lean() *transport.Server {
 	return transport.New(transport.Options{
 		MaxMessage: maxMessage,
@@ -40,7 +40,7 @@ func (s *Server) lean() *transport.Server {
 	})
 }
 
-// grpc returns a server of grpc-go's, with two goroutines for each stream.
+// grpc returns a server of grpc-go, with two goroutines per stream.
 func (s *Server) grpc() grpcServer {
 	g := grpc.NewServer(grpc.ForceServerCodecV2(wire.New()), grpc.StreamInterceptor(s.recoverPanic),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(1<<20),
@@ -61,7 +61,7 @@ func (g grpcServer) Shutdown(ctx context.Context) {
 	g.server.GracefulStop()
 }
 
-// processorService is envoy.service.ext_proc.v3.ExternalProcessor, over messages of our own: see package wire.
+// processorService is envoy.service.ext_proc.v3.ExternalProcessor with the messages of package wire.
 var processorService = grpc.ServiceDesc{
 	ServiceName: "envoy.service.ext_proc.v3.ExternalProcessor",
 	HandlerType: (*any)(nil),
@@ -73,7 +73,7 @@ var processorService = grpc.ServiceDesc{
 	}},
 }
 
-// recoverPanic has a panic end the stream that it is on, with an error, and nothing else.
+// recoverPanic converts a panic to an error that ends only its stream.
 func (s *Server) recoverPanic(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
 	handle grpc.StreamHandler) (err error) {
 	defer func() {

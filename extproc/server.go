@@ -33,35 +33,36 @@ import (
 // maxMessage bounds one message from Envoy: a buffered body of 48 MiB, the limit after translation, and its framing.
 const maxMessage = 64 << 20
 
-// Options are what a Server needs.
+// Options are the dependencies of a Server.
 type Options struct {
 	// XDS is a connection to the control plane.
 	XDS grpc.ClientConnInterface
 	// NodeID names this process to the control plane.
 	NodeID string
-	// Vendors are the providers that are built in, by name.
+	// Vendors are the built-in providers, by name.
 	Vendors map[string]provider.Provider
 	Logger  *zap.Logger
-	// AccessLog takes one line for each request.
+	// AccessLog gets one line for each request.
 	AccessLog  *zap.Logger
 	Registerer prometheus.Registerer
-	// Meter makes the metrics that are OpenTelemetry's, and Tracer spans. Nil: there are none.
+	// Meter makes OpenTelemetry's metrics, and Tracer spans. Both may be nil.
 	Meter  metric.Meter
 	Tracer trace.Tracer
 
-	// Limits decides on limits and budgets; nil is a limiter in memory. LimitsWait says that it asks over a network.
+	// Limits decides about limits and budgets; nil is a limiter in memory. LimitsWait means that Limits uses the network.
 	Limits     limit.Limiter
 	LimitsWait bool
-	// GRPC serves Envoy by grpc-go rather than by extproc/transport.
+	// GRPC serves Envoy with grpc-go instead of extproc/transport.
 	GRPC bool
-	// Spool takes the records for the ledger. Run ships them; who has opened it closes it when Run has returned. Nil:
-	// there are no records.
+	// Spool stores the records for the ledger. Run ships them. The caller closes it after Run has returned. It may be
+	// nil.
 	Spool usage.Spool
-	// Ledger is the control plane's. Nil: records stay in the spool, and nothing is known of what others have spent.
+	// Ledger is the control plane's ledger. If it is nil, records stay in the spool, and the spending of others is
+	// unknown.
 	Ledger ledgerv1.LedgerClient
 
-	// Bytes bounds what is held of bodies; nil: nothing does. Shedding reports whether new requests are to be refused,
-	// for want of memory; nil: never.
+	// Bytes bounds the held bodies; it may be nil. Shedding reports whether new requests have to be refused because of
+	// memory; it may be nil.
 	Bytes    *inflight.Bytes
 	Shedding func() bool
 }
@@ -77,11 +78,11 @@ type Server struct {
 	refusals *prometheus.CounterVec
 	spool    usage.Spool
 	ledger   ledgerv1.LedgerClient
-	began    time.Time // before it anything that is in the ledger was another process's
-	// informed is set once the ledger was asked what was spent of budgets, and used in windows.
-	informed atomic.Bool
-	plans    sync.Map // id -> *routing.Plan, of exchanges that may still be retried
-	drain    drain
+	began    time.Time // earlier usage in the ledger is from other processes
+	// ledgerAsked is set once the ledger was asked for the spending of budgets and the usage of windows.
+	ledgerAsked atomic.Bool
+	plans       sync.Map // id -> *routing.Plan, of exchanges that may be retried
+	drain       drain
 
 	limitsWait bool
 	transport  server
@@ -90,11 +91,11 @@ type Server struct {
 // A server serves Envoy's streams.
 type server interface {
 	Serve(net.Listener) error
-	// Shutdown lets the streams that are open end by themselves until ctx ends, and then cuts them.
+	// Shutdown waits for the open streams until ctx ends, and then closes them.
 	Shutdown(ctx context.Context)
 }
 
-// New returns a server that is not serving yet.
+// New returns a server that does not serve yet.
 func New(o Options) *Server {
 	process := newProcessID()
 	if o.Limits == nil {
@@ -106,7 +107,7 @@ func New(o Options) *Server {
 		env: exchange.Env{
 			Now: time.Now, Random: mathrand.Uint32N, NewID: newIDs(process),
 			Limits: o.Limits, Spool: o.Spool, Observer: m, Tracer: o.Tracer,
-			Strangers: access.NewStrangers(refusalsPerSecond, refusalsAtOnce),
+			Strangers: access.NewStrangers(refusalsPerSecond, refusalBurst),
 			Bytes:     o.Bytes, Shedding: o.Shedding,
 		},
 		config:   newConfigClient(o),
@@ -128,14 +129,13 @@ func New(o Options) *Server {
 	return s
 }
 
-// Run serves on l and follows the configuration until ctx ends. It then lets the streams that are open go on for grace
-// before it cuts them.
+// Run serves on l and follows the configuration until ctx ends. Open streams may then continue for grace.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
 	var background sync.WaitGroup
 	backgroundCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	background.Go(func() { s.config.run(backgroundCtx) })
 	background.Go(func() { s.journal.run(backgroundCtx) })
-	if s.informed.Store(s.ledger == nil); s.ledger != nil {
+	if s.ledgerAsked.Store(s.ledger == nil); s.ledger != nil {
 		background.Go(func() { s.followSpent(backgroundCtx) })
 	}
 	var shipping sync.WaitGroup
@@ -144,7 +144,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 		shipping.Go(func() { s.spool.Run(shippingCtx, s.ledger) })
 	}
 	defer shipping.Wait()
-	defer stopShipping() // once the journal has written its last records
+	defer stopShipping() // after the journal has written its last records
 	defer background.Wait()
 	defer stop()
 
@@ -166,40 +166,40 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	return nil
 }
 
-// Ready reports why requests cannot be served yet, or nil.
+// Ready returns the reason why requests cannot be served yet, or nil.
 func (s *Server) Ready() error {
 	if s.config.current.Load() == nil {
 		return errors.New("no configuration from the control plane yet")
 	}
-	if !s.informed.Load() {
+	if !s.ledgerAsked.Load() {
 		return errors.New("the ledger has not said yet what was spent of budgets and used of limits")
 	}
 	return nil
 }
 
-// Knows reports whether requests with a key are let in by the configuration that has come.
+// Knows reports whether the current configuration admits requests with a key.
 func (s *Server) Knows(key string) bool {
 	c := s.config.current.Load()
 	return c != nil && c.Keyring.ByHash(c.Hasher.Hash(key), time.Now()) != nil
 }
 
-// configuration is what exchanges are decided by, or nil while there is none.
+// configuration returns the configuration for exchanges, or nil if there is none yet.
 func (s *Server) configuration() *exchange.Config {
-	if !s.informed.Load() {
-		return nil // what budgets have left is not known: nobody overspends in the moments after a restart
+	if !s.ledgerAsked.Load() {
+		return nil // the rest of the budgets is unknown: nobody can overspend after a restart
 	}
 	return s.config.current.Load()
 }
 
-// newProcessID returns what the ids of this process's exchanges begin with. It is random: a retry that reaches another
-// process finds nothing there.
+// newProcessID returns the prefix of the ids of this process's exchanges. It is random, so that a retry that reaches
+// another process does not find a wrong exchange.
 func newProcessID() string {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
 	return hex.EncodeToString(random[:]) + "-"
 }
 
-// newIDs returns a source of ids of exchanges.
+// newIDs returns a generator of ids of exchanges.
 func newIDs(process string) func() string {
 	var count atomic.Uint64
 	return func() string { return process + strconv.FormatUint(count.Add(1), 36) }

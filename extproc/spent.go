@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// spentEvery is how often the ledger is asked what was spent, and spentTimeout how long it may take to say.
+	// spentEvery is the interval at which the ledger is asked for spending, and spentTimeout bounds each call.
 	spentEvery   = 5 * time.Second
 	spentTimeout = 10 * time.Second
-	// firstTimeout is how long requests wait for its first answer after a start. Where it has come, they wait for
-	// spentTimeout at most until windows count what was used before, and then seedEvery is how soon that is tried again.
+	// firstTimeout is how long requests wait for the first answer after a start. After that answer they wait at most
+	// spentTimeout until windows have the earlier usage. That is tried every seedEvery.
 	firstTimeout = 2 * time.Second
 	seedEvery    = 250 * time.Millisecond
-	// manySpent is how many subjects an answer has at least that is a part of what there is.
-	manySpent = 10_000
+	// minPartialAnswer is the minimum number of subjects in a partial answer.
+	minPartialAnswer = 10_000
 )
 
-// spentBook is what the ledger has said of each subject, in nano-dollars. It belongs to one goroutine.
+// spentBook has the ledger's spending of each subject, in nano-dollars. It belongs to one goroutine.
 type spentBook struct {
 	cursor string
 	known  map[string]spent
-	config *exchange.Config // that all of known was raised under
-	more   bool             // the last answer was a part
-	seeded bool             // windows of hours and days count what was used before
+	config *exchange.Config // under which all of known was raised
+	more   bool             // the last answer was partial
+	seeded bool             // windows of hours and days have the earlier usage
 }
 
 type spent struct {
@@ -41,8 +41,8 @@ type spent struct {
 	day, month int64
 }
 
-// followSpent keeps the counters of budgets at what the ledger knows to have been spent, also by other replicas and
-// before this process began, until ctx ends.
+// followSpent raises the counters of budgets to the spending in the ledger, until ctx ends. The ledger includes other
+// replicas and the time before this process.
 func (s *Server) followSpent(ctx context.Context) {
 	b := &spentBook{known: map[string]spent{}}
 	pause := time.NewTimer(0)
@@ -68,7 +68,7 @@ func (s *Server) followSpent(ctx context.Context) {
 			pause.Reset(0)
 		}
 		if b.config == nil && err == nil {
-			pause.Reset(spentEvery / 500) // no configuration has come yet, which is a matter of moments
+			pause.Reset(spentEvery / 500) // there is no configuration yet, only for a moment
 		}
 	}
 }
@@ -79,8 +79,8 @@ func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
 		return nil // nobody is served yet
 	}
 	timeout := spentTimeout
-	if !s.informed.Load() {
-		defer s.informed.Store(true) // also where the ledger is away: traffic does not wait for it
+	if !s.ledgerAsked.Load() {
+		defer s.ledgerAsked.Store(true) // also if the ledger is not available: traffic does not wait for it
 		timeout = firstTimeout
 	}
 	seeding, cancel := context.WithTimeout(ctx, spentTimeout)
@@ -92,11 +92,11 @@ func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
 		return err
 	}
 	changed := b.take(answer)
-	b.more = len(changed) >= manySpent
+	b.more = len(changed) >= minPartialAnswer
 	if b.config != config {
 		changed = b.known // a budget may be new
 	}
-	var away error // the others are counted here all the same
+	var away error // the other budgets are raised anyway
 	for subject, of := range changed {
 		for _, budget := range budgetsOf(config, subject) {
 			switch err := s.raise(ctx, subject, budget, of); {
@@ -119,7 +119,7 @@ func (s *Server) raiseSpent(ctx context.Context, b *spentBook) error {
 	return err
 }
 
-// take notes an answer, forgets what is of an earlier month, and returns what the answer says.
+// take stores an answer, removes earlier months, and returns the spending in the answer.
 func (b *spentBook) take(answer *ledgerv1.SpentAnswer) map[string]spent {
 	changed := make(map[string]spent, len(answer.GetSpent()))
 	for _, of := range answer.GetSpent() {
@@ -148,7 +148,7 @@ func (s *Server) raise(ctx context.Context, subject string, b *configv1.Budget, 
 	return nil
 }
 
-// budgetsOf returns the budgets of a subject of the ledger's.
+// budgetsOf returns the budgets of a subject.
 func budgetsOf(c *exchange.Config, subject string) []*configv1.Budget {
 	kind, name, _ := strings.Cut(subject, "/")
 	switch kind {

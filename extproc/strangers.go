@@ -11,27 +11,27 @@ import (
 	"github.com/modelgate/modelgate/extproc/metering"
 )
 
-// What strangers, who have no good key, may cost. A client whose key is wrong needs one answer, and a person who looks
-// for it one line: both bounds are far above that, and a flood is far above them.
+// Bounds on the cost of strangers, which are clients without a valid key. A client with a wrong key needs one answer,
+// and an operator who searches for it needs one line. Both bounds are far above that, and far below a flood.
 const (
-	refusalsPerSecond, refusalsAtOnce = 10, 100 // answers to one address
-	linesPerSecond, linesAtOnce       = 10, 200 // lines of the access log, of all addresses
+	refusalsPerSecond, refusalBurst = 10, 100 // answers to one address
+	linesPerSecond, lineBurst       = 10, 200 // lines of the access log, of all addresses
 
 	leftOutEvery = 10 * time.Second
 )
 
-// A sampler decides which requests of strangers get a line of the access log, and counts the others.
+// A sampler decides which requests of strangers get a line in the access log, and counts the others.
 type sampler struct {
 	lines   *rate.Limiter
 	leftOut atomic.Int64 // since the last report
 	counter prometheus.Counter
 
-	reported time.Time // used by the goroutine that calls report alone
+	reported time.Time // used only by the goroutine that calls report
 }
 
 func newSampler(r prometheus.Registerer) *sampler {
 	s := &sampler{
-		lines: rate.NewLimiter(linesPerSecond, linesAtOnce),
+		lines: rate.NewLimiter(linesPerSecond, lineBurst),
 		counter: prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_access_log_left_out_total",
 			Help: "Requests without a valid key that have no line in the access log, because there were too many of them."}),
 	}
@@ -39,7 +39,7 @@ func newSampler(r prometheus.Registerer) *sampler {
 	return s
 }
 
-// allow reports whether there is room for a line.
+// allow reports whether a line may be written.
 func (s *sampler) allow(now time.Time) bool {
 	if s.lines.AllowN(now, 1) {
 		return true
@@ -49,7 +49,7 @@ func (s *sampler) allow(now time.Time) bool {
 	return false
 }
 
-// report writes how many lines were left out since it last did.
+// report logs how many lines were left out since the last report.
 func (s *sampler) report(log *zap.Logger, now time.Time) {
 	if now.Sub(s.reported) < leftOutEvery {
 		return
@@ -60,7 +60,7 @@ func (s *sampler) report(log *zap.Logger, now time.Time) {
 	}
 }
 
-// ofStranger reports whether a request was refused before anybody knew whose it was.
+// ofStranger reports whether a request was refused before its client was known.
 func ofStranger(r *metering.Record) bool {
 	return r.KeyID == "" && !r.Internal && r.Outcome == metering.OutcomeRejected
 }

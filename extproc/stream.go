@@ -14,7 +14,7 @@ import (
 	"github.com/modelgate/modelgate/extproc/wire"
 )
 
-// open returns the handler of a stream of an ext_proc filter. Which filter it is, Envoy says in the stream's metadata.
+// open returns the handler of a stream of an ext_proc filter. The stream's metadata tells which filter it is.
 func (s *Server) open(l link, t traits) (handler, error) {
 	var exchanges func(*exchange.Env, *exchange.Config) *exchange.Exchange
 	switch t.role {
@@ -36,13 +36,13 @@ func (s *Server) open(l link, t traits) (handler, error) {
 	return c, nil
 }
 
-// A carrier gives Envoy's messages to an exchange and its replies to Envoy.
+// A carrier passes Envoy's messages to an exchange and its replies to Envoy.
 type carrier struct {
 	server *Server
 	link   link
 	drains bool
 
-	mu       sync.Mutex // guards what follows: headers that wait are let go of by a timer
+	mu       sync.Mutex // guards the fields below: a timer releases headers that wait
 	exchange *exchange.Exchange
 	timer    *time.Timer
 	out      wire.Response
@@ -64,7 +64,7 @@ func (c *carrier) close() error {
 	return nil
 }
 
-// take carries a message.
+// take handles a message.
 func (c *carrier) take(in *wire.Message) error {
 	if c.mayWait(in) {
 		kept := *in
@@ -73,12 +73,12 @@ func (c *carrier) take(in *wire.Message) error {
 	return c.carry(in)
 }
 
-// mayWait reports whether a message may have to wait: for the store of limits, for the ledger, for room; or is so much
-// work that other streams would have to.
+// mayWait reports whether a message may have to wait for the store of limits, the ledger or room, or is so much work
+// that other streams would wait.
 func (c *carrier) mayWait(in *wire.Message) bool {
 	switch in.Phase {
 	case wire.RequestHeaders:
-		return in.End || c.server.limitsWait // what has no body may be a report, which the ledger is asked for
+		return in.End || c.server.limitsWait // a request without a body may be a report, which needs the ledger
 	case wire.RequestBody:
 		return c.server.limitsWait || c.exchange.IsHeavy(len(in.Body))
 	case wire.ResponseBody:
@@ -89,7 +89,7 @@ func (c *carrier) mayWait(in *wire.Message) bool {
 	return false
 }
 
-// carry gives a message to the exchange, and the reply to Envoy.
+// carry passes a message to the exchange, and the reply to Envoy.
 func (c *carrier) carry(in *wire.Message) error {
 	queued, err := c.step(in)
 	if queued {
@@ -98,7 +98,7 @@ func (c *carrier) carry(in *wire.Message) error {
 	return err
 }
 
-// step is carry, but where the exchange has to wait for its turn.
+// step is carry without the wait for the exchange's turn.
 func (c *carrier) step(in *wire.Message) (queued bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *carrier) step(in *wire.Message) (queued bool, err error) {
 	return false, c.reply(in.Phase, &reply)
 }
 
-// reply gives Envoy the reply to a message of a phase.
+// reply sends the reply to a message of a phase to Envoy.
 func (c *carrier) reply(p wire.Phase, reply *exchange.Reply) error {
 	if reply.Plan != nil {
 		c.server.plans.Store(reply.Plan.ID, reply.Plan)
@@ -131,7 +131,7 @@ func (c *carrier) reply(p wire.Phase, reply *exchange.Reply) error {
 	return c.send(p, reply)
 }
 
-// turn waits for the exchange's turn, and meanwhile for what Envoy says next: whatever it is, the client waits no
+// turn waits for the exchange's turn, or for Envoy's next message. Any message means that the client does not wait any
 // more.
 func (c *carrier) turn() error {
 	ctx, leave := c.link.Silent()
@@ -142,7 +142,7 @@ func (c *carrier) turn() error {
 	return c.reply(wire.RequestBody, &reply)
 }
 
-// release sends headers that have waited for long enough.
+// release sends headers that have waited too long.
 func (c *carrier) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,11 +150,11 @@ func (c *carrier) release() {
 		return
 	}
 	if reply, ok := c.exchange.Release(); ok {
-		_ = c.send(wire.ResponseBody, &reply) // where it fails, reading fails too
+		_ = c.send(wire.ResponseBody, &reply) // if it fails, reading fails too
 	}
 }
 
-// send gives Envoy the reply to a message of a phase: none, one, or that to the headers and one.
+// send sends the reply to a message of a phase: none, one, or the waiting reply to the headers and one.
 func (c *carrier) send(p wire.Phase, reply *exchange.Reply) error {
 	if reply.Head != nil {
 		if c.timer != nil {
@@ -184,7 +184,7 @@ func (c *carrier) write(p wire.Phase, reply *exchange.Reply) error {
 	return c.link.Send(&c.out)
 }
 
-// step gives a message of Envoy's to the exchange.
+// step passes a message of Envoy to the exchange.
 func step(ctx context.Context, x *exchange.Exchange, in *wire.Message) (exchange.Reply, bool) {
 	switch in.Phase {
 	case wire.RequestHeaders:
@@ -208,8 +208,8 @@ func step(ctx context.Context, x *exchange.Exchange, in *wire.Message) (exchange
 	return exchange.Reply{}, false
 }
 
-// An attempt is one after the first: its headers come once, and go out with the body for its provider. Every other way
-// out is an error, for the request must not go on as it was made for another provider.
+// An attempt handles an attempt after the first. Its headers arrive once, and the reply has the body for its provider.
+// In every other case it returns an error, because the request of another provider must not be sent.
 type attempt struct {
 	server *Server
 	link   link

@@ -10,8 +10,8 @@ import (
 	"github.com/modelgate/modelgate/internal/usage"
 )
 
-// endSpan ends the span of an exchange, of which all is known by now. It has nothing of what a client has said: no
-// text of a prompt or an answer, no header, no path, and a model's name only where the configuration has it.
+// endSpan ends the span of an exchange. The span has no text of a prompt or an answer, no header and no path. It has a
+// model's name only if the configuration has it.
 func endSpan(r *metering.Record) {
 	if r.Span == nil || !r.Span.IsRecording() {
 		return
@@ -29,7 +29,7 @@ func endSpan(r *metering.Record) {
 	r.Span.End(trace.WithTimestamp(r.End))
 }
 
-// spanName is of as few values as the metrics' labels.
+// spanName returns one of as few names as the metrics' labels.
 func spanName(r *metering.Record) string {
 	switch {
 	case r.Operation == "":
@@ -40,7 +40,7 @@ func spanName(r *metering.Record) string {
 	return telemetry.OperationName(r.Operation) + " " + r.Label
 }
 
-// callAttributes are about the call of a model.
+// callAttributes describe the call of a model.
 func callAttributes(r *metering.Record) []attribute.KeyValue {
 	if r.Label == "" && r.Provider == "" {
 		return nil
@@ -55,7 +55,7 @@ func callAttributes(r *metering.Record) []attribute.KeyValue {
 		a = append(a, telemetry.AttrProvider.String(telemetry.ProviderName(r.Vendor)),
 			telemetry.AttrGatewayProvider.String(r.Provider))
 	}
-	if r.Label != "" && r.Label != telemetry.Other && r.Upstream != "" { // or else it is what the client has made up
+	if r.Label != "" && r.Label != telemetry.Other && r.Upstream != "" { // otherwise the client has invented it
 		a = append(a, telemetry.AttrUpstreamModel.String(r.Upstream))
 	}
 	if !r.FirstChunk.IsZero() {
@@ -75,7 +75,7 @@ func callAttributes(r *metering.Record) []attribute.KeyValue {
 	return a
 }
 
-// requestAttributes are about the request, whatever it asks for. Its id is none of them: a client may have chosen it.
+// requestAttributes describe the request. They do not include its id, because a client may have chosen it.
 func requestAttributes(r *metering.Record) []attribute.KeyValue {
 	a := make([]attribute.KeyValue, 0, 5)
 	a = append(a, telemetry.AttrOutcome.String(string(r.Outcome)), telemetry.AttrStatus.Int(r.Status))

@@ -9,8 +9,9 @@ import (
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 )
 
-// respondDuplex gives an answer back whose pieces do not wait for replies. Replies come at any time: first that to the
-// headers, which the client does not get before, then pieces, of which one is said to be the last.
+// respondDuplex sends an answer whose pieces do not wait for replies. Replies arrive at any time. The first is the
+// reply to the headers, which the client does not get before. The others are pieces, and one of them is marked as the
+// last.
 func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, first *extprocv3.ProcessingRequest,
 	response *http.Response) error {
 	_ = x.stream.Send(first)
@@ -22,7 +23,7 @@ func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, fir
 		}
 		if err := x.feed(response.Body); err != nil {
 			close(cut)
-			_ = x.stream.CloseSend() // as Envoy does where the answer is cut
+			_ = x.stream.CloseSend() // as Envoy does if the answer is cut
 		}
 	}()
 	defer func() {
@@ -41,7 +42,7 @@ func (x *exchange) respondDuplex(w http.ResponseWriter, h map[string]string, fir
 	}
 }
 
-// orCut returns why an answer is cut, where it is, or else err.
+// orCut returns the reason why an answer was cut, if it was, or else err.
 func (x *exchange) orCut(err error, cut <-chan struct{}) error {
 	select {
 	case <-cut:
@@ -54,13 +55,13 @@ func (x *exchange) orCut(err error, cut <-chan struct{}) error {
 	}
 }
 
-// feed shows the service a body piece by piece.
+// feed sends a body piece by piece to the service.
 func (x *exchange) feed(body io.Reader) error {
 	buffer := make([]byte, 16<<10)
 	for {
 		n, err := body.Read(buffer)
 		if n > 0 {
-			_ = x.stream.Send(responseBody(buffer[:n], false)) // it is serialized by then
+			_ = x.stream.Send(responseBody(buffer[:n], false)) // it has been serialized
 		}
 		if errors.Is(err, io.EOF) {
 			_ = x.stream.Send(responseBody(nil, true))
@@ -72,7 +73,7 @@ func (x *exchange) feed(body io.Reader) error {
 	}
 }
 
-// duplexReply does what the service says, and reports whether that was the end.
+// duplexReply applies a reply of the service, and reports whether it was the last.
 func (x *exchange) duplexReply(w http.ResponseWriter, h map[string]string, reply *extprocv3.ProcessingResponse) (bool,
 	error) {
 	if head := reply.GetResponseHeaders(); head != nil && !x.begun {

@@ -1,9 +1,9 @@
-// Package extproctest plays Envoy's half of the ext_proc protocol, so that the service can be tested as a client of
-// the gateway sees it, in one process and without Envoy. What it does was measured on the real one; the end-to-end
-// tests run the same cases there.
+// Package extproctest simulates Envoy's side of the ext_proc protocol, so that the service can be tested as a client
+// sees it, in one process and without Envoy. Its behaviour was measured on the real Envoy. The end-to-end tests run
+// the same cases there.
 //
-// It is as strict as Envoy. A body that changed its length without a new content-length, a
-// plan without a header mutation, a reply to another message than the one sent: each fails the request.
+// It is as strict as Envoy. A body that changed its length without a new content-length, a plan without a header
+// mutation, a reply to another message than the one sent: each fails the request.
 package extproctest
 
 import (
@@ -30,18 +30,18 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// An Envoy is an HTTP handler that does with each request what Envoy does: it asks the ext_proc service, sends the
-// request to the providers of the plan, and gives the answer back through the service.
+// An Envoy is an HTTP handler that does what Envoy does with each request: it asks the ext_proc service, sends the
+// request to the providers of the plan, and returns the answer through the service.
 type Envoy struct {
 	client    extprocv3.ExternalProcessorClient
 	log       accesslogv3.AccessLogServiceClient
 	upstreams map[string]*url.URL
 	transport http.RoundTripper
-	role      string // of the filter, as gRPC metadata says
+	role      string // of the filter, in gRPC metadata
 }
 
-// New returns a handler over a connection to the service. upstreams are the base URLs of the providers, by name, as
-// Envoy's clusters would have them, and that of the job service under envoy.ClusterJobs.
+// New returns a handler over a connection to the service. The map upstreams has the base URLs of the providers by
+// name, and that of the job service under envoy.ClusterJobs.
 func New(conn grpc.ClientConnInterface, upstreams map[string]string) *Envoy {
 	e := &Envoy{client: extprocv3.NewExternalProcessorClient(conn), log: accesslogv3.NewAccessLogServiceClient(conn),
 		upstreams: map[string]*url.URL{}, transport: &http.Transport{DisableCompression: true}, role: envoy.RoleDownstream}
@@ -55,33 +55,33 @@ func New(conn grpc.ClientConnInterface, upstreams map[string]string) *Envoy {
 	return e
 }
 
-// Internal returns the same Envoy's listener for the job service.
+// Internal returns Envoy's listener for the job service.
 func (e *Envoy) Internal() *Envoy {
 	internal := *e
 	internal.role = envoy.RoleInternal
 	return &internal
 }
 
-// errGateway is why Envoy itself answers: the code details.
+// errGateway is the response code details of Envoy's own answer.
 type errGateway string
 
 func (e errGateway) Error() string { return string(e) }
 
-// An exchange is one request as Envoy carries it.
+// An exchange is one request in Envoy.
 type exchange struct {
 	envoy  *Envoy
 	ctx    context.Context
 	stream extprocv3.ExternalProcessor_ProcessClient
 	header map[string]string
 	body   []byte
-	passes *http.Request // whose body is sent on as it comes, in place of body; or nil
+	passes *http.Request // the request whose body passes unchanged, instead of body; or nil
 	meta   map[string]*structpb.Struct
 	mode   *filterv3.ProcessingMode
 	sent   int  // bytes of a body that passes
 	begun  bool // the client has the headers of its answer
 }
 
-// ServeHTTP carries one request.
+// ServeHTTP handles one request.
 func (e *Envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -100,13 +100,13 @@ func (e *Envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// localBody is what Envoy's own answers say.
+// localBody is the body of Envoy's own answers.
 const localBody = `{"error":{"message":"local reply","type":"server_error","param":null,"code":"local_reply"}}`
 
 // errAnswered means that the client has its answer.
 var errAnswered = errors.New("answered")
 
-// errReset means that the service has ended an answer that the client has a part of.
+// errReset means that the service has ended an answer that was partly sent.
 var errReset = errors.New("ended by the service")
 
 func (x *exchange) run(w http.ResponseWriter, r *http.Request) error {
@@ -138,7 +138,7 @@ func requestHeaders(r *http.Request) map[string]string {
 		h[strings.ToLower(name)] = values[0]
 	}
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		h["x-envoy-external-address"] = host // whatever the client says
+		h["x-envoy-external-address"] = host // a client cannot set it
 	}
 	if r.ContentLength > 0 {
 		h["content-length"] = strconv.FormatInt(r.ContentLength, 10)
@@ -146,8 +146,8 @@ func requestHeaders(r *http.Request) map[string]string {
 	return h
 }
 
-// normalPath is the path and query of a URL as Envoy has them: dot segments and doubled slashes are resolved, and what
-// is escaped stays.
+// normalPath returns the path and query of a URL in Envoy's form: dot segments and doubled slashes are resolved, and
+// escapes stay.
 func normalPath(u *url.URL) string {
 	clean := path.Clean(u.EscapedPath())
 	if strings.HasSuffix(u.EscapedPath(), "/") && clean != "/" {
@@ -159,7 +159,7 @@ func normalPath(u *url.URL) string {
 	return clean
 }
 
-// request sends the request's headers and body to the service and does what it says.
+// request sends the request's headers and body to the service and applies its replies.
 func (x *exchange) request(w http.ResponseWriter, r *http.Request) error {
 	reply, err := x.ask(w, &extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{
 		RequestHeaders: &extprocv3.HttpHeaders{Headers: headerMap(x.header), EndOfStream: r.ContentLength == 0}}})
@@ -199,7 +199,7 @@ func (x *exchange) request(w http.ResponseWriter, r *http.Request) error {
 	return x.route(common)
 }
 
-// route finds the way on after the last reply to the request. Without a plan it is the dead end.
+// route selects the route after the last reply to the request. Without a plan it is the route to no endpoint.
 func (x *exchange) route(reply *extprocv3.CommonResponse) error {
 	if !reply.GetClearRouteCache() || reply.GetHeaderMutation() == nil {
 		return errGateway("no_healthy_upstream")
@@ -215,14 +215,14 @@ func (x *exchange) route(reply *extprocv3.CommonResponse) error {
 	return errGateway("no_healthy_upstream")
 }
 
-// metadata returns what the service has said of the request.
+// metadata returns the metadata that the service has set for the request.
 func (x *exchange) metadata(key string) string {
 	return x.meta[envoy.Metadata].GetFields()[key].GetStringValue()
 }
 
-// ask sends a message and waits for the reply to it. An immediate response goes to the client.
+// ask sends a message and waits for the reply. An immediate response goes to the client.
 func (x *exchange) ask(w http.ResponseWriter, in *extprocv3.ProcessingRequest) (*extprocv3.ProcessingResponse, error) {
-	_ = x.stream.Send(in) // where it fails, receiving says why
+	_ = x.stream.Send(in) // if it fails, receiving returns the reason
 	return x.receive(w)
 }
 
@@ -259,7 +259,7 @@ func (x *exchange) receive(w http.ResponseWriter) (*extprocv3.ProcessingResponse
 	return nil, errAnswered
 }
 
-// localReply shows the service the headers of Envoy's own answer, as Envoy does, before the client gets it.
+// localReply sends the headers of Envoy's own answer to the service before the client gets them, as Envoy does.
 func (x *exchange) localReply(err error, n int, cluster string) error {
 	_ = x.stream.Send(&extprocv3.ProcessingRequest{
 		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{

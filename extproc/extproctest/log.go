@@ -13,13 +13,13 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// Who ended a request before its time.
+// Who ended a request early.
 var (
 	errClient   = errors.New("the client has left")
 	errProvider = errors.New("the provider's connection broke")
 )
 
-// record sends Envoy's record of a request that has ended, where the access log's filter lets it.
+// record sends Envoy's record of a request that has ended, if the access log's filter selects it.
 func (x *exchange) record(err error) {
 	flags := &accesslogdatav3.ResponseFlags{
 		DownstreamConnectionTermination: errors.Is(err, errClient),
@@ -35,7 +35,7 @@ func (x *exchange) record(err error) {
 	if !flagged && x.metadata(envoy.MetadataLog) == "" {
 		return
 	}
-	// The request's own context has ended where the client has left.
+	// The request's own context has ended if the client has left.
 	stream, err := x.envoy.log.StreamAccessLogs(context.WithoutCancel(x.ctx))
 	if err != nil {
 		return

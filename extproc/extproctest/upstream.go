@@ -18,8 +18,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// attempts sends the request along the plan until an answer is not to be tried again. It returns that answer, the
-// number of attempts, and the cluster of the last.
+// attempts makes the attempts of the plan until an answer needs no retry. It returns that answer, the number of
+// attempts, and the cluster of the last.
 func (x *exchange) attempts() (*http.Response, int, string, error) {
 	if x.metadata(envoy.MetadataKind) == envoy.KindJobs {
 		response, err := x.send(envoy.ClusterJobs)
@@ -103,7 +103,7 @@ func (x *exchange) prepare(n int, cluster string) error {
 	return stream.CloseSend()
 }
 
-// send makes one attempt. Headers for Envoy's router and its own do not go out.
+// send makes one attempt. Headers for Envoy's router and Envoy's own headers are not sent.
 func (x *exchange) send(cluster string) (*http.Response, error) {
 	base := x.envoy.upstreams[envoy.ProviderOf(cluster)]
 	if cluster == envoy.ClusterJobs {
@@ -130,7 +130,7 @@ func (x *exchange) send(cluster string) (*http.Response, error) {
 	return x.envoy.transport.RoundTrip(r)
 }
 
-// respond gives an answer back through the service.
+// respond returns an answer through the service.
 func (x *exchange) respond(w http.ResponseWriter, response *http.Response, n int, cluster string) error {
 	h := map[string]string{":status": strconv.Itoa(response.StatusCode)}
 	for name, values := range response.Header {
@@ -158,7 +158,7 @@ func (x *exchange) respond(w http.ResponseWriter, response *http.Response, n int
 	return x.pass(w, response.Body)
 }
 
-// answerHeaders shows the service the headers of an answer.
+// answerHeaders returns the message with the headers of an answer.
 func answerHeaders(h map[string]string, end bool, n int, cluster string) *extprocv3.ProcessingRequest {
 	return &extprocv3.ProcessingRequest{
 		Request: &extprocv3.ProcessingRequest_ResponseHeaders{ResponseHeaders: &extprocv3.HttpHeaders{
@@ -168,7 +168,7 @@ func answerHeaders(h map[string]string, end bool, n int, cluster string) *extpro
 	}
 }
 
-// pass gives a body to the client without showing it to the service.
+// pass sends a body to the client without showing it to the service.
 func (x *exchange) pass(w http.ResponseWriter, body io.Reader) error {
 	piece := make([]byte, 16<<10)
 	for {
@@ -187,7 +187,8 @@ func (x *exchange) pass(w http.ResponseWriter, body io.Reader) error {
 	}
 }
 
-// broken says why the body of an answer cannot be read: the client has left, or the provider's connection broke.
+// broken returns the reason why the body of an answer cannot be read: the client has left, or the provider's
+// connection broke.
 func (x *exchange) broken() error {
 	if x.ctx.Err() != nil {
 		return errClient

@@ -18,58 +18,58 @@ import (
 )
 
 const (
-	// connWindow is how much a client may send on all streams beyond what was read, which it is told at once.
+	// connWindow is the flow-control window of a connection. Read bytes are acknowledged at once.
 	connWindow = 16 << 20
-	// maxHeld bounds what a connection holds of messages that have not come whole, or whose turn has not come.
+	// maxHeld bounds the bytes of incomplete and of queued messages of a connection.
 	maxHeld = 1 << 30
-	// maxStreams bounds the streams that are open on a connection.
+	// maxStreams bounds the open streams of a connection.
 	maxStreams = 1 << 20
-	// maxFrame is the size of the largest frame that is read, and of the largest that is sent.
+	// maxFrame is the size of the largest frame that is read or sent.
 	maxFrame   = 128 << 10
 	readBuffer = 64 << 10
-	// turn is how many messages are handled before their answers go out.
-	turn = 16
-	// greeting is how long a client may take to say what HTTP/2 begins with.
-	greeting = 20 * time.Second
+	// maxBatch is the number of messages that are handled before the answers are written.
+	maxBatch = 16
+	// greetTimeout bounds the time of the HTTP/2 preface.
+	greetTimeout = 20 * time.Second
 )
 
-// States of a connection that is to end.
+// States of a connection that will end.
 const (
-	open      = iota
-	announced // the client was told, and may not have heard
-	over      // streams that are not open yet are refused
+	open       = iota
+	goAwaySent // GOAWAY was sent, but may not have been read
+	refusing   // new streams are refused
 )
 
-// goodbye is the ping behind the first GOAWAY: its answer says that the client has read it.
-var goodbye = [8]byte{'g', 'o', 'o', 'd', 'b', 'y', 'e', '!'}
+// goAwayPing is the ping after the first GOAWAY. Its answer means that the client has read the GOAWAY.
+var goAwayPing = [8]byte{'g', 'o', 'o', 'd', 'b', 'y', 'e', '!'}
 
 // A conn is one connection. One goroutine, the reader, reads it to its end.
 type conn struct {
 	server *Server
 	net    net.Conn
 
-	// What follows belongs to the reader.
+	// The fields below belong to the reader.
 	reader  *bufio.Reader
 	frames  *http2.Framer
 	headers *block
-	unacked int // bytes read since the client was last told
+	unacked int // bytes read since the last acknowledgement
 	handled int // messages since the last flush
 
-	mu       sync.Mutex // guards what follows
-	out      []byte     // to be written
-	spare    []byte     // the buffer for what comes after
-	batch    bool       // the reader goes on, and writes later
+	mu       sync.Mutex // guards the fields below
+	out      []byte     // bytes to write
+	spare    []byte     // the buffer for later bytes
+	batch    bool       // the reader continues and writes later
 	writing  bool       // a goroutine writes
-	dead     error      // why nothing can be written
-	extended time.Time  // when the time for writing was last extended
-	window   int64      // the peer's, of the connection
-	initial  int64      // of a new stream
+	dead     error      // the error after which nothing can be written
+	extended time.Time  // when the write deadline was last extended
+	window   int64      // the peer's window for the connection
+	initial  int64      // the peer's window for a new stream
 	maxFrame int        // the peer's
 	streams  map[uint32]*Stream
-	newest   uint32    // the highest id of the client's
-	starved  []*Stream // which have more to say than the peer's windows take
-	drained  []*Stream // whose handlers can go on
-	held     int       // bytes, as maxHeld bounds them
+	newest   uint32    // the client's highest id
+	starved  []*Stream // streams with more bytes than the peer's windows allow
+	drained  []*Stream // streams whose handlers can continue
+	held     int       // bytes, bounded by maxHeld
 	draining int
 }
 
@@ -119,9 +119,9 @@ func (c *conn) serve() {
 	}
 }
 
-// greet reads the client's preface, and tells it the settings.
+// greet reads the client's preface, and sends the settings.
 func (c *conn) greet() error {
-	_ = c.net.SetReadDeadline(time.Now().Add(greeting))
+	_ = c.net.SetReadDeadline(time.Now().Add(greetTimeout))
 	c.reader = bufio.NewReaderSize(c.net, readBuffer)
 	var preface [len(http2.ClientPreface)]byte
 	if _, err := io.ReadFull(c.reader, preface[:]); err != nil {
@@ -150,9 +150,9 @@ func violation(code http2.ErrCode, format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{http2.ConnectionError(code)}, args...)...)
 }
 
-// step reads a frame and acts on it. What is to be written is written before it would have to wait.
+// step reads and handles a frame. It writes pending bytes before it would have to wait.
 func (c *conn) step() error {
-	if !c.hasFrame() || c.handled >= turn {
+	if !c.hasFrame() || c.handled >= maxBatch {
 		c.handled = 0
 		c.mu.Lock()
 		c.batch = false
@@ -169,7 +169,7 @@ func (c *conn) step() error {
 	return c.take(f)
 }
 
-// hasFrame reports whether the next frame has been read already.
+// hasFrame reports whether the next frame is in the buffer already.
 func (c *conn) hasFrame() bool {
 	if c.reader.Buffered() < frameHeader {
 		return false
@@ -178,7 +178,7 @@ func (c *conn) hasFrame() bool {
 	return c.reader.Buffered() >= frameHeader+int(h[0])<<16+int(h[1])<<8+int(h[2])
 }
 
-// judge returns the error that ends the connection, or nil for one that ends a stream.
+// judge returns the error that ends the connection, or nil for an error that ends only a stream.
 func (c *conn) judge(err error) error {
 	var of http2.StreamError
 	switch {
@@ -222,10 +222,10 @@ func (c *conn) take(f http2.Frame) error {
 	case *http2.PushPromiseFrame:
 		return violation(http2.ErrCodeProtocol, "PUSH_PROMISE from a client")
 	}
-	return nil // of GOAWAY too: the client closes the connection when it is done
+	return nil // also for GOAWAY: the client closes the connection when it is done
 }
 
-// known returns a stream, or nil if it has ended. One that was never opened is an error.
+// known returns a stream, or nil if it has ended. A stream that was never opened is an error.
 func (c *conn) known(id uint32) (*Stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +255,7 @@ func (c *conn) data(f *http2.DataFrame) error {
 		return nil
 	}
 	s.received += int(f.Length)
-	exceeded, ended := s.received > streamWindow, s.saidAll
+	exceeded, ended := s.received > streamWindow, s.clientClosed
 	c.mu.Unlock()
 	switch {
 	case ended:
@@ -268,7 +268,7 @@ func (c *conn) data(f *http2.DataFrame) error {
 	return nil
 }
 
-// block takes a fragment of a header block.
+// block handles a fragment of a header block.
 func (c *conn) block(fragment []byte, last bool) error {
 	if err := c.headers.take(fragment, last); err != nil {
 		return violation(http2.ErrCodeCompression, "%v", err)
@@ -278,7 +278,7 @@ func (c *conn) block(fragment []byte, last bool) error {
 	}
 	h := c.headers
 	c.mu.Lock()
-	s, isNew, refused := c.streams[h.stream], h.stream > c.newest, c.draining == over || len(c.streams) >= maxStreams
+	s, isNew, refused := c.streams[h.stream], h.stream > c.newest, c.draining == refusing || len(c.streams) >= maxStreams
 	c.newest = max(c.newest, h.stream)
 	c.mu.Unlock()
 	switch {
@@ -298,7 +298,7 @@ func (c *conn) block(fragment []byte, last bool) error {
 	return nil
 }
 
-// open begins the stream whose headers have come.
+// open begins the stream whose headers are complete.
 func (c *conn) open() {
 	h := c.headers
 	s := &Stream{conn: c, id: h.stream, busy: true}
@@ -318,12 +318,12 @@ func (c *conn) open() {
 		})
 	}
 	c.mu.Lock()
-	s.saidAll = h.ends
+	s.clientClosed = h.ends
 	c.mu.Unlock()
 	s.work(err)
 }
 
-// acceptable returns why a stream cannot be served, or nil.
+// acceptable returns the reason why a stream cannot be served, or nil.
 func acceptable(h *block) error {
 	encoding := h.fields.Get("grpc-encoding")
 	switch {
@@ -339,7 +339,7 @@ func acceptable(h *block) error {
 	return nil
 }
 
-// reset ends a stream with a code of HTTP/2's.
+// reset ends a stream with an HTTP/2 error code.
 func (c *conn) reset(id uint32, code http2.ErrCode) {
 	c.mu.Lock()
 	s := c.streams[id]
@@ -378,7 +378,7 @@ func (c *conn) windowUpdate(id uint32, n int64) error {
 	return nil
 }
 
-// resume lets handlers go on whose clients have taken what they had to say.
+// resume continues handlers whose clients have received the pending bytes.
 func (c *conn) resume() {
 	c.mu.Lock()
 	var ready []*Stream
@@ -435,23 +435,23 @@ func (c *conn) ping(f *http2.PingFrame) error {
 	case !f.IsAck():
 		c.out = appendFrame(c.out, len(f.Data), http2.FramePing, http2.FlagPingAck, 0)
 		c.out = append(c.out, f.Data[:]...)
-	case f.Data == goodbye && c.draining == announced:
-		c.draining = over
+	case f.Data == goAwayPing && c.draining == goAwaySent:
+		c.draining = refusing
 		c.out = appendGoAway(c.out, c.newest, http2.ErrCodeNo, "")
 	}
 	return nil
 }
 
-// goAway tells the client to open no more streams. Those that it has opened before it hears that are served.
+// goAway tells the client not to open more streams. Streams that are already open are served.
 func (c *conn) goAway() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.draining != open {
 		return
 	}
-	c.draining = announced
+	c.draining = goAwaySent
 	c.out = appendGoAway(c.out, 1<<31-1, http2.ErrCodeNo, "")
-	c.out = appendFrame(c.out, len(goodbye), http2.FramePing, 0, 0)
-	c.out = append(c.out, goodbye[:]...)
+	c.out = appendFrame(c.out, len(goAwayPing), http2.FramePing, 0, 0)
+	c.out = append(c.out, goAwayPing[:]...)
 	c.flush()
 }

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Headers are those of a request: the gRPC metadata of a stream, in the order in which they come.
+// Headers are the headers of a request, in their order: the gRPC metadata of a stream.
 type Headers []hpack.HeaderField
 
 // Get returns the first value of a header, or "".
@@ -24,14 +24,14 @@ func (h Headers) Get(name string) string {
 }
 
 const (
-	// maxHeaders bounds the headers of a stream in bytes, counted as SETTINGS_MAX_HEADER_LIST_SIZE counts them, and also
-	// the frames that they come in.
+	// maxHeaders bounds the headers of a stream in bytes, counted as for SETTINGS_MAX_HEADER_LIST_SIZE, and also the
+	// bytes of their frames.
 	maxHeaders = 64 << 10
-	// maxContinuations bounds the frames that they come in after the first.
+	// maxContinuations bounds the CONTINUATION frames of a header block.
 	maxContinuations = 16
 )
 
-// A header block is decoded as its frames come: the connection's table depends on each of them.
+// A block decodes a header block frame by frame, because the connection's table depends on each frame.
 type block struct {
 	decoder       *hpack.Decoder
 	fields        Headers
@@ -39,8 +39,8 @@ type block struct {
 	bytes         int    // of the frames
 	continuations int
 	stream        uint32
-	ends          bool // the stream's client side ends with it
-	regular       bool // a field that is no pseudo-header has come
+	ends          bool // the client's side of the stream ends with the block
+	regular       bool // a regular field has come after the pseudo-headers
 	malformed     bool
 }
 
@@ -83,10 +83,10 @@ func (b *block) take(fragment []byte, last bool) error {
 	return nil
 }
 
-// tooLarge reports whether the fields are more than may be. Those beyond are not kept.
+// tooLarge reports whether the fields exceed the limit. Fields beyond the limit are not stored.
 func (b *block) tooLarge() bool { return b.size > maxHeaders }
 
-// timeout returns how long the client gives the stream by grpc-timeout, or 0.
+// timeout returns the client's grpc-timeout, or 0.
 func timeout(h Headers) time.Duration {
 	text := h.Get("grpc-timeout")
 	if len(text) < 2 || len(text) > 9 {
@@ -114,7 +114,7 @@ func appendTrailers(b []byte, err error) []byte {
 	return b
 }
 
-// appendLiteral appends a field that no table gets, without Huffman's code.
+// appendLiteral appends a field without indexing and without Huffman code.
 func appendLiteral(b []byte, name, value string) []byte {
 	b = append(b, 0)
 	b = append(hpack7(b, len(name)), name...)
@@ -133,7 +133,7 @@ func hpack7(b []byte, n int) []byte {
 	return append(b, byte(n))
 }
 
-// percentEncode writes a message as grpc-message has it.
+// percentEncode encodes a text for grpc-message.
 func percentEncode(s string) string {
 	const most = 4 << 10
 	var b strings.Builder

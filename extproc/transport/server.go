@@ -11,27 +11,27 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A Handler takes what comes on one stream. Its methods are called one at a time, and must not wait: what has to wait
-// goes to [Stream.Go].
+// A Handler handles the messages of one stream. Its methods are called one at a time, and must not wait. Work that has
+// to wait uses [Stream.Go].
 type Handler interface {
-	// Message takes a message. It may be kept if owned; otherwise it is valid until Message returns. An error ends the
+	// Message handles a message. If owned, it may be kept; otherwise it is valid until Message returns. An error ends the
 	// stream, with its gRPC status.
 	Message(b []byte, owned bool) error
-	// Close is called once, when the client has said all, has left, or when Message has returned an error. The stream's
-	// status is sent when it has returned: its error, where there was none before.
+	// Close is called once: when the client has closed its side or has left, or when Message has returned an error. The
+	// stream's status is sent afterwards. Its error becomes the status, unless there was an earlier error.
 	Close() error
 }
 
-// A Service returns the handler of a stream that a client opens, or an error with the gRPC status that the stream ends
-// with. The headers are valid until it returns.
+// A Service returns the handler of a new stream, or an error whose gRPC status ends the stream. The headers are valid
+// until it returns.
 type Service func(*Stream, Headers) (Handler, error)
 
-// Options are what a Server needs.
+// Options are the dependencies of a Server.
 type Options struct {
 	Service Service
 	// MaxMessage bounds a message, in bytes.
 	MaxMessage int
-	// Panicked is told what a handler has panicked with. Its stream ends with the status Internal.
+	// Panicked is called with the panic of a handler. The stream ends with the status Internal.
 	Panicked func(reason any, stack []byte)
 }
 
@@ -39,17 +39,17 @@ type Options struct {
 type Server struct {
 	options Options
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	listeners map[net.Listener]bool
 	conns     map[*conn]bool
 	stopping  bool
 	running   sync.WaitGroup // connections, and handlers that wait
 }
 
-// ErrStopped is returned by Serve after Shutdown or Stop.
+// ErrStopped is the error of Serve after Shutdown or Stop.
 var ErrStopped = errors.New("the server is stopped")
 
-// New returns a server that is not serving yet.
+// New returns a server that does not serve yet.
 func New(o Options) *Server {
 	return &Server{options: o, listeners: map[net.Listener]bool{}, conns: map[*conn]bool{}}
 }
@@ -98,8 +98,8 @@ func (s *Server) serve(c net.Conn) {
 	})
 }
 
-// Shutdown stops accepting, tells clients to open no more streams, and returns when every stream has ended. When ctx
-// ends, it closes the connections first.
+// Shutdown stops accepting connections and streams, and returns when every stream has ended. If ctx ends first, it
+// closes the connections.
 func (s *Server) Shutdown(ctx context.Context) {
 	for _, c := range s.stop() {
 		c.goAway()
@@ -116,7 +116,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// stop closes the listeners, and returns the connections that are open.
+// stop closes the listeners, and returns the open connections.
 func (s *Server) stop() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *Server) stop() []*conn {
 	return open
 }
 
-// protect calls f. A panic is an error.
+// protect calls f and converts a panic to an error.
 func (s *Server) protect(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

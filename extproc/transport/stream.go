@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// streamWindow is how much a client may send on a stream beyond what its handler has taken.
+	// streamWindow is the flow-control window of a stream. Bytes are acknowledged when the handler has taken them.
 	streamWindow = 1 << 20
-	// credit is how much the handler takes before the client is told.
-	credit = streamWindow / 8
-	// atOnce is the size of the largest message for which room is made before it has come.
-	atOnce = 256 << 10
+	// ackBytes is the number of taken bytes after which they are acknowledged.
+	ackBytes = streamWindow / 8
+	// maxPrealloc is the size of the largest message whose buffer is allocated before it is complete.
+	maxPrealloc = 256 << 10
 )
 
-// A Stream is a call of a client's. It is the context of the call too: it ends when the client leaves, when the
-// connection is lost, when the deadline passes that the client has set, and after the handler's Close.
+// A Stream is a call of a client. It is also the context of the call. The context ends when the client leaves, the
+// connection is lost or the client's deadline passes, and after the handler's Close.
 type Stream struct {
 	conn     *conn
 	id       uint32
@@ -30,34 +30,34 @@ type Stream struct {
 	deadline time.Time
 	expiry   *time.Timer
 
-	// What follows belongs to the owner: the goroutine that has made busy true.
-	partial  []byte // a message that has not come whole, with its header
-	consumed int    // taken since the client was last told
-	apart    bool   // the owner is a goroutine of the stream's own
-	goes     int    // how often it became that
-	closing  bool   // Close was called
-	status   error
+	// The fields below belong to the owner: the goroutine that has set busy.
+	partial     []byte // an incomplete message, with its header
+	consumed    int    // bytes taken since the last acknowledgement
+	detached    bool   // the owner is a goroutine of the stream
+	detachments int    // how often that was so
+	closing     bool   // Close was called
+	status      error
 
-	// What follows is guarded by the connection's lock.
-	busy     bool
-	queue    []byte // has come while the stream was busy
-	holds    int    // bytes in the queue and in partial
-	received int    // beyond what the client was told is taken
-	saidAll  bool   // the client has ended its side
-	failed   error  // what Fail was given
-	gone     bool   // nothing can be sent any more
-	begun    bool   // headers went out
-	closed   bool   // the handler has ended; the status is the last to go out
-	window   int64  // the peer's
-	pending  []byte // beyond the peer's windows
-	err      error  // the context's
-	done     chan struct{}
-	arrived  func()
+	// The fields below are guarded by the connection's lock.
+	busy         bool
+	queue        []byte // bytes that arrived while the stream was busy
+	holds        int    // bytes in queue and partial
+	received     int    // bytes that are not acknowledged
+	clientClosed bool   // the client has closed its side
+	failed       error  // the error of Fail
+	gone         bool   // nothing can be sent any more
+	begun        bool   // headers were sent
+	closed       bool   // the handler has ended; the status is sent last
+	window       int64  // the peer's
+	pending      []byte // bytes beyond the peer's windows
+	err          error  // the context's
+	done         chan struct{}
+	arrived      func()
 }
 
 var errEnded = status.Error(codes.Canceled, "the stream has ended")
 
-// Send sends a message. It may be called by any goroutine, but not after Close.
+// Send sends a message. Any goroutine may call it, but not after Close.
 func (s *Stream) Send(m Message) error {
 	c := s.conn
 	c.mu.Lock()
@@ -70,14 +70,14 @@ func (s *Stream) Send(m Message) error {
 	return nil
 }
 
-// Go calls f on a goroutine of the stream's own, where it may wait. It is called by Message and Close, as the last
-// they do. What comes on the stream meanwhile waits. An error ends the stream, with its gRPC status.
+// Go calls f in a goroutine of the stream, which may wait. Message and Close call it as their last step. Later
+// messages on the stream wait. An error ends the stream, with its gRPC status.
 func (s *Stream) Go(f func() error) error {
-	if s.apart {
+	if s.detached {
 		return f()
 	}
-	s.goes++
-	s.apart = true
+	s.detachments++
+	s.detached = true
 	s.conn.server.running.Go(func() {
 		err := s.conn.server.protect(f)
 		if s.closing {
@@ -89,19 +89,19 @@ func (s *Stream) Go(f func() error) error {
 	return nil
 }
 
-// Silent returns a context that ends with the stream, or when the client says anything more. It is called within Go.
+// Silent returns a context that ends with the stream, or with the client's next message. It is called inside Go.
 func (s *Stream) Silent() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background()) // of s, it would ask s for Done under the lock
+	ctx, cancel := context.WithCancel(context.Background()) // as a child of s, it would call s.Done under the lock
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	if len(s.queue) > 0 || s.saidAll || s.gone {
+	if len(s.queue) > 0 || s.clientClosed || s.gone {
 		cancel()
 	}
 	s.arrived = cancel
 	return ctx, cancel
 }
 
-// wake ends the context of Silent. It is called with the lock held.
+// wake ends the context of Silent. The caller holds the lock.
 func (s *Stream) wake() {
 	if s.arrived != nil {
 		s.arrived()
@@ -109,8 +109,8 @@ func (s *Stream) wake() {
 	}
 }
 
-// take delivers what has come to the handler. It reports what it has not delivered where Message has gone to a
-// goroutine of its own, which owns the stream now.
+// take delivers bytes to the handler. If Message continues in a goroutine, which then owns the stream, take returns
+// the rest of the bytes and true.
 func (s *Stream) take(d []byte) (rest []byte, went bool, err error) {
 	s.consumed += len(d)
 	for len(d) > 0 {
@@ -131,14 +131,14 @@ func (s *Stream) take(d []byte) (rest []byte, went bool, err error) {
 				return nil, false, err
 			}
 		}
-		before := s.goes
-		if !s.apart {
+		before := s.detachments
+		if !s.detached {
 			s.conn.handled++ // by the reader
 		}
 		if err := s.call(message[messageHeader:], owned); err != nil {
 			return nil, false, err
 		}
-		if s.goes != before {
+		if s.detachments != before {
 			return d, true, nil
 		}
 	}
@@ -149,7 +149,7 @@ func (s *Stream) call(message []byte, owned bool) (err error) {
 	return s.conn.server.protect(func() error { return s.handler.Message(message, owned) })
 }
 
-// length returns how long a message is with its header.
+// length returns the length of a message with its header.
 func (s *Stream) length(header []byte) (int, error) {
 	if header[0] != 0 {
 		return 0, status.Error(codes.Unimplemented, "messages cannot be compressed")
@@ -162,7 +162,7 @@ func (s *Stream) length(header []byte) (int, error) {
 	return messageHeader + n, nil
 }
 
-// gather adds to the partial message, and returns it once it is whole, and what follows it.
+// gather adds bytes to the partial message. It returns the message if it is complete, and the bytes after it.
 func (s *Stream) gather(d []byte) (message, rest []byte, err error) {
 	if n := min(len(d), messageHeader-len(s.partial)); n > 0 {
 		s.partial, d = append(s.partial, d[:n]...), d[n:]
@@ -174,10 +174,10 @@ func (s *Stream) gather(d []byte) (message, rest []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if whole > cap(s.partial) && (whole <= atOnce || len(s.partial)+len(d) > cap(s.partial)) {
+	if whole > cap(s.partial) && (whole <= maxPrealloc || len(s.partial)+len(d) > cap(s.partial)) {
 		room := whole
-		if whole > atOnce {
-			room = min(whole, max(atOnce, 2*(len(s.partial)+len(d))))
+		if whole > maxPrealloc {
+			room = min(whole, max(maxPrealloc, 2*(len(s.partial)+len(d))))
 		}
 		s.partial = append(make([]byte, 0, room), s.partial...)
 	}
@@ -190,14 +190,14 @@ func (s *Stream) gather(d []byte) (message, rest []byte, err error) {
 	return message, d, nil
 }
 
-// deliver gives the handler what has come, unless it is busy with what came before. It is called by the reader.
+// deliver passes bytes to the handler, or queues them if the handler is busy. The reader calls it.
 func (s *Stream) deliver(d []byte, last bool) {
 	c := s.conn
 	c.mu.Lock()
 	if s.busy || len(s.pending) > 0 || s.gone {
 		if !s.gone {
 			s.queue = append(s.queue, d...)
-			s.saidAll = last
+			s.clientClosed = last
 			s.wake()
 		}
 		c.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *Stream) deliver(d []byte, last bool) {
 	rest, went, err := s.take(d)
 	c.mu.Lock()
 	s.queue = append(s.queue, rest...)
-	s.saidAll = last
+	s.clientClosed = last
 	owner := s.owns(went)
 	c.mu.Unlock()
 	if owner {
@@ -216,13 +216,13 @@ func (s *Stream) deliver(d []byte, last bool) {
 	}
 }
 
-// owns reports whether the caller is still the owner after a message, or again. It is called with the lock held.
+// owns reports whether the caller still owns the stream after a message, or owns it again. The caller holds the lock.
 func (s *Stream) owns(went bool) bool {
 	if !went {
 		return true
 	}
 	if s.busy {
-		if len(s.queue) > 0 || s.saidAll {
+		if len(s.queue) > 0 || s.clientClosed {
 			s.wake()
 		}
 		return false
@@ -231,7 +231,7 @@ func (s *Stream) owns(went bool) bool {
 	return true
 }
 
-// work delivers what has come meanwhile, and then gives the stream up or ends it. It is called by the owner.
+// work delivers queued bytes, and then releases or ends the stream. The owner calls it.
 func (s *Stream) work(err error) {
 	c := s.conn
 	for err == nil {
@@ -248,12 +248,12 @@ func (s *Stream) work(err error) {
 			}
 			continue
 		}
-		if len(s.pending) == 0 && s.saidAll {
+		if len(s.pending) == 0 && s.clientClosed {
 			c.mu.Unlock()
 			break
 		}
 		if err = c.account(s); err == nil {
-			s.busy, s.apart = false, false
+			s.busy, s.detached = false, false
 			c.flush()
 			c.mu.Unlock()
 			return
@@ -263,7 +263,7 @@ func (s *Stream) work(err error) {
 	s.finish(err)
 }
 
-// next delivers what is queued. It is called with the lock held, and gives it up.
+// next delivers the queue. The caller holds the lock, and next releases it.
 func (s *Stream) next() error {
 	c := s.conn
 	queue := s.queue
@@ -282,11 +282,10 @@ func (s *Stream) next() error {
 	return nil
 }
 
-// errHandedOver is not told to anyone: another goroutine owns the stream now.
+// errHandedOver means that another goroutine owns the stream now. It is not reported.
 var errHandedOver = errors.New("handed over")
 
-// account counts what is held of the stream, and gives the client credit for what was taken. It is called with the
-// lock held.
+// account counts the held bytes of the stream, and acknowledges taken bytes. The caller holds the lock.
 func (c *conn) account(s *Stream) error {
 	holds := cap(s.partial) + len(s.queue)
 	c.held += holds - s.holds
@@ -295,7 +294,7 @@ func (c *conn) account(s *Stream) error {
 		return status.Errorf(codes.ResourceExhausted,
 			"the messages that have not come whole on this connection have more than %d bytes", maxHeld)
 	}
-	if s.consumed >= credit && !s.saidAll {
+	if s.consumed >= ackBytes && !s.clientClosed {
 		c.out = appendWindowUpdate(c.out, s.id, s.consumed)
 		s.received -= s.consumed
 		s.consumed = 0
@@ -303,22 +302,22 @@ func (c *conn) account(s *Stream) error {
 	return nil
 }
 
-// finish closes the handler and ends the stream. It is called by the owner.
+// finish closes the handler and ends the stream. The owner calls it.
 func (s *Stream) finish(err error) {
 	s.status, s.closing = err, true
-	before := s.goes
+	before := s.detachments
 	closed := s.conn.server.protect(func() error {
 		if s.handler == nil {
 			return nil
 		}
 		return s.handler.Close()
 	})
-	if s.goes == before {
+	if s.detachments == before {
 		s.complete(closed)
 	}
 }
 
-// complete sends the status, behind what the client has not taken yet.
+// complete sends the status after the pending bytes.
 func (s *Stream) complete(closed error) {
 	c := s.conn
 	s.status = cmp.Or(s.status, closed)
@@ -334,7 +333,7 @@ func (s *Stream) complete(closed error) {
 	c.flush()
 }
 
-// Fail ends the stream with a gRPC status, once the handler has done what it does. It may be called by any goroutine.
+// Fail ends the stream with a gRPC status after the handler's current work. Any goroutine may call it.
 func (s *Stream) Fail(err error) {
 	c := s.conn
 	c.mu.Lock()
@@ -350,7 +349,7 @@ func (s *Stream) Fail(err error) {
 	}
 }
 
-// lose ends the stream without a word to the client: it has left, or cannot be reached.
+// lose ends the stream without a status, because the client has left or cannot be reached.
 func (s *Stream) lose(err error) {
 	c := s.conn
 	c.mu.Lock()
@@ -384,7 +383,7 @@ func (s *Stream) expire() {
 	s.lose(context.DeadlineExceeded)
 }
 
-// leave ends the context. It is called with the lock held.
+// leave ends the context. The caller holds the lock.
 func (s *Stream) leave(err error) {
 	if s.err != nil {
 		return
@@ -415,12 +414,12 @@ func (s *Stream) Done() <-chan struct{} {
 	return s.done
 }
 
-// Err returns why the stream has ended, or nil.
+// Err returns the reason why the stream has ended, or nil.
 func (s *Stream) Err() error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	return s.err
 }
 
-// Value returns nil: the context holds no values.
+// Value returns nil: the context has no values.
 func (s *Stream) Value(any) any { return nil }

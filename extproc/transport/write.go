@@ -11,16 +11,16 @@ import (
 
 const (
 	frameHeader   = 9
-	messageHeader = 5 // of gRPC: whether it is compressed, and its length
-	// stuck is how long a peer may take nothing of what is written to it.
-	stuck = 30 * time.Second
-	// maxOut bounds what waits for the peer to take what was written before.
+	messageHeader = 5 // of gRPC: the compression flag and the length
+	// writeTimeout is how long a peer may accept no bytes.
+	writeTimeout = 30 * time.Second
+	// maxOut bounds the bytes that wait for the peer to accept earlier ones.
 	maxOut = 64 << 20
-	// spareOut is the size of the largest buffer that is kept for what is written next.
-	spareOut = 256 << 10
+	// maxSpare is the size of the largest buffer that is kept for later writes.
+	maxSpare = 256 << 10
 )
 
-// A Message is written to the end of a buffer.
+// A Message appends itself to a buffer.
 type Message interface {
 	Append(b []byte) []byte
 }
@@ -45,8 +45,7 @@ func appendGoAway(b []byte, last uint32, code http2.ErrCode, reason string) []by
 	return append(binary.BigEndian.AppendUint32(b, uint32(code)), reason...)
 }
 
-// send appends a message to what is to be written, as far as the peer's windows let it. It is called with the lock
-// held.
+// send queues a message, as far as the peer's windows allow. The caller holds the lock.
 func (c *conn) send(s *Stream, m Message) {
 	s.begin()
 	start := len(c.out)
@@ -77,8 +76,8 @@ func (s *Stream) begin() {
 	}
 }
 
-// pump appends what streams have to say beyond the peer's windows, a frame of each at a time, as far as the windows
-// let it now. It is called with the lock held.
+// pump appends pending bytes of streams, one frame of each stream at a time, as far as the windows allow. The caller
+// holds the lock.
 func (c *conn) pump() {
 	for moved := true; moved; {
 		moved = false
@@ -111,7 +110,7 @@ func (c *conn) pump() {
 	}
 }
 
-// end appends a stream's status, and forgets the stream. It is called with the lock held.
+// end appends a stream's status, and forgets the stream. The caller holds the lock.
 func (c *conn) end(s *Stream) {
 	start := len(c.out)
 	c.out = append(c.out, make([]byte, frameHeader)...)
@@ -122,13 +121,13 @@ func (c *conn) end(s *Stream) {
 	c.out = appendTrailers(c.out, s.status)
 	appendFrame(c.out[:start], len(c.out)-start-frameHeader, http2.FrameHeaders,
 		http2.FlagHeadersEndHeaders|http2.FlagHeadersEndStream, s.id)
-	if !s.saidAll {
+	if !s.clientClosed {
 		c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
 	}
 	c.forget(s)
 }
 
-// forget ends a stream for good. It is called with the lock held.
+// forget ends a stream for good. The caller holds the lock.
 func (c *conn) forget(s *Stream) {
 	if c.streams[s.id] != s {
 		return
@@ -139,8 +138,8 @@ func (c *conn) forget(s *Stream) {
 	s.leave(context.Canceled)
 }
 
-// flush writes what is to be written. Where another goroutine is writing, or the reader is about to, that one does.
-// It is called with the lock held, which it gives up while it writes.
+// flush writes the queued bytes. If another goroutine is writing, or the reader will write soon, that one writes them.
+// The caller holds the lock, and flush releases it while it writes.
 func (c *conn) flush() {
 	if c.writing && len(c.out) > maxOut && c.dead == nil {
 		c.dead = errors.New("the peer does not take what is written to it")
@@ -160,20 +159,20 @@ func (c *conn) flush() {
 		}
 		c.mu.Unlock()
 		if extend {
-			_ = c.net.SetWriteDeadline(now.Add(stuck))
+			_ = c.net.SetWriteDeadline(now.Add(writeTimeout))
 		}
 		_, err := c.net.Write(out)
 		c.mu.Lock()
-		if cap(out) <= spareOut {
+		if cap(out) <= maxSpare {
 			c.spare = out
 		}
 		if err != nil {
 			c.dead = err
-			_ = c.net.Close() // which ends the reader
+			_ = c.net.Close() // this ends the reader
 		}
 	}
 	c.writing = false
-	if c.draining == over && len(c.streams) == 0 {
+	if c.draining == refusing && len(c.streams) == 0 {
 		_ = c.net.Close()
 	}
 }

@@ -1,6 +1,5 @@
-// Package wire reads and writes the messages of Envoy's ext_proc protocol. They go without the generated types: a
-// request is four messages each way, and with the generated types, reflection over maps and oneofs was a third of what
-// a request cost here.
+// Package wire reads and writes the messages of Envoy's ext_proc protocol without the generated types. A request has
+// four messages in each direction. With the generated types, reflection over maps and oneofs was a third of its cost.
 package wire
 
 import (
@@ -14,14 +13,13 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 )
 
-// A Codec reads and writes the messages of the ext_proc protocol without the generated types. Every other message is
-// left to the standard codec.
+// A Codec reads and writes the messages of the ext_proc protocol. It leaves every other message to the standard codec.
 type Codec struct{ encoding.CodecV2 }
 
 // New returns the codec.
 func New() Codec { return Codec{encoding.GetCodecV2(proto.Name)} }
 
-// Phase is which message of Envoy's it is, and which is answered.
+// Phase identifies a message of Envoy, or the message that a reply answers.
 type Phase uint8
 
 // The phases.
@@ -35,24 +33,24 @@ const (
 	RequestTrailers
 )
 
-// A Message is what Envoy says, as far as it is acted on.
+// A Message has the used parts of a message of Envoy.
 type Message struct {
 	Phase   Phase
 	End     bool
-	Headers exchange.Headers // of the two phases that have some
-	Body    []byte           // of the two others
-	Facts   exchange.Facts   // attributes, where Envoy sends them
+	Headers exchange.Headers // in the phases of headers
+	Body    []byte           // in the phases of bodies
+	Facts   exchange.Facts   // attributes, if Envoy sends them
 	Request string           // the exchange's id, on the stream of an attempt
 }
 
-// A Response is what Envoy is told: a reply to a message of a phase, or an attempt.
+// A Response is a message to Envoy: a reply to a message of a phase, or an attempt.
 type Response struct {
 	Phase   Phase
 	Reply   *exchange.Reply
 	Attempt *routing.Attempt
 }
 
-// Unmarshal reads a message. What it holds is its own.
+// Unmarshal reads a message. The result does not share memory with data.
 func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(*Message)
 	if !ok {
@@ -78,7 +76,7 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	pool := mem.DefaultBufferPool()
 	buffer := pool.Get(r.size())
 	out := r.Append((*buffer)[:0])
-	if cap(out) != cap(*buffer) { // it has grown beyond the buffer
+	if cap(out) != cap(*buffer) { // it has outgrown the buffer
 		pool.Put(buffer)
 		return mem.BufferSlice{mem.SliceBuffer(out)}, nil
 	}

@@ -14,8 +14,7 @@ import (
 
 var errMalformed = errors.New("malformed protobuf")
 
-// eachField calls f for each field of a message: with the bytes of those that have a length, and the number of the
-// others.
+// eachField calls f for each field of a message, with the bytes of length-delimited fields and the number of others.
 func eachField(b []byte, f func(n protowire.Number, bytes []byte, number uint64) error) error {
 	for len(b) > 0 {
 		n, typ, size := protowire.ConsumeTag(b)
@@ -67,7 +66,7 @@ func (m *Message) decode(b []byte) error {
 			m.Phase = RequestTrailers
 		case 7:
 			m.Phase = ResponseTrailers
-			return m.decodeHeaders(field) // HttpTrailers has its map where HttpHeaders has it
+			return m.decodeHeaders(field) // HttpTrailers and HttpHeaders have the map in the same field
 		case 8: // metadata_context.filter_metadata
 			return eachEntry(field, 1, func(namespace string, fields []byte) error {
 				if namespace != envoy.Metadata {
@@ -86,7 +85,8 @@ func (m *Message) decode(b []byte) error {
 	})
 }
 
-// firstTag begins every header of a HeaderMap, and every name in it. Counting it tells about how many there are.
+// firstTag is the first byte of every header in a HeaderMap, and of every name in it. Its count estimates their
+// number.
 var firstTag = protowire.AppendTag(nil, 1, protowire.BytesType)
 
 // decodeHeaders reads an HttpHeaders.
@@ -103,7 +103,7 @@ func (m *Message) decodeHeaders(b []byte) error {
 	})
 }
 
-// decodeHeader reads a HeaderValue. Envoy sets the raw value; the other is read where there is no raw one.
+// decodeHeader reads a HeaderValue. Envoy sets the raw value. The other value is read if there is no raw one.
 func (m *Message) decodeHeader(n protowire.Number, b []byte, _ uint64) error {
 	if n != 1 {
 		return nil
@@ -122,7 +122,7 @@ func (m *Message) decodeHeader(n protowire.Number, b []byte, _ uint64) error {
 	return err
 }
 
-// names are the headers that nearly every request or answer has; their names need not be allocated anew.
+// names are the headers of nearly every request or answer, so that their names need no allocation.
 var names = func() map[string]string {
 	m := make(map[string]string)
 	for _, n := range []string{

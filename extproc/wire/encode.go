@@ -13,9 +13,9 @@ import (
 	"github.com/modelgate/modelgate/extproc/routing"
 )
 
-// size is about how long a response gets.
+// size estimates the size of a response.
 func (r *Response) size() int {
-	const others = 1024 // headers of a plan and its metadata, with names of clusters of usual length
+	const others = 1024 // headers of a plan and its metadata, with cluster names of usual length
 	switch {
 	case r.Attempt != nil:
 		return others + len(r.Attempt.Body)
@@ -65,11 +65,11 @@ func (r *Response) Append(b []byte) []byte {
 	return appendFacts(b, r.Reply)
 }
 
-// answerField is the field of the answer to each phase's message.
+// answerField is the field of the answer to the message of each phase.
 var answerField = [...]protowire.Number{RequestHeaders: 1, ResponseHeaders: 2, RequestBody: 3, ResponseBody: 4}
 
-// appendAttempt replaces the request of an earlier attempt by a later one's. Envoy drops content-length where it
-// replaces a body at the headers; a filter behind this one puts it back from the metadata.
+// appendAttempt replaces the request of an earlier attempt by that of a later one. Envoy drops content-length if a
+// body is replaced at the headers. A later filter restores it from the metadata.
 func appendAttempt(b []byte, a *routing.Attempt) []byte {
 	b, answer := begin(b, 1) // request_headers
 	b, common := begin(b, 1)
@@ -110,7 +110,7 @@ func appendSet(b []byte, h exchange.Headers) []byte {
 	return b
 }
 
-// appendHeader writes a header that overwrites what is there. Envoy ignores "value" in ext_proc mutations: it must be
+// appendHeader writes a header that replaces an existing one. Envoy ignores "value" in ext_proc mutations: it must be
 // the raw value.
 func appendHeader(b []byte, name, value string) []byte {
 	b, option := begin(b, 1) // HeaderMutation.set_headers
@@ -120,9 +120,9 @@ func appendHeader(b []byte, name, value string) []byte {
 	return end(end(b, header), option)
 }
 
-// appendPlanHeaders tells Envoy's router how often and when to try again. The router takes them off.
+// appendPlanHeaders adds the headers that tell Envoy's router how often and when to retry. The router removes them.
 func appendPlanHeaders(b []byte, p *routing.Plan) []byte {
-	if p.Kind == envoy.KindLLM { // on the other ways there is no policy that these could add to
+	if p.Kind == envoy.KindLLM { // the other routes have no retry policy
 		b = appendHeader(b, "x-envoy-max-retries", strconv.Itoa(len(p.Targets)-1))
 		b = appendHeader(b, "x-envoy-retry-on", "reset,connect-failure,refused-stream,retriable-status-codes")
 		b = appendHeader(b, "x-envoy-retriable-status-codes", p.Retry)
@@ -155,7 +155,7 @@ func appendTrailers(b []byte, remove []string) []byte {
 	return end(end(b, mutation), answer)
 }
 
-// appendPiece writes a StreamedBodyResponse, which is of a Duplex body and answers no message in particular.
+// appendPiece writes a StreamedBodyResponse, which is part of a Duplex body and not the answer to one message.
 func appendPiece(b []byte, r *exchange.Reply) []byte {
 	b, answer := begin(b, answerField[ResponseBody])
 	b, common := begin(b, 1)
@@ -179,8 +179,8 @@ const (
 	modeDuplex   = 4
 )
 
-// appendMode writes the mode_override for the bodies. It must equal one that the filter's configuration allows, in
-// every member.
+// appendMode writes the mode_override for the bodies. Every member must equal that of a mode that the filter's
+// configuration allows.
 func appendMode(b []byte, body exchange.BodyMode, passRequest bool) []byte {
 	if body == exchange.Keep {
 		return b
@@ -204,14 +204,14 @@ func appendMode(b []byte, body exchange.BodyMode, passRequest bool) []byte {
 	}
 	b = appendVarint(b, 5, modeSkip) // request_trailer_mode
 	if body == exchange.Duplex {
-		b = appendVarint(b, 6, modeSend) // response_trailer_mode: Envoy insists, for trailers end a body too
+		b = appendVarint(b, 6, modeSend) // response_trailer_mode: Envoy requires it, because trailers end a body too
 	} else {
 		b = appendVarint(b, 6, modeSkip)
 	}
 	return end(b, mode)
 }
 
-// appendDrain writes the mode_override for a request whose body goes nowhere. Its trailers end it too.
+// appendDrain writes the mode_override for a request whose body is discarded. Trailers end the body too.
 func appendDrain(b []byte) []byte {
 	b, mode := begin(b, 9)
 	b = appendVarint(b, 2, modeSkip)     // response_header_mode
@@ -222,7 +222,7 @@ func appendDrain(b []byte) []byte {
 	return end(b, mode)
 }
 
-// appendMetadata writes dynamic metadata of one string in the gateway's namespace.
+// appendMetadata writes dynamic metadata with one string in the gateway's namespace.
 func appendMetadata(b []byte, key, value string) []byte {
 	b, metadata := begin(b, 8)
 	b, namespace, fields := beginObject(b, envoy.Metadata)
@@ -230,8 +230,8 @@ func appendMetadata(b []byte, key, value string) []byte {
 	return end(endObject(b, namespace, fields), metadata)
 }
 
-// appendFacts writes dynamic metadata: what the exchange is known by, what the route matches on, whether its record is
-// wanted, and of a plan the group of clusters of each attempt.
+// appendFacts writes dynamic metadata: the id of the exchange, the value that the route matches, whether the record is
+// needed, and for a plan the priority group of each attempt.
 func appendFacts(b []byte, r *exchange.Reply) []byte {
 	if r.Plan == nil && r.ID == "" && !r.Log {
 		return b
@@ -298,14 +298,14 @@ func appendNumberField(b []byte, key string, value float64) []byte {
 	return end(end(b, v), entry)
 }
 
-// An open message has its length written when it is complete: its position is kept until then.
+// An open message gets its length when it is complete. The value is its position.
 type open int
 
-// beginObject opens an entry whose value is a Struct, and beginList one whose value is a list.
+// beginObject begins an entry whose value is a Struct, and beginList one whose value is a list.
 func beginObject(b []byte, key string) ([]byte, entryAt, open) { return beginValue(b, key, 5) }
 func beginList(b []byte, key string) ([]byte, entryAt, open)   { return beginValue(b, key, 6) }
 
-// entryAt are the positions of an entry and of its Value.
+// entryAt has the positions of an entry and of its Value.
 type entryAt [2]open
 
 func beginValue(b []byte, key string, kind protowire.Number) ([]byte, entryAt, open) {
@@ -322,11 +322,11 @@ func endObject(b []byte, at entryAt, inner open) []byte {
 	return end(end(end(b, inner), at[1]), at[0])
 }
 
-// lengthBytes is room for the length of a message of up to 2^28-1 bytes. Readers of protobuf take a length that is
-// written with more bytes than it needs.
+// lengthBytes is the room for the length of a message of up to 2^28-1 bytes. Protobuf accepts a length with more bytes
+// than needed.
 const lengthBytes = 4
 
-// begin opens a message that is field n. What is appended up to end belongs to it.
+// begin begins a message that is field n. Bytes appended before end belong to it.
 func begin(b []byte, n protowire.Number) ([]byte, open) {
 	b = protowire.AppendTag(b, n, protowire.BytesType)
 	b = append(b, 0, 0, 0, 0)
