@@ -166,14 +166,14 @@ func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, keyed totals) er
 	all := slices.SortedFunc(maps.Keys(total), compareGroups)
 	_, err := l.put(ctx, tx, intoAggregates(), false, len(all), func(i int, v *values) {
 		g := &all[i]
-		v.number(int64(g.level))
-		v.number(g.start)
+		v.addNumber(int64(g.level))
+		v.addNumber(g.start)
 		for _, s := range [...]string{g.organization, g.project, g.key, g.model, g.upstream, g.provider, g.operation} {
-			v.string(s)
+			v.addText(s)
 		}
-		v.number(g.batch)
+		v.addNumber(g.batch)
 		for _, n := range total[*g] {
-			v.number(n)
+			v.addNumber(n)
 		}
 	})
 	return err

@@ -17,49 +17,60 @@ type insert struct {
 
 // Values take the rows of an insert, one column after the other.
 type values struct {
-	postgres bool
-	row      []any    // of SQLite: one row
-	arrays   []column // of PostgreSQL: all rows
-	next     int      // of the arrays
+	row    []any    // of SQLite: one row
+	rows   int      // of PostgreSQL, where all are taken
+	arrays []column // of PostgreSQL
+	next   int      // of the arrays
+	number [20]byte // in decimals
 }
 
-// A column is an array in PostgreSQL's notation, which begins with a comma.
+// A column is an array in PostgreSQL's notation, without its end.
 type column struct {
 	kind string
-	text []byte
+	text strings.Builder
 }
 
-func (v *values) string(s string) {
-	if !v.postgres {
+func (v *values) addText(s string) {
+	if v.rows == 0 {
 		v.row = append(v.row, s)
 		return
 	}
-	c := v.column("text")
-	c.text = append(c.text, '"')
+	text := v.column("text", 4+len(s))
+	text.WriteByte('"')
 	for i := strings.IndexAny(s, `"\`); i >= 0; i = strings.IndexAny(s, `"\`) {
-		c.text = append(append(c.text, s[:i]...), '\\', s[i])
+		text.WriteString(s[:i])
+		text.WriteByte('\\')
+		text.WriteByte(s[i])
 		s = s[i+1:]
 	}
-	c.text = append(append(c.text, s...), '"')
+	text.WriteString(s)
+	text.WriteByte('"')
 }
 
-func (v *values) number(n int64) {
-	if !v.postgres {
+func (v *values) addNumber(n int64) {
+	if v.rows == 0 {
 		v.row = append(v.row, n)
 		return
 	}
-	c := v.column("bigint")
-	c.text = strconv.AppendInt(c.text, n, 10)
+	digits := strconv.AppendInt(v.number[:0], n, 10)
+	v.column("bigint", 2+len(digits)).Write(digits)
 }
 
-func (v *values) column(kind string) *column {
-	if v.next == len(v.arrays) {
+// column returns the next, ready for an element. Its size is guessed by that of the first.
+func (v *values) column(kind string, size int) *strings.Builder {
+	first := v.next == len(v.arrays)
+	if first {
 		v.arrays = append(v.arrays, column{kind: kind})
 	}
-	c := &v.arrays[v.next]
+	text := &v.arrays[v.next].text
 	v.next++
-	c.text = append(c.text, ',')
-	return c
+	if first {
+		text.Grow(v.rows * size)
+		text.WriteByte('{')
+	} else {
+		text.WriteByte(',')
+	}
+	return text
 }
 
 // prepare prepares inserts for SQLite, where that has not been done. It is called before the transaction, which has
@@ -120,18 +131,19 @@ func (l *Ledger) put(ctx context.Context, tx *sql.Tx, in insert, ids bool, n int
 
 func (l *Ledger) putAll(ctx context.Context, tx *sql.Tx, in insert, ids bool, n int,
 	fill func(i int, v *values)) ([]string, error) {
-	v := values{postgres: true}
+	v := values{rows: n, arrays: make([]column, 0, strings.Count(in.columns, ",")+1)}
 	for i := range n {
 		v.next = 0
 		fill(i, &v)
 	}
 	s := l.statement("INSERT INTO ", in.table, " (", in.columns, ") SELECT * FROM unnest(")
-	for i, c := range v.arrays {
+	for i := range v.arrays {
+		c := &v.arrays[i]
 		if i > 0 {
 			s.add(", ")
 		}
-		c.text[0] = '{'
-		s.add(s.arg(string(append(c.text, '}'))), "::", c.kind, "[]")
+		c.text.WriteByte('}')
+		s.add(s.arg(c.text.String()), "::", c.kind, "[]")
 	}
 	s.add(") ", in.conflict)
 	if !ids {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 	"github.com/modelgate/modelgate/api/openai"
@@ -122,6 +123,9 @@ func text(s string) string {
 	if len(s) > maxString {
 		s = s[:maxString]
 	}
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 }
 
@@ -138,29 +142,29 @@ func intoExchanges() insert {
 
 // fill gives the values of the columns of exchanges.
 func (r *row) fill(v *values) {
-	v.string(r.Id)
-	v.string(r.RequestId)
-	v.number(r.at.UnixMicro())
-	v.number(r.duration.Milliseconds())
+	v.addText(r.Id)
+	v.addText(r.RequestId)
+	v.addNumber(r.at.UnixMicro())
+	v.addNumber(r.duration.Milliseconds())
 	for _, s := range [...]string{r.Key, r.Organization, r.Project, r.User, r.Operation, r.Model, r.Provider,
 		r.UpstreamModel} {
-		v.string(s)
+		v.addText(s)
 	}
-	v.number(int64(r.Attempts))
-	v.number(flag(r.Stream))
-	v.number(int64(r.Status))
-	v.string(r.Outcome)
-	v.string(r.ErrorCode)
-	v.number(r.FirstByteMs)
+	v.addNumber(int64(r.Attempts))
+	v.addNumber(flag(r.Stream))
+	v.addNumber(int64(r.Status))
+	v.addText(r.Outcome)
+	v.addText(r.ErrorCode)
+	v.addNumber(r.FirstByteMs)
 	for k := range usage.Kinds {
-		v.number(*k.Of(r.Record))
+		v.addNumber(*k.Of(r.Record))
 	}
-	v.number(flag(r.Estimated))
-	v.number(flag(r.Batch))
-	v.number(r.CostNanoUsd)
-	v.number(flag(r.Priced))
-	v.string(r.PriceVersion)
-	v.number(r.Requests)
+	v.addNumber(flag(r.Estimated))
+	v.addNumber(flag(r.Batch))
+	v.addNumber(r.CostNanoUsd)
+	v.addNumber(flag(r.Priced))
+	v.addText(r.PriceVersion)
+	v.addNumber(r.Requests)
 }
 
 // insert adds rows and returns those that were not there.

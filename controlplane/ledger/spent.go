@@ -65,11 +65,11 @@ func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 		return err
 	}
 	_, err = l.put(ctx, tx, intoSpent(), false, len(all), func(i int, v *values) {
-		v.string(all[i].subject)
-		v.string(all[i].name)
-		v.number(all[i].start)
-		v.number(total[all[i]])
-		v.number(change)
+		v.addText(all[i].subject)
+		v.addText(all[i].name)
+		v.addNumber(all[i].start)
+		v.addNumber(total[all[i]])
+		v.addNumber(change)
 	})
 	return err
 }
