@@ -1,16 +1,16 @@
-// Package jsonwalk steps through JSON that is known to be valid: a body is checked once, as a whole, and from then on
-// only the places of its members are looked for.
+// Package jsonwalk steps through valid JSON: a body is checked once, as a whole, and later only the positions of its
+// members are searched.
 //
-// It is ours because what a request costs is mostly this. Libraries either check again what was checked, or decode
-// what is only passed on. Each function takes a place and returns the one behind. On a text that is not valid a
-// function may return a place that means nothing, or panic, except for [String].
+// No library does this, and it is most of the cost of a request. Libraries either check the text again, or decode
+// values that are only forwarded. Each function takes the position of an item and returns the position after it. For
+// invalid JSON a function may return any position, or panic, except for [String].
 //
-// What comes in pieces, and has to be read before its end is there, is not for this package: see extproc/metering.
+// It needs the whole text. For JSON in pieces see extproc/metering.
 package jsonwalk
 
 import "bytes"
 
-// Between steps over white space, commas and colons.
+// Between skips white space, commas and colons.
 func Between(data []byte, at int) int {
 	for ; ; at++ {
 		switch data[at] {
@@ -21,11 +21,11 @@ func Between(data []byte, at int) int {
 	}
 }
 
-// shortString is the length up to which looking at each byte finds the end of a string faster than a search. Most are
-// shorter.
+// shortString is the length up to which a loop over bytes finds the end of a string faster than a search. Most strings
+// are shorter.
 const shortString = 48
 
-// String steps over a string, from its opening quote. Of a string that does not end it returns the end of the data.
+// String skips a string, from its opening quote. If the string does not end, it returns the end of the data.
 func String(data []byte, at int) int {
 	for short := min(at+shortString, len(data)); at+1 < short; {
 		at++
@@ -53,7 +53,7 @@ func String(data []byte, at int) int {
 	return len(data)
 }
 
-// Value steps over a value of any kind.
+// Value skips a value of any kind.
 func Value(data []byte, at int) int {
 	for depth := 0; ; {
 		switch data[at] {
@@ -75,7 +75,7 @@ func Value(data []byte, at int) int {
 	}
 }
 
-// Scalar steps over a number, true, false or null.
+// Scalar skips a number, true, false or null.
 func Scalar(data []byte, at int) int {
 	for ; at < len(data); at++ {
 		switch data[at] {
@@ -86,8 +86,8 @@ func Scalar(data []byte, at int) int {
 	return at
 }
 
-// Array calls f for the elements of the array that begins at a place. What f is given is where an element begins, and
-// what it returns is the place behind. So does Array.
+// Array calls f for each element of the array at a position. The function f gets the beginning of an element and
+// returns the position after it. Array returns the position after the array.
 func Array(data []byte, at int, f func(start int) (end int)) (end int) {
 	for at = Between(data, at+1); data[at] != ']'; {
 		at = Between(data, f(at))
@@ -95,8 +95,8 @@ func Array(data []byte, at int, f func(start int) (end int)) (end int) {
 	return at + 1
 }
 
-// Object calls f for the members of the object that begins at a place. What f is given are the places of the name and
-// of where the value begins, and what it returns is the place behind the value. Object returns that behind the object.
+// Object calls f for each member of the object at a position. The function f gets the positions of the name and the
+// beginning of the value, and returns the position after the value. Object returns the position after the object.
 func Object(data []byte, at int, f func(name, nameEnd, start int) (end int)) (end int) {
 	for at = Between(data, at+1); data[at] != '}'; {
 		nameEnd := String(data, at)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// An instant is a time as counters see it.
+// An instant is a point in time on two clocks.
 type instant struct {
-	since time.Duration // the start of the limiter, by the monotonic clock: what rates go by
-	wall  time.Time     // what calendars go by
+	since time.Duration // since the start of the limiter, on the monotonic clock: for rates
+	wall  time.Time     // for calendar windows
 }
 
 func (t instant) slot(w Window) int64 { return int64(t.since / w.slot()) }
@@ -16,17 +16,17 @@ func (t instant) slot(w Window) int64 { return int64(t.since / w.slot()) }
 // A counter is one count. The lock of its shard guards it.
 type counter struct {
 	id     id
-	slots  []slot // of a rate, those that are not empty, in their order
-	sum    int64  // of the slots; of a calendar window, what is spent in its period
-	held   int64  // by requests that run, of a calendar window or of Concurrency
+	slots  []slot // the slots of a rate that are not empty, in order
+	sum    int64  // of the slots, or the amount spent in the period of a calendar window
+	held   int64  // amounts of running requests, for a calendar window or Concurrency
 	period int64
 	window Window
-	gone   bool // evicted: what is left to settle goes to the counter that took its place
+	gone   bool // evicted: later settlements go to the counter that replaced it
 }
 
 type slot struct{ index, amount int64 }
 
-// advance forgets what does not count any more.
+// advance removes amounts that do not count any more.
 func (c *counter) advance(t instant) {
 	switch {
 	case c == nil:
@@ -35,7 +35,7 @@ func (c *counter) advance(t instant) {
 			c.period, c.sum = p, 0
 		}
 	case len(c.slots) > 0:
-		oldest, n := t.slot(c.window)-slotsThatCount+1, 0
+		oldest, n := t.slot(c.window)-countedSlots+1, 0
 		for n < len(c.slots) && c.slots[n].index < oldest {
 			c.sum -= c.slots[n].amount
 			n++
@@ -46,10 +46,10 @@ func (c *counter) advance(t instant) {
 	}
 }
 
-// idle says whether nothing would change if the counter were not there.
+// idle reports whether the counter can be removed without effect.
 func (c *counter) idle() bool { return c.sum == 0 && c.held == 0 }
 
-// look returns where the counter stands; nil is a counter of nothing.
+// look returns the standing of the counter; nil is an empty counter.
 func (c *counter) look(r *Rule, amount int64, t instant) standing {
 	var s standing
 	if c != nil {
@@ -74,12 +74,12 @@ func (c *counter) reset(t instant) time.Duration {
 	}
 }
 
-// expiry returns how long a slot counts.
+// expiry returns how long a slot still counts.
 func (c *counter) expiry(s slot, t instant) time.Duration {
-	return time.Duration(s.index+slotsThatCount)*c.window.slot() - t.since
+	return time.Duration(s.index+countedSlots)*c.window.slot() - t.since
 }
 
-// retry returns when an amount that is refused is admitted, if nothing else is used; 0 for never.
+// retry returns when a refused amount can be admitted, if nothing else is used; 0 is never.
 func (c *counter) retry(r *Rule, amount int64, t instant) time.Duration {
 	if c == nil || amount > r.Limit {
 		return 0
@@ -96,7 +96,7 @@ func (c *counter) retry(r *Rule, amount int64, t instant) time.Duration {
 	return 0
 }
 
-// reserve counts an amount and returns the slot that it went to.
+// reserve counts an amount and returns its slot.
 func (c *counter) reserve(amount int64, t instant) int64 {
 	if c.window.length() == 0 {
 		c.held += amount
@@ -105,9 +105,9 @@ func (c *counter) reserve(amount int64, t instant) int64 {
 	return c.add(amount, t.slot(c.window))
 }
 
-// add counts an amount in a slot, or in the last if that is later, and returns which.
+// add counts an amount in a slot, or in the last slot if that is later, and returns the slot.
 func (c *counter) add(amount, at int64) int64 {
-	// two readings of the clock may overtake each other
+	// two readings of the clock may arrive in the wrong order
 	if last := len(c.slots) - 1; last >= 0 && c.slots[last].index >= at {
 		at = c.slots[last].index
 		c.slots[last].amount += amount
@@ -118,9 +118,9 @@ func (c *counter) add(amount, at int64) int64 {
 	return at
 }
 
-// insert counts an amount in a slot of the past, if it still counts. It has advanced to t.
+// insert counts an amount in an earlier slot, if the slot still counts. The counter has advanced to t.
 func (c *counter) insert(amount, at int64, t instant) {
-	if now := t.slot(c.window); at <= now-slotsThatCount || at > now {
+	if now := t.slot(c.window); at <= now-countedSlots || at > now {
 		return
 	}
 	i, found := slices.BinarySearchFunc(c.slots, at, func(s slot, at int64) int { return int(s.index - at) })
@@ -131,7 +131,7 @@ func (c *counter) insert(amount, at int64, t instant) {
 	c.sum += amount
 }
 
-// settle ends a reservation. It has advanced to t.
+// settle ends a reservation. The counter has advanced to t.
 func (c *counter) settle(reserved, used, at int64, t instant) {
 	switch {
 	case c.window == Now:
@@ -146,7 +146,7 @@ func (c *counter) settle(reserved, used, at int64, t instant) {
 	}
 }
 
-// refund gives an amount back to a slot, if it still counts.
+// refund subtracts an amount from a slot, if the slot still counts.
 func (c *counter) refund(at, amount int64) {
 	i, ok := slices.BinarySearchFunc(c.slots, at, func(s slot, at int64) int { return int(s.index - at) })
 	if !ok {

@@ -7,24 +7,25 @@ import (
 	"sync"
 )
 
-// ErrFull says that a gate has no place left, not even in its queue.
+// ErrFull means that a gate has no free place, not even in its queue.
 var ErrFull = errors.New("the queue is full")
 
-// A Gate bounds how many requests are under way at the same time in this process, such as those to one provider. Those
-// beyond wait in a queue, first come first served. It is safe for concurrent use, and holds no goroutine.
+// A Gate bounds the concurrent requests of this process, such as those to one provider. Further requests wait in a
+// queue, first come first served. A Gate is safe for concurrent use and needs no goroutine.
 type Gate struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	max     int
 	queue   int
 	active  int
-	waiting list.List // of chan struct{}, each closed when its place is free
+	waiting list.List // of chan struct{}, each closed when its request gets a place
 }
 
-// NewGate returns a gate that lets max requests pass at the same time, and queue wait. A max of 0 is none: all pass.
+// NewGate returns a gate for max concurrent requests and queue waiting ones. If max is 0, there is no bound.
 func NewGate(maximum, queue int) *Gate { return &Gate{max: maximum, queue: queue} }
 
-// Acquire takes a place, and waits for one in the queue. It returns ErrFull at once where the queue is full, and the
-// cause of the context's end where that ends first. The place is given back by release, once; more calls do nothing.
+// Acquire takes a place, or waits in the queue for one. If the queue is full, it returns ErrFull at once. If the
+// context ends first, it returns the cause. The function release releases the place; only its first call has an
+// effect.
 func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (g *Gate) Acquire(ctx context.Context) (release func(), err error) {
 	return nil, context.Cause(ctx)
 }
 
-// TryAcquire takes a place if one is free and nobody waits for it. Release is as of Acquire.
+// TryAcquire takes a place if one is free and nobody waits. For release see Acquire.
 func (g *Gate) TryAcquire() (release func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,15 +69,15 @@ func (g *Gate) TryAcquire() (release func(), ok bool) {
 	return g.take(), true
 }
 
-// Force takes a place beyond the cap, for a retry of what is under way already: it must not wait behind what is new.
-// Release is as of Acquire.
+// Force takes a place even if none is free. It is for the retry of a running request, which must not wait behind new
+// ones. For release see Acquire.
 func (g *Gate) Force() (release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.take()
 }
 
-// SetLimits changes the limits, in the meaning of NewGate. What is under way or waits already stays.
+// SetLimits changes the limits of NewGate. Running and waiting requests are not affected.
 func (g *Gate) SetLimits(maximum, queue int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,7 +85,7 @@ func (g *Gate) SetLimits(maximum, queue int) {
 	g.next()
 }
 
-// Load returns how many are under way and how many wait.
+// Load returns the number of running and of waiting requests.
 func (g *Gate) Load() (active, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +108,7 @@ func (g *Gate) leave() {
 	g.next()
 }
 
-// next lets in those that wait, as far as there is room.
+// next admits waiting requests while there are free places.
 func (g *Gate) next() {
 	for e := g.waiting.Front(); e != nil && g.room(); e = g.waiting.Front() {
 		g.active++

@@ -1,13 +1,13 @@
-// Package limit decides how much of something may be used: requests, tokens, concurrent requests, and money. What a
-// request is expected to use is reserved before it goes out, in one atomic step over all of its rules, and settled
-// once with what it did use.
+// Package limit decides about the use of requests, tokens, concurrent requests, and money. The expected usage of a
+// request is reserved before the request is sent, in one atomic step over all of its rules. It is settled once, with
+// the actual usage.
 //
-// It is no library's: golang.org/x/time/rate is one bucket in one process, and here all rules of a request are
-// reserved or none is, over replicas too. In memory that takes 2 µs a request (docs/benchmarks-limits.txt).
+// No library does this: golang.org/x/time/rate is one bucket in one process. Here a request reserves under all of its
+// rules or under none, also over several replicas. In memory that takes 2 µs per request (docs/benchmarks-limits.txt).
 //
-// A rate's window slides. In no minute, wherever it begins, is more admitted than the limit of a
-// minute; a window that is aligned to the clock would let twice the limit pass around its border. Budgets, which
-// people compare with bills, do follow the calendar (UTC).
+// The windows of rates slide: no minute, wherever it begins, admits more than the limit per minute. A window that is
+// aligned to the clock would admit twice the limit around its border. Budgets follow the calendar (UTC), because
+// people compare them with bills.
 package limit
 
 import (
@@ -24,7 +24,7 @@ type Measure uint8
 // Measures.
 const (
 	Requests Measure = iota
-	Tokens           // of input and output
+	Tokens           // input and output
 	InputTokens
 	OutputTokens
 	Concurrency // requests that have begun and not ended
@@ -32,25 +32,25 @@ const (
 	measures
 )
 
-// domains are what limits of the configuration call the measures, and "cost", which budgets count.
+// domains are the names of measures in the limits of the configuration, and "cost", which budgets count.
 var domains = [measures]string{
 	Requests: configv1.DomainRequests, Tokens: configv1.DomainTokens, InputTokens: configv1.DomainInputTokens,
 	OutputTokens: configv1.DomainOutputTokens, Concurrency: configv1.DomainConcurrency, Cost: "cost",
 }
 
-// MeasureOf returns what the limits of a domain count.
+// MeasureOf returns the measure of a domain.
 func MeasureOf(domain string) (m Measure, ok bool) {
 	i := slices.Index(domains[:Cost], domain)
 	return Measure(max(i, 0)), i >= 0
 }
 
-// String returns the domain of the limits that count it, or "cost".
+// String returns the domain of the measure, or "cost".
 func (m Measure) String() string { return domains[m] }
 
 // A Window is the time over which a rule counts.
 type Window uint8
 
-// Windows. Those of rates slide; Day and Month of a budget are calendar days and months, UTC.
+// Windows. Windows of rates slide. CalendarDay and CalendarMonth, for budgets, are calendar days and months in UTC.
 const (
 	Now Window = iota // for Concurrency
 	Second
@@ -61,14 +61,14 @@ const (
 	CalendarMonth
 )
 
-// A Rule is a limit that holds for a request, with the counter that it counts in. It is immutable.
+// A Rule is a limit of a request, with its counter. It is immutable.
 type Rule struct {
-	// Counter names what is counted together, such as "key/key_01JD/tokens/minute". Rules of equal names share a count;
-	// they must have the same measure and window.
+	// Counter is the name of a counter, such as "key/key_01JD/tokens/minute". Rules with the same name share it. They
+	// must have the same measure and window.
 	Counter string
 	Measure Measure
 	Window  Window
-	// Limit is the most that is admitted, in the unit of the measure.
+	// Limit is the maximum, in the unit of the measure.
 	Limit int64
 	// Shadow rules count and never refuse.
 	Shadow bool
@@ -77,50 +77,50 @@ type Rule struct {
 // Amounts are amounts by measure.
 type Amounts [measures]int64
 
-// A Demand is what one request wants.
+// A Demand is the expected usage of one request.
 type Demand struct {
-	// ID is the exchange's, unique. It is for logs.
+	// ID is the unique id of the exchange, for logs.
 	ID string
-	// Rules that hold for the request. The slice is kept until the reservation is settled and must not be modified.
+	// Rules are the rules of the request. The slice is kept until the reservation is settled and must not be modified.
 	Rules []Rule
-	// Amounts that are expected: 1 for Requests and Concurrency. Those below 0 are 0, and those above 2^53 are that.
-	// Where 0 is expected, a rule refuses only if more than its limit has been used already.
+	// Amounts are the expected amounts: 1 for Requests and Concurrency. They are clamped to 0 and 2^53. For an amount of
+	// 0, a rule refuses only if its limit is exceeded already.
 	Amounts Amounts
 }
 
-// A State is where a counter stands, for what the client is told.
+// A State is the state of a counter, for the client.
 type State struct {
-	// Remaining is what is left of the limit, never below 0.
+	// Remaining is the rest of the limit, never below 0.
 	Remaining int64
-	// Reset is how long it takes until the count is as if nothing had been used, if nothing else is.
+	// Reset is the time until nothing counts any more, without further usage.
 	Reset time.Duration
 }
 
 // A Decision is the answer to a Demand.
 type Decision struct {
-	// States are those of the rules, in their order, after the reservation or as they refuse it.
+	// States are the states of the rules, in their order. They include the reservation if the request is admitted.
 	States []State
-	// Refused is the index of the rule that refused, of several the one that does so for longest; -1 where the request is
-	// admitted.
+	// Refused is the index of the rule that refused the request, or -1. If several rules refused, it is the one with the
+	// longest wait.
 	Refused int
-	// RetryAfter is how long it takes until the rule that refused can admit the amounts, if nothing else is used; 0 where
-	// time does not help: the amount alone is above the limit. Of Concurrency it is a guess.
+	// RetryAfter is the time until the rule that refused can admit the amounts, without further usage. It is 0 if the
+	// amount alone exceeds the limit, so that waiting does not help. For Concurrency it is a guess.
 	RetryAfter time.Duration
-	// Degraded says that the store could not be asked: the decision is this process's own.
+	// Degraded means that the store was not available: this process decided alone.
 	Degraded bool
-	// Reservation is what is to be settled; nil where the request is refused.
+	// Reservation is nil if the request is refused.
 	Reservation Reservation
 }
 
-// A Reservation is what was admitted and has not ended.
+// A Reservation has the amounts of an admitted request until it ends.
 type Reservation interface {
-	// Settle ends it with what was used: the first call counts, later ones do nothing. It does not wait for a store, and
-	// returns at once. What was used beyond the reservation is counted all the same; what was reserved beyond it is given
-	// back. It is safe for concurrent use.
+	// Settle ends the reservation with the actual usage. Only the first call has an effect. It returns at once and does
+	// not wait for a store. Usage above the reservation is counted too, and the unused rest is given back. It is safe for
+	// concurrent use.
 	Settle(used Amounts)
 }
 
-// A Past is an amount that was used before, until a time at the latest.
+// A Past is an amount that was used earlier, at the latest at a time.
 type Past struct {
 	Counter string
 	Window  Window
@@ -130,17 +130,16 @@ type Past struct {
 
 // A Limiter admits requests. It is safe for concurrent use.
 type Limiter interface {
-	// Reserve decides on a demand. Either all rules admit it, and all count it, or none counts anything. The error is
-	// ErrStore: the store is away and the operator has chosen to refuse then.
+	// Reserve decides about a demand. If all rules admit it, all count it; otherwise none does. The error is ErrStore:
+	// the store is not available, and the operator has chosen to refuse requests then.
 	Reserve(ctx context.Context, d Demand) (Decision, error)
-	// Raise makes a counter of a calendar window at least amount: what the ledger knows to have been spent since at, by
-	// anyone. A counter of a period that at is not in is left alone.
+	// Raise raises a counter of a calendar window to at least amount, the spending in the ledger since at. It has no
+	// effect if at is not in the counter's period.
 	Raise(ctx context.Context, counter string, w Window, at time.Time, amount int64) error
-	// Seed makes counters of rates count what was used before this process began. It is to be called once, before
-	// anything is reserved or soon after. What does not count any more is left out. A store that several processes share
-	// has its own count, and it holds: counters that are in it are left alone. The error is ErrStore where it cannot be
-	// asked.
+	// Seed adds usage from before this process to counters of rates. It is called once, before the first reservation or
+	// soon after. Usage that does not count any more is ignored. A store that several processes share keeps its own
+	// counts: counters in it do not change. The error is ErrStore if the store is not available.
 	Seed(ctx context.Context, past []Past) error
-	// Peek returns where the counters of rules stand, without reserving anything.
+	// Peek returns the states of the counters of rules, without a reservation.
 	Peek(ctx context.Context, rules []Rule) ([]State, error)
 }

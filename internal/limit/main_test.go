@@ -84,7 +84,7 @@ func sound(t testing.TB, l Limiter) {
 				require.True(t, c.window.calendar() || sum == 0, "the sum of slots")
 				require.GreaterOrEqual(t, c.sum, int64(0))
 				require.GreaterOrEqual(t, c.held, int64(0))
-				require.LessOrEqual(t, len(c.slots), slotsThatCount)
+				require.LessOrEqual(t, len(c.slots), countedSlots)
 			}
 			s.mu.Unlock()
 		}
@@ -118,7 +118,7 @@ func soundStore(t testing.TB, r *Redis) {
 		}
 		if _, err := strconv.Atoi(kind); err == nil && len(h) > 0 {
 			require.Equal(t, h["s"], strconv.FormatInt(sum, 10), key)
-			require.LessOrEqual(t, len(h), slotsThatCount+3)
+			require.LessOrEqual(t, len(h), countedSlots+3)
 		}
 	}
 }

@@ -12,49 +12,49 @@ import (
 
 const (
 	shardCount = 256
-	// sweepEvery is how often one of the shards is swept, while there is traffic.
+	// sweepEvery is the interval at which a shard is swept, while there are requests.
 	sweepEvery = 100 * time.Millisecond
-	// sweepMost is how many shards a single request sweeps at most.
-	sweepMost = 16
-	// minTable is the least length of a shard's table.
+	// maxSweep bounds the shards that a single request sweeps.
+	maxSweep = 16
+	// minTable is the minimum length of a shard's table.
 	minTable = 8
 	// inline is the number of rules up to which a reservation is one allocation.
 	inline = 8
 )
 
-// Options are those of a limiter in memory.
+// Options are the options of a limiter in memory.
 type Options struct {
-	// Clock tells the time; nil is time.Now. Where its times have monotonic readings, rates go by those.
+	// Clock returns the time; nil is time.Now. Rates use the monotonic reading, if there is one.
 	Clock func() time.Time
 }
 
-// memory limits within one process. Counters are spread over shards by their hash; a demand locks the shards of its
-// counters in the order of their numbers.
+// memory is a limiter for one process. Counters are distributed over shards by their hash. A demand locks the shards
+// of its counters in the order of their numbers.
 type memory struct {
 	clock func() time.Time
 	start time.Time
 	seeds [2]maphash.Seed
-	// nextSweep is when the next shard is to be swept, since start; swept is the number of those that were.
+	// nextSweep is when the next shard is swept, since start. The field swept counts the swept shards.
 	nextSweep atomic.Int64
 	swept     atomic.Uint32
 	shards    [shardCount]shard
 }
 
-// An id is a hash of a counter's name and window. Its 128 bits stand for the name, which then need not be kept.
+// An id is a hash of a counter's name and window. Its 128 bits replace the name, which is not stored.
 type id [2]uint64
 
 func (i id) shard() uint8 { return uint8(i[0]) }
 
-// A shard holds its counters in a hash table with open addressing: half the misses of the processor's caches that a
-// map has, and it shrinks.
+// A shard stores its counters in a hash table with open addressing. It has half the cache misses of a map, and it can
+// shrink.
 type shard struct {
-	mu       sync.Mutex // guards all below, and the counters
+	mu       sync.Mutex // guards the fields below, and the counters
 	table    []*counter // a power of two, at most half full
 	counters int
-	_        [64]byte // keeps the locks of neighbours apart
+	_        [64]byte // keeps the locks of neighbours on different cache lines
 }
 
-// place returns the place of a counter, or that at which it would be.
+// place returns the index of a counter in the table, or of the free entry for it.
 func (s *shard) place(i id) int {
 	at := int(i[1]) & (len(s.table) - 1)
 	for s.table[at] != nil && s.table[at].id != i {
@@ -63,7 +63,7 @@ func (s *shard) place(i id) int {
 	return at
 }
 
-// rebuild makes a table for the counters that are kept, and room for as many again.
+// rebuild makes a table for the counters to keep, with room for as many more.
 func (s *shard) rebuild(keep func(*counter) bool) {
 	old := slices.DeleteFunc(s.table, func(c *counter) bool { return c == nil || !keep(c) })
 	s.counters = len(old)
@@ -73,7 +73,7 @@ func (s *shard) rebuild(keep func(*counter) bool) {
 	}
 }
 
-// NewMemory returns a limiter that counts in this process. It needs no closing.
+// NewMemory returns a limiter that counts in this process. It need not be closed.
 func NewMemory(o Options) Limiter {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -110,13 +110,13 @@ func (s *shardSet) each(do func(i int)) {
 func (m *memory) lock(s *shardSet)   { s.each(func(i int) { m.shards[i].mu.Lock() }) }
 func (m *memory) unlock(s *shardSet) { s.each(func(i int) { m.shards[i].mu.Unlock() }) }
 
-// find returns a counter as it was left, or nil. The shard is locked.
+// find returns a counter without advancing it, or nil. The shard is locked.
 func (m *memory) find(i id) *counter {
 	s := &m.shards[i.shard()]
 	return s.table[s.place(i)]
 }
 
-// findOrMake returns a counter as it is now. The shard is locked.
+// findOrMake returns a counter advanced to t, and makes it if necessary. The shard is locked.
 func (m *memory) findOrMake(i id, w Window, t instant) *counter {
 	if c := m.find(i); c != nil {
 		c.advance(t)
@@ -133,7 +133,7 @@ func (m *memory) findOrMake(i id, w Window, t instant) *counter {
 	return c
 }
 
-// A memoryReservation is what a demand holds of its counters.
+// A memoryReservation has the reserved amounts of a demand.
 type memoryReservation struct {
 	memory  *memory
 	rules   []Rule
@@ -145,21 +145,20 @@ type memoryReservation struct {
 	inlineStates [inline]State
 }
 
-// A hold is what one rule made its counter count.
+// A hold is the reservation of one rule in its counter.
 type hold struct {
 	counter *counter
 	slot    int64 // or shared
 }
 
-// shared is the slot of a hold that an earlier rule of the demand with the same counter has too, which counts for
-// both.
+// shared is the slot of a hold whose counter has a hold of an earlier rule, which counts for both.
 const shared = -1
 
 // Reserve implements Limiter.
 func (m *memory) Reserve(_ context.Context, d Demand) (Decision, error) {
 	t := m.now()
 	m.sweep(t)
-	r := &memoryReservation{memory: m, rules: d.Rules, amounts: d.Amounts.whole()}
+	r := &memoryReservation{memory: m, rules: d.Rules, amounts: d.Amounts.clamp()}
 	r.holds = r.inlineHolds[:0]
 	decision := Decision{States: r.inlineStates[:0], Refused: -1}
 	var (
@@ -174,7 +173,7 @@ func (m *memory) Reserve(_ context.Context, d Demand) (Decision, error) {
 	}
 	m.lock(&locked)
 	defer m.unlock(&locked)
-	for _, k := range ids { // apart from what follows, so that the processor fetches all counters at once
+	for _, k := range ids { // separate from the next loop, so that the processor loads all counters at once
 		r.holds = append(r.holds, hold{counter: m.find(k)})
 	}
 	for i := range d.Rules {
@@ -192,7 +191,7 @@ func (m *memory) Reserve(_ context.Context, d Demand) (Decision, error) {
 	return decision, nil
 }
 
-// take counts the demand, which all rules admit. The shards are locked.
+// take counts a demand that all rules admit. The shards are locked.
 func (r *memoryReservation) take(ids []id, t instant) {
 	for i := range r.rules {
 		h, rule := &r.holds[i], &r.rules[i]
@@ -207,12 +206,12 @@ func (r *memoryReservation) take(ids []id, t instant) {
 	}
 }
 
-// Settle implements Reservation. Counters are locked one by one: nobody compares them.
+// Settle implements Reservation. Counters are locked one by one, because nobody compares them.
 func (r *memoryReservation) Settle(used Amounts) {
 	if r.settled.Swap(true) {
 		return
 	}
-	used = used.whole()
+	used = used.clamp()
 	m := r.memory
 	t := m.now()
 	for i := range r.rules {
@@ -258,7 +257,7 @@ func (m *memory) Seed(_ context.Context, past []Past) error {
 		i := m.id(p.Counter, p.Window)
 		s := &m.shards[i.shard()]
 		s.mu.Lock()
-		m.findOrMake(i, p.Window, t).insert(min(p.Amount, mostAmount), at.slot(p.Window), t)
+		m.findOrMake(i, p.Window, t).insert(min(p.Amount, maxAmount), at.slot(p.Window), t)
 		s.mu.Unlock()
 	}
 	return nil
@@ -280,13 +279,13 @@ func (m *memory) Peek(_ context.Context, rules []Rule) ([]State, error) {
 	return states, nil
 }
 
-// sweep evicts idle counters, of a shard for each time that has passed since the last sweep, up to some.
+// sweep removes idle counters. It sweeps one shard per interval since the last sweep, up to a maximum.
 func (m *memory) sweep(t instant) {
 	due := m.nextSweep.Load()
 	if int64(t.since) < due || !m.nextSweep.CompareAndSwap(due, int64(t.since+sweepEvery)) {
 		return
 	}
-	for range min(sweepMost, 1+(int64(t.since)-due)/int64(sweepEvery)) {
+	for range min(maxSweep, 1+(int64(t.since)-due)/int64(sweepEvery)) {
 		m.shards[m.swept.Add(1)%shardCount].sweep(t)
 	}
 }

@@ -10,64 +10,63 @@ import (
 )
 
 const (
-	// owedMost bounds the amounts of sliding windows that wait for the store. More are dropped.
-	owedMost = 1 << 17
-	// batchMost bounds the entries of one batch.
-	batchMost = 512
-	// sweptParts is how many parts of the record are swept with each renewal.
+	// maxOwed bounds the amounts of sliding windows that wait for the store. Further amounts are dropped.
+	maxOwed = 1 << 17
+	// maxBatch bounds the entries of one batch.
+	maxBatch = 512
+	// sweptParts is the number of parts of the record that are swept with each renewal.
 	sweptParts = 4
 )
 
-// A lease is the name under which this process holds what its running requests use: concurrency, and reserved money.
-// Others count it as long as it is renewed.
+// A lease is the name under which this process holds the concurrency and the reserved money of its running requests.
+// The store counts it as long as it is renewed.
 //
-// When the store leaves open whether it counted something, or has taken the lease for dead, the lease is retired: the
-// next takes its place, and what the requests of the old one hold is told in absolute amounts, which mends what may be
-// wrong. It ends with the last of its requests, and all that was ever counted under its name with it.
+// If the store may or may not have counted something, or has expired the lease, the lease is retired. A new lease
+// takes its place. The amounts of the retired lease are then sent as absolute values, which corrects the store. It
+// ends with its last request, and everything counted under its name ends with it.
 type lease struct {
 	name       string
-	registered atomic.Bool // the store was told of it
+	registered atomic.Bool // the store knows it
 	retired    bool
-	asking     int // demands of which the answer is not known
+	asking     int // demands without an answer yet
 	requests   int
 	held       map[string]int64 // by counter
-	// delta is what held has become less by, and stale are the counters of a retired lease that the store may know
-	// wrongly.
+	// delta is by how much held has decreased. The counters in stale, of a retired lease, may be wrong in the store.
 	delta map[string]int64
 	stale map[string]bool
 }
 
-// owed is what the store has to be told.
+// owed has everything that must be sent to the store.
 type owed struct {
 	process string
 
-	mu      sync.Mutex // guards all below, and leases
+	mu      sync.Mutex // guards the fields below, and leases
 	made    int
 	current *lease
 	retired []*lease
 	rates   map[rateSlot]int64
 	spent   map[period]int64
 	mine    *record
-	dropped int64 // amounts for which there was no room in rates
+	dropped int64 // amounts that did not fit into rates
 	sending []entry
 	number  int64
 }
 
-// A rateSlot is one of a counter.
+// A rateSlot is a slot of a rate's counter.
 type rateSlot struct {
 	key    string
 	window Window
 	slot   int64
 }
 
-// A period is one of a counter of a calendar window.
+// A period is a period of a calendar window's counter.
 type period struct {
 	key    string
 	window Window
 	number int64
 }
 
-// An entry is what the script that applies a batch takes for one key.
+// An entry is one key's part of a batch, for the script that applies it.
 type entry struct {
 	key    string
 	kind   string
@@ -90,7 +89,7 @@ func (o *owed) renewLease() {
 	}
 }
 
-// enter returns the lease for a demand, which then leaves it or loses it.
+// enter returns the lease for a demand. The demand then calls leave or lose.
 func (o *owed) enter() *lease {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,7 +97,7 @@ func (o *owed) enter() *lease {
 	return o.current
 }
 
-// leave notes the answer to a demand. It returns whether there is something to tell.
+// leave records the answer to a demand. It reports whether there is something to send.
 func (o *owed) leave(l *lease, uses []use, answer int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,7 +110,7 @@ func (o *owed) leave(l *lease, uses []use, answer int64) bool {
 		for _, u := range uses {
 			if u.window.length() == 0 && u.reserved > 0 {
 				l.held[u.key] += u.reserved
-				if l.retired { // meanwhile
+				if l.retired { // in the meantime
 					l.stale[u.key] = true
 				}
 			}
@@ -120,7 +119,7 @@ func (o *owed) leave(l *lease, uses []use, answer int64) bool {
 	return l.retired
 }
 
-// lose notes that the answer to a demand will not be known.
+// lose records that the answer to a demand will not be known.
 func (o *owed) lose(l *lease, uses []use) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,7 +132,7 @@ func (o *owed) lose(l *lease, uses []use) {
 	}
 }
 
-// retire ends the time of a lease as the current one, and has all that it holds told again.
+// retire replaces a lease as the current one, and marks its amounts to be sent again.
 func (o *owed) retire(l *lease) {
 	for key := range l.held {
 		l.stale[key] = true
@@ -150,7 +149,7 @@ func (o *owed) retire(l *lease) {
 	o.renewLease()
 }
 
-// settle adds what the store is to be told of a reservation. Without a lease nothing is held.
+// settle adds the amounts of a settled reservation. Without a lease nothing is held.
 func (o *owed) settle(l *lease, uses []use, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,14 +177,14 @@ func (o *owed) rate(u use, now time.Time) {
 		at = now.UnixNano() / int64(u.window.slot())
 	}
 	k := rateSlot{u.key, u.window, at}
-	if _, ok := o.rates[k]; !ok && len(o.rates) >= owedMost {
+	if _, ok := o.rates[k]; !ok && len(o.rates) >= maxOwed {
 		o.dropped++
 	} else if amount != 0 {
 		o.rates[k] += amount
 	}
 }
 
-// sweep forgets a part of what does not count any more.
+// sweep removes a part of the amounts that do not count any more.
 func (o *owed) sweep(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,18 +193,18 @@ func (o *owed) sweep(now time.Time) {
 	}
 }
 
-// forget drops the amounts that wait for the store and do not count any more.
+// forget drops waiting amounts that do not count any more.
 func (o *owed) forget(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for k := range o.rates {
-		if k.slot+slotsThatCount < now.UnixNano()/int64(k.window.slot()) {
+		if k.slot+countedSlots < now.UnixNano()/int64(k.window.slot()) {
 			delete(o.rates, k)
 		}
 	}
 }
 
-// lost returns how many amounts have been dropped for want of room since it was last called.
+// lost returns the number of amounts dropped since its last call.
 func (o *owed) lost() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -214,25 +213,25 @@ func (o *owed) lost() int64 {
 	return n
 }
 
-// admit records what the store has admitted.
+// admit records the amounts that the store has admitted.
 func (o *owed) admit(uses []use, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mine.admit(uses, now)
 }
 
-// retell makes all that the store was ever told and that still counts be told again, for it has lost it.
+// retell marks all amounts that still count to be sent again, because the store has lost them.
 func (o *owed) retell(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sending = nil
-	o.rates, o.spent = o.mine.tell(now)
+	o.rates, o.spent = o.mine.amounts(now)
 	for _, l := range slices.Concat(o.retired, []*lease{o.current}) {
 		o.retire(l)
 	}
 }
 
-// release gives back what a request held.
+// release gives back an amount that a request held.
 func (l *lease) release(u use) {
 	if l.held[u.key] -= u.reserved; l.held[u.key] <= 0 {
 		delete(l.held, u.key)
@@ -244,8 +243,8 @@ func (l *lease) release(u use) {
 	}
 }
 
-// next returns the batch to send, and its number: the same until it is said to be sent. None is left where it is
-// empty.
+// next returns the batch to send, and its number. It returns the same batch until sent is called. An empty batch means
+// that there is none.
 func (o *owed) next() (number int64, batch []entry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -256,17 +255,17 @@ func (o *owed) next() (number int64, batch []entry) {
 	return o.number, o.sending
 }
 
-// sent says that the store has taken the batch.
+// sent records that the store has applied the batch.
 func (o *owed) sent() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sending = nil
 }
 
-// gather moves what is owed to a batch, as far as there is room.
+// gather moves waiting amounts to a batch, up to its bound.
 func (o *owed) gather() {
 	add := func(e entry) bool {
-		if len(o.sending) == batchMost {
+		if len(o.sending) == maxBatch {
 			return false
 		}
 		o.sending = append(o.sending, e)
@@ -282,7 +281,7 @@ func (o *owed) gather() {
 	take(o.rates, func(s rateSlot, amount int64) bool { return add(entry{s.key, kindOf(s.window), s.slot, amount}) })
 }
 
-// take moves what a map holds, until that is refused.
+// take moves the entries of a map until move returns false.
 func take[K comparable, V any](m map[K]V, move func(K, V) bool) {
 	for k, v := range m {
 		if !move(k, v) {
@@ -292,8 +291,8 @@ func take[K comparable, V any](m map[K]V, move func(K, V) bool) {
 	}
 }
 
-// leases returns the names of the leases that are to be renewed, and of those that hold nothing any more. It is urgent
-// where one has ended, or the store may not know it.
+// leases returns the names of the leases to renew, and of those that hold nothing any more. The result is urgent if
+// one has ended, or if the store may not know it.
 func (o *owed) leases() (renewed, ended []string, urgent bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -311,14 +310,14 @@ func (o *owed) leases() (renewed, ended []string, urgent bool) {
 	return renewed, ended, urgent
 }
 
-// end forgets leases that have ended.
+// end removes leases that have ended.
 func (o *owed) end(names []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.retired = slices.DeleteFunc(o.retired, func(l *lease) bool { return slices.Contains(names, l.name) })
 }
 
-// lapse notes that the store does not count what a lease holds.
+// lapse records that the store does not count the amounts of a lease.
 func (o *owed) lapse(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

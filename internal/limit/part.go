@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Part returns a limiter that admits a part of every limit, above 0 and at most 1, and at least 1: for installations,
-// such as those of two regions, that have no store in common and divide the limits among them. Budgets are divided
-// likewise.
+// Part returns a limiter that admits a part of every limit and budget, at least 1. The part is above 0 and at most 1.
+// It is for installations without a common store, such as two regions, that divide the limits among them.
 func Part(l Limiter, part float64) Limiter {
 	if part == 1 {
 		return l
@@ -29,7 +28,7 @@ func (p partial) scaled(rules []Rule) []Rule {
 	return rules
 }
 
-// scale returns a part of a limit. What is not 0 does not become 0, which would let nothing in at all.
+// scale returns a part of a limit. It never reduces a limit to 0, which would admit nothing.
 func scale(limit int64, part float64) int64 {
 	return max(min(limit, 1), int64(float64(limit)*part))
 }

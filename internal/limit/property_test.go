@@ -91,7 +91,7 @@ func (m *model) used(r Rule, from, to time.Time) (least, most int64) {
 		if h.from.After(to.Add(-r.Window.length() + m.slack)) {
 			least += h.amount
 		}
-		if !h.to.Before(from.Add(-r.Window.length()*slotsThatCount/slotsPerWindow - m.slack)) {
+		if !h.to.Before(from.Add(-r.Window.length()*countedSlots/slotsPerWindow - m.slack)) {
 			most += h.amount
 		}
 	}
@@ -112,7 +112,7 @@ func (m *model) decide(t testing.TB, l Limiter) *open {
 		must = must && most+d.Amounts[r.Measure] <= r.Limit
 		require.GreaterOrEqual(t, got.States[i].Remaining, int64(0))
 		require.GreaterOrEqual(t, got.States[i].Reset, time.Duration(0))
-		require.LessOrEqual(t, got.States[i].Reset, max(r.Window.length()*slotsThatCount/slotsPerWindow, 31*24*time.Hour))
+		require.LessOrEqual(t, got.States[i].Reset, max(r.Window.length()*countedSlots/slotsPerWindow, 31*24*time.Hour))
 	}
 	if got.Reservation == nil {
 		m.refused++

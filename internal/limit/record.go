@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// recordParts is the number of maps of a record: what is swept at once holds up nobody for long.
+// recordParts is the number of maps of a record. One map is swept at a time, so that the lock is held only briefly.
 const recordParts = 64
 
-// A record is what this process was admitted by the store, by key. With it a store that lost its data is told what it
-// counted: the windows then hold across the loss, as far as the processes live that were admitted what they count.
-// Slots are those of the store's clock. The lock of owed guards it.
+// A record has the amounts that the store has admitted to this process, by key. It restores the counts of a store that
+// has lost its data, as far as the processes with these amounts still run. Slots are on the store's clock. The lock of
+// owed guards it.
 type record struct {
 	seed  maphash.Seed
 	parts [recordParts]map[string]*counter
-	next  int // to be swept
+	next  int // to sweep
 }
 
 func newRecord() *record {
@@ -26,7 +26,7 @@ func newRecord() *record {
 	return r
 }
 
-// moment returns a time of the store's clock as counters see it.
+// moment converts a time of the store's clock to an instant.
 func moment(t time.Time) instant { return instant{since: time.Duration(t.UnixNano()), wall: t} }
 
 func (r *record) counter(u use, t instant) *counter {
@@ -40,7 +40,7 @@ func (r *record) counter(u use, t instant) *counter {
 	return c
 }
 
-// admit records what the store has counted.
+// admit records the amounts that the store has counted.
 func (r *record) admit(uses []use, now time.Time) {
 	t := moment(now)
 	for _, u := range uses {
@@ -50,7 +50,7 @@ func (r *record) admit(uses []use, now time.Time) {
 	}
 }
 
-// settle records what was used.
+// settle records the actual usage.
 func (r *record) settle(uses []use, now time.Time) {
 	t := moment(now)
 	for _, u := range uses {
@@ -60,7 +60,7 @@ func (r *record) settle(uses []use, now time.Time) {
 	}
 }
 
-// sweep forgets the counters of one part that count nothing any more.
+// sweep removes the counters of one part that do not count any more.
 func (r *record) sweep(now time.Time) {
 	t, part := moment(now), &r.parts[r.next]
 	r.next = (r.next + 1) % recordParts
@@ -74,8 +74,8 @@ func (r *record) sweep(now time.Time) {
 	}
 }
 
-// tell returns all that counts.
-func (r *record) tell(now time.Time) (rates map[rateSlot]int64, spent map[period]int64) {
+// amounts returns all amounts that count.
+func (r *record) amounts(now time.Time) (rates map[rateSlot]int64, spent map[period]int64) {
 	rates, spent = map[rateSlot]int64{}, map[period]int64{}
 	t := moment(now)
 	for _, part := range r.parts {

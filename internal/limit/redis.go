@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrStore says that the store is away, and the operator has chosen to refuse requests then.
+// ErrStore means that the store is not available, and that the operator has chosen to refuse requests then.
 var ErrStore = errors.New("the store of limits is away")
 
 const (
@@ -26,60 +26,60 @@ const (
 	defaultLiveness = 30 * time.Second
 )
 
-// RedisOptions are those of a limiter in Redis.
+// RedisOptions are the options of a limiter in Redis.
 type RedisOptions struct {
-	// Prefix begins every key, in braces, so that installations can share a server; empty is "modelgate". All keys of an
-	// installation are thereby in one slot of a Redis Cluster: the counters of a request must be decided together, and
-	// those of a provider or model go with those of any key.
+	// Prefix is the prefix of every key, in braces, so that installations can share a server; empty is "modelgate". It
+	// puts all keys into one slot of a Redis Cluster. That is necessary because all counters of a request are decided
+	// together, and the counters of a provider or model are combined with those of any key.
 	Prefix string
-	// FailOpen says what happens while the store is away: with it, this process decides alone and admits Share of each
-	// limit, and at least 1; without, Reserve returns ErrStore.
+	// FailOpen selects what happens while the store is not available. If it is set, this process decides alone and admits
+	// Share of each limit, at least 1. Otherwise Reserve returns ErrStore.
 	FailOpen bool
-	// Share is this replica's part of the limits while the store is away, above 0 and at most 1, which 0 stands for: the
-	// inverse of the number of replicas keeps what all of them admit then within the limit.
+	// Share is this replica's part of the limits while the store is not available, above 0 and at most 1; 0 means 1. With
+	// the inverse of the number of replicas, all replicas together stay within the limit.
 	Share float64
-	// Timeout is the most that a request waits for the store; 0 is 100 ms. After one that waited in vain others do not,
-	// until the store has answered in the background.
+	// Timeout bounds the wait of a request for the store; 0 is 100 ms. After a timeout, other requests do not wait until
+	// the store has answered in the background.
 	Timeout time.Duration
-	// Liveness is how long after its end a process that was killed still holds what it held; 0 is 30 s.
+	// Liveness is how long the amounts of a killed process are held; 0 is 30 s.
 	Liveness time.Duration
-	// Log is told when the store goes and comes; nil is nobody.
+	// Log logs when the store becomes unavailable or available; it may be nil.
 	Log *zap.Logger
 }
 
-// A Redis is a limiter whose counts are in Redis or Valkey, shared by all that have its prefix. A demand is one
-// script, whose clock is the server's. What is settled goes out in the background, each settlement once, however often
-// a batch of them has to be sent. While the store is away, what is admitted here is owed to it and counted when it is
-// back.
+// A Redis is a limiter with counters in Redis or Valkey. All processes with the same prefix share them. A demand is
+// one script, which uses the server's clock. Settlements are sent in the background in batches. Each settlement is
+// applied once, even if its batch is sent again. Amounts that are admitted while the store is not available are sent
+// later.
 //
-// A store that comes back without its data is told by all replicas what each was admitted and what its running
-// requests hold, and decides again when all had the time to. What it does not learn is what replicas were admitted
-// that have ended since. A store that lost its last moments only, or a part of its keys, cannot be told from one that
-// did not: it should persist, or have replicas, and not evict.
+// If the store has lost its data, all replicas send the amounts that they were admitted and the amounts of their
+// running requests. The store decides again after all had time for that. Amounts of replicas that have ended are lost.
+// A store that has lost only its last moments, or a part of its keys, is not detected: it should persist its data, or
+// have replicas, and not evict keys.
 type Redis struct {
 	client redis.UniversalClient
 	o      RedisOptions
 	local  Limiter
 	owed   *owed
-	// offset is how far the server's clock is ahead of ours, in nanoseconds.
+	// offset is the server's clock minus ours, in nanoseconds.
 	offset atomic.Int64
 	away   atomic.Bool
-	// born is when the store that we know began, in microseconds of its clock; 0 before we met it.
+	// born is when the current store began, in microseconds of its clock; 0 if it is not known yet.
 	born atomic.Int64
-	// registering is held while the store is asked who it is and told of a lease.
+	// registering is locked while a lease is registered at the store.
 	registering sync.Mutex
 	scripts     scripts
-	// wake tells the background that something is owed, or the store away.
+	// wake wakes the background goroutine: there is something to send, or the store is not available.
 	wake chan struct{}
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// OpenRedis returns a client as NewRedis needs it, without connecting. The URL's scheme is redis, rediss or unix; with
-// "addr=HOST:PORT" for each further node it is that of a cluster, with "master_name=NAME" that of sentinels.
+// OpenRedis returns a client for NewRedis, without connecting. The URL's scheme is redis, rediss or unix. With
+// "addr=HOST:PORT" for each further node it is a cluster, with "master_name=NAME" it uses sentinels.
 func OpenRedis(address string) (redis.UniversalClient, error) {
 	client, err := openRedis(address)
-	if e := (*url.Error)(nil); errors.As(err, &e) { // it would tell the password
+	if e := (*url.Error)(nil); errors.As(err, &e) { // it would show the password
 		err = e.Err
 	}
 	if err != nil {
@@ -118,8 +118,8 @@ func openRedis(address string) (redis.UniversalClient, error) {
 	}
 }
 
-// NewRedis returns a limiter on a client, which heeds the deadlines of contexts as one of OpenRedis does, and which
-// the caller closes after the limiter. It does not connect yet.
+// NewRedis returns a limiter that uses a client, without connecting. The client must respect the deadlines of
+// contexts, as that of OpenRedis does. The caller closes it after the limiter.
 func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
@@ -145,8 +145,8 @@ func NewRedis(client redis.UniversalClient, o RedisOptions) *Redis {
 	return r
 }
 
-// Close sends what is owed, as far as the context allows it, and gives back what requests that run still hold. Nothing
-// may be reserved or settled from then on.
+// Close sends what is owed until ctx ends, and releases the amounts of running requests. Nothing may be reserved or
+// settled afterwards.
 func (r *Redis) Close(ctx context.Context) error {
 	r.stop()
 	<-r.done
@@ -170,7 +170,7 @@ func (r *Redis) storeKey() string { return "{" + r.o.Prefix + "}:store" }
 
 func (r *Redis) batchKey() string { return "{" + r.o.Prefix + "}:batch:" + r.owed.process }
 
-// kindOf returns a window as the scripts know it.
+// kindOf returns the name of a window's kind in the scripts.
 func kindOf(w Window) string {
 	switch w {
 	case CalendarDay:
@@ -184,7 +184,7 @@ func kindOf(w Window) string {
 	}
 }
 
-// known is how the scripts name the store that we know.
+// known returns the identity of the current store for the scripts.
 func (r *Redis) known() string {
 	if born := r.born.Load(); born != 0 {
 		return strconv.FormatInt(born, 10)
@@ -192,10 +192,10 @@ func (r *Redis) known() string {
 	return ""
 }
 
-// now is the server's time, as far as it is known.
+// now estimates the server's time.
 func (r *Redis) now() time.Time { return time.Now().Add(time.Duration(r.offset.Load())) }
 
-// poke wakes the background.
+// poke wakes the background goroutine.
 func (r *Redis) poke() {
 	select {
 	case r.wake <- struct{}{}:
@@ -206,14 +206,14 @@ func (r *Redis) poke() {
 //go:embed *.lua
 var lua embed.FS
 
-// scripts are what the store runs.
+// scripts are the scripts that the store runs.
 type scripts struct{ reserve, apply, renew script }
 
 func newScripts() scripts {
 	return scripts{newScript("reserve.lua"), newScript("apply.lua"), newScript("renew.lua")}
 }
 
-// A script is run by its hash, and sent whole where the server does not know it.
+// A script is run by its hash, and sent as text if the server does not know it.
 type script struct{ text, hash string }
 
 func newScript(name string) script {
@@ -229,8 +229,7 @@ func newScript(name string) script {
 	return script{string(text), hex.EncodeToString(sum[:])}
 }
 
-// once is a command that the client must not send again by itself: it may have been executed though the reply was
-// lost.
+// once is a command that the client must not retry: it may have been executed even if the reply was lost.
 type once struct{ *redis.Cmd }
 
 // NoRetry implements redis.Cmder.

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// What the script of a demand answers first.
+// The first value of the reserve script's answer.
 const (
 	admitted = iota
 	refused
@@ -22,21 +22,21 @@ const (
 	storeLost
 )
 
-// errForgot says that the store has lost what was counted, and is being told again by all that know.
-var errForgot = errors.New("the store has lost what was counted, and is told again")
+// errStoreLost means that the store has lost its counts, and that the replicas are sending them again.
+var errStoreLost = errors.New("the store has lost what was counted, and is told again")
 
-// A use is one counter of a demand. Rules of equal names have the same.
+// A use is one counter of a demand. Rules with the same name share it.
 type use struct {
 	key      string
 	window   Window
 	reserved int64
-	used     int64 // known when it is settled
+	used     int64 // known after settling
 	slot     int64
 	limit    int64
 	limited  bool // by a rule that is not a shadow
 }
 
-// uses returns the counters of rules, and which of them each rule has.
+// uses returns the counters of rules, and the index of each rule's counter.
 func (r *Redis) uses(rules []Rule, a Amounts) (uses []use, of []int) {
 	uses, of = make([]use, 0, len(rules)), make([]int, len(rules))
 	for i, rule := range rules {
@@ -56,7 +56,7 @@ func (r *Redis) uses(rules []Rule, a Amounts) (uses []use, of []int) {
 	return uses, of
 }
 
-// holds says whether one of the counters is of what is held until it is settled.
+// holds reports whether a counter holds its amount until it is settled.
 func holds(uses []use) bool {
 	for _, u := range uses {
 		if u.window.length() == 0 {
@@ -66,10 +66,10 @@ func holds(uses []use) bool {
 	return false
 }
 
-// A redisReservation is what the store counted for a demand.
+// A redisReservation has the amounts that the store counted for a demand.
 type redisReservation struct {
 	redis   *Redis
-	lease   *lease // nil where nothing is held, or the store was away
+	lease   *lease // nil if nothing is held, or if the store was not available
 	local   Reservation
 	rules   []Rule
 	uses    []use
@@ -85,7 +85,7 @@ func (s *redisReservation) Settle(used Amounts) {
 	if s.local != nil {
 		s.local.Settle(used)
 	}
-	used = used.whole()
+	used = used.clamp()
 	for i, rule := range s.rules {
 		s.uses[s.of[i]].used = used[rule.Measure]
 	}
@@ -93,10 +93,10 @@ func (s *redisReservation) Settle(used Amounts) {
 	s.redis.poke()
 }
 
-// Reserve implements Limiter. The request waits for the store no longer than the timeout, and its own end does not cut
-// the question off: what was reserved would not be known.
+// Reserve implements Limiter. The request waits at most the timeout for the store. The end of its context does not
+// cancel the call, because then it would not be known whether anything was reserved.
 func (r *Redis) Reserve(ctx context.Context, d Demand) (Decision, error) {
-	d.Amounts = d.Amounts.whole()
+	d.Amounts = d.Amounts.clamp()
 	if len(d.Rules) == 0 {
 		return r.local.Reserve(ctx, d)
 	}
@@ -107,7 +107,7 @@ func (r *Redis) Reserve(ctx context.Context, d Demand) (Decision, error) {
 	defer cancel()
 	s := &redisReservation{redis: r, rules: d.Rules}
 	s.uses, s.of = r.uses(d.Rules, d.Amounts)
-	// A lease that others took for dead, or that the store forgot, is followed by another, once.
+	// If the lease has expired or the store has lost it, try once with a new one.
 	for range 2 {
 		answer, err := r.ask(asking, s)
 		if err != nil {
@@ -150,7 +150,7 @@ func (r *Redis) ask(ctx context.Context, s *redisReservation) ([]int64, error) {
 	return answer, nil
 }
 
-// look runs the script that decides, or with "peek" only looks, and remembers the server's time.
+// look runs the script that decides, or with "peek" only reads, and updates the server's time.
 func (r *Redis) look(ctx context.Context, lease, peek string, uses []use) ([]int64, error) {
 	keys := append(make([]string, 0, 2+len(uses)), r.leasesKey(), r.storeKey())
 	args := append(make([]any, 0, 3+3*len(uses)), r.known(), lease, peek)
@@ -173,7 +173,7 @@ func (r *Redis) look(ctx context.Context, lease, peek string, uses []use) ([]int
 	r.offset.Store(int64(time.Until(time.UnixMicro(answer[1]))))
 	switch {
 	case answer[0] == storeLost:
-		return nil, errForgot
+		return nil, errStoreLost
 	case answer[0] != leaseLost && len(answer) != 2+3*len(uses):
 		return nil, fmt.Errorf("the store answers with %d numbers", len(answer))
 	}
@@ -195,7 +195,7 @@ func integers(reply []any, least int) ([]int64, error) {
 	return all, nil
 }
 
-// decide reads the answer to a demand.
+// decide converts the answer to a demand.
 func (s *redisReservation) decide(d Demand, answer []int64) Decision {
 	now := time.UnixMicro(answer[1])
 	decision := Decision{States: make([]State, 0, len(d.Rules)), Refused: -1}
@@ -213,13 +213,13 @@ func (s *redisReservation) decide(d Demand, answer []int64) Decision {
 	return decision
 }
 
-// stored reads what the script says of a counter: what is used, the last slot or what is spent, and the slot that must
-// end.
+// stored converts the script's answer about a counter: the used amount, the last slot or the spent amount, and the
+// slot that must end.
 func stored(rule *Rule, amount int64, now time.Time, at []int64, wasRefused bool) standing {
 	s := standing{used: at[0], refuses: wasRefused && rule.exceeds(at[0], amount)}
 	w := rule.Window
 	ends := func(slot int64) time.Duration {
-		return time.Duration((slot+slotsThatCount)*int64(w.slot()) - now.UnixNano())
+		return time.Duration((slot+countedSlots)*int64(w.slot()) - now.UnixNano())
 	}
 	switch {
 	case s.used == 0 || w == Now:
@@ -238,7 +238,7 @@ func stored(rule *Rule, amount int64, now time.Time, at []int64, wasRefused bool
 	return s
 }
 
-// lost says that the store did not answer.
+// lost handles a failure of the store.
 func (r *Redis) lost(err error) {
 	if r.away.CompareAndSwap(false, true) {
 		r.o.Log.Warn("the store of limits is away", zap.Error(err), zap.Bool("fail_open", r.o.FailOpen))
@@ -262,8 +262,8 @@ func (r *Redis) degraded(ctx context.Context, d Demand) (Decision, error) {
 	return decision, err
 }
 
-// Raise implements Limiter. It returns ErrStore while the store is away: then this process alone counts it, and admits
-// its share of what is left.
+// Raise implements Limiter. It returns ErrStore while the store is not available. This process then counts alone, and
+// admits its share of the rest.
 func (r *Redis) Raise(ctx context.Context, counter string, w Window, at time.Time, amount int64) error {
 	if !w.calendar() || amount <= 0 {
 		return nil
@@ -284,7 +284,7 @@ func (r *Redis) Raise(ctx context.Context, counter string, w Window, at time.Tim
 	return nil
 }
 
-// Seed implements Limiter. This process's own counters, by which it goes while the store is away, get its share.
+// Seed implements Limiter. The local counters, for the time without the store, get their share.
 func (r *Redis) Seed(ctx context.Context, past []Past) error {
 	away := error(nil)
 	if r.away.Load() {
@@ -307,10 +307,10 @@ func (r *Redis) seed(ctx context.Context, past []Past) error {
 	for _, p := range past {
 		if w := p.Window; w.length() > 0 && p.Amount > 0 {
 			key, at := r.key(p.Counter, w), p.At.Add(time.Duration(r.offset.Load())).UnixNano()/int64(w.slot())
-			of[key] = append(of[key], entry{key, "?" + kindOf(w), at, min(p.Amount, mostAmount)})
+			of[key] = append(of[key], entry{key, "?" + kindOf(w), at, min(p.Amount, maxAmount)})
 		}
 	}
-	for _, entries := range of { // those of a counter in one step: it is left alone as a whole
+	for _, entries := range of { // the entries of a counter in one step, because they are all skipped or none
 		if err := r.apply(ctx, flushTimeouts*r.o.Timeout, "", entries); err != nil {
 			return err
 		}
@@ -318,7 +318,7 @@ func (r *Redis) seed(ctx context.Context, past []Past) error {
 	return nil
 }
 
-// Peek implements Limiter. While the store is away it returns what this replica has admitted by itself, or ErrStore.
+// Peek implements Limiter. While the store is not available, it returns the local states, or ErrStore.
 func (r *Redis) Peek(ctx context.Context, rules []Rule) ([]State, error) {
 	if r.away.Load() {
 		if !r.o.FailOpen {

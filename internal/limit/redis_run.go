@@ -12,20 +12,22 @@ import (
 )
 
 const (
-	// linger lets settlements gather, so that a batch has several.
+	// linger is how long settlements are collected for a batch.
 	linger = time.Millisecond
-	// probeFirst and probeLast are the times between questions whether the store is back.
+	// probeFirst and probeLast are the first and the longest interval between attempts to reach the store again.
 	probeFirst = 20 * time.Millisecond
 	probeLast  = time.Second
-	// flushTimeouts is how many timeouts of a request a batch may take.
+	// flushTimeouts is the timeout of a batch, as a multiple of a request's timeout.
 	flushTimeouts = 10
-	// renewEvery is the most between two renewals: no replica may take longer to see that the store has lost its data.
+	// renewEvery is the longest interval between renewals, so that each replica notices soon that the store has lost its
+	// data.
 	renewEvery = time.Second
-	// graceRenewals is for how many times of renewal a store that has lost its data is told by all before it decides.
+	// graceRenewals is the number of renewals for which a store that has lost its data waits for the replicas before it
+	// decides.
 	graceRenewals = 2
 )
 
-// run tells the store what is owed and renews the leases, and finds out when a store that was away is back.
+// run sends what is owed, renews the leases, and checks whether an unavailable store is available again.
 func (r *Redis) run(ctx context.Context) {
 	defer close(r.done)
 	renewal := time.NewTicker(r.renewEvery())
@@ -63,7 +65,7 @@ func (r *Redis) run(ctx context.Context) {
 	}
 }
 
-// step does what is due. Where it succeeds, the store is there, and knows all.
+// step does what is due. If it succeeds, the store is available and has everything.
 func (r *Redis) step(ctx context.Context, due bool) error {
 	wasAway := r.away.Load()
 	cold := false
@@ -77,7 +79,7 @@ func (r *Redis) step(ctx context.Context, due bool) error {
 		return err
 	}
 	if cold {
-		return errForgot
+		return errStoreLost
 	}
 	if wasAway {
 		r.away.Store(false)
@@ -88,7 +90,7 @@ func (r *Redis) step(ctx context.Context, due bool) error {
 
 func (r *Redis) renewEvery() time.Duration { return min(renewEvery, r.o.Liveness/3) }
 
-// meet finds out which store this is, before the first question.
+// meet reads the identity of the store before the first demand.
 func (r *Redis) meet(ctx context.Context) error {
 	if r.born.Load() != 0 {
 		return nil
@@ -103,13 +105,13 @@ func (r *Redis) meet(ctx context.Context) error {
 		return err
 	}
 	if is.cold {
-		return errForgot
+		return errStoreLost
 	}
 	r.born.Store(is.born)
 	return nil
 }
 
-// register makes a lease known to the store, so that it counts.
+// register registers a lease at the store, so that it counts.
 func (r *Redis) register(ctx context.Context, l *lease) error {
 	if l.registered.Load() {
 		return nil
@@ -124,14 +126,14 @@ func (r *Redis) register(ctx context.Context, l *lease) error {
 		return err
 	}
 	if is.born != r.born.Load() {
-		return errForgot
+		return errStoreLost
 	}
 	l.registered.Store(true)
 	return nil
 }
 
-// renew renews leases and ends others, in the background. What the store has forgotten, or others have taken for dead,
-// is to be told again then. It returns whether the store is being told by others too.
+// renew renews leases and ends others, in the background. Amounts that the store has lost, or leases that it has
+// expired, are sent again afterwards. It returns whether the store still waits for other replicas.
 func (r *Redis) renew(ctx context.Context, renewed, ended []string) (cold bool, err error) {
 	is, err := r.renewal(ctx, renewed, ended)
 	if err != nil {
@@ -152,11 +154,11 @@ func (r *Redis) renew(ctx context.Context, renewed, ended []string) (cold bool, 
 	return is.cold, nil
 }
 
-// A renewed is what the script that renews answers.
+// A renewed is the answer of the renew script.
 type renewed struct {
 	born  int64
-	cold  bool    // it is still being told
-	alive []int64 // of each lease, whether it was
+	cold  bool    // it still waits for replicas
+	alive []int64 // of each lease, whether it was alive
 }
 
 func (r *Redis) renewal(ctx context.Context, leases, ended []string) (renewed, error) {
@@ -175,8 +177,8 @@ func (r *Redis) renewal(ctx context.Context, leases, ended []string) (renewed, e
 	return renewed{answer[0], answer[1] > 0, answer[2:]}, nil
 }
 
-// flush sends what is owed, batch by batch. A batch that may have arrived is sent again as it was, with its number,
-// until the store has said that it was applied.
+// flush sends what is owed, batch by batch. A batch that may have arrived is sent again unchanged, with its number,
+// until the store confirms it.
 func (r *Redis) flush(ctx context.Context) error {
 	for {
 		number, batch := r.owed.next()
@@ -184,7 +186,7 @@ func (r *Redis) flush(ctx context.Context) error {
 			return nil
 		}
 		err := r.apply(ctx, flushTimeouts*r.o.Timeout, number, batch)
-		if err != nil && poisonous(err) {
+		if err != nil && isPermanent(err) {
 			r.o.Log.Error("the store of limits refuses what is settled", zap.Error(err), zap.Int("entries", len(batch)))
 			err = nil
 		}
@@ -209,13 +211,13 @@ func (r *Redis) apply(ctx context.Context, timeout time.Duration, number any, ba
 	}
 	answer, err := integers(reply, 1)
 	if err == nil && answer[0] == storeLost {
-		err = errForgot
+		err = errStoreLost
 	}
 	return err
 }
 
-// poisonous says that the store is there and will never take a batch: somebody else has written to our keys.
-func poisonous(err error) bool {
+// isPermanent reports whether the store will never accept a batch, because somebody else has written to our keys.
+func isPermanent(err error) bool {
 	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR") &&
 		strings.Contains(err.Error(), "script")
 }

@@ -93,7 +93,7 @@ func most(all ...[]happened) int {
 // which a limit of a second is free again: what a flood can get, it gets, on a machine that is as slow as it likes.
 func (f *flood) neverRefusedBelow(t *testing.T, amount int) {
 	require.NotEmpty(t, f.refused)
-	const period = time.Second * slotsThatCount / slotsPerWindow
+	const period = time.Second * countedSlots / slotsPerWindow
 	begun, ended := make([]int64, len(f.store)), make([]int64, len(f.store))
 	for i, h := range f.store {
 		begun[i], ended[i] = h.from.UnixNano(), h.to.UnixNano()
@@ -167,7 +167,7 @@ func interrupted(t *testing.T, server *redistest.Server, all []*Redis) *flood {
 	server.Restart(t)
 	allBack(t, all)
 	since := time.Now()
-	<-after(time.Second*slotsThatCount/slotsPerWindow + time.Second/4)
+	<-after(time.Second*countedSlots/slotsPerWindow + time.Second/4)
 	close(done)
 	clients.Wait()
 	for _, l := range all {

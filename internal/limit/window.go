@@ -2,18 +2,17 @@ package limit
 
 import "time"
 
-// What a rate has counted is kept in slots of a 128th of its window. A slot counts until its end is a whole window
-// ago: with the current one that makes 129, and a limit that is used up at once is free again after 129/128 of the
-// window.
+// The count of a rate is stored in slots of a 128th of its window. A slot counts until its end is a whole window ago.
+// With the current slot that makes 129: a limit that is used up at once is free again after 129/128 of the window.
 const (
 	slotsPerWindow = 128
-	slotsThatCount = slotsPerWindow + 1
+	countedSlots   = slotsPerWindow + 1
 )
 
-// busyRetry is the guess of when requests that run now will have ended.
+// busyRetry is a guess of when running requests will have ended.
 const busyRetry = time.Second
 
-// length returns the length of the window of a rate, and 0 of others.
+// length returns the length of a rate's window, and 0 for others.
 func (w Window) length() time.Duration {
 	switch w {
 	case Second:
@@ -31,10 +30,10 @@ func (w Window) length() time.Duration {
 
 func (w Window) calendar() bool { return w == CalendarDay || w == CalendarMonth }
 
-// slot returns the width of the slots of a rate.
+// slot returns the width of a rate's slots.
 func (w Window) slot() time.Duration { return w.length() / slotsPerWindow }
 
-// period returns the number of the calendar window that t is in; later ones have greater numbers.
+// period returns the number of the calendar window that contains t. Later windows have greater numbers.
 func (w Window) period(t time.Time) int64 {
 	if w == CalendarDay {
 		return t.Unix() / (24 * 60 * 60)
@@ -43,7 +42,7 @@ func (w Window) period(t time.Time) int64 {
 	return int64(year)*12 + int64(month) - 1
 }
 
-// left returns how long the calendar window that t is in lasts.
+// left returns the remaining time of the calendar window that contains t.
 func (w Window) left(t time.Time) time.Duration {
 	year, month, day := t.UTC().Date()
 	if w == CalendarDay {
@@ -54,8 +53,8 @@ func (w Window) left(t time.Time) time.Duration {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Sub(t)
 }
 
-// heldRetry returns when an amount that is not above the limit is admitted, of a window in which something is held
-// that no clock ends.
+// heldRetry returns the retry time of an amount within the limit, in a window with held amounts, whose release no
+// clock predicts.
 func (w Window) heldRetry(amount, spent, limit int64, t time.Time) time.Duration {
 	if w.calendar() && amount > limit-spent {
 		return w.left(t)
@@ -63,11 +62,11 @@ func (w Window) heldRetry(amount, spent, limit int64, t time.Time) time.Duration
 	return busyRetry
 }
 
-// A standing is where the counter of a rule is, and what it says to an amount.
+// A standing is the state of a rule's counter, and its decision about an amount.
 type standing struct {
-	used  int64 // with what is held
+	used  int64 // including held amounts
 	reset time.Duration
-	// retry is when the amount is admitted, of a rule that refuses it; 0 for never.
+	// retry is the time until a refused amount is admitted; 0 is never.
 	retry   time.Duration
 	refuses bool
 }
@@ -76,7 +75,7 @@ func (s standing) state(r *Rule) State {
 	return State{Remaining: max(0, r.Limit-s.used), Reset: s.reset}
 }
 
-// add adds where the next rule stands. Of refusals, the one that lasts longest is told.
+// add adds the standing of the next rule. Of several refusals, the longest one is reported.
 func (d *Decision) add(i int, r *Rule, s standing) {
 	d.States = append(d.States, s.state(r))
 	longer := s.retry == 0 || d.RetryAfter != 0 && s.retry > d.RetryAfter
@@ -85,16 +84,16 @@ func (d *Decision) add(i int, r *Rule, s standing) {
 	}
 }
 
-// exceeds says whether an amount is too much for a rule.
+// exceeds reports whether an amount is too much for a rule.
 func (r *Rule) exceeds(used, amount int64) bool { return !r.Shadow && amount > r.Limit-used }
 
-// mostAmount bounds an amount: scripts count exactly up to there.
-const mostAmount = 1 << 53
+// maxAmount bounds an amount: scripts count exactly up to it.
+const maxAmount = 1 << 53
 
-// whole returns amounts of which none is negative or absurd.
-func (a Amounts) whole() Amounts {
+// clamp clamps negative and absurd amounts.
+func (a Amounts) clamp() Amounts {
 	for i := range a {
-		a[i] = min(max(0, a[i]), mostAmount)
+		a[i] = min(max(0, a[i]), maxAmount)
 	}
 	return a
 }

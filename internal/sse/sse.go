@@ -1,11 +1,11 @@
 // Package sse decodes server-sent events, as the HTML standard defines them
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html), from bytes that arrive in pieces.
 //
-// The decoder is fed, because Envoy hands bodies over in pieces, where libraries read from an io.Reader; and it
-// allocates nothing for an event (BenchmarkDecoder), of which an answer has hundreds.
+// The caller feeds the decoder, because Envoy delivers bodies in pieces, while libraries read from an io.Reader. The
+// decoder allocates nothing per event (BenchmarkDecoder), because an answer has hundreds of events.
 //
-// A piece has nothing to do with an event. Pieces are cut anywhere, also between CR and LF
-// and within a rune, and where the cuts fall never changes the events that come out.
+// Pieces are independent of events. They are cut anywhere, even between CR and LF or inside a rune. The cuts never
+// change the decoded events.
 package sse
 
 import (
@@ -14,26 +14,26 @@ import (
 	"iter"
 )
 
-// DefaultLimit is the size in bytes beyond which an event is refused where Decoder.Limit is 0.
+// DefaultLimit is the maximum size of an event in bytes if Decoder.Limit is 0.
 const DefaultLimit = 32 << 20
 
-// keep is the size in bytes of the largest buffer that a decoder holds on to while it waits for the next piece.
-const keep = 16 << 10
+// maxIdle is the size in bytes of the largest buffer that a decoder keeps while it waits for the next piece.
+const maxIdle = 16 << 10
 
-// ErrTooLarge is returned by Decoder.Next for an event that is larger than the limit. Nothing can be decoded after it.
+// ErrTooLarge is the error of Decoder.Next for an event above the limit. Nothing can be decoded after it.
 var ErrTooLarge = errors.New("a server-sent event is larger than the limit")
 
 const byteOrderMark = "\xef\xbb\xbf"
 
 // An Event is one server-sent event.
 type Event struct {
-	// Name is the event's type, or empty where the stream does not give one.
+	// Name is the event's type, or empty if the stream does not have one.
 	Name string
-	// Data holds the data lines, joined by line feeds. It belongs to the decoder and is valid until the next Feed.
+	// Data has the data lines, joined by line feeds. It belongs to the decoder and is valid until the next Feed.
 	Data []byte
 }
 
-// Data returns what the data lines of whole events hold, a line at a time, as it stands behind the colon.
+// Data returns the data lines of complete events, each with the bytes after the colon.
 func Data(events []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for len(events) > 0 {
@@ -52,22 +52,22 @@ func Data(events []byte) iter.Seq[[]byte] {
 	}
 }
 
-// A Decoder turns pieces of a stream into events: Feed a piece, call Next until it has no more, and at the end of the
-// stream Close. Its zero value is ready. It is not safe for concurrent use.
+// A Decoder decodes the events of a stream: call Feed with a piece, call Next until it returns false, and call Close
+// at the end of the stream. The zero value is ready for use. A Decoder is not safe for concurrent use.
 type Decoder struct {
-	// Limit is the largest size in bytes of an event's lines; 0 means DefaultLimit. It is set before the first Feed.
+	// Limit is the maximum size of an event's lines in bytes; 0 means DefaultLimit. Set it before the first Feed.
 	Limit int
 
 	buf    []byte
-	start  int // in buf, where the event that is being read begins
-	line   int // in buf, where the line that is being read begins
-	scan   int // in buf, the first byte that was not looked at yet
-	lf     int // in buf, the first LF at or after scan; len(buf) where there is none; stale where less than scan
-	from   int // buf[from:to] is the data of the event so far
+	start  int // in buf, the beginning of the current event
+	line   int // in buf, the beginning of the current line
+	scan   int // in buf, the first byte that was not searched yet
+	lf     int // in buf, the first LF at or after scan; len(buf) if there is none; out of date if less than scan
+	from   int // buf[from:to] is the data of the current event
 	to     int
-	begun  bool // past a byte order mark
-	skipLF bool // the last line ended with CR: an LF right after it belongs to that end
-	data   bool // the event has data, though it may be empty
+	begun  bool // after a byte order mark
+	skipLF bool // the last line ended with CR: an LF directly after it belongs to the line's end
+	data   bool // the event has data, which may be empty
 	named  bool // the event has a name
 	name   string
 	failed bool
@@ -87,7 +87,7 @@ func (d *Decoder) Feed(piece []byte) {
 	d.buf = append(d.buf, piece...)
 }
 
-// Next returns the next event that is complete. It reports false where it needs another piece.
+// Next returns the next complete event. It returns false if it needs another piece.
 func (d *Decoder) Next() (Event, bool, error) {
 	if d.failed {
 		return Event{}, false, ErrTooLarge
@@ -115,17 +115,17 @@ func (d *Decoder) Next() (Event, bool, error) {
 			}
 		}
 		if !d.data {
-			d.start = d.line // what came before need not be kept
+			d.start = d.line // earlier bytes are not needed
 		}
 	}
 }
 
-// Pending returns how many of the bytes that were fed belong to no event that was returned, nor to comments before
-// one. What came before them can be passed on.
+// Pending returns the number of bytes that are neither in a returned event nor in comments before one. All bytes
+// before them can be passed on.
 func (d *Decoder) Pending() int { return len(d.buf) - d.start }
 
-// Close ends the stream. It returns the last event where the stream ended before the blank line that completes one.
-// Next must have returned false before.
+// Close ends the stream. It returns the last event if the blank line after it is missing. Next must have returned
+// false before.
 func (d *Decoder) Close() (Event, bool) {
 	if d.failed {
 		return Event{}, false
@@ -142,7 +142,7 @@ func (d *Decoder) limit() int {
 	return DefaultLimit
 }
 
-// skipByteOrderMark reports false while the first bytes may still become a byte order mark.
+// skipByteOrderMark returns false while the first bytes may still become a byte order mark.
 func (d *Decoder) skipByteOrderMark() bool {
 	if d.begun {
 		return true
@@ -158,8 +158,8 @@ func (d *Decoder) skipByteOrderMark() bool {
 	return true
 }
 
-// lineEnd returns where the line that is being read ends, or -1 where its end has not come yet. No byte is searched
-// twice, however often it is called.
+// lineEnd returns the end of the current line, or -1 if it has not arrived yet. No byte is searched twice, even over
+// several calls.
 func (d *Decoder) lineEnd() int {
 	if d.skipLF && d.scan < len(d.buf) {
 		d.skipLF = false
@@ -187,7 +187,7 @@ func (d *Decoder) lineEnd() int {
 	return -1
 }
 
-// endLine takes in the line buf[d.line:end].
+// endLine processes the line buf[d.line:end].
 func (d *Decoder) endLine(end int) {
 	field, value, _ := bytes.Cut(d.buf[d.line:end], []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -205,17 +205,17 @@ func (d *Decoder) endLine(end int) {
 	}
 }
 
-// addData appends a data line to the event's data: within buf, where the space of the line's own prefix is free.
+// addData appends a data line to the event's data, inside buf, where the line's prefix has left room.
 func (d *Decoder) addData(value []byte, end int) {
 	if !d.data {
 		d.data, d.from, d.to = true, end-len(value), end
 		return
 	}
-	d.buf[d.to] = '\n' // where the end of a line was
+	d.buf[d.to] = '\n' // in place of the previous line's end
 	d.to += 1 + copy(d.buf[d.to+1:], value)
 }
 
-// endEvent returns the event that ends before d.line. One without data is none.
+// endEvent returns the event that ends before d.line. It returns false if the event has no data.
 func (d *Decoder) endEvent() (Event, bool) {
 	var e Event
 	if d.data {
@@ -230,14 +230,14 @@ func (d *Decoder) endEvent() (Event, bool) {
 	return e, ok
 }
 
-// release gives back a buffer that is larger than a stream at rest may hold. Events returned before keep theirs.
+// release frees a buffer that is larger than an idle stream may keep. Events that were returned keep theirs.
 func (d *Decoder) release() {
-	if cap(d.buf) > keep && len(d.buf)-d.start <= keep/2 {
+	if cap(d.buf) > maxIdle && len(d.buf)-d.start <= maxIdle/2 {
 		d.moveTo(nil)
 	}
 }
 
-// moveTo makes what is left of buf begin at dst.
+// moveTo copies the rest of buf to dst.
 func (d *Decoder) moveTo(dst []byte) {
 	n := d.start
 	none := d.lf == len(d.buf)

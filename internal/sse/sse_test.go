@@ -154,7 +154,7 @@ func TestAnIdleDecoderHoldsNoLargeBuffer(t *testing.T) {
 			_, ok, err = d.Next()
 			require.NoError(t, err)
 			require.False(t, ok)
-			require.LessOrEqual(t, cap(d.buf), keep)
+			require.LessOrEqual(t, cap(d.buf), maxIdle)
 			require.Len(t, e.Data, 1<<20, "data is valid until the next Feed")
 			require.Equal(t, strings.Repeat("x", 1<<20), string(e.Data))
 			d.Feed([]byte("\n\ndata: y\n\n"))

@@ -4,18 +4,18 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 )
 
-// A Kind is a kind of what exchanges use, and the place of its amount in [Counts].
+// A Kind is a kind of usage, and the index of its amount in [Counts].
 type Kind int
 
-// Kinds, in the order of the ledger's columns. What is written to the ledger, summed up there and told by the API of
-// usage and the metrics follows from [Fields]: a new kind is one here, a member of openai.Usage, one of the ledger's
-// records, and a migration.
+// Kinds, in the order of the ledger's columns. The ledger, its aggregates, the usage API and the metrics follow from
+// [Fields]. A new kind needs a constant here, a member of openai.Usage, a member of the ledger's record, and a
+// migration.
 const (
-	InputTokens Kind = iota // CachedTokens, CacheWriteTokens and InputAudioTokens are among them
+	InputTokens Kind = iota // includes CachedTokens, CacheWriteTokens and InputAudioTokens
 	CachedTokens
 	CacheWriteTokens
 	InputAudioTokens
-	OutputTokens // ReasoningTokens and OutputAudioTokens are among them
+	OutputTokens // includes ReasoningTokens and OutputAudioTokens
 	ReasoningTokens
 	OutputAudioTokens
 	Images
@@ -25,20 +25,20 @@ const (
 // Counts are amounts by kind.
 type Counts [Kinds]int64
 
-// A Field is what a kind is called.
+// A Field has the names of a kind.
 type Field struct {
-	// Column is its name in the ledger.
+	// Column is the name in the ledger.
 	Column string
-	// Result is its name in results of OpenAI's API of usage, by resource.
+	// Result is the name in results of OpenAI's usage API, by resource.
 	Result map[string]string
-	// Type is its label in metrics of tokens; empty where it is in none.
+	// Type is the label in metrics of tokens; empty if it has none.
 	Type string
 
-	// Path is where the usage object of an answer has it; empty where it has not.
+	// Path is the path in the usage object of an answer; empty if it has none.
 	Path string
 }
 
-// Fields are those of all kinds. They must not be modified.
+// Fields are the fields of all kinds. They must not be modified.
 var Fields = [Kinds]Field{
 	InputTokens: {
 		Column: "input_tokens", Type: "prompt", Path: "prompt_tokens",
@@ -82,14 +82,14 @@ func Columns() []string {
 	return names
 }
 
-// Fill sets in a record what was used.
+// Fill copies the usage to a record.
 func (u *Used) Fill(r *ledgerv1.Record) {
 	for k := range Kinds {
 		*k.Of(r) = *u.At(k)
 	}
 }
 
-// At returns where the amount of a kind is. It is a switch, as functions in a table would have what is used escape to
+// At returns a pointer to the amount of a kind. It is a switch, because functions in a table would move the usage to
 // the heap.
 func (u *Used) At(k Kind) *int64 {
 	switch k {
@@ -113,7 +113,7 @@ func (u *Used) At(k Kind) *int64 {
 	panic("no such kind")
 }
 
-// Of returns where a record has the amount of a kind.
+// Of returns a pointer to the amount of a kind in a record.
 func (k Kind) Of(r *ledgerv1.Record) *int64 {
 	switch k {
 	case InputTokens:

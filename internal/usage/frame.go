@@ -13,17 +13,17 @@ import (
 	ledgerv1 "github.com/modelgate/modelgate/api/ledger/v1"
 )
 
-// A segment is a file: a header of segmentHeader bytes, which are the magic and a random salt, and frames. A frame is
-// the length of its payload and a checksum, four bytes each in little endian; a byte for its kind; and the payload, a
-// record. The salt goes into the checksum, so that nothing that a client wrote into a record looks like a frame.
+// A segment is a file with a header and frames. The header has segmentHeader bytes: the magic and a random salt. A
+// frame has the length of its payload and a checksum, four bytes each in little endian, a byte for its kind, and the
+// payload, a record. The checksum includes the salt, so that no text of a client in a record looks like a frame.
 const (
 	segmentMagic  = "mgspool1"
 	segmentHeader = len(segmentMagic) + 4
 	frameHeader   = 9
-	// maxPayload bounds a record. One that is larger has strings that no vendor's names are as long as.
+	// maxPayload bounds a record. Only abnormally long strings make a record larger.
 	maxPayload = 32 << 10
 	maxFrame   = frameHeader + maxPayload
-	// maxString is what the strings of a record that is too large are cut to.
+	// maxString is the length to which the strings of a too large record are cut.
 	maxString = 256
 )
 
@@ -33,13 +33,13 @@ const (
 	kindEnd   = 'e'
 )
 
-// A frame is one that was read.
+// A frame is a frame that was read.
 type frame struct {
 	kind    byte
 	payload []byte
 }
 
-// id returns that of the frame's record.
+// id returns the id of the frame's record.
 func (f frame) id() string {
 	for rest := f.payload; len(rest) > 0; {
 		number, wire, n := protowire.ConsumeTag(rest)
@@ -76,7 +76,7 @@ func appendFrame(dst []byte, kind byte, r *ledgerv1.Record) []byte {
 	return e.to
 }
 
-// seal sets the checksums of the frames in data, which must be whole.
+// seal sets the checksums of the frames in data. All frames must be complete.
 func seal(salt uint32, data []byte) {
 	for len(data) > 0 {
 		n := frameHeader + int(binary.LittleEndian.Uint32(data))
@@ -99,7 +99,7 @@ func clipped(r *ledgerv1.Record) *ledgerv1.Record {
 	return r
 }
 
-// readSalt returns the salt of a segment that begins with head.
+// readSalt returns the salt in the header of a segment.
 func readSalt(head []byte) (uint32, bool) {
 	if len(head) < segmentHeader || !bytes.HasPrefix(head, []byte(segmentMagic)) {
 		return 0, false
@@ -107,9 +107,8 @@ func readSalt(head []byte) (uint32, bool) {
 	return binary.LittleEndian.Uint32(head[len(segmentMagic):]), true
 }
 
-// readFrame returns the frame that data begins with, and how many bytes it takes. Where none does, f.payload is nil
-// and n is how many bytes are to be skipped to where one may be; n is 0 where more must be read, which is never so
-// when data is all there is.
+// readFrame returns the first frame in data, and its length. If there is no frame, f.payload is nil and n is the
+// number of bytes to skip. If n is 0, more data is needed; with all set, that never happens.
 func readFrame(salt uint32, data []byte, all bool) (f frame, n int) {
 	for at := range data {
 		rest := data[at:]
@@ -130,8 +129,8 @@ func readFrame(salt uint32, data []byte, all bool) (f frame, n int) {
 	return frame{}, len(data)
 }
 
-// frameLength returns the length of the frame that data may begin with, 0 where it cannot begin with one, and whether
-// data is too short to tell.
+// frameLength returns the length of the first frame in data, or 0 if there is no frame, and whether data is too short
+// to tell.
 func frameLength(data []byte) (n int, short bool) {
 	if len(data) < frameHeader {
 		return 0, true

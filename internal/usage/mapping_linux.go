@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// reserveBytes is how much of the disk a segment takes at once.
+// reserveBytes is the disk space that a segment reserves at once.
 const reserveBytes = 256 << 10
 
-// A mapping is a file in memory. What is written to it has reached the operating system, as with a call, and outlives
-// the process; a call would cost more than all else that the spool does. It is written only where the disk has given
-// blocks already: a disk that is full is told by reserve, never by a write.
+// A mapping is a file mapped into memory. A write to it reaches the operating system and survives the process, as with
+// a system call. A system call would cost more than everything else in the spool. Only reserved disk space is written:
+// if the disk is full, reserve fails, and never a write.
 type mapping struct {
 	memory   []byte
 	reserved int64 // from the beginning
 }
 
-// newMapping maps a file. Where that cannot be done it returns nil, and the file is written with calls.
+// newMapping maps a file. If that is not possible it returns nil, and the file is written with system calls.
 func newMapping(f *os.File, size int64) *mapping {
 	memory, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
@@ -27,7 +27,7 @@ func newMapping(f *os.File, size int64) *mapping {
 	return &mapping{memory: memory}
 }
 
-// reserve has the disk give blocks for the file up to an end: some more, up to most, where it has room.
+// reserve reserves disk space for the file up to end, and some more up to most if there is room.
 func (m *mapping) reserve(f *os.File, end, most int64) error {
 	if end <= m.reserved {
 		return nil
@@ -50,7 +50,7 @@ func (m *mapping) reserve(f *os.File, end, most int64) error {
 	return err
 }
 
-// write writes into what is reserved, and reports whether it could: a disk that fails does not end the process.
+// write writes into reserved space. It returns false if the disk fails, which does not end the process.
 func (m *mapping) write(data []byte, at int64) (done bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { done = recover() == nil }()

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// A mapping is known on Linux only: elsewhere files are written with calls.
+// A mapping works on Linux only. Elsewhere files are written with system calls.
 type mapping struct{}
 
 func newMapping(*os.File, int64) *mapping { return nil }

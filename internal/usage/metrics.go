@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A spoolState is how full a spool is.
+// A spoolState is the fill level of a spool.
 type spoolState struct {
-	records        int // that ended and are not acknowledged
+	records        int // ended and not acknowledged
 	bytes, waiting int64
 }
 
@@ -17,7 +17,7 @@ type spoolMetrics struct {
 	all              []prometheus.Collector
 }
 
-// newSpoolMetrics makes the metrics of a spool, and registers them where r is not nil.
+// newSpoolMetrics makes the metrics of a spool, and registers them if r is not nil.
 func newSpoolMetrics(r prometheus.Registerer, state func() spoolState) (*spoolMetrics, error) {
 	gauge := func(name, help string, value func(spoolState) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},

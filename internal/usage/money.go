@@ -13,7 +13,7 @@ type Nano int64
 // Dollar is one US dollar.
 const Dollar Nano = 1e9
 
-// Plus returns the sum of two amounts that are not negative, or the most that there is.
+// Plus returns the sum of two amounts that are not negative, or the maximum if it overflows.
 func (n Nano) Plus(m Nano) Nano {
 	if n > math.MaxInt64-m {
 		return math.MaxInt64
@@ -31,7 +31,7 @@ func (n Nano) String() string {
 	if part == 0 {
 		return sign + whole
 	}
-	digits := strconv.FormatUint(part+1e9, 10)[1:] // with the zeros it begins with
+	digits := strconv.FormatUint(part+1e9, 10)[1:] // with leading zeros
 	return sign + whole + "." + strings.TrimRight(digits, "0")
 }
 
@@ -47,8 +47,7 @@ func ParseUSD(text string) (Nano, error) {
 
 var errNotUSD = errors.New("must be US dollars, such as 10 or 0.25, with at most nine digits after the point")
 
-// parseDecimal reads a decimal as a number of its parts: with 2 places, 1.5 is 150. Digits beyond the places must be
-// 0.
+// parseDecimal parses a decimal as an integer: with 2 places, 1.5 is 150. Further digits must be 0.
 func parseDecimal(text string, places int) (uint64, bool) {
 	whole, part, _ := strings.Cut(text, ".")
 	if whole == "" && part == "" {
@@ -58,7 +57,7 @@ func parseDecimal(text string, places int) (uint64, bool) {
 	if len(part) > places {
 		return 0, false
 	}
-	// Together they are the number of its parts.
+	// the digits without the point are the integer
 	n := uint64(0)
 	for _, digits := range [3]string{whole, part, strings.Repeat("0", places-len(part))} {
 		for i := range len(digits) {

@@ -9,39 +9,39 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// Rates are a price that is ready to be computed with. A decimal that does not parse is no price: validation refuses
-// it before it is stored. They are immutable; nil is no price.
+// Rates are a price in computable form. A price with an invalid decimal has no Rates: validation refuses it before it
+// is stored. Rates are immutable. Nil means no price.
 type Rates struct {
-	tiers []tier // ascending; the first holds from the first token on
+	tiers []tier // ascending; the first one begins at 0 tokens
 	image uint64 // pico-dollars
 	batch uint64 // millionths
 
-	factor   uint64 // of everything, in millionths
+	factor   uint64 // for the whole cost, in millionths
 	services map[string]*Rates
-	calls    map[string]uint64 // of tools, in pico-dollars
+	calls    map[string]uint64 // by tool, in pico-dollars per call
 }
 
-// A tier is what a token costs, in pico-dollars.
+// A tier has the prices of a token, in pico-dollars.
 type tier struct {
 	above                         int64
 	input, cached, write, audioIn uint64
-	hour                          uint64 // what is written to be kept for an hour
+	hour                          uint64 // cache writes for an hour
 	output, reasoning, audioOut   uint64
 	dearestInput, dearestOutput   uint64
 }
 
 const (
 	million = 1_000_000
-	// maxRate bounds a price as validation does, so that nothing overflows: 10,000 dollars, in millionths.
+	// maxRate is validation's bound on a price, so that nothing overflows: 10,000 dollars, in millionths.
 	maxRate      = 10_000 * million
 	defaultBatch = million / 2
 )
 
-// Compile reads the decimals of a price, which may be nil. It returns nil where there is no price, or where one of its
-// decimals is none.
+// Compile parses the decimals of a price, which may be nil. It returns nil if there is no price, or if a decimal is
+// invalid.
 func Compile(p *configv1.Price) *Rates {
 	d := decimals{}
-	// A dollar for a million tokens is a millionth of one for a token: the decimal in millionths is the rate in
+	// A dollar per million tokens is a millionth of a dollar per token: the decimal in millionths is the rate in
 	// pico-dollars.
 	base := tier{input: d.read(p.GetInput(), 0), output: d.read(p.GetOutput(), 0)}
 	r := &Rates{image: d.read(p.GetImage(), 0) * million}
@@ -75,7 +75,7 @@ func Compile(p *configv1.Price) *Rates {
 	return r
 }
 
-// extras adds what service tiers and tools cost.
+// extras adds the prices of service tiers and tools.
 func (r *Rates) extras(d *decimals, p *configv1.Price) {
 	for _, s := range p.GetServiceTiers() {
 		in := r
@@ -106,8 +106,8 @@ func (r *Rates) extras(d *decimals, p *configv1.Price) {
 	}
 }
 
-// In returns what a service tier costs, and whether it has a price. Tiers that vendors call by these names are the
-// price itself.
+// In returns the price of a service tier, and whether it has one. Vendors' names for the default tier return the price
+// itself.
 func (r *Rates) In(tier string) (*Rates, bool) {
 	if r == nil {
 		return nil, true
@@ -122,7 +122,7 @@ func (r *Rates) In(tier string) (*Rates, bool) {
 	return r, false
 }
 
-// Calls returns what n calls of a tool cost that the vendor runs, and whether it has a price.
+// Calls returns the cost of n calls of a tool that the vendor runs, and whether it has a price.
 func (r *Rates) Calls(tool string, n int64) (Nano, bool) {
 	price, ok := r.calls[tool]
 	var s sum
@@ -130,7 +130,7 @@ func (r *Rates) Calls(tool string, n int64) (Nano, bool) {
 	return s.nano(million), ok
 }
 
-// decimals reads those of one price.
+// decimals parses the decimals of one price.
 type decimals struct{ any, bad bool }
 
 func (d *decimals) read(text string, empty uint64) uint64 {
@@ -142,8 +142,8 @@ func (d *decimals) read(text string, empty uint64) uint64 {
 	return n
 }
 
-// hour reads what it costs to write to a cache what is kept for an hour: where that is empty, twice the input where
-// other writes have a price, as with all vendors that keep it so long, and otherwise the same as these.
+// hour parses the price of cache writes for an hour. If it is empty, it is the price of other cache writes, and at
+// least twice the input price if other writes have a price of their own, as with all vendors that offer this.
 func (d *decimals) hour(text string, t *tier, writes bool) uint64 {
 	empty := t.write
 	if writes {
@@ -152,7 +152,7 @@ func (d *decimals) hour(text string, t *tier, writes bool) uint64 {
 	return d.read(text, empty)
 }
 
-// withRest adds what has one price for prompts of all lengths, and otherwise costs as the tier's own.
+// withRest adds prices that are the same for prompts of all lengths. Missing prices follow from the tier's own.
 func (d *decimals) withRest(t tier, p *configv1.Price) tier {
 	t.audioIn = d.read(p.GetInputAudio(), t.input)
 	t.audioOut = d.read(p.GetOutputAudio(), t.output)
@@ -162,9 +162,9 @@ func (d *decimals) withRest(t tier, p *configv1.Price) tier {
 	return t
 }
 
-// Cost returns what something costs, and whether there is a price. Every token is paid once, also where the provider
-// counts it in two classes: of the prompt as cached before cache write before audio, of the answer as reasoning before
-// audio.
+// Cost returns the cost of a usage, and whether there is a price. Every token is paid once, even if the provider
+// counts it in two classes. Cached comes before cache write and audio in the prompt, and reasoning before audio in the
+// answer.
 func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	if r == nil {
 		return 0, false
@@ -189,8 +189,8 @@ func (r *Rates) Cost(u Used) (cost Nano, priced bool) {
 	return s.nano(factor), true
 }
 
-// Estimate returns the most that so many tokens of text can cost, where hour says that they may be written to a cache
-// for an hour, and whether there is a price.
+// Estimate returns the maximum cost of so many tokens of text, and whether there is a price. The flag hour means that
+// they may be written to a cache for an hour.
 func (r *Rates) Estimate(inputTokens, maxOutputTokens int64, hour bool) (cost Nano, priced bool) {
 	if r == nil {
 		return 0, false
@@ -207,7 +207,7 @@ func (r *Rates) Estimate(inputTokens, maxOutputTokens int64, hour bool) (cost Na
 	return s.nano(r.factor), true
 }
 
-// tier returns the one that holds for a prompt.
+// tier returns the tier of a prompt.
 func (r *Rates) tier(prompt int64) *tier {
 	at := len(r.tiers) - 1
 	for at > 0 && prompt <= r.tiers[at].above {
@@ -219,7 +219,7 @@ func (r *Rates) tier(prompt int64) *tier {
 // A sum is in pico-dollars. Nine addends of 10^16 pico-dollars by 2^40 stay below 2^97.
 type sum struct{ high, low uint64 }
 
-// add adds n things, at most most, and returns how many it added.
+// add adds the price of n things, at most most, and returns how many it added.
 func (s *sum) add(n, most int64, rate uint64) int64 {
 	n = min(max(n, 0), most)
 	high, low := bits.Mul64(uint64(n), rate)
@@ -229,8 +229,8 @@ func (s *sum) add(n, most int64, rate uint64) int64 {
 	return n
 }
 
-// nano returns the sum times a factor in millionths, in nano-dollars, rounded half up. What does not fit is the most
-// that does.
+// nano returns the sum times a factor in millionths, in nano-dollars, rounded half up. An overflow returns the
+// maximum.
 func (s *sum) nano(factor uint64) Nano {
 	high, low := bits.Mul64(s.low, factor)
 	overflow, top := bits.Mul64(s.high, factor)

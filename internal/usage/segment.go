@@ -28,8 +28,8 @@ type segment struct {
 	path   string
 	salt   uint32
 	size   int64
-	file   *os.File // of the one that is written to
-	mapped *mapping // of that, or nil
+	file   *os.File // of the last segment, which is written
+	mapped *mapping // of that file; may be nil
 	dirty  bool
 }
 
@@ -51,8 +51,8 @@ func createSegment(dir string, number uint64, most int64) (*segment, error) {
 		mapped: newMapping(f, most), dirty: true}, nil
 }
 
-// put writes a frame behind the others, into a file that may become most long. What a write that failed left behind
-// is beyond size, and is written over by the next.
+// put appends a frame to a file, which may grow to most. Bytes of a failed write are beyond size, and the next write
+// replaces them.
 func (g *segment) put(data []byte, most int64) error {
 	if g.mapped != nil {
 		err := g.mapped.reserve(g.file, g.size+int64(len(data)), most)
@@ -62,13 +62,13 @@ func (g *segment) put(data []byte, most int64) error {
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
-		g.unmap() // the file system cannot reserve room, or what it reserved is not there
+		g.unmap() // the file system cannot reserve space, or lost it
 	}
 	_, err := g.file.WriteAt(data, g.size)
 	return err
 }
 
-// unmap gives back what was reserved and not used. Where that fails the file ends with zeros, which hold nothing.
+// unmap releases reserved space that is not used. If that fails, the file ends with zeros, which are not frames.
 func (g *segment) unmap() {
 	if g.mapped != nil {
 		_ = g.mapped.close()
@@ -77,9 +77,9 @@ func (g *segment) unmap() {
 	}
 }
 
-// OpenSpool opens the spool in a folder. What a process that was killed has left there is shipped: what had ended as
-// it ended, what had only begun with the outcome "interrupted". A record that was cut off in the middle is none. The
-// caller calls Run, and closes the spool after that.
+// OpenSpool opens the spool in a folder. It ships the records of a killed process: complete records unchanged, and
+// records that only began with the outcome "interrupted". An incomplete record is ignored. The caller calls Run, and
+// closes the spool after that.
 func OpenSpool(o SpoolOptions) (*DiskSpool, error) {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	o.SegmentBytes = max(cmp.Or(o.SegmentBytes, defaultSegmentBytes), int64(segmentHeader+maxFrame))
@@ -110,7 +110,7 @@ func (s *DiskSpool) load() (err error) {
 	defer func() {
 		if err != nil {
 			s.lock.Close()
-			s.position.Close() // nil is an error and nothing else
+			s.position.Close() // if it is nil, this only returns an error
 		}
 	}()
 	if err := lockFile(s.lock); err != nil {
@@ -139,7 +139,7 @@ func (s *DiskSpool) load() (err error) {
 	return nil
 }
 
-// scan reads what the folder holds, and returns what had begun and not ended.
+// scan reads the folder, and returns the records that began and have not ended.
 func (s *DiskSpool) scan() ([]*ledgerv1.Record, error) {
 	entries, err := os.ReadDir(s.options.Dir)
 	if err != nil {
@@ -177,8 +177,8 @@ func (s *DiskSpool) scan() ([]*ledgerv1.Record, error) {
 	return all, nil
 }
 
-// setAside takes a file without a header out of the way. A short one is of a process that ended, or of a disk that was
-// full, before the segment held anything.
+// setAside renames a file without a header. A short one is from a process that ended, or a disk that was full, before
+// the segment had any frame.
 func (s *DiskSpool) setAside(path string, size int) error {
 	if size <= segmentHeader {
 		return os.Remove(path)
@@ -188,8 +188,8 @@ func (s *DiskSpool) setAside(path string, size int) error {
 	return os.Rename(path, path+".unreadable")
 }
 
-// scanSegment keeps account of what is in a segment. Segments come in their order: ReadDir sorts names of equal length
-// so.
+// scanSegment reads the frames of a segment. Segments are scanned in order, because ReadDir sorts names of equal
+// length.
 func (s *DiskSpool) scanSegment(g *segment, data []byte, begun map[string]*ledgerv1.Record) {
 	skipped := 0
 	for at := segmentHeader; at < len(data); {
@@ -225,10 +225,10 @@ func (p place) before(q place) bool {
 	return p.segment < q.segment || p.segment == q.segment && p.offset < q.offset
 }
 
-// positionSize is that of the file that says what is acknowledged: a segment, an offset, a checksum.
+// positionSize is the size of the file with the acknowledged position: a segment, an offset, a checksum.
 const positionSize = 20
 
-// readPosition returns what is acknowledged; where that cannot be read, nothing is.
+// readPosition returns the acknowledged position, or the beginning if it cannot be read.
 func readPosition(r io.ReaderAt) place {
 	var b [positionSize]byte
 	if _, err := r.ReadAt(b[:], 0); err != nil || checksum(0, b[:16]) != binary.LittleEndian.Uint32(b[16:]) {
@@ -247,19 +247,19 @@ func writePosition(w io.WriterAt, p place) error {
 	return nil
 }
 
-// forgetShipped lets go of the segments of which everything is acknowledged. What began in them and has not ended is
-// written anew at the end, so that one exchange that takes long does not hold them all. It returns the files, which
-// the caller removes when others may write again.
+// forgetShipped removes segments that are completely acknowledged from the spool. Records that began in them and have
+// not ended are written again at the end, so that one long exchange does not keep all segments. It returns the files,
+// which the caller removes without the lock.
 func (s *DiskSpool) forgetShipped() (paths []string) {
 	if last := s.last(); last != nil && len(s.waiting) > 0 && s.shippedAll(last) {
-		s.retire(last) // the room that it takes is wanted
+		s.retire(last) // its space is needed
 	}
 	for _, g := range slices.Clone(s.segments) {
 		if g.file != nil || !s.shippedAll(g) {
 			continue
 		}
 		if err := s.carry(g); err != nil {
-			continue // the disk is full; what is removed after it makes room
+			continue // the disk is full; the next removal makes room
 		}
 		paths = append(paths, g.path)
 		s.bytes -= g.size
@@ -268,12 +268,12 @@ func (s *DiskSpool) forgetShipped() (paths []string) {
 	return paths
 }
 
-// shippedAll reports whether everything in a segment is acknowledged.
+// shippedAll reports whether a segment is completely acknowledged.
 func (s *DiskSpool) shippedAll(g *segment) bool {
 	return g.number < s.shipped.segment || g.number == s.shipped.segment && s.shipped.offset >= g.size
 }
 
-// tidy removes what is not needed any more.
+// tidy removes files that are not needed any more.
 func (s *DiskSpool) tidy() {
 	s.mu.Lock()
 	paths := s.forgetShipped()
@@ -285,7 +285,7 @@ func (s *DiskSpool) tidy() {
 	}
 }
 
-// carry writes what began in a segment and has not ended at the end of the last one.
+// carry appends the records that began in a segment and have not ended to the last segment.
 func (s *DiskSpool) carry(g *segment) error {
 	var offsets []int64
 	for _, at := range s.open {
@@ -311,7 +311,7 @@ func (s *DiskSpool) carry(g *segment) error {
 		if read.payload == nil {
 			continue // the disk has lost it
 		}
-		// The bound must not keep the spool from getting smaller.
+		// The bound must not prevent the removal of a segment.
 		if err := s.write(data[:n], read.id(), math.MaxInt64); err != nil {
 			return err
 		}

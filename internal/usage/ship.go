@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// shipRecords and shipBytes bound what is shipped at once; shipEvery is how long a record waits for others.
+	// shipRecords and shipBytes bound one shipment; shipEvery is how long a record waits for others.
 	shipRecords = 1000
 	shipBytes   = 1 << 20
 	shipEvery   = time.Second
@@ -26,14 +26,15 @@ const (
 	maxBackoff   = 15 * time.Second
 )
 
-// A source is what is shipped from. Only one goroutine ships.
+// A source has the records to ship. Only one goroutine ships.
 type source interface {
-	// next returns the oldest records that are not acknowledged, and how they are. No records means that there are none.
+	// next returns the oldest records that are not acknowledged, and the function that acknowledges them. It returns no
+	// records if there are none.
 	next() (records []*ledgerv1.Record, acknowledged func(), err error)
 }
 
-// ship sends what the source has until ctx ends, and then for flushTimeout more. Wake ends a pause between records,
-// and hurry also one after a failure.
+// ship ships records until ctx ends, and then for flushTimeout more. The channel wake ends a wait for records, and
+// hurry also a wait after a failure.
 func ship(ctx context.Context, ledger ledgerv1.LedgerClient, from source, wake, hurry <-chan struct{}, m *spoolMetrics,
 	log *zap.Logger) {
 	backoff := time.Duration(0)
@@ -116,8 +117,8 @@ func (s *DiskSpool) next() ([]*ledgerv1.Record, func(), error) {
 	return records, func() { s.acknowledge(at, at != from, len(records)) }, nil
 }
 
-// segmentAt returns the segment in which a place is, or the next, to whose beginning the place is moved then, and
-// whether there is something.
+// segmentAt returns the segment that contains a place, and whether there is something to read. If the place is at the
+// end of a segment, it moves to the beginning of the next one.
 func (s *DiskSpool) segmentAt(at *place) (segment, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +133,7 @@ func (s *DiskSpool) segmentAt(at *place) (segment, bool) {
 	return segment{}, false
 }
 
-// readEnds reads at most most ended records from an offset of a segment, and returns how many bytes they take with
-// what is between.
+// readEnds reads at most most ended records from an offset of a segment, and returns the number of bytes read.
 func readEnds(g segment, offset int64, most int) (records []*ledgerv1.Record, n int64, err error) {
 	f, err := os.Open(g.path)
 	if err != nil {
@@ -162,13 +162,13 @@ func readEnds(g segment, offset int64, most int) (records []*ledgerv1.Record, n 
 	return records, n, nil
 }
 
-// acknowledge notes that the ledger has everything before a place.
+// acknowledge records that the ledger has everything before a place.
 func (s *DiskSpool) acknowledge(to place, moved bool, records int) {
 	if !moved {
 		return
 	}
 	if err := writePosition(s.position, to); err != nil {
-		// After the next start they are shipped once more, and the ledger has them already.
+		// After a restart the records are shipped again, and the ledger ignores them.
 		s.options.Log.Warn("writing the position of the spool", zap.Error(err))
 	}
 	s.mu.Lock()

@@ -17,34 +17,33 @@ import (
 const (
 	defaultMaxBytes     = 1 << 30
 	defaultSegmentBytes = 8 << 20
-	// maxWaiting bounds what waits in memory for room on the disk.
+	// maxWaiting bounds the frames in memory that wait for disk space.
 	maxWaiting = 8 << 20
-	// syncEvery is how much a loss of power can take.
+	// syncEvery bounds the loss at a power failure.
 	syncEvery = time.Second
 )
 
-// SpoolOptions are those of [OpenSpool].
+// SpoolOptions are the options of [OpenSpool].
 type SpoolOptions struct {
-	// Dir is the folder, which is made where there is none. No other process may use it.
+	// Dir is the folder. It is made if necessary. No other process may use it.
 	Dir string
 	// MaxBytes bounds the folder. Default 1 GiB.
 	MaxBytes int64
-	// SegmentBytes is how large a file gets. Default 8 MiB.
+	// SegmentBytes is the maximum size of a file. Default 8 MiB.
 	SegmentBytes int64
 	// Log is required.
 	Log *zap.Logger
-	// Registerer, where it is not nil, gets the metrics.
+	// Registerer registers the metrics; it may be nil.
 	Registerer prometheus.Registerer
 }
 
 // A DiskSpool is a [Spool] in a folder.
 //
-// What Begin and End are given has reached the operating system when they return, so that it outlives the process
-// however that ends. It is synced to the disk about once a second: the loss of power can cost what the last second
-// brought.
+// When Begin and End return, the record has reached the operating system, so that it survives any end of the process.
+// It is synced to the disk about once a second: a power failure can lose the last second.
 //
-// Where the disk, or the folder's bound, is full, up to 8 MiB wait in memory until there is room, and what is beyond
-// that is counted as dropped. What was kept is never dropped for what is newer.
+// If the disk is full, or the folder has reached its bound, up to 8 MiB wait in memory. Further records are dropped
+// and counted. Older records are never dropped for newer ones.
 type DiskSpool struct {
 	options SpoolOptions
 	lock    *os.File
@@ -55,35 +54,35 @@ type DiskSpool struct {
 	stopped sync.WaitGroup
 	buffers sync.Pool
 
-	mu       sync.Mutex // guards what follows
-	segments []*segment // ascending; the last is written to
-	retired  []*os.File // were written to, and are to be synced
+	mu       sync.Mutex // guards the fields below
+	segments []*segment // ascending; the last one is written
+	retired  []*os.File // complete, but not synced yet
 	bytes    int64      // of all segments
 	open     map[string]place
 	shipped  place // everything before it is acknowledged
-	backlog  int   // ends that are not
+	backlog  int   // ended records that are not acknowledged
 	waiting  []byte
-	trouble  error // why something waits
-	lost     int   // dropped since then
+	trouble  error // why frames wait
+	lost     int   // records dropped since then
 	closed   bool
 
-	replay   place         // where it ended when it was opened
-	replayed chan struct{} // closed when all before that is acknowledged
+	replay   place         // the end of the spool when it was opened
+	replayed chan struct{} // closed when everything before replay is acknowledged
 
-	position *os.File // where shipped is kept; only Run writes it
+	position *os.File // the file of shipped; only Run writes it
 }
 
-// A place is where a frame is. Segments are numbered without gaps that matter.
+// A place is the position of a frame. Gaps between the numbers of segments have no meaning.
 type place struct {
 	segment uint64
 	offset  int64
 }
 
-// Replayed returns a channel that is closed once the ledger has acknowledged all that the spool held when it was
-// opened.
+// Replayed returns a channel that is closed when the ledger has acknowledged all records that the spool had when it
+// was opened.
 func (s *DiskSpool) Replayed() <-chan struct{} { return s.replayed }
 
-// Hurry has what the spool holds shipped now, also where the ledger was away a moment ago.
+// Hurry ships the records now, even if the ledger was not available a moment ago.
 func (s *DiskSpool) Hurry() {
 	select {
 	case s.hurry <- struct{}{}:
@@ -136,7 +135,7 @@ func (s *DiskSpool) append(kind byte, r *ledgerv1.Record) {
 	s.wait(*b, s.trouble)
 }
 
-// wait keeps a frame in memory, in the order in which they came.
+// wait keeps a frame in memory, in order.
 func (s *DiskSpool) wait(frame []byte, why error) {
 	if s.trouble == nil {
 		s.options.Log.Error("records for the ledger cannot be written to disk and wait in memory", zap.Error(why))
@@ -152,7 +151,7 @@ func (s *DiskSpool) wait(frame []byte, why error) {
 	s.waiting = append(s.waiting, frame...)
 }
 
-// writeWaiting writes what waits.
+// writeWaiting writes the waiting frames.
 func (s *DiskSpool) writeWaiting() {
 	if len(s.waiting) == 0 {
 		return
@@ -171,8 +170,7 @@ func (s *DiskSpool) writeWaiting() {
 
 var errSpoolFull = errors.New("the spool has reached its bound")
 
-// write writes the frame of the record with an id at the end of the last segment, and keeps account of what was begun
-// and what has ended.
+// write appends the frame of the record with an id to the last segment, and tracks which records have begun and ended.
 func (s *DiskSpool) write(data []byte, id string, bound int64) error {
 	if s.bytes+int64(len(data)) > bound {
 		return errSpoolFull
@@ -201,7 +199,7 @@ func (s *DiskSpool) write(data []byte, id string, bound int64) error {
 	return nil
 }
 
-// note keeps account of the frame of a kind, of the record with an id, that is at a place.
+// note tracks a frame at a place, by its kind and the id of its record.
 func (s *DiskSpool) note(kind byte, id string, at place) {
 	switch kind {
 	case kindBegin:
@@ -237,7 +235,7 @@ func (s *DiskSpool) rotate() error {
 	return nil
 }
 
-// retire ends the writing to the last segment.
+// retire closes the last segment for writing.
 func (s *DiskSpool) retire(last *segment) {
 	last.unmap()
 	s.retired = append(s.retired, last.file)
@@ -249,7 +247,7 @@ func (s *DiskSpool) Run(ctx context.Context, ledger ledgerv1.LedgerClient) {
 	ship(ctx, ledger, s, s.wake, s.hurry, s.metrics, s.options.Log)
 }
 
-// keep syncs, and tries again what could not be written.
+// keep syncs the files, and writes waiting frames.
 func (s *DiskSpool) keep() {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
@@ -279,7 +277,7 @@ func (s *DiskSpool) sync() {
 	for _, f := range retired {
 		err = errors.Join(err, f.Sync(), f.Close())
 	}
-	if active != nil { // it may be retired by now, but only the next sync closes it
+	if active != nil { // it may be retired now, but only the next sync closes it
 		err = errors.Join(err, active.Sync())
 	}
 	if err != nil {

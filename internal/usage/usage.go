@@ -1,8 +1,8 @@
-// Package usage is about what exchanges used and what that costs: the price of a usage, the spool in which records of
-// the ledger wait on disk, and the client that ships them to the control plane.
+// Package usage has the usage of exchanges and its cost: prices, the spool in which records wait on disk for the
+// ledger, and the client that ships them to the control plane.
 //
-// Money is an integer. Prices are decimals in US dollars for a million tokens, which is a whole
-// number of pico-dollars a token; sums are exact, and are rounded once, to the nano-dollar, half up.
+// Money is an integer. Prices are decimals in US dollars per million tokens, which is a whole number of pico-dollars
+// per token. Sums are exact, and are rounded once, half up, to the nano-dollar.
 package usage
 
 import (
@@ -12,27 +12,27 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A Used is what one exchange used.
+// A Used is the usage of one exchange.
 type Used struct {
 	openai.Usage
 	Images int64
 	Batch  bool // at the price of the vendor's batch API
 }
 
-// A Spool keeps records until they are shipped. It is safe for concurrent use, and does not keep the records it is
-// given.
+// A Spool stores records until they are shipped. It is safe for concurrent use, and does not keep references to
+// records.
 //
-// Begin is called when an exchange goes out to a provider, End when it has ended, both before the client can see the
-// end. A record of which only the beginning is there when the spool is opened again belongs to a process that was
-// killed: it is shipped with the outcome "interrupted".
+// Begin is called when an exchange is sent to a provider, and End when it has ended, both before the client can see
+// the end. If the spool is opened again and a record has no End, its process was killed: it is shipped with the
+// outcome "interrupted".
 type Spool interface {
-	// Begin notes an exchange that goes out, with what it will be charged if nothing more is heard of it.
+	// Begin records an exchange that is sent, with the charge in case that it never ends.
 	Begin(r *ledgerv1.Record)
-	// End notes how it ended. The record takes the place of what Begin noted.
+	// End records the end of an exchange. The record replaces that of Begin.
 	End(r *ledgerv1.Record)
-	// Run ships what has ended until ctx ends, and then tries for a short time to ship the rest. It must be called once.
+	// Run ships ended records until ctx ends, and then for a short time the rest. It must be called once.
 	Run(ctx context.Context, ledger ledgerv1.LedgerClient)
-	// Close ends the spool when Run has returned. What is noted afterwards is not kept.
+	// Close closes the spool after Run has returned. Later records are lost.
 	Close() error
 }
 

@@ -9,8 +9,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// Version names a price by what it says: equal prices have equal versions, whichever catalog they are from. Of nil it
-// is empty.
+// Version returns an id of a price's content: equal prices have equal versions in all catalogs. It returns "" for nil.
 func Version(p *configv1.Price) string {
 	if p == nil {
 		return ""
