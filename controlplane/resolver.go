@@ -90,6 +90,9 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 				Withdraws: errors.Is(err, errExpired)})
 		}
 		if resolved != nil {
+			if last := r.providers[p.GetName()]; last.GetProvider() == p {
+				resolved = unchanged(last, resolved)
+			}
 			providers[p.GetName()] = resolved
 			in.Providers = append(in.Providers, resolved)
 		}
@@ -121,11 +124,21 @@ func resolveAll[M configv1.Object](last map[string]M, objects []M, resolve func(
 			now, ok = before[name]
 		}
 		if ok {
+			now = unchanged(before[name], now)
 			last[name] = now
 			resolved = append(resolved, now)
 		}
 	}
 	return resolved, errs
+}
+
+// unchanged returns the message of the time before where it says the same: what is built from it is remembered by the
+// pointer.
+func unchanged[M proto.Message](before, now M) M {
+	if proto.Equal(before, now) {
+		return before
+	}
+	return now
 }
 
 // provider returns a provider with its credential, or nil where that cannot be had. An error may come with a provider:

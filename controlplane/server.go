@@ -67,6 +67,7 @@ type Server struct {
 	config    Config
 	resolver  *resolver
 	exchanger *exchanger
+	builder   *xds.Builder // of build
 	publisher *snapshot.Publisher
 	states    chan configstore.State
 	keys      keyBook                           // of build
@@ -103,6 +104,7 @@ func New(c Config) (*Server, error) {
 		config:    c,
 		resolver:  newResolver(c.Root.Sealer(), os.LookupEnv, c.Providers, c.Allowed, e),
 		exchanger: e,
+		builder:   xds.NewBuilder(xds.Options{Providers: c.Providers, SystemCA: c.SystemCA}),
 		publisher: p,
 		replica:   configstore.Replicas + rand.Text(),
 		states:    make(chan configstore.State),
@@ -296,14 +298,14 @@ func (s *Server) build(state configstore.State) snapshot.Update {
 		chains[c.GetName()] = []byte(c.GetChain())
 	}
 	s.chains.Store(&chains)
-	resources, errs := xds.Build(in, xds.Options{Providers: s.config.Providers, SystemCA: s.config.SystemCA})
+	objects, errs := s.builder.Build(in)
 	errs = append(errs, unresolved...)
 	keys, wrong := s.keys.changes(state)
 	errs = append(errs, wrong...)
 	for ref, err := range state.Errors {
 		errs = append(errs, xds.ObjectError{Object: xds.Object{Kind: ref.Kind, Name: ref.Name}, Err: err})
 	}
-	return snapshot.Update{Revision: state.Revision, Resources: resources, Keys: keys, Errors: errs}
+	return snapshot.Update{Revision: state.Revision, Objects: objects, Keys: keys, Errors: errs}
 }
 
 // report logs the errors that were not there before, and returns all of them. The store has logged its own.

@@ -69,9 +69,22 @@ func keysOf(project string, names ...string) map[string]*configv1.Key {
 	return out
 }
 
+// objectsOf gathers resources by their owners.
+func objectsOf(rs []xds.Resource) []*xds.Built {
+	var all []*xds.Built
+	for _, r := range rs {
+		i := slices.IndexFunc(all, func(b *xds.Built) bool { return b.Object == r.Owner })
+		if i < 0 {
+			i, all = len(all), append(all, &xds.Built{Object: r.Owner})
+		}
+		all[i].Resources = append(all[i].Resources, r)
+	}
+	return all
+}
+
 // update joins what objects are built to.
 func update(revision int64, objects ...[]xds.Resource) Update {
-	return Update{Revision: revision, Resources: slices.Concat(objects...)}
+	return Update{Revision: revision, Objects: objectsOf(slices.Concat(objects...))}
 }
 
 // A bench is a Publisher that runs, and what it leaves behind.

@@ -106,7 +106,7 @@ func certificateOf(name string, chain, key []byte) *configv1.Certificate {
 // publish builds a configuration, which must be without faults, and publishes it with more resources.
 func (e *realEnvoy) publish(t *testing.T, revision int64, in xds.Input, more ...xds.Resource) {
 	t.Helper()
-	e.Publish(Update{Revision: revision, Resources: append(built(t, in), more...)})
+	e.Publish(Update{Revision: revision, Objects: objectsOf(append(built(t, in), more...))})
 }
 
 func built(t *testing.T, in xds.Input) []xds.Resource {

@@ -35,29 +35,44 @@ type item struct {
 // of an object is of no use: a provider whose new clusters were refused must not get its new credential either. A
 // group is immutable.
 type group struct {
+	of    *xds.Built
 	items []item
 	hash  string // of all items
 }
 
-// newGroups hashes resources and gathers them by owner.
-func newGroups(rs []xds.Resource) (map[xds.Object]*group, error) {
-	groups := map[xds.Object]*group{}
-	for _, r := range rs {
+// newGroup hashes the resources of an object.
+func newGroup(of *xds.Built) (*group, error) {
+	g := &group{of: of}
+	for _, r := range of.Resources {
 		text, err := cache.MarshalResource(r.Message)
 		if err != nil {
-			return nil, fmt.Errorf("marshaling %q of %s: %w", r.Name, r.Owner, err)
-		}
-		g := groups[r.Owner]
-		if g == nil {
-			g = &group{}
-			groups[r.Owner] = g
+			return nil, fmt.Errorf("marshaling %q of %s: %w", r.Name, of.Object, err)
 		}
 		g.items = append(g.items, item{
-			id: id{kind{r.Role, r.Type}, r.Name}, owner: r.Owner, message: r.Message, hash: cache.HashResource(text),
+			id: id{kind{r.Role, r.Type}, r.Name}, owner: of.Object, message: r.Message, hash: cache.HashResource(text),
 		})
 	}
-	for _, g := range groups {
-		g.hash = g.sum()
+	g.hash = g.sum()
+	return g, nil
+}
+
+// newGroups returns the groups of objects. Those of the time before are used again.
+func newGroups(objects []*xds.Built, before map[xds.Object]*group) (map[xds.Object]*group, error) {
+	groups := make(map[xds.Object]*group, len(objects))
+	for _, built := range objects {
+		last := before[built.Object]
+		if last != nil && last.of == built {
+			groups[built.Object] = last
+			continue
+		}
+		g, err := newGroup(built)
+		if err != nil {
+			return nil, err
+		}
+		if last != nil && last.hash == g.hash {
+			g = last
+		}
+		groups[built.Object] = g
 	}
 	return groups, nil
 }

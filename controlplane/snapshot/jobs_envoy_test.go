@@ -290,7 +290,7 @@ func TestABodyThatIsBufferedMustArriveInTimeAndAnUploadMayTakeLonger(t *testing.
 			}
 		}
 	}
-	s.Publish(Update{Revision: 2, Resources: rs})
+	s.Publish(Update{Revision: 2, Objects: objectsOf(rs)})
 	require.Eventually(t, func() bool {
 		status, text, _ := send(t, s.edge, http.MethodPost, "https://gateway.test/v1/chat/completions", &slowly{12})
 		return status == 408 && strings.Contains(text, "request_timeout")

@@ -18,8 +18,9 @@ import (
 // An Update is a complete configuration, built.
 type Update struct {
 	// Revision of the configuration in etcd. It becomes the version of every response.
-	Revision  int64
-	Resources []xds.Resource
+	Revision int64
+	// Objects are what has resources. One that is the same pointer as in the Update before is the same.
+	Objects []*xds.Built
 	// Keys are those that have changed since the Update before, by name; nil is for one that is gone. They are published
 	// at once, and wait for nothing.
 	Keys map[string]*configv1.Key

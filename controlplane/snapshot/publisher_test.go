@@ -197,7 +197,7 @@ func TestAnObjectThatCannotBeBuiltKeepsItsLastForm(t *testing.T) {
 		b.Publish(update(1, providerOf("a", 1), providerOf("b", 1)))
 		e.takeAll()
 		broken := xds.Object{Kind: xds.KindProvider, Name: "b"}
-		b.Publish(Update{Revision: 2, Resources: providerOf("a", 2),
+		b.Publish(Update{Revision: 2, Objects: objectsOf(providerOf("a", 2)),
 			Errors: []xds.ObjectError{{Object: broken, Err: errTest}}})
 		r := e.next()
 		require.Equal(t, []string{"a/first", "a/retry"}, names(r))
@@ -222,7 +222,7 @@ func TestAnObjectThatIsWithdrawnIsNotServed(t *testing.T) {
 		b.Publish(update(1, providerOf("a", 1), providerOf("b", 1)))
 		x.takeAll()
 		expired := xds.ObjectError{Object: xds.Object{Kind: xds.KindProvider, Name: "b"}, Err: errTest, Withdraws: true}
-		b.Publish(Update{Revision: 1, Resources: providerOf("a", 1), Errors: []xds.ObjectError{expired}})
+		b.Publish(Update{Revision: 1, Objects: objectsOf(providerOf("a", 1)), Errors: []xds.ObjectError{expired}})
 		x.takeAll()
 		require.Equal(t, []string{"a"}, x.holds())
 		require.Equal(t, errTest.Error(), b.ObjectError(xds.KindProvider, "b"))

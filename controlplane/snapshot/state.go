@@ -67,7 +67,7 @@ func newState(grace time.Duration) *state {
 // apply makes u what is wanted. Of an object that could not be built, what was wanted before stays, unless it is
 // withdrawn.
 func (s *state) apply(u Update) error {
-	desired, err := newGroups(u.Resources)
+	desired, err := newGroups(u.Objects, s.desired)
 	if err != nil {
 		return err
 	}

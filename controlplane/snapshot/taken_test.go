@@ -32,7 +32,7 @@ func (b *bench) lackingAt(t *testing.T, revision int64) []string {
 func TestARevisionIsTakenWhenEveryClientHasAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, b *bench) {
 		require.Equal(t, []string{"unpublished"}, b.lackingAt(t, 3))
-		b.Publish(Update{Revision: 3, Resources: providerOf("a", 1), Keys: keysOf("x", "k")})
+		b.Publish(Update{Revision: 3, Objects: objectsOf(providerOf("a", 1)), Keys: keysOf("x", "k")})
 		require.Empty(t, b.lackingAt(t, 3), "nobody is connected")
 		e, x := b.connect(t, envoy.RoleEnvoy), b.connect(t, envoy.RoleExtProc)
 		e.subscribe(clusters)
@@ -47,7 +47,7 @@ func TestARevisionIsTakenWhenEveryClientHasAnswered(t *testing.T) {
 
 		// A key alone concerns nobody but the ext_proc service.
 		b.publishKeys(5, keysOf("y", "k"))
-		b.Publish(Update{Revision: 5, Resources: providerOf("a", 1)})
+		b.Publish(Update{Revision: 5, Objects: objectsOf(providerOf("a", 1))})
 		require.Equal(t, []string{envoy.RoleExtProc}, b.lackingAt(t, 5))
 		x.takeAll()
 		require.Empty(t, b.lackingAt(t, 5))

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"fmt"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/proto"
@@ -50,52 +51,46 @@ type Options struct {
 // object. An object that cannot be built, or whose resources Envoy would refuse, is left out as a whole and the others
 // are built. An object whose references lead nowhere is reported and built all the same: it works as soon as they do.
 func Build(in Input, o Options) ([]Resource, []ObjectError) {
-	b := &builder{options: o, providers: in.Providers, models: in.Models}
+	objects, errs := NewBuilder(o).Build(in)
+	var resources []Resource
+	for _, built := range objects {
+		resources = append(resources, built.Resources...)
+	}
+	sortResources(resources)
+	return resources, errs
+}
+
+// A Builder remembers what objects were built to: an object that is the same message as at the time before is not
+// built again. It is used by one goroutine.
+type Builder struct {
+	options Options
+	known   map[Object]*Built
+}
+
+// NewBuilder returns a Builder that remembers nothing yet.
+func NewBuilder(o Options) *Builder { return &Builder{options: o, known: map[Object]*Built{}} }
+
+// Built is what one object was built to. It is immutable.
+type Built struct {
+	Object    Object
+	Resources []Resource // at least one
+
+	// Resources and err depend on these two alone.
+	source  proto.Message
+	context string
+	err     error
+}
+
+// Build is [Build] with the resources of each object on their own, in any order. What is the same as at the time
+// before is the same pointer.
+func (m *Builder) Build(in Input) ([]*Built, []ObjectError) {
+	b := &builder{options: m.options, providers: in.Providers, models: in.Models, known: m.known}
 	b.strip = b.headersToStrip()
-	b.add(Object{KindSystem, extProcFilter}, nil, b.extProc)
-	for _, p := range in.Providers {
-		b.add(Object{KindProvider, p.GetName()}, p, func() ([]Resource, error) { return b.provider(p) })
-	}
-	for _, m := range in.Models {
-		b.add(Object{KindModel, m.GetName()}, m, func() ([]Resource, error) { return model(m) })
-	}
-	for _, r := range in.Routes {
-		b.add(Object{KindRoute, r.GetName()}, r, func() ([]Resource, error) { return route(r) })
-	}
-	for _, c := range in.Catalogs {
-		b.add(Object{KindCatalog, c.GetName()}, c, func() ([]Resource, error) { return catalog(c) })
-	}
-	for _, c := range in.Certificates {
-		b.add(Object{KindCertificate, c.GetName()}, c, func() ([]Resource, error) { return certificate(c) })
-	}
-	for _, g := range in.Gateways {
-		b.add(Object{KindGateway, g.GetName()}, g, func() ([]Resource, error) { return b.gateway(g) })
-	}
-	for _, s := range in.JobServices {
-		b.add(Object{KindJobService, s.GetName()}, s, func() ([]Resource, error) { return b.jobService(s) })
-	}
-	for _, w := range in.Webhooks {
-		b.add(Object{KindWebhook, w.GetName()}, w, func() ([]Resource, error) { return webhook(w) })
-	}
-	for _, l := range in.Listings {
-		b.add(Object{KindListing, l.GetName()}, l, func() ([]Resource, error) { return modelListing(l) })
-	}
-	for _, x := range in.Organizations {
-		b.add(Object{KindOrganization, x.GetName()}, x, func() ([]Resource, error) { return organization(x) })
-	}
-	for _, x := range in.Projects {
-		b.add(Object{KindProject, x.GetName()}, x, func() ([]Resource, error) { return project(x) })
-	}
-	for _, l := range in.RateLimits {
-		b.add(Object{KindRateLimit, l.GetName()}, l, func() ([]Resource, error) { return rateLimit(l) })
-	}
-	if s := in.Settings; s != nil {
-		b.add(Object{KindSettings, s.GetName()}, s, func() ([]Resource, error) { return settings(s) })
-	}
+	b.buildAll(in)
+	b.forget()
 	b.errs = append(b.errs, references(in)...)
-	sortResources(b.resources)
 	sortErrors(b.errs)
-	return b.resources, b.errs
+	return b.objects, b.errs
 }
 
 // A builder holds what one call of Build needs in more than one place.
@@ -106,21 +101,87 @@ type builder struct {
 	strip     []string // headers that no retry may inherit
 	sockets   []socket // of the listeners so far
 
-	resources []Resource
-	errs      []ObjectError
+	known   map[Object]*Built
+	used    []*Built // of known, in this call
+	objects []*Built
+	errs    []ObjectError
 }
 
-// add builds an object and takes its resources only where all of them are valid.
-func (b *builder) add(o Object, source proto.Message, build func() ([]Resource, error)) {
-	rs, err := b.build(o, source, build)
-	if err != nil {
-		b.errs = append(b.errs, ObjectError{Object: o, Err: err})
+func (b *builder) buildAll(in Input) {
+	strip := strings.Join(b.strip, " ")
+	b.remember(Object{KindSystem, extProcFilter}, nil, "", b.extProc)
+	for _, p := range in.Providers {
+		b.remember(Object{KindProvider, p.GetName()}, p, strip, func() ([]Resource, error) { return b.provider(p) })
+	}
+	each(b, KindModel, in.Models, model)
+	each(b, KindRoute, in.Routes, route)
+	each(b, KindCatalog, in.Catalogs, catalog)
+	each(b, KindCertificate, in.Certificates, certificate)
+	for _, g := range in.Gateways {
+		b.add(b.build(Object{KindGateway, g.GetName()}, g, func() ([]Resource, error) { return b.gateway(g) }))
+	}
+	for _, s := range in.JobServices {
+		b.add(b.build(Object{KindJobService, s.GetName()}, s, func() ([]Resource, error) { return b.jobService(s) }))
+	}
+	each(b, KindWebhook, in.Webhooks, webhook)
+	each(b, KindListing, in.Listings, modelListing)
+	each(b, KindOrganization, in.Organizations, organization)
+	each(b, KindProject, in.Projects, project)
+	each(b, KindRateLimit, in.RateLimits, rateLimit)
+	if s := in.Settings; s != nil {
+		b.add(b.build(Object{KindSettings, s.GetName()}, s, func() ([]Resource, error) { return settings(s) }))
+	}
+}
+
+// each builds objects of a kind that depend on nothing but themselves.
+func each[M configv1.Object](b *builder, kind string, objects []M, build func(M) ([]Resource, error)) {
+	for _, o := range objects {
+		b.remember(Object{kind, o.GetName()}, o, "", func() ([]Resource, error) { return build(o) })
+	}
+}
+
+// remember adds an object, which is built where it or the context was another at the time before.
+func (b *builder) remember(o Object, source proto.Message, context string, build func() ([]Resource, error)) {
+	built := b.known[o]
+	if built == nil || built.source != source || built.context != context {
+		built = b.build(o, source, build)
+		built.context = context
+		b.known[o] = built
+	}
+	b.used = append(b.used, built)
+	b.add(built)
+}
+
+// forget forgets the objects that were not used, where there are any.
+func (b *builder) forget() {
+	if len(b.known) == len(b.used) {
 		return
 	}
-	b.resources = append(b.resources, rs...)
+	clear(b.known)
+	for _, built := range b.used {
+		b.known[built.Object] = built
+	}
 }
 
-func (b *builder) build(o Object, source proto.Message, build func() ([]Resource, error)) ([]Resource, error) {
+func (b *builder) add(built *Built) {
+	if built.err != nil {
+		b.errs = append(b.errs, ObjectError{Object: built.Object, Err: built.err})
+	}
+	if len(built.Resources) > 0 {
+		b.objects = append(b.objects, built)
+	}
+}
+
+// build builds an object, and takes its resources only where all of them are valid.
+func (b *builder) build(o Object, source proto.Message, build func() ([]Resource, error)) *Built {
+	rs, err := b.resources(o, source, build)
+	if err != nil {
+		rs = nil
+	}
+	return &Built{Object: o, Resources: rs, source: source, err: err}
+}
+
+func (b *builder) resources(o Object, source proto.Message, build func() ([]Resource, error)) ([]Resource, error) {
 	if o.Name == "" {
 		return nil, fmt.Errorf("has no name")
 	}
