@@ -144,7 +144,7 @@ func fold(rows []row) totals {
 	return total
 }
 
-func intoAggregates() insert {
+var intoAggregates = func() insert {
 	names := columns()
 	updates := make([]string, len(names))
 	for i, name := range names {
@@ -152,7 +152,7 @@ func intoAggregates() insert {
 	}
 	return insert{"aggregates", groupColumns + ", " + strings.Join(names, ", "),
 		"ON CONFLICT (" + groupColumns + ") DO UPDATE SET " + strings.Join(updates, ", ")}
-}
+}()
 
 // addAggregates adds to the sums of all levels, in an order that is the same for all transactions, so that none waits
 // for one that waits for it.
@@ -164,7 +164,7 @@ func (l *Ledger) addAggregates(ctx context.Context, tx *sql.Tx, keyed totals) er
 		}
 	}
 	all := slices.SortedFunc(maps.Keys(total), compareGroups)
-	_, err := l.put(ctx, tx, intoAggregates(), false, len(all), func(i int, v *values) {
+	_, err := l.put(ctx, tx, intoAggregates, false, len(all), func(i int, v *values) {
 		g := &all[i]
 		v.addNumber(int64(g.level))
 		v.addNumber(g.start)

@@ -62,3 +62,25 @@ func (l *Ledger) Limit(ctx context.Context, pages int) error {
 	_, err := l.write.ExecContext(ctx, fmt.Sprint("PRAGMA max_page_count = ", limit))
 	return err
 }
+
+// Block takes the only connection on which SQLite writes, until release is called.
+func (l *Ledger) Block(ctx context.Context) (release func() error, err error) {
+	tx, err := l.write.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Rollback, nil
+}
+
+// Gathered returns how many records wait to share a transaction, and whether one is written.
+func (l *Ledger) Gathered() (records int, writing bool) {
+	if writing = !l.turn.TryLock(); !writing {
+		l.turn.Unlock()
+	}
+	l.gathering.Lock()
+	defer l.gathering.Unlock()
+	if l.crowd != nil {
+		records = len(l.crowd.records)
+	}
+	return records, writing
+}

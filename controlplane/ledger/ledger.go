@@ -44,6 +44,9 @@ type Ledger struct {
 	postgres    bool
 	file        string                // of SQLite
 	prepared    sync.Map              // of SQLite: insert to *sql.Stmt
+	turn        sync.Mutex            // of SQLite: who writes records
+	gathering   sync.Mutex            // guards crowd
+	crowd       *crowd                // of SQLite: it waits for its turn, and more may join; or nil
 	outdated    bool                  // until Maintain has brought the tables up to date; it alone uses it then
 	trouble     atomic.Pointer[error] // why it cannot be used; nil: it can, as far as is known
 	log         *zap.Logger

@@ -24,6 +24,8 @@ const (
 	maxAhead = 5 * time.Minute
 	// rowsAtOnce is how many rows one INSERT has. SQLite takes 32766 arguments.
 	rowsAtOnce = 500
+	// maxCrowd is how many records of several calls are kept in one transaction.
+	maxCrowd = 5000
 )
 
 var exchangeColumns = "id, request_id, at, duration, api_key, organization, project, user_id, operation, model, provider, upstream_model, " +
@@ -33,11 +35,63 @@ var exchangeColumns = "id, request_id, at, duration, api_key, organization, proj
 // Record keeps records, each once: one whose id is known is ignored. All of them are durable when it returns without
 // an error. What a record says is never refused; what cannot be is made the nearest that can.
 func (l *Ledger) Record(ctx context.Context, records []*ledgerv1.Record) error {
+	if err := ctx.Err(); err != nil || len(records) == 0 {
+		return err
+	}
+	if l.postgres {
+		return l.keep(ctx, records)
+	}
+	c, first := l.join(records)
+	if first {
+		l.keepAll(context.WithoutCancel(ctx), c) // the others wait for it
+		return c.err
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A crowd is of calls that share a transaction of SQLite, which has one at a time: while it is written, the next crowd
+// gathers. The more records a transaction has, the less each costs.
+type crowd struct {
+	records []*ledgerv1.Record
+	done    chan struct{}
+	err     error // once it is done
+}
+
+// join adds records to the crowd that gathers, and reports whether they are its first.
+func (l *Ledger) join(records []*ledgerv1.Record) (c *crowd, first bool) {
+	l.gathering.Lock()
+	defer l.gathering.Unlock()
+	if first = l.crowd == nil || len(l.crowd.records)+len(records) > maxCrowd; first {
+		l.crowd = &crowd{done: make(chan struct{})}
+	}
+	l.crowd.records = append(l.crowd.records, records...)
+	return l.crowd, first
+}
+
+// keepAll keeps what a crowd has gathered when its turn comes.
+func (l *Ledger) keepAll(ctx context.Context, c *crowd) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	defer close(c.done)
+	l.gathering.Lock()
+	if l.crowd == c {
+		l.crowd = nil
+	}
+	l.gathering.Unlock()
+	c.err = l.keep(ctx, c.records)
+}
+
+func (l *Ledger) keep(ctx context.Context, records []*ledgerv1.Record) error {
 	rows := l.rows(records)
 	if len(rows) == 0 {
 		return nil
 	}
-	err := l.prepare(ctx, intoExchanges(), intoAggregates(), intoSpent())
+	err := l.prepare(ctx, intoExchanges, intoAggregates, intoSpent)
 	if err == nil {
 		err = l.transact(ctx, func(tx *sql.Tx) error {
 			fresh, err := l.insert(ctx, tx, rows)
@@ -136,9 +190,7 @@ func flag(b bool) int64 {
 	return 0
 }
 
-func intoExchanges() insert {
-	return insert{"exchanges", exchangeColumns, "ON CONFLICT (id) DO NOTHING"}
-}
+var intoExchanges = insert{"exchanges", exchangeColumns, "ON CONFLICT (id) DO NOTHING"}
 
 // fill gives the values of the columns of exchanges.
 func (r *row) fill(v *values) {
@@ -169,7 +221,7 @@ func (r *row) fill(v *values) {
 
 // insert adds rows and returns those that were not there.
 func (l *Ledger) insert(ctx context.Context, tx *sql.Tx, rows []row) ([]row, error) {
-	added, err := l.put(ctx, tx, intoExchanges(), true, len(rows), func(i int, v *values) { rows[i].fill(v) })
+	added, err := l.put(ctx, tx, intoExchanges, true, len(rows), func(i int, v *values) { rows[i].fill(v) })
 	if err != nil || len(added) == len(rows) {
 		return rows, err
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,6 +49,34 @@ func recordBatches(b *testing.B, dsn string, keys int) {
 				cpu += used(b) - begun
 			}
 			b.ReportMetric(float64(cpu.Nanoseconds())/1e3/float64(b.N*size), "cpu-µs/record")
+		})
+	}
+}
+
+// BenchmarkRecordTogether is what a record costs SQLite where several processes of the data plane bring batches of 100
+// at once.
+func BenchmarkRecordTogether(b *testing.B) {
+	const size = 100
+	for _, callers := range []int{1, 8} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			l, s := open(b, "sqlite://"+filepath.ToSlash(filepath.Join(b.TempDir(), "ledger.db"))), newStream(20)
+			for range before / 1000 {
+				keep(b, l, s.records(1000)...)
+			}
+			cpu := time.Duration(0)
+			for b.Loop() {
+				b.StopTimer()
+				batch := s.records(callers * size)
+				begun := used(b)
+				b.StartTimer()
+				var calling sync.WaitGroup
+				for some := range slices.Chunk(batch, size) {
+					calling.Go(func() { keep(b, l, some...) })
+				}
+				calling.Wait()
+				cpu += used(b) - begun
+			}
+			b.ReportMetric(float64(cpu.Nanoseconds())/1e3/float64(b.N*callers*size), "cpu-µs/record")
 		})
 	}
 }

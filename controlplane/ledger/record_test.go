@@ -2,10 +2,12 @@ package ledger_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,6 +66,44 @@ func TestABatchThatIsCancelledIsKeptWholeOrNotAtAll(t *testing.T) {
 			require.Equal(t, want, requests)
 		}
 	})
+}
+
+// Calls that wait for SQLite share the next transaction. One that gives up does not end it, and each record counts
+// once, whoever brought it.
+func TestCallsThatWaitShareATransaction(t *testing.T) {
+	l := open(t, "sqlite://"+filepath.ToSlash(filepath.Join(t.TempDir(), "ledger.db")))
+	release, err := l.Block(t.Context())
+	require.NoError(t, err)
+	var calling sync.WaitGroup
+	call := func(ctx context.Context, want error, gathered int, ids ...string) {
+		var batch []*ledgerv1.Record
+		for _, id := range ids {
+			batch = append(batch, rec(id))
+		}
+		calling.Go(func() {
+			if err := l.Record(ctx, batch); !errors.Is(err, want) {
+				t.Error(ids, err)
+			}
+		})
+		require.Eventually(t, func() bool {
+			records, writing := l.Gathered()
+			return writing && records == gathered
+		}, 10*time.Second, time.Millisecond)
+	}
+	impatient, give := context.WithCancel(t.Context())
+	call(t.Context(), nil, 0, "first")
+	call(impatient, nil, 2, "a", "first") // the others wait for it
+	call(impatient, context.Canceled, 3, "b")
+	call(t.Context(), nil, 6, "c", "a", "d")
+	give()
+	require.NoError(t, release())
+	calling.Wait()
+	requests, cost := requireSums(t, l)
+	require.Equal(t, int64(5), requests)
+	require.Equal(t, int64(5000), cost)
+	answer, err := l.Spent(t.Context(), "")
+	require.NoError(t, err)
+	require.Regexp(t, `\.2$`, answer.GetCursor(), "the second transaction had all that waited for the first")
 }
 
 // The first of several records of a batch with one id counts, beside one that an older batch had and one that is

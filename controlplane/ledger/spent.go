@@ -33,10 +33,8 @@ type period struct {
 	start         int64
 }
 
-func intoSpent() insert {
-	return insert{"spent", "subject, period, start, cost, changed",
-		"ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed"}
-}
+var intoSpent = insert{"spent", "subject, period, start, cost, changed",
+	"ON CONFLICT (subject, period, start) DO UPDATE SET cost = spent.cost + excluded.cost, changed = excluded.changed"}
 
 // addSpent adds to what the subjects of groups have spent. It takes the number of the change last, and holds it until
 // the transaction ends: whoever sees a number sees all that are smaller.
@@ -64,7 +62,7 @@ func (l *Ledger) addSpent(ctx context.Context, tx *sql.Tx, keyed totals) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.put(ctx, tx, intoSpent(), false, len(all), func(i int, v *values) {
+	_, err = l.put(ctx, tx, intoSpent, false, len(all), func(i int, v *values) {
 		v.addText(all[i].subject)
 		v.addText(all[i].name)
 		v.addNumber(all[i].start)
