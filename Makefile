@@ -9,7 +9,7 @@ FUZZTIME ?= 30s
 ENVOY := $(if $(MODELGATE_ENVOY),,envoy)
 export MODELGATE_ENVOY ?= $(CURDIR)/bin/envoy
 
-.PHONY: help build image envoy run test test-all test-ha test-chart fuzz bench lint generate fresh clean
+.PHONY: help build image envoy run test test-all test-ha test-chart fuzz bench bench-check lint generate fresh clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -48,10 +48,13 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=30s)
 	done
 
 bench: build $(ENVOY) ## Measure the gateway beside Envoy alone, the job service, limits and ledger, and each codec (writes docs/benchmarks*)
-	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md
+	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -out docs/benchmarks.md -record docs/benchmarks.json
 	$(GO) test -run '^$$' -bench Jobs -benchtime 1x -timeout 30m ./test/e2e > docs/benchmarks-jobs.txt
 	$(GO) test -p 1 -run '^$$' -bench . -benchtime 0.5s ./internal/limit ./internal/usage ./controlplane/ledger > docs/benchmarks-limits.txt
 	$(GO) test -p 1 -run '^$$' -bench Codec -benchtime 0.2s ./internal/provider/... > docs/benchmarks-codecs.txt
+
+bench-check: build $(ENVOY) ## Measure the gateway again, and print what has moved by more than 10 % since docs/benchmarks.json was recorded
+	$(GO) run ./test/bench -envoy $(MODELGATE_ENVOY) -modelgate bin/modelgate -check docs/benchmarks.json
 
 lint: ## Run the linters
 	$(TOOL) golangci-lint run ./...

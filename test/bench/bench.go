@@ -37,15 +37,19 @@ type bench struct {
 }
 
 // targets are those that a scenario is measured on. Limits cost something for each request, so only those of requests
-// need the last.
+// need the gateway that has them.
 func (b *bench) targets(fresh bool) []string {
-	switch {
-	case b.options.modelgate == "":
-		return []string{targetEnvoy, targetFloor}
-	case fresh:
-		return []string{targetEnvoy, targetFloor, targetGateway}
+	all := []string{targetEnvoy, targetFloor, targetProxy}
+	if b.options.modelgate != "" {
+		all = append(all, targetGateway)
 	}
-	return []string{targetEnvoy, targetFloor, targetGateway, targetGoverned}
+	if b.options.modelgate != "" && !fresh {
+		all = append(all, targetGoverned)
+	}
+	if b.options.litellm != "" && !fresh {
+		all = append(all, targetLiteLLM)
+	}
+	return all
 }
 
 // run measures every scenario on all targets in turn, pass by pass, so that what changes on the machine meanwhile
@@ -71,6 +75,9 @@ func (b *bench) run(ctx context.Context, all []scenario) error {
 			}
 			for pass := range s.passes {
 				for _, t := range running {
+					if s.translated && t.translated == "" {
+						continue
+					}
 					if err := b.measure(ctx, s, pass, t); err != nil {
 						return err
 					}
@@ -111,7 +118,10 @@ func (b *bench) measure(ctx context.Context, s scenario, pass int, t *target) er
 		return fail(err)
 	}
 	j := s.job
-	j.URL, j.CA, j.Key, j.Model, j.PID, j.Root = t.job.URL, t.job.CA, t.job.Key, t.job.Model, t.job.PID, t.job.Root
+	if j.Model = t.job.Model; s.translated {
+		j.Model = t.translated
+	}
+	j.URL, j.CA, j.Key, j.PID, j.Root = t.job.URL, t.job.CA, t.job.Key, t.job.PID, t.job.Root
 	j.MockAddress, j.MockPID = b.mock.address, b.mock.cmd.Process.Pid
 	o, err := runLoad(ctx, j)
 	if err != nil {

@@ -21,8 +21,11 @@ import (
 type endpoint struct {
 	address string
 	tls     *tls.Config
+	key     string
 	head    []byte // of a request, up to the value of content-length
 }
+
+const chatPath = "/v1/chat/completions"
 
 func newEndpoint(base, caFile, key string) (*endpoint, error) {
 	u, err := url.Parse(base)
@@ -37,13 +40,21 @@ func newEndpoint(base, caFile, key string) (*endpoint, error) {
 	if !authorities.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s holds no certificate", caFile)
 	}
-	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: " + u.Host + "\r\nUser-Agent: bench\r\nAccept: */*\r\n" +
+	head := "POST " + chatPath + " HTTP/1.1\r\nHost: " + u.Host + "\r\nUser-Agent: bench\r\nAccept: */*\r\n" +
 		"Authorization: Bearer " + key + "\r\nContent-Type: application/json\r\nContent-Length: "
 	return &endpoint{
 		address: u.Host,
+		key:     key,
 		tls:     &tls.Config{RootCAs: authorities, ServerName: u.Hostname(), NextProtos: []string{"http/1.1"}},
 		head:    []byte(head),
 	}, nil
+}
+
+// An asker sends requests, one at a time.
+type asker interface {
+	// ask sends a request and has read take the body of the answer.
+	ask(body []byte, timeout time.Duration, read func(io.Reader) error) error
+	close()
 }
 
 // A client is one keep-alive connection that carries one request at a time, with nothing of net/http's client in
@@ -120,9 +131,9 @@ func discard(r io.Reader) error {
 	return err
 }
 
-// readStream reads a streamed answer of the mock's, calls chunk for each chunk with text, and returns an error unless
-// the stream has all its chunks and ends as OpenAI's do.
-func readStream(r io.Reader, chunk func()) error {
+// readStream reads a streamed answer of the mock's, calls chunk for each chunk with text, with when it was sent, and
+// returns an error unless the stream has all its chunks and ends as OpenAI's do.
+func readStream(r io.Reader, chunk func(sent time.Time)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1024), 64<<10)
 	var s incompleteError
@@ -131,15 +142,18 @@ func readStream(r io.Reader, chunk func()) error {
 		if bytes.Equal(line, []byte("data: [DONE]")) {
 			s.done = true
 		}
-		if !bytes.Contains(line, []byte(`"`+chunkMark)) {
+		_, text, ok := bytes.Cut(line, []byte(`"`+chunkMark))
+		if !ok {
 			continue
 		}
 		s.chunks++
-		chunk()
-		if _, number, ok := bytes.Cut(line, []byte(`"`+lastMark)); ok {
+		if number, isLast := bytes.CutPrefix(text, []byte(lastMark[len(chunkMark):])); isLast {
 			number, _, _ = bytes.Cut(number, []byte(`"`))
 			s.sent, _ = strconv.Atoi(string(number)) // 0 where it is not a number, which is never right
+			continue
 		}
+		sent, _ := strconv.ParseInt(string(text[:min(len(text), sentDigits)]), 10, 64)
+		chunk(time.UnixMicro(sent))
 	}
 	if err := lines.Err(); err != nil {
 		return err

@@ -19,14 +19,20 @@ import (
 	"github.com/modelgate/modelgate/extproc/wire"
 )
 
-// A floorJob is what the process of the floor is told: its folder, the Envoy that it starts, and the mock's address.
-type floorJob struct {
+// A roleJob is what the process of a target is told that is a role of this program: its folder, the Envoy that it
+// starts, and the mock's address.
+type roleJob struct {
 	Dir, Envoy, Mock string
 }
 
 // startFloor starts the cheapest ext_proc service there can be, with an Envoy that asks it.
 func startFloor(ctx context.Context, o options, dir, mock string) (*target, error) {
-	cmd, err := self(ctx, roleFloor)
+	return startRole(ctx, targetFloor, roleFloor, roleJob{Dir: dir, Envoy: o.envoy, Mock: mock})
+}
+
+// startRole starts this program in the role of a target, which says at which address it serves.
+func startRole(ctx context.Context, name, role string, of roleJob) (*target, error) {
+	cmd, err := self(ctx, role)
 	if err != nil {
 		return nil, err
 	}
@@ -42,22 +48,21 @@ func startFloor(ctx context.Context, o options, dir, mock string) (*target, erro
 		return nil, err
 	}
 	stop := func() error { return errors.Join(stdin.Close(), cmd.Wait()) }
-	if err := json.NewEncoder(stdin).Encode(floorJob{Dir: dir, Envoy: o.envoy, Mock: mock}); err != nil {
+	if err := json.NewEncoder(stdin).Encode(of); err != nil {
 		return nil, errors.Join(err, stop())
 	}
 	address, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("it ended without an address: %w", err), stop())
 	}
-	return &target{name: targetFloor, stop: stop,
-		job: plainJob(strings.TrimSpace(address), dir, cmd.Process.Pid, partGo)}, nil
+	return &target{name: name, stop: stop,
+		job: plainJob(strings.TrimSpace(address), of.Dir, cmd.Process.Pid, partGo)}, nil
 }
 
 // serveFloor is the process of the floor. It runs until its input ends.
 func serveFloor(ctx context.Context, in io.Reader, out io.Writer) (err error) {
-	var job floorJob
-	lines := json.NewDecoder(in)
-	if err := lines.Decode(&job); err != nil {
+	var job roleJob
+	if err := json.NewDecoder(in).Decode(&job); err != nil {
 		return err
 	}
 	sockets, remove, err := process.SocketDir(filepath.Join(job.Dir, roleFloor))

@@ -33,6 +33,8 @@ type job struct {
 	Warmup      time.Duration // not measured
 	Window      time.Duration // measured
 
+	HTTP2 bool // requests share one connection of HTTP/2
+
 	Stream bool // one stream for each connection; the window begins when all are open
 }
 
@@ -42,7 +44,9 @@ type outcome struct {
 	OK         int     // requests or streams that were answered in full
 	Failures   map[string]int
 	FirstError string
-	P50, P99   float64          // latency in ms
+	P50, P99   float64          // latency in ms; of streams, up to the first chunk
+	Delay      float64          // of the chunks of streams, from the mock to the client, in ms: the median
+	Delay99    float64          // likewise, which 1 % exceeds
 	Chunks     int              // received in the window
 	Concurrent int              // streams that were open throughout the window
 	CPU        map[part]float64 // seconds in the window
@@ -95,10 +99,9 @@ func (l *load) requests(ctx context.Context) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients := make([]*client, l.job.Connections)
-	for i := range clients {
-		clients[i] = &client{at: l.at}
-		defer clients[i].close()
+	clients := l.askers()
+	for _, c := range clients {
+		defer c.close()
 	}
 	closedLoop(ctx, clients, body, l.job.Warmup)
 	before, err := l.meter.read()
@@ -129,8 +132,19 @@ func (o *outcome) take(t tally) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
+func (l *load) askers() []asker {
+	if l.job.HTTP2 {
+		return newMultiplexed(l.at, l.job.Connections)
+	}
+	all := make([]asker, l.job.Connections)
+	for i := range all {
+		all[i] = &client{at: l.at}
+	}
+	return all
+}
+
 // closedLoop has every client ask again as soon as it has its answer, for d.
-func closedLoop(ctx context.Context, clients []*client, body []byte, d time.Duration) tally {
+func closedLoop(ctx context.Context, clients []asker, body []byte, d time.Duration) tally {
 	deadline := time.Now().Add(d)
 	tallies := make([]tally, len(clients))
 	var workers sync.WaitGroup
@@ -148,7 +162,7 @@ func closedLoop(ctx context.Context, clients []*client, body []byte, d time.Dura
 
 // openLoopAt sends requests at a constant rate for d, whether or not earlier ones have been answered while there is a
 // free client. The latency of a request counts from when it was due, so that a stall shows on all that it held up.
-func openLoopAt(ctx context.Context, clients []*client, body []byte, rate float64, d time.Duration) tally {
+func openLoopAt(ctx context.Context, clients []asker, body []byte, rate float64, d time.Duration) tally {
 	count := int(rate * d.Seconds())
 	due := make(chan time.Time, count)
 	go pace(ctx, due, count, time.Duration(float64(time.Second)/rate))

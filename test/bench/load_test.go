@@ -69,7 +69,7 @@ func TestAnAnswerOtherThan200IsAFailureAndClosesTheConnection(t *testing.T) {
 
 func TestOpenLoopSendsAllThatIsDue(t *testing.T) {
 	_, at := startTLSMock(t, profile{Interval: time.Second})
-	clients := []*client{{at: at}, {at: at}}
+	clients := []asker{&client{at: at}, &client{at: at}}
 	for _, c := range clients {
 		defer c.close()
 	}
@@ -83,18 +83,22 @@ func TestOpenLoopSendsAllThatIsDue(t *testing.T) {
 // TestStreamsEndWhenTheMockIsTold plays a whole stream: it must not end by itself, and every chunk counts.
 func TestStreamsEndWhenTheMockIsTold(t *testing.T) {
 	s, at := startTLSMock(t, profile{Interval: time.Millisecond, ChunkBytes: 24})
-	seen := make(chan struct{}, 1000)
+	seen := make(chan time.Time, 1000)
 	ended := make(chan error, 1)
 	body, err := requestBody("mock", 200, true)
 	require.NoError(t, err)
+	began := time.Now()
 	go func() {
 		c := &client{at: at}
 		defer c.close()
-		ended <- c.ask(body, time.Minute, func(r io.Reader) error { return readStream(r, func() { seen <- struct{}{} }) })
+		ended <- c.ask(body, time.Minute, func(r io.Reader) error {
+			return readStream(r, func(sent time.Time) { seen <- sent })
+		})
 	}()
 	for range 5 {
 		select {
-		case <-seen:
+		case sent := <-seen:
+			require.WithinRange(t, sent, began.Truncate(time.Microsecond), time.Now())
 		case err := <-ended:
 			t.Fatal("the stream ended by itself: ", err)
 		}
@@ -128,7 +132,7 @@ func TestReadStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range []io.Reader{strings.NewReader(c.text), iotest.OneByteReader(strings.NewReader(c.text))} {
-				err := readStream(r, func() {})
+				err := readStream(r, func(time.Time) {})
 				if c.want == "" {
 					require.NoError(t, err)
 				} else {
@@ -137,7 +141,7 @@ func TestReadStream(t *testing.T) {
 			}
 		})
 	}
-	require.ErrorIs(t, readStream(iotest.ErrReader(io.ErrUnexpectedEOF), func() {}), io.ErrUnexpectedEOF)
+	require.ErrorIs(t, readStream(iotest.ErrReader(io.ErrUnexpectedEOF), func(time.Time) {}), io.ErrUnexpectedEOF)
 }
 
 func TestAwaitAllWaitsForEveryStreamAndNoLonger(t *testing.T) {

@@ -28,10 +28,11 @@ const (
 	roleMock  = "mock"
 	roleLoad  = "load"
 	roleFloor = "floor"
+	roleProxy = "proxy"
 )
 
 // longestRun bounds the whole run, whatever hangs.
-const longestRun = 10 * time.Minute
+const longestRun = 20 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,6 +51,8 @@ func run(ctx context.Context, args []string) error {
 		return generate(ctx, os.Stdin, os.Stdout)
 	case len(args) == 1 && args[0] == roleFloor:
 		return serveFloor(ctx, os.Stdin, os.Stdout)
+	case len(args) == 1 && args[0] == roleProxy:
+		return serveProxy(os.Stdin, os.Stdout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestRun)
 	defer cancel()
@@ -61,8 +64,11 @@ type options struct {
 	envoy     string
 	modelgate string
 	quick     bool
+	litellm   string
 	what      string
 	out       string
+	record    string
+	check     string
 }
 
 func parseOptions(args []string) (options, error) {
@@ -71,8 +77,11 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.envoy, "envoy", "", "Envoy binary (default: as for modelgate run)")
 	flags.StringVar(&o.modelgate, "modelgate", "bin/modelgate", "the gateway's binary; empty: measure Envoy alone")
 	flags.BoolVar(&o.quick, "quick", false, "one short pass, to see that everything works: no figures to rely on")
+	flags.StringVar(&o.litellm, "litellm", "", "the command of LiteLLM's proxy, to measure it too")
 	flags.StringVar(&o.what, "what", "", "measure only the scenarios whose name contains this")
 	flags.StringVar(&o.out, "out", "", "file that the tables are written to as well")
+	flags.StringVar(&o.record, "record", "", "file that the ratios are written to")
+	flags.StringVar(&o.check, "check", "", "file with recorded ratios: print those that have moved")
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unknown argument %q", flags.Arg(0))
@@ -118,10 +127,34 @@ func compare(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}
-	if o.out == "" {
+	return o.keep(stdout, text, b.results)
+}
+
+// keep writes the files that were asked for, and says what has moved.
+func (o *options) keep(stdout io.Writer, text string, r results) error {
+	if o.out != "" {
+		if err := os.WriteFile(o.out, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if o.record != "" {
+		if err := r.record(o.record); err != nil {
+			return err
+		}
+	}
+	if o.check == "" {
 		return nil
 	}
-	return os.WriteFile(o.out, []byte(text), 0o644)
+	t, err := r.compared(o.check)
+	if err != nil {
+		return err
+	}
+	said := "\n## What has moved by more than 10 %\n\n" + t.String()
+	if len(t.rows) == 0 {
+		said = "\nNo ratio has moved by more than 10 %.\n"
+	}
+	_, err = io.WriteString(stdout, said)
+	return err
 }
 
 // describe says what is measured, and on what machine.

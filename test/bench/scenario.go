@@ -8,20 +8,24 @@ import (
 
 // A scenario is one way of asking, measured on every target.
 type scenario struct {
-	name   string
-	fresh  bool // every pass starts the target anew: what came before must not have grown its heap
-	passes int
-	job    job     // without what differs between targets
-	answer profile // what the mock answers
+	name       string
+	fresh      bool // every pass starts the target anew: what came before must not have grown its heap
+	translated bool // the provider speaks Anthropic's Messages: for gateways only
+	passes     int
+	job        job     // without what differs between targets
+	answer     profile // what the mock answers
 }
 
-// Names of the scenarios that the first bars are about.
+// Names of the scenarios that the bars are about.
 const (
-	manySmall    = "200 B, 64 connections"
-	slowStreams  = "2,000 slow streams"
-	crowd        = "5,000 streams at once"
-	openLoop     = "200 requests a second"
-	pacedStreams = "200 streams, a chunk every 40 ms each"
+	manySmall         = "200 B, 64 connections"
+	oneSmall          = "200 B, 1 connection"
+	manyLarge         = "20 KB, 64 connections"
+	slowStreams       = "2,000 slow streams"
+	crowd             = "10,000 streams at once"
+	openLoop          = "200 requests a second"
+	pacedStreams      = "200 streams, a chunk every 40 ms each"
+	translatedStreams = "200 streams of Anthropic's, a chunk every 40 ms each"
 )
 
 // scenarios returns what is measured, in order. Those that need fresh targets come first.
@@ -37,6 +41,10 @@ func scenarios(quick bool) []scenario {
 	}
 	open := requests(openLoop, 200, 32)
 	open.job.Rate, open.job.Window = 200, 2*window
+	multiplexed := requests("200 B, 64 at once on one HTTP/2 connection", 200, 64)
+	multiplexed.job.HTTP2 = true
+	messages := requests("200 B to Anthropic, 64 connections", 200, 64)
+	messages.translated = true
 	slow := func(name string, passes, streams int, interval time.Duration) scenario {
 		return scenario{name: name, fresh: true, passes: passes, answer: profile{Interval: interval, ChunkBytes: 24},
 			job: job{
@@ -45,15 +53,21 @@ func scenarios(quick bool) []scenario {
 	}
 	paced := slow(pacedStreams, passes, 200, 40*time.Millisecond)
 	paced.fresh = false
+	translated := paced
+	translated.name, translated.translated = translatedStreams, true
 	return []scenario{
 		slow(slowStreams, min(passes, 2), 2000, time.Second),
-		slow(crowd, 1, 5000, 2*time.Second),
+		slow(crowd, 1, 10_000, 4*time.Second),
 		requests(manySmall, 200, 64),
-		requests("200 B, 1 connection", 200, 1),
-		requests("20 KB, 64 connections", 20_000, 64),
+		requests(oneSmall, 200, 1),
+		multiplexed,
+		messages,
+		requests(manyLarge, 20_000, 64),
 		requests("20 KB, 1 connection", 20_000, 1),
+		requests("1 MB, 4 connections", 1_000_000, 4),
 		open,
 		paced,
+		translated,
 	}
 }
 

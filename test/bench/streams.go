@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,11 @@ type stage struct {
 	starting sync.WaitGroup // the streams that have neither had a chunk nor failed
 	open     atomic.Int64   // streams that have had a chunk and have not ended
 	chunks   atomic.Int64
+
+	measuring atomic.Bool
+	mu        sync.Mutex      // guards what follows
+	delays    []time.Duration // of chunks that came while it was measured
+	firsts    []time.Duration // from a request to its first chunk
 }
 
 // streams measures streamed answers: it starts all, measures while all are open, has the mock end them, and reads each
@@ -67,6 +73,10 @@ func (l *load) streams(ctx context.Context) (*outcome, error) {
 	}
 	workers.Wait()
 	o.take(merge(tallies))
+	slices.Sort(s.firsts)
+	slices.Sort(s.delays)
+	o.P50, o.P99 = milliseconds(quantile(s.firsts, 0.50)), milliseconds(quantile(s.firsts, 0.99))
+	o.Delay, o.Delay99 = milliseconds(quantile(s.delays, 0.50)), milliseconds(quantile(s.delays, 0.99))
 	return o, ctx.Err()
 }
 
@@ -77,7 +87,7 @@ func (l *load) warm(ctx context.Context) error {
 		return err
 	}
 	c := &client{at: l.at}
-	t := closedLoop(ctx, []*client{c}, body, l.job.Warmup)
+	t := closedLoop(ctx, []asker{c}, body, l.job.Warmup)
 	c.close()
 	if t.first != nil {
 		return t.first
@@ -110,16 +120,32 @@ func (l *load) stream(starting context.Context, body []byte, s *stage) error {
 			s.open.Add(-1)
 		}
 	}()
+	var first time.Duration
+	var delays []time.Duration
+	defer func() { s.note(first, delays) }()
+	if err := c.dial(); err != nil {
+		return err
+	}
+	began := time.Now()
 	return c.ask(body, startTimeout+l.job.Window+2*requestTimeout, func(r io.Reader) error {
-		return readStream(r, func() {
+		return readStream(r, func(sent time.Time) {
 			s.chunks.Add(1)
+			if s.measuring.Load() {
+				delays = append(delays, time.Since(sent))
+			}
 			if !open {
-				open = true
+				open, first = true, time.Since(began)
 				s.open.Add(1)
 				started()
 			}
 		})
 	})
+}
+
+func (s *stage) note(first time.Duration, delays []time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.firsts, s.delays = append(s.firsts, first), append(s.delays, delays...)
 }
 
 // awaitAll waits until every stream is open or has failed, but not for ever.
@@ -141,6 +167,8 @@ func (l *load) window(ctx context.Context, s *stage, idle map[part]float64) (*ou
 	}
 	chunks, open := s.chunks.Load(), s.open.Load()
 	grown := make(map[part]float64)
+	s.measuring.Store(true)
+	defer s.measuring.Store(false)
 	for end := time.Now().Add(l.job.Window); time.Now().Before(end) && wait(ctx, min(memoryEvery, time.Until(end))); {
 		now, err := l.meter.memory()
 		if err != nil {

@@ -31,10 +31,13 @@ const (
 	targetGoverned = "limits, budgets and prices" // a gateway with all of them on
 	targetEnvoy    = "Envoy alone"
 	targetFloor    = "cheapest ext_proc"
+	targetProxy    = "Go reverse proxy"
+	targetLiteLLM  = "LiteLLM"
 )
 
 const (
 	providerName = "bench"
+	messagesName = "bench-messages" // of the provider that speaks Anthropic's Messages
 	// workers is how many threads Envoy has for requests, whatever the machine.
 	workers      = 2
 	readyTimeout = time.Minute
@@ -43,9 +46,10 @@ const (
 
 // A target is something that is measured, while it runs.
 type target struct {
-	name string
-	job  job // what differs between targets
-	stop func() error
+	name       string
+	job        job    // what differs between targets
+	translated string // the model of a provider that speaks another dialect; "": there is none
+	stop       func() error
 }
 
 // startTarget starts a target that asks the mock at the address, and returns when it answers.
@@ -58,6 +62,10 @@ func startTarget(ctx context.Context, name string, o options, dir, mock string) 
 		start = startGoverned
 	case targetFloor:
 		start = startFloor
+	case targetProxy:
+		start = startProxy
+	case targetLiteLLM:
+		start = startLiteLLM
 	}
 	t, err := start(ctx, o, dir, mock)
 	if err != nil {
@@ -198,7 +206,7 @@ func startGateway(ctx context.Context, o options, dir, mock string) (*target, er
 	}
 	t := &target{name: targetGateway, stop: stop, job: job{
 		CA: filepath.Join(dir, certs.FileCA), Model: providerName + "/mock", PID: cmd.Process.Pid, Root: partGo,
-	}}
+	}, translated: messagesName + "/claude-sonnet-4-5"}
 	for name, value := range map[string]*string{"url": &t.job.URL, "key": &t.job.Key} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
@@ -210,8 +218,10 @@ func startGateway(ctx context.Context, o options, dir, mock string) (*target, er
 }
 
 func applyProvider(ctx context.Context, o options, dir, mock string) error {
-	return apply(ctx, o, dir, &configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: "http://" + mock +
-		"/v1"})
+	endpoint := "http://" + mock + "/v1"
+	return apply(ctx, o, dir, &configv1.Provider{Name: providerName, Vendor: "openai", Endpoint: endpoint},
+		&configv1.Provider{Name: messagesName, Vendor: "anthropic", Endpoint: endpoint,
+			Credential: &configv1.Credential{Source: &configv1.Credential_Value{Value: "sk-ant-bench"}}})
 }
 
 func apply(ctx context.Context, o options, dir string, objects ...configv1.Object) error {

@@ -118,9 +118,9 @@ func TestEnvoyAloneGoesToTheMock(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o, err := parseOptions([]string{"-envoy", "e", "-modelgate", "m", "-quick", "-what", "w", "-out", "f"})
+	o, err := parseOptions([]string{"-envoy", "e", "-modelgate", "m", "-quick", "-what", "w", "-out", "f", "-check", "c"})
 	require.NoError(t, err)
-	require.Equal(t, options{"e", "m", true, "w", "f"}, o)
+	require.Equal(t, options{envoy: "e", modelgate: "m", quick: true, what: "w", out: "f", check: "c"}, o)
 	_, err = parseOptions([]string{"more"})
 	require.Error(t, err)
 }
@@ -141,7 +141,10 @@ func TestEveryBarHasItsScenario(t *testing.T) {
 		}
 		require.Equal(t, 64, found[manySmall].job.Connections)
 		require.Equal(t, 2000, found[slowStreams].job.Connections)
-		require.Equal(t, 5000, found[crowd].job.Connections)
+		require.Equal(t, 10_000, found[crowd].job.Connections)
+		for _, b := range bars() {
+			require.Contains(t, found, b.scenario)
+		}
 		require.True(t, found[slowStreams].fresh && found[crowd].fresh)
 	}
 }
