@@ -86,14 +86,15 @@ func (s *subscription) unsettle(r sent) {
 }
 
 // clustersSettled reports whether every Envoy that has subscribed to clusters has answered for all that are served.
-func clustersSettled(clients map[int64]*client, served map[id]item) bool {
-	for _, c := range clients {
+// The caller holds the lock.
+func (p *Publisher) clustersSettled() bool {
+	for _, c := range p.clients {
 		if c.role != envoy.RoleEnvoy || c.subs[resource.ClusterType] == nil {
 			continue
 		}
 		settled := c.subs[resource.ClusterType].settled
-		for key, i := range served {
-			if i.role == envoy.RoleEnvoy && i.typ == resource.ClusterType && settled[key.name] != i.hash {
+		for name, i := range p.state.served[kind{envoy.RoleEnvoy, resource.ClusterType}] {
+			if settled[name] != i.hash {
 				return false
 			}
 		}

@@ -194,7 +194,7 @@ func (p *Publisher) publish(ctx context.Context) {
 func (p *Publisher) awaitClusters(ctx context.Context, deadline <-chan time.Time) (again, expired bool) {
 	for {
 		p.mu.Lock()
-		again, ready := p.dirty, clustersSettled(p.clients, p.state.served)
+		again, ready := p.dirty, p.clustersSettled()
 		p.mu.Unlock()
 		if again || ready {
 			return again, false
@@ -217,7 +217,7 @@ func (p *Publisher) set(ctx context.Context, role string) {
 		p.dirty = false
 	}
 	p.mu.Unlock()
-	if old, err := p.cache.GetSnapshot(role); err == nil && rs.equal(old.(*resources)) {
+	if old, err := p.cache.GetSnapshot(role); err == nil && old == cache.ResourceSnapshot(rs) {
 		return
 	}
 	// The lock is not held: the cache writes to the streams, which may be waiting for it.
@@ -236,7 +236,7 @@ func (p *Publisher) done() {
 	p.hear()
 	if p.published != p.state.revision {
 		p.published = p.state.revision
-		p.log.Debug("configuration published", zap.Int64("revision", p.published), zap.Int("resources", len(p.state.served)))
+		p.log.Debug("configuration published", zap.Int64("revision", p.published))
 	}
 	select {
 	case <-p.first:

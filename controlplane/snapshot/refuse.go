@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelgate/modelgate/controlplane/xds"
@@ -25,7 +26,7 @@ const maxMessage = 1024
 func (s *state) refuse(k kind, versions map[string]string, message string) (blamed []xds.Object, changed bool) {
 	var fresh, named []item
 	for name, hash := range versions {
-		i, ok := s.served[id{k, name}]
+		i, ok := s.served[k][name]
 		if !ok || i.hash != hash {
 			continue
 		}
@@ -43,9 +44,11 @@ func (s *state) refuse(k kind, versions map[string]string, message string) (blam
 	if len(suspects) == 0 || k.role == envoy.RoleJobs {
 		return owners(suspects), false
 	}
-	s.epochs[k]++
+	s.again[k] = true
 	for _, i := range suspects {
-		delete(s.lingering, i.id)
+		if l, ok := s.lingering[i.id]; ok {
+			s.lingering[i.id] = leaver{l.item, time.Time{}} // it leaves now
+		}
 	}
 	blamed = slices.DeleteFunc(owners(suspects), func(o xds.Object) bool { return s.desired[o] == nil })
 	if len(named) == 0 && len(blamed) > 1 {
@@ -61,7 +64,7 @@ func (s *state) refuse(k kind, versions map[string]string, message string) (blam
 // blame takes an object, as it is served now, out of service.
 func (s *state) blame(o xds.Object, message string) {
 	s.trials = slices.DeleteFunc(s.trials, func(t trial) bool { return t.object == o })
-	g, good := s.effective(o), s.good[o]
+	g, good := s.effective(o, s.desired[o]), s.good[o]
 	if g == nil {
 		return
 	}

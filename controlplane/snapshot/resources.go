@@ -18,32 +18,44 @@ type resources struct {
 
 var _ cache.ResourceSnapshot = (*resources)(nil)
 
-func newResources(revision int64, items map[id]item, epochs map[kind]int) *resources {
-	r := &resources{
-		revision: revision,
-		byType:   map[string]map[string]types.Resource{},
-		versions: map[string]map[string]string{},
+// with returns what clients are given after r, which may be nil: what was touched is read from what is served. It
+// returns r itself where nothing has changed.
+func (r *resources) with(revision int64, touched map[id]bool, s *state) *resources {
+	if r == nil {
+		r = &resources{revision: -1}
 	}
-	for _, i := range items {
-		if r.byType[i.typ] == nil {
-			r.byType[i.typ] = map[string]types.Resource{}
-			r.versions[i.typ] = map[string]string{}
+	if r.revision == revision && len(touched) == 0 {
+		return r
+	}
+	next := &resources{revision, fork(r.byType), fork(r.versions)}
+	forked := map[string]bool{}
+	for key := range touched {
+		if !forked[key.typ] {
+			forked[key.typ] = true
+			next.byType[key.typ], next.versions[key.typ] = fork(r.byType[key.typ]), fork(r.versions[key.typ])
+		}
+		i, ok := s.served[key.kind][key.name]
+		if !ok {
+			delete(next.byType[key.typ], key.name)
+			delete(next.versions[key.typ], key.name)
+			continue
 		}
 		version := i.hash
-		if epoch := epochs[i.kind]; epoch > 0 {
+		if epoch := s.epochs[i.kind]; epoch > 0 {
 			// Only compared by the server: on the wire a resource's version is always its hash.
 			version += "+" + strconv.Itoa(epoch)
 		}
-		r.byType[i.typ][i.name] = i.message
-		r.versions[i.typ][i.name] = version
+		next.byType[key.typ][key.name], next.versions[key.typ][key.name] = i.message, version
 	}
-	return r
+	return next
 }
 
-// equal reports whether clients that have other would be sent nothing for r.
-func (r *resources) equal(other *resources) bool {
-	return other != nil && r.revision == other.revision &&
-		maps.EqualFunc(r.versions, other.versions, func(a, b map[string]string) bool { return maps.Equal(a, b) })
+// fork returns a copy that can be changed while others read the original, which may be nil.
+func fork[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return maps.Clone(m)
 }
 
 // GetVersion returns the revision, which is the system version of every response.

@@ -23,9 +23,12 @@ type state struct {
 	refused map[xds.Object]refusal // what a client has refused
 	trials  []trial                // objects to be tried one at a time, the first of them now
 
-	acked  map[id]string // hash that a client has last acknowledged
-	served map[id]item   // what clients are given now
-	epochs map[kind]int  // raised to have everything of a kind sent again
+	shown  map[string]map[xds.Object]*group // by role, what is served of each object
+	acked  map[id]string                    // hash that a client has last acknowledged
+	served map[kind]map[string]item         // what clients are given now
+	given  map[string]*resources            // the same, by role
+	epochs map[kind]int                     // raised to have everything of a kind sent again
+	again  map[kind]bool                    // kinds of which everything is to be sent again
 
 	lingering map[id]leaver
 	connected map[string]int // clients by role
@@ -56,9 +59,12 @@ func newState(grace time.Duration) *state {
 		errs:      map[xds.Object]string{},
 		good:      map[xds.Object]*group{},
 		refused:   map[xds.Object]refusal{},
+		shown:     map[string]map[xds.Object]*group{},
 		acked:     map[id]string{},
-		served:    map[id]item{},
+		served:    map[kind]map[string]item{},
+		given:     map[string]*resources{},
 		epochs:    map[kind]int{},
+		again:     map[kind]bool{},
 		lingering: map[id]leaver{},
 		connected: map[string]int{},
 	}
@@ -88,9 +94,8 @@ func (s *state) apply(u Update) error {
 	return nil
 }
 
-// effective returns what is served of an object: what is wanted, or what was good last, or nothing.
-func (s *state) effective(o xds.Object) *group {
-	g := s.desired[o]
+// effective returns what is served of an object of which g is wanted: that, or what was good last, or nothing.
+func (s *state) effective(o xds.Object, g *group) *group {
 	if g == nil {
 		return nil
 	}
@@ -105,53 +110,81 @@ func (s *state) effective(o xds.Object) *group {
 	return g
 }
 
-// serve decides anew what the clients of a role are given, and returns it.
+// serve decides anew what the clients of a role are given, and returns it: the same pointer where nothing has changed.
 func (s *state) serve(role string, now time.Time) *resources {
-	next := map[id]item{}
-	for o := range s.desired {
-		g := s.effective(o)
-		if g == nil {
+	gone, come := s.turnover(role)
+	touched := map[id]bool{}
+	for _, i := range gone {
+		touched[i.id] = true
+		if role == envoy.RoleEnvoy && i.typ == resource.ClusterType && s.acked[i.id] == i.hash {
+			s.lingering[i.id] = leaver{i, now.Add(s.grace)} // only what Envoy has taken
 			continue
 		}
-		for _, i := range g.items {
-			if i.role == role {
-				next[i.id] = i
+		delete(s.served[i.kind], i.name)
+	}
+	for _, i := range come {
+		touched[i.id] = true
+		delete(s.lingering, i.id)
+		if s.served[i.kind] == nil {
+			s.served[i.kind] = map[string]item{}
+		}
+		s.served[i.kind][i.name] = i
+	}
+	for key, l := range s.lingering {
+		if key.role == role && !now.Before(l.until) {
+			touched[key] = true
+			delete(s.lingering, key)
+			delete(s.served[key.kind], key.name)
+		}
+	}
+	for key := range touched {
+		if _, ok := s.served[key.kind][key.name]; !ok {
+			delete(s.acked, key)
+		}
+	}
+	for k := range s.again {
+		if k.role == role {
+			s.epochs[k]++
+			delete(s.again, k)
+			for _, i := range s.served[k] {
+				touched[i.id] = true
 			}
 		}
 	}
-	if role == envoy.RoleEnvoy {
-		s.linger(next, now)
-	}
-	maps.DeleteFunc(s.served, func(i id, _ item) bool { return i.role == role })
-	maps.Copy(s.served, next)
-	maps.DeleteFunc(s.acked, func(i id, _ string) bool {
-		_, ok := s.served[i]
-		return i.role == role && !ok
-	})
-	return newResources(s.revision, next, s.epochs)
+	s.given[role] = s.given[role].with(s.revision, touched, s)
+	return s.given[role]
 }
 
-// linger adds to next the clusters that have just left it, until their grace is over. Only what Envoy has taken
-// lingers.
-func (s *state) linger(next map[id]item, now time.Time) {
-	for key, i := range s.served {
-		if i.role != envoy.RoleEnvoy || i.typ != resource.ClusterType || s.acked[key] != i.hash {
-			continue
+// turnover returns the items of a role that are not served any more, or not as they are, and those that take their
+// place.
+func (s *state) turnover(role string) (gone, come []item) {
+	shown := s.shown[role]
+	if shown == nil {
+		shown = map[xds.Object]*group{}
+		s.shown[role] = shown
+	}
+	of := func(g *group) []item {
+		if g == nil {
+			return nil
 		}
-		if _, ok := next[key]; ok {
-			continue
-		}
-		if _, ok := s.lingering[key]; !ok {
-			s.lingering[key] = leaver{i, now.Add(s.grace)}
+		return slices.DeleteFunc(slices.Clone(g.items), func(i item) bool { return i.role != role })
+	}
+	for o, g := range s.desired {
+		g := s.effective(o, g)
+		if last, known := shown[o]; g != last || !known {
+			gone, come = append(gone, of(last)...), append(come, of(g)...)
+			shown[o] = g
 		}
 	}
-	for key, l := range s.lingering {
-		if _, back := next[key]; back || !now.Before(l.until) {
-			delete(s.lingering, key)
-			continue
+	if len(shown) > len(s.desired) { // some are gone
+		for o, last := range shown {
+			if s.desired[o] == nil {
+				gone = append(gone, of(last)...)
+				delete(shown, o)
+			}
 		}
-		next[key] = l.item
 	}
+	return gone, come
 }
 
 // nextDeparture returns when the first lingering cluster leaves; ok is false where there is none.
@@ -168,12 +201,11 @@ func (s *state) nextDeparture() (at time.Time, ok bool) {
 // what is to be served.
 func (s *state) acknowledge(k kind, versions map[string]string) bool {
 	for name, hash := range versions {
-		key := id{k, name}
-		i, ok := s.served[key]
+		i, ok := s.served[k][name]
 		if !ok || i.hash != hash {
 			continue
 		}
-		s.acked[key] = hash
+		s.acked[i.id] = hash
 		if g := s.desired[i.owner]; g != nil && s.takenWhole(g) && s.refused[i.owner].hash != g.hash {
 			s.good[i.owner] = g
 		}

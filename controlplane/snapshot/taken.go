@@ -100,14 +100,14 @@ func (p *Publisher) hasKeys(c *client, revision int64) bool {
 
 // has reports whether a client has all that it has asked for of one type, as it is served now, and nothing besides.
 func (s *state) has(role, typ string, sub *subscription) bool {
-	of := kind{role, typ}
+	served := s.served[kind{role, typ}]
 	for name := range sub.settled {
-		if _, ok := s.served[id{of, name}]; !ok && sub.wants(name) {
+		if _, ok := served[name]; !ok && sub.wants(name) {
 			return false
 		}
 	}
-	for key, i := range s.served {
-		if key.kind == of && sub.wants(key.name) && sub.settled[key.name] != i.hash {
+	for name, i := range served {
+		if sub.wants(name) && sub.settled[name] != i.hash {
 			return false
 		}
 	}
