@@ -2,31 +2,31 @@ package openai
 
 import "bytes"
 
-// The bounds of a request, beside the bytes of its body. They are far beyond what people send, and keep the work and
-// the memory that a body takes in proportion to its size. They are listed in docs/limits.md.
+// The bounds of a request besides the bytes of its body. They are far above normal requests. They keep the work and
+// the memory for a body in proportion to its size. They are listed in docs/limits.md.
 const (
-	// maxDepth is how many objects and arrays may be within one another.
+	// maxDepth bounds the nesting of objects and arrays.
 	maxDepth = 128
-	// maxOwnMembers is how many members the request may have itself, and maxMembers how many with all objects in it.
+	// maxOwnMembers bounds the members of the request itself, and maxMembers those of all objects in it.
 	maxOwnMembers = 1_024
 	maxMembers    = 250_000
-	// maxMessages is what Anthropic takes, which is the most of all vendors.
+	// maxMessages is Anthropic's limit, the highest of all vendors.
 	maxMessages = 100_000
-	// maxElements bounds the other lists that are read: tools, calls of a message, sequences to stop at.
+	// maxElements bounds the other lists: tools, calls of a message, stop sequences.
 	maxElements = 10_000
-	// maxInputs is how many texts a request for embeddings or completions may have.
+	// maxInputs bounds the texts of a request for embeddings or completions.
 	maxInputs = 100_000
-	// maxReferences is how many references ($ref) the schemas of a member may have.
+	// maxReferences bounds the references ($ref) in the schemas of a member.
 	maxReferences = 10_000
-	// maxSchemas bounds the bytes of a member with schemas: they are read several times for vendors that take a part of
+	// maxSchemas bounds the bytes of a member with schemas, which are read several times for vendors with a subset of
 	// JSON Schema.
 	maxSchemas = 4 << 20
 )
 
-// checkMembers counts the members of all objects before anything is kept of them: the check of their names takes
-// memory for each.
+// checkMembers counts the members of all objects before their names are checked, because that check allocates memory
+// for each.
 func checkMembers(body []byte) error {
-	if len(body) <= 2*maxMembers || bytes.Count(body, []byte{':'}) <= maxMembers { // there is a colon for each
+	if len(body) <= 2*maxMembers || bytes.Count(body, []byte{':'}) <= maxMembers { // each member has a colon
 		return nil
 	}
 	n := 0
@@ -66,8 +66,8 @@ func tooLong(param string, most int) *Error {
 		"Invalid '%s': array too long. Expected an array with maximum length %d, but got a longer one instead.", param, most)
 }
 
-// checkSchemas bounds the members of these names, and the references of the schemas in them. A name that hides "$ref"
-// behind escapes is nobody's but an attacker's; who follows references has bounds of his own.
+// checkSchemas bounds the members with these names, and the references of the schemas in them. It does not find an
+// escaped "$ref", which only an attacker writes. Code that follows references has its own bounds.
 func (o *Object) checkSchemas(names ...string) error {
 	mark := []byte(`"$ref"`)
 	if len(o.Body) <= len(mark)*maxReferences {

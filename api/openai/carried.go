@@ -12,18 +12,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A stock client gives back of an assistant's turn what it knows: its text, and the id, name and arguments of its
-// calls. What a vendor must see again besides, such as the signature of its thinking, therefore travels in the id of a
-// tool call: the vendor's id, the mark, and the data, deflated, in base64url. Every codec gets ids without it.
+// A stock client sends back the text of an assistant's turn, and the id, name and arguments of its calls. Other data
+// that a vendor needs again, such as the signature of its thinking, is therefore put into the id of a tool call: the
+// vendor's id, the mark, and the data, deflated, in base64url. Codecs get ids without it.
 
-// carriedMark separates a tool call's id from what it carries. No vendor's id has it.
+// carriedMark separates a tool call's id from the carried data. No vendor's id contains it.
 const carriedMark = "~mg1."
 
-// maxCarried bounds what an id may carry, in bytes before and after it is deflated.
+// maxCarried bounds the carried data, in bytes before and after compression.
 const maxCarried = 256 << 10
 
-// CarryID returns id with data, which must come back with the call: a JSON value. Data that is empty or too large is
-// left out.
+// CarryID returns id with data, a JSON value that must come back with the call. Data that is empty or too large is
+// omitted.
 func CarryID(id string, data []byte) string {
 	if len(data) == 0 || len(data) > maxCarried {
 		return id
@@ -32,25 +32,25 @@ func CarryID(id string, data []byte) string {
 	z := deflaters.Get().(*flate.Writer)
 	defer deflaters.Put(z)
 	z.Reset(&b)
-	_, _ = z.Write(data) // a bytes.Buffer takes everything
+	_, _ = z.Write(data) // a bytes.Buffer accepts everything
 	_ = z.Close()
 	return id + carriedMark + base64.RawURLEncoding.EncodeToString(b.Bytes())
 }
 
-// deflaters are writers that nobody uses: one has tables of a megabyte.
+// deflaters is a pool of writers, because each has tables of a megabyte.
 var deflaters = sync.Pool{New: func() any {
-	z, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is one that there is
+	z, _ := flate.NewWriter(nil, flate.BestSpeed) // the level is valid
 	return z
 }}
 
-// SplitID returns what CarryID was given. Of an id that carries nothing, or nothing that can be read, data is nil.
+// SplitID returns the id and the data of CarryID. If the id carries no valid data, data is nil.
 func SplitID(carrying string) (id string, data jsontext.Value) {
 	id, data, _ = splitID(carrying, maxCarried)
 	return id, data
 }
 
-// splitID is SplitID for data of at most limit bytes, and says how many there were, be they good for anything or not.
-// A client can make what it likes of an id, so that nothing but valid JSON comes out.
+// splitID is SplitID for data of at most limit bytes. It also returns the number of inflated bytes, valid or not.
+// Clients can send any id, so the result is always valid JSON.
 func splitID(carrying string, limit int) (id string, data jsontext.Value, inflated int) {
 	id, text, found := strings.Cut(carrying, carriedMark)
 	if !found || limit <= 0 {
@@ -62,7 +62,7 @@ func splitID(carrying string, limit int) (id string, data jsontext.Value, inflat
 	}
 	z := inflaters.Get().(io.Reader)
 	defer inflaters.Put(z)
-	_ = z.(flate.Resetter).Reset(bytes.NewReader(packed), nil) // it never fails
+	_ = z.(flate.Resetter).Reset(bytes.NewReader(packed), nil) // never fails
 	data, err = io.ReadAll(io.LimitReader(z, int64(limit)+1))
 	if err != nil || len(data) > limit || !data.IsValid() {
 		return id, nil, len(data)
@@ -72,8 +72,8 @@ func splitID(carrying string, limit int) (id string, data jsontext.Value, inflat
 
 var inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
 
-// splitIDs takes what ids carry out of them. size is that of the body: data that is many times as large is no
-// vendor's.
+// splitIDs splits the ids of all calls. The size is that of the body: data that is many times as large is not from a
+// vendor.
 func (c *Chat) splitIDs(size int) {
 	left := 4*size + maxCarried
 	for i := range c.Messages {
@@ -88,8 +88,8 @@ func (c *Chat) splitIDs(size int) {
 	}
 }
 
-// dropCarried takes what ids carry out of the messages of the body, once it was checked. Any other string stays as it
-// is, though text of the client's may look the same.
+// dropCarried removes carried data from the messages of a body that was checked. Other strings do not change, even if
+// a text looks like carried data.
 func (r *ChatRequest) dropCarried() {
 	if !bytes.Contains(r.Body, []byte(carriedMark[1:])) { // its first byte may be escaped
 		return
@@ -127,7 +127,7 @@ func (r *ChatRequest) dropCarried() {
 	}
 }
 
-// eachID steps over a call, and lets id step over its id.
+// eachID steps over a call, and calls id to step over its id.
 func eachID(c *cursor, id func()) {
 	for c.enter(); c.more(); {
 		if string(c.str()) == "id" {
@@ -138,7 +138,7 @@ func eachID(c *cursor, id func()) {
 	}
 }
 
-// replace gives a member that is there another value.
+// replace changes the value of an existing member.
 func (o *Object) replace(name string, value []byte) {
 	i := o.find(name)
 	o.members = slices.Clone(o.members)

@@ -2,16 +2,16 @@ package openai
 
 //go:generate go run gendocs.go -o ../../docs/errors.md
 
-// An Entry says of a code what a developer who meets it has to know.
+// An Entry explains a code to a developer who receives it.
 type Entry struct {
 	Code   string
-	Status []int    // none: it is not of an answer, but in an object that is answered
-	Types  []string // as Status
+	Status []int    // none: it is in an object, and not the code of an answer
+	Types  []string // likewise
 	Means  string
 	Do     string
 }
 
-// A Section of the catalogue holds codes that have one cause, sorted.
+// A Section of the catalogue has the codes with one cause, sorted.
 type Section struct {
 	Title, Intro string
 	Entries      []Entry
@@ -22,7 +22,7 @@ var (
 	ours    = []string{TypeServer}
 )
 
-// Catalogue returns every code that is the gateway's own. docs/errors.md is made of it.
+// Catalogue returns all codes of the gateway. docs/errors.md is generated from it.
 func Catalogue() []Section {
 	return []Section{
 		{"The request", "The request is invalid. The message says what to change, and `param` names the parameter.",

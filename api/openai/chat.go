@@ -2,8 +2,8 @@ package openai
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// A Chat is the body of a chat completion request, typed as far as the codecs that translate it need. Members that are
-// null are as if absent.
+// A Chat is the body of a chat completion request, with the types that translating codecs need. A null member is
+// treated as absent.
 type Chat struct {
 	Messages            []Message
 	MaxTokens           *int64
@@ -36,12 +36,12 @@ type Chat struct {
 	Functions           jsontext.Value
 	FunctionCall        jsontext.Value
 
-	// Thinking is Anthropic's own member, which clients of that vendor send through OpenAI's interface.
+	// Thinking is Anthropic's own member, which its clients send through OpenAI's interface.
 	Thinking jsontext.Value
 	TopK     *int64
 }
 
-// OutputLimit returns the most tokens the client wants, or 0 where it does not say.
+// OutputLimit returns the client's limit of output tokens, or 0 if there is none.
 func (c *Chat) OutputLimit() int64 {
 	if c.MaxCompletionTokens != nil {
 		return *c.MaxCompletionTokens
@@ -52,7 +52,7 @@ func (c *Chat) OutputLimit() int64 {
 	return 0
 }
 
-// LimitParam is the member that OutputLimit is from.
+// LimitParam returns the name of the member with OutputLimit.
 func (c *Chat) LimitParam() string {
 	if c.MaxCompletionTokens != nil {
 		return "max_completion_tokens"
@@ -71,7 +71,7 @@ type Message struct {
 	FunctionCall *FunctionCall
 	Audio        jsontext.Value // of an earlier answer, by its id
 	CacheControl jsontext.Value
-	// ReasoningContent and ThinkingBlocks are extensions: what the gateway gave with an earlier answer, echoed.
+	// ReasoningContent and ThinkingBlocks are extensions: the client returns what an earlier answer of the gateway had.
 	ReasoningContent string
 	ThinkingBlocks   jsontext.Value
 }
@@ -91,7 +91,7 @@ func (c Content) Text() string {
 	return string(s)
 }
 
-// A Part is one part of a message's content. Which member is set follows from Type.
+// A Part is one part of a message's content. Type determines which member is set.
 type Part struct {
 	Type         string
 	Text         string
@@ -100,7 +100,7 @@ type Part struct {
 	InputAudio   *InputAudio
 	File         *File
 	CacheControl jsontext.Value
-	// Thought is all of a part that holds thinking as Claude gives it: one of the type redacted_thinking, or of the type
+	// Thought is the whole part if it is thinking in Claude's form: of the type redacted_thinking, or of the type
 	// thinking with a text.
 	Thought jsontext.Value
 }
@@ -111,7 +111,7 @@ type ImageURL struct {
 	Detail string
 }
 
-// InputAudio is audio in base64. Format is empty where there is only a string: see Object.Judge.
+// InputAudio is audio in base64. Format is empty if the client sent only a string: see Object.RejectDeviations.
 type InputAudio struct {
 	Data   string
 	Format string
@@ -129,13 +129,13 @@ type ToolCall struct {
 	ID       string
 	Type     string
 	Function FunctionCall
-	// ExtraContent is an extension of Google's: what came with the call and must come back with it.
+	// ExtraContent is Google's extension: data of the call that must come back with it.
 	ExtraContent jsontext.Value
-	// Carried is what the call's id carried, or nil: see CarryID.
+	// Carried is the data in the call's id, or nil: see CarryID.
 	Carried jsontext.Value
 }
 
-// A FunctionCall names a function; Arguments is a string that should, but need not, hold a JSON object.
+// A FunctionCall names a function. Arguments should be a JSON object, but may be any text.
 type FunctionCall struct {
 	Name      string
 	Arguments string
@@ -164,7 +164,7 @@ type ToolChoice struct {
 	Allowed []string
 }
 
-// A ResponseFormat is how the answer is to be shaped: text, json_object or json_schema.
+// A ResponseFormat is the format of the answer: text, json_object or json_schema.
 type ResponseFormat struct {
 	Type       string
 	JSONSchema *JSONSchema

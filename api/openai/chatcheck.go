@@ -7,10 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// chatChecks are the members of a chat completion request whose type or range is known, messages apart. Null means
-// absent for all but the required ones. Everything else passes: providers have members of their own. Bounds are those
-// of the interface document and of OpenAI's API description; what other vendors may take in their place is a
-// departure.
+// chatChecks are the members of a chat completion request with a known type or range, except for messages. Null means
+// absent, except for required members. All other members pass, because providers have their own. Bounds are those of
+// the interface document and of OpenAI's API description. A value that only other vendors accept is a deviation.
 var chatChecks = map[string]check{
 	"max_tokens":            rangedInteger(1, maxInteger),
 	"max_completion_tokens": rangedInteger(1, maxInteger),
@@ -47,7 +46,7 @@ var chatChecks = map[string]check{
 	"response_format":       objectOf(checkFormat),
 }
 
-// check checks the syntax of the body and the members it knows, and records where each member stands.
+// check checks the syntax of the body and the known members, and records the position of each member.
 func (r *ChatRequest) check() error {
 	if err := r.read(r.checkMember); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (r *ChatRequest) checkMember(c *cursor, name string) (err error) {
 	return err
 }
 
-// checkWhole is what can only be said once every member was seen.
+// checkWhole checks what depends on several members.
 func (r *ChatRequest) checkWhole() error {
 	if err := r.checkModel(r.Model); err != nil {
 		return err
@@ -89,12 +88,12 @@ func (r *ChatRequest) checkWhole() error {
 	if r.present("messages") == nil {
 		return missing("messages")
 	}
-	if err := r.unstreamed(r.Stream); err != nil {
+	if err := r.checkStreamOptions(r.Stream); err != nil {
 		return err
 	}
 	logprobs := r.present("logprobs").Kind()
 	if r.present("top_logprobs") != nil && logprobs != 't' && logprobs != '0' {
-		if err := r.departs("top_logprobs", func() *Error {
+		if err := r.addDeviation("top_logprobs", func() *Error {
 			return BadRequest("top_logprobs", CodeInvalidValue,
 				"The 'top_logprobs' parameter is only allowed when 'logprobs' is true.")
 		}); err != nil {
@@ -102,7 +101,7 @@ func (r *ChatRequest) checkWhole() error {
 		}
 	}
 	if r.present("audio") == nil && wantsAudio(r.present("modalities")) {
-		return r.departs("audio", func() *Error { return missing("audio") })
+		return r.addDeviation("audio", func() *Error { return missing("audio") })
 	}
 	return nil
 }
@@ -115,19 +114,19 @@ func wantsAudio(modalities jsontext.Value) bool {
 func checkLogprobs(param string, c *cursor) error {
 	if k := c.peek(); k == '0' {
 		c.value()
-		return c.departs(param, func() *Error { return WrongType(param, "a boolean", k) })
+		return c.addDeviation(param, func() *Error { return WrongType(param, "a boolean", k) })
 	}
 	return boolean(param, c)
 }
 
-// oneOf checks a word of a list to which OpenAI adds.
+// oneOf checks a word of a list that OpenAI extends.
 func oneOf(known ...string) check {
 	return func(param string, c *cursor) error {
 		if k := c.peek(); k != '"' {
 			return WrongType(param, "a string", k)
 		}
 		word := c.value()
-		c.word(func() string { return param }, word, known...)
+		c.addUnknownWord(func() string { return param }, word, known...)
 		return nil
 	}
 }

@@ -2,7 +2,7 @@ package openai
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// decodeChat reads a body that ParseChatRequest has checked and that has so many messages.
+// decodeChat decodes a body that ParseChatRequest has checked, with that number of messages.
 func decodeChat(body []byte, messages int) (*Chat, error) {
 	c := &Chat{Messages: make([]Message, 0, messages)}
 	d := &decoder{cursor: cursor{data: body}}
@@ -215,7 +215,7 @@ func (d *decoder) tool(t *Tool) {
 	}
 }
 
-// function reads a function, and the cache_control of its tool, which some clients have within it.
+// function reads a function, and the cache_control of its tool, which some clients put into the function.
 func (d *decoder) function(f *Function, cache *jsontext.Value) {
 	for name := range d.members {
 		switch string(name) {
@@ -302,7 +302,7 @@ func (d *decoder) toolChoiceObject(t *ToolChoice) {
 	t.Name = string(function + custom)
 }
 
-// A named is what has a name. Nothing else of it counts.
+// A named is an object of which only the name is read.
 type named string
 
 func (d *decoder) named(n *named) {

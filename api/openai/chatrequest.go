@@ -7,9 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A ChatRequest is a chat completion request that has been checked once: the body, without what ids carry, what every
-// request needs of it, and where its members stand, so that a codec for OpenAI's own dialect changes a few of them and
-// leaves every other byte. It is immutable and safe for concurrent use.
+// A ChatRequest is a chat completion request that was checked once. It has the body without the data carried in ids,
+// the members that every request needs, and the positions of all members. A codec for OpenAI's own dialect can change
+// a few members and keep every other byte. It is immutable and safe for concurrent use.
 type ChatRequest struct {
 	Object
 
@@ -19,14 +19,14 @@ type ChatRequest struct {
 	IncludeUsage bool
 
 	sent     Object
-	messages int // how many there are
+	messages int // number of messages
 	once     sync.Once
 	chat     *Chat
 	chatErr  error
 }
 
-// ParseChatRequest checks body and returns what it holds. It keeps body. What ids of tool calls carry (see CarryID) is
-// in ToolCall.Carried alone. An error is an *Error with status 400 that names the member at fault.
+// ParseChatRequest checks and parses body. It keeps body. The data carried in ids of tool calls (see CarryID) is only
+// in ToolCall.Carried. An error is an *Error with status 400 that names the wrong member.
 func ParseChatRequest(body []byte) (*ChatRequest, error) {
 	r := &ChatRequest{Object: Object{Body: body}}
 	if err := r.check(); err != nil {
@@ -37,10 +37,10 @@ func ParseChatRequest(body []byte) (*ChatRequest, error) {
 	return r, nil
 }
 
-// Sent returns the request as the client sent it, with what ids carry: Edit it to make a request from it.
+// Sent returns the request as the client sent it, including the data carried in ids.
 func (r *ChatRequest) Sent() *Object { return &r.sent }
 
-// Chat returns the whole request, typed. It is decoded at the first call, for only codecs that translate need it, and
+// Chat returns the decoded request. It is decoded at the first call, because only translating codecs need it, and
 // shared: callers must not modify it. Its raw values share memory with the body.
 func (r *ChatRequest) Chat() (*Chat, error) {
 	r.once.Do(func() { r.chat, r.chatErr = decodeChat(r.sent.Body, r.messages) })

@@ -136,7 +136,7 @@ func TestParseChatRequestRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := openai.ParseChatRequest([]byte(c.body))
 			if err == nil { // what other vendors may take
-				err = r.Judge()
+				err = r.RejectDeviations()
 			}
 			var e *openai.Error
 			require.ErrorAs(t, err, &e)

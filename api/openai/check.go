@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A check steps over the value of the member that param names, and says what is wrong with it.
+// A check steps over the value of the member param, and returns an error if it is invalid.
 type check func(param string, c *cursor) error
 
 // maxInteger is the largest integer that every JSON reader holds exactly (RFC 8259, section 6).
@@ -51,7 +51,7 @@ func number(low, high float64) check {
 	}
 }
 
-// numberError says why a value is no number in the range.
+// numberError returns the error for a value that is not a number in the range.
 func numberError(param string, v jsontext.Value, low, high float64) *Error {
 	switch f, err := strconv.ParseFloat(string(v), 64); {
 	case v.Kind() != '0':
@@ -65,7 +65,7 @@ func numberError(param string, v jsontext.Value, low, high float64) *Error {
 	}
 }
 
-// ranged is a check of a number whose range is OpenAI's: what is beyond it, but for what any can read as one, departs.
+// ranged checks a number with OpenAI's range. A value outside is a deviation if it is in the range any.
 func ranged(any, openai check) check {
 	return func(param string, c *cursor) error {
 		start := *c
@@ -78,7 +78,7 @@ func ranged(any, openai check) check {
 			return err
 		}
 		refusal, _ := errors.AsType[*Error](err)
-		return c.departs(param, func() *Error { return refusal })
+		return c.addDeviation(param, func() *Error { return refusal })
 	}
 }
 
@@ -136,7 +136,7 @@ func emptyArray(param string) *Error {
 		"Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
 }
 
-// WrongType is the 400 for a member of another type than it should have.
+// WrongType returns the 400 for a member of the wrong type.
 func WrongType(param, want string, got jsontext.Kind) *Error {
 	return BadRequest(param, CodeInvalidType, "Invalid type for '%s': expected %s, but got %s instead.", param, want,
 		kindName(got))
@@ -160,7 +160,7 @@ func kindName(k jsontext.Kind) string {
 	return "something else"
 }
 
-// pointerPath turns a JSON pointer, /messages/0/content, into the form that OpenAI uses: messages[0].content.
+// pointerPath converts a JSON pointer, /messages/0/content, to OpenAI's form: messages[0].content.
 func pointerPath(p jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range p.Tokens() {

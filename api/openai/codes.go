@@ -1,6 +1,6 @@
 package openai
 
-// Codes of errors that clients get of the gateway. Those that providers send pass through and are not among them.
+// Codes of the gateway's own errors. Codes of providers pass through and are not listed.
 const (
 	CodeAlreadyExists              = "already_exists"
 	CodeApplyUnfinished            = "apply_unfinished"

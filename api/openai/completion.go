@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A CompletionRequest is a legacy completion request that has been checked once. It is immutable and safe for
-// concurrent use.
+// A CompletionRequest is a legacy completion request that was checked once. It is immutable and safe for concurrent
+// use.
 type CompletionRequest struct {
 	Object
 
@@ -17,12 +17,12 @@ type CompletionRequest struct {
 	Completion
 }
 
-// A Completion is the body of a legacy completion request, typed as far as the gateway needs. Members that are null
-// are as if absent.
+// A Completion is the body of a legacy completion request, with the types that the gateway needs. A null member is
+// treated as absent.
 type Completion struct {
-	// Prompts are the prompts that are text. Where the client sent tokens, it is nil and Tokens is set.
+	// Prompts are the prompts as text. If the client sent tokens, it is nil and Tokens is set.
 	Prompts []string
-	// Tokens says that the prompt is tokens, of one prompt or of several.
+	// Tokens means that the prompts are tokens.
 	Tokens bool
 
 	BestOf           *int64
@@ -41,7 +41,7 @@ type Completion struct {
 	User             string
 }
 
-// completionChecks are the members of a legacy completion request whose type or range is known, the prompt apart.
+// completionChecks are the members of a legacy completion request with a known type or range, except for the prompt.
 var completionChecks = map[string]check{
 	"model":             kind("a string", '"'),
 	"best_of":           integer(0, 20),
@@ -62,8 +62,8 @@ var completionChecks = map[string]check{
 	"user":              kind("a string", '"'),
 }
 
-// ParseCompletionRequest checks body and returns what it holds. It keeps body. An error is an *Error with status 400
-// that names the member at fault.
+// ParseCompletionRequest checks and parses body. It keeps body. An error is an *Error with status 400 that names the
+// wrong member.
 func ParseCompletionRequest(body []byte) (*CompletionRequest, error) {
 	r := &CompletionRequest{Object: Object{Body: body}}
 	if err := r.read(r.checkMember); err != nil {
@@ -75,7 +75,7 @@ func ParseCompletionRequest(body []byte) (*CompletionRequest, error) {
 	if r.present("prompt") == nil {
 		return nil, missing("prompt")
 	}
-	if err := r.unstreamed(r.Stream); err != nil {
+	if err := r.checkStreamOptions(r.Stream); err != nil {
 		return nil, err
 	}
 	d := &decoder{cursor: cursor{data: body}}

@@ -56,7 +56,7 @@ func TestCompletionRequestIsRefused(t *testing.T) {
 	parse := func(body []byte) error {
 		r, err := openai.ParseCompletionRequest(body)
 		if err == nil { // what other vendors may take
-			err = r.Judge()
+			err = r.RejectDeviations()
 		}
 		return err
 	}

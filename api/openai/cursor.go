@@ -11,10 +11,10 @@ import (
 	"github.com/modelgate/modelgate/internal/jsonwalk"
 )
 
-// A cursor walks over JSON that is known to be valid: a request is checked once, as a whole, and then only stepped
-// through. On any other text a cursor may panic.
+// A cursor steps over valid JSON: a request is checked once, as a whole, and later only stepped through. For invalid
+// JSON a cursor may panic.
 //
-// The members of an object, or the elements of an array, are walked by
+// This loop visits the members of an object, or the elements of an array:
 //
 //	for c.enter(); c.more(); {
 //		... step over one
@@ -22,13 +22,13 @@ import (
 type cursor struct {
 	data    []byte
 	at      int
-	deepest int // how many objects and arrays were within one another in what value has stepped over
+	deepest int // the deepest nesting that value has stepped over
 
-	way []step // to the object at hand: see in
-	departures
+	path []step // path to the current object: see in
+	deviations
 }
 
-// peek goes to what comes next, past white space, commas and colons, and returns its kind.
+// peek skips white space, commas and colons, and returns the kind of the next value.
 func (c *cursor) peek() jsontext.Kind {
 	for {
 		if k := kinds[c.data[c.at]]; k != 0 {
@@ -38,19 +38,19 @@ func (c *cursor) peek() jsontext.Kind {
 	}
 }
 
-// kinds are the kinds of what begins with a byte.
+// kinds has the kind of a value by its first byte.
 var kinds = [256]jsontext.Kind{
 	'{': '{', '}': '}', '[': '[', ']': ']', '"': '"', 't': 't', 'f': 'f', 'n': 'n',
 	'-': '0', '0': '0', '1': '0', '2': '0', '3': '0', '4': '0', '5': '0', '6': '0', '7': '0', '8': '0', '9': '0',
 }
 
-// enter steps into the object or the array that comes next.
+// enter steps into the next object or array.
 func (c *cursor) enter() {
 	c.peek()
 	c.at++
 }
 
-// more reports whether something follows in the object or the array, and otherwise steps out of it.
+// more reports whether the object or the array has more values; if not, it steps out of it.
 func (c *cursor) more() bool {
 	if k := c.peek(); k != '}' && k != ']' {
 		return true
@@ -59,8 +59,7 @@ func (c *cursor) more() bool {
 	return false
 }
 
-// str steps over a string, such as the name of a member, and returns what it stands for. It may share memory with the
-// data.
+// str steps over a string, such as a member's name, and returns it unquoted. It may share memory with the data.
 func (c *cursor) str() []byte {
 	inside, escaped := c.text()
 	if !escaped {
@@ -71,8 +70,7 @@ func (c *cursor) str() []byte {
 	return []byte(b.String())
 }
 
-// text steps over a string, whose opening quote is next, and returns it without its quotes, and whether there are
-// escapes in it.
+// text steps over the string at the cursor, and returns it without quotes, and whether it has escapes.
 func (c *cursor) text() (inside []byte, escaped bool) {
 	start := c.at + 1
 	for i, b := range c.data[start:min(len(c.data), start+shortText)] {
@@ -89,7 +87,7 @@ func (c *cursor) text() (inside []byte, escaped bool) {
 	return inside, bytes.IndexByte(inside, '\\') >= 0
 }
 
-// shortText is the length up to which one loop finds the end of a string and that there are no escapes in it.
+// shortText is the length up to which one loop finds the end of a string and its escapes.
 const shortText = 24
 
 // value steps over a value and returns it. It shares memory with the data.
@@ -120,13 +118,13 @@ func (c *cursor) value() jsontext.Value {
 	}
 }
 
-// Unquote returns the string that a valid JSON string stands for, in memory of its own.
+// Unquote returns the text of a valid JSON string, in new memory.
 func Unquote(v jsontext.Value) string {
 	c := cursor{data: v}
 	return string(c.str())
 }
 
-// unescape writes the inside of a valid JSON string as what it stands for.
+// unescape writes the text inside of a valid JSON string.
 func unescape(b *strings.Builder, inside []byte) {
 	for {
 		i := bytes.IndexByte(inside, '\\')
@@ -151,7 +149,7 @@ func unescape(b *strings.Builder, inside []byte) {
 		case 'u':
 			r := codeUnit(inside)
 			inside = inside[4:]
-			if utf16.IsSurrogate(r) { // the other half follows: a lone one is no valid UTF-8
+			if utf16.IsSurrogate(r) { // the other half follows, because a lone one is not valid UTF-8
 				r = utf16.DecodeRune(r, codeUnit(inside[2:]))
 				inside = inside[6:]
 			}
@@ -162,13 +160,13 @@ func unescape(b *strings.Builder, inside []byte) {
 	}
 }
 
-// codeUnit reads the four digits that s begins with.
+// codeUnit reads the four hex digits at the beginning of s.
 func codeUnit(s []byte) rune {
 	n, _ := strconv.ParseUint(string(s[:4]), 16, 16) // they are digits
 	return rune(n)
 }
 
-// intern returns b as a string, without a copy where it is a word that most requests have.
+// intern returns b as a string, without a copy if it is a common word.
 func intern(b []byte) string {
 	switch string(b) {
 	case "model":

@@ -8,12 +8,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A decoder reads the typed members of a body that has been checked. It goes on after a value of the wrong type, and
-// keeps where the first stands.
+// A decoder reads the typed members of a body that was checked. It continues after a value of the wrong type, and
+// stores the position of the first one.
 type decoder struct {
 	cursor
-	strings strings.Builder // of all texts: one allocation, and each text is copied once
-	wrong   int             // where the first value of a wrong type begins; 0 is the body itself, which is an object
+	strings strings.Builder // of all texts: one allocation, and one copy of each text
+	wrong   int             // position of the first value of a wrong type; 0 is the body itself, which is an object
 }
 
 // err returns the client's error for the first value of a wrong type, or nil.
@@ -32,7 +32,7 @@ func (d *decoder) err() error {
 	return BadRequest(param, CodeInvalidType, "Invalid type for '%s': got %s instead.", param, kindName(d.peek()))
 }
 
-// is reports whether a value of the kind comes next. Anything else it steps over; it is wrong unless it is null.
+// is reports whether the next value has the kind. It steps over any other value, which is wrong unless it is null.
 func (d *decoder) is(kind jsontext.Kind) bool {
 	got := d.peek()
 	if got == kind {
@@ -51,7 +51,7 @@ func (d *decoder) mistype(at int) {
 	}
 }
 
-// members goes through the names of the object that comes next. The body of the loop steps over the value.
+// members iterates over the names of the next object. The loop body steps over the value.
 func (d *decoder) members(yield func(name []byte) bool) {
 	if !d.is('{') {
 		return
@@ -78,7 +78,7 @@ func list[T any](d *decoder, to *[]T, read func(*T)) {
 	}
 }
 
-// optional reads an object where there is one.
+// optional reads an object if there is one.
 func optional[T any](d *decoder, to **T, read func(*T)) {
 	if d.is('{') {
 		*to = new(T)
@@ -86,7 +86,7 @@ func optional[T any](d *decoder, to **T, read func(*T)) {
 	}
 }
 
-// optionalOrText reads an object, or a string in its place that is one of its members.
+// optionalOrText reads an object, or a string that replaces it and is one of its members.
 func optionalOrText[T any](d *decoder, to **T, read func(*T), text func(*T) *string) {
 	if d.peek() != '"' {
 		optional(d, to, read)
@@ -110,14 +110,14 @@ func (d *decoder) string(s *string) {
 	*s = d.strings.String()[from:]
 }
 
-// ownString is string, in memory of its own: it may be kept longer than the request.
+// ownString reads a string into its own memory, because it may be kept longer than the request.
 func (d *decoder) ownString(s *string) {
 	if d.is('"') {
 		*s = string(d.str())
 	}
 }
 
-// label is string for what is one of a few, in all likelihood.
+// label reads a string that is probably a common word.
 func (d *decoder) label(s *string) {
 	if d.is('"') {
 		*s = intern(d.str())
@@ -168,7 +168,7 @@ func (d *decoder) bool(b **bool) {
 	d.is('t')
 }
 
-// raw keeps a value as it stands, in the memory of the body.
+// raw returns a value as bytes, which share memory with the body.
 func (d *decoder) raw(v *jsontext.Value) {
 	if d.peek() == 'n' {
 		d.value()

@@ -1,6 +1,6 @@
-// Package openai holds the types of the API that the gateway serves: what it reads of requests, and how it writes
-// answers, streams and errors. Only the fields that the gateway acts on are typed; the rest stays bytes.
+// Package openai has the types of the API that the gateway serves: how requests are read, and how answers, streams and
+// errors are written. Only the fields that the gateway uses are typed; the rest stays bytes.
 //
-// Names are matched exactly and duplicates are refused (unlike encoding/json), because a
-// second "Model" or "model" that one reader sees and another does not is a way around a policy.
+// Names are matched exactly and duplicates are refused, unlike in encoding/json. If a request had both "Model" and
+// "model", two readers could see different values, which would bypass a policy.
 package openai

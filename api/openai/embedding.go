@@ -11,25 +11,25 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// An EmbeddingRequest is an embedding request that has been checked once. It is immutable and safe for concurrent use.
+// An EmbeddingRequest is an embedding request that was checked once. It is immutable and safe for concurrent use.
 type EmbeddingRequest struct {
 	Object
 
 	Model      string
 	Inputs     []Input
-	Dimensions int64 // 0 where the client does not say
-	Base64     bool  // the client wants base64 in place of numbers
+	Dimensions int64 // 0 if the client does not set it
+	Base64     bool  // the client wants base64 instead of numbers
 	User       string
 }
 
-// An Input is one text: as it is, or as tokens, which are not nil then.
+// An Input is one text, or its tokens if they are not nil.
 type Input struct {
 	Text   string
 	Tokens []int64
 }
 
-// ParseEmbeddingRequest checks body and returns what it holds. It keeps body. An error is an *Error with status 400
-// that names the member at fault.
+// ParseEmbeddingRequest checks and parses body. It keeps body. An error is an *Error with status 400 that names the
+// wrong member.
 func ParseEmbeddingRequest(body []byte) (*EmbeddingRequest, error) {
 	r := &EmbeddingRequest{Object: Object{Body: body}}
 	if err := r.read(r.checkMember); err != nil {
@@ -44,7 +44,7 @@ func ParseEmbeddingRequest(body []byte) (*EmbeddingRequest, error) {
 	return r, nil
 }
 
-// embeddingChecks are the members of an embedding request whose type or range is known, the input apart.
+// embeddingChecks are the members of an embedding request with a known type or range, except for the input.
 var embeddingChecks = map[string]check{
 	"model":           kind("a string", '"'),
 	"dimensions":      integer(1, maxInteger),
@@ -84,7 +84,8 @@ func (r *EmbeddingRequest) checkMember(c *cursor, name string) (err error) {
 	return err
 }
 
-// readInputs reads a text, a list of texts, the tokens of a text, or a list of such. At least one comes out.
+// readInputs reads a text, a list of texts, the tokens of a text, or a list of tokens of texts. It returns at least
+// one.
 func readInputs(param string, c *cursor) ([]Input, error) {
 	switch k := c.peek(); k {
 	case '"':
@@ -145,8 +146,8 @@ func readTokens(param string, c *cursor) ([]int64, error) {
 	return tokens, nil
 }
 
-// AppendEmbeddings appends the answer to an embedding request to dst: vectors are JSON arrays of numbers, in the order
-// of the inputs, which are given as they are or, with asBase64, as base64 of little-endian float32.
+// AppendEmbeddings appends the answer to an embedding request to dst. The vectors are JSON arrays of numbers, in the
+// order of the inputs. They are written unchanged or, with asBase64, as base64 of little-endian float32.
 func AppendEmbeddings(dst []byte, model string, vectors []jsontext.Value, asBase64 bool, u Usage) ([]byte, error) {
 	dst = append(dst, `{"object":"list","data":[`...)
 	for i, v := range vectors {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Types of errors, as OpenAI's clients know them.
+// Types of errors in OpenAI's API.
 const (
 	TypeInvalidRequest    = "invalid_request_error"
 	TypeServer            = "server_error"
@@ -19,9 +19,9 @@ const (
 	TypeInsufficientQuota = "insufficient_quota"
 )
 
-// An Error is the one error that crosses to the client: a status and the body OpenAI's clients expect for it. Message
-// is written for the person who made the request: it says what to change, and holds no secret. An empty Code or Param
-// is rendered as null.
+// An Error is the only type of error that clients get: a status and the body that OpenAI's clients expect. Message is
+// for the author of the request: it says what to change, and has no secret. An empty Code or Param is rendered as
+// null.
 type Error struct {
 	Status  int
 	Message string
@@ -29,11 +29,11 @@ type Error struct {
 	Param   string
 	Code    string
 
-	// RetryAfter, where it is not 0, becomes retry-after and retry-after-ms.
+	// RetryAfter, if not 0, becomes retry-after and retry-after-ms.
 	RetryAfter time.Duration
-	// NoRetry becomes x-should-retry: false, which keeps SDKs from repeating what cannot succeed.
+	// NoRetry becomes x-should-retry: false, so that SDKs do not repeat a request that cannot succeed.
 	NoRetry bool
-	// Allow names the methods that a path has, for a 405.
+	// Allow has the methods of a path, for a 405.
 	Allow string
 }
 
@@ -56,14 +56,14 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	return append(dst, `}}`...)
 }
 
-// Final returns a copy that keeps SDKs from asking again.
+// Final returns a copy that tells SDKs not to retry.
 func (e *Error) Final() *Error {
 	final := *e
 	final.NoRetry = true
 	return &final
 }
 
-// Header returns the response headers that belong to the error, its content type included.
+// Header returns the response headers of the error, including its content type.
 func (e *Error) Header() http.Header {
 	h := http.Header{"Content-Type": {"application/json"}}
 	if e.RetryAfter > 0 {
@@ -80,62 +80,62 @@ func (e *Error) Header() http.Header {
 	return h
 }
 
-// BadRequest is a 400 about the member of the body that param names, as a path such as messages[0].content.
+// BadRequest returns a 400 about the member param of the body, a path such as messages[0].content.
 func BadRequest(param, code, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: TypeInvalidRequest, Param: param, Code: code,
 		Message: fmt.Sprintf(format, args...)}
 }
 
-// ModelNotFound is the 404 for a model that does not exist or that the key may not use; the two look the same.
+// ModelNotFound returns the 404 for a model that does not exist or that the key may not use, which look the same.
 func ModelNotFound(model string) *Error {
 	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeModelNotFound,
 		Message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model)}
 }
 
-// UnknownURL is the 404 for a path at which there is nothing.
+// UnknownURL returns the 404 for an unknown path.
 func UnknownURL(method, path string) *Error {
 	return &Error{Status: http.StatusNotFound, Type: TypeInvalidRequest, Code: CodeUnknownURL, Message: "Invalid URL (" +
 		method + " " + path + ")"}
 }
 
-// WrongMethod is the 405 for a method that a path does not have, of which the first is what is meant most.
+// WrongMethod returns the 405 for a method that a path does not have. The most usual method comes first.
 func WrongMethod(method, path string, allowed ...string) *Error {
 	return &Error{Status: http.StatusMethodNotAllowed, Type: TypeInvalidRequest, Code: CodeMethodNotSupported,
 		Allow:   strings.Join(allowed, ", "),
 		Message: "Not allowed to " + method + " on " + path + " (HINT: Perhaps you meant to use " + allowed[0] + "?)"}
 }
 
-// UnsupportedContentType is the 415 for a body of another type than those that are accepted.
+// UnsupportedContentType returns the 415 for a body of a type that is not accepted.
 func UnsupportedContentType(got string, accepted ...string) *Error {
 	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: CodeUnsupportedContentType,
 		Message: "Unsupported content type: '" + got + "'. This API method only accepts '" +
 			strings.Join(accepted, "' and '") + "' requests, but you specified the header 'Content-Type: " + got + "'."}
 }
 
-// UnsupportedContentEncoding is the 415 for a body that is compressed in another way than one that is taken.
+// UnsupportedContentEncoding returns the 415 for a body with a compression that is not accepted.
 func UnsupportedContentEncoding(got, taken string) *Error {
 	return &Error{Status: http.StatusUnsupportedMediaType, Type: TypeInvalidRequest, Code: CodeUnsupportedContentEncoding,
 		Message: "Unsupported content encoding: '" + got + "'. Send the body " + taken + "."}
 }
 
-// NoBody is the 400 for a request without a body, which is to be a JSON object.
+// NoBody returns the 400 for a request without a body, which must be a JSON object.
 func NoBody(needs string) *Error {
 	return BadRequest("", CodeInvalidJSON, "The request has no body. Send a JSON object%s.", needs)
 }
 
-// InvalidForm is the 400 for a form that cannot be read.
+// InvalidForm returns the 400 for a form that cannot be read.
 func InvalidForm(why string) *Error {
 	return BadRequest("", CodeInvalidForm, "We could not read the form of your request: %s.", why)
 }
 
-// Unsupported is the 400 for a parameter that the named provider cannot honour.
+// Unsupported returns the 400 for a parameter that the named provider does not support.
 func Unsupported(param, provider string) *Error {
 	return BadRequest(param, CodeUnsupportedParameter,
 		"Unsupported parameter: '%s' is not supported by the provider '%s'. Remove it or choose another model.", param,
 		provider)
 }
 
-// BadValue is the 400 for a value that the provider has no place for.
+// BadValue returns the 400 for a value that the provider does not support.
 func BadValue(param, format string, args ...any) *Error {
 	return BadRequest(param, CodeUnsupportedValue, format, args...)
 }

@@ -6,35 +6,35 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A field is a member of an object within a request whose type is known. Null is as if absent.
+// A field is a typed member of an object inside a request. Null is treated as absent.
 type field struct {
 	name     string
-	kind     jsontext.Kind // 't' is a boolean of either value, 0 anything
+	kind     jsontext.Kind // 't' is a boolean, 0 any kind
 	required bool
 	inner    func(c *cursor) error // steps over the value, and checks what is in it
 }
 
-// A step is one of the way to the object at hand: into a member, and, where index is not negative, into an element of
-// it.
+// A step is one step on the path to the current object: into a member and, if index is not negative, into an element
+// of it.
 type step struct {
 	name  string
 	index int
 }
 
-// in steps into a member's element, or into the member itself where index is negative.
+// in steps into a member's element, or into the member itself if index is negative.
 func (c *cursor) in(name string, index int) {
-	if c.way == nil {
-		c.way = make([]step, 0, 4)
+	if c.path == nil {
+		c.path = make([]step, 0, 4)
 	}
-	c.way = append(c.way, step{name, index})
+	c.path = append(c.path, step{name, index})
 }
 
-func (c *cursor) out() { c.way = c.way[:len(c.way)-1] }
+func (c *cursor) out() { c.path = c.path[:len(c.path)-1] }
 
-// where returns the path of a member of the object at hand, or of the object itself where name is empty.
+// where returns the path of a member of the current object, or of the object itself if name is empty.
 func (c *cursor) where(name string) string {
 	path := ""
-	for _, s := range append(c.way[:len(c.way):len(c.way)], step{name, -1}) {
+	for _, s := range append(c.path[:len(c.path):len(c.path)], step{name, -1}) {
 		if path != "" && s.name != "" {
 			path += "."
 		}
@@ -45,8 +45,7 @@ func (c *cursor) where(name string) string {
 	return path
 }
 
-// object steps over the object at hand, checks the fields, and sets got to their values. A field that is not there has
-// none.
+// object steps over the current object, checks the fields, and sets got to their values. An absent field has no value.
 func (c *cursor) object(fields []field, got []jsontext.Value) error {
 	if k := c.peek(); k != '{' {
 		return WrongType(c.where(""), "an object", k)

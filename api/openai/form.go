@@ -9,12 +9,12 @@ import (
 // maxBoundary bounds the boundary of a form (RFC 2046, section 5.1.1).
 const maxBoundary = 70
 
-// maxFormLine bounds a line of a part's header: a name and a file's name are far shorter, and each line is read for
-// each field that counts.
+// maxFormLine bounds a line in the header of a part. Names are far shorter, and each line is read for each counted
+// field.
 const maxFormLine = 4 << 10
 
-// findField returns where the value of a form's only field of a name stands. What cannot be read for certain is an
-// error: a provider that reads it otherwise would take another model than the one that the key was checked for.
+// findField returns the position of the value of a form's only field with a name. If the form is ambiguous it returns
+// an error, because a provider could read another model than the one that was checked for the key.
 func findField(body []byte, boundary, name string) (start, end int, err error) {
 	if boundary == "" || len(boundary) > maxBoundary {
 		return 0, 0, InvalidForm("its content-type has no boundary of 1 to 70 characters")
@@ -54,15 +54,15 @@ func findField(body []byte, boundary, name string) (start, end int, err error) {
 	return start, end, nil
 }
 
-// A delimiter is a line that separates the parts of a form, with the line break before it, which belongs to it (RFC
-// 2046, section 5.1.1).
+// A delimiter is a line that separates the parts of a form. It includes the line break before it (RFC 2046, section
+// 5.1.1).
 type delimiter struct {
-	before, after int // where the part before it ends, and the part after it begins
+	before, after int // the end of the part before it, and the beginning of the next part
 	last          bool
 }
 
-// nextDelimiter finds the first delimiter in body from a byte on, which begins a line, or returns nil. A mark within a
-// line is a part's own; of one that begins a line which then goes on, some readers would say so and others not.
+// nextDelimiter finds the first delimiter in body from an offset, which begins a line, or returns nil. A mark inside a
+// line belongs to a part. A line that begins with the mark and continues is ambiguous.
 func nextDelimiter(body, mark []byte, from int) (*delimiter, error) {
 	for at := from; ; {
 		i := bytes.Index(body[at:], mark)
@@ -95,7 +95,7 @@ func lineBreak(b []byte) int {
 	return 0
 }
 
-// lineEnd returns where the line before the one that begins at begin ends, without its line break.
+// lineEnd returns the end of the line before the one that begins at begin, without its line break.
 func lineEnd(body []byte, begin int) int {
 	if begin > 0 && body[begin-1] == '\n' {
 		begin--
@@ -106,14 +106,14 @@ func lineEnd(body []byte, begin int) int {
 	return begin
 }
 
-// A formHeader is what the header of a part says.
+// A formHeader is the header of a part.
 type formHeader struct {
 	name    string
 	file    bool // it has a filename
-	encoded bool // its value stands for another
+	encoded bool // the value is encoded
 }
 
-// partHeader reads the header of a part (RFC 7578, section 4.2), and returns where its value begins.
+// partHeader reads the header of a part (RFC 7578, section 4.2), and returns the offset of its value.
 func partHeader(part []byte) (h formHeader, value int, ok bool) {
 	for rest := part; ; {
 		line, after, found := bytes.Cut(rest, []byte("\n"))
@@ -140,7 +140,7 @@ func partHeader(part []byte) (h formHeader, value int, ok bool) {
 	}
 }
 
-// isIdentity reports whether a content-transfer-encoding leaves the value as it is (RFC 2045, section 6.2).
+// isIdentity reports whether a content-transfer-encoding leaves the value unchanged (RFC 2045, section 6.2).
 func isIdentity(encoding string) bool {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "7bit", "8bit", "binary":
@@ -149,8 +149,8 @@ func isIdentity(encoding string) bool {
 	return false
 }
 
-// disposition reads a content-disposition, and reports whether every reader would read it so: an extended name (RFC
-// 8187) has no place in a form.
+// disposition reads a content-disposition, and reports whether it is unambiguous: an extended name (RFC 8187) is not
+// allowed in a form.
 func (h *formHeader) disposition(text string) bool {
 	disposition, params, err := mime.ParseMediaType(text)
 	if err != nil || disposition != "form-data" ||

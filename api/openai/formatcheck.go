@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Unnamed is the departure of a JSON schema of a response format that has no name.
+// Unnamed is the deviation of a response format whose JSON schema has no name.
 const Unnamed = "response_format.json_schema.name"
 
 var (
@@ -17,7 +17,7 @@ var (
 		{name: "strict", kind: 't'}}
 )
 
-// checkFormat checks a response format. Vendors have types of their own, and JSON schemas without a name or at another
+// checkFormat checks a response format. Vendors have their own types, and JSON schemas without a name or at another
 // place.
 func checkFormat(c *cursor) error {
 	var got [2]jsontext.Value
@@ -29,11 +29,11 @@ func checkFormat(c *cursor) error {
 		return nil
 	case "json_schema":
 		if got[1] == nil {
-			return c.departs("response_format.json_schema", func() *Error { return missing(c.where("json_schema")) })
+			return c.addDeviation("response_format.json_schema", func() *Error { return missing(c.where("json_schema")) })
 		}
 		return nil
 	default:
-		return c.departs("response_format:"+typ, func() *Error {
+		return c.addDeviation("response_format:"+typ, func() *Error {
 			return unknownWord(c.where("type"), typ, []string{"text", "json_object", "json_schema"})
 		})
 	}
@@ -46,12 +46,12 @@ func checkSchema(c *cursor) error {
 		return err
 	}
 	if got[0] == nil || string(got[0]) == `""` {
-		return c.departs(Unnamed, func() *Error { return missing(c.where("name")) })
+		return c.addDeviation(Unnamed, func() *Error { return missing(c.where("name")) })
 	}
 	return nil
 }
 
-// NameSchema returns a response format with a name for its schema, which has none.
+// NameSchema adds a name to the schema of a response format.
 func NameSchema(format []byte) []byte {
 	c := &cursor{data: format}
 	for c.enter(); c.more(); {
@@ -89,7 +89,7 @@ func checkPrediction(c *cursor) error {
 	if k := got[1].Kind(); k != '"' && k != '[' {
 		return WrongType(c.where("content"), "a string or an array of objects", k)
 	}
-	c.word(func() string { return c.where("type") }, got[0], "content")
+	c.addUnknownWord(func() string { return c.where("type") }, got[0], "content")
 	return nil
 }
 
@@ -103,11 +103,11 @@ func checkAudio(c *cursor) error {
 	if k := got[0].Kind(); k != '"' && k != '{' {
 		return WrongType(c.where("voice"), "a string or an object", k)
 	}
-	c.word(func() string { return c.where("format") }, got[1], "wav", "aac", "mp3", "flac", "opus", "pcm16")
+	c.addUnknownWord(func() string { return c.where("format") }, got[1], "wav", "aac", "mp3", "flac", "opus", "pcm16")
 	return nil
 }
 
-// checkModalities checks the kinds of output.
+// checkModalities checks the modalities of the output.
 func checkModalities(param string, c *cursor) error {
 	if k := c.peek(); k != '[' {
 		return WrongType(param, "an array", k)
@@ -122,18 +122,18 @@ func checkModalities(param string, c *cursor) error {
 			return tooLong(param, maxElements)
 		}
 		word := c.value()
-		c.word(at, word, "text", "audio")
+		c.addUnknownWord(at, word, "text", "audio")
 	}
 	return nil
 }
 
-// checkBias checks the biases of tokens. llama.cpp takes an array of pairs too, and false for never.
+// checkBias checks the biases of tokens. llama.cpp also accepts an array of pairs, and false for never.
 func checkBias(param string, c *cursor) error {
 	switch k := c.peek(); k {
 	case '{':
 	case '[':
 		c.value()
-		return c.departs(param, func() *Error { return WrongType(param, "an object", k) })
+		return c.addDeviation(param, func() *Error { return WrongType(param, "an object", k) })
 	default:
 		return WrongType(param, "an object", k)
 	}
@@ -145,7 +145,7 @@ func checkBias(param string, c *cursor) error {
 		case k != '0' && k != 'f':
 			return refusal()
 		case err != nil, f < -100, f > 100:
-			if err := c.departs(param, refusal); err != nil {
+			if err := c.addDeviation(param, refusal); err != nil {
 				return err
 			}
 		}

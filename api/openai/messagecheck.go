@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// checkMessages steps over the array of messages and returns how many there are.
+// checkMessages steps over the array of messages and returns their number.
 func checkMessages(c *cursor) (int, error) {
 	n := 0
 	for c.enter(); c.more(); n++ {
@@ -26,11 +26,11 @@ func checkMessages(c *cursor) (int, error) {
 	return n, nil
 }
 
-// messageFacts is what is known of a message once it was read.
+// messageFacts are the facts about a message that the checks need.
 type messageFacts struct {
 	role       string
-	hasContent bool // there is content that is not null
-	calls      bool // there are tool calls, a function call, a refusal or audio in its place
+	hasContent bool // it has content that is not null
+	calls      bool // it has tool calls, a function call, a refusal or audio instead
 	toolCallID bool
 }
 
@@ -44,7 +44,7 @@ func checkMessage(c *cursor, n int) error {
 	return f.check(c, n)
 }
 
-// member steps over the value of a member of the n-th message. Null is as if absent.
+// member steps over the value of a member of the n-th message. Null is treated as absent.
 func (f *messageFacts) member(c *cursor, n int, name []byte) error {
 	k := c.peek()
 	switch string(name) {
@@ -99,7 +99,7 @@ var (
 	calledFields = []field{{name: "name", kind: '"'}}
 )
 
-// checkCalled checks the function of a call. Its arguments may be an object: some vendors give and take that.
+// checkCalled checks the function of a call. Its arguments may be an object, as with some vendors.
 func checkCalled(c *cursor) error {
 	var got [1]jsontext.Value
 	return c.object(calledFields, got[:])
@@ -147,7 +147,7 @@ func (f *messageFacts) check(c *cursor, n int) error {
 			return missing(fmt.Sprintf("messages[%d].content", n))
 		}
 	default:
-		return c.departs("messages.role:"+f.role, func() *Error {
+		return c.addDeviation("messages.role:"+f.role, func() *Error {
 			return unknownWord(fmt.Sprintf("messages[%d].role", n), f.role, []string{"system", "developer", "user", "assistant",
 				"tool", "function"})
 		})
@@ -169,15 +169,14 @@ func checkParts(c *cursor, n int) error {
 	return nil
 }
 
-// partFields are the members of parts: the type, and for each type that OpenAI knows the one of its name.
+// partFields are the members of parts: the type, and for each of OpenAI's types the member with its name.
 var partFields = []field{
 	{name: "type", required: true}, {name: "text"}, {name: "image_url", inner: checkImage},
 	{name: "input_audio", inner: checkSound}, {name: "file", inner: checkFile},
 	{name: "refusal"},
 }
 
-// partKinds are the kinds of partFields in parts of their type, and in the place of an object a text that some vendors
-// take.
+// partKinds are the kinds of partFields in parts of their type. Some vendors accept a text instead of an object.
 var partKinds = [...]jsontext.Kind{0, '"', '{', '{', '{', '"'}
 
 func checkPart(c *cursor) error {
@@ -198,7 +197,7 @@ func checkPart(c *cursor) error {
 		case got[i] == nil:
 			return missing(c.where(name))
 		case k == '"' && (name == "image_url" || name == "input_audio"): // Mistral's
-			return c.departs(name, func() *Error { return WrongType(c.where(name), "an object", k) })
+			return c.addDeviation(name, func() *Error { return WrongType(c.where(name), "an object", k) })
 		case k != partKinds[i]:
 			return WrongType(c.where(name), kindName(partKinds[i]), k)
 		}
@@ -207,7 +206,7 @@ func checkPart(c *cursor) error {
 	if s := string(typ); s == `"thinking"` || s == `"redacted_thinking"` {
 		c.marks |= MarkThoughts
 	}
-	c.word(func() string { return c.where("type") }, typ, "text", "image_url", "input_audio", "file", "refusal")
+	c.addUnknownWord(func() string { return c.where("type") }, typ, "text", "image_url", "input_audio", "file", "refusal")
 	return nil
 }
 
@@ -222,7 +221,7 @@ func checkImage(c *cursor) error {
 	if err := c.object(imageFields, got[:]); err != nil {
 		return err
 	}
-	c.word(func() string { return c.where("detail") }, got[1], "auto", "low", "high", "original")
+	c.addUnknownWord(func() string { return c.where("detail") }, got[1], "auto", "low", "high", "original")
 	return nil
 }
 
@@ -231,7 +230,7 @@ func checkSound(c *cursor) error {
 	if err := c.object(soundFields, got[:]); err != nil {
 		return err
 	}
-	c.word(func() string { return c.where("format") }, got[1], "wav", "mp3")
+	c.addUnknownWord(func() string { return c.where("format") }, got[1], "wav", "mp3")
 	return nil
 }
 

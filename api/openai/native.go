@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// A NativeRequest is a request to an operation that providers serve as OpenAI does, such as an upload of audio: it
-// passes as it came, but for the name of its model. It is immutable and safe for concurrent use.
+// A NativeRequest is a request to an operation that providers serve as OpenAI does, such as an upload of audio. It is
+// forwarded unchanged except for the model's name. It is immutable and safe for concurrent use.
 type NativeRequest struct {
 	Model string
 
 	body       []byte
 	start, end int    // body[start:end] is the model's name
-	quoted     bool   // as JSON, and not as the text of a form
+	quoted     bool   // in JSON; otherwise in a form
 	boundary   string // of a form
 }
 
@@ -52,7 +52,7 @@ func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 		return nil, err
 	}
 	for _, name := range countedFields {
-		if err := onceInForm(body, boundary, name); err != nil {
+		if err := checkOnceInForm(body, boundary, name); err != nil {
 			return nil, err
 		}
 	}
@@ -63,8 +63,8 @@ func ParseFormRequest(body []byte, boundary string) (*NativeRequest, error) {
 	return r, r.checkNumber()
 }
 
-// checkNumber returns an error where the form's n is anything but digits: of " 5", "+5" or "05" nobody knows how many
-// answers a vendor reads.
+// checkNumber returns an error if the form's n is not only digits: vendors may read " 5", "+5" or "05" as different
+// numbers.
 func (r *NativeRequest) checkNumber() error {
 	start, end, err := findField(r.body, r.boundary, "n")
 	v, given := r.body[start:end], err == nil
@@ -79,12 +79,11 @@ func (r *NativeRequest) checkNumber() error {
 	return nil
 }
 
-// countedFields are those of forms, besides the model, by which a price is worked out.
+// countedFields are the form fields besides the model that determine the price.
 var countedFields = [...]string{"n", "user", "service_tier", "size", "quality", "stream"}
 
-// onceInForm returns an error where a form has a field of a name that cannot be read for certain: several, say, of
-// which nobody knows which the vendor takes.
-func onceInForm(body []byte, boundary, name string) error {
+// checkOnceInForm returns an error if a form has an ambiguous field, such as one that occurs twice.
+func checkOnceInForm(body []byte, boundary, name string) error {
 	_, _, err := findField(body, boundary, name)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeMissingRequiredParameter {
 		return nil
@@ -92,7 +91,7 @@ func onceInForm(body []byte, boundary, name string) error {
 	return err
 }
 
-// Field returns the value of a form's only field of a name, or "" where there is none, or several.
+// Field returns the value of a form's only field with a name, or "" if there is none, or more than one.
 func (r *NativeRequest) Field(name string) string {
 	start, end, err := findField(r.body, r.boundary, name)
 	if err != nil {
@@ -101,7 +100,8 @@ func (r *NativeRequest) Field(name string) string {
 	return string(r.body[start:end])
 }
 
-// WithModel returns the body with the model named model, and every other byte as it was. It may be the client's own.
+// WithModel returns the body with another model and every other byte unchanged. The result may be the client's own
+// memory.
 func (r *NativeRequest) WithModel(model string) []byte {
 	if model == r.Model {
 		return r.body

@@ -8,27 +8,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// An Object is a JSON object whose top-level members are known by position, so that some can be replaced and every
-// other byte stays as it was.
+// An Object is a JSON object with the positions of its top-level members, so that some can be replaced and every other
+// byte stays unchanged.
 type Object struct {
 	Body    []byte
 	members []memberSpan
-	departures
+	deviations
 }
 
-// A memberSpan is one top-level member: Body[start:end] is its value, nameStart where its name begins.
+// A memberSpan is one top-level member: Body[start:end] is its value, and its name begins at nameStart.
 type memberSpan struct {
 	name                  string
 	nameStart, start, end int
 }
 
-// An Edit sets a top-level member to a JSON value, or removes it where Value is nil.
+// An Edit sets a top-level member to a JSON value, or removes it if Value is nil.
 type Edit struct {
 	Name  string
 	Value []byte
 }
 
-// Has reports whether the object has the member, also where it is null.
+// Has reports whether the object has the member, which may be null.
 func (o *Object) Has(name string) bool { return o.find(name) >= 0 }
 
 // Get returns the JSON value of a member, or nil. It is a part of Body.
@@ -39,14 +39,14 @@ func (o *Object) Get(name string) jsontext.Value {
 	return nil
 }
 
-// Edit returns a copy of the body with the edits applied. Members that are not there yet are added at the end.
+// Edit returns a copy of the body with the edits applied. New members are added at the end.
 func (o *Object) Edit(edits ...Edit) []byte {
 	size := len(o.Body)
 	for _, e := range edits {
 		size += len(e.Name) + len(e.Value) + len(`,"":`)
 	}
 	out := make([]byte, 0, size)
-	from, kept := 0, 0 // the next byte of Body to copy; where in out the last member that stays ends
+	from, kept := 0, 0 // the next byte of Body to copy; the end of the last kept member in out
 	for i, m := range o.members {
 		e := findEdit(edits, m.name)
 		switch {
@@ -59,7 +59,7 @@ func (o *Object) Edit(edits ...Edit) []byte {
 		case i+1 < len(o.members):
 			out, from = append(out, o.Body[from:m.nameStart]...), o.members[i+1].nameStart
 		case kept > 0:
-			out, from = out[:kept], m.end // with the comma that stood before it
+			out, from = out[:kept], m.end // with the comma before it
 		default:
 			out, from = append(out, o.Body[from:m.nameStart]...), m.end
 		}
@@ -92,8 +92,8 @@ func findEdit(edits []Edit, name string) *Edit {
 	return nil
 }
 
-// read checks the syntax of the body, and records where each member stands. member steps over the value of one, and
-// checks it.
+// read checks the syntax of the body, and records the position of each member. The function member steps over a value
+// and checks it.
 func (o *Object) read(member func(c *cursor, name string) error) error {
 	if err := checkMembers(o.Body); err != nil {
 		return err
@@ -122,12 +122,12 @@ func (o *Object) read(member func(c *cursor, name string) error) error {
 		}
 		o.members = append(o.members, m)
 	}
-	o.departures = c.departures
+	o.deviations = c.deviations
 	return nil
 }
 
-// CheckObject returns what is wrong with a body as such, an *Error with status 400: it is to be one JSON object,
-// within the bounds of a request, in which no name occurs twice.
+// CheckObject checks the body of a request: it must be one JSON object, within the bounds of a request, without
+// duplicate names. An error is an *Error with status 400.
 func CheckObject(body []byte) error {
 	o := Object{Body: body}
 	return o.read(func(c *cursor, _ string) error {
@@ -136,7 +136,7 @@ func CheckObject(body []byte) error {
 	})
 }
 
-// invalid says what is wrong with a body that is not valid JSON, or not nothing but an object.
+// invalid returns the error for a body that is not valid JSON, or not only an object.
 func invalid(body []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body))
 	v, err := dec.ReadValue()
@@ -155,7 +155,7 @@ func errNoObject() error {
 	return BadRequest("", CodeInvalidType, "The JSON body of your request must be an object.")
 }
 
-// present returns a member's value, or nil where it is absent or null.
+// present returns a member's value, or nil if it is absent or null.
 func (o *Object) present(name string) jsontext.Value {
 	if v := o.Get(name); v != nil && v.Kind() != 'n' {
 		return v
@@ -163,10 +163,10 @@ func (o *Object) present(name string) jsontext.Value {
 	return nil
 }
 
-// maxModelName bounds a model's name in bytes. It is matched against patterns, and told in errors and logs.
+// maxModelName bounds a model's name in bytes. It is matched against patterns, and written in errors and logs.
 const maxModelName = 256
 
-// checkModel checks the model of a request, which is the member's value.
+// checkModel checks the value of the member model.
 func (o *Object) checkModel(model string) error {
 	if o.present("model") == nil {
 		return missing("model")
@@ -199,12 +199,12 @@ func readStreamOptions(c *cursor, includeUsage *bool) error {
 	return nil
 }
 
-// unstreamed notes options of a stream where there is none.
-func (o *Object) unstreamed(stream bool) error {
+// checkStreamOptions reports stream options without a stream as a deviation.
+func (o *Object) checkStreamOptions(stream bool) error {
 	if stream || o.present("stream_options") == nil {
 		return nil
 	}
-	return o.departs("stream_options", func() *Error {
+	return o.addDeviation("stream_options", func() *Error {
 		return BadRequest("stream_options", CodeInvalidValue,
 			"The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	})

@@ -18,7 +18,7 @@ func checkFunction(c *cursor) error {
 
 var nameFields = []field{{name: "name", kind: '"', required: true}}
 
-// checkNamed checks what must have a name.
+// checkNamed checks an object that must have a name.
 func checkNamed(c *cursor) error {
 	var got [1]jsontext.Value
 	if err := c.object(nameFields, got[:]); err != nil {
@@ -32,7 +32,8 @@ var toolFields = []field{
 	{name: "custom", kind: '{', inner: checkNamed},
 }
 
-// checkTool checks a tool. What tools of other types have is their vendor's; Google's have the name of the type alone.
+// checkTool checks a tool. Tools of other types have members of their vendor; Google's have only a member with the
+// type's name.
 func checkTool(c *cursor) error {
 	var got [3]jsontext.Value
 	if err := c.object(toolFields, got[:]); err != nil {
@@ -43,7 +44,7 @@ func checkTool(c *cursor) error {
 		if got[1] != nil || got[2] != nil {
 			return refusal()
 		}
-		return c.departs("tools.type", refusal)
+		return c.addDeviation("tools.type", refusal)
 	}
 	switch string(got[0]) {
 	case `"function"`:
@@ -55,7 +56,7 @@ func checkTool(c *cursor) error {
 	return c.ofType(got[0], "function", got[1], "custom", got[2])
 }
 
-// ofType checks that an object of one of two types has the member of that name.
+// ofType checks that an object of one of two types has the member with the type's name.
 func (c *cursor) ofType(typ []byte, a string, hasA []byte, b string, hasB []byte) error {
 	switch string(typ) {
 	case `"` + a + `"`:
@@ -67,7 +68,7 @@ func (c *cursor) ofType(typ []byte, a string, hasA []byte, b string, hasB []byte
 			return missing(c.where(b))
 		}
 	default:
-		c.word(func() string { return c.where("type") }, typ, a, b)
+		c.addUnknownWord(func() string { return c.where("type") }, typ, a, b)
 	}
 	return nil
 }
@@ -87,7 +88,7 @@ func checkToolChoice(param string, c *cursor) error {
 		return objectOf(checkChoice)(param, c)
 	case '"':
 		if s := c.str(); string(s) != "none" && string(s) != "auto" && string(s) != "required" {
-			return c.departs(param+":"+string(s), func() *Error {
+			return c.addDeviation(param+":"+string(s), func() *Error {
 				return BadRequest(param, CodeInvalidValue,
 					"Invalid value: '%s'. Supported values are: 'none', 'auto', and 'required', or an object.", s)
 			})
@@ -105,10 +106,10 @@ func checkChoice(c *cursor) error {
 	}
 	if got[0] == nil {
 		refusal := func() *Error { return missing(c.where("type")) }
-		if got[1] == nil { // which says it all at Hugging Face
+		if got[1] == nil { // Hugging Face needs no more
 			return refusal()
 		}
-		return c.departs("tool_choice.type", refusal)
+		return c.addDeviation("tool_choice.type", refusal)
 	}
 	if string(got[0]) == `"allowed_tools"` {
 		if got[3] == nil {
@@ -124,18 +125,18 @@ func checkAllowed(c *cursor) error {
 	if err := c.object(allowedFields, got[:]); err != nil {
 		return err
 	}
-	c.word(func() string { return c.where("mode") }, got[0], "auto", "required")
+	c.addUnknownWord(func() string { return c.where("mode") }, got[0], "auto", "required")
 	return nil
 }
 
-// checkFunctionCall checks the choice among functions, which were there before tools.
+// checkFunctionCall checks the deprecated choice of a function.
 func checkFunctionCall(param string, c *cursor) error {
 	switch k := c.peek(); k {
 	case '{':
 		return objectOf(checkNamed)(param, c)
 	case '"':
 		word := c.value()
-		c.word(func() string { return param }, word, "none", "auto")
+		c.addUnknownWord(func() string { return param }, word, "none", "auto")
 		return nil
 	default:
 		return WrongType(param, "one of 'none' and 'auto', or an object", k)

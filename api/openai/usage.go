@@ -9,27 +9,26 @@ type Usage struct {
 	CompletionTokens int64
 	TotalTokens      int64
 
-	CachedTokens     int64 // of PromptTokens, read from a cache
-	CacheWriteTokens int64 // of PromptTokens, written to a cache
-	HourWriteTokens  int64 // of CacheWriteTokens, to be kept for an hour
+	CachedTokens     int64 // part of PromptTokens, read from a cache
+	CacheWriteTokens int64 // part of PromptTokens, written to a cache
+	HourWriteTokens  int64 // part of CacheWriteTokens, cached for an hour
 	PromptAudio      int64
-	ReasoningTokens  int64 // of CompletionTokens
+	ReasoningTokens  int64 // part of CompletionTokens
 	CompletionAudio  int64
 
-	WritesSplit bool // the vendor tells how long what was written is kept: HourWriteTokens is known
+	WritesSplit bool // the vendor reports cache writes by duration: HourWriteTokens is known
 
-	Searches     int64 // of the web, that the vendor ran
-	SearchesTold bool  // the vendor tells how many: also 0 is known
+	Searches      int64 // web searches of the vendor
+	SearchesKnown bool  // the vendor reports Searches, which may be 0
 }
 
-// MaxTokens is the most that a count of a provider is believed, so that sums cannot overflow.
+// MaxTokens bounds a provider's counts, so that sums cannot overflow.
 const MaxTokens = 1 << 40
 
-// Count returns n where it can be a number of tokens, and otherwise the nearest that can. Every count that a provider
-// reports goes through it.
+// Count clamps a number of tokens to the valid range. Every count of a provider goes through it.
 func Count(n int64) int64 { return min(max(n, 0), MaxTokens) }
 
-// IsZero reports whether nothing was counted, which is what a provider that reports no usage leaves behind.
+// IsZero reports whether nothing was counted, as with a provider that reports no usage.
 func (u Usage) IsZero() bool { return u == Usage{} }
 
 // AppendJSON appends the usage object to dst.

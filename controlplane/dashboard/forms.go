@@ -88,7 +88,7 @@ func limitsOf(f url.Values) ([]*configv1.Limit, error) {
 		}
 		l := &configv1.Limit{Domain: at(f, "limit_domain", i), Unit: unitOf(at(f, "limit_unit", i)), RequestsPerUnit: n,
 			Model: at(f, "limit_model", i)}
-		if configv1.DomainOf(l.GetDomain()).AtOnce {
+		if configv1.DomainOf(l.GetDomain()).Concurrent {
 			l.Unit = configv1.Unit_UNIT_UNSPECIFIED
 		}
 		limits = append(limits, l)
@@ -162,7 +162,7 @@ func limitText(l *configv1.Limit) string {
 
 func domainText(domain string) string {
 	d := configv1.DomainOf(domain)
-	if d.AtOnce {
+	if d.Concurrent {
 		return "concurrent requests"
 	}
 	return d.Text()

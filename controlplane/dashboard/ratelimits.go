@@ -66,7 +66,7 @@ func (f rateLimitForm) object() (*configv1.RateLimit, error) {
 		return nil, err
 	}
 	unit := unitOf(f.Unit)
-	if configv1.DomainOf(f.Domain).AtOnce {
+	if configv1.DomainOf(f.Domain).Concurrent {
 		unit = configv1.Unit_UNIT_UNSPECIFIED
 	}
 	o := &configv1.RateLimit{Name: f.Name, Domain: f.Domain}

@@ -34,9 +34,9 @@ func allowOrigins(host *routev3.VirtualHost, c *configv1.Cors) {
 	}
 	policy := &corsv3.CorsPolicy{
 		AllowMethods:  "GET, HEAD, POST, PUT, PATCH, DELETE",
-		AllowHeaders:  c.SentHeaders(),
-		ExposeHeaders: c.ReadHeaders(),
-		MaxAge:        strconv.Itoa(int(c.KeptFor().Seconds())),
+		AllowHeaders:  c.RequestHeaders(),
+		ExposeHeaders: c.ResponseHeaders(),
+		MaxAge:        strconv.Itoa(int(c.PreflightMaxAge().Seconds())),
 		// A preflight of another page is answered, too, and allows nothing.
 		ForwardNotMatchingPreflights: wrapperspb.Bool(false),
 	}

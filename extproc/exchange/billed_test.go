@@ -206,7 +206,7 @@ func TestWhatAVendorBillsIsCharged(t *testing.T) {
 	}
 }
 
-// refusal returns a header of an answer that the gateway made.
+// told returns a header of an answer that the gateway made.
 func told(r exchange.Reply, name string) string {
 	if r.Immediate != nil {
 		return r.Immediate.Header.Get(name)

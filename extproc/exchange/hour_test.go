@@ -36,7 +36,7 @@ func hourMeter(t *testing.T, vendor provider.Provider) *meter {
 }
 
 // TestWritesToACacheForAnHourCostMore: in streams, in whole answers and in those that are of no use, as the vendor
-// wantsCost it, and where it does not, as the request asks.
+// tells it, and where it does not, as the request asks.
 func TestWritesToACacheForAnHourCostMore(t *testing.T) {
 	const (
 		js, sse = "application/json", "text/event-stream"

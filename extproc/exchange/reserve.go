@@ -117,7 +117,7 @@ func (x *Exchange) refused(wanted limit.Amounts, d limit.Decision) *openai.Error
 }
 
 // settle settles the reservation of the exchange. It is called once, when the exchange has ended, but before Envoy's
-// gatewayHeaders facts about the end are known.
+// own facts about the end are known.
 func (x *Exchange) settle() {
 	c := &x.charging
 	if !c.sent {

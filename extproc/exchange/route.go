@@ -53,7 +53,7 @@ var (
 )
 
 // isWithheld reports whether the provider of a Route must not get a header of the client. Headers that Envoy needs are
-// forwarded here; the route removes them after Envoy has logged them.
+// kept here; the route removes them after Envoy has logged them.
 func isWithheld(name string, credentials []string) bool {
 	switch {
 	case name[0] == ':' || forwarded[name]:

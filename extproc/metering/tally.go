@@ -53,7 +53,7 @@ func (s *Surcharges) fees(rates *usage.Rates, r *Record, t *Tally) (all usage.Na
 		asked = s.Tools
 	}
 	for _, of := range asked {
-		n, known := t.of(of, r.Usage.Searches, r.Usage.SearchesTold)
+		n, known := t.of(of, r.Usage.Searches, r.Usage.SearchesKnown)
 		if !known {
 			n = s.Calls
 		}

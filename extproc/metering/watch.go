@@ -190,7 +190,7 @@ func maxUsage(a, b openai.Usage) openai.Usage {
 		*sum.At(k) = max(*sum.At(k), *other.At(k))
 	}
 	sum.TotalTokens, sum.HourWriteTokens = max(a.TotalTokens, b.TotalTokens), max(a.HourWriteTokens, b.HourWriteTokens)
-	sum.Searches, sum.SearchesTold = max(a.Searches, b.Searches), a.SearchesTold || b.SearchesTold
+	sum.Searches, sum.SearchesKnown = max(a.Searches, b.Searches), a.SearchesKnown || b.SearchesKnown
 	sum.WritesSplit = a.WritesSplit || b.WritesSplit
 	return sum.Usage
 }
@@ -229,7 +229,7 @@ func readUsage(text string) openai.Usage {
 			PromptTokens: count("input_tokens", "inputTokens") + read + written, CompletionTokens: count("output_tokens",
 				"outputTokens"),
 			CachedTokens: read, CacheWriteTokens: written, HourWriteTokens: hour, WritesSplit: hour+brief > 0,
-			Searches: searches, SearchesTold: searches > 0,
+			Searches: searches, SearchesKnown: searches > 0,
 		}
 	}
 	return openai.Usage{
@@ -240,6 +240,6 @@ func readUsage(text string) openai.Usage {
 		PromptAudio:      count("input_token_details.audio_tokens", "input_tokens_details.audio_tokens"),
 		ReasoningTokens:  count("output_tokens_details.reasoning_tokens", "completion_tokens_details.reasoning_tokens"),
 		CompletionAudio:  count("output_tokens_details.audio_tokens"),
-		Searches:         searches, SearchesTold: searches > 0,
+		Searches:         searches, SearchesKnown: searches > 0,
 	}
 }

@@ -123,7 +123,7 @@ func (s *server) serveChat(w http.ResponseWriter, r *http.Request) *openai.Error
 	if err != nil {
 		return asError(err)
 	}
-	if err := request.JudgeAll(); err != nil {
+	if err := request.RejectAll(); err != nil {
 		return asError(err)
 	}
 	chat, err := request.Chat()

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxDepth bounds how deep documents nest; the messages need five levels.
+// maxDepth bounds the nesting of documents; the messages need five levels.
 const maxDepth = 32
 
-// A decoder fills one object from a JSON tree and collects everything that does not fit, where protojson would stop at
-// the first such thing and show its value, which may be a secret.
+// A decoder converts a JSON tree to an object and collects all errors. Package protojson would stop at the first
+// error, and its message would have the value, which may be a secret.
 type decoder struct {
 	object string
 	errs   Errors
@@ -76,7 +76,7 @@ func (d *decoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor,
 	}
 }
 
-// leaf has protojson read one field alone.
+// leaf reads one field with protojson.
 func (d *decoder) leaf(m protoreflect.Message, fd protoreflect.FieldDescriptor, value any, path string) {
 	data, err := json.Marshal(map[string]any{fd.JSONName(): value})
 	if err != nil {
@@ -111,7 +111,7 @@ func fieldNames(fields protoreflect.FieldDescriptors) []string {
 	return names
 }
 
-// expected says what a field takes.
+// expected describes the values of a field.
 func expected(fd protoreflect.FieldDescriptor) string {
 	var one string
 	switch fd.Kind() {
@@ -156,7 +156,7 @@ func wellKnown(fd protoreflect.FieldDescriptor) string {
 }
 
 // readTree reads one JSON value into maps, slices, strings, numbers and booleans. Unlike encoding/json it refuses
-// members that are given twice.
+// duplicate members.
 func readTree(data []byte) (any, error) {
 	check := json.NewDecoder(bytes.NewReader(data))
 	check.UseNumber()

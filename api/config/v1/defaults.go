@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Defaults of fields that are absent, and the bounds that validation keeps.
+// Defaults of absent fields, and the bounds for validation.
 const (
 	defaultConnectTimeout   = 5 * time.Second
 	defaultFirstByteTimeout = 120 * time.Second
@@ -24,21 +24,21 @@ const (
 	maxAttempts             = 5
 )
 
-// ConnectTimeout is the longest time to establish a connection.
+// ConnectTimeout bounds the time to establish a connection.
 func (x *Timeouts) ConnectTimeout() time.Duration {
 	return orDefault(x.GetConnect(), defaultConnectTimeout)
 }
 
-// FirstByteTimeout is the longest time from the complete request to the response headers of one attempt.
+// FirstByteTimeout bounds the time from the complete request to the response headers of one attempt.
 func (x *Timeouts) FirstByteTimeout() time.Duration {
 	return orDefault(x.GetFirstByte(), defaultFirstByteTimeout)
 }
 
-// IdleTimeout is the longest silence within a response.
+// IdleTimeout bounds the time without data in a response.
 func (x *Timeouts) IdleTimeout() time.Duration { return orDefault(x.GetIdle(), defaultIdleTimeout) }
 
-// Over returns the timeouts of x where it has them and those of below for the rest. Where one is nil it returns
-// the other.
+// Over returns the timeouts of x, and those of below for fields that are absent in x. If one is nil, it returns the
+// other.
 func (x *Timeouts) Over(below *Timeouts) *Timeouts {
 	if x == nil {
 		return below
@@ -65,15 +65,15 @@ func (x *Provider) AllowsUnlisted() bool {
 	return x.AllowUnlistedModels == nil || x.GetAllowUnlistedModels()
 }
 
-// DropsUnsupported reports whether parameters that the provider cannot honour are dropped instead of refused.
+// DropsUnsupported reports whether unsupported parameters are dropped instead of refused.
 func (x *Provider) DropsUnsupported() bool {
 	return x.GetUnsupportedParameters() == UnsupportedParameters_DROP
 }
 
-// Share is the target's weight among targets of the same priority.
+// Share returns the target's weight among targets of the same priority.
 func (x *Target) Share() uint32 { return cmp.Or(x.GetWeight(), 1) }
 
-// Attempts is how often a request to the model is tried in all.
+// Attempts returns the maximum number of attempts for a request to the model.
 func (x *Model) Attempts() int {
 	if n := x.GetRetry().GetMaxAttempts(); n > 0 {
 		return int(n)
@@ -81,8 +81,8 @@ func (x *Model) Attempts() int {
 	return min(max(2, len(x.GetTargets())), maxAttempts)
 }
 
-// RetryStatuses returns the statuses of a provider that are tried again, sorted. By default 429 is among them where
-// the model has another target: the one that said so needs its time.
+// RetryStatuses returns the statuses of a provider that are retried, sorted. By default 429 is among them only if the
+// model has another target, because the provider needs time.
 func (x *Model) RetryStatuses() []uint32 {
 	statuses := slices.Clone(x.GetRetry().GetStatusCodes())
 	if len(statuses) == 0 {
@@ -95,41 +95,44 @@ func (x *Model) RetryStatuses() []uint32 {
 	return statuses
 }
 
-// Owner is what GET /v1/models reports as owned_by.
+// Owner returns the owned_by of GET /v1/models.
 func (x *Model) Owner() string { return cmp.Or(x.GetOwnedBy(), defaultOwner) }
 
-// ListenAddress is the address that the gateway listens on.
+// ListenAddress returns the address that the gateway listens on.
 func (x *Gateway) ListenAddress() string { return cmp.Or(x.GetAddress(), defaultAddress) }
 
-// CertificateName names the certificate that the gateway shows.
+// CertificateName returns the name of the gateway's certificate.
 func (x *Gateway) CertificateName() string { return cmp.Or(x.GetCertificate(), defaultCertificate) }
 
-// RequestLimit is the size of the largest request body, in bytes.
+// RequestLimit returns the maximum size of a request body, in bytes.
 func (x *Gateway) RequestLimit() uint64 {
 	return cmp.Or(x.GetMaxRequestBytes(), defaultRequestBytes)
 }
 
-// WaitLimit is the longest that a request waits for its turn.
+// WaitLimit bounds the time that a request waits for its turn.
 func (x *Concurrency) WaitLimit() time.Duration { return orDefault(x.GetMaxWait(), defaultMaxWait) }
 
-// Rate is how many requests an address may send, in a second.
+// Rate returns how many requests per second an address may send.
 func (x *AddressLimit) Rate() uint32 { return cmp.Or(x.GetRequestsPerSecond(), defaultAddressRate) }
 
-// Bucket is how many requests an address may send at once.
+// Bucket returns how many requests an address may send at once.
 func (x *AddressLimit) Bucket() uint32 { return cmp.Or(x.GetBurst(), 2*x.Rate()) }
 
-// SentHeaders are the headers that pages may send. A "*" is any, but for authorization, which has to be named.
-func (x *Cors) SentHeaders() string {
+// RequestHeaders returns the headers that pages may send. A "*" allows any header but authorization, which has to be
+// named.
+func (x *Cors) RequestHeaders() string {
 	return cmp.Or(strings.Join(x.GetHeaders(), ", "), "authorization, *")
 }
 
-// ReadHeaders are the headers of answers that pages may read.
-func (x *Cors) ReadHeaders() string { return cmp.Or(strings.Join(x.GetExposedHeaders(), ", "), "*") }
+// ResponseHeaders returns the headers of answers that pages may read.
+func (x *Cors) ResponseHeaders() string {
+	return cmp.Or(strings.Join(x.GetExposedHeaders(), ", "), "*")
+}
 
-// KeptFor is how long browsers keep the answer to a preflight.
-func (x *Cors) KeptFor() time.Duration { return orDefault(x.GetMaxAge(), defaultCorsAge) }
+// PreflightMaxAge returns how long browsers may cache the answer to a preflight.
+func (x *Cors) PreflightMaxAge() time.Duration { return orDefault(x.GetMaxAge(), defaultCorsAge) }
 
-// Rewrite is what takes the place of the prefix in a path. It and the prefix may end with a slash.
+// Rewrite returns the replacement of the prefix in a path. It and the prefix may end with a slash.
 func (x *Route) Rewrite() string {
 	if x.RewritePrefix != nil {
 		return x.GetRewritePrefix()

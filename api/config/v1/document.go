@@ -10,24 +10,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Document is one object as it was written, with the place where it was.
+// A Document is one object as it was written, with its place in the file.
 type Document struct {
 	Kind   Kind
 	Object Object
-	at     *place // nil where it did not come from a file
+	at     *place // nil if it did not come from a file
 }
 
-// Members of a document that are not fields of the object. Status is what the admin API says about an object; it is
-// ignored when it comes back, so that what was read can be edited and applied.
+// Members of a document that are not fields of the object. Status is written by the admin API. It is ignored in input,
+// so that an object can be read, edited and applied.
 const (
 	kindMember   = "kind"
 	statusMember = "status"
 )
 
-// ParseYAML reads documents separated by "---" lines. Each says its kind and has the fields of that message beside it,
-// spelled in snake_case or as protojson does. Unknown fields, fields given twice and values of the wrong type are
-// refused. The error is an [Errors] that holds everything that is wrong; the documents that could be read are returned
-// with it. The objects are not validated: see [Document.Validate]. Filename is only for messages.
+// ParseYAML reads documents separated by "---" lines. Each has its kind and the fields of that message, spelled in
+// snake_case or as in protojson. Unknown fields, duplicate fields and values of the wrong type are refused. The error
+// is an [Errors] with all errors. Documents that could be read are returned with it. The objects are not validated:
+// see [Document.Validate]. Filename is only for messages.
 func ParseYAML(filename string, data []byte) ([]Document, error) {
 	var docs []Document
 	var errs Errors
@@ -38,7 +38,7 @@ func ParseYAML(filename string, data []byte) ([]Document, error) {
 	return docs, errs.Err()
 }
 
-// parsePart reads one document, or a list of them, as those print that print JSON.
+// parsePart reads one document, or a list of documents, which tools that print JSON write.
 func parsePart(filename string, part *yamlPart) ([]Document, Errors) {
 	at := &place{file: filename, part: part, element: -1}
 	data, err := yaml.YAMLToJSONStrict(part.text)
@@ -55,7 +55,7 @@ func parsePart(filename string, part *yamlPart) ([]Document, Errors) {
 	return parseTrees(tree, at)
 }
 
-// parseTrees reads one document or a list of them. At is nil where they are not from a file.
+// parseTrees reads one document or a list of them. The place at is nil if they are not from a file.
 func parseTrees(tree any, at *place) (docs []Document, errs Errors) {
 	list, many := tree.([]any)
 	if !many {
@@ -89,7 +89,7 @@ func ParseJSON(data []byte) ([]Document, error) {
 	return docs, errs.Err()
 }
 
-// ParseJSON reads one object of the kind; the document may leave its kind out. The error is an [Errors].
+// ParseJSON reads one object of the kind. The document may omit its kind. The error is an [Errors].
 func (k Kind) ParseJSON(data []byte) (Object, error) {
 	tree, err := readTree(data)
 	if err != nil {
@@ -102,7 +102,7 @@ func (k Kind) ParseJSON(data []byte) (Object, error) {
 	return doc.Object, nil
 }
 
-// parseTree returns a document, or errors. Want is the only kind to accept, or the zero Kind.
+// parseTree returns a document, or errors. Want is the only accepted kind, or the zero Kind.
 func parseTree(tree any, want Kind) (*Document, Errors) {
 	members, ok := tree.(map[string]any)
 	if !ok {
@@ -145,19 +145,19 @@ func kindOfTree(members map[string]any, want Kind) (Kind, error) {
 	return Kind{}, fmt.Errorf("must be one of %s", KindNames())
 }
 
-// A yamlPart is one document of a YAML stream and the line of the stream on which it begins, counted from 1.
+// A yamlPart is one document of a YAML stream, with its first line in the stream, counted from 1.
 type yamlPart struct {
 	text  []byte
 	line  int
-	shift int // columns that the first line had before: those of a marker
+	shift int // columns before the first line's text: those of a marker
 
-	// What follows is read where somebody asks: see root.
+	// The fields below are set on demand: see root.
 	first *yamlv3.Node
 	name  map[*yamlv3.Node]*yamlv3.Node // of a value
 }
 
-// splitYAML cuts a stream at its document markers. A marker stands at the beginning of a line, where YAML allows
-// nothing else to look like it, not even within a block of text (YAML 1.2, section 9.1.2).
+// splitYAML splits a stream at its document markers. A marker is at the beginning of a line. YAML allows no other text
+// to look like it, even inside a block of text (YAML 1.2, section 9.1.2).
 func splitYAML(data []byte) []yamlPart {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var parts []yamlPart
@@ -178,7 +178,7 @@ func splitYAML(data []byte) []yamlPart {
 			continue
 		}
 		flush()
-		// What follows on the marker's own line belongs to the document.
+		// The rest of the marker's line belongs to the document.
 		text, start, shift = append([]byte(nil), l[len("---"):]...), line, len("---")
 	}
 	flush()
@@ -192,7 +192,7 @@ func isMarker(line []byte) bool {
 	return len(line) == 3 || line[3] == ' ' || line[3] == '\t' || line[3] == '\r' || line[3] == '\n'
 }
 
-// trimBlank cuts the blank lines and comments that a document begins with, and counts them.
+// trimBlank removes the blank lines and comments at the beginning of a document, and counts them.
 func trimBlank(text []byte) (content []byte, skipped int) {
 	for line := range bytes.Lines(text) {
 		if t := bytes.TrimSpace(line); len(t) > 0 && t[0] != '#' {
@@ -204,11 +204,10 @@ func trimBlank(text []byte) (content []byte, skipped int) {
 	return nil, skipped
 }
 
-// lineNumber is how the YAML reader names a line of its input.
+// lineNumber matches a line number in the YAML reader's messages.
 var lineNumber = regexp.MustCompile(`\bline (\d+)`)
 
-// absoluteLines turns the line numbers of a message, which count from the document's beginning, into those of the
-// file.
+// absoluteLines converts the line numbers in a message from the document's to the file's.
 func absoluteLines(message string, first int) string {
 	return lineNumber.ReplaceAllStringFunc(message, func(s string) string {
 		n, err := strconv.Atoi(s[len("line "):])

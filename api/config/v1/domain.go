@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// A Domain is something that limits count. What reads limits asks it what that is: validation, the rules of a request,
-// the dashboard, the flags of the CLI and, by a test, the documents.
+// A Domain is something that limits count. Validation, the rules of a request, the dashboard, the flags of the CLI
+// and, by a test, the documents use this list.
 type Domain struct {
 	Name string
-	// AtOnce says that it counts what runs now. Such a limit has no unit.
-	AtOnce bool
-	// What it counts of a request.
+	// Concurrent means that it counts running requests. Such a limit has no unit.
+	Concurrent bool
+	// The parts of a request that it counts.
 	Requests, Input, Output bool
 }
 
-// What a limit counts.
+// The domains of limits.
 const (
 	DomainRequests     = "requests"
 	DomainTokens       = "tokens"
@@ -24,14 +24,14 @@ const (
 	DomainConcurrency  = "concurrency"
 )
 
-// Domains returns what limits may count, in the order in which people are shown it.
+// Domains returns the domains of limits, in the order for display.
 func Domains() []Domain {
 	return []Domain{
 		{Name: DomainRequests, Requests: true},
 		{Name: DomainTokens, Input: true, Output: true},
 		{Name: DomainInputTokens, Input: true},
 		{Name: DomainOutputTokens, Output: true},
-		{Name: DomainConcurrency, AtOnce: true},
+		{Name: DomainConcurrency, Concurrent: true},
 	}
 }
 
@@ -44,7 +44,7 @@ func DomainNames() []string {
 	return names
 }
 
-// DomainOf returns the domain of a name, or one that counts nothing where there is none.
+// DomainOf returns the domain with a name, or one that counts nothing.
 func DomainOf(name string) Domain {
 	all := Domains()
 	if i := slices.IndexFunc(all, func(d Domain) bool { return d.Name == name }); i >= 0 {
@@ -56,13 +56,13 @@ func DomainOf(name string) Domain {
 // Text returns the name in words.
 func (d Domain) Text() string { return strings.ReplaceAll(d.Name, "_", " ") }
 
-// Covers reports whether it counts all that another one counts.
+// Covers reports whether the domain counts everything that o counts.
 func (d Domain) Covers(o Domain) bool {
-	return d == o || !d.AtOnce && !o.AtOnce && (d.Requests || !o.Requests) && (d.Input || !o.Input) &&
+	return d == o || !d.Concurrent && !o.Concurrent && (d.Requests || !o.Requests) && (d.Input || !o.Input) &&
 		(d.Output || !o.Output)
 }
 
-// Used returns what it counts of so many requests with so many tokens.
+// Used returns the amount that the domain counts for requests with tokens.
 func (d Domain) Used(requests, input, output int64) int64 {
 	var used int64
 	for _, part := range []struct {

@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Marshal returns an object as it is stored: compact protojson with the names of the .proto file. Equal objects give
-// equal bytes.
+// Marshal returns the stored form of an object: compact protojson with the names of the .proto file. Equal objects
+// give equal bytes.
 func Marshal(o Object) ([]byte, error) {
 	spaced, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", Label(o), err)
 	}
-	// protojson spaces its output at random, so that nobody compares it.
+	// protojson inserts random spaces, so that its output is not compared.
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, spaced); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", Label(o), err)

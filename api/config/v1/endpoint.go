@@ -9,10 +9,10 @@ import (
 	"unicode"
 )
 
-// An Endpoint is where a URL of the configuration leads.
+// An Endpoint is the destination of a URL in the configuration.
 type Endpoint struct {
 	TLS  bool
-	Host string // name or address; empty where Pipe is set
+	Host string // name or address; empty if Pipe is set
 	Port uint32
 	Pipe string // path of a Unix socket
 	Path string // prefix of every request path, without a trailing slash
@@ -33,7 +33,7 @@ func ParseEndpoint(base string) (Endpoint, error) {
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return Endpoint{}, errors.New("must have no user, query or fragment")
 	}
-	// Its path is put before others as it is read, where these would mean what they mean.
+	// The unescaped path becomes a prefix of others, where these characters would have a meaning.
 	if strings.ContainsAny(u.Path, "?#") ||
 		strings.ContainsFunc(u.Path, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) {
 		return Endpoint{}, errors.New("must have no escaped ?, #, space or control character in its path")
@@ -47,7 +47,7 @@ func ParseEndpoint(base string) (Endpoint, error) {
 	return endpointOf(u)
 }
 
-// endpointOf returns where a URL of HTTP leads.
+// endpointOf returns the endpoint of an HTTP URL.
 func endpointOf(u *url.URL) (Endpoint, error) {
 	e := Endpoint{Host: u.Hostname(), Port: 80, Path: strings.TrimRight(u.Path, "/")}
 	switch u.Scheme {
@@ -70,7 +70,7 @@ func endpointOf(u *url.URL) (Endpoint, error) {
 	return e, nil
 }
 
-// Endpoint returns where a webhook's events are sent.
+// Endpoint returns the endpoint of a webhook.
 func (w *Webhook) Endpoint() (Endpoint, error) {
 	u, err := url.Parse(w.GetUrl())
 	var e Endpoint

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// A FieldError is one thing that is wrong with one object. It never holds a field's value where that could be a
-// secret.
+// A FieldError is one error in one object. It never has a field's value if that could be a secret.
 type FieldError struct {
-	// Source is the file, line and column of the field, or of what is written around it; empty where it did not come from
-	// a file.
+	// Source is the file, line and column of the field, or of the text around it. It is empty if the object did not come
+	// from a file.
 	Source string
-	// Object is the object's kind and name, or empty where the document could not be read that far.
+	// Object is the object's kind and name, or empty if they could not be read.
 	Object string
-	// Field is the path of the field, such as targets[0].provider, or empty where the object as a whole is meant.
+	// Field is the path of the field, such as targets[0].provider, or empty for the whole object.
 	Field string
 	// Message says what to change.
 	Message string
@@ -30,7 +29,7 @@ func (e FieldError) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Errors are all the things that are wrong, in the order of the objects.
+// Errors are all errors, in the order of the objects.
 type Errors []FieldError
 
 // Error returns one line for each error.
@@ -42,7 +41,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns e as an error, nil where there are none.
+// Err returns e as an error, or nil if it is empty.
 func (e Errors) Err() error {
 	if len(e) == 0 {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// An Object is one of the messages that are stored: see [Kinds].
+// An Object is a stored message: see [Kinds].
 type Object interface {
 	proto.Message
 	GetName() string
 }
 
-// A Kind is what store, admin API and command line know of a kind of object.
+// A Kind describes a kind of object for the store, the admin API and the command line.
 type Kind struct {
-	// Name is what a YAML document says after "kind:", such as Provider.
+	// Name is the value of "kind:" in a YAML document, such as Provider.
 	Name string
 	// Plural is the kind in paths, such as providers.
 	Plural string
@@ -25,7 +25,7 @@ type Kind struct {
 	validate func(*validator, Object)
 }
 
-// Kinds returns the stored kinds, in the order in which they are shown.
+// Kinds returns the stored kinds, in the order for display.
 func Kinds() []Kind {
 	return []Kind{
 		newKind("providers", (*validator).provider),
@@ -60,8 +60,8 @@ func newKind[M any, P interface {
 
 func nameOf(o Object) string { return string(o.ProtoReflect().Descriptor().Name()) }
 
-// KindOf returns the kind of an object, which may be a nil pointer of its type. It is the zero Kind for a message that
-// is not stored.
+// KindOf returns the kind of an object, which may be a nil pointer of its type. For a message that is not stored it
+// returns the zero Kind.
 func KindOf(o Object) Kind {
 	name := nameOf(o)
 	for _, k := range Kinds() {
@@ -72,10 +72,10 @@ func KindOf(o Object) Kind {
 	return Kind{}
 }
 
-// KeyKind returns the kind of keys, which are handled apart in many places.
+// KeyKind returns the kind of keys, which many packages treat separately.
 func KeyKind() Kind { return KindOf((*Key)(nil)) }
 
-// FindKind returns the kind that a person means by s: its name or plural, in any case.
+// FindKind returns the kind with a name or plural, in any case.
 func FindKind(s string) (Kind, bool) {
 	for _, k := range Kinds() {
 		if strings.EqualFold(s, k.Name) || strings.EqualFold(s, k.Plural) {
@@ -97,14 +97,14 @@ func KindNames() string {
 // Label names an object for people: its kind and name.
 func Label(o Object) string { return nameOf(o) + " " + o.GetName() }
 
-// Unmarshal reads an object as [Marshal] writes it: protojson, unknown and repeated fields refused. The error holds no
-// value of a field.
+// Unmarshal reads an object in the form of [Marshal]. It refuses unknown and duplicate fields. The error has no value
+// of a field.
 func (k Kind) Unmarshal(data []byte) (Object, error) {
 	o := k.New()
 	if err := protojson.Unmarshal(data, o); err == nil {
 		return o, nil
 	}
-	// protojson's own error may show a secret; the slower reader says more and shows less.
+	// protojson's own error may show a secret. The slower reader has better messages without values.
 	if _, err := k.ParseJSON(data); err != nil {
 		return nil, err
 	}

@@ -2,9 +2,9 @@ package configv1
 
 import "strings"
 
-// Matches reports whether name matches a pattern in which "*" stands for any characters, slashes and dots included.
-// Every pattern of the configuration is read by it. It takes time in the product of the lengths at most: the name is
-// often the client's.
+// Matches reports whether name matches a pattern in which "*" matches any characters, including slashes and dots. All
+// patterns of the configuration use it. Its time is bounded by the product of the lengths, because the name is often
+// the client's.
 func Matches(pattern, name string) bool {
 	p, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {

@@ -9,15 +9,14 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// A place is where a document of a YAML stream stands. The stream is read again only where somebody asks for more than
-// that.
+// A place is the position of a document in a YAML stream. Details are read again from the stream on demand.
 type place struct {
 	file    string
 	part    *yamlPart
-	element int // of a list of documents; -1: it is none
+	element int // index in a list of documents, or -1
 }
 
-// Place returns "file:line:column" of a field, or of the innermost one around it that is written, or "" where the
+// Place returns "file:line:column" of a field, or of the innermost written field around it. It returns "" if the
 // document did not come from a file.
 func (d Document) Place(field string) string { return d.at.of(field) }
 
@@ -52,8 +51,8 @@ func (p *place) of(field string) string {
 
 func (p *place) line(line, column int) string { return fmt.Sprintf("%s:%d:%d", p.file, line, column) }
 
-// ofMessage returns the place that a message of the YAML reader names, whose columns it does not know: that of the
-// line's first letter.
+// ofMessage returns the place in a message of the YAML reader. The message has no column, so it is that of the line's
+// first letter.
 func (p *place) ofMessage(message string) string {
 	found := lineNumber.FindStringSubmatch(message)
 	if found == nil {
@@ -68,30 +67,30 @@ func (p *place) ofMessage(message string) string {
 	return p.line(p.part.line+n-1, 1+len(text)-len(bytes.TrimLeft(text, " ")))
 }
 
-// root returns the first node of the part, or nil where it cannot be read.
+// root returns the first node of the part, or nil if it cannot be read.
 func (p *yamlPart) root() *yamlv3.Node {
 	if p.name == nil {
 		p.name = map[*yamlv3.Node]*yamlv3.Node{}
 		var document yamlv3.Node
 		if err := yamlv3.Unmarshal(p.text, &document); err == nil && len(document.Content) == 1 {
 			p.first = document.Content[0]
-			p.learn(p.first)
+			p.indexNames(p.first)
 		}
 	}
 	return p.first
 }
 
-// learn notes the names of members, by their values.
-func (p *yamlPart) learn(n *yamlv3.Node) {
+// indexNames stores the name nodes of members by their values.
+func (p *yamlPart) indexNames(n *yamlv3.Node) {
 	for i, inner := range n.Content {
 		if n.Kind == yamlv3.MappingNode && i%2 == 1 {
 			p.name[inner] = n.Content[i-1]
 		}
-		p.learn(inner)
+		p.indexNames(inner)
 	}
 }
 
-// within returns a member of a mapping, in whichever of its spellings, or an element of a list, or nil.
+// within returns a member of a mapping, in either spelling, or an element of a list, or nil.
 func within(n *yamlv3.Node, name string) *yamlv3.Node {
 	if n.Kind == yamlv3.AliasNode {
 		n = n.Alias

@@ -6,10 +6,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// organizationFactor is how many times as much as a project an organization may have by default.
+// organizationFactor is the ratio of an organization's default quotas to a project's.
 const organizationFactor = 4
 
-// defaultQuotas are those of a project, and of a key without an organization. A normal tenant never meets them.
+// defaultQuotas are the quotas of a project, and of a key without an organization. A normal tenant never reaches them.
 func defaultQuotas() *Quotas {
 	return &Quotas{
 		OpenBatches: 1000, KeptBatches: 100_000, Files: 50_000, FileBytes: 20 << 30, OpenUploads: 100, KeptUploads: 10_000,
@@ -18,8 +18,7 @@ func defaultQuotas() *Quotas {
 	}
 }
 
-// QuotasOf returns the quotas of an Organization, a Project or a Key, with the defaults of what it does not say. What
-// is not known to be stored has the defaults of its kind.
+// QuotasOf returns the quotas of an Organization, a Project or a Key. Absent quotas have the defaults of the kind.
 func QuotasOf(o Object) *Quotas {
 	q, factor := defaultQuotas(), uint64(1)
 	if _, ok := o.(*Organization); ok {
@@ -40,7 +39,7 @@ func QuotasOf(o Object) *Quotas {
 	return q
 }
 
-// Get returns the quota of a name, such as open_batches, or 0.
+// Get returns the quota with a name, such as open_batches, or 0.
 func (x *Quotas) Get(name string) uint64 {
 	f := x.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name))
 	if f == nil {
@@ -67,7 +66,7 @@ func (v *validator) quotas(q *Quotas) {
 	})
 }
 
-// validateQuotas refuses more webhooks than an organization or a project may have, on the last of them.
+// validateQuotas refuses more webhooks than the quota of an organization or a project. The error is on the last one.
 func validateQuotas(objects []Object) Errors {
 	var errs Errors
 	owners := map[string]Object{}

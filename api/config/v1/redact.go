@@ -2,8 +2,8 @@ package configv1
 
 import "google.golang.org/protobuf/proto"
 
-// Redact returns a copy of an object that can be shown: secrets are [Redacted], and hashes that a key or token is
-// recognised by are left out. Of a rotated key it still says until when the replaced one is good.
+// Redact returns a copy of an object for display: secrets are [Redacted], and the hashes of keys and tokens are
+// removed. A rotated key still has the expiry of the replaced one.
 func Redact(o Object) Object {
 	shown := proto.Clone(o).(Object)
 	for _, c := range Credentials(shown) {

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Redacted stands in answers for a sealed credential. Applied again, it means the credential that is stored.
+// Redacted replaces a sealed credential in answers. If it is applied again, it means the stored credential.
 const Redacted = "[redacted]"
 
 const (
@@ -37,16 +37,16 @@ var (
 // Vendors finds the vendors of providers.
 type Vendors func(name string) (Vendor, bool)
 
-// A Vendor is what validation has to know of a vendor.
+// A Vendor has the properties of a vendor that validation needs.
 type Vendor struct {
-	// Endpoint returns why it cannot be known where a provider is, or nil.
+	// Endpoint returns the reason why a provider's place is unknown, or nil.
 	Endpoint func(*Provider) error
-	// Exchanges says that credentials are exchanged for others before they are sent. They may be documents of many lines.
+	// Exchanges means that credentials are exchanged for others before they are sent. They may be documents of many
+	// lines.
 	Exchanges bool
 }
 
-// Validate returns what is wrong with the object as an operator may write it. It is pure: files that the object names
-// are not read.
+// Validate returns the errors in an object that an operator has written. It does not read files that the object names.
 func Validate(o Object, vendors Vendors) Errors {
 	kind := KindOf(o)
 	if kind.validate == nil {
@@ -57,7 +57,7 @@ func Validate(o Object, vendors Vendors) Errors {
 	return v.errs
 }
 
-// Validate is [Validate] of the document's object, with its source in every error.
+// Validate validates the document's object, and adds its source to every error.
 func (d Document) Validate(vendors Vendors) Errors {
 	errs := Validate(d.Object, vendors)
 	for i := range errs {
@@ -66,8 +66,8 @@ func (d Document) Validate(vendors Vendors) Errors {
 	return errs
 }
 
-// ValidateStored returns what is wrong with the object as it is stored: a key has its hash, and no credential or
-// password is in clear.
+// ValidateStored returns the errors in an object in its stored form: a key must have its hash, and no credential or
+// password may be in clear text.
 func ValidateStored(o Object, vendors Vendors) Errors {
 	v := &validator{object: Label(o), errs: Validate(o, vendors)}
 	v.storedSecrets(o)
@@ -84,13 +84,13 @@ func ValidateStored(o Object, vendors Vendors) Errors {
 	return v.errs
 }
 
-// A CredentialField is a credential of an object and the name of the field that holds it.
+// A CredentialField is a credential of an object, with the name of its field.
 type CredentialField struct {
 	Field      string
 	Credential *Credential
 }
 
-// Credentials returns the credentials that the object has, not copied.
+// Credentials returns the credentials of an object, not copied.
 func Credentials(o Object) []CredentialField {
 	var found []CredentialField
 	m := o.ProtoReflect()
@@ -107,7 +107,7 @@ func Credentials(o Object) []CredentialField {
 	return found
 }
 
-// A validator collects what is wrong with one object.
+// A validator collects the errors in one object.
 type validator struct {
 	object  string
 	vendors Vendors
@@ -131,7 +131,7 @@ func (v *validator) optionalLabel(field, s string) {
 	}
 }
 
-// place accepts what becomes a part of a host's name or of a path, and can end neither.
+// place accepts a text that can be a part of a host name or path, and can end neither.
 func (v *validator) place(field, s string) {
 	if s != "" && (len(s) > maxName || !placePattern.MatchString(s) || strings.Contains(s, "..")) {
 		v.fail(field,
@@ -151,14 +151,14 @@ func (v *validator) optionalID(field, s string) {
 	}
 }
 
-// modelName accepts what clients can send and what can stand in a path unchanged.
+// modelName accepts a text that clients can send and that can be in a path without escapes.
 func (v *validator) modelName(field, s string) {
 	if len(s) > maxModel || !modelPattern.MatchString(s) || path.Clean(s) != s {
 		v.fail(field, "must be 1 to %d letters, digits and ._:@+-, in parts separated by single slashes", maxModel)
 	}
 }
 
-// text accepts a short line for people or for a provider.
+// text accepts a short line of text.
 func (v *validator) text(field, s string) {
 	if len(s) > maxText || strings.ContainsFunc(s, unicode.IsControl) {
 		v.fail(field, "must be at most %d bytes without control characters", maxText)

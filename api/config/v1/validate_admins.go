@@ -17,7 +17,7 @@ var (
 		`^\$argon2id\$v=[0-9]+\$m=[0-9]+,t=[0-9]+,p=[0-9]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$`)
 )
 
-// Scopes returns what an AdminToken can be allowed.
+// Scopes returns the scopes of an AdminToken.
 func Scopes() []string {
 	return []string{
 		"config:read", "config:write", "keys:read", "keys:write", "usage:read", "jobs:read", "audit:read", "status:read",
@@ -65,7 +65,7 @@ func (v *validator) adminToken(t *AdminToken) {
 	v.time("created_at", t.GetCreatedAt())
 }
 
-// storedSecrets checks that an object has what it is recognised by, and no password in clear.
+// storedSecrets checks that an object has its hashes, and no password in clear text.
 func (v *validator) storedSecrets(o Object) {
 	switch o := o.(type) {
 	case *Key:

@@ -82,8 +82,7 @@ func (v *validator) price(at string, p *Price) {
 	}
 }
 
-// money checks an amount of US dollars: decimal digits, so that it is exact, and no more than a typing error would
-// make it.
+// money checks an amount of US dollars: decimal digits, which are exact, within a bound that catches typing errors.
 func (v *validator) money(field, text string) {
 	if text == "" {
 		return

@@ -16,16 +16,16 @@ import (
 
 const (
 	maxURL    = 2048
-	maxListed = 5000 // models of one provider: the object has to fit into etcd
-	// maxSocketPath is the longest path that the kernel takes as the address of a Unix socket.
+	maxListed = 5000 // models of one provider: the object must fit into etcd
+	// maxSocketPath is the maximum length of a Unix socket's path in the kernel.
 	maxSocketPath = 107
-	// secretPrefix and the sizes are those of Standard Webhooks, in bytes.
+	// secretPrefix and the sizes in bytes are those of Standard Webhooks.
 	secretPrefix = "whsec_"
 	minSecret    = 24
 	maxSecret    = 64
 )
 
-// WebhookEvents returns the types of events that a webhook can be told of.
+// WebhookEvents returns the types of events that a webhook can receive.
 func WebhookEvents() []string {
 	return []string{
 		"batch.completed", "batch.failed", "batch.cancelled", "batch.expired",
@@ -75,7 +75,7 @@ type Socket struct {
 // Local reports whether it is a Unix socket.
 func (s Socket) Local() bool { return s.Path != "" }
 
-// ParseSocket reads unix:///path, or host:port, where listening the host is an IP address.
+// ParseSocket reads unix:///path or host:port. If listening is set, the host is an IP address.
 func ParseSocket(text string, listening bool) (Socket, error) {
 	if p, ok := strings.CutPrefix(text, "unix://"); ok {
 		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" || len(p) > maxSocketPath ||
@@ -104,7 +104,7 @@ func ParseSocket(text string, listening bool) (Socket, error) {
 	return Socket{Host: host, Port: uint32(n)}, nil
 }
 
-// isHost reports whether s is a name that can be looked up in DNS.
+// isHost reports whether s is a valid DNS name.
 func isHost(s string) bool {
 	u, err := url.Parse("https://" + s)
 	return err == nil && s != "" && u.Host == s && len(s) <= 253 && !strings.ContainsAny(s, "%_:[]*")
@@ -141,11 +141,12 @@ func (v *validator) webhook(w *Webhook) {
 	}
 }
 
-// CheckWebhookSecret reports a secret that is not as Standard Webhooks writes it. The error does not show it.
+// CheckWebhookSecret returns an error if a secret does not have the form of Standard Webhooks. The error does not show
+// the secret.
 func CheckWebhookSecret(s string) error {
 	encoded, ok := strings.CutPrefix(s, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)
-	// which base64 skips
+	// base64 skips line breaks
 	if !ok || err != nil || len(key) < minSecret || len(key) > maxSecret || strings.ContainsAny(s, "\r\n") {
 		return errors.New("must be whsec_ and base64 of 24 to 64 bytes")
 	}
@@ -174,8 +175,8 @@ func (v *validator) listing(l *Listing) {
 	}
 }
 
-// whose checks who may use a model, and where a fine-tuned one comes from.
-func (v *validator) whose(m *Model) {
+// ownership checks who may use a model, and the origin of a fine-tuned model.
+func (v *validator) ownership(m *Model) {
 	v.optionalID("organization", m.GetOrganization())
 	v.optionalID("project", m.GetProject())
 	if m.GetProject() != "" && m.GetOrganization() == "" {

@@ -16,7 +16,7 @@ const (
 	maxListedOfKey = 256 // elements of each list of a key
 )
 
-// Bounds of metadata, of keys as of objects of OpenAI's API.
+// Bounds of metadata, for keys and for objects of OpenAI's API.
 const (
 	MaxMetadata      = 16
 	MaxMetadataKey   = 64  // characters
@@ -80,8 +80,7 @@ func (v *validator) project(p *Project) {
 
 func isID(s string) bool { return len(s) <= maxName && idPattern.MatchString(s) }
 
-// ParseAddress reads an address or a range of addresses as a key may be bound to: "10.1.2.3", "10.0.0.0/8",
-// "2001:db8::/32".
+// ParseAddress reads an address or a range of addresses for a key: "10.1.2.3", "10.0.0.0/8", "2001:db8::/32".
 func ParseAddress(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		a = a.Unmap()
@@ -99,7 +98,7 @@ func ParseAddress(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// list checks the elements of a list that is a set.
+// list checks the elements of a list without duplicates.
 func (v *validator) list(field string, list []string, check func(field, s string)) {
 	if len(list) > maxListedOfKey {
 		v.fail(field, "must have at most %d elements", maxListedOfKey)
@@ -147,7 +146,7 @@ func (v *validator) hint(field, hint string) {
 	}
 }
 
-// CheckHashes returns why nobody can be known by a key, the hash of whose secret a stored one need not have yet.
+// CheckHashes returns an error if the key has no valid hash. A stored key may not have one yet.
 func (k *Key) CheckHashes() error {
 	if n := len(k.GetHash()); n != hashSize {
 		return fmt.Errorf("hash: has %d bytes, not %d", n, hashSize)

@@ -40,7 +40,7 @@ func (v *validator) provider(p *Provider) {
 	}
 	if p.GetCredential() != nil {
 		v.credential("credential", p.GetCredential())
-		// It becomes a header, unless it is exchanged for what does.
+		// It becomes a header, unless it is exchanged for another credential.
 		if !vendor.Exchanges && strings.ContainsFunc(p.GetCredential().GetValue(), unicode.IsControl) {
 			v.fail("credential.value", "must be one line without control characters")
 		}
@@ -84,7 +84,7 @@ func (v *validator) filePath(field, name string) {
 	}
 }
 
-// pemOrFile checks certificates that are given either as they are or as a file that has them.
+// pemOrFile checks certificates that are given as text or as the name of a file.
 func (v *validator) pemOrFile(field, text, file string) {
 	switch {
 	case file == "":
@@ -96,8 +96,8 @@ func (v *validator) pemOrFile(field, text, file string) {
 	}
 }
 
-// refusedHeaders are those that carry credentials, belong to one connection (RFC 9110, section 7.6.1), or are the
-// gateway's to set.
+// refusedHeaders are headers that carry credentials, belong to one connection (RFC 9110, section 7.6.1), or are set by
+// the gateway.
 func refusedHeaders() []string {
 	return []string{
 		"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-goog-api-key", "x-amz-security-token",
@@ -126,7 +126,7 @@ func (v *validator) headers(headers map[string]string) {
 	}
 }
 
-// isToken reports whether s is a token (RFC 9110, section 5.6.2), as the names of headers are.
+// isToken reports whether s is a token (RFC 9110, section 5.6.2), such as a header name.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		alphanumeric := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -153,7 +153,7 @@ func (v *validator) upstreamTLS(t *UpstreamTLS, encrypted bool) {
 	}
 }
 
-// pemCertificates checks that text is certificates and nothing else.
+// pemCertificates checks that text has only certificates.
 func (v *validator) pemCertificates(field, text string) {
 	rest := []byte(text)
 	for n := 0; ; n++ {
@@ -199,7 +199,7 @@ func (v *validator) model(m *Model) {
 		if code < 400 || code > 599 {
 			v.fail(element("retry.status_codes", i), "must be between 400 and 599")
 		}
-		if slices.Contains(clientsMistakes, code) {
+		if slices.Contains(clientErrorStatuses, code) {
 			v.fail(element("retry.status_codes", i),
 				"%d is of the client's own making, and such a 4xx never falls back: another provider would be asked the same",
 				code)
@@ -208,12 +208,12 @@ func (v *validator) model(m *Model) {
 	v.timeouts(m.GetTimeouts())
 	v.text("owned_by", m.GetOwnedBy())
 	v.time("created_at", m.GetCreatedAt())
-	v.whose(m)
+	v.ownership(m)
 }
 
-// clientsMistakes are the statuses by which a provider refuses what the client asked. 401 and 402 are about the
-// gateway's own account there.
-var clientsMistakes = []uint32{400, 403, 404, 405, 409, 413, 415, 422}
+// clientErrorStatuses are the statuses with which a provider refuses the client's request. 401 and 402 are about the
+// gateway's own account at the provider.
+var clientErrorStatuses = []uint32{400, 403, 404, 405, 409, 413, 415, 422}
 
 func (v *validator) gateway(g *Gateway) {
 	v.label("name", g.GetName())

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxPerUnit     = 1 << 50 // sums of it stay exact in a float64, which stores of limits compute with
+	maxPerUnit     = 1 << 50 // sums stay exact in a float64, which the stores of limits use
 	maxLimits      = 32      // of one object
 	maxUSD         = 1_000_000
 	usdDigits      = 9 // after the point
@@ -18,7 +18,7 @@ const (
 	maxConcurrent  = 1_000_000
 )
 
-// RateLimitKeys returns what the descriptors of a RateLimit can be about.
+// RateLimitKeys returns the keys of a RateLimit's descriptors.
 func RateLimitKeys() []string {
 	return []string{"key", "user", "organization", "project", "model", "provider"}
 }
@@ -31,7 +31,7 @@ func (v *validator) domain(field, domain string) {
 
 // rate checks a bound of a domain.
 func (v *validator) rate(at, domain string, unit Unit, n, most uint64) {
-	switch atOnce := DomainOf(domain).AtOnce; {
+	switch atOnce := DomainOf(domain).Concurrent; {
 	case atOnce && unit != Unit_UNIT_UNSPECIFIED:
 		v.fail(at+"unit", "must be left out: concurrency is of what runs now")
 	case !atOnce && (unit < Unit_SECOND || unit > Unit_DAY):
@@ -80,8 +80,8 @@ func (v *validator) budgets(budgets []*Budget) {
 	}
 }
 
-// ParseUSD reads an amount of US dollars as a budget has it, exactly: decimal digits, at most 9 after the point and
-// 1,000,000 in all. It returns billionths of a dollar. 0 is an amount: it lets nothing pass that costs anything.
+// ParseUSD reads an amount of US dollars of a budget: decimal digits, at most 9 after the point and 1,000,000 in all.
+// It returns billionths of a dollar. An amount of 0 refuses everything that has a cost.
 func ParseUSD(text string) (nanos int64, err error) {
 	whole, part, point := strings.Cut(text, ".")
 	digits := whole + part + strings.Repeat("0", max(0, usdDigits-len(part)))
@@ -116,7 +116,7 @@ type descriptors struct {
 	count  int
 }
 
-// check looks at descriptors that are reached over those with the keys above.
+// check checks descriptors below those with the keys above.
 func (d *descriptors) check(field string, list []*RateLimitDescriptor, above []string) {
 	d.count += len(list)
 	if d.count > maxDescriptors {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// pathPattern is of paths that mean the same to everyone: nothing in them is escaped, and none has an empty part.
+// pathPattern matches paths that all servers interpret in the same way: without escapes and without empty segments.
 var pathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~@:+-]+)+/?$`)
 
-// ownPaths are those of the gateway itself, and what is below them.
+// ownPaths are the gateway's own paths, which include the paths below them.
 var ownPaths = []string{
 	"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/moderations", ownResponses,
 	"/v1/images/generations", "/v1/images/edits", "/v1/images/variations",
@@ -17,10 +17,10 @@ var ownPaths = []string{
 	"/v1/files", "/v1/uploads", "/v1/batches", "/v1/fine_tuning",
 }
 
-// ownResponses is the one that may have a route below it: what is there belongs to the provider that stores responses.
+// ownResponses is the only own path that may have a route below it, because the provider stores the responses.
 const ownResponses = "/v1/responses"
 
-// OwnPath returns a path of the gateway's own that a route with the prefix would take, or "".
+// OwnPath returns an own path of the gateway that a route with the prefix would take, or "".
 func OwnPath(prefix string) string {
 	above := strings.TrimSuffix(prefix, "/") + "/"
 	for _, own := range ownPaths {

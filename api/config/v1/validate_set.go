@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ValidateSet returns what is wrong between objects that are valid each for itself: references to what is not there,
-// listeners that claim the same port, routes that claim the same path, and more webhooks than there may be. A conflict
-// is reported on the later object, and never resolved. The set is everything that there is or would be.
+// ValidateSet returns the errors between valid objects: references to missing objects, listeners with the same port,
+// routes with the same path, and too many webhooks. A conflict is reported on the later object, and never resolved.
+// The set must be complete.
 func ValidateSet(objects []Object) Errors {
 	var errs Errors
 	errs = append(errs, validateReferences(objects)...)
@@ -15,8 +15,7 @@ func ValidateSet(objects []Object) Errors {
 	return append(errs, ValidateConflicts(objects)...)
 }
 
-// ValidateConflicts is the part of [ValidateSet] that can be said of some objects alone: which of them cannot be
-// together.
+// ValidateConflicts is the part of [ValidateSet] that does not need a complete set: conflicts between the objects.
 func ValidateConflicts(objects []Object) Errors {
 	var errs Errors
 	seen := map[string]bool{}
@@ -75,8 +74,8 @@ func claimsOf(o Object) []claim {
 	return claims
 }
 
-// overlaps reports whether both cannot be bound, or would share a port without anyone noticing. An address that stands
-// for all overlaps every other, of IPv4 as of IPv6: whether [::] includes IPv4 depends on the machine.
+// overlaps reports whether Envoy could not listen on both, or would share a port silently. A wildcard address overlaps
+// all others, of IPv4 and IPv6, because it depends on the machine whether [::] includes IPv4.
 func (c claim) overlaps(o claim) bool {
 	if c.port != o.port {
 		return false

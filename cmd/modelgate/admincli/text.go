@@ -22,7 +22,7 @@ func LimitsOf(limits []*configv1.Limit) string {
 func LimitText(domain, unit string, n int64, model string) string {
 	d := configv1.DomainOf(domain)
 	text := fmt.Sprintf("%d %s", n, d.Text())
-	if d.AtOnce {
+	if d.Concurrent {
 		text = fmt.Sprintf("%d at once", n)
 	} else if unit != "" {
 		text += " a " + strings.ToLower(unit)

@@ -95,7 +95,7 @@ func TestErrorsAreAboutFunctions(t *testing.T) {
 type typed struct{}
 
 func (typed) Encode(r *openai.ChatRequest, _ provider.Target) (provider.Request, provider.Answer, error) {
-	if err := r.Judge(); err != nil {
+	if err := r.RejectDeviations(); err != nil {
 		return provider.Request{}, nil, err
 	}
 	chat, err := r.Chat()

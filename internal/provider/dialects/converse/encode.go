@@ -40,7 +40,7 @@ type encoder struct {
 
 // Encode builds a request of Converse or ConverseStream.
 func (Codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	if err := r.Judge(openai.Unnamed, "tool_choice:any"); err != nil {
+	if err := r.RejectDeviations(openai.Unnamed, "tool_choice:any"); err != nil {
 		return provider.Request{}, nil, err
 	}
 	chat, err := r.Chat()

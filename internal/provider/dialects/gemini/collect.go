@@ -104,7 +104,7 @@ func (c *collector) countSearches() {
 	if n == 0 || c.usage.IsZero() {
 		return
 	}
-	c.usage.Searches, c.usage.SearchesTold = n, true
+	c.usage.Searches, c.usage.SearchesKnown = n, true
 	if c.out != nil {
 		c.out.Put(chat.Usage(c.usage))
 	}

@@ -68,7 +68,7 @@ func (u usage) openai() openai.Usage {
 		HourWriteTokens:  hour,
 		WritesSplit:      brief+hour > 0,
 		Searches:         searches,
-		SearchesTold:     u.ServerToolUse != nil && prompt+out > 0,
+		SearchesKnown:    u.ServerToolUse != nil && prompt+out > 0,
 		ReasoningTokens:  int64(u.OutputTokensDetails.ThinkingTokens),
 	}
 }

@@ -10,11 +10,11 @@ import (
 func (c *Changes) judge() error {
 	d := c.dialect
 	if d.Today {
-		return c.object.JudgeAll()
+		return c.object.RejectAll()
 	}
-	if d.AsReceived || slices.Contains(d.Own, openai.Unnamed) || !c.object.Departs(openai.Unnamed) {
-		return c.object.Judge(d.Own...)
+	if d.AsReceived || slices.Contains(d.Own, openai.Unnamed) || !c.object.HasDeviation(openai.Unnamed) {
+		return c.object.RejectDeviations(d.Own...)
 	}
 	c.Set("response_format", openai.NameSchema(c.object.Get("response_format")))
-	return c.object.Judge(append(slices.Clone(d.Own), openai.Unnamed)...)
+	return c.object.RejectDeviations(append(slices.Clone(d.Own), openai.Unnamed)...)
 }

@@ -33,7 +33,7 @@ func readUsage(data []byte) openai.Usage {
 		case "server_tool_use": // OpenRouter's
 			eachMember(value, func(name, value []byte) {
 				if string(name) == "web_search_requests" {
-					u.Searches, u.SearchesTold = tokens(value), tokens(value) > 0
+					u.Searches, u.SearchesKnown = tokens(value), tokens(value) > 0
 				}
 			})
 		case "prompt_tokens_details":

@@ -18,7 +18,7 @@ type chatCodec struct{}
 
 // Encode implements provider.ChatCodec.
 func (chatCodec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Request, provider.Answer, error) {
-	if err := r.Judge(openai.Unnamed, "tool_choice:any", "image_url", "input_audio"); err != nil {
+	if err := r.RejectDeviations(openai.Unnamed, "tool_choice:any", "image_url", "input_audio"); err != nil {
 		return provider.Request{}, nil, err
 	}
 	chat, err := r.Chat()
@@ -141,7 +141,7 @@ func (e *encoder) parameters() error {
 	}
 	if f := c.ResponseFormat; f != nil && f.Type != "text" {
 		format := e.native("response_format")
-		if e.body.Departs(openai.Unnamed) {
+		if e.body.HasDeviation(openai.Unnamed) {
 			format = openai.NameSchema(format)
 		}
 		e.out = append(e.member("response_format"), format...)

@@ -144,21 +144,21 @@ func TestWhatOnlyOpenAIRefusesIsJudgedLater(t *testing.T) {
 		t.Run(key, func(t *testing.T) {
 			r, err := openai.ParseChatRequest([]byte(c.body))
 			require.NoError(t, err)
-			require.True(t, r.Departs(key))
-			require.False(t, r.Departs("x"))
-			for _, judged := range []error{r.Judge(), r.Judge("x", key+"x"), r.JudgeAll()} {
+			require.True(t, r.HasDeviation(key))
+			require.False(t, r.HasDeviation("x"))
+			for _, judged := range []error{r.RejectDeviations(), r.RejectDeviations("x", key+"x"), r.RejectAll()} {
 				var e *openai.Error
 				require.ErrorAs(t, judged, &e)
 				require.Equal(t, []any{400, c.param, c.code}, []any{e.Status, e.Param, e.Code}, e.Message)
 			}
-			require.NoError(t, r.Judge("x", key))
-			require.NoError(t, r.Judge("*"))
+			require.NoError(t, r.RejectDeviations("x", key))
+			require.NoError(t, r.RejectDeviations("*"))
 		})
 	}
 	r, err := openai.ParseChatRequest([]byte(with(`"tool_choice":"any","top_p":-1`)))
 	require.NoError(t, err)
-	require.NoError(t, r.Judge("tool_choice", "top_p"), "a member stands for each of its words")
-	require.Error(t, r.Judge("tool_choice"))
+	require.NoError(t, r.RejectDeviations("tool_choice", "top_p"), "a member stands for each of its words")
+	require.Error(t, r.RejectDeviations("tool_choice"))
 }
 
 // Words of lists to which OpenAI adds are refused by nobody but a vendor that knows what there is today. (report 4)
@@ -186,9 +186,9 @@ func TestNewWordsPass(t *testing.T) {
 	} {
 		r, err := openai.ParseChatRequest([]byte(body))
 		require.NoError(t, err)
-		require.NoError(t, r.Judge())
+		require.NoError(t, r.RejectDeviations())
 		var e *openai.Error
-		require.ErrorAs(t, r.JudgeAll(), &e, body)
+		require.ErrorAs(t, r.RejectAll(), &e, body)
 		require.Equal(t, []any{400, param, "invalid_value"}, []any{e.Status, e.Param, e.Code})
 	}
 }
