@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"errors"
 	"os"
 	"runtime/debug"
 	"syscall"
@@ -27,27 +26,18 @@ func newMapping(f *os.File, size int64) *mapping {
 	return &mapping{memory: memory}
 }
 
-// reserve reserves disk space for the file up to end, and some more up to most if there is room.
-func (m *mapping) reserve(f *os.File, end, most int64) error {
-	if end <= m.reserved {
-		return nil
-	}
+// reserve reserves disk space for the file up to end, and some more up to most if there is room. It returns false if
+// that is not possible.
+func (m *mapping) reserve(f *os.File, end, most int64) bool {
 	if end > int64(len(m.memory)) {
-		return syscall.EFBIG
+		return false
 	}
-	var err error
 	for _, to := range []int64{min(end+reserveBytes, max(end, most), int64(len(m.memory))), end} {
-		for {
-			if err = syscall.Fallocate(int(f.Fd()), 0, 0, to); !errors.Is(err, syscall.EINTR) {
-				break
-			}
-		}
-		if err == nil {
+		if end > m.reserved && syscall.Fallocate(int(f.Fd()), 0, 0, to) == nil {
 			m.reserved = to
-			return nil
 		}
 	}
-	return err
+	return end <= m.reserved
 }
 
 // write writes into reserved space. It returns false if the disk fails, which does not end the process.

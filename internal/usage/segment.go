@@ -55,14 +55,10 @@ func createSegment(dir string, number uint64, most int64) (*segment, error) {
 // replaces them.
 func (g *segment) put(data []byte, most int64) error {
 	if g.mapped != nil {
-		err := g.mapped.reserve(g.file, g.size+int64(len(data)), most)
-		if err == nil && g.mapped.write(data, g.size) {
+		if g.mapped.reserve(g.file, g.size+int64(len(data)), most) && g.mapped.write(data, g.size) {
 			return nil
 		}
-		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return err
-		}
-		g.unmap() // the file system cannot reserve space, or lost it
+		g.unmap() // a system call reports the error, or works
 	}
 	_, err := g.file.WriteAt(data, g.size)
 	return err
