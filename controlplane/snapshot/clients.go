@@ -14,31 +14,31 @@ import (
 
 // A client is one stream.
 type client struct {
-	certificate *x509.Certificate // that it has shown; nil where it has not
+	certificate *x509.Certificate // may be nil
 
 	role string // empty until its first request
 	node string
 	subs map[string]*subscription // by type URL
 
 	standing standing
-	taken    int64 // a revision up to which it is known to have answered for everything
+	taken    int64 // a revision up to which it has answered for everything
 }
 
-// A subscription is how far a client is with one type.
+// A subscription is the state of one type at a client.
 type subscription struct {
-	settled map[string]string // hashes by name of what it has, or has refused for good
-	sent    map[string]sent   // responses that are not answered yet, by nonce
+	settled map[string]string // hashes by name of resources that it has, or has refused for good
+	sent    map[string]sent   // responses without an answer yet, by nonce
 
-	all      bool            // every resource of the type is asked for
-	names    map[string]bool // or those; nil before the first request
-	answered bool            // a response has been
-	revision int64           // of the newest that has been
+	all      bool            // it asks for every resource of the type
+	names    map[string]bool // or for these; nil before the first request
+	answered bool            // at least one response was answered
+	revision int64           // of the newest answered response
 }
 
-// sent is a response.
+// sent is a response that was sent.
 type sent struct {
 	revision int64
-	versions map[string]string // hashes by name; none of keys, of which there may be very many
+	versions map[string]string // hashes by name; empty for keys, of which there may be very many
 	removed  []string
 }
 
@@ -55,7 +55,7 @@ func shown(ctx context.Context) *x509.Certificate {
 	return secure.State.PeerCertificates[0]
 }
 
-// has reports whether the client's certificate has the name, or none is asked for.
+// has reports whether the client's certificate has the name, or no name is required.
 func (c *client) has(name string) bool {
 	return name == "" || c.certificate != nil && c.certificate.VerifyHostname(name) == nil
 }
@@ -69,7 +69,7 @@ func (c *client) subscription(typeURL string) *subscription {
 	return sub
 }
 
-// settle records that nothing more of a response will be sent to the client.
+// settle records that a response will not be sent again.
 func (s *subscription) settle(r sent) {
 	s.answered, s.revision = true, max(s.revision, r.revision)
 	maps.Copy(s.settled, r.versions)
@@ -78,7 +78,7 @@ func (s *subscription) settle(r sent) {
 	}
 }
 
-// unsettle records that a response will be sent again, or something else in its place.
+// unsettle records that a response, or a replacement, will be sent again.
 func (s *subscription) unsettle(r sent) {
 	for name := range r.versions {
 		delete(s.settled, name)

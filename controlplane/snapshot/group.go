@@ -31,8 +31,8 @@ type item struct {
 	hash    string
 }
 
-// A group is everything that was built from one object. It is served, refused and taken back as a whole, because half
-// of an object is of no use: a provider whose new clusters were refused must not get its new credential either. A
+// A group has everything that was built from one object. It is served, refused and withdrawn as a whole, because a
+// part of an object is useless: a provider whose new clusters were refused must not get its new credential either. A
 // group is immutable.
 type group struct {
 	of    *xds.Built

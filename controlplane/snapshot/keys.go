@@ -18,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// maxChanges is how many changes of keys are remembered for clients that are slow to take them.
+// maxChanges bounds the changes of keys that are stored for slow clients.
 const maxChanges = 200_000
 
 var (
@@ -26,18 +26,18 @@ var (
 	errByName  = errors.New("keys are subscribed to as a whole")
 )
 
-// A keyCache serves keys to the ext_proc service, apart from everything else: there may be very many, and one that is
-// revoked may not wait for anything. What a change costs depends on what is changed, and not on how many keys there
-// are. It is safe for concurrent use.
+// A keyCache serves keys to the ext_proc service, separately from other resources: there may be very many, and a
+// revocation may not wait. The cost of a change depends on the changed keys, and not on the number of keys. It is safe
+// for concurrent use.
 type keyCache struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	ready    bool       // after the first update
 	revision int64
 	changed  int64 // revision of the last change
 	keys     map[string]servedKey
-	changes  []change // the newest, in their order
+	changes  []change // the newest, in order
 	last     int64    // number of the last change
-	dropped  int64    // number of the last change that is not in changes any more
+	dropped  int64    // number of the last change before those in changes
 	watches  map[*keyWatch]bool
 }
 
@@ -46,7 +46,7 @@ type servedKey struct {
 	hash  [sha256.Size]byte // of value
 }
 
-// A change says which key was changed. Changes are numbered.
+// A change is the change of a key. Changes are numbered.
 type change struct {
 	number int64
 	name   string
@@ -55,7 +55,7 @@ type change struct {
 // A keyWatch is a client that waits for changes.
 type keyWatch struct {
 	request *discoveryv3.DeltaDiscoveryRequest
-	known   map[string]string // what its subscription says that it has
+	known   map[string]string // the versions in its subscription
 	respond chan cache.DeltaResponse
 }
 
@@ -63,7 +63,7 @@ func newKeyCache() *keyCache {
 	return &keyCache{keys: map[string]servedKey{}, watches: map[*keyWatch]bool{}}
 }
 
-// update makes changes, in which nil is a key that is gone, and sends them to every client.
+// update applies changes and sends them to every client. A nil key was deleted.
 func (c *keyCache) update(revision int64, changed map[string]*configv1.Key) error {
 	next := make(map[string]servedKey, len(changed))
 	for name, k := range changed {
@@ -74,7 +74,7 @@ func (c *keyCache) update(revision int64, changed map[string]*configv1.Key) erro
 		if err != nil {
 			return fmt.Errorf("marshaling key %q: %w", name, err)
 		}
-		next[name] = servedKey{value, sha256.Sum256(value)} // as cache.HashResource hashes
+		next[name] = servedKey{value, sha256.Sum256(value)} // the same hash as cache.HashResource
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *keyCache) update(revision int64, changed map[string]*configv1.Key) erro
 	return nil
 }
 
-// CreateDeltaWatch answers a client with what it does not have yet, at once or when there is something.
+// CreateDeltaWatch sends a client what it does not have yet, at once or after the next change.
 func (c *keyCache) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub cache.Subscription,
 	respond chan cache.DeltaResponse) (func(), error) {
 	if !sub.IsWildcard() {
@@ -128,19 +128,19 @@ func (c *keyCache) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub ca
 	}, nil
 }
 
-// follower is the name under which a subscription says which change its client has last been sent, in place of the
-// versions of all keys: no key has it.
+// follower is a name in a subscription's versions for the last change that its client was sent. It replaces the
+// versions of all keys. No key has this name.
 const follower = ""
 
-// number returns the last change that the client has been sent. It is false for one that has just connected: its
-// subscription says which versions it has.
+// number returns the last change that the client was sent. It returns false for a client that has just connected: its
+// subscription has versions.
 func (w *keyWatch) number() (int64, bool) {
 	text, ok := w.known[follower]
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, ok && err == nil
 }
 
-// response is what a client does not have yet. The lock is held.
+// response returns what a client does not have yet. The lock is held.
 func (c *keyCache) response(w *keyWatch) cache.DeltaResponse {
 	out := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: w.request.GetTypeUrl(),
 		SystemVersionInfo: strconv.FormatInt(c.revision, 10)}
@@ -184,13 +184,13 @@ func (c *keyCache) response(w *keyWatch) cache.DeltaResponse {
 
 func (k servedKey) version() string { return hex.EncodeToString(k.hash[:]) }
 
-// caches sends requests for keys to their own cache, and all others to that of everything else.
+// caches passes requests for keys to the cache of keys, and others to the general cache.
 type caches struct {
 	cache.SnapshotCache
 	keys *keyCache
 }
 
-// CreateDeltaWatch is that of the cache which a request is for.
+// CreateDeltaWatch passes the request to its cache.
 func (c caches) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub cache.Subscription,
 	respond chan cache.DeltaResponse) (func(), error) {
 	if isKeys(r.GetNode().GetCluster(), r.GetTypeUrl()) {
@@ -199,7 +199,7 @@ func (c caches) CreateDeltaWatch(r *discoveryv3.DeltaDiscoveryRequest, sub cache
 	return c.SnapshotCache.CreateDeltaWatch(r, sub, respond)
 }
 
-// isKeys reports whether a type of resource is keys, for the role that may have them.
+// isKeys reports whether a type is the type of keys, for the role that may have them.
 func isKeys(role, typeURL string) bool {
 	return role == envoy.RoleExtProc && typeURL == keyType
 }

@@ -36,7 +36,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			return nil, fmt.Errorf("registering the metrics of xDS: %w", err)
 		}
 	}
-	// That there is none must be seen, and so must the first.
+	// Metrics of a role exist from the start, with a value of 0.
 	for _, role := range roles() {
 		m.clients.WithLabelValues(role)
 	}
@@ -49,7 +49,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 
 func roles() []string { return []string{envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs} }
 
-// A statusCollector tells what a Publisher's Status and Clients tell.
+// A statusCollector exports a Publisher's Status and Clients.
 type statusCollector struct {
 	*Publisher
 	ailing, errors *prometheus.Desc
@@ -90,7 +90,7 @@ func (c statusCollector) Collect(to chan<- prometheus.Metric) {
 		gauge(c.ailing, behind[role], role, "behind")
 		gauge(c.ailing, refused[role], role, "refused")
 	}
-	wrong := map[string]int{"": 0} // of what is no object
+	wrong := map[string]int{"": 0} // for errors without an object
 	for _, k := range configv1.Kinds() {
 		wrong[k.Name] = 0
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// An Update is a complete configuration, built.
+// An Update is a complete built configuration.
 type Update struct {
 	// Revision of the configuration in etcd. It becomes the version of every response.
 	Revision int64
 	// Objects are what has resources. One that is the same pointer as in the Update before is the same.
 	Objects []*xds.Built
-	// Keys are those that have changed since the Update before, by name; nil is for one that is gone. They are published
-	// at once, and wait for nothing.
+	// Keys are the keys that have changed since the previous Update, by name; nil is a deleted one. They are published at
+	// once.
 	Keys map[string]*configv1.Key
-	// Errors of objects. What was published before of an object that has an error and no resources stays.
+	// Errors of objects. If an object has an error and no resources, its published resources stay.
 	Errors []xds.ObjectError
 }
 
@@ -32,40 +32,39 @@ type Update struct {
 type Options struct {
 	// Logger is required.
 	Logger *zap.Logger
-	// Registerer takes the metrics. Required.
+	// Registerer registers the metrics. Required.
 	Registerer prometheus.Registerer
-	// Names are, by role, the DNS name that the certificate of a client must have. Whoever the server lets in may have a
-	// role that is not among them.
+	// Names are the required DNS names of clients' certificates, by role. A role without a name is open to every client
+	// that the server accepts.
 	Names map[string]string
-	// Grace is how long a cluster stays in Envoy after the ext_proc service has stopped planning for it. 0: 30 s.
+	// Grace is how long a cluster stays in Envoy after the ext_proc service has stopped using it. 0: 30 s.
 	Grace time.Duration
-	// AckTimeout is how long the ext_proc service waits for Envoys to acknowledge clusters before it gets what names
+	// AckTimeout bounds the wait for Envoys to acknowledge clusters before the ext_proc service gets resources that name
 	// them. 0: 1 s.
 	AckTimeout time.Duration
 }
 
-// A Publisher publishes configuration to the clients that are connected to it. It is safe for concurrent use.
+// A Publisher publishes configuration to its connected clients. It is safe for concurrent use.
 type Publisher struct {
 	log        *zap.Logger
 	metrics    *metrics
-	names      map[string]string // of certificates, by role
+	names      map[string]string // required names in certificates, by role
 	ackTimeout time.Duration
 	cache      caches
-	wake       chan struct{} // buffers one: something has changed that Run has to look at
+	wake       chan struct{} // buffers one: Run has to check for changes
 	first      chan struct{} // closed when the first configuration is published
 
-	mu        sync.Mutex // guards everything below
+	mu        sync.Mutex // guards the fields below
 	state     *state
 	clients   map[int64]*client
 	next      *Update // the newest that is not applied yet
-	dirty     bool    // what is served has to be decided anew
-	published int64   // revision that every role has been given
-	// closed, and another made, when a client has said something or all have been given a revision
+	dirty     bool    // the served resources have to be computed again
+	published int64   // revision that was sent to every role
+	// closed and replaced when a client has answered or a revision was sent to all
 	heard chan struct{}
 }
 
-// New returns a Publisher that serves nothing until the first Publish. It fails where the metrics are registered
-// already.
+// New returns a Publisher that serves nothing until the first Publish. It fails if the metrics are registered already.
 func New(o Options) (*Publisher, error) {
 	m, err := newMetrics(o.Registerer)
 	if err != nil {
@@ -82,7 +81,7 @@ func New(o Options) (*Publisher, error) {
 		metrics:    m,
 		names:      o.Names,
 		ackTimeout: o.AckTimeout,
-		// The first argument orders responses by type, clusters before listeners; it withholds nothing over delta.
+		// The first argument orders responses by type, clusters before listeners. Over delta it holds nothing back.
 		cache:   caches{cache.NewSnapshotCache(true, roleHash{}, nopLogger{}), newKeyCache()},
 		wake:    make(chan struct{}, 1),
 		first:   make(chan struct{}),
@@ -96,8 +95,8 @@ func New(o Options) (*Publisher, error) {
 	return p, nil
 }
 
-// Publish makes u what is served. It returns at once; of several updates in a row only the last may be published, but
-// for keys. It must not be called twice at the same time.
+// Publish makes u the configuration to serve. It returns at once. Of several updates in a row only the last may be
+// published, except for keys. It must not be called concurrently.
 func (p *Publisher) Publish(u Update) {
 	if err := p.cache.keys.update(u.Revision, u.Keys); err != nil {
 		p.log.Error("keys could not be published", zap.Int64("revision", u.Revision), zap.Error(err))
@@ -109,8 +108,8 @@ func (p *Publisher) Publish(u Update) {
 	p.signal()
 }
 
-// Published returns a channel that is closed when the first configuration has been published. Nothing may be served
-// before: a client would take an empty answer for an empty configuration.
+// Published returns a channel that is closed when the first configuration has been published. Before that the server
+// must not start: a client would take an empty answer for an empty configuration.
 func (p *Publisher) Published() <-chan struct{} { return p.first }
 
 // Run publishes until ctx is done, and returns its error. It must be called once.
@@ -129,7 +128,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// signal has Run look again.
+// signal wakes Run.
 func (p *Publisher) signal() {
 	select {
 	case p.wake <- struct{}{}:
@@ -146,14 +145,14 @@ func (p *Publisher) untilDeparture() time.Duration {
 	return time.Hour
 }
 
-// publishAll publishes until nothing is left to do.
+// publishAll publishes until there is nothing left to publish.
 func (p *Publisher) publishAll(ctx context.Context) {
 	for p.take() && ctx.Err() == nil {
 		p.publish(ctx)
 	}
 }
 
-// take applies the newest update, and reports whether anything has to be published.
+// take applies the newest update, and reports whether there is anything to publish.
 func (p *Publisher) take() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +168,8 @@ func (p *Publisher) take() bool {
 	return p.dirty || leaving && !time.Now().Before(at)
 }
 
-// publish gives Envoy what is new before the ext_proc service can plan with it. What is gone leaves the ext_proc
-// service first: in Envoy it lingers.
+// publish sends new resources to Envoy before the ext_proc service can use them. Removals go to the ext_proc service
+// first, and linger in Envoy.
 func (p *Publisher) publish(ctx context.Context) {
 	deadline := time.NewTimer(p.ackTimeout)
 	defer deadline.Stop()
@@ -185,12 +184,12 @@ func (p *Publisher) publish(ctx context.Context) {
 		}
 	}
 	p.set(ctx, envoy.RoleExtProc)
-	p.set(ctx, envoy.RoleJobs) // what it asks goes through Envoy and the ext_proc service, and waits for nothing
+	p.set(ctx, envoy.RoleJobs) // its requests go through Envoy and the ext_proc service, so it need not wait
 	p.done()
 }
 
-// awaitClusters waits until every Envoy has answered for the clusters it is served, or until the deadline. It reports
-// again where a refusal has changed what is to be served, and expired where the deadline passed.
+// awaitClusters waits until every Envoy has answered for its clusters, or until the deadline. It returns again if a
+// refusal has changed what to serve, and expired if the deadline passed.
 func (p *Publisher) awaitClusters(ctx context.Context, deadline <-chan time.Time) (again, expired bool) {
 	for {
 		p.mu.Lock()
@@ -209,7 +208,7 @@ func (p *Publisher) awaitClusters(ctx context.Context, deadline <-chan time.Time
 	}
 }
 
-// set gives the clients of a role what is to be served now.
+// set sends the current resources to the clients of a role.
 func (p *Publisher) set(ctx context.Context, role string) {
 	p.mu.Lock()
 	rs := p.state.serve(role, time.Now())
@@ -220,7 +219,7 @@ func (p *Publisher) set(ctx context.Context, role string) {
 	if old, err := p.cache.GetSnapshot(role); err == nil && old == cache.ResourceSnapshot(rs) {
 		return
 	}
-	// The lock is not held: the cache writes to the streams, which may be waiting for it.
+	// The lock is not held: the cache writes to the streams, which may wait for the lock.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := p.cache.SetSnapshot(ctx, role, rs); err != nil {
@@ -229,7 +228,7 @@ func (p *Publisher) set(ctx context.Context, role string) {
 	p.metrics.revision.WithLabelValues(role).Set(float64(rs.revision))
 }
 
-// done records that every role has been given the configuration.
+// done records that every role was sent the configuration.
 func (p *Publisher) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,18 +11,17 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// maxMessage bounds what is kept of a client's message, in bytes.
+// maxMessage bounds the stored message of a client, in bytes.
 const maxMessage = 1024
 
-// refuse records that a client has refused a response, and returns the objects that are to blame, sorted. Where the
-// message does not name them, what no client has ever taken is suspected, and where that is more than one object, each
-// is tried alone. All resources of the kind are sent again, because the client may have dropped the good ones with the
-// bad. It reports false where nothing changes: what was refused is not served any more, or every other client has it.
-// What the job service refuses it goes on without: requests are served by what Envoy and the ext_proc service have,
-// and do not suffer.
+// refuse records that a client has refused a response, and returns the objects that caused it, sorted. If the message
+// does not name them, all objects that no client has acknowledged are suspects. Several suspects are tried one at a
+// time. All resources of the kind are sent again, because the client may have dropped the good ones too. It returns
+// false if nothing changes: the refused content is not served any more, or all other clients have it. A refusal of the
+// job service changes nothing, because requests depend only on Envoy and the ext_proc service.
 //
-// Every refusal that changes something takes content out of service or puts an object on trial that was not, so a
-// client that refuses everything is answered a bounded number of times.
+// Every refusal with a change withdraws content or puts another object on trial. So a client that refuses everything
+// gets a bounded number of responses.
 func (s *state) refuse(k kind, versions map[string]string, message string) (blamed []xds.Object, changed bool) {
 	var fresh, named []item
 	for name, hash := range versions {
@@ -61,7 +60,7 @@ func (s *state) refuse(k kind, versions map[string]string, message string) (blam
 	return blamed, true
 }
 
-// blame takes an object, as it is served now, out of service.
+// blame withdraws the served content of an object.
 func (s *state) blame(o xds.Object, message string) {
 	s.trials = slices.DeleteFunc(s.trials, func(t trial) bool { return t.object == o })
 	g, good := s.effective(o, s.desired[o]), s.good[o]
@@ -83,7 +82,7 @@ func (s *state) blame(o xds.Object, message string) {
 	}
 }
 
-// try puts objects on trial, one at a time. An object that is on trial already stays where it is in the line.
+// try puts objects on trial, one at a time. An object on trial keeps its position.
 func (s *state) try(k kind, suspects []xds.Object) {
 	for _, o := range suspects {
 		if !slices.ContainsFunc(s.trials, func(t trial) bool { return t.object == o }) {
@@ -92,7 +91,7 @@ func (s *state) try(k kind, suspects []xds.Object) {
 	}
 }
 
-// owners returns the objects that items were built from, each once, sorted.
+// owners returns the objects of items, each once, sorted.
 func owners(items []item) []xds.Object {
 	var out []xds.Object
 	for _, i := range items {
@@ -104,7 +103,7 @@ func owners(items []item) []xds.Object {
 	return slices.Compact(out)
 }
 
-// mentions reports whether a client's message names a resource: "a/first" is not named by "aa/first" or "a/first-2".
+// mentions reports whether a client's message names a resource: "aa/first" or "a/first-2" does not name "a/first".
 func mentions(message, name string) bool {
 	for rest := message; name != ""; {
 		before, after, ok := strings.Cut(rest, name)
@@ -121,7 +120,7 @@ func mentions(message, name string) bool {
 	return false
 }
 
-// inName reports whether a resource's name could go on with r. A full stop could, but it more often ends a sentence.
+// inName reports whether r can continue a resource's name. A full stop could, but more often ends a sentence.
 func inName(r rune) bool {
 	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("/-_", r)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
 )
 
-// resources is what the clients of one role are given: the library's snapshot, for any type of resource and with one
-// version for all of them, the revision of the configuration. It is immutable.
+// resources are the resources of one role: the library's snapshot, for any type of resource and with one version for
+// all, the revision of the configuration. It is immutable.
 type resources struct {
 	revision int64
 	byType   map[string]map[string]types.Resource
@@ -42,7 +42,7 @@ func (r *resources) with(revision int64, touched map[id]bool, s *state) *resourc
 		}
 		version := i.hash
 		if epoch := s.epochs[i.kind]; epoch > 0 {
-			// Only compared by the server: on the wire a resource's version is always its hash.
+			// Only the server compares it: on the wire a resource's version is always its hash.
 			version += "+" + strconv.Itoa(epoch)
 		}
 		next.byType[key.typ][key.name], next.versions[key.typ][key.name] = i.message, version
@@ -73,7 +73,7 @@ func (r *resources) GetResourcesAndTTL(typeURL string) map[string]types.Resource
 	return out
 }
 
-// ConstructVersionMap does nothing: the versions are there from the start.
+// ConstructVersionMap does nothing: the versions exist from the start.
 func (r *resources) ConstructVersionMap() error { return nil }
 
 // GetVersionMap returns the versions of a type's resources by name.

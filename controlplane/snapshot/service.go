@@ -19,9 +19,9 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// ServerOptions returns what a gRPC server that serves xDS needs. Envoy pings every 30 s, for which a server with the
-// default policy (at most every 5 minutes) hangs up. A client that reconnects lists all that it has, which can be more
-// than the default of 4 MiB.
+// ServerOptions returns the options of a gRPC server for xDS. Envoy pings every 30 s, and a server with the default
+// policy (at most every 5 minutes) would close the connection. A client that reconnects lists all its resources, which
+// can exceed the default of 4 MiB.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 5 * time.Second}),
@@ -30,14 +30,14 @@ func ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// Register serves delta ADS, and nothing else of xDS, on s. The streams end when ctx is done. It must be called once:
-// the library numbers streams within one registration.
+// Register registers delta ADS, and no other xDS service, on s. The streams end with ctx. It must be called once,
+// because the library numbers streams per registration.
 func (p *Publisher) Register(ctx context.Context, s *grpc.Server) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(s, p.service(ctx))
 }
 
 func (p *Publisher) service(ctx context.Context) *service {
-	// The legacy wildcard stays on: with it off, Envoy's subscriptions to clusters and listeners subscribe to nothing.
+	// The legacy wildcard stays on. Without it, Envoy's subscriptions to clusters and listeners would be empty.
 	return &service{delta: delta.NewServer(ctx, p.cache, callbacks{p})}
 }
 
@@ -53,12 +53,12 @@ func (s *service) DeltaAggregatedResources(
 	return s.delta.DeltaStreamHandler(stream, resource.AnyType)
 }
 
-// callbacks follow what clients are sent and what they answer. Each stream calls them from one goroutine.
+// callbacks track what clients are sent and what they answer. Each stream calls them from one goroutine.
 type callbacks struct{ p *Publisher }
 
 var _ delta.Callbacks = callbacks{}
 
-// OnDeltaStreamOpen takes note of a client that has not said yet what it is.
+// OnDeltaStreamOpen records a client, whose role is not known yet.
 func (c callbacks) OnDeltaStreamOpen(ctx context.Context, stream int64, _ string) error {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -66,7 +66,7 @@ func (c callbacks) OnDeltaStreamOpen(ctx context.Context, stream int64, _ string
 	return nil
 }
 
-// OnDeltaStreamClosed forgets a client.
+// OnDeltaStreamClosed removes a client.
 func (c callbacks) OnDeltaStreamClosed(stream int64, _ *corev3.Node) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -82,7 +82,7 @@ func (c callbacks) OnDeltaStreamClosed(stream int64, _ *corev3.Node) {
 	c.p.signal()
 }
 
-// OnStreamDeltaRequest lets a client in by its role, and hears what it says about the last response.
+// OnStreamDeltaRequest admits a client by its role, and handles its answer to the last response.
 func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscoveryRequest) error {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -113,7 +113,7 @@ func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscov
 			sub.unsettle(response)
 			return nil
 		}
-		sub.settle(response) // this client goes on without
+		sub.settle(response) // this client continues without it
 		return nil
 	}
 	sub.settle(response)
@@ -121,7 +121,7 @@ func (c callbacks) OnStreamDeltaRequest(stream int64, r *discoveryv3.DeltaDiscov
 	return nil
 }
 
-// OnStreamDeltaResponse takes note of what a client is about to be sent.
+// OnStreamDeltaResponse records a response that is sent to a client.
 func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDiscoveryRequest,
 	r *discoveryv3.DeltaDiscoveryResponse) {
 	c.p.mu.Lock()
@@ -129,7 +129,7 @@ func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDisco
 	to := c.p.clients[stream]
 	to.standing.sent(c.p.published)
 	response := sent{revision: revisionOf(r.GetSystemVersionInfo())}
-	if !isKeys(to.role, r.GetTypeUrl()) { // of keys, their cache takes note by itself
+	if !isKeys(to.role, r.GetTypeUrl()) { // the cache of keys records its own
 		response.versions, response.removed = make(map[string]string, len(r.GetResources())), r.GetRemovedResources()
 		for _, i := range r.GetResources() {
 			response.versions[i.GetName()] = i.GetVersion()
@@ -138,8 +138,8 @@ func (c callbacks) OnStreamDeltaResponse(stream int64, _ *discoveryv3.DeltaDisco
 	to.subscription(r.GetTypeUrl()).sent[r.GetNonce()] = response
 }
 
-// answeredKeys hears what a client says of keys that it was sent. Where it refuses some, it goes on without. The
-// caller holds the lock.
+// answeredKeys handles a client's answer about keys. If it refuses some, it continues without them. The caller holds
+// the lock.
 func (p *Publisher) answeredKeys(from *client, k kind, r *discoveryv3.DeltaDiscoveryRequest) {
 	if r.GetResponseNonce() == "" {
 		return
@@ -156,7 +156,7 @@ func (p *Publisher) answeredKeys(from *client, k kind, r *discoveryv3.DeltaDisco
 	}
 }
 
-// admit gives a client its role, once. The caller holds the lock.
+// admit sets the role of a client, once. The caller holds the lock.
 func (p *Publisher) admit(c *client, node *corev3.Node) error {
 	if c.role != "" {
 		if node != nil && node.GetCluster() != c.role {
@@ -185,7 +185,7 @@ func (p *Publisher) admit(c *client, node *corev3.Node) error {
 	}
 }
 
-// acknowledge passes on that a client has taken resources. The caller holds the lock.
+// acknowledge records that a client has taken resources. The caller holds the lock.
 func (p *Publisher) acknowledge(k kind, versions map[string]string) {
 	if p.state.acknowledge(k, versions) {
 		p.dirty = true
@@ -193,7 +193,7 @@ func (p *Publisher) acknowledge(k kind, versions map[string]string) {
 	p.signal()
 }
 
-// refuse passes on that a client has refused a response, and reports whether it will get another instead. The caller
+// refuse records that a client has refused a response, and reports whether it will get another one instead. The caller
 // holds the lock.
 func (p *Publisher) refuse(c *client, k kind, r sent, message string) bool {
 	blamed, changed := p.state.refuse(k, r.versions, message)
@@ -216,13 +216,13 @@ func labels(objects []xds.Object) []string {
 	return out
 }
 
-// roleHash has the library keep one snapshot for each role.
+// roleHash makes the library keep one snapshot per role.
 type roleHash struct{}
 
-// ID returns the role that a client says it has. Only admitted clients get here.
+// ID returns the client's role. Only admitted clients get here.
 func (roleHash) ID(node *corev3.Node) string { return node.GetCluster() }
 
-// nopLogger keeps the library quiet: what matters of its work is logged by the callbacks.
+// nopLogger discards the library's log: the callbacks log what matters.
 type nopLogger struct{}
 
 // Debugf does nothing.

@@ -10,29 +10,28 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 )
 
-// A Client is how one client of xDS stands.
+// A Client is the state of one xDS client.
 type Client struct {
 	Node, Role, Version string
 	ConnectedAt         time.Time
-	// Revision of the configuration that it has answered for whole.
+	// Revision of the configuration that it has answered for completely.
 	Revision int64
-	// Behind says that it has been sent something that it has not answered for.
+	// Behind means that it has not answered all responses.
 	Behind bool
-	// Refused is what it said when it refused something of this revision; empty where it has taken all.
+	// Refused is its message if it refused something of this revision, or empty.
 	Refused string
 }
 
-// standing is what a client has said of itself and of what it was sent.
+// standing tracks a client's version and answers.
 type standing struct {
 	since    time.Time
 	version  string
-	open     int                // responses that it has not answered
-	revision int64              // that it had whole before the first of those
+	open     int                // responses without an answer
+	revision int64              // the last complete revision before these
 	refused  map[string]refused // by type
 }
 
-// refused is that a client refused a response, at a revision. What it gets in the place of that is of the same
-// revision.
+// refused is a client's refusal of a response, at a revision. A replacement has the same revision.
 type refused struct {
 	message  string
 	revision int64
@@ -46,7 +45,7 @@ func newStanding(node *corev3.Node, now time.Time) standing {
 	return s
 }
 
-// sent says that the client is sent a response; published is what it has had until then.
+// sent records a response to the client; published is the revision until then.
 func (s *standing) sent(published int64) {
 	if s.open == 0 {
 		s.revision = published
@@ -54,8 +53,8 @@ func (s *standing) sent(published int64) {
 	s.open++
 }
 
-// answered says that it has answered one, and why it refused it or "". A refusal stands until it takes something
-// newer.
+// answered records an answer, with the error of a refusal or "". A refusal remains until the client takes a newer
+// resource.
 func (s *standing) answered(typeURL, message string, published int64) {
 	s.open--
 	switch {
@@ -66,7 +65,7 @@ func (s *standing) answered(typeURL, message string, published int64) {
 	}
 }
 
-// Clients returns how every client stands, by role and name.
+// Clients returns the state of every client, by role and name.
 func (p *Publisher) Clients() []Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,42 +11,42 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// A state is what is wanted, what clients have said about it, and so what is served. It does no I/O and holds no
-// clock; the Publisher guards it.
+// A state has the desired configuration, the answers of clients, and the served resources, which follow from both. It
+// does no I/O and has no clock. The Publisher guards it.
 type state struct {
 	grace    time.Duration
 	revision int64
 
 	desired map[xds.Object]*group
-	errs    map[xds.Object]string  // of the objects, before anything was published
-	good    map[xds.Object]*group  // what clients last acknowledged as a whole
-	refused map[xds.Object]refusal // what a client has refused
-	trials  []trial                // objects to be tried one at a time, the first of them now
+	errs    map[xds.Object]string  // of objects, before publishing
+	good    map[xds.Object]*group  // what clients last acknowledged completely
+	refused map[xds.Object]refusal // refused by a client
+	trials  []trial                // objects to try one at a time; the first is on trial
 
 	shown  map[string]map[xds.Object]*group // by role, what is served of each object
 	acked  map[id]string                    // hash that a client has last acknowledged
-	served map[kind]map[string]item         // what clients are given now
+	served map[kind]map[string]item         // what clients are sent now
 	given  map[string]*resources            // the same, by role
-	epochs map[kind]int                     // raised to have everything of a kind sent again
+	epochs map[kind]int                     // raised to send everything of a kind again
 	again  map[kind]bool                    // kinds of which everything is to be sent again
 
 	lingering map[id]leaver
 	connected map[string]int // clients by role
 }
 
-// A refusal says why a client does not take an object in a certain form.
+// A refusal is the reason why a client does not accept a version of an object.
 type refusal struct {
 	hash    string // of the group
 	message string
 }
 
-// A trial is of an object that was in a refused response which did not say what was wrong with it.
+// A trial is an object in a refused response whose error did not name the cause.
 type trial struct {
 	object xds.Object
 	kind   kind
 }
 
-// A leaver is a cluster that nothing plans any more, but that a retry under way may still need.
+// A leaver is a cluster that no plan uses any more, but that a running retry may need.
 type leaver struct {
 	item
 	until time.Time
@@ -70,7 +70,7 @@ func newState(grace time.Duration) *state {
 	}
 }
 
-// apply makes u what is wanted. Of an object that could not be built, what was wanted before stays, unless it is
+// apply makes u the desired configuration. An object that could not be built keeps its previous version, unless it is
 // withdrawn.
 func (s *state) apply(u Update) error {
 	desired, err := newGroups(u.Objects, s.desired)
@@ -86,7 +86,7 @@ func (s *state) apply(u Update) error {
 	}
 	s.revision, s.desired, s.errs = u.Revision, desired, errs
 	maps.DeleteFunc(s.good, func(o xds.Object, _ *group) bool { return desired[o] == nil })
-	// What was changed since it was refused gets another chance.
+	// An object that has changed since its refusal is tried again.
 	maps.DeleteFunc(s.refused, func(o xds.Object, r refusal) bool {
 		return desired[o] == nil || desired[o].hash != r.hash
 	})
@@ -187,7 +187,7 @@ func (s *state) turnover(role string) (gone, come []item) {
 	return gone, come
 }
 
-// nextDeparture returns when the first lingering cluster leaves; ok is false where there is none.
+// nextDeparture returns when the first lingering cluster is removed; ok is false if there is none.
 func (s *state) nextDeparture() (at time.Time, ok bool) {
 	for _, l := range s.lingering {
 		if !ok || l.until.Before(at) {
@@ -198,7 +198,7 @@ func (s *state) nextDeparture() (at time.Time, ok bool) {
 }
 
 // acknowledge records that a client has taken resources, by name with their hashes. It reports whether that changes
-// what is to be served.
+// what to serve.
 func (s *state) acknowledge(k kind, versions map[string]string) bool {
 	for name, hash := range versions {
 		i, ok := s.served[k][name]
@@ -213,15 +213,15 @@ func (s *state) acknowledge(k kind, versions map[string]string) bool {
 	return s.endTrial()
 }
 
-// takenWhole reports whether clients have acknowledged every resource of a group that is for a role with any client.
-// What the job service thinks of it does not count.
+// takenWhole reports whether clients have acknowledged every resource of a group, for all roles with clients. The job
+// service does not count.
 func (s *state) takenWhole(g *group) bool {
 	return !slices.ContainsFunc(g.items, func(i item) bool {
 		return i.role != envoy.RoleJobs && s.connected[i.role] > 0 && s.acked[i.id] != i.hash
 	})
 }
 
-// endTrial ends the trial under way where it was passed, and reports whether it did.
+// endTrial ends the current trial if it has succeeded, and reports whether it has.
 func (s *state) endTrial() bool {
 	if len(s.trials) == 0 {
 		return false
@@ -236,10 +236,10 @@ func (s *state) endTrial() bool {
 	return true
 }
 
-// connect counts a client of a role.
+// connect counts a connected client of a role.
 func (s *state) connect(role string) { s.connected[role]++ }
 
-// disconnect counts a client off. With the last one go the trials that it could have decided.
+// disconnect counts a disconnected client. With the last one, its role's trials end.
 func (s *state) disconnect(role string) {
 	s.connected[role]--
 	if s.connected[role] > 0 {

@@ -10,17 +10,17 @@ import (
 
 // A Status is what a Publisher has published.
 type Status struct {
-	// Ready is whether a configuration has been published.
+	// Ready means that a configuration has been published.
 	Ready bool
-	// Revision of the configuration that every role has been given.
+	// Revision of the configuration that was sent to every role.
 	Revision int64
-	// Clients that are connected, by role.
+	// Clients are the numbers of connected clients, by role.
 	Clients map[string]int
 	// Errors of objects: why they could not be built, or why a client has refused them.
 	Errors map[xds.Object]string
 }
 
-// Status returns the present status. The caller owns it.
+// Status returns the current status. The caller owns it.
 func (p *Publisher) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,17 +43,17 @@ func (p *Publisher) Status() Status {
 	return s
 }
 
-// maxRefusals bounds what is told of refusals.
+// maxRefusals bounds the reported refusals.
 const maxRefusals = 100
 
-// A Refusal is that a client has refused an object.
+// A Refusal is an object that a client has refused.
 type Refusal struct {
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
 	Error string `json:"error"`
 }
 
-// Refused returns what clients have refused, sorted.
+// Refused returns the refused objects, sorted.
 func (p *Publisher) Refused() []Refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,14 +69,14 @@ func (p *Publisher) Refused() []Refusal {
 	return all[:min(len(all), maxRefusals)]
 }
 
-// ObjectError returns what is wrong with an object, or "".
+// ObjectError returns the error of an object, or "".
 func (p *Publisher) ObjectError(kind, name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state.objectError(xds.Object{Kind: kind, Name: name})
 }
 
-// objectError prefers why an object could not be built, which is about its newest form.
+// objectError returns the build error of an object if there is one, because it is about the newest version.
 func (s *state) objectError(o xds.Object) string {
 	if e := s.errs[o]; e != "" {
 		return e

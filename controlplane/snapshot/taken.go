@@ -8,11 +8,11 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// heardPause gathers what clients answer before it is decided anew who has taken what.
+// heardPause collects clients' answers before Await is evaluated again.
 const heardPause = 5 * time.Millisecond
 
-// Await returns when a revision is published and each client that is connected has answered for all of it, or when ctx
-// ends: then it returns the clients that have not. Published is false where the revision was not even published.
+// Await waits until a revision is published and each connected client has answered for all of it, or until ctx ends.
+// It then returns the clients that have not. It returns published as false if the revision was not even published.
 func (p *Publisher) Await(ctx context.Context, revision int64) (lacking []Client, published bool) {
 	for {
 		p.mu.Lock()
@@ -34,8 +34,8 @@ func (p *Publisher) Await(ctx context.Context, revision int64) (lacking []Client
 	}
 }
 
-// NextTaken returns the revision that is published once it is later than another and every client has taken it. The
-// error is that of ctx.
+// NextTaken returns the next revision after than that is published and that every client has taken. The error is that
+// of ctx.
 func (p *Publisher) NextTaken(ctx context.Context, than int64) (int64, error) {
 	for {
 		p.mu.Lock()
@@ -53,7 +53,7 @@ func (p *Publisher) NextTaken(ctx context.Context, than int64) (int64, error) {
 	}
 }
 
-// hear wakes those who wait for clients. The caller holds the lock.
+// hear wakes waiting calls. The caller holds the lock.
 func (p *Publisher) hear() {
 	close(p.heard)
 	p.heard = make(chan struct{})
@@ -70,8 +70,8 @@ func (p *Publisher) lacking(revision int64) (clients []Client, published bool) {
 	return clients, published
 }
 
-// hasTaken reports whether a client has answered for everything up to a revision that is published. What it has
-// answered for is remembered, since looking at all that is served takes long where that is much.
+// hasTaken reports whether a client has answered for everything up to a published revision. The result is stored,
+// because checking all served resources is slow if there are many.
 func (p *Publisher) hasTaken(c *client, revision int64) bool {
 	if c.taken >= revision {
 		return true
@@ -89,7 +89,7 @@ func (p *Publisher) hasTaken(c *client, revision int64) bool {
 	return true
 }
 
-// hasKeys reports whether a client has the keys as they were at a revision; keys go to ext_proc services alone.
+// hasKeys reports whether a client has the keys of a revision. Only ext_proc services get keys.
 func (p *Publisher) hasKeys(c *client, revision int64) bool {
 	if c.role != envoy.RoleExtProc {
 		return true
@@ -98,7 +98,7 @@ func (p *Publisher) hasKeys(c *client, revision int64) bool {
 	return sub != nil && sub.answered && (sub.revision >= revision || sub.revision >= p.cache.keys.lastChanged())
 }
 
-// has reports whether a client has all that it has asked for of one type, as it is served now, and nothing besides.
+// has reports whether a client has exactly the served resources of one type that it has asked for.
 func (s *state) has(role, typ string, sub *subscription) bool {
 	served := s.served[kind{role, typ}]
 	for name := range sub.settled {
@@ -114,7 +114,7 @@ func (s *state) has(role, typ string, sub *subscription) bool {
 	return true
 }
 
-// ask records for what a client asks, as the library understands it: one whose first request has no names wants all.
+// ask records a client's subscription as the library does: a first request without names subscribes to all.
 func (s *subscription) ask(names, not []string) {
 	if s.names == nil {
 		s.names, s.all = map[string]bool{}, len(names) == 0
@@ -138,7 +138,7 @@ func (s *subscription) ask(names, not []string) {
 // wants reports whether a client has asked for a resource.
 func (s *subscription) wants(name string) bool { return s.all || s.names[name] }
 
-// revisionOf reads the version of a response.
+// revisionOf parses the version of a response.
 func revisionOf(version string) int64 {
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil {
@@ -147,7 +147,7 @@ func revisionOf(version string) int64 {
 	return n
 }
 
-// lastChanged returns the revision at which a key was changed last.
+// lastChanged returns the revision of the last change of a key.
 func (c *keyCache) lastChanged() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

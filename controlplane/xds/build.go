@@ -12,44 +12,43 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// An Input is a complete configuration with its secrets resolved. Build does not modify it, and keeps references to
-// it.
+// An Input is a complete configuration with resolved secrets. Build does not modify it, and keeps references to it.
 type Input struct {
-	// Providers hold their credentials in clear; their Provider has none.
+	// Providers have their credentials in clear text beside the Provider, which has none.
 	Providers []*configv1.ResolvedProvider
 	Models    []*configv1.Model
 	Gateways  []*configv1.Gateway
-	// Certificates hold the chain itself in chain, and the private key in private_key.value.
+	// Certificates have the chain in chain, and the private key in private_key.value.
 	Certificates []*configv1.Certificate
 	Routes       []*configv1.Route
 	Catalogs     []*configv1.Catalog
-	// JobServices hold the authorities themselves in tls.ca.
+	// JobServices have the authorities in tls.ca.
 	JobServices []*configv1.JobService
-	// Webhooks hold the secret itself in secret.value.
+	// Webhooks have the secret in secret.value.
 	Webhooks      []*configv1.Webhook
 	Listings      []*configv1.Listing
 	Organizations []*configv1.Organization
 	Projects      []*configv1.Project
 	RateLimits    []*configv1.RateLimit
-	// Keys are only looked at, in any order, for what others say of them. There may be very many, so that each is checked
-	// when it has changed: see CheckKey.
+	// Keys are only used to check references to them, in any order. There may be very many, so each is checked when it
+	// changes: see CheckKey.
 	Keys []*configv1.Key
-	// Settings of the data plane; nil while there are none.
+	// Settings of the data plane; may be nil.
 	Settings *configv1.Settings
 }
 
-// Options are what does not come from the configuration.
+// Options are the inputs besides the configuration.
 type Options struct {
 	// Providers are the vendors, by name.
 	Providers map[string]provider.Provider
-	// SystemCA is the path, on Envoy's machine, of the PEM file with the certificate authorities that are trusted where
-	// a provider names none, such as /etc/ssl/certs/ca-certificates.crt.
+	// SystemCA is the path, on Envoy's machine, of the PEM file with the authorities for providers without their own,
+	// such as /etc/ssl/certs/ca-certificates.crt.
 	SystemCA string
 }
 
-// Build returns the resources for in, sorted by role, type and name, and what is wrong with its objects, sorted by
-// object. An object that cannot be built, or whose resources Envoy would refuse, is left out as a whole and the others
-// are built. An object whose references lead nowhere is reported and built all the same: it works as soon as they do.
+// Build returns the resources for in, sorted by role, type and name, and the errors in its objects, sorted by object.
+// An object that cannot be built, or whose resources Envoy would refuse, is omitted as a whole. An object with missing
+// references is reported and built nevertheless: it works as soon as they exist.
 func Build(in Input, o Options) ([]Resource, []ObjectError) {
 	objects, errs := NewBuilder(o).Build(in)
 	var resources []Resource
@@ -93,12 +92,12 @@ func (m *Builder) Build(in Input) ([]*Built, []ObjectError) {
 	return b.objects, b.errs
 }
 
-// A builder holds what one call of Build needs in more than one place.
+// A builder is the state of one call of Build.
 type builder struct {
 	options   Options
 	providers []*configv1.ResolvedProvider
 	models    []*configv1.Model
-	strip     []string // headers that no retry may inherit
+	strip     []string // headers that a retry must not inherit
 	sockets   []socket // of the listeners so far
 
 	known   map[Object]*Built
@@ -185,7 +184,7 @@ func (b *builder) resources(o Object, source proto.Message, build func() ([]Reso
 	if o.Name == "" {
 		return nil, fmt.Errorf("has no name")
 	}
-	// After this no string of the object can make a message unmarshalable; see pack.
+	// After this check, no string of the object can make a message unmarshalable; see pack.
 	if err := validText(source); err != nil {
 		return nil, err
 	}
@@ -196,7 +195,7 @@ func (b *builder) resources(o Object, source proto.Message, build func() ([]Reso
 	for i := range rs {
 		rs[i].Owner, rs[i].Type = o, TypeURL(rs[i].Message)
 		if rs[i].Role != envoy.RoleEnvoy {
-			continue // its schema has no rules
+			continue // the schema has no rules
 		}
 		if err := check(rs[i].Message); err != nil {
 			return nil, fmt.Errorf("building %s %q: %w", proto.MessageName(rs[i].Message).Name(), rs[i].Name, err)
@@ -205,7 +204,7 @@ func (b *builder) resources(o Object, source proto.Message, build func() ([]Reso
 	return rs, nil
 }
 
-// gateway builds the listeners of a gateway and its routes.
+// gateway builds the listeners and routes of a gateway.
 func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
 	if err := b.claim(g); err != nil {
 		return nil, err
@@ -222,8 +221,9 @@ func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
 	return rs, nil
 }
 
-// provider builds the clusters of a provider and what the ext_proc service and the job service are told about it;
-// nothing for a disabled one. Only the ext_proc service is told about one that waits for its credential.
+// provider builds the clusters of a provider, and its resources for the ext_proc service and the job service. It
+// builds nothing for a disabled provider. A provider that waits for its credential is only sent to the ext_proc
+// service.
 func (b *builder) provider(p *configv1.ResolvedProvider) ([]Resource, error) {
 	if p.GetProvider().GetDisabled() {
 		return nil, nil

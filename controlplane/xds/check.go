@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// pack wraps a message that is part of a resource. It panics where the message cannot be marshaled, which only a
-// string that is not UTF-8 can cause: Build refuses objects with such strings before anything is packed.
+// pack packs a message that is part of a resource. It panics if the message cannot be marshaled. Only a string that is
+// not UTF-8 causes that, and Build refuses objects with such strings first.
 func pack(m proto.Message) *anypb.Any {
 	a := &anypb.Any{}
 	if err := anypb.MarshalFrom(a, m, proto.MarshalOptions{Deterministic: true}); err != nil {
@@ -22,7 +22,7 @@ func pack(m proto.Message) *anypb.Any {
 	return a
 }
 
-// validText reports a string in m that is not UTF-8. The error does not quote it.
+// validText returns an error if a string in m is not UTF-8. The error does not quote it.
 func validText(m proto.Message) error {
 	if m == nil {
 		return nil
@@ -33,9 +33,8 @@ func validText(m proto.Message) error {
 	return nil
 }
 
-// check reports why Envoy would refuse m: the rules in its schema, also within packed messages, and durations that are
-// out of range. A violation of those makes Envoy drop a whole response with everything else in it, so none may be
-// sent.
+// check returns the reason why Envoy would refuse m: a violated rule of its schema, also inside packed messages, or a
+// duration out of range. Envoy drops the whole response because of one such resource, so none may be sent.
 func check(m proto.Message) error {
 	if err := checkMessage(m); err != nil {
 		return err
@@ -61,7 +60,7 @@ func checkMessage(m proto.Message) error {
 	return v.ValidateAll()
 }
 
-// checkDuration reports a value that is a duration out of range. Zero is in range: it turns several timeouts off.
+// checkDuration returns an error for a duration out of range. Zero is in range: it disables several timeouts.
 func checkDuration(path protopath.Path, value protoreflect.Value) error {
 	m, ok := value.Interface().(protoreflect.Message)
 	if !ok {

@@ -24,20 +24,20 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// never is a circuit breaker that does not fire. An overflow is final, whatever may be retried, so the concurrency of
-// a provider is capped where another one can be planned instead.
+// never is a threshold at which a circuit breaker does not open. Envoy does not retry an overflow, so the concurrency
+// of a provider is bounded in the plan, where another provider can be chosen.
 const never = 65536
 
-// A target is what both clusters of a provider have in common.
+// A target has the common parts of a provider's clusters.
 type target struct {
 	provider string
 	endpoint provider.Endpoint
 	connect  time.Duration
-	tls      *tlsv3.UpstreamTlsContext // nil: none
-	place    string                    // tells it from every other
+	tls      *tlsv3.UpstreamTlsContext // nil: no TLS
+	place    string                    // identifies the place
 }
 
-// target reads where a provider is and how it is reached.
+// target reads a provider's endpoint and connection settings.
 func (b *builder) target(p *configv1.Provider) (target, error) {
 	vendor, ok := b.options.Providers[p.GetVendor()]
 	if !ok {
@@ -66,15 +66,16 @@ func (b *builder) target(p *configv1.Provider) (target, error) {
 	return t, nil
 }
 
-// placeOf tells one place from another. Whoever could make two that are the same could have what is signed for the one
-// sent to the other.
+// placeOf identifies a place. If two places had the same id, requests that are signed for one could be sent to the
+// other.
 func placeOf(e provider.Endpoint, o *configv1.UpstreamTLS) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%t %q %d %q %q %q", e.TLS, e.Host, e.Port, e.Pipe, o.GetCa(),
 		o.GetServerName()))
 	return hex.EncodeToString(sum[:16])
 }
 
-// clusters returns both clusters of a provider: by its place, and for ext_proc services of the version before without.
+// clusters returns the clusters of a provider: with names by place, and without for ext_proc services of the previous
+// version.
 func (b *builder) clusters(t target) []Resource {
 	var rs []Resource
 	for _, place := range []string{"", t.place} {
@@ -87,7 +88,7 @@ func (b *builder) clusters(t target) []Resource {
 	return rs
 }
 
-// cluster returns a cluster of a provider. Upstream filters, if any, end with the codec.
+// cluster returns a cluster of a provider. If there are upstream filters, the last is the codec.
 func cluster(t target, name string, filters []*hcmv3.HttpFilter) *clusterv3.Cluster {
 	c := &clusterv3.Cluster{
 		Name:                          name,
@@ -119,8 +120,8 @@ func cluster(t target, name string, filters []*hcmv3.HttpFilter) *clusterv3.Clus
 	return c
 }
 
-// dnsCluster has all addresses of a name count as one endpoint, which is right behind a CDN: which of them is used
-// never matters, and none is dropped while its connections live because the next answer lacks it.
+// dnsCluster treats all addresses of a name as one endpoint, which is right for a CDN: any address will do, and
+// connections to an address survive if the next DNS answer lacks it.
 func dnsCluster() *dnsv3.DnsCluster {
 	return &dnsv3.DnsCluster{
 		DnsLookupFamily:              commondnsv3.DnsLookupFamily_ALL,
@@ -131,10 +132,10 @@ func dnsCluster() *dnsv3.DnsCluster {
 	}
 }
 
-// protocolOptions speaks HTTP/2 where TLS can agree on it, and HTTP/1.1 otherwise.
+// protocolOptions selects HTTP/2 if TLS negotiates it, and HTTP/1.1 otherwise.
 func protocolOptions(t target, filters []*hcmv3.HttpFilter) *httpv3.HttpProtocolOptions {
 	o := &httpv3.HttpProtocolOptions{
-		// Below the 60 s after which common load balancers close an idle connection under a request's feet.
+		// Below 60 s, after which common load balancers close an idle connection even if a request arrives.
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: seconds(55)},
 		HttpFilters:               filters,
 	}
@@ -175,7 +176,7 @@ func checkTimeouts(t *configv1.Timeouts) error {
 	)
 }
 
-// positive reports a duration that is set to less than a millisecond, which is Envoy's unit.
+// positive returns an error for a duration below a millisecond, Envoy's unit.
 func positive(field string, d *durationpb.Duration) error {
 	switch {
 	case d == nil:

@@ -22,53 +22,53 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// sizeLimitFilter is the filter of a gateway's listener that bounds bodies, which routes can turn off.
+// sizeLimitFilter is the filter of a gateway's listener that bounds bodies. Routes can turn it off.
 const sizeLimitFilter = "mg.body_size_limit"
 
-// holdFilter is the filter of a gateway's listener that holds what is not planned, and maxHeld how many bytes of it.
-// The ext_proc service leaves none.
+// holdFilter is the filter of a gateway's listener that holds requests without a plan, and maxHeld bounds the held
+// bytes. The ext_proc service removes the body, so that none are held.
 const (
 	holdFilter = "mg.hold"
 	maxHeld    = 1 << 20
 )
 
-// connections returns how a gateway's listener handles HTTP.
+// connections returns the HTTP settings of a gateway's listener.
 func connections(g *configv1.Gateway) *hcmv3.HttpConnectionManager {
 	m := connectionDefaults("edge", routesName(g), extProcFilter)
 	m.XffNumTrustedHops = g.GetTrustedHops()
 	m.NormalizePath, m.MergeSlashes = wrapperspb.Bool(true), true
-	// Before what costs more, so that a flood costs as little as it can.
+	// It comes first, so that a flood costs as little as possible.
 	flood := discovered(addressLimitName(g), &ratelimitv3.LocalRateLimit{})
 	limit := httpFilter(sizeLimitFilter, &sizelimitv3.BodySizeLimit{MaxRequestBytes: wrapperspb.UInt64(g.RequestLimit())})
 	extProc, router := m.GetHttpFilters()[0], m.GetHttpFilters()[1]
-	// A control plane of the version before does not have it: requests go on where an Envoy comes to one.
+	// A control plane of the previous version does not have the filter. If an Envoy connects to one, requests continue.
 	extProc.GetConfigDiscovery().DefaultConfig = pack(drainingExtProc())
 	m.HttpFilters = slices.Concat([]*hcmv3.HttpFilter{ownRequestID(), flood}, cors(g),
 		[]*hcmv3.HttpFilter{limit, extProc, hold(), router})
 	return m
 }
 
-// connectionDefaults returns how a listener handles HTTP that asks the ext_proc service.
+// connectionDefaults returns the HTTP settings of a listener with the ext_proc service.
 func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionManager {
 	return &hcmv3.HttpConnectionManager{
 		StatPrefix: stats,
 		CodecType:  hcmv3.HttpConnectionManager_AUTO,
 
-		// The address of the connection counts, less the trusted hops, and what a client sends as x-envoy-* is removed.
+		// The address is that of the connection, minus trusted hops. A client's x-envoy-* headers are removed.
 		UseRemoteAddress:             wrapperspb.Bool(true),
 		SkipXffAppend:                true,
 		PreserveExternalRequestId:    true,
 		AlwaysSetRequestIdInResponse: true,
 
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
-		// Names of models have slashes, and SDKs escape them. The ext_proc service alone looks at the path.
+		// Names of models have slashes, which SDKs escape. Only the ext_proc service reads the path.
 		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_KEEP_UNCHANGED,
 		StripPortMode:                &hcmv3.HttpConnectionManager_StripAnyHostPort{StripAnyHostPort: true},
 		// Providers that are reached over TLS refuse :scheme http.
 		SchemeHeaderTransformation: &corev3.SchemeHeaderTransformation{MatchUpstream: true},
 
 		MaxRequestHeadersKb: wrapperspb.UInt32(32),
-		// Health checks and old scripts speak HTTP/1.0: they get answers without chunks, and need not name a host.
+		// Health checks and old scripts use HTTP/1.0: they get answers without chunks, and need not send a host.
 		HttpProtocolOptions: &corev3.Http1ProtocolOptions{AcceptHttp_10: true, DefaultHostForHttp_10: "modelgate"},
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
 			IdleTimeout:                  seconds(300),
@@ -83,10 +83,11 @@ func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionMana
 		},
 
 		RequestHeadersTimeout: seconds(10),
-		// There is no RequestTimeout, which holds for every request: an upload may take an hour on a slow line. The entry
-		// routes bound how long a body takes to arrive that is buffered, and on the others the silence within a request.
+		// There is no RequestTimeout, because it applies to every request, and an upload may take an hour on a slow line.
+		// The entry routes bound the time in which a buffered body arrives. The other routes bound the idle time of a
+		// request.
 		StreamIdleTimeout: seconds(300),
-		// The default of one second would delay what an HTTP/1 client sees after a reset in mid-stream.
+		// The default of one second would delay a reset in mid-stream for an HTTP/1 client.
 		DelayedCloseTimeout: durationpb.New(100 * time.Millisecond),
 
 		LocalReplyConfig: localReplies(),
@@ -99,10 +100,10 @@ func connectionDefaults(stats, routes, extProc string) *hcmv3.HttpConnectionMana
 	}
 }
 
-// requestLog sends the ext_proc service records of what it cannot know: of requests that never reached it, who cut
-// those that were cut, and how those ended whose answers it is not shown, for which it asks. Every other request it
-// logs by itself, and a record costs both sides as much as a message. Nearly all requests are decided without CEL,
-// which costs several times as much.
+// requestLog sends records to the ext_proc service about requests that it cannot know: requests that never reached it,
+// who cut a request, and how an unseen answer ended, which it asks for. It logs all other requests itself, because a
+// record costs both sides as much as a message. Nearly all requests are decided without CEL, which costs several times
+// as much.
 func requestLog() *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name: "envoy.access_loggers.http_grpc",
@@ -114,8 +115,8 @@ func requestLog() *accesslogv3.AccessLog {
 	}
 }
 
-// attemptLog tells the ext_proc service of attempts that a provider has refused for its load: of those that Envoy
-// makes again elsewhere it would hear nothing.
+// attemptLog reports attempts to the ext_proc service that a provider has refused because of its load. Otherwise it
+// would not know attempts that Envoy has retried.
 func attemptLog() *accesslogv3.AccessLog {
 	return &accesslogv3.AccessLog{
 		Name:   "envoy.access_loggers.http_grpc",
@@ -138,8 +139,8 @@ func logTo(name string, flush time.Duration) *grpclogv3.CommonGrpcAccessLogConfi
 	}
 }
 
-// hold keeps requests from the router until they are there whole, where the route says so, as the entries do: of one
-// that is refused the ext_proc service takes the body piece by piece, which goes no further, and answers then.
+// hold keeps a request from the router until it is complete, if the route says so, as the entry routes do. For a
+// refused request the ext_proc service discards the body piece by piece, and then answers.
 func hold() *hcmv3.HttpFilter {
 	filter := httpFilter(holdFilter, held())
 	filter.Disabled = true
@@ -148,8 +149,8 @@ func hold() *hcmv3.HttpFilter {
 
 func held() *bufferv3.Buffer { return &bufferv3.Buffer{MaxRequestBytes: wrapperspb.UInt32(maxHeld)} }
 
-// holding is how the route of a request that arrives turns the filter on, and passing how the one that it goes on by
-// turns it off.
+// holding turns the filter on for the route of an arriving request, and passing turns it off for the route after the
+// plan.
 func holding() map[string]*anypb.Any {
 	return map[string]*anypb.Any{
 		holdFilter: pack(&bufferv3.BufferPerRoute{Override: &bufferv3.BufferPerRoute_Buffer{Buffer: held()}})}
@@ -164,7 +165,8 @@ func router(attempts ...*accesslogv3.AccessLog) *hcmv3.HttpFilter {
 	return httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true, UpstreamLog: attempts})
 }
 
-// discovered is a filter whose configuration is a resource of its own: a change of it changes no listener.
+// discovered returns a filter whose configuration is a separate resource, so that a change does not change the
+// listener.
 func discovered(name string, of proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name,
 		ConfigType: &hcmv3.HttpFilter_ConfigDiscovery{ConfigDiscovery: &corev3.ExtensionConfigSource{
@@ -177,7 +179,7 @@ func httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: pack(config)}}
 }
 
-// keepalive finds out that a peer is gone on a connection that carries nothing, such as that of a silent stream.
+// keepalive detects a lost peer on an idle connection, such as that of a silent stream.
 func keepalive() *corev3.KeepaliveSettings {
 	return &corev3.KeepaliveSettings{Interval: seconds(30), Timeout: seconds(10)}
 }

@@ -15,7 +15,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// corsFilter is the filter that answers preflights, and lets browsers read answers. Only gateways that say who may ask
+// corsFilter is the filter that answers preflights, and lets browsers read answers. Only gateways with CORS settings
 // have it.
 const corsFilter = "envoy.filters.http.cors"
 
@@ -26,8 +26,8 @@ func cors(g *configv1.Gateway) []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{httpFilter(corsFilter, &corsv3.Cors{})}
 }
 
-// allowOrigins tells the filter of a gateway's listener which pages may ask. Keys are no credentials in the sense of
-// browsers, which are cookies: any origin can be allowed.
+// allowOrigins sets the allowed pages of a gateway's listener. For browsers, only cookies are credentials and keys are
+// not, so any origin can be allowed.
 func allowOrigins(host *routev3.VirtualHost, c *configv1.Cors) {
 	if c == nil {
 		return
@@ -37,7 +37,7 @@ func allowOrigins(host *routev3.VirtualHost, c *configv1.Cors) {
 		AllowHeaders:  c.RequestHeaders(),
 		ExposeHeaders: c.ResponseHeaders(),
 		MaxAge:        strconv.Itoa(int(c.PreflightMaxAge().Seconds())),
-		// A preflight of another page is answered, too, and allows nothing.
+		// A preflight of another page is answered too, and allows nothing.
 		ForwardNotMatchingPreflights: wrapperspb.Bool(false),
 	}
 	for _, origin := range c.GetOrigins() {

@@ -10,11 +10,10 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// The resources of our own, which the ext_proc service and the job service subscribe to. Envoy never gets them: they
-// hold credentials, of which the job service gets those that sign its webhooks and no other.
+// The gateway's own resources, for the ext_proc service and the job service. Envoy never gets them, because they have
+// credentials. The job service gets only those for its webhooks.
 
-// resolvedProvider returns what the ext_proc service is told about a provider. Where the credential comes from is none
-// of its business.
+// resolvedProvider returns a provider's resource for the ext_proc service, without the source of its credential.
 func resolvedProvider(p *configv1.ResolvedProvider) *configv1.ResolvedProvider {
 	out := proto.CloneOf(p)
 	out.GetProvider().Credential = nil
@@ -31,7 +30,7 @@ func model(m *configv1.Model) ([]Resource, error) {
 	}, nil
 }
 
-// route changes nothing in Envoy, which lets every path in.
+// route builds nothing for Envoy, which accepts every path.
 func route(r *configv1.Route) ([]Resource, error) {
 	if len(r.GetPathPrefix()) < 2 || r.GetPathPrefix()[0] != '/' {
 		return nil, errors.New("path_prefix: is not the beginning of a path")
@@ -61,7 +60,7 @@ func catalog(c *configv1.Catalog) ([]Resource, error) {
 	}, nil
 }
 
-// CheckKey returns why the ext_proc service would not take a key, which goes there as it is.
+// CheckKey returns the reason why the ext_proc service would refuse a key, which is sent unchanged.
 func CheckKey(k *configv1.Key) error {
 	if k.GetName() == "" {
 		return errors.New("has no name")

@@ -10,10 +10,10 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// maxPipePath is the longest path that the kernel takes as the address of a Unix socket.
+// maxPipePath is the maximum length of a Unix socket's path in the kernel.
 const maxPipePath = 107
 
-// checkEndpoint reports an endpoint that Envoy could not connect to.
+// checkEndpoint returns an error for an endpoint that Envoy could not connect to.
 func checkEndpoint(e provider.Endpoint) error {
 	if e.Pipe != "" {
 		if len(e.Pipe) > maxPipePath {
@@ -36,8 +36,8 @@ func named(e provider.Endpoint) bool {
 	return err != nil
 }
 
-// endpoints returns the one endpoint of a cluster. It stands in the cluster and not in EDS: a provider has a single
-// name that Envoy resolves itself, so the endpoints never change while the cluster does not.
+// endpoints returns the one endpoint of a cluster. It is part of the cluster instead of EDS: Envoy resolves the
+// provider's single name, so the endpoints change only with the cluster.
 func endpoints(e provider.Endpoint, cluster string) *endpointv3.ClusterLoadAssignment {
 	address := &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: e.Pipe}}}
 	if e.Pipe == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// Names of the ext_proc filters: of every gateway's listener, of the listeners of other versions, which lack the
-// filter that holds requests, of the job service's, and of every retry cluster.
+// Names of the ext_proc filters: of a gateway's listener, of listeners of earlier versions, which lack the filter that
+// holds requests, of the job service's listener, and of retry clusters.
 const (
 	extProcFilter         = "mg.ext_proc.drains"
 	earlierExtProcFilter  = "mg.ext_proc"
@@ -23,12 +23,12 @@ const (
 	retryExtProcFilter    = "mg.up"
 )
 
-// messageTimeout is how long the ext_proc service may take for one message before the request fails. Envoy's default
-// of 200 ms is shorter than a pause of a machine under load.
+// messageTimeout bounds the time of the ext_proc service for one message. Envoy's default of 200 ms is shorter than a
+// pause of a loaded machine.
 const messageTimeout = 10 * time.Second
 
-// extProc returns the filter that every gateway's listener has, as an extension configuration: its options change
-// without draining a listener. Listeners of versions before, and of Envoys that others run, know it by another name.
+// extProc returns the filter of every gateway's listener as an extension configuration, so that its options change
+// without draining a listener. Listeners of earlier versions, and of Envoys that others run, use another name.
 func (b *builder) extProc() ([]Resource, error) {
 	return []Resource{
 		extProcResource(extProcFilter, drainingExtProc()),
@@ -41,9 +41,9 @@ func extProcResource(name string, filter *extprocv3.ExternalProcessor) Resource 
 		TypedConfig: pack(filter)}}
 }
 
-// downstreamExtProc sees each request once. The response phase is off until the ext_proc service asks for it, so that
-// a local reply which Envoy makes before the request was decoded never opens a stream. In the duplex mode no message
-// timeout runs: a provider may be silent for minutes while the headers of its answer wait.
+// downstreamExtProc sees each request once. The response phase is off until the ext_proc service turns it on, so that
+// a local reply before the request was decoded never opens a stream. In the duplex mode no message timeout runs,
+// because the headers of an answer may wait for minutes while the provider is silent.
 func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 	const (
 		streamed = extprocv3.ProcessingMode_STREAMED
@@ -70,7 +70,7 @@ func downstreamExtProc(role string) *extprocv3.ExternalProcessor {
 			processingMode(send, none, send, streamed),
 			processingMode(send, none, skip, none),
 		},
-		// What answers a duplex body says how long it is.
+		// The answer to a duplex body sets its length.
 		AllowContentLengthHeader: true,
 		MutationRules: &mutationv3.HeaderMutationRules{
 			AllowAllRouting: wrapperspb.Bool(true),
@@ -99,15 +99,14 @@ func upstreamExtProc() *extprocv3.ExternalProcessor {
 			DisallowIsError: wrapperspb.Bool(true),
 		},
 		MetadataOptions: &extprocv3.MetadataOptions{
-			ForwardingNamespaces: namespaces(envoy.Metadata), // says whose attempt it is
+			ForwardingNamespaces: namespaces(envoy.Metadata), // identifies the attempt
 			ReceivingNamespaces:  namespaces(envoy.Metadata),
 		},
 	}
 }
 
-// processingMode spells the trailer modes out: an override that Envoy compares with an entry of the allowed ones has
-// them as SKIP, and an entry that leaves them at their default never matches. Envoy insists on the trailers of a
-// duplex body, which end it.
+// processingMode sets the trailer modes explicitly. Envoy compares an override with the allowed modes. An override has
+// SKIP, and a mode with the default would never match. Envoy requires the trailers of a duplex body, which end it.
 func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode,
 	requestBody extprocv3.ProcessingMode_BodySendMode,
 	responseHeaders extprocv3.ProcessingMode_HeaderSendMode, responseBody extprocv3.ProcessingMode_BodySendMode,
@@ -126,7 +125,7 @@ func processingMode(requestHeaders extprocv3.ProcessingMode_HeaderSendMode,
 	}
 }
 
-// drainingExtProc is the filter of a listener that holds requests.
+// drainingExtProc returns the filter of a listener that holds requests.
 func drainingExtProc() *extprocv3.ExternalProcessor {
 	filter := downstreamExtProc(envoy.RoleDownstream)
 	filter.GrpcService.InitialMetadata = append(filter.GrpcService.InitialMetadata,
@@ -135,7 +134,8 @@ func drainingExtProc() *extprocv3.ExternalProcessor {
 	return filter
 }
 
-// drainingMode is of a request that has its answer, which waits for the end of the body. Trailers end it too.
+// drainingMode is the mode of a refused request, whose answer waits for the end of the body. Trailers end the body
+// too.
 func drainingMode() *extprocv3.ProcessingMode {
 	m := processingMode(extprocv3.ProcessingMode_SEND, extprocv3.ProcessingMode_STREAMED, extprocv3.ProcessingMode_SKIP,
 		extprocv3.ProcessingMode_NONE)
@@ -143,7 +143,8 @@ func drainingMode() *extprocv3.ProcessingMode {
 	return m
 }
 
-// extProcService is the ext_proc service beside Envoy. The role travels as gRPC metadata, which no client can forge.
+// extProcService returns the ext_proc service beside Envoy. The role is sent as gRPC metadata, which clients cannot
+// forge.
 func extProcService(role string) *corev3.GrpcService {
 	return &corev3.GrpcService{
 		TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{

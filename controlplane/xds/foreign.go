@@ -6,6 +6,6 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// GatewayListener returns the HTTPS listener that Build makes of a gateway, for an Envoy that has its listeners from
-// elsewhere. Its routes, filters and certificate are references to what Build makes of the same gateway.
+// GatewayListener returns the HTTPS listener of a gateway, for an Envoy that gets its listeners from elsewhere. Its
+// routes, filters and certificate refer to the resources that Build makes for the same gateway.
 func GatewayListener(g *configv1.Gateway) *listenerv3.Listener { return listener(g) }

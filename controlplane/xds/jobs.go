@@ -19,18 +19,17 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// Names of the listener that only the job service reaches. They are prefixed as a gateway's are.
+// Names of the listener that only the job service reaches. They have a prefix as a gateway's.
 const (
 	internalListenerName = "jobs/internal"
 	internalRoutesName   = "jobs/internal/routes"
 )
 
-// jobsIdle is how long nothing may pass in either direction on a request to the job service, which may be storing what
-// it was sent.
+// jobsIdle is the idle timeout of a request to the job service, which may be storing the received data.
 const jobsIdle = 10 * time.Minute
 
-// jobService builds the way to the job service, which every gateway has a route to, and its own way in. Without the
-// object that route leads to a cluster that Envoy does not have.
+// jobService builds the cluster of the job service, which every gateway has a route to, and the listener for it.
+// Without the object that route leads to a missing cluster.
 func (b *builder) jobService(s *configv1.JobService) ([]Resource, error) {
 	address, err := configv1.ParseSocket(s.GetAddress(), false)
 	if err != nil {
@@ -47,7 +46,7 @@ func (b *builder) jobService(s *configv1.JobService) ([]Resource, error) {
 	case local != (s.GetTls() == nil):
 		return nil, errors.New("tls: is required unless both are Unix sockets, and of no use between them")
 	case !local && (s.GetTls().GetCa() == "" || s.GetTls().GetServerName() == ""):
-		return nil, errors.New("tls: ca and server_name are required") // or anybody's certificate would do
+		return nil, errors.New("tls: ca and server_name are required") // otherwise any certificate would be accepted
 	}
 	if !listen.Local() {
 		if err := b.take(socket{"listen", listen.Host, listen.Port, "the job service"}); err != nil {
@@ -75,13 +74,13 @@ func (b *builder) jobService(s *configv1.JobService) ([]Resource, error) {
 	}, nil
 }
 
-// jobsCluster speaks HTTP/1.1: each upload has a connection of its own, whose window is the kernel's.
+// jobsCluster uses HTTP/1.1: each upload has its own connection, with the kernel's flow control.
 func jobsCluster(address configv1.Socket, t *configv1.MutualTLS,
 	validation *tlsv3.CertificateValidationContext) *clusterv3.Cluster {
 	to := target{endpoint: provider.Endpoint{Host: address.Host, Port: address.Port, Pipe: address.Path},
 		connect: 5 * time.Second}
 	c := cluster(to, envoy.ClusterJobs, nil)
-	c.Metadata = nil // it is no provider's
+	c.Metadata = nil // it is not a provider
 	if named(to.endpoint) {
 		replicas := dnsCluster()
 		replicas.AllAddressesInSingleEndpoint = false
@@ -96,7 +95,7 @@ func jobsCluster(address configv1.Socket, t *configv1.MutualTLS,
 	return c
 }
 
-// mutualTLS shows the certificate of SDS, and takes one that passes the validation.
+// mutualTLS uses a certificate from SDS, and validates the peer's.
 func mutualTLS(t *configv1.MutualTLS, validation *tlsv3.CertificateValidationContext) *tlsv3.CommonTlsContext {
 	c := shownCertificate(t.GetCertificate())
 	c.AlpnProtocols = []string{"http/1.1"}
@@ -104,8 +103,8 @@ func mutualTLS(t *configv1.MutualTLS, validation *tlsv3.CertificateValidationCon
 	return c
 }
 
-// internalListener is where the job service asks providers. What its requests say about on whose behalf they are is
-// believed, so nobody else may reach it.
+// internalListener is the listener for the job service's requests to providers. It trusts their headers about the
+// client, so nobody else may reach it.
 func internalListener(at configv1.Socket, t *configv1.MutualTLS,
 	validation *tlsv3.CertificateValidationContext) *listenerv3.Listener {
 	chain := &listenerv3.FilterChain{Filters: []*listenerv3.Filter{connectionManager(internalConnections())}}
@@ -127,8 +126,8 @@ func internalListener(at configv1.Socket, t *configv1.MutualTLS,
 	return l
 }
 
-// internalConnections has no limit of the body: files pass to providers as they come, and what is translated is
-// buffered within the limit of the routes. Paths are providers' own and stay as they are.
+// internalConnections has no limit of the body: files pass to providers unchanged, and translated bodies are buffered
+// within the limit of the routes. Paths are the providers' own and stay unchanged.
 func internalConnections() *hcmv3.HttpConnectionManager {
 	return connectionDefaults("jobs", internalRoutesName, internalExtProcFilter)
 }
@@ -137,8 +136,8 @@ func (b *builder) internalRoutes() *routev3.RouteConfiguration {
 	return b.routeConfiguration(internalRoutesName, new(configv1.Gateway).RequestLimit(), entry(prefix("/")))
 }
 
-// jobsRoute leads to the job service what the ext_proc service says is for it. Nothing is tried again, for much of it
-// makes something, and nothing limits how long it takes as long as something passes.
+// jobsRoute routes requests for the job service. It has no retries, because many requests create something, and no
+// timeout except for idle requests.
 func jobsRoute() *routev3.Route {
 	return &routev3.Route{
 		Name:  envoy.RouteJobs,
@@ -153,8 +152,8 @@ func jobsRoute() *routev3.Route {
 	}
 }
 
-// uploads are the entries of what may be larger than a gateway's limit of a body: the job service has limits of its
-// own. The ext_proc service sees to it that the body goes there as it comes, or nowhere.
+// uploads are the entry routes for bodies above a gateway's limit. The job service has its own limits. The ext_proc
+// service passes the body there or nowhere.
 func uploads() []*routev3.Route {
 	unlimited := pack(&routev3.FilterConfig{Disabled: true})
 	var routes []*routev3.Route

@@ -16,16 +16,16 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// maxAddresses is how many addresses an Envoy keeps buckets for. One that is pushed out begins with a fresh one.
+// maxAddresses bounds the buckets of addresses in an Envoy. An evicted address starts with a fresh bucket.
 const maxAddresses = 100_000
 
-// addressKey is what Envoy calls the address of the client, or the network that it is of, in descriptors.
+// addressKey is Envoy's key of a descriptor for the client's address or network.
 const addressKey = "masked_remote_address"
 
 func addressLimitName(g *configv1.Gateway) string { return "gateway/" + g.GetName() + "/address_limit" }
 
-// addressLimit returns the filter by which an address that sends too much is answered before anything else looks at
-// its requests. One that is off is there all the same, so that the listener stays as it is when it is turned on.
+// addressLimit returns the filter that answers addresses with too many requests before anything else reads them. A
+// disabled filter is there too, so that enabling it does not change the listener.
 func addressLimit(l *configv1.AddressLimit) *ratelimitv3.LocalRateLimit {
 	percent := uint32(100)
 	if l.GetDisabled() {
@@ -43,7 +43,7 @@ func addressLimit(l *configv1.AddressLimit) *ratelimitv3.LocalRateLimit {
 				}},
 		}}}},
 		Descriptors: []*commonv3.LocalRateLimitDescriptor{{
-			Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: addressKey}}, // of each value its own
+			Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: addressKey}}, // each value has its own bucket
 			TokenBucket: &typev3.TokenBucket{
 				MaxTokens: l.Bucket(), TokensPerFill: wrapperspb.UInt32(l.Rate()), FillInterval: seconds(1),
 			},
@@ -52,9 +52,9 @@ func addressLimit(l *configv1.AddressLimit) *ratelimitv3.LocalRateLimit {
 	}
 }
 
-// rateLimit returns what the ext_proc service limits by: a RateLimit in the words of Envoy's rate limiting. Two things
-// are not in its schema, which has no rules for them: concurrency is a domain without units, and a value that ends in
-// "*" stands for all that begin with the rest, counted together.
+// rateLimit converts a RateLimit to Envoy's rate limit configuration, which the ext_proc service uses. Two features
+// are not in Envoy's schema: concurrency is a domain without units, and a value that ends in "*" matches all values
+// with that prefix, counted together.
 func rateLimit(l *configv1.RateLimit) ([]Resource, error) {
 	config := &rlsv3.RateLimitConfig{Name: l.GetName(), Domain: l.GetDomain()}
 	for i, d := range l.GetDescriptors() {
@@ -70,7 +70,7 @@ func rateLimit(l *configv1.RateLimit) ([]Resource, error) {
 	return []Resource{{Role: envoy.RoleExtProc, Name: l.GetName(), Message: config}}, nil
 }
 
-// descriptor converts a descriptor. An error begins with where in it the fault is.
+// descriptor converts a descriptor. An error begins with its position.
 func descriptor(d *configv1.RateLimitDescriptor) (*rlsv3.RateLimitDescriptor, error) {
 	out := &rlsv3.RateLimitDescriptor{Key: d.GetKey(), Value: d.GetValue(), ShadowMode: d.GetShadowMode()}
 	if p := d.GetRateLimit(); p != nil {
@@ -81,7 +81,7 @@ func descriptor(d *configv1.RateLimitDescriptor) (*rlsv3.RateLimitDescriptor, er
 		case p.GetUnit() > configv1.Unit_DAY:
 			return nil, fmt.Errorf(".rate_limit.unit: there is no limit for a %s", p.GetUnit())
 		}
-		out.RateLimit = &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit(p.GetUnit()), RequestsPerUnit: n} // one numbering
+		out.RateLimit = &rlsv3.RateLimitPolicy{Unit: rlsv3.RateLimitUnit(p.GetUnit()), RequestsPerUnit: n} // same numbers
 	} else if len(d.GetDescriptors()) == 0 {
 		return nil, errors.New(": limits nothing")
 	}
@@ -95,7 +95,7 @@ func descriptor(d *configv1.RateLimitDescriptor) (*rlsv3.RateLimitDescriptor, er
 	return out, nil
 }
 
-// organization and project go to the ext_proc service as they are.
+// organization and project are sent to the ext_proc service unchanged.
 func organization(o *configv1.Organization) ([]Resource, error) {
 	return []Resource{{Role: envoy.RoleExtProc, Name: o.GetName(), Message: o}}, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// Names of a gateway's resources. The prefix keeps them apart from every other word in what Envoy reports.
+// Names of a gateway's resources. The prefix makes them recognisable in Envoy's reports.
 func listenerName(g *configv1.Gateway) string      { return envoy.GatewayListener + g.GetName() }
 func plainListenerName(g *configv1.Gateway) string { return listenerName(g) + "/plain" }
 func routesName(g *configv1.Gateway) string        { return listenerName(g) + "/routes" }
@@ -28,7 +28,7 @@ type socket struct {
 	owner   string
 }
 
-// claim reports why the gateway's sockets cannot be bound, or takes them: Envoy refuses two listeners on one.
+// claim takes the gateway's sockets, or returns the conflict: Envoy refuses two listeners on one socket.
 func (b *builder) claim(g *configv1.Gateway) error {
 	address := g.ListenAddress()
 	if ip, err := netip.ParseAddr(address); err != nil || ip.Zone() != "" {
@@ -74,7 +74,7 @@ func listener(g *configv1.Gateway) *listenerv3.Listener {
 	}
 }
 
-// connectionBuffer bounds what one connection buffers. Bodies are bounded by the routes' own limit, which is larger.
+// connectionBuffer bounds the buffer of one connection. The limit of bodies, in the routes, is larger.
 const connectionBuffer = 32 << 10
 
 func connectionManager(m *hcmv3.HttpConnectionManager) *listenerv3.Filter {
@@ -84,7 +84,7 @@ func connectionManager(m *hcmv3.HttpConnectionManager) *listenerv3.Filter {
 	}
 }
 
-// serverTLS takes the certificate from SDS: a new one changes no listener.
+// serverTLS uses a certificate from SDS, so that a new one does not change the listener.
 func serverTLS(certificate string) *tlsv3.DownstreamTlsContext {
 	c := shownCertificate(certificate)
 	c.AlpnProtocols = []string{"h2", "http/1.1"}
@@ -100,7 +100,7 @@ func shownCertificate(name string) *tlsv3.CommonTlsContext {
 	}
 }
 
-// ads says that a resource comes over the stream that the bootstrap opens.
+// ads returns the config source of resources that come over the bootstrap's stream.
 func ads() *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ResourceApiVersion:    corev3.ApiVersion_V3,

@@ -12,10 +12,10 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A localReply is how an error that Envoy makes itself is shown to the client.
+// A localReply is the client's form of an error that Envoy makes itself.
 type localReply struct {
 	filter     *accesslogv3.AccessLogFilter
-	status     uint32 // 0: as Envoy made it
+	status     uint32 // 0: Envoy's own
 	retryAfter string
 	noRetry    bool
 	message    string
@@ -23,9 +23,9 @@ type localReply struct {
 	code       string
 }
 
-// localReplies turns every error that Envoy makes itself into OpenAI's. The first that matches is taken. What decides
-// is the detail or the flag of a reply wherever there is one, because a bare status also matches what the ext_proc
-// service answers with, which must not be touched.
+// localReplies converts every error of Envoy to OpenAI's. The first match is used. It matches the detail or the flag
+// of a reply if there is one, because a bare status also matches answers of the ext_proc service, which must not
+// change.
 func localReplies() *hcmv3.LocalReplyConfig {
 	const (
 		clients = openai.TypeInvalidRequest
@@ -51,7 +51,7 @@ func localReplies() *hcmv3.LocalReplyConfig {
 			message: "The provider's answer is larger than the gateway can hold."},
 		{filter: cel("response.code_details == 'upgrade_failed'"),
 			errorType: clients, code: openai.CodeUpgradeNotSupported, message: "Protocol upgrades are not supported."},
-		// Before what flags say of providers: this is of a request that did not arrive, wherever it was going.
+		// Before the flags about providers: such a request did not arrive, for any destination.
 		{filter: ofEnvoy(408),
 			errorType: clients, code: openai.CodeRequestTimeout, message: "The request was not received in time."},
 		{filter: both(ofJobs(), flags("NC")), status: 503, noRetry: true,
@@ -71,7 +71,7 @@ func localReplies() *hcmv3.LocalReplyConfig {
 			errorType: ours, code: openai.CodeUpstreamUnavailable, message: "The provider is unavailable."},
 		{filter: ofEnvoy(426),
 			errorType: clients, code: openai.CodeUpgradeRequired, message: "HTTP/1.1 or HTTP/2 is required."},
-		// The flag of a protocol error is not set yet where these are made, so the status has to do.
+		// The flag of a protocol error is not set yet at this point, so the status has to match.
 		{filter: ofEnvoy(400),
 			errorType: clients, code: openai.CodeBadRequest, message: "Malformed HTTP request."},
 	}
@@ -90,7 +90,7 @@ func (r localReply) mapper() *hcmv3.ResponseMapper {
 	m := &hcmv3.ResponseMapper{
 		Filter:       r.filter,
 		HeadersToAdd: []*corev3.HeaderValueOption{requestID()},
-		// The content type becomes application/json by the format.
+		// The format sets the content type application/json.
 		BodyFormatOverride: &corev3.SubstitutionFormatString{
 			Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: body},
 		},
@@ -107,7 +107,7 @@ func (r localReply) mapper() *hcmv3.ResponseMapper {
 	return m
 }
 
-// requestID names the answers to requests that were so malformed that Envoy gave them no id.
+// requestID adds an id to answers to malformed requests, which Envoy gives no id.
 func requestID() *corev3.HeaderValueOption {
 	return &corev3.HeaderValueOption{
 		Header:       &corev3.HeaderValue{Key: "x-request-id", Value: "%UNIQUE_ID%"},
@@ -115,7 +115,7 @@ func requestID() *corev3.HeaderValueOption {
 	}
 }
 
-// errorBody is an error in OpenAI's form.
+// errorBody returns an error in OpenAI's form.
 func errorBody(message, errorType, code string) map[string]any {
 	return map[string]any{"error": map[string]any{"message": message, "type": errorType, "param": nil, "code": code}}
 }

@@ -22,17 +22,17 @@ func cel(expression string) *accesslogv3.AccessLogFilter {
 	}}
 }
 
-// ofJobs matches what was on its way to the job service.
+// ofJobs matches requests for the job service.
 func ofJobs() *accesslogv3.AccessLogFilter { return cel("xds.route_name == '" + envoy.RouteJobs + "'") }
 
-// both looks at b only where a matches.
+// both evaluates b only if a matches.
 func both(a, b *accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
 		AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{a, b}},
 	}}
 }
 
-// either looks at each only where none before it matches.
+// either evaluates each filter only if none before it matches.
 func either(all ...*accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_OrFilter{
 		OrFilter: &accesslogv3.OrFilter{Filters: all},
@@ -45,7 +45,7 @@ func has(key string) *accesslogv3.AccessLogFilter {
 		false)
 }
 
-// lacks matches a request without a key in the gateway's metadata. The value of a key that is there is never empty.
+// lacks matches a request without a key in the gateway's metadata. A value is never empty.
 func lacks(key string) *accesslogv3.AccessLogFilter {
 	return metadata(key, &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{
 		StringMatch: exactly("")}}, true)
@@ -62,7 +62,7 @@ func metadata(key string, value *matcherv3.ValueMatcher, without bool) *accesslo
 	}}
 }
 
-// atLeast matches a status that is not below another. Envoy wants the name of a runtime key, which nobody sets.
+// atLeast matches a status that is not below another. Envoy requires a runtime key, which nobody sets.
 func atLeast(status uint32) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
 		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
@@ -72,14 +72,14 @@ func atLeast(status uint32) *accesslogv3.AccessLogFilter {
 	}}
 }
 
-// flags matches what has one of the response flags, and without names what has any.
+// flags matches a request with one of the response flags, or without names with any flag.
 func flags(names ...string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: names},
 	}}
 }
 
-// ofEnvoy matches a status that Envoy chose, and not the ext_proc service.
+// ofEnvoy matches a status of Envoy's own answer, not the ext_proc service's.
 func ofEnvoy(code int) *accesslogv3.AccessLogFilter {
 	return cel("response.code == " + strconv.Itoa(code) + " && !response.code_details.startsWith('" +
 		envoy.ImmediateDetailPrefix + "')")

@@ -13,8 +13,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// plainListener refuses every request that arrives without TLS. It does not redirect: the client has sent its key in
-// clear already, and a redirect would hide that.
+// plainListener refuses every request without TLS. It does not redirect: the client has already sent its key in clear
+// text, and a redirect would hide that.
 func plainListener(g *configv1.Gateway) *listenerv3.Listener {
 	return &listenerv3.Listener{
 		Name:                          plainListenerName(g),
@@ -70,7 +70,7 @@ func httpsRequired() string {
 	return string(text)
 }
 
-// header sets a header of a response, whatever it was.
+// header sets a header of a response, and replaces an existing one.
 func header(name, value string) *corev3.HeaderValueOption {
 	return &corev3.HeaderValueOption{
 		Header:       &corev3.HeaderValue{Key: name, Value: value},

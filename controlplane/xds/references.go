@@ -6,7 +6,7 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// references reports objects that name others which do not exist.
+// references reports references to missing objects.
 func references(in Input) []ObjectError {
 	providers := make(map[string]bool, len(in.Providers))
 	for _, p := range in.Providers {
@@ -49,8 +49,7 @@ func references(in Input) []ObjectError {
 	return errs
 }
 
-// targets reports a model of which no target can be asked. One that has another target works: what is wrong with a
-// provider is an error of the provider.
+// targets reports a model without an available target. A model with another target works: the error is the provider's.
 func targets(m *configv1.Model, providers map[string]bool) error {
 	for _, t := range m.GetTargets() {
 		if providers[t.GetProvider()] {
@@ -64,8 +63,8 @@ func targets(m *configv1.Model, providers map[string]bool) error {
 		m.GetTargets()[0].GetProvider())
 }
 
-// effects reports a descriptor that nothing can match: pitfall 94. What it names may come to be, so it is served all
-// the same.
+// effects reports a descriptor that cannot match: pitfall 94. It is served nevertheless, because the named object may
+// be created later.
 func effects(list []*configv1.RateLimitDescriptor, field string, k known) error {
 	for i, d := range list {
 		at := fmt.Sprintf("%s[%d]", field, i)
@@ -79,14 +78,13 @@ func effects(list []*configv1.RateLimitDescriptor, field string, k known) error 
 	return nil
 }
 
-// known tells what requests can have. Its sets are made when they are first asked for, as there may be very many keys.
+// known has the values that requests can have. Its sets are made on demand, as there may be very many keys.
 type known struct {
 	in   Input
 	sets map[string]map[string]bool // by key of a descriptor
 }
 
-// has reports whether any request can have an entry of a value, as far as the configuration can say: of models and
-// users it cannot.
+// has reports whether a request can have an entry with a value. For models and users it cannot tell, and returns true.
 func (k known) has(key, value string) bool {
 	if key == "model" || key == "user" {
 		return true
@@ -105,8 +103,8 @@ func (k known) has(key, value string) bool {
 	return false
 }
 
-// names returns the values that entries of a key can have. An organization or a project needs no object: keys that
-// name it are enough.
+// names returns the values that entries of a key can have. An organization or a project needs no object if a key names
+// it.
 func (k known) names(key string) map[string]bool {
 	set := map[string]bool{}
 	switch key {

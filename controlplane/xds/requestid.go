@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// goodRequestID is what a client's own x-request-id may be: it is written into logs and answers.
+// goodRequestID matches an x-request-id of a client that is kept, because it is written into logs and answers.
 const goodRequestID = "[A-Za-z0-9._:-]{1,128}"
 
-// ownRequestID gives a request an id in the place of one that no client should have sent.
+// ownRequestID replaces an id that does not match.
 func ownRequestID() *hcmv3.HttpFilter {
 	replace := &mutationv3.HeaderMutation{
 		Mutations: &mutationv3.Mutations{RequestMutations: []*mutationrulesv3.HeaderMutation{{

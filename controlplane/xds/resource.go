@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Kinds of the configuration objects that resources are built from, and KindSystem of what is the same for every
-// configuration.
+// Kinds of the configuration objects that resources are built from. KindSystem is for resources that are the same for
+// every configuration.
 const (
 	KindProvider     = "Provider"
 	KindModel        = "Model"
@@ -34,36 +34,36 @@ type Object struct {
 	Name string
 }
 
-// String returns "Kind/name", as errors and logs show it.
+// String returns "Kind/name", for errors and logs.
 func (o Object) String() string { return o.Kind + "/" + o.Name }
 
 // A Resource is one xDS resource for one role of clients.
 type Resource struct {
-	// Role is the node.cluster of the clients that get it: envoy.RoleEnvoy, envoy.RoleExtProc or envoy.RoleJobs.
+	// Role is the node.cluster of its clients: envoy.RoleEnvoy, envoy.RoleExtProc or envoy.RoleJobs.
 	Role string
 	// Type is the type URL.
 	Type string
 	// Name is unique within Role and Type.
 	Name string
-	// Owner is the object it was built from. All resources of an owner belong together: where one is refused, none
-	// of the others is of use.
+	// Owner is the object that it was built from. All resources of an owner belong together: if one is refused, the
+	// others are useless.
 	Owner Object
 	// Message is the resource itself. It is shared and must not be modified.
 	Message proto.Message
 }
 
-// An ObjectError says what is wrong with an object. It never holds a secret.
+// An ObjectError is an error in an object. It never has a secret.
 type ObjectError struct {
 	Object Object
 	Err    error
-	// Withdraws says that nothing of the object may be served any more, not even what was good before.
+	// Withdraws means that nothing of the object may be served any more, not even its last good version.
 	Withdraws bool
 }
 
 // Error returns the object and what is wrong with it.
 func (e ObjectError) Error() string { return fmt.Sprintf("%s: %v", e.Object, e.Err) }
 
-// Unwrap returns what is wrong without the object.
+// Unwrap returns the error without the object.
 func (e ObjectError) Unwrap() error { return e.Err }
 
 // TypeURL returns the type URL of resources that are messages of m's type.

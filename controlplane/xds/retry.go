@@ -15,15 +15,14 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// retryFilters turn an attempt at one provider into an attempt at another. The order is what makes it safe:
-// credentials of the earlier attempt are gone before the ext_proc service is asked, so none can pass whatever it
-// answers.
+// retryFilters convert an attempt at one provider to an attempt at another. Their order is important for security: the
+// credentials of the earlier attempt are removed before the ext_proc service is called, whatever it answers.
 func retryFilters(strip []string) []*hcmv3.HttpFilter {
 	length := "%DYNAMIC_METADATA(" + envoy.Metadata + ":" + envoy.MetadataContentLength + ")%"
 	return []*hcmv3.HttpFilter{
 		httpFilter("mg.strip", removeHeaders(strip)),
 		httpFilter(retryExtProcFilter, upstreamExtProc()),
-		// Replacing the body drops its length, and without one it would be sent in chunks.
+		// A replaced body loses its length, and would be sent in chunks.
 		httpFilter("mg.content_length", requestMutations(&mutationv3.HeaderMutation{
 			Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
 				Header:       &corev3.HeaderValue{Key: "content-length", Value: length},
@@ -46,9 +45,8 @@ func requestMutations(mutations ...*mutationv3.HeaderMutation) *headersv3.Header
 	return &headersv3.HeaderMutation{Mutations: &headersv3.Mutations{RequestMutations: mutations}}
 }
 
-// headersToStrip returns, sorted and in lower case, every header by which any vendor takes a credential and every
-// header that any provider is configured with. Providers with a header that is none are not built, so theirs does not
-// count.
+// headersToStrip returns, sorted and in lower case, all headers with credentials of any vendor, and all headers in any
+// provider's configuration. Providers with an invalid header are not built, so it is not included.
 func (b *builder) headersToStrip() []string {
 	set := map[string]bool{"authorization": true}
 	for _, vendor := range b.options.Providers {

@@ -22,10 +22,10 @@ func (b *builder) routes(g *configv1.Gateway) *routev3.RouteConfiguration {
 	return all
 }
 
-// routeConfiguration returns the routes of a listener. A request matches an entry when it arrives, which leads
-// nowhere, so what the ext_proc service did not plan cannot pass. Once it is planned it matches planned or passed, by
-// metadata that only the ext_proc service can write: its path is the provider's by then. Others are the listener's
-// own, the entries last. The limit is that of a request body as a client sends it, where it is buffered.
+// routeConfiguration returns the routes of a listener. A new request matches an entry route, which leads to no
+// endpoint, so that no request passes without a plan of the ext_proc service. A request with a plan matches planned or
+// passed, by metadata that only the ext_proc service can write. Its path is the provider's then. The others are the
+// listener's own routes, with the entry routes last. The limit is that of a client's buffered request body.
 func (b *builder) routeConfiguration(name string, limit uint64, others ...*routev3.Route) *routev3.RouteConfiguration {
 	idle := b.longestIdle()
 	return &routev3.RouteConfiguration{
@@ -33,21 +33,20 @@ func (b *builder) routeConfiguration(name string, limit uint64, others ...*route
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name:    "api",
 			Domains: []string{"*"},
-			// The limit holds for the translated body too, which may be longer than what the client sent.
+			// The limit also applies to the translated body, which may be longer than the client's.
 			RequestBodyBufferLimit: wrapperspb.UInt64(limit + limit/2),
 			Routes: append([]*routev3.Route{
 				onward(envoy.RoutePlanned, envoy.KindLLM, retryPolicy(idle), idle),
-				// Without retries Envoy keeps no copy of a body that it streams.
+				// Without retries Envoy keeps no copy of a streamed body.
 				onward(envoy.RoutePassed, envoy.KindPassed, &routev3.RetryPolicy{PerTryIdleTimeout: durationpb.New(idle)}, idle),
 			}, others...),
 		}},
 	}
 }
 
-// entry has to be a route to a cluster and not a direct response, which would not raise the limit of the body. It
-// takes any path: which ones there are, the objects of kind Route say. A request is on it until the ext_proc service
-// has planned it: for one whose body is buffered that is as long as it takes to arrive, and for one that streams no
-// longer than its headers.
+// entry returns a route to a cluster instead of a direct response, which could not raise the limit of the body. It
+// accepts any path, because objects of kind Route define the paths. A request uses it until the ext_proc service has
+// planned it: a buffered request until its body has arrived, and a streamed one until its headers are processed.
 func entry(match *routev3.RouteMatch) *routev3.Route {
 	return &routev3.Route{
 		Name:                 envoy.RouteEntry,
@@ -61,7 +60,7 @@ func entry(match *routev3.RouteMatch) *routev3.Route {
 	}
 }
 
-// ofKind matches what the ext_proc service says is of a kind.
+// ofKind matches requests with a kind set by the ext_proc service.
 func ofKind(kind string) *routev3.RouteMatch {
 	match := prefix("/")
 	match.DynamicMetadata = []*matcherv3.MetadataMatcher{{
@@ -74,7 +73,7 @@ func ofKind(kind string) *routev3.RouteMatch {
 	return match
 }
 
-// onward returns the route of the requests of a kind to the clusters of their plans.
+// onward returns the route for requests of a kind to the clusters of their plans.
 func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration) *routev3.Route {
 	return &routev3.Route{
 		Name:                   name,
@@ -92,7 +91,7 @@ func onward(name, kind string, retries *routev3.RetryPolicy, idle time.Duration)
 	}
 }
 
-// planSpecifier has Envoy take the clusters of the attempts from a request's own metadata; without it, nowhere.
+// planSpecifier selects the clusters of the attempts from a request's metadata. Without metadata there is no cluster.
 func planSpecifier() *routev3.RouteAction_InlineClusterSpecifierPlugin {
 	return &routev3.RouteAction_InlineClusterSpecifierPlugin{
 		InlineClusterSpecifierPlugin: &routev3.ClusterSpecifierPlugin{
@@ -109,7 +108,8 @@ func planSpecifier() *routev3.RouteAction_InlineClusterSpecifierPlugin {
 		}}
 }
 
-// retryPolicy is the floor: the ext_proc service adds to it for each request, by headers, and can take nothing away.
+// retryPolicy is the minimum: the ext_proc service can add to it for each request, by headers, but not remove
+// anything.
 func retryPolicy(idle time.Duration) *routev3.RetryPolicy {
 	return &routev3.RetryPolicy{
 		RetryOn:               "connect-failure,refused-stream,reset-before-request",
@@ -124,15 +124,14 @@ func retryPolicy(idle time.Duration) *routev3.RetryPolicy {
 	}
 }
 
-// maxStream is how long a request may take in all, and maxArrival how long the body of one may take to arrive that is
-// buffered.
+// maxStream bounds the total time of a request, and maxArrival the time in which a buffered body arrives.
 const (
 	maxStream  = time.Hour
 	maxArrival = 120 * time.Second
 )
 
-// longestIdle returns the longest silence that any provider or model allows. No header sets it for one request, so the
-// longest holds for all.
+// longestIdle returns the longest idle timeout of all providers and models. No header sets it for one request, so the
+// longest applies to all.
 func (b *builder) longestIdle() time.Duration {
 	longest := new(configv1.Timeouts).IdleTimeout()
 	for _, p := range b.providers {

@@ -13,10 +13,10 @@ import (
 	"github.com/modelgate/modelgate/envoy"
 )
 
-// secretName is the SDS name of a certificate. The prefix keeps it apart from every other name in what Envoy reports.
+// secretName returns the SDS name of a certificate. The prefix makes it recognisable in Envoy's reports.
 func secretName(certificate string) string { return "certificate/" + certificate }
 
-// certificate returns the SDS secret of a certificate whose private key has been resolved.
+// certificate returns the SDS secret of a certificate with a resolved private key.
 func certificate(c *configv1.Certificate) ([]Resource, error) {
 	chain, key := c.GetChain(), c.GetPrivateKey().GetValue()
 	pair, err := tls.X509KeyPair([]byte(chain), []byte(key))

@@ -13,7 +13,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// clientTLS returns how Envoy verifies a provider: by its authorities and by name.
+// clientTLS returns the validation of a provider's certificate, by authorities and name.
 func (b *builder) clientTLS(e provider.Endpoint, o *configv1.UpstreamTLS) (*tlsv3.UpstreamTlsContext, error) {
 	trusted, err := b.trustedCA(o.GetCa())
 	if err != nil {
@@ -26,7 +26,7 @@ func (b *builder) clientTLS(e provider.Endpoint, o *configv1.UpstreamTLS) (*tlsv
 	san := &tlsv3.SubjectAltNameMatcher{SanType: tlsv3.SubjectAltNameMatcher_DNS, Matcher: exactly(name)}
 	sni := name
 	if ip, err := netip.ParseAddr(name); err == nil {
-		// An address is not a name: it may not be sent as SNI, and a certificate holds it in its own, shortest, form.
+		// An address is not a name: it may not be sent as SNI, and a certificate has it in its shortest form.
 		san = &tlsv3.SubjectAltNameMatcher{SanType: tlsv3.SubjectAltNameMatcher_IP_ADDRESS, Matcher: exactly(ip.String())}
 		sni = ""
 	}
@@ -59,7 +59,7 @@ func (b *builder) trustedCA(pem string) (*corev3.DataSource, error) {
 	}
 }
 
-// tlsVersions names both ends: as a client, Envoy would stop at TLS 1.2.
+// tlsVersions sets both bounds: the default maximum of Envoy as a client is TLS 1.2.
 func tlsVersions() *tlsv3.TlsParameters {
 	return &tlsv3.TlsParameters{
 		TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2,
