@@ -90,8 +90,9 @@ func (r *resolver) resolve(state configstore.State) (xds.Input, []xds.ObjectErro
 				Withdraws: errors.Is(err, errExpired)})
 		}
 		if resolved != nil {
-			if last := r.providers[p.GetName()]; last.GetProvider() == p {
-				resolved = unchanged(last, resolved)
+			if last := r.providers[p.GetName()]; last.GetProvider() == p && last.GetWaiting() == resolved.GetWaiting() &&
+				last.GetCredential() == resolved.GetCredential() {
+				resolved = last
 			}
 			providers[p.GetName()] = resolved
 			in.Providers = append(in.Providers, resolved)

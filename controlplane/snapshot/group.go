@@ -56,25 +56,25 @@ func newGroup(of *xds.Built) (*group, error) {
 	return g, nil
 }
 
-// newGroups returns the groups of objects. Those of the time before are used again.
-func newGroups(objects []*xds.Built, before map[xds.Object]*group) (map[xds.Object]*group, error) {
-	groups := make(map[xds.Object]*group, len(objects))
-	for _, built := range objects {
-		last := before[built.Object]
-		if last != nil && last.of == built {
-			groups[built.Object] = last
-			continue
-		}
-		g, err := newGroup(built)
-		if err != nil {
-			return nil, err
-		}
-		if last != nil && last.hash == g.hash {
-			g = last
-		}
-		groups[built.Object] = g
+// changes returns which objects are others than before, nil for those that are gone.
+func changes(before, after []*xds.Built) map[xds.Object]*xds.Built {
+	for len(before) > 0 && len(after) > 0 && before[0] == after[0] {
+		before, after = before[1:], after[1:]
 	}
-	return groups, nil
+	for len(before) > 0 && len(after) > 0 && before[len(before)-1] == after[len(after)-1] {
+		before, after = before[:len(before)-1], after[:len(after)-1]
+	}
+	same, changed := make(map[*xds.Built]bool, len(before)), map[xds.Object]*xds.Built{}
+	for _, b := range before {
+		same[b] = true
+		changed[b.Object] = nil
+	}
+	for _, b := range after {
+		if changed[b.Object] = b; same[b] {
+			delete(changed, b.Object)
+		}
+	}
+	return changed
 }
 
 func (g *group) sum() string {

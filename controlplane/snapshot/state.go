@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -17,12 +16,15 @@ type state struct {
 	grace    time.Duration
 	revision int64
 
-	desired map[xds.Object]*group
+	objects []*xds.Built           // of the last update
+	built   map[xds.Object]bool    // the same
+	desired map[xds.Object]*group  // what of them is wanted, and of those that could not be built
 	errs    map[xds.Object]string  // of objects, before publishing
 	good    map[xds.Object]*group  // what clients last acknowledged completely
 	refused map[xds.Object]refusal // refused by a client
 	trials  []trial                // objects to try one at a time; the first is on trial
 
+	moved  map[string]map[xds.Object]bool   // by role, objects of which another form is wanted than is served
 	shown  map[string]map[xds.Object]*group // by role, what is served of each object
 	acked  map[id]string                    // hash that a client has last acknowledged
 	served map[kind]map[string]item         // what clients are sent now
@@ -53,8 +55,10 @@ type leaver struct {
 }
 
 func newState(grace time.Duration) *state {
-	return &state{
+	s := &state{
 		grace:     grace,
+		built:     map[xds.Object]bool{},
+		moved:     map[string]map[xds.Object]bool{},
 		desired:   map[xds.Object]*group{},
 		errs:      map[xds.Object]string{},
 		good:      map[xds.Object]*group{},
@@ -68,30 +72,78 @@ func newState(grace time.Duration) *state {
 		lingering: map[id]leaver{},
 		connected: map[string]int{},
 	}
+	for _, role := range roles() {
+		s.moved[role], s.shown[role] = map[xds.Object]bool{}, map[xds.Object]*group{}
+	}
+	return s
 }
 
 // apply makes u the desired configuration. An object that could not be built keeps its previous version, unless it is
 // withdrawn.
 func (s *state) apply(u Update) error {
-	desired, err := newGroups(u.Objects, s.desired)
-	if err != nil {
-		return err
+	changed := changes(s.objects, u.Objects)
+	groups := make(map[xds.Object]*group, len(changed))
+	for o, built := range changed {
+		if built == nil {
+			continue
+		}
+		g, err := newGroup(built)
+		if err != nil {
+			return err
+		}
+		groups[o] = g
 	}
-	errs := make(map[xds.Object]string, len(u.Errors))
+	errs, stays := make(map[xds.Object]string, len(u.Errors)), make(map[xds.Object]bool, len(u.Errors))
 	for _, e := range u.Errors {
-		errs[e.Object] = e.Err.Error()
-		if previous := s.desired[e.Object]; desired[e.Object] == nil && previous != nil && !e.Withdraws {
-			desired[e.Object] = previous
+		errs[e.Object], stays[e.Object] = e.Err.Error(), !e.Withdraws
+	}
+	for o, built := range changed {
+		if built == nil {
+			delete(s.built, o)
+			groups[o] = nil
+		} else {
+			s.built[o] = true
 		}
 	}
-	s.revision, s.desired, s.errs = u.Revision, desired, errs
-	maps.DeleteFunc(s.good, func(o xds.Object, _ *group) bool { return desired[o] == nil })
-	// An object that has changed since its refusal is tried again.
-	maps.DeleteFunc(s.refused, func(o xds.Object, r refusal) bool {
-		return desired[o] == nil || desired[o].hash != r.hash
-	})
-	s.trials = slices.DeleteFunc(s.trials, func(t trial) bool { return desired[t.object] == nil })
+	for o := range s.errs { // which may be served although it was not built
+		if !s.built[o] {
+			groups[o] = nil
+		}
+	}
+	for o := range errs {
+		if !s.built[o] {
+			groups[o] = nil
+		}
+	}
+	for o, g := range groups {
+		if g != nil || !stays[o] {
+			s.want(o, g)
+		}
+	}
+	s.revision, s.objects, s.errs = u.Revision, u.Objects, errs
+	s.trials = slices.DeleteFunc(s.trials, func(t trial) bool { return s.desired[t.object] == nil })
 	return nil
+}
+
+// want makes g what is wanted of an object; nil is nothing.
+func (s *state) want(o xds.Object, g *group) {
+	before := s.desired[o]
+	switch {
+	case g == nil:
+		delete(s.desired, o)
+		delete(s.good, o)
+		delete(s.refused, o)
+	case before != nil && before.hash == g.hash:
+		return
+	default:
+		s.desired[o] = g
+		if s.refused[o].hash != g.hash { // an object that has changed since its refusal is tried again
+			delete(s.refused, o)
+		}
+	}
+	for _, role := range roles() {
+		s.moved[role][o] = true
+	}
 }
 
 // effective returns what is served of an object of which g is wanted: that, or what was good last, or nothing.
@@ -158,30 +210,30 @@ func (s *state) serve(role string, now time.Time) *resources {
 // turnover returns the items of a role that are not served any more, or not as they are, and those that take their
 // place.
 func (s *state) turnover(role string) (gone, come []item) {
-	shown := s.shown[role]
-	if shown == nil {
-		shown = map[xds.Object]*group{}
-		s.shown[role] = shown
-	}
+	shown, moved := s.shown[role], s.moved[role]
 	of := func(g *group) []item {
 		if g == nil {
 			return nil
 		}
 		return slices.DeleteFunc(slices.Clone(g.items), func(i item) bool { return i.role != role })
 	}
-	for o, g := range s.desired {
-		g := s.effective(o, g)
-		if last, known := shown[o]; g != last || !known {
+	for o := range s.refused {
+		moved[o] = true
+	}
+	for _, t := range s.trials {
+		moved[t.object] = true
+	}
+	for o := range moved {
+		g, last := s.effective(o, s.desired[o]), shown[o]
+		if g != last {
 			gone, come = append(gone, of(last)...), append(come, of(g)...)
 			shown[o] = g
 		}
-	}
-	if len(shown) > len(s.desired) { // some are gone
-		for o, last := range shown {
-			if s.desired[o] == nil {
-				gone = append(gone, of(last)...)
-				delete(shown, o)
-			}
+		if g == nil {
+			delete(shown, o)
+		}
+		if g == s.desired[o] {
+			delete(moved, o)
 		}
 	}
 	return gone, come

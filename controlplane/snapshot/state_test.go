@@ -59,15 +59,14 @@ func fromNothing(s *state, role string) map[id]item {
 func TestWhatIsServedIsWhatWouldBeServedFromNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	s, forms, now := newState(2*time.Second), map[string]*xds.Built{}, time.Unix(0, 0)
-	roles := []string{envoy.RoleEnvoy, envoy.RoleExtProc, envoy.RoleJobs}
-	for _, role := range roles {
+	for _, role := range roles() {
 		s.connect(role)
 	}
 	lingered, refused := 0, 0
 	for revision := range int64(3000) {
 		now = now.Add(time.Duration(random.IntN(1500)) * time.Millisecond)
 		require.NoError(t, s.apply(randomUpdate(random, revision, forms)))
-		for _, role := range roles {
+		for _, role := range roles() {
 			before := s.given[role]
 			frozen := copied(before)
 			given := s.serve(role, now)

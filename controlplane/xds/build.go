@@ -64,6 +64,7 @@ func Build(in Input, o Options) ([]Resource, []ObjectError) {
 type Builder struct {
 	options Options
 	known   map[Object]*Built
+	last    []*Built // known, in the order of the time before
 }
 
 // NewBuilder returns a Builder that remembers nothing yet.
@@ -83,10 +84,12 @@ type Built struct {
 // Build is [Build] with the resources of each object on their own, in any order. What is the same as at the time
 // before is the same pointer.
 func (m *Builder) Build(in Input) ([]*Built, []ObjectError) {
-	b := &builder{options: m.options, providers: in.Providers, models: in.Models, known: m.known}
+	b := &builder{options: m.options, providers: in.Providers, models: in.Models, known: m.known,
+		last: m.last, used: make([]*Built, 0, len(m.last)), objects: make([]*Built, 0, len(m.last))}
 	b.strip = b.headersToStrip()
 	b.buildAll(in)
 	b.forget()
+	m.last = b.used
 	b.errs = append(b.errs, references(in)...)
 	sortErrors(b.errs)
 	return b.objects, b.errs
@@ -101,6 +104,7 @@ type builder struct {
 	sockets   []socket // of the listeners so far
 
 	known   map[Object]*Built
+	last    []*Built // that may be next, of the time before
 	used    []*Built // of known, in this call
 	objects []*Built
 	errs    []ObjectError
@@ -116,11 +120,19 @@ func (b *builder) buildAll(in Input) {
 	each(b, KindRoute, in.Routes, route)
 	each(b, KindCatalog, in.Catalogs, catalog)
 	each(b, KindCertificate, in.Certificates, certificate)
+	idle := b.longestIdle()
 	for _, g := range in.Gateways {
-		b.add(b.build(Object{KindGateway, g.GetName()}, g, func() ([]Resource, error) { return b.gateway(g) }))
+		claimed := b.claim(g)
+		b.remember(Object{KindGateway, g.GetName()}, g, fmt.Sprint(idle, claimed), func() ([]Resource, error) {
+			if claimed != nil {
+				return nil, claimed
+			}
+			return b.gateway(g), nil
+		})
 	}
-	for _, s := range in.JobServices {
-		b.add(b.build(Object{KindJobService, s.GetName()}, s, func() ([]Resource, error) { return b.jobService(s) }))
+	for _, s := range in.JobServices { // the last that takes a socket
+		b.remember(Object{KindJobService, s.GetName()}, s, fmt.Sprint(idle, b.sockets),
+			func() ([]Resource, error) { return b.jobService(s) })
 	}
 	each(b, KindWebhook, in.Webhooks, webhook)
 	each(b, KindListing, in.Listings, modelListing)
@@ -128,7 +140,7 @@ func (b *builder) buildAll(in Input) {
 	each(b, KindProject, in.Projects, project)
 	each(b, KindRateLimit, in.RateLimits, rateLimit)
 	if s := in.Settings; s != nil {
-		b.add(b.build(Object{KindSettings, s.GetName()}, s, func() ([]Resource, error) { return settings(s) }))
+		each(b, KindSettings, []*configv1.Settings{s}, settings)
 	}
 }
 
@@ -141,7 +153,7 @@ func each[M configv1.Object](b *builder, kind string, objects []M, build func(M)
 
 // remember adds an object, which is built where it or the context was another at the time before.
 func (b *builder) remember(o Object, source proto.Message, context string, build func() ([]Resource, error)) {
-	built := b.known[o]
+	built := b.find(o)
 	if built == nil || built.source != source || built.context != context {
 		built = b.build(o, source, build)
 		built.context = context
@@ -149,6 +161,18 @@ func (b *builder) remember(o Object, source proto.Message, context string, build
 	}
 	b.used = append(b.used, built)
 	b.add(built)
+}
+
+// find returns what an object was built to, or nil. Objects mostly come in the order of the time before, in which no
+// map is needed.
+func (b *builder) find(o Object) *Built {
+	for i, next := range b.last[:min(len(b.last), 2)] { // one may be gone
+		if next.Object == o {
+			b.last = b.last[i+1:]
+			return next
+		}
+	}
+	return b.known[o]
 }
 
 // forget forgets the objects that were not used, where there are any.
@@ -205,10 +229,7 @@ func (b *builder) resources(o Object, source proto.Message, build func() ([]Reso
 }
 
 // gateway builds the listeners and routes of a gateway.
-func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
-	if err := b.claim(g); err != nil {
-		return nil, err
-	}
+func (b *builder) gateway(g *configv1.Gateway) []Resource {
 	limit := &corev3.TypedExtensionConfig{Name: addressLimitName(g), TypedConfig: pack(addressLimit(g.GetAddressLimit()))}
 	rs := []Resource{
 		{Role: envoy.RoleEnvoy, Name: listenerName(g), Message: listener(g)},
@@ -218,7 +239,7 @@ func (b *builder) gateway(g *configv1.Gateway) ([]Resource, error) {
 	if g.GetPlainHttpPort() != 0 {
 		rs = append(rs, Resource{Role: envoy.RoleEnvoy, Name: plainListenerName(g), Message: plainListener(g)})
 	}
-	return rs, nil
+	return rs
 }
 
 // provider builds the clusters of a provider, and its resources for the ext_proc service and the job service. It

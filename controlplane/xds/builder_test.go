@@ -78,7 +78,8 @@ func TestWhatIsRememberedIsWhatWouldBeBuilt(t *testing.T) {
 		want, wantErrs := Build(c.Input, testOptions())
 		require.Equal(t, texts(wantErrs), texts(errs))
 		require.Equal(t, bytesOf(t, want), bytesOf(t, resources))
-		require.LessOrEqual(t, len(m.known), 1+len(c.Providers)+len(c.Models)+len(c.Routes), "what is gone is forgotten")
+		all := 1 + len(c.Providers) + len(c.Models) + len(c.Routes) + len(c.Gateways)
+		require.Len(t, m.known, all, "what is gone is forgotten")
 		wrong += len(errs)
 	}
 	require.NotZero(t, wrong, "errors are remembered too")
