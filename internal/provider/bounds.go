@@ -2,17 +2,16 @@ package provider
 
 import "fmt"
 
-// MaxOpen is the most blocks or calls of a choice that are followed at a time: each piece of a stream is looked up
-// among them.
+// MaxOpen bounds the open blocks or calls of a choice, because each piece of a stream is looked up among them.
 const MaxOpen = 1024
 
-// ErrTooManyOpen is returned for an answer with more of them.
+// ErrTooManyOpen is the error for an answer with more than MaxOpen.
 var ErrTooManyOpen = fmt.Errorf("%w: more than %d of its blocks or calls are open", ErrNotAnAnswer, MaxOpen)
 
-// maxID is the longest id of an answer that is kept, in bytes: each chunk of a stream repeats it.
+// maxID bounds the id of an answer, in bytes: each chunk of a stream repeats it.
 const maxID = 512
 
-// ID returns a vendor's id of an answer, or nothing where it is too long to be one.
+// ID returns a vendor's id of an answer, or "" if it is too long.
 func ID(id string) string {
 	if len(id) > maxID {
 		return ""

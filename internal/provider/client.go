@@ -15,20 +15,20 @@ import (
 // maxJSON bounds a JSON answer of a provider's API, in bytes.
 const maxJSON = 16 << 20
 
-// A Client calls the API of one provider outside the request path, for jobs. Paths are relative to the provider's
-// endpoint and may have a query; who sends the request adds the credential. It is safe for concurrent use.
+// A Client calls the API of one provider for jobs, outside the request path. Paths are relative to the provider's
+// endpoint and may have a query. Send adds the credential. A Client is safe for concurrent use.
 type Client struct {
-	// Config is the provider as configured, without its credential.
+	// Config is the configured provider, without its credential.
 	Config *configv1.Provider
-	// Send sends a request whose URL has a path and a query only, and returns any answer that the provider gives. An
-	// error means that there was none.
+	// Send sends a request, whose URL has only a path and a query. It returns every answer of the provider. An error
+	// means that there was no answer.
 	Send func(*http.Request) (*http.Response, error)
-	// DecodeError is the vendor's.
+	// DecodeError is the vendor's DecodeError.
 	DecodeError func(status int, header http.Header, body []byte) *openai.Error
 }
 
-// Do sends a request and returns the answer, whose body the caller closes. The error of an answer with a status of 400
-// or above is an *openai.Error. A body of nil is none; contentType is then empty.
+// Do sends a request and returns the answer, whose body the caller closes. If the status is 400 or above, the error is
+// an *openai.Error. The body may be nil; contentType is then empty.
 func (c *Client) Do(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, path, body)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 	if answer.StatusCode < http.StatusBadRequest {
 		return answer, nil
 	}
-	defer func() { _ = answer.Body.Close() }() // nothing more is wanted of it
+	defer func() { _ = answer.Body.Close() }() // the rest is not needed
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxJSON))
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: status %d: %w", r.Method, r.URL, answer.StatusCode, err)
@@ -56,7 +56,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 	return nil, c.DecodeError(answer.StatusCode, answer.Header, text)
 }
 
-// JSON sends in as JSON, unless it is nil, and decodes the answer into out, unless that is nil.
+// JSON sends in as JSON and decodes the answer into out. Both may be nil.
 func (c *Client) JSON(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -76,7 +76,7 @@ func (c *Client) JSON(ctx context.Context, method, path string, in, out any) err
 	return c.Ask(r, out)
 }
 
-// Ask sends a request and decodes the answer, which is JSON, into out, unless that is nil.
+// Ask sends a request and decodes the JSON answer into out, which may be nil.
 func (c *Client) Ask(r *http.Request, out any) error {
 	answer, err := c.do(r)
 	if err != nil {

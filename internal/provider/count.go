@@ -8,8 +8,8 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A Count is a number of tokens in a vendor's JSON: a number, also with a fraction or in a string. Anything else is
-// none, so that no answer is lost for what is said of its cost.
+// A Count is a number of tokens in a vendor's JSON: a number, which may have a fraction or be in a string. Any other
+// value is 0, so that no answer is lost because of its usage.
 type Count int64
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.

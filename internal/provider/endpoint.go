@@ -10,10 +10,10 @@ import (
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
 
-// An Endpoint is where Envoy connects to reach a provider.
+// An Endpoint is the address to which Envoy connects for a provider.
 type Endpoint configv1.Endpoint
 
-// Authority returns what a provider gets as its host: it names the port where that is not the scheme's own.
+// Authority returns the provider's host header: it has the port if that is not the scheme's default.
 func (e Endpoint) Authority() string {
 	standard := uint32(80)
 	switch {
@@ -31,7 +31,7 @@ func (e Endpoint) Authority() string {
 	return e.Host
 }
 
-// Endpoint returns where a provider of the vendor is: where its configuration says, or else where the vendor serves.
+// Endpoint returns the endpoint of a provider: that of its configuration, or else the vendor's default.
 func (p Provider) Endpoint(c *configv1.Provider) (Endpoint, error) {
 	base := cmp.Or(c.GetEndpoint(), p.DefaultEndpoint)
 	if c.GetEndpoint() == "" && p.BaseURL != nil {
@@ -46,7 +46,7 @@ func (p Provider) Endpoint(c *configv1.Provider) (Endpoint, error) {
 	return ParseEndpoint(base)
 }
 
-// ParseEndpoint reads a base URL as the configuration's are read.
+// ParseEndpoint parses a base URL in the format of the configuration.
 func ParseEndpoint(base string) (Endpoint, error) {
 	e, err := configv1.ParseEndpoint(base)
 	return Endpoint(e), err

@@ -10,22 +10,22 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// ErrTruncated is returned by ChatStream.Close where the body ended without the vendor's own end mark. Such an answer
-// is never completed for the client.
+// ErrTruncated is the error of Stream.Close if the body ended without the vendor's end mark. The gateway never
+// completes such an answer.
 var ErrTruncated = errors.New("the provider's stream ended before it was complete")
 
-// ErrNotAnAnswer is returned by ChatAnswer.Decode for a body that cannot be read.
+// ErrNotAnAnswer is the error of Answer.Decode for a body that cannot be read.
 var ErrNotAnAnswer = errors.New("the provider's answer could not be read")
 
-// StatusError returns the error that the client gets for a vendor's status, where the vendor's body says no more than
-// message. It draws the lines that matter to clients: their own mistakes stay theirs, the gateway's credential is not
-// their business, overload and rate limits can be told apart.
+// StatusError returns the client's error for a vendor's status, if the vendor's body has only a message. It makes the
+// distinctions that matter to clients. Errors of the client stay the client's. Errors about the gateway's credential
+// are hidden. Overload and rate limits have different codes.
 func StatusError(status int, header http.Header, message string) *openai.Error {
 	e := &openai.Error{Status: status, Message: WithoutKeys(message), Type: openai.TypeServer,
 		RetryAfter: RetryAfter(header)}
 	switch {
 	case status == http.StatusUnauthorized:
-		// The client's key was good; it is the gateway's credential that the provider refused.
+		// The client's key was valid: the provider has refused the gateway's credential.
 		e.Status, e.Code, e.Message = http.StatusBadGateway, openai.CodeUpstreamAuthFailed,
 			"The provider refused the gateway's credential."
 	case status == http.StatusPaymentRequired:
@@ -51,8 +51,8 @@ func StatusError(status int, header http.Header, message string) *openai.Error {
 	return e
 }
 
-// RetryAfter reads how long a provider asks to wait: retry-after-ms, or retry-after in seconds or as a date. 0 where
-// it does not say.
+// RetryAfter returns the provider's wait from retry-after-ms, or from retry-after in seconds or as a date. It returns
+// 0 if there is none.
 func RetryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return lasting(ms, time.Millisecond)
@@ -67,17 +67,16 @@ func RetryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// lasting returns n units. What is longer than a century, which may not fit into the type, is a century.
+// lasting returns n units, at most a century, because more may not fit into the type.
 func lasting(n float64, unit time.Duration) time.Duration {
 	const century = 100 * 365 * 24 * time.Hour
 	return time.Duration(min(n*float64(unit), float64(century)))
 }
 
-// minKey is the length from which a word may be a credential, in bytes.
+// minKey is the minimum length of a word that may be a credential, in bytes.
 const minKey = 12
 
-// WithoutKeys blots out words of a vendor's message that look like a credential, for some vendors repeat the one they
-// were sent.
+// WithoutKeys masks words of a vendor's message that look like a credential, because some vendors repeat it.
 func WithoutKeys(message string) string {
 	words := strings.Split(message, " ")
 	for i, w := range words {

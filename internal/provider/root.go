@@ -2,12 +2,12 @@ package provider
 
 import "strings"
 
-// Root stands in front of a path of a job's request that is relative to the endpoint's host, not to its path: some
-// vendors serve files and jobs beside, not below, the place where they serve models.
+// Root is a prefix for a job's path that is relative to the endpoint's host instead of its path. Some vendors serve
+// files and jobs beside, and not below, the path for models.
 const Root = "/~root"
 
-// Join returns the path of a job's request to the endpoint. Paths that come from clients must not take this way: Root
-// leads out of the endpoint's path.
+// Join appends a job's path to the endpoint's. Paths of clients must not be passed, because Root leads out of the
+// endpoint's path.
 func (e Endpoint) Join(path string) string {
 	if rest, ok := strings.CutPrefix(path, Root); ok && strings.HasPrefix(rest, "/") {
 		return rest

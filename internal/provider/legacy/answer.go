@@ -34,17 +34,17 @@ func (s stream) Decode(piece []byte, out chat.Sink) error {
 // Close implements provider.Stream.
 func (s stream) Close(out chat.Sink) error { return s.inner.Close(sink{out, "delta"}) }
 
-// A sink makes of what the codec tells a client of tools what a client of functions is told.
+// A sink converts events with tool calls to those for a client of functions.
 type sink struct {
 	out  chat.Sink
-	said string // the member of a choice that has what the model said: message or delta
+	said string // the member of a choice with the content: message or delta
 }
 
 // Put implements chat.Sink.
 func (s sink) Put(e chat.Event) {
 	switch e.Kind {
 	case chat.KindToolCall, chat.KindArguments:
-		if e.Call > 0 { // of calls the first becomes the function's
+		if e.Call > 0 { // the first call becomes the function call
 			return
 		}
 		e.Function = true
@@ -63,7 +63,7 @@ func (s sink) Put(e chat.Event) {
 	s.out.Put(e)
 }
 
-// rebuilt returns what a client of functions gets for an answer or a chunk, or nil where that is nothing.
+// rebuilt returns an answer or a chunk for a client of functions, or nil if nothing is left.
 func rebuilt(chat []byte, said string) []byte {
 	if !bytes.Contains(chat, []byte(`"tool_calls"`)) {
 		return chat

@@ -1,8 +1,9 @@
-// Package legacy gives functions and function_call, which were there before tools, to vendors that have only tools.
+// Package legacy serves functions and function_call, which are deprecated in favour of tools, with vendors that only
+// have tools.
 //
-// There is no vendor here. A request with functions becomes one with tools, which any chat codec
-// translates, and what that codec would have given its client is put back into the older form. All other requests go
-// to the codec as they are. A function_call has no id, so that nothing can travel in it: see openai.CarryID.
+// It is independent of vendors. It converts a request with functions to one with tools, lets any chat codec translate
+// it, and converts the answer back. All other requests pass unchanged to the codec. A function_call has no id, so it
+// cannot carry data: see openai.CarryID.
 package legacy
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// Functions returns a codec that understands functions, over one that understands tools.
+// Functions returns a codec for functions that uses a codec for tools.
 func Functions(inner provider.ChatCodec) provider.ChatCodec { return codec{inner} }
 
 type codec struct{ inner provider.ChatCodec }
@@ -27,7 +28,8 @@ func (c codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Reques
 	if !r.Has("functions") || isEmpty(r.Get("functions")) {
 		return c.inner.Encode(r, t)
 	}
-	// Only the first call reaches the client, so that others had better not be made; but not every vendor can be told so.
+	// The client gets only the first call, so the model should not make others. Not every vendor has a parameter for
+	// that.
 	req, a, err := c.encode(r, t, openai.Edit{Name: "parallel_tool_calls", Value: []byte("false")})
 	if e, ok := errors.AsType[*openai.Error](err); ok && e.Param == "parallel_tool_calls" {
 		req, a, err = c.encode(r, t, openai.Edit{Name: "parallel_tool_calls"})
@@ -45,7 +47,7 @@ func (c codec) Encode(r *openai.ChatRequest, t provider.Target) (provider.Reques
 	return req, &answer{a}, nil
 }
 
-// encode has the request translated as one with tools.
+// encode translates the request as one with tools.
 func (c codec) encode(r *openai.ChatRequest, t provider.Target, parallel openai.Edit) (provider.Request,
 	provider.Answer, error) {
 	edits, err := toTools(r.Sent())
@@ -59,7 +61,7 @@ func (c codec) encode(r *openai.ChatRequest, t provider.Target, parallel openai.
 	return c.inner.Encode(tools, t)
 }
 
-// toTools returns what makes functions tools.
+// toTools returns the edits that convert functions to tools.
 func toTools(sent *openai.Object) ([]openai.Edit, error) {
 	if !isEmpty(sent.Get("tools")) {
 		return nil, openai.BadRequest("functions", openai.CodeInvalidValue, "Send 'tools' or 'functions', not both.")
@@ -96,7 +98,7 @@ func isEmpty(value []byte) bool {
 	return len(value) == 0 || value[0] == 'n' || value[0] == '[' && len(bytes.TrimSpace(value[1:len(value)-1])) == 0
 }
 
-// asFunctions makes an error about tools one about the request that the client sent.
+// asFunctions converts an error about tools to one about the client's request.
 func asFunctions(err error) error {
 	e, ok := errors.AsType[*openai.Error](err)
 	if !ok {
@@ -108,7 +110,7 @@ func asFunctions(err error) error {
 	return &renamed
 }
 
-// paramName returns what a parameter is called in the client's request.
+// paramName returns the name of a parameter in the client's request.
 func paramName(param string) string {
 	switch {
 	case param == "tools", strings.HasPrefix(param, "tools["):

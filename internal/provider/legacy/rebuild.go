@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// appendObject appends an object anew: member appends what stands for a member, which may be nothing.
+// appendObject appends a converted object: member appends the replacement of a member, which may be nothing.
 func appendObject(dst []byte, object gjson.Result, member func(dst []byte, name, value gjson.Result) []byte) []byte {
 	dst = append(dst, '{')
 	begin := len(dst)
@@ -25,12 +25,12 @@ func appendObject(dst []byte, object gjson.Result, member func(dst []byte, name,
 	return append(dst, '}')
 }
 
-// appendSame appends a member as it is.
+// appendSame appends a member unchanged.
 func appendSame(dst []byte, name, value gjson.Result) []byte {
 	return append(append(append(dst, name.Raw...), ':'), value.Raw...)
 }
 
-// appendArray appends an array anew: element appends what stands for an element.
+// appendArray appends a converted array: element appends the replacement of an element.
 func appendArray(dst []byte, array gjson.Result, element func(dst []byte, i int, value gjson.Result) []byte) []byte {
 	dst = append(dst, '[')
 	i := 0
@@ -45,15 +45,15 @@ func appendArray(dst []byte, array gjson.Result, element func(dst []byte, i int,
 	return append(dst, ']')
 }
 
-// toCalls returns messages with calls of tools in the place of function calls, and their results in that of
-// functions'. The result of a function that was not called stays as it is.
+// toCalls returns the messages with tool calls instead of function calls, and tool results instead of function
+// results. The result of a function that was not called stays unchanged.
 func toCalls(messages []byte) []byte {
 	called := map[string]string{} // the id of the last call of a function
 	return appendArray(make([]byte, 0, len(messages)+64), gjson.ParseBytes(messages),
 		func(dst []byte, i int, m gjson.Result) []byte {
 			switch f := m.Get("function_call"); {
 			case f.IsObject() && isEmpty([]byte(m.Get("tool_calls").Raw)):
-				id := fmt.Sprintf("call%05d", i) // nine letters and digits, as some vendors demand
+				id := fmt.Sprintf("call%05d", i) // nine letters and digits, as some vendors require
 				called[f.Get("name").Str] = id
 				return appendObject(dst, m, func(dst []byte, name, value gjson.Result) []byte {
 					switch name.Str {
@@ -85,10 +85,10 @@ func appendResult(dst []byte, m gjson.Result, id string) []byte {
 	})
 }
 
-// A rebuild makes of an answer, or of a chunk of one, what a client of functions gets.
+// A rebuild converts an answer, or a chunk, for a client of functions.
 type rebuild struct {
-	said string // the member of a choice that has what the model said: message or delta
-	rest bool   // something is left of it that the client does not know yet
+	said string // the member of a choice with the content: message or delta
+	rest bool   // the result has content that the client does not have yet
 }
 
 func (r *rebuild) append(dst []byte, answer gjson.Result) []byte {
@@ -118,7 +118,7 @@ func (r *rebuild) choice(dst []byte, _ int, choice gjson.Result) []byte {
 	})
 }
 
-// member is one of a message's, or of a delta's. Of calls the first becomes the function's.
+// member converts a member of a message or a delta. The first call becomes the function call.
 func (r *rebuild) member(dst []byte, name, value gjson.Result) []byte {
 	if name.Str != "tool_calls" {
 		r.rest = true

@@ -11,7 +11,7 @@ import (
 // answer implements provider.Answer.
 type answer struct {
 	inner provider.Answer
-	echo  string // what every choice begins with
+	echo  string // the beginning of every choice
 }
 
 // Decode implements provider.Answer.
@@ -46,8 +46,8 @@ func (s *stream) Decode(piece []byte, out chat.Sink) error {
 // Close implements provider.Stream.
 func (s *stream) Close(out chat.Sink) error { return s.inner.Close(s.sink.to(out)) }
 
-// A sink makes of what the codec tells a client of chat completions what a client of completions is told. The raw form
-// is that of a chat completion, and left out.
+// A sink converts events of a chat completion to those of a legacy completion. It drops raw forms, which are chat
+// completions.
 type sink struct {
 	out    chat.Sink
 	echo   string
@@ -81,7 +81,7 @@ func (s *sink) Put(e chat.Event) {
 	s.out.Put(e)
 }
 
-// begin begins a choice with what is to be echoed.
+// begin begins a choice with its echo.
 func (s *sink) begin(choice int) {
 	if s.echoed[choice] {
 		return
@@ -92,7 +92,7 @@ func (s *sink) begin(choice int) {
 	}
 }
 
-// finishReason returns a chat completion's finish reason as completions have it. Without tools there are no calls.
+// finishReason converts a chat completion's finish reason. Without tools there are no calls.
 func finishReason(reason string) string {
 	switch reason {
 	case "", "length", "content_filter":

@@ -1,8 +1,8 @@
-// Package overchat gives legacy completions to vendors that have none: the prompt becomes a user message of a chat
-// completion, and what the model says is the text of the completion.
+// Package overchat serves legacy completions with vendors that only have chat completions: the prompt becomes a user
+// message, and the content of the answer becomes the text of the completion.
 //
-// There is no vendor here. The codec builds a client's chat completion request, has any chat
-// codec translate it, and reads what that codec would have given the client, also of a stream.
+// It is independent of vendors. The codec builds a chat completion request, lets any chat codec translate it, and
+// converts the events of the answer, also of a stream.
 package overchat
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/modelgate/modelgate/internal/provider"
 )
 
-// defaultMaxTokens is what OpenAI takes where the client does not say.
+// defaultMaxTokens is OpenAI's default.
 const defaultMaxTokens = 16
 
-// Completion returns a codec of legacy completions over a vendor's codec of chat completions.
+// Completion returns a codec for legacy completions that uses a vendor's codec for chat completions.
 func Completion(chat provider.ChatCodec, vendor string) provider.CompletionCodec {
 	return codec{chat, vendor}
 }
@@ -59,8 +59,8 @@ func (c codec) Encode(r *openai.CompletionRequest, t provider.Target) (provider.
 	return req, a, nil
 }
 
-// chatEdits returns what makes the body that of a chat completion, and the parameters that are left out. Members that
-// both have stay as they are, and so do those that OpenAI does not know.
+// chatEdits returns the edits that convert the body to a chat completion, and the dropped parameters. Common and
+// unknown members stay unchanged.
 func (c codec) chatEdits(r *openai.CompletionRequest, t provider.Target) (edits []openai.Edit, dropped []string,
 	err error) {
 	echo := r.Echo != nil && *r.Echo
@@ -98,7 +98,7 @@ func (c codec) chatEdits(r *openai.CompletionRequest, t provider.Target) (edits 
 	return edits, dropped, nil
 }
 
-// wanted returns how many choices the client wants.
+// wanted returns the number of requested choices.
 func wanted(r *openai.CompletionRequest) int64 {
 	if r.N != nil {
 		return *r.N
@@ -111,7 +111,7 @@ func (c codec) refuse(param, why string) *openai.Error {
 		"The provider '%s' serves completions by way of chat completions, which %s", c.vendor, why)
 }
 
-// asCompletion makes the error of a chat completion one about the request that the client sent.
+// asCompletion converts an error about the chat completion to one about the client's request.
 func asCompletion(err error) error {
 	e, ok := errors.AsType[*openai.Error](err)
 	if !ok || e.Status != http.StatusBadRequest {
@@ -122,7 +122,7 @@ func asCompletion(err error) error {
 	return &renamed
 }
 
-// paramName returns what a parameter of the chat completion is called in the client's request.
+// paramName returns the name of a chat completion's parameter in the client's request.
 func paramName(param string) string {
 	switch {
 	case strings.HasPrefix(param, "messages"):

@@ -1,9 +1,8 @@
-// Package reasoning reads how much a client wants the model to think, for codecs that translate. Clients say it in
-// OpenAI's words, or in those of the vendor that they were written for.
+// Package reasoning reads how much a client wants the model to think, for codecs that translate. Clients use OpenAI's
+// members, or those of the vendor that they were written for.
 //
-// The words are not the same thing said differently. Some name a level, some a number of tokens,
-// some only switch thinking on; a codec says each in its vendor's nearest way, and no codec lets one pass that it did
-// not understand.
+// The members are not equivalent: some set a level, some a number of tokens, and some only enable thinking. A codec
+// uses its vendor's nearest setting, and never ignores a member that it did not understand.
 package reasoning
 
 import (
@@ -18,31 +17,29 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/turns"
 )
 
-// None is the effort of not thinking at all.
+// None is the effort without thinking.
 const None = "none"
 
 // efforts are OpenAI's levels of reasoning_effort.
 var efforts = []string{None, "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// A Wish is what a client wants. Where it has neither an effort nor a budget, the model is to think as much as it
-// likes.
+// A Wish is the client's setting. Without an effort and a budget, the model decides how much it thinks.
 type Wish struct {
-	Param  string // the member that says it, or where it is; empty where the client says nothing
+	Param  string // the member with the setting, or its path; empty if there is none
 	Effort string // one of OpenAI's, or empty
 	Budget int64  // in tokens, or 0
-	Hidden string // the member that says that the text of the thinking is not wanted, or empty
+	Hidden string // the member that hides the text of the thinking, or empty
 
-	// Read is a member of the request, not OpenAI's, that says nothing besides; a codec need not note that it is left
-	// out.
+	// Read is a member, not OpenAI's, that has only this setting; a codec need not report it as omitted.
 	Read string
-	// Ignored are members that say something else, or less.
+	// Ignored are members with other or weaker settings.
 	Ignored []string
 }
 
-// Off reports whether the model is not to think.
+// Off reports whether the model should not think.
 func (w *Wish) Off() bool { return w.Effort == None }
 
-// Level returns the effort, or the one that comes nearest to the budget.
+// Level returns the effort, or the nearest one to the budget.
 func (w *Wish) Level() string {
 	switch {
 	case w.Effort != "":
@@ -59,7 +56,7 @@ func (w *Wish) Level() string {
 	return "xhigh"
 }
 
-// Of returns what the client wants. Where several members say it, the one that says most counts. An error is an
+// Of returns the client's setting. If several members have one, the most specific one is used. An error is an
 // *openai.Error.
 func Of(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
 	var found Wish
@@ -82,7 +79,7 @@ func Of(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
 	return found, nil
 }
 
-// anthropic reads thinking, with the effort of output_config, which may also stand alone.
+// anthropic reads thinking, and the effort in output_config, which may also occur alone.
 func anthropic(r *openai.ChatRequest, c *openai.Chat) (Wish, error) {
 	effort := gjson.GetBytes(r.Get("output_config"), "effort").String()
 	if !turns.Asked(c.Thinking) {
@@ -146,12 +143,12 @@ func openRouter(r *openai.ChatRequest, _ *openai.Chat) (Wish, error) {
 		}
 	}
 	if !said {
-		return Wish{}, nil // nothing of it is read
+		return Wish{}, nil // it has no known setting
 	}
 	return w, check("reasoning.effort", w.Effort)
 }
 
-// googlePaths are where clients of Google's put its parameter.
+// googlePaths are the paths at which Google's clients put its parameter.
 var googlePaths = [][]string{
 	{"extra_body", "google", "thinking_config"}, {"extra_body", "google", "thinkingConfig"},
 	{"google", "thinking_config"},

@@ -7,24 +7,24 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// References finds what references within one schema refer to. It reads each object on the way to them once, and no
-// more than in proportion to the schema. It is not safe for concurrent use.
+// References resolves references inside one schema. It reads each object on their paths once, and the total work is in
+// proportion to the schema. It is not safe for concurrent use.
 type References struct {
 	root jsontext.Value
-	left int                                 // bytes that may be read yet
-	read map[*byte]map[string]jsontext.Value // members of objects, by where these begin
+	left int                                 // bytes that may still be read
+	read map[*byte]map[string]jsontext.Value // members of objects, by the position of the object
 }
 
-// perByte is how often what references lead to is read, on average: what lies deeper is read with all that it lies in.
+// perByte bounds how often each byte is read on average: nested targets are read again with each level.
 const perByte = 16
 
-// NewReferences returns the references within root, which is JSON.
+// NewReferences returns the references inside root, which is JSON.
 func NewReferences(root jsontext.Value) *References {
 	return &References{root: root, left: perByte*len(root) + 64<<10}
 }
 
-// Lookup returns what a reference, such as #/$defs/a, refers to. It is nil where there is nothing, and where too much
-// was read.
+// Lookup returns the target of a reference, such as #/$defs/a. It returns nil if there is none, or if too much was
+// read.
 func (r *References) Lookup(ref string) jsontext.Value {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
@@ -74,8 +74,8 @@ func (r *References) spend(n int) bool {
 	return r.left >= 0
 }
 
-// recursive reports whether a schema is within itself, by references, or refers to more than can be read in proportion
-// to it.
+// recursive reports whether a schema contains itself through references, or refers to more than can be read in
+// proportion to it.
 func recursive(root jsontext.Value) bool {
 	next := references(string(root))
 	if len(next) == 0 {
@@ -83,7 +83,7 @@ func recursive(root jsontext.Value) bool {
 	}
 	r := NewReferences(root)
 	open := map[string]bool{"#": true, "#/": true} // false: it was followed
-	following := []string{"#"}                     // a stack, with what each leads to
+	following := []string{"#"}                     // a stack, with the references of each target
 	leads := [][]string{next}
 	for len(leads) > 0 {
 		top := len(leads) - 1
@@ -111,11 +111,11 @@ func recursive(root jsontext.Value) bool {
 	return false
 }
 
-// references returns the references within a schema, but not those within definitions: of these only what is referred
-// to counts.
+// references returns the references in a schema, except for those inside definitions, which count only if they are
+// used.
 func references(text string) []string {
 	var refs []string
-	depth, skipped := 0, -1 // the depth at which what is skipped stands
+	depth, skipped := 0, -1 // the depth of the skipped value
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '{', '[':
@@ -149,7 +149,7 @@ func references(text string) []string {
 	return refs
 }
 
-// quoted returns the string that a JSON text begins with, with its quotes.
+// quoted returns the string at the beginning of a JSON text, with its quotes.
 func quoted(text string) string {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {

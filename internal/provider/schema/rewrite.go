@@ -10,14 +10,13 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// IsObject reports whether a schema takes objects and nothing else.
+// IsObject reports whether a schema accepts only objects.
 func IsObject(text jsontext.Value) bool {
 	return text.Kind() == '{' && string(Find(Members(text), "type")) == `"object"`
 }
 
-// Object returns the schema of a tool's input for vendors that want its root to be an object without oneOf, anyOf and
-// allOf. What had to be taken out of the root is returned as a schema of its own. A schema that is nil takes no
-// members.
+// Object returns the schema of a tool's input for vendors that require an object without oneOf, anyOf and allOf at the
+// root. Removed keywords are returned as a separate schema. A nil schema has no members.
 func Object(text jsontext.Value) (object jsontext.Value, also string) {
 	ms := Members(text)
 	if len(ms) == 0 {
@@ -46,10 +45,10 @@ func Object(text jsontext.Value) (object jsontext.Value, also string) {
 	return AppendObject(nil, root), also
 }
 
-// Closed rewrites a schema for structured output and strict tools of vendors that take a part of JSON Schema: every
-// object is closed, and what is not enforced is told to the model in the description instead. It reports false for
-// what cannot be said at all (a root that is no object, objects with arbitrary members, schemas within themselves) and
-// for schemas beyond MaxDepth.
+// Closed rewrites a schema for structured output and strict tools of vendors that support a subset of JSON Schema.
+// Every object is closed, and keywords that are not enforced are added to the description for the model. It returns
+// false for schemas that cannot be expressed: a root that is not an object, objects with arbitrary members, recursive
+// schemas and schemas deeper than MaxDepth.
 func Closed(text jsontext.Value) (jsontext.Value, bool) {
 	if !IsObject(text) {
 		return nil, false
@@ -61,18 +60,18 @@ func Closed(text jsontext.Value) (jsontext.Value, bool) {
 	return out, true
 }
 
-// A closing is what is found out about a schema while it is rewritten.
+// A closing is the state of a schema that is rewritten.
 type closing struct {
 	typ           string
 	hasProperties bool
-	closed        bool   // it says itself that it has no other members
-	combined      bool   // the members may be said elsewhere
-	hints         []byte // what is not enforced, as members of an object that is not closed yet
+	closed        bool   // the schema itself excludes other members
+	combined      bool   // other schemas may define the members
+	hints         []byte // keywords that are not enforced, as members of an object that is still open
 	description   string // as JSON
-	describedAt   int    // where in the output the description ends
+	describedAt   int    // the end of the description in the output
 }
 
-// closed appends one schema, and those within it, down to depth levels.
+// closed appends one schema with its subschemas, down to depth levels.
 func closed(dst []byte, text string, depth int) ([]byte, bool) {
 	if depth == 0 {
 		return dst, false
@@ -144,7 +143,7 @@ func (c *closing) member(dst []byte, name, v string, depth int) ([]byte, bool) {
 	return append(begin(dst, name), v...), true
 }
 
-// describe puts what is not enforced at the end of the description.
+// describe appends the keywords that are not enforced to the description.
 func (c *closing) describe(dst []byte) []byte {
 	if c.hints == nil {
 		return dst
@@ -157,7 +156,7 @@ func (c *closing) describe(dst []byte) []byte {
 	return slices.Replace(dst, c.describedAt-len(c.description), c.describedAt, told...)
 }
 
-// enforced reports whether vendors enforce a keyword that depends on its value.
+// enforced reports whether vendors enforce a keyword with this value.
 func enforced(name, v string) bool {
 	switch name {
 	case "minItems":
@@ -197,7 +196,7 @@ func eachMember(text string, f func(name, v string) bool) {
 	gjson.Result{Type: gjson.JSON, Raw: text}.ForEach(func(name, v gjson.Result) bool { return f(name.Str, v.Raw) })
 }
 
-// begin begins a member of the object that is open, whose value is to follow.
+// begin begins a member of the open object. Its value follows.
 func begin(dst []byte, name string) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')

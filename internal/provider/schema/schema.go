@@ -1,9 +1,8 @@
-// Package schema reads and rewrites JSON Schemas as text, in the client's own order, for vendors that take a part of
+// Package schema reads and rewrites JSON Schemas as text, in the client's order, for vendors that support a subset of
 // JSON Schema.
 //
-// Nothing here holds a tree. Members and Elements read one level, without a copy, and what lies
-// within is read again by whoever goes down to it. A walk therefore ends at a depth (MaxDepth), which keeps the time
-// in proportion to the size.
+// It builds no tree. Members and Elements read one level, without a copy. Deeper levels are read again by the caller
+// that descends. So every walk has a maximum depth (MaxDepth), which keeps the time in proportion to the size.
 package schema
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// MaxDepth is how many schemas within one another are rewritten at most.
+// MaxDepth bounds the nesting of schemas that are rewritten.
 const MaxDepth = 32
 
 // A Member is one member of a JSON object.
@@ -24,8 +23,7 @@ type Member struct {
 	Value jsontext.Value
 }
 
-// Members returns the members of an object in its order. The values are parts of it. The object is JSON; of any other
-// text there is no telling what is returned.
+// Members returns the members of an object, in order. The values share its memory. The object must be valid JSON.
 func Members(object jsontext.Value) []Member {
 	if object.Kind() != '{' {
 		return nil
@@ -35,7 +33,7 @@ func Members(object jsontext.Value) []Member {
 	return out
 }
 
-// Elements does for the elements of an array what Members does for an object.
+// Elements returns the elements of an array, as Members does for an object.
 func Elements(array jsontext.Value) []jsontext.Value {
 	if array.Kind() != '[' {
 		return nil
@@ -85,8 +83,8 @@ func Find(ms []Member, name string) jsontext.Value {
 	return nil
 }
 
-// Describe appends hint to the description among the members of a schema: what a vendor does not enforce, the model is
-// told.
+// Describe appends hint to the description among the members of a schema, to tell the model what a vendor does not
+// enforce.
 func Describe(ms []Member, hint string) []Member {
 	i := slices.IndexFunc(ms, func(m Member) bool { return m.Name == "description" && m.Value.Kind() == '"' })
 	if i < 0 {

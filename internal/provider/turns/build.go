@@ -10,20 +10,19 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A builder adds message after message. The user's turn stays open while messages are added to it, and is closed by
-// the assistant's next one, or by the end.
+// A builder adds messages one by one. The user's turn is open until the assistant's next message, or the end.
 type builder struct {
 	options Options
 	out     Conversation
 	results []Result         // one for each call of the assistant's last turn
-	waiting map[string][]int // where in results those stand that are not there yet, by the client's id
-	rest    []Part           // of the user's turn, what comes after the results
+	waiting map[string][]int // indexes of missing results, by the client's id
+	rest    []Part           // parts of the user's turn after the results
 	open    bool             // the user's turn has begun
-	ids     map[string]int   // how often the client used an id for a call
+	ids     map[string]int   // number of calls with the client's id
 }
 
-// Build returns the conversation. It does not modify the messages, but shares what they hold. An error is an
-// *openai.Error about content that has no place in any vendor's conversation.
+// Build returns the conversation. It does not modify the messages, but shares their memory. An error is an
+// *openai.Error about content that no vendor supports.
 func Build(messages []openai.Message, o Options) (*Conversation, error) {
 	b := &builder{options: o, ids: map[string]int{}}
 	for i := range messages {
@@ -49,7 +48,7 @@ func Build(messages []openai.Message, o Options) (*Conversation, error) {
 	return &b.out, nil
 }
 
-// system takes in a system or developer message; answered says that the assistant's turn is next.
+// system adds a system or developer message. The flag answered means that the assistant's turn is next.
 func (b *builder) system(m *openai.Message, param string, answered bool) error {
 	texts, err := b.texts(m, param)
 	if err != nil || len(texts) == 0 {
@@ -65,7 +64,7 @@ func (b *builder) system(m *openai.Message, param string, answered bool) error {
 	return nil
 }
 
-// assistant begins the assistant's turn, or adds to it. A message without text and calls is none.
+// assistant begins the assistant's turn, or adds to it. A message without text and calls is ignored.
 func (b *builder) assistant(m *openai.Message, param string) error {
 	said := Said{Message: m}
 	var err error
@@ -101,7 +100,7 @@ func (b *builder) assistant(m *openai.Message, param string) error {
 	return nil
 }
 
-// call completes a call, and notes that it waits for its result.
+// call completes a call, and records that it waits for its result.
 func (b *builder) call(id string, f openai.FunctionCall, c Call) Call {
 	b.ids[id]++
 	c.ID, c.Name, c.Arguments = id, f.Name, Arguments(f.Arguments)
@@ -119,7 +118,7 @@ func (b *builder) call(id string, f openai.FunctionCall, c Call) Call {
 	return c
 }
 
-// result takes in a tool's result. One that answers no call of the assistant's last turn becomes text.
+// result adds a tool's result. A result without a call in the assistant's last turn becomes text.
 func (b *builder) result(m *openai.Message, param string) {
 	id := m.ToolCallID
 	if m.Role == "function" {
@@ -153,7 +152,7 @@ func (b *builder) close() {
 	b.results, b.waiting, b.rest, b.open = nil, nil, nil, false
 }
 
-// parts returns the parts of a message but for blank text.
+// parts returns the parts of a message without blank text.
 func parts(m *openai.Message, param string) []Part {
 	var out []Part
 	for i := range m.Content {
@@ -169,7 +168,7 @@ func parts(m *openai.Message, param string) []Part {
 	return out
 }
 
-// texts returns the parts of a message that may hold nothing but text, and what is the vendor's own.
+// texts returns the parts of a message that may have only text and the vendor's own parts.
 func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 	out := parts(m, param)
 	kept := out[:0]
@@ -199,7 +198,7 @@ func (b *builder) texts(m *openai.Message, param string) ([]Part, error) {
 // speaks reports whether a part is more than a thought.
 func (p Part) speaks() bool { return p.Thought == nil }
 
-// cacheLast moves a message's own cache_control to its last part, which has the same meaning.
+// cacheLast moves a message's own cache_control to its last part, where it has the same meaning.
 func cacheLast(parts []Part, cache jsontext.Value) []Part {
 	if Asked(cache) && len(parts) > 0 {
 		parts[len(parts)-1].CacheControl = cache
@@ -207,5 +206,5 @@ func cacheLast(parts []Part, cache jsontext.Value) []Part {
 	return parts
 }
 
-// legacyID is the id of a function_call, which has none of its own.
+// legacyID returns the id for a function_call, which has none of its own.
 func legacyID(name string) string { return "fn:" + name }

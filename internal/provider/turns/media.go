@@ -30,8 +30,8 @@ func DataURI(uri string) (mediaType, data string, ok bool) {
 	return mediaType, base64.StdEncoding.EncodeToString([]byte(plain)), plain != ""
 }
 
-// Base64 returns base64 as vendors want it. What clients send may be escaped for an address, have line ends in it,
-// lack its padding or be of the alphabet for addresses. It reports false for what is none.
+// Base64 returns data in standard base64. Clients may send it URL-escaped, with line ends, without padding or in the
+// URL alphabet. It returns false for invalid data.
 func Base64(data string) (string, bool) {
 	if isBase64(data) {
 		return data, true
@@ -62,8 +62,8 @@ var inBase64 = func() (table [256]bool) {
 	return table
 }()
 
-// Address returns where an image is as vendors want it: an address as it is, and a data URI in its plainest form. It
-// reports false for a data URI that is none.
+// Address returns the URL of an image in a form for vendors: an address unchanged, and a data URI in its simplest
+// form. It returns false for an invalid data URI.
 func Address(uri string) (string, bool) {
 	if len(uri) < len("data:") || !strings.EqualFold(uri[:len("data:")], "data:") {
 		return uri, true

@@ -11,26 +11,26 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// maxIdentifier is the length of a tool's name, and of a call's id, that every vendor takes.
+// maxIdentifier is the length that every vendor accepts for a tool's name and a call's id.
 const maxIdentifier = 64
 
-// Names renames tools whose names a vendor would refuse, and remembers the names by which the client knows them. The
-// zero value takes names of 1 to 64 letters, digits, dashes and underscores. It is not safe for concurrent use until
-// all names were given to it.
+// Names renames tools whose names a vendor would refuse, and maps them back to the client's names. The zero value
+// accepts names of 1 to 64 letters, digits, dashes and underscores. It is not safe for concurrent use until all names
+// were added.
 type Names struct {
-	// BeginWithLetter demands a letter or an underscore in the first place.
+	// BeginWithLetter requires a letter or an underscore as the first character.
 	BeginWithLetter bool
 
-	original map[string]string // by the name that is sent; only of tools that were renamed
-	used     []string          // names that are sent, of calls in the conversation, each once
-	seen     map[string]bool   // what is in used
+	original map[string]string // by the sent name; only of renamed tools
+	used     []string          // sent names of calls in the conversation, each once
+	seen     map[string]bool   // the set of used
 }
 
-// Sent returns the name that is sent for a tool.
+// Sent returns the name to send for a tool.
 func (n *Names) Sent(name string) string {
 	sent := Identifier(name)
 	if n.BeginWithLetter && (sent[0] == '-' || sent[0] >= '0' && sent[0] <= '9') {
-		sent = Identifier("_" + name + " ") // the blank makes it differ from a tool that has the underscore itself
+		sent = Identifier("_" + name + " ") // the blank makes it different from a tool with that underscore
 	}
 	if sent != name {
 		if n.original == nil {
@@ -41,7 +41,7 @@ func (n *Names) Sent(name string) string {
 	return sent
 }
 
-// Use is Sent for a tool that the conversation calls.
+// Use returns the name to send for a tool that the conversation calls, and records it.
 func (n *Names) Use(name string) string {
 	sent := n.Sent(name)
 	if !n.seen[sent] {
@@ -54,10 +54,10 @@ func (n *Names) Use(name string) string {
 	return sent
 }
 
-// Used returns the names, as they are sent, of the tools that the conversation calls, each once and in order.
+// Used returns the sent names of the tools that the conversation calls, each once and in order.
 func (n *Names) Used() []string { return n.used }
 
-// Client returns the name by which the client knows a tool.
+// Client returns the client's name of a tool.
 func (n *Names) Client(sent string) string {
 	if n != nil {
 		if name, ok := n.original[sent]; ok {
@@ -67,8 +67,8 @@ func (n *Names) Client(sent string) string {
 	return sent
 }
 
-// Identifier returns s where it is 1 to 64 letters, digits, dashes and underscores. Any other string becomes one that
-// is, the same each time, and different for different strings.
+// Identifier returns s if it has 1 to 64 letters, digits, dashes and underscores. For any other string it returns a
+// valid identifier that is stable and unique for the string.
 func Identifier(s string) string {
 	if isIdentifier(s) {
 		return s
@@ -99,8 +99,8 @@ func isIdentifierRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
 }
 
-// ID is an Options.ID for vendors that want identifiers as ids, and each once in a conversation, though clients use
-// them again.
+// ID is an Options.ID for vendors that require identifiers as ids, each once in a conversation. Clients may repeat
+// ids.
 func ID(id string, occurrence int) string {
 	if occurrence > 1 {
 		id += " again " + strconv.Itoa(occurrence)
@@ -108,7 +108,7 @@ func ID(id string, occurrence int) string {
 	return Identifier(id)
 }
 
-// Arguments returns a call's arguments as the object that vendors want. What is no object is kept within one.
+// Arguments returns a call's arguments as an object. Any other value is wrapped in an object.
 func Arguments(s string) jsontext.Value {
 	if strings.TrimSpace(s) == "" {
 		return jsontext.Value("{}")

@@ -9,21 +9,21 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// MaxNoted is how many names are collected at least before the rest goes without a word.
+// MaxNoted is the number of names after which further ones may be left out.
 const MaxNoted = 32
 
-// Omitted collects the names of what a codec leaves out of a request.
+// Omitted collects the names of parameters that a codec omits from a request.
 type Omitted struct {
 	Vendor string
-	Drops  bool // what the vendor cannot honour is left out instead of refused
+	Drops  bool // unsupported parameters are dropped instead of refused
 	Names  []string
-	// Adjusted are the names of what went in another form: see provider.Request.
+	// Adjusted are the names of changed parameters: see provider.Request.
 	Adjusted []string
-	// Read is a member that the codec has read though it is not among the known ones, or empty.
+	// Read is a member that the codec has read although it is not a known one, or empty.
 	Read string
 }
 
-// Note adds a parameter's name to some, each of which is there once.
+// Note adds a parameter's name to a list without duplicates.
 func Note(names []string, param string) []string {
 	if len(names) < MaxNoted && !slices.Contains(names, param) {
 		return append(names, param)
@@ -31,13 +31,13 @@ func Note(names []string, param string) []string {
 	return names
 }
 
-// Drop notes that a parameter was left out.
+// Drop records that a parameter was dropped.
 func (o *Omitted) Drop(param string) { o.Names = Note(o.Names, param) }
 
-// Adjust notes that a parameter's value is not as the client sent it.
+// Adjust records that a parameter's value was changed.
 func (o *Omitted) Adjust(param string) { o.Adjusted = Note(o.Adjusted, param) }
 
-// Unsupported refuses a parameter that the vendor cannot honour, or notes that it was left out.
+// Unsupported refuses an unsupported parameter, or records that it was dropped.
 func (o *Omitted) Unsupported(param string) error {
 	if o.Drops {
 		o.Drop(param)
@@ -46,7 +46,7 @@ func (o *Omitted) Unsupported(param string) error {
 	return openai.Unsupported(param, o.Vendor)
 }
 
-// Ignored notes the members of a body that change nothing of the answer's meaning or that nobody here knows.
+// Ignored records the members of a body that are unknown or do not change the meaning of the answer.
 func (o *Omitted) Ignored(body []byte, known []string) {
 	gjson.ParseBytes(body).ForEach(func(name, v gjson.Result) bool {
 		if v.Type == gjson.False || !Asked(jsontext.Value(v.Raw)) || slices.Contains(known, name.Str) || name.Str == o.Read {

@@ -8,16 +8,16 @@ import (
 	"github.com/modelgate/modelgate/internal/provider/schema"
 )
 
-// IsSearch reports whether tools of a type search the web, by the names that OpenAI's responses and Anthropic have for
-// them: web_search, web_search_preview, web_search_2025_08_26, web_search_20250305.
+// IsSearch reports whether tools of a type search the web, by the names in OpenAI's responses and Anthropic's API:
+// web_search, web_search_preview, web_search_2025_08_26, web_search_20250305.
 func IsSearch(typ string) bool {
 	rest, ok := strings.CutPrefix(typ, "web_search")
 	return ok && (rest == "" || rest == "_preview" || rest[0] == '_' && strings.Trim(strings.TrimPrefix(rest, "_preview"),
 		"_0123456789") == "")
 }
 
-// SearchOptions returns what a tool that searches the web says as web_search_options of chat completions, where only
-// the place of the user has another form, and its other members.
+// SearchOptions converts a web search tool to web_search_options of chat completions, in which only the user's
+// location has another form. It also returns the tool's other members.
 func SearchOptions(tool jsontext.Value) (options jsontext.Value, others []schema.Member) {
 	var ms []schema.Member
 	for _, m := range schema.Members(tool) {
@@ -34,7 +34,7 @@ func SearchOptions(tool jsontext.Value) (options jsontext.Value, others []schema
 	return schema.AppendObject(nil, ms), others
 }
 
-// place returns where the user is with what is known of it in a member of its own.
+// place wraps the user's location in a member approximate.
 func place(v jsontext.Value) jsontext.Value {
 	ms := schema.Members(v)
 	if v.Kind() != '{' || schema.Find(ms, "approximate") != nil {

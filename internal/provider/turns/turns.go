@@ -1,11 +1,10 @@
-// Package turns builds of OpenAI's messages the conversation that other dialects demand: the user's and the
-// assistant's turns alternate, every call is answered in the very next turn and in the order of the calls, and no text
-// is empty. It reads what else messages hold that no codec wants as clients write it: data URIs, and members without a
-// place.
+// Package turns builds a conversation from OpenAI's messages in the form that other dialects require: the turns of
+// user and assistant alternate, every call is answered in the next turn and in the order of the calls, and no text is
+// empty. It also normalises other parts of messages, such as data URIs, and reports members that have no place in a
+// conversation.
 //
-// OpenAI's messages cannot be mapped one by one. Its clients answer calls late, twice or not
-// at all, use an id again, and put system messages anywhere; all of that is dealt with here, once, so that a codec
-// only has to write what stands in a turn.
+// OpenAI's messages cannot be mapped one by one. Clients answer calls late, twice or not at all, repeat ids, and put
+// system messages anywhere. This package handles all of that once, so that a codec only writes turns.
 package turns
 
 import (
@@ -16,76 +15,75 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// A Role says whose turn it is.
+// A Role is the side whose turn it is.
 type Role string
 
-// The roles, by the names that most vendors use.
+// The roles, with the names of most vendors.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 	System    Role = "system" // only with Options.InlineSystem
 )
 
-// NotExecuted is what a vendor is told that wants a text in the place of a result that the client left out.
+// NotExecuted is the text for vendors that require a result when the client sent none.
 const NotExecuted = "The tool call was not executed."
 
-// Options say what a vendor wants.
+// Options are the requirements of a vendor.
 type Options struct {
-	// InlineSystem leaves a system message in the middle where it stands between a user's turn and the assistant's. All
-	// others are hoisted to Conversation.System.
+	// InlineSystem keeps a system message in the middle if it is between a user's turn and the assistant's. All others
+	// are moved to Conversation.System.
 	InlineSystem bool
-	// ID returns the id to send for the client's, which the conversation used occurrence-1 times before for another call.
-	// nil sends ids as they are.
+	// ID returns the id to send for the client's id, which occurrence-1 earlier calls have used. Nil sends ids unchanged.
 	ID func(id string, occurrence int) string
-	// Name returns the tool's name to send for the client's. nil sends names as they are.
+	// Name returns the name to send for the client's name of a tool. Nil sends names unchanged.
 	Name func(name string) string
-	// Own are types of parts of the vendor's own, which may stand in messages of any role.
+	// Own are the types of the vendor's own parts, which may be in messages of any role.
 	Own []string
-	// Thoughts leaves parts that hold Claude's thinking in Said; elsewhere they are left out.
+	// Thoughts keeps parts with Claude's thinking in Said; otherwise they are omitted.
 	Thoughts bool
 }
 
-// A Conversation is what the messages say.
+// A Conversation is the content of the messages.
 type Conversation struct {
-	System []Part // of system and developer messages, in order; only text
-	Turns  []Turn // those of the user and of the assistant alternate
+	System []Part // text of system and developer messages, in order
+	Turns  []Turn // turns of the user and of the assistant alternate
 }
 
-// A Turn is what one side says before it is the other's turn.
+// A Turn is everything that one side says before the other's turn.
 type Turn struct {
 	Role    Role
-	Results []Result // of a User turn: of the calls of the turn before, in their order, one for each
-	Parts   []Part   // of a User or System turn: what comes after the results; empty where the client said nothing
-	Said    []Said   // of an Assistant turn: its messages, in order, those left out that say nothing
+	Results []Result // of a User turn: one for each call of the previous turn, in order
+	Parts   []Part   // of a User or System turn: the parts after the results; may be empty
+	Said    []Said   // of an Assistant turn: its messages, in order, without empty ones
 }
 
-// A Part is one part of a message's content. Text is never blank; in System and Said there is nothing else but parts
-// of Options.Own and thoughts, and a refusal has become text.
+// A Part is one part of a message's content. Text is never blank. System and Said have only text, parts of Options.Own
+// and thoughts. A refusal becomes text.
 type Part struct {
 	openai.Part
-	Param string // where it stands: messages[2].content[0]
+	Param string // path: messages[2].content[0]
 }
 
-// Said is one message of the assistant's. Message has what is beyond text and calls; its cache_control is for its end.
+// Said is one message of the assistant. Message has its other members; its cache_control applies to its end.
 type Said struct {
 	Message *openai.Message
 	Parts   []Part
 	Calls   []Call
 }
 
-// A Call is a call of a tool that the model made.
+// A Call is a call of a tool by the model.
 type Call struct {
 	ID, Name  string           // as sent
-	Arguments jsontext.Value   // always an object: "" is {}, what is no object is {"_raw": "..."}
+	Arguments jsontext.Value   // always an object: "" becomes {}, any other value {"_raw": "..."}
 	Source    *openai.ToolCall // nil for a legacy function_call
-	Param     string           // where it stands: messages[2].tool_calls[0]
+	Param     string           // path: messages[2].tool_calls[0]
 }
 
-// A Result is what came of a call.
+// A Result is the result of a call.
 type Result struct {
 	Call        Call
-	Parts       []Part // empty where the tool gave nothing
-	NotExecuted bool   // the client left the call unanswered; the vendor gets a note in its place
+	Parts       []Part // may be empty
+	NotExecuted bool   // the client sent no result; the vendor gets a note instead
 	// CacheControl is the message's, or that of its parts, which then have none.
 	CacheControl jsontext.Value
 }
@@ -99,7 +97,7 @@ func (t *Turn) Calls() []Call {
 	return calls
 }
 
-// Asked reports whether a raw member of the client's says more than if it were absent: it is not null and not empty.
+// Asked reports whether a raw member of the client has a value: it is neither null nor empty.
 func Asked(v jsontext.Value) bool {
 	switch v.Kind() {
 	case 'n':

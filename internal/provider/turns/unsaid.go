@@ -6,17 +6,17 @@ import (
 	"github.com/modelgate/modelgate/api/openai"
 )
 
-// What messages have beyond what is in turns, by the names under which a codec without a place for it says so.
+// Members of messages that are not in turns, with the names that a codec reports if it does not support them.
 const (
 	UnsaidName    = "messages.name"                     // of a participant
-	UnsaidAudio   = "messages.audio"                    // that the assistant spoke
+	UnsaidAudio   = "messages.audio"                    // audio of the assistant
 	UnsaidDetail  = "messages.content.image_url.detail" // in which an image is to be seen
 	UnsaidCache   = "cache_control"                     // of a message, a part or a tool
-	UnsaidReason  = "messages.reasoning_content"        // that nobody signed
+	UnsaidReason  = "messages.reasoning_content"        // without a signature
 	UnsaidThought = "messages.content.thinking"         // Claude's, as a part
 )
 
-// Unsaid returns which of these a request has, each once.
+// Unsaid returns which of these members a request has, each once.
 func Unsaid(c *openai.Chat) []string {
 	var name, audio, detail, cache, reason, thought bool
 	for i := range c.Messages {
@@ -48,7 +48,7 @@ func Unsaid(c *openai.Chat) []string {
 	return found
 }
 
-// signed reports whether a message has its reasoning also in a form that its vendor signed.
+// signed reports whether a message also has its reasoning in a form with the vendor's signature.
 func signed(m *openai.Message) bool {
 	return Asked(m.ThinkingBlocks) || slices.ContainsFunc(m.Content,
 		func(p openai.Part) bool { return p.Thought != nil }) ||
