@@ -407,3 +407,17 @@ func TestAHurryEndsThePauseAfterAFailure(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
+
+// A segment of which a loss of power left only reserved space held nothing.
+func TestASegmentOfZerosHoldsNothing(t *testing.T) {
+	o := options(t.TempDir())
+	path := filepath.Join(o.Dir, "0000000000000001.spool")
+	require.NoError(t, os.WriteFile(path, make([]byte, 1<<16), 0o600))
+	s, k := open(t, o), newKeeper()
+	s.End(rec("a", 1))
+	flush(s, k)
+	require.Equal(t, 1, k.ids())
+	kept, err := filepath.Glob(filepath.Join(o.Dir, "*.unreadable"))
+	require.NoError(t, err)
+	require.Empty(t, kept)
+}
