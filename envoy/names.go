@@ -1,7 +1,7 @@
-// Package envoy holds the names that the control plane and the ext_proc service agree on: clusters, routes, metadata.
+// Package envoy has the names that the control plane and the ext_proc service share: clusters, routes, metadata.
 //
-// The plan of a request travels as dynamic metadata, never as headers. A client can forge a
-// header; it cannot write metadata.
+// The plan of a request is sent as dynamic metadata, never as headers. A client can forge a header, but cannot write
+// metadata.
 package envoy
 
 import "strings"

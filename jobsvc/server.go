@@ -1,9 +1,8 @@
-// Package jobsvc is the job service: OpenAI's APIs for what takes long, files, batches and fine-tuning, over the
-// providers that the gateway has. Its state is in etcd, its bytes are in a blob store, and everything it asks of a
-// provider goes through Envoy.
+// Package jobsvc is the job service: OpenAI's APIs for long-running work, which are files, batches and fine-tuning,
+// with the gateway's providers. Its state is in etcd and its bytes are in a blob store. All its requests to providers
+// go through Envoy.
 //
-// A replica keeps nothing of its own. Whatever one of them was doing when it died, another goes
-// on with from what etcd and the blob store hold.
+// A replica has no state of its own. If it dies, another replica continues its work from etcd and the blob store.
 package jobsvc
 
 import (

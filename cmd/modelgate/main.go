@@ -1,7 +1,7 @@
-// Command modelgate is the gateway: one binary whose subcommands are its processes, and the tools of those who run it.
+// Command modelgate is the gateway: one binary whose subcommands are its processes, and the tools for operators.
 //
-// There is no logic here. A subcommand reads its flags, builds the parts and starts them; what
-// the parts do is in their packages.
+// It has no logic of its own. A subcommand reads its flags, builds the parts and starts them. The parts are in their
+// packages.
 package main
 
 import (

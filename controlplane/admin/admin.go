@@ -1,11 +1,10 @@
-// Package admin serves the admin API: reading and writing the configuration, making keys and tokens, and asking what
-// has happened.
+// Package admin serves the admin API: it reads and writes the configuration, creates keys and tokens, and answers
+// queries about usage and changes.
 //
-// Every change of configuration goes the same way (see plan), also a single PUT: read
-// everything, lay the change over it, validate the whole, and commit only if nothing else was written in the meantime,
-// in one transaction with the entries of the audit log. Nothing that makes the whole worse is stored. Credentials come
-// in but never go out: they are sealed before they are stored, and shown as "[redacted]", which, applied again, means
-// the stored one.
+// Every change of the configuration, also a single PUT, uses the same steps (see plan): read everything, apply the
+// change, and validate the whole. One transaction then commits the change and the entries of the audit log, only if
+// nothing else was written meanwhile. A change that adds an error is refused. Credentials are never returned: they are
+// sealed before they are stored, and shown as "[redacted]", which means the stored credential if it is applied again.
 package admin
 
 import (

@@ -1,8 +1,8 @@
-// Package dashboard serves the web pages of administration. It does everything by the admin API, which it calls in
-// process as the account that is signed in, so that roles, validation and the audit log are in one place.
+// Package dashboard serves the web pages for administration. It uses only the admin API, which it calls in process
+// with the signed-in account, so that roles, validation and the audit log are in one place.
 //
-// A page that hides a button protects nothing. What somebody may do is decided by the API; the
-// pages only do not offer what it would refuse.
+// A page that hides a button protects nothing. The API decides what an account may do. The pages only hide what the
+// API would refuse.
 package dashboard
 
 import (

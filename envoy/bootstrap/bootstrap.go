@@ -1,8 +1,8 @@
-// Package bootstrap builds what an Envoy is started with: its name, its admin socket, its limits, and the few clusters
-// that it must have before the control plane answers. Everything else arrives over xDS.
+// Package bootstrap builds the bootstrap configuration of an Envoy: its name, its admin socket, its limits, and the
+// few clusters that it needs before the control plane answers. Everything else comes over xDS.
 //
-// The ext_proc cluster belongs here and not in CDS. An update of a cluster rebuilds it, and
-// that would cut every gRPC stream that is open to it.
+// The ext_proc cluster must be in the bootstrap and not in CDS. An update of a cluster rebuilds it, which would cut
+// every open gRPC stream to it.
 package bootstrap
 
 import (

@@ -1,6 +1,6 @@
-// Package process runs an Envoy as a child: it finds the binary, starts it, turns its log lines into ours, starts it
-// again when it dies, drains it and stops it.
+// Package process runs an Envoy as a child process: it finds the binary, starts it, converts its log lines, restarts
+// it when it dies, drains it and stops it.
 //
-// Ctrl-C in a terminal goes to the whole process group, and an Envoy that gets it cuts every
-// stream at once. The child therefore has a group of its own and ends only by Stop, or with its parent.
+// Ctrl-C in a terminal goes to the whole process group, and would make Envoy cut every stream at once. So the child
+// has its own process group, and ends only by Stop or with its parent.
 package process

@@ -1,8 +1,8 @@
-// Package allowed says which environment variables and files the configuration may name, and to which hosts what is in
-// them may be sent. The process's own flags decide that, and nobody who may only change the configuration.
+// Package allowed defines which environment variables and files the configuration may name, and to which hosts their
+// values may be sent. Only the flags of the process decide that, and never the configuration.
 //
-// It does not say who may name them. It holds for everybody, also for whoever may do everything: an
-// endpoint that etcd has is no more trusted than one that comes by the admin API.
+// It applies to everybody, even to the owner of the gateway: an endpoint from etcd is not more trusted than one from
+// the admin API.
 package allowed
 
 import (

@@ -1,7 +1,6 @@
-// Package atomicfile writes files that are never seen half written.
+// Package atomicfile writes files atomically: a reader sees the old file or the new one.
 //
-// The mode of the file that is there already does not survive; the new file has the mode
-// that Write is given.
+// The new file has the mode that is given to Write, and not the mode of an existing file.
 package atomicfile
 
 import (

@@ -1,10 +1,10 @@
-// Package auth makes, recognises and hashes the keys of clients, and finds them in requests.
+// Package auth creates, parses and hashes the keys of clients, and finds them in requests.
 //
-// A key is "sk-mg-", 26 characters that carry 130 random bits, and 6 characters that carry the low 30 bits of the
-// CRC-32 (IEEE) of everything before them, all in Crockford's base32 in lower case (no i, l, o, u).
+// A key is "sk-mg-", 26 characters with 130 random bits, and 6 characters with the low 30 bits of the CRC-32 (IEEE) of
+// all characters before, in lower-case Crockford base32 (no i, l, o, u).
 //
-// The checksum is not a defence. It lets the gateway refuse a mistyped key without a
-// look-up, and a scanner tell a leaked key from noise; that a key is good says only the look-up of its hash.
+// The checksum is not a defence. It lets the gateway refuse a mistyped key without a look-up, and scanners recognise a
+// leaked key. Only the look-up of its hash shows that a key is valid.
 package auth
 
 import (

@@ -1,9 +1,8 @@
-// Package blobstore opens the store of large immutable values: a folder, or a bucket at S3, Google Cloud Storage or
-// Azure, by URL. Everything else is gocloud.dev/blob's.
+// Package blobstore opens the store of large immutable values by URL: a folder, or a bucket at S3, Google Cloud
+// Storage or Azure. All operations are those of gocloud.dev/blob.
 //
-// A blob that is being written is not there until its writer is closed without an error, and it
-// is given up by cancelling the context that the writer was made with, before it is closed. A writer that is not
-// closed leaks, and so may what it has written.
+// A blob exists once its writer is closed without an error. To abort a write, cancel the context of the writer before
+// closing it. A writer that is not closed leaks, and its bytes may leak too.
 package blobstore
 
 import (

@@ -1,8 +1,8 @@
-// Package catalog is what the gateway knows about models: what they take and can do, and what they cost. It is data,
-// in catalog.yaml; an operator's Catalog comes before it.
+// Package catalog has facts about models: their limits, capabilities and prices. The data is in catalog.yaml. An
+// operator's Catalog takes precedence.
 //
-// Several entries hold for one model. Each fact is the first that any of them states, so that
-// an entry of one model says only how it differs from the entry of its family below.
+// Several entries can match a model. Each fact is taken from the first entry that has it, so that an entry of one
+// model only has the differences from its family's entry below.
 package catalog
 
 import (

@@ -1,8 +1,8 @@
-// Package certs makes the certificates of a gateway that runs on one machine: an authority of its own, which clients
-// are told to trust, and the certificate that its listener shows.
+// Package certs creates the certificates of a gateway that runs on one machine: an authority that clients are
+// configured to trust, and the listener's certificate.
 //
-// The authority is made once and must then stay, since clients hold a copy of it. Only the
-// listener's certificate is issued again.
+// The authority is created once and must not change, because clients have a copy of it. Only the listener's
+// certificate is issued again.
 package certs
 
 import (

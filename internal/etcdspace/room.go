@@ -1,11 +1,10 @@
-// Package etcdspace keeps etcd from being full. etcd has a quota; once its database has grown to it, etcd raises the
-// alarm NOSPACE and takes nothing more, on any member, until somebody makes room and takes the alarm back. A [Room]
-// knows how full each member is, and says so; it keeps a reserve that tenants cannot use. A [Keeper] makes room: it
-// compacts, defragments and takes the alarm back.
+// Package etcdspace prevents etcd from getting full. etcd has a quota. If its database reaches the quota, etcd raises
+// the alarm NOSPACE and refuses writes on all members until there is space and the alarm is disarmed. A [Room]
+// monitors the size of each member and keeps a reserve that tenants cannot use. A [Keeper] makes space: it compacts,
+// defragments and disarms the alarm.
 //
-// The quota is one of the file, which never shrinks by itself. What is deleted is free after a
-// compaction, and is used again; but only after defragmenting is the file smaller, and only then can the alarm be
-// taken back.
+// The quota is about the file, which never shrinks by itself. Deleted data becomes free space after a compaction, and
+// is used again. Only defragmenting makes the file smaller, and only then can the alarm be disarmed.
 package etcdspace
 
 import (

@@ -1,7 +1,7 @@
-// Package etcdtest runs a real etcd within a test.
+// Package etcdtest runs a real etcd in a test.
 //
-// It does not sync to disk, so that a test is fast. It survives [Server.Stop] and
-// [Server.Start], not a crash of the machine.
+// It does not sync to disk, so that tests are fast. Its data survives [Server.Stop] and [Server.Start], but not a
+// crash of the machine.
 package etcdtest
 
 import (

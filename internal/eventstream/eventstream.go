@@ -1,8 +1,8 @@
-// Package eventstream decodes the frames of AWS's event streams (application/vnd.amazon.eventstream,
+// Package eventstream decodes the frames of AWS event streams (application/vnd.amazon.eventstream,
 // https://smithy.io/2.0/aws/amazon-eventstream.html) from bytes that arrive in pieces.
 //
-// A piece has nothing to do with a frame. Pieces are cut anywhere, also within the twelve bytes
-// that say how long a frame is, and where the cuts fall never changes the frames that come out.
+// Pieces are independent of frames. They are cut anywhere, even inside the twelve bytes with a frame's length. The
+// cuts never change the decoded frames.
 package eventstream
 
 import (

@@ -1,9 +1,9 @@
-// Package fakeprovider is a provider of models without a model: an HTTP server that speaks OpenAI's dialect, repeats
-// what the user said, and plays the training of models. `modelgate run` serves it as the provider echo, and tests use
-// it as an upstream.
+// Package fakeprovider is a provider without a model: an HTTP server with OpenAI's dialect that repeats the user's
+// text, and simulates the training of models. `modelgate run` serves it as the provider echo, and tests use it as an
+// upstream.
 //
-// It is a provider, not a part of the gateway. It sits behind Envoy, and shares with the data
-// path no more than the check of requests and the shape of errors.
+// It is a provider, and not a part of the gateway. It runs behind Envoy. It shares only the check of requests and the
+// format of errors with the data path.
 package fakeprovider
 
 import (

@@ -1,6 +1,6 @@
-// Package golden compares what a test made with a file that was looked at and committed.
+// Package golden compares the output of a test with a reviewed and committed file.
 //
-// -update makes every test pass. It is followed by reading the diff of the files.
+// The flag -update makes every test pass, so review the diff of the files after it.
 package golden
 
 import (

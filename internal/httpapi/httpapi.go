@@ -1,9 +1,8 @@
-// Package httpapi is what the HTTP handlers of the gateway's own APIs have in common: JSON answers, and errors in the
-// one shape that clients know, [openai.Error].
+// Package httpapi has the common parts of the HTTP handlers of the gateway's own APIs: JSON answers, and errors in the
+// form that clients know, [openai.Error].
 //
-// A handler returns its error and logs nothing. [Handler] is the one place that renders
-// errors and logs those that are the gateway's own fault; an error of any other type than *openai.Error is such a
-// fault, and the client learns nothing of it but the 500.
+// A handler returns its error and logs nothing. [Handler] renders all errors and logs the gateway's own faults. An
+// error of another type than *openai.Error is such a fault, and the client only gets a 500.
 package httpapi
 
 import (

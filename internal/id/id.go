@@ -1,7 +1,7 @@
-// Package id makes identifiers: a prefix that says of what, and a ULID, such as key_01JD3T9Q8H6R5W4Z2Y0X9V8N7M.
+// Package id creates identifiers: a prefix for the kind of object, and a ULID, such as key_01JD3T9Q8H6R5W4Z2Y0X9V8N7M.
 //
-// Identifiers sort by the millisecond in which they were made and no finer, and they are
-// not secret. What must not be guessed needs crypto/rand itself.
+// Identifiers sort by the millisecond of their creation and no finer, and they are not secret. Use crypto/rand for
+// values that must not be guessed.
 package id
 
 import (

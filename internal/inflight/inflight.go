@@ -1,11 +1,11 @@
-// Package inflight bounds the bytes of bodies that a process holds at the same time, all together and for each key, so
-// that what clients send and providers answer cannot take more memory than there is.
+// Package inflight bounds the bytes of bodies that a process holds at the same time, in total and for each key, so
+// that requests and answers cannot exhaust the memory.
 //
-// It is no semaphore of golang.org/x/sync: room is taken of the process and of a key in one step, and who holds
-// nothing gets what there is room for, however much that is.
+// A semaphore of golang.org/x/sync is not enough: room is taken from the process and the key in one step, and a key
+// without any bytes gets all room that is free.
 //
-// It counts bodies once, as they are before translation. What the process takes for one is several
-// times that, and the bounds are chosen for it.
+// It counts a body once, with its size before translation. The process needs several times that size, and the bounds
+// take this into account.
 package inflight
 
 import (

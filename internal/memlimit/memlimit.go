@@ -1,8 +1,8 @@
-// Package memlimit has a process live within the memory that it may take: it finds out how much that is, tells Go's
-// garbage collector, and says when so much is in use that nothing new should be begun.
+// Package memlimit keeps a process within its memory limit: it detects the limit, configures Go's garbage collector,
+// and reports when so much memory is in use that no new work should begin.
 //
-// The memory in use right before a collection says nothing, for the collector lets garbage grow up to its
-// limit. Only what is left after one counts.
+// The memory in use before a collection is no measure, because the collector lets garbage grow up to its limit. Only
+// the memory in use after a collection counts.
 package memlimit
 
 import (

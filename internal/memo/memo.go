@@ -1,7 +1,7 @@
-// Package memo remembers what was worked out, up to a bound.
+// Package memo caches computed values, up to a bound.
 //
-// Nothing is forgotten one by one. Where the bound is reached all is, for what is asked for by names
-// that clients make up is not worth an order.
+// Values are not evicted one by one: at the bound, all are dropped. Many names come from clients, so an order of
+// eviction would not help.
 package memo
 
 import "sync"

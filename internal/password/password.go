@@ -1,7 +1,7 @@
-// Package password hashes the passwords of people and checks them, with argon2id.
+// Package password hashes and checks the passwords of people, with argon2id.
 //
-// Keys are not passwords. Keys are random and are looked up by a fast keyed hash (package auth);
-// what people choose needs a slow one. Slow means memory too: only a few hashes are made at once, and others wait.
+// Keys are not passwords. Keys are random and are looked up by a fast keyed hash (package auth). Passwords are chosen
+// by people and need a slow hash, which also takes memory. So only a few hashes are computed at once, and others wait.
 package password
 
 import (

@@ -1,7 +1,7 @@
 // Package pgtest runs a real PostgreSQL for the tests of a package.
 //
-// The server is started by [Run], from TestMain, once for a test binary. It does not sync to disk, so that
-// tests are fast: it survives the kill of a client, not a crash of the machine.
+// [Run] starts the server from TestMain, once per test binary. It does not sync to disk, so that tests are fast. Its
+// data survives the kill of a client, but not a crash of the machine.
 package pgtest
 
 import (

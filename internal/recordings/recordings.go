@@ -1,7 +1,8 @@
-// Package recordings holds what vendors have really sent, for tests to replay: one archive a vendor, and INDEX.md,
-// which names the source and the licence of each recording. README.md says how an archive is laid out and made again.
+// Package recordings has recorded responses of real vendors, for tests to replay: one archive per vendor, and INDEX.md
+// with the source and the licence of each recording. README.md describes the format of an archive and how to make it
+// again.
 //
-// Recordings are data. Nobody edits them, and no text of them becomes code.
+// Recordings are data. Nobody edits them, and their text never becomes code.
 package recordings
 
 import (

@@ -1,6 +1,6 @@
-// Package redistest runs a real Redis within a test.
+// Package redistest runs a real Redis in a test.
 //
-// Unless it is told to persist, a server that was stopped comes back empty.
+// A server that was stopped comes back empty, unless it is configured to persist.
 package redistest
 
 import (

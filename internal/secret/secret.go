@@ -1,5 +1,5 @@
-// Package secret holds values that must not be printed. A [Value] shows itself as [redacted] in logs, errors and JSON
-// alike; only Reveal gives what it holds, so every use of a secret can be found by that word.
+// Package secret has values that must not be printed. A [Value] prints as [redacted] in logs, errors and JSON. Only
+// Reveal returns the secret, so every use of a secret can be found by that name.
 package secret
 
 // Redacted is what every rendering of a Value shows.

@@ -1,8 +1,8 @@
-// Package archive moves what has been over for a while from etcd into the blob store, and removes it from there when
-// it is old, so that etcd holds open work and the recent past, however much was ever done.
+// Package archive moves ended work from etcd to the blob store after a while, and removes it from there when it is
+// old. So etcd has only open and recent work, however much was ever done.
 //
-// Readers know nothing of this package. Where a record is, the store looks up at each read; a
-// record is in exactly one of the two at any revision of etcd.
+// Readers do not use this package. The store finds a record at each read. At any revision of etcd, a record is in
+// exactly one of the two.
 package archive
 
 import (

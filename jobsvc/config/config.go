@@ -1,8 +1,8 @@
-// Package config is what the job service knows of the configuration: providers, models and webhooks, as the control
-// plane serves them to it over xDS.
+// Package config has the job service's part of the configuration: providers, models and webhooks, which the control
+// plane serves over xDS.
 //
-// There is no credential in it, and no key. A provider is asked through Envoy's internal
-// listener, where the credential is added, and whether a key may use a model is asked there too.
+// It has no credentials and no keys. Requests to a provider go through Envoy's internal listener, which adds the
+// credential and checks whether the key may use the model.
 package config
 
 import (

@@ -1,8 +1,9 @@
-// Package gateway asks providers on behalf of jobs, through Envoy's internal listener: so that routing, fallback,
-// limits, prices and translation are those of every other request. The job service has no credential of any provider.
+// Package gateway sends the requests of jobs to providers, through Envoy's internal listener, so that routing,
+// fallback, limits, prices and translation are the same as for every other request. The job service has no credential
+// of a provider.
 //
-// The address is not a client's. On this listener Envoy believes the headers that say for whom
-// is asked, and lets nobody in but the job service.
+// The address is not for clients. On this listener Envoy trusts the headers that identify the client, and admits only
+// the job service.
 package gateway
 
 import (

@@ -1,7 +1,7 @@
-// Package models deletes fine-tuned models, and asks providers in the background what models they have.
+// Package models deletes fine-tuned models, and lists the models of providers in the background.
 //
-// Nothing here answers GET /v1/models. The ext_proc service does, from the configuration, into
-// which this package writes what providers list: no provider is asked while a client waits.
+// It does not answer GET /v1/models. The ext_proc service does, from the configuration, into which this package writes
+// the models of providers: no client waits for a provider.
 package models
 
 import (

@@ -1,10 +1,10 @@
-// Package queue leases work to the replicas of the job service, on etcd. An item is in the queue from the transaction
-// that makes work necessary to the one that ends it; in between, one replica at a time holds a claim of it. A claim is
-// a key under the replica's lease: when the replica dies, or cannot reach etcd for long enough, the claim goes, and
-// another takes the item up.
+// Package queue leases work to the replicas of the job service, on etcd. The transaction that makes work necessary
+// adds an item to the queue, and the transaction that ends the work removes it. In between, one replica at a time has
+// a claim on the item. A claim is a key under the replica's lease. If the replica dies, or cannot reach etcd for long
+// enough, the claim expires and another replica takes the item.
 //
-// A worker that has lost its claim may not know it yet. What it writes must require [Claim.Held]
-// in the same transaction; the end of its context is only a courtesy.
+// A worker that has lost its claim may not know it yet. Its writes must require [Claim.Held] in the same transaction.
+// The end of its context alone is not enough.
 package queue
 
 import (

@@ -1,9 +1,8 @@
-// Package quota is the gate through which everything passes that a tenant writes at the job service: it holds every
-// write to the rate of its organization and project, and every creation to their quotas. What etcd has room for is the
-// transaction's to ask.
+// Package quota checks all writes of tenants at the job service: every write against the rate of its organization and
+// project, and every creation against their quotas. The transaction itself checks the space in etcd.
 //
-// The gate only says how much there may be. What is used is counted, and compared with that, in the
-// transaction that creates (see store.Txn.Within): nobody gets beyond a quota by being one of many at once.
+// The gate only reads the quotas. The transaction that creates an object counts the usage and compares it with them
+// (see store.Txn.Within), so that concurrent requests cannot exceed a quota.
 package quota
 
 import (

@@ -1,8 +1,8 @@
-// Package rest is what the handlers of the job service have in common: who asks, pages of lists, creation that can be
-// repeated, and what the client is told where storage fails.
+// Package rest has the common parts of the job service's handlers: the caller, pages of lists, idempotent creation,
+// and errors about failed storage.
 //
-// Who asks is in headers that only Envoy sets, once the ext_proc service has checked the key.
-// That is safe because nobody but Envoy reaches the job service: its socket is private, and its port has mutual TLS.
+// The caller is in headers that only Envoy sets, after the ext_proc service has checked the key. That is safe because
+// only Envoy reaches the job service: its socket is private, and its port requires mutual TLS.
 package rest
 
 import (

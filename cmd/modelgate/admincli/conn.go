@@ -1,7 +1,7 @@
-// Package admincli is what commands that talk to a running gateway have in common: how they reach it, what its files
-// and metrics are called, and how they print what they found out.
+// Package admincli has the common parts of commands that talk to a running gateway: the connection, the names of its
+// files and metrics, and the output of results.
 //
-// It knows no flags. Those are the command's, which gives a Conn.
+// It has no flags. A command reads its flags and makes a Conn.
 package admincli
 
 import (

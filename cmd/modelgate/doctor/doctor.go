@@ -1,8 +1,7 @@
-// Package doctor looks at a gateway, its data folder and its data plane, and says what is wrong, why that matters and
-// how to mend it.
+// Package doctor examines a gateway, its data folder and its data plane, and reports what is wrong, why that matters
+// and how to fix it.
 //
-// A check does no I/O. What it looks at is gathered before, so that each is tested with a patient that
-// is made up.
+// A check does no I/O. Its input is collected first, so that each check can be tested with invented input.
 package doctor
 
 import (

@@ -1,8 +1,8 @@
-// Package explain says what a gateway would do with a request: where it would go, what would hold it up and what it
-// would cost.
+// Package explain reports what a gateway would do with a request: its destination, the reasons for a refusal, and its
+// cost.
 //
-// It decides nothing itself. It puts the request to the code that the ext_proc service decides with,
-// over the configuration that the admin API shows, and plays the part of Envoy.
+// It makes no decisions. It runs the decision code of the ext_proc service, with the configuration from the admin API,
+// and simulates Envoy.
 package explain
 
 import (

@@ -1,7 +1,7 @@
-// Package all knows every vendor.
+// Package all lists every vendor.
 //
-// Nothing is registered here by hand. A vendor is a folder of internal/provider/vendors that exports
-// Provider(); `go generate` writes list.go from the folders.
+// Do not add vendors here by hand. A vendor is a folder of internal/provider/vendors that exports Provider(). `go
+// generate` writes list.go from the folders.
 package all
 
 import "github.com/modelgate/modelgate/internal/provider"

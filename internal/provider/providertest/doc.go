@@ -1,6 +1,6 @@
-// Package providertest holds the tests that every provider must pass. [Run] plays the cases that a provider's folder
-// keeps in testdata/*.txtar, [Replay] plays recorded traffic; both cut streams anywhere and check what clients rely
-// on. [Fuzz] feeds what no vendor sent yet, and [Bench] measures:
+// Package providertest has the tests that every provider must pass. [Run] runs the cases in a provider's
+// testdata/*.txtar, and [Replay] replays recorded traffic. Both cut streams anywhere and check what clients rely on.
+// [Fuzz] tests with generated input, and [Bench] measures:
 //
 //	func TestCases(t *testing.T)       { providertest.Run(t, Provider()) }
 //	func FuzzAnswers(f *testing.F)     { providertest.Fuzz(f, Provider()) }

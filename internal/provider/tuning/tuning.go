@@ -1,8 +1,8 @@
-// Package tuning is what vendors' fine-tuning has in common: streamed uploads, reading hyperparameters and
-// integrations, and fine-tuning as OpenAI has it, for the vendors that copy it.
+// Package tuning has the common parts of vendors' fine-tuning: streamed uploads, the parsing of hyperparameters and
+// integrations, and OpenAI's fine-tuning API, for the vendors that copy it.
 //
-// An error decides about a job. A 4xx of the vendor ends it, so what only says that something is
-// not there yet, or that the gateway is wrongly configured for a moment, must be another error.
+// An error decides about a job. A 4xx of the vendor ends the job. So an error for an object that is not ready yet, or
+// for a temporary misconfiguration of the gateway, must have another type.
 package tuning
 
 import (

@@ -1,7 +1,6 @@
-// Package otlptest is a collector of OpenTelemetry's in this process, for tests of what is exported.
+// Package otlptest is an OpenTelemetry collector in the test process, for tests of the exported data.
 //
-// What is measured arrives when it is exported, which is in the background. Stop the telemetry first,
-// or wait.
+// Data is exported in the background. Stop the telemetry first, or wait.
 package otlptest
 
 import (

@@ -1,8 +1,8 @@
-// Package work measures what a function costs, for tests that bound it: a tenant or a vendor decides how large the
-// input is, and what is done with it must stay in proportion.
+// Package work measures the cost of a function, for tests that bound it: tenants and vendors choose the size of the
+// input, and the cost must stay in proportion to it.
 //
-// The wall clock says nothing on a busy machine. CPU is that of the calling thread alone, and Bytes
-// are all that was allocated, which is no less than what was held at any time.
+// The wall clock is no measure on a busy machine. CPU is the CPU time of the calling thread, and Bytes are all
+// allocations, which is an upper bound of the memory in use.
 package work
 
 import (

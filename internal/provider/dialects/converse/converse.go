@@ -1,7 +1,7 @@
 // Package converse is the dialect of Amazon Bedrock's Converse API, which serves the models of every publisher there.
 //
-// One dialect does not mean that models take the same. What a model refuses is in the catalog, and what the models of
-// a publisher demand of a conversation is in families.go; the codec asks these and never a model's name.
+// Models with the same dialect still differ. The catalog has what a model refuses, and families.go has what the models
+// of a publisher require of a conversation. The codec uses these, and never a model's name.
 package converse
 
 import (

@@ -1,8 +1,8 @@
 // Package gemini is the dialect of Google's Gemini API, which AI Studio and Vertex AI serve.
 //
-// The vendor's stream has no end mark. Each event is a whole answer by itself, with a piece of the text; a reason for
-// finishing may stand in any of them, or in all, and an error after it. So nothing is finished for the client before
-// the body ends.
+// The vendor's stream has no end mark. Each event is a complete answer with a piece of the text. Any event, or all of
+// them, may have a finish reason, and an error may follow. So no answer is complete for the client before the body
+// ends.
 package gemini
 
 import (

@@ -1,10 +1,9 @@
 // Package messages translates between OpenAI's chat completions and Anthropic's Messages dialect, which several clouds
-// serve. A vendor's folder adds where it is served and how a request is authenticated.
+// serve. A vendor's folder adds the endpoint and the authentication.
 //
-// The two APIs differ most in what they demand of a conversation, and clients of OpenAI's
-// API do none of that reliably. So the conversation is built anew (package turns) and never mapped message by message;
-// and what Claude signed of its thinking must come back as it was, though a stock client knows nothing of it
-// (thought.go).
+// The two APIs differ most in the required form of a conversation, which OpenAI's clients do not follow. So the
+// conversation is built anew (package turns) and never mapped message by message. Claude's signed thinking must come
+// back unchanged, although stock clients do not know it (thought.go).
 package messages
 
 import (

@@ -1,11 +1,10 @@
-// Package openaicompat is the codec of vendors that speak OpenAI's own dialect, in chat completions, legacy
-// completions and embeddings. Requests pass byte for byte but for what must change. Answers of OpenAI itself do, too;
-// those of other vendors are put right where they depart from what OpenAI's clients rely on, and keep the members that
-// nobody here has heard of. How a vendor deviates is said by its [Dialect].
+// Package openaicompat is the codec of vendors with OpenAI's own dialect, for chat completions, legacy completions and
+// embeddings. Requests pass byte for byte, except for necessary changes. Answers of OpenAI itself do too. Answers of
+// other vendors are corrected if they differ from what OpenAI's clients rely on, and keep unknown members. A [Dialect]
+// describes how a vendor differs.
 //
-// Usage is always asked of the vendor, because requests are metered by it, whatever the
-// client asked for. So the stream that comes back is not the one that the client wants: usage is taken out of it, and
-// given back at its end only to clients that asked.
+// The codec always requests usage from the vendor, because requests are metered by it. So the vendor's stream differs
+// from the client's: usage is removed from it, and added at its end if the client asked for it.
 package openaicompat
 
 import (

@@ -1,8 +1,8 @@
-// Package tuningtest holds the tests that every vendor's fine-tuning must pass, and what the tests of one vendor need:
-// a client of a provider whose API is a handler.
+// Package tuningtest has the tests that every vendor's fine-tuning must pass, and helpers for the tests of one vendor,
+// such as a client of a provider whose API is a handler.
 //
-// A fake is written from the vendor's documentation, not from the code that it tests. It refuses
-// what the documentation does not have.
+// A fake is written from the vendor's documentation, not from the code that it tests. It refuses everything that is
+// not in the documentation.
 package tuningtest
 
 import (

@@ -1,7 +1,6 @@
 // Package alibaba is Alibaba Cloud's Model Studio (DashScope), which serves the Qwen models in OpenAI's dialect.
 //
-// Keys hold for one region. Without a region it is Singapore, where the international keys are
-// from.
+// A key is valid for one region. The default region is Singapore, where international keys are issued.
 package alibaba
 
 import (

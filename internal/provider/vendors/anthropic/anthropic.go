@@ -1,7 +1,7 @@
 // Package anthropic is Anthropic's own API.
 //
-// There is no dialect here. Everything about requests and answers is in package messages,
-// which other clouds that serve the same models share; what is lossy is in README.md.
+// The dialect is not here. Package messages translates requests and answers, also for other clouds with the same
+// models. README.md lists what the translation loses.
 package anthropic
 
 import (

@@ -1,9 +1,8 @@
 // Package azure is the provider Azure OpenAI, in both styles of its API: v1, where the body names the deployment
-// (https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle), and the older one, whose paths do.
-// Other models of Azure AI Foundry speak the same dialect.
+// (https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle), and the older one, where the path names
+// it. Other models of Azure AI Foundry have the same dialect.
 //
-// A model is a deployment, by whatever name somebody gave it. With an api_version its name is in
-// the path.
+// A model is a deployment with a name chosen by its owner. With an api_version, the name is in the path.
 package azure
 
 import (

@@ -1,5 +1,5 @@
 // Package bedrock is Amazon Bedrock: the Converse API (dialects/converse) and InvokeModel for embeddings, both signed
-// by SigV4. What is lossy is in README.md.
+// with SigV4. README.md lists what the translation loses.
 package bedrock
 
 import (

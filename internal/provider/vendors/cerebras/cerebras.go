@@ -1,8 +1,8 @@
-// Package cerebras is the provider Cerebras, which speaks OpenAI's dialect:
+// Package cerebras is the provider Cerebras, with OpenAI's dialect:
 // https://inference-docs.cerebras.ai/resources/openai.
 //
-// Cerebras is strict. A parameter that it does not know fails the request, also where its value
-// asks for nothing, and so does a member of a message.
+// Cerebras is strict. An unknown parameter fails the request, even with a default value, and so does an unknown member
+// of a message.
 package cerebras
 
 import (

@@ -1,8 +1,8 @@
 // Package cohere is Cohere's own API, version 2: chat and embeddings.
 //
-// It looks like OpenAI's API and is not. A stream has events of its own, tool calls come one by
-// one as an object and not as an array, counts of tokens are floats and stand twice (what is billed is not what was
-// used), and the plan that the model makes before it calls tools is no content.
+// It looks like OpenAI's API but differs. A stream has its own events. Tool calls come one by one as an object, not as
+// an array. Token counts are floats and occur twice, as billed and as used. The plan that the model writes before tool
+// calls is not content.
 package cohere
 
 import (

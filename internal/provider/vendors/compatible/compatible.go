@@ -1,7 +1,7 @@
-// Package compatible is whatever else serves OpenAI's dialect: an endpoint of its own, with a credential or without.
+// Package compatible is any other server with OpenAI's dialect: an own endpoint, with or without a credential.
 //
-// Nothing is refused here, for nothing is known of the server. Requests pass as they are, and
-// what the server says of them is the client's answer; where its answers depart from OpenAI's they are put right.
+// It refuses nothing, because the server is unknown. Requests pass unchanged, and the client gets the server's errors.
+// Answers are corrected if they differ from OpenAI's.
 package compatible
 
 import (

@@ -1,7 +1,7 @@
 // Package deepseek is DeepSeek's own API.
 //
-// Thinking is on unless a request turns it off, and then the vendor refuses a tool choice that
-// forces a tool, ignores temperature, and wants the reasoning of earlier tool calls back.
+// Thinking is on unless a request turns it off. With thinking, the vendor refuses a tool choice that forces a tool,
+// ignores temperature, and requires the reasoning of earlier tool calls.
 package deepseek
 
 import (

@@ -1,7 +1,7 @@
-// Package echo is the provider that is built into the gateway: it repeats what the user said, so that a first request
-// works without any account. It speaks OpenAI's dialect; package fakeprovider is the server behind it.
+// Package echo is the built-in provider: it repeats the user's text, so that a first request works without an account.
+// It has OpenAI's dialect. Package fakeprovider is its server.
 //
-// It has no endpoint of its own. The gateway that serves it says where.
+// It has no default endpoint. The gateway that serves it configures one.
 package echo
 
 import (

@@ -1,8 +1,8 @@
-// Package fireworks is the provider Fireworks AI, which speaks OpenAI's dialect:
+// Package fireworks is the provider Fireworks AI, with OpenAI's dialect:
 // https://docs.fireworks.ai/tools-sdks/openai-compatibility.
 //
-// Models have long names, accounts/fireworks/models/..., and a prompt that is too long is cut
-// short, not refused, unless context_length_exceeded_behavior says otherwise.
+// Models have long names, accounts/fireworks/models/.... A prompt that is too long is truncated instead of refused,
+// unless context_length_exceeded_behavior says otherwise.
 package fireworks
 
 import (

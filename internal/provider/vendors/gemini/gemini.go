@@ -1,5 +1,4 @@
-// Package gemini is Google's Gemini API, as AI Studio serves it. The dialect itself is in package dialects/gemini,
-// which Vertex AI shares.
+// Package gemini is Google's Gemini API of AI Studio. Package dialects/gemini has the dialect, which Vertex AI shares.
 package gemini
 
 import (

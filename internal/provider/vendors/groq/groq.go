@@ -1,7 +1,7 @@
-// Package groq is the provider Groq, which speaks OpenAI's dialect: https://console.groq.com/docs/openai.
+// Package groq is the provider Groq, with OpenAI's dialect: https://console.groq.com/docs/openai.
 //
-// Groq is strict. A member of a message that it does not know fails the whole request, also one
-// that its own answer had, such as reasoning_content under the gateway's name for it.
+// Groq is strict. An unknown member of a message fails the whole request, even a member of its own answer, such as
+// reasoning_content, which is the gateway's name for it.
 package groq
 
 import (

@@ -1,7 +1,7 @@
 // Package huggingface is Hugging Face's router to inference providers, and its own Text Generation Inference servers.
 //
-// The model that answers is another vendor's, and so are the quirks of the answer: which
-// provider it is can be said with the model, as in "org/model:provider".
+// The model runs at another provider, and the answer has that provider's quirks. The model's name can select the
+// provider, as in "org/model:provider".
 package huggingface
 
 import (

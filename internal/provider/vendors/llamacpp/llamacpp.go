@@ -1,7 +1,7 @@
 // Package llamacpp is llama.cpp's llama-server.
 //
-// The server takes one model whatever the request names, tools want --jinja, and it reads a
-// tool_choice that is an object as auto.
+// The server has one model and ignores the requested one. Tools require --jinja. It treats a tool_choice that is an
+// object as auto.
 package llamacpp
 
 import (

@@ -1,8 +1,8 @@
 // Package mistral is Mistral's own API: chat and embeddings.
 //
-// The dialect is OpenAI's, but the vendor refuses every member that it does not know, in a request
-// and in each of its messages. So requests are written anew from what is known, and never passed through. Answers are
-// written anew too, because content may be a list of thinking and text where clients want a string.
+// The dialect is OpenAI's, but the vendor refuses every unknown member of a request and of its messages. So requests
+// are written anew from the known members, and never passed through. Answers are written anew too, because content may
+// be a list of thinking and text where clients expect a string.
 package mistral
 
 import (

@@ -1,7 +1,7 @@
 // Package moonshot is Moonshot AI's own API, which serves the Kimi models.
 //
-// A thinking Kimi refuses a conversation whose tool calls come back without their reasoning, and
-// no client of OpenAI's keeps it. The ids of calls carry it; where it is missing all the same a blank takes its place.
+// A thinking Kimi refuses a conversation whose tool calls lack their reasoning, which OpenAI's clients do not keep.
+// The ids of calls carry it. If it is missing, a blank replaces it.
 package moonshot
 
 import (

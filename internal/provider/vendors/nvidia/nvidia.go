@@ -1,7 +1,6 @@
-// Package nvidia is NVIDIA's API catalog, and NIM servers under an endpoint of one's own.
+// Package nvidia is NVIDIA's API catalog, and NIM servers under an own endpoint.
 //
-// Each model has a schema of its own for requests, and refuses any member that is not in it,
-// also one that other models of the vendor take.
+// Each model has its own schema of requests, and refuses unknown members, even those of the vendor's other models.
 package nvidia
 
 import (

@@ -1,7 +1,6 @@
 // Package ollama is an Ollama server, or ollama.com under its endpoint.
 //
-// The server ignores in silence what it does not know, tool_choice among it, and takes images by
-// their bytes alone.
+// The server silently ignores unknown members and tool_choice. It accepts images only as data, not by URL.
 package ollama
 
 import (

@@ -1,7 +1,6 @@
-// Package openai is the provider OpenAI, and whatever serves its API under another endpoint.
+// Package openai is the provider OpenAI, and servers with its API under another endpoint.
 //
-// An endpoint needs no credential. Local servers that speak OpenAI's dialect have none, and
-// refuse an empty bearer token.
+// An endpoint needs no credential. Local servers with OpenAI's dialect have none, and refuse an empty bearer token.
 package openai
 
 import (

@@ -1,8 +1,8 @@
-// Package openrouter is the provider OpenRouter, which routes to others and speaks OpenAI's dialect:
+// Package openrouter is the provider OpenRouter, which routes to other providers and has OpenAI's dialect:
 // https://openrouter.ai/docs/api-reference/overview.
 //
-// An answer with status 200 may be an error, whole, in the middle of a stream, or after its finish
-// reason. Reasoning comes twice, as text and as reasoning_details, which must come back with the calls that it led to.
+// An answer with status 200 may be an error: as a whole, in the middle of a stream, or after its finish reason.
+// Reasoning comes twice, as text and as reasoning_details, which must come back with the calls that followed it.
 package openrouter
 
 import (

@@ -1,8 +1,7 @@
-// Package perplexity is the provider Perplexity, whose Sonar models answer from a search of the web and speak OpenAI's
-// dialect: https://docs.perplexity.ai/api-reference/chat-completions-post.
+// Package perplexity is the provider Perplexity, whose Sonar models answer from a web search, with OpenAI's dialect:
+// https://docs.perplexity.ai/api-reference/chat-completions-post.
 //
-// Every chunk of a stream repeats the whole message, the citations and the usage so far, and no
-// end mark follows the last.
+// Every chunk of a stream repeats the whole message, the citations and the usage so far. The stream has no end mark.
 package perplexity
 
 import (

@@ -1,8 +1,7 @@
-// Package together is the provider Together AI, which speaks OpenAI's dialect:
+// Package together is the provider Together AI, with OpenAI's dialect:
 // https://docs.together.ai/docs/inference/openai-compatibility.
 //
-// Logprobs is a number there, not a switch, and what comes back for it are lists, not OpenAI's
-// objects.
+// The parameter logprobs is a number instead of a boolean, and the answer has lists instead of OpenAI's objects.
 package together
 
 import (

@@ -1,8 +1,7 @@
-// Package vertex is Google's Vertex AI: Gemini, Claude, and the models of others that it serves in OpenAI's dialect.
+// Package vertex is Google's Vertex AI: Gemini, Claude, and other models in OpenAI's dialect.
 //
-// Which dialect is spoken follows from the model's name, whose first part is its publisher; and
-// the credential that requests are signed with is not the configured one, for an account's key is exchanged for tokens
-// that last an hour.
+// The publisher, the first part of a model's name, selects the dialect. Requests are not signed with the configured
+// credential: an account's key is exchanged for tokens that are valid for an hour.
 package vertex
 
 import (

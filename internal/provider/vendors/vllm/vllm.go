@@ -1,7 +1,7 @@
 // Package vllm is a vLLM server.
 //
-// What the server can do depends on how it was started: tools want --enable-auto-tool-choice
-// and a parser, reasoning apart from the text wants a reasoning parser, roles are those of the model's chat template.
+// Its features depend on the options of its start: tools require --enable-auto-tool-choice and a parser, separate
+// reasoning requires a reasoning parser, and the chat template of the model defines the roles.
 package vllm
 
 import (

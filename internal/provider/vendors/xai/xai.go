@@ -1,7 +1,7 @@
-// Package xai is the provider xAI, which speaks OpenAI's dialect: https://docs.x.ai/docs/api-reference.
+// Package xai is the provider xAI, with OpenAI's dialect: https://docs.x.ai/docs/api-reference.
 //
-// Completion_tokens leave out the reasoning, which only the total includes. What the single
-// models refuse, such as stop and the penalties on those that reason, is in the catalog.
+// The count completion_tokens excludes the reasoning, which only the total includes. The catalog has what individual
+// models refuse, such as stop and the penalties for reasoning models.
 package xai
 
 import (

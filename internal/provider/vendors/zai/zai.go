@@ -1,7 +1,7 @@
 // Package zai is Z.AI's own API, which serves the GLM models.
 //
-// Tool_choice says nothing here but auto, and thinking is a switch for most models and an
-// effort for a few. What a model has is in the catalog.
+// The only effective tool_choice is auto. Thinking is on or off for most models, and an effort for a few. The catalog
+// has what a model supports.
 package zai
 
 import (
