@@ -50,7 +50,8 @@ func (t *Table) newIndex() *index {
 			}
 		}
 	}
-	for name, m := range t.Models {
+	for _, name := range slices.Sorted(maps.Keys(t.Models)) { // what is in order already is soon sorted
+		m := t.Models[name]
 		x.add(name, m.GetCreatedAt().GetSeconds(), m.Owner())
 	}
 	// Configured models come first, then models that the provider describes, then models of which only the name is known.

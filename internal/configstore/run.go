@@ -102,7 +102,7 @@ func (s *Store) load(ctx context.Context, last *view) (*view, int64, error) {
 		}
 		switch {
 		case err == nil:
-			v.good[ref.Kind][ref.Name] = object
+			v.set(ref, object)
 		case !errors.Is(err, errNoneBefore) && !errors.Is(err, errForgotBefore):
 			return nil, 0, err
 		}

@@ -3,6 +3,7 @@ package configstore
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	configv1 "github.com/modelgate/modelgate/api/config/v1"
 )
@@ -21,14 +22,26 @@ type State struct {
 	Objects map[string]map[string]configv1.Object
 	// Errors say which stored values are not good. Such an object is in Objects only where it once was good.
 	Errors map[Ref]error
+
+	names map[string]*names // by kind; nil where they are to be sorted each time
+}
+
+// names are those of the objects of a kind. States between which none has come or gone share them.
+type names struct {
+	once   sync.Once
+	sorted []string
 }
 
 // All returns the objects of a kind, sorted by name, as in All[*configv1.Provider](state).
 func All[T configv1.Object](s State) []T {
 	var kind T
-	objects := s.Objects[configv1.KindOf(kind).Name]
+	objects, known := s.Objects[configv1.KindOf(kind).Name], s.names[configv1.KindOf(kind).Name]
+	if known == nil {
+		known = &names{}
+	}
+	known.once.Do(func() { known.sorted = slices.Sorted(maps.Keys(objects)) })
 	all := make([]T, 0, len(objects))
-	for _, name := range slices.Sorted(maps.Keys(objects)) {
+	for _, name := range known.sorted {
 		all = append(all, objects[name].(T))
 	}
 	return all
@@ -40,12 +53,15 @@ type view struct {
 	root     int64 // revision at which the root secret was claimed, or 0
 	good     map[string]map[string]configv1.Object
 	errs     map[Ref]error
+	names    map[string]*names // of good, by kind
+	shared   map[string]bool   // kinds of which a state has the map of good: it is copied before it changes
 }
 
 func newView() *view {
-	v := &view{good: map[string]map[string]configv1.Object{}, errs: map[Ref]error{}}
+	v := &view{good: map[string]map[string]configv1.Object{}, errs: map[Ref]error{}, names: map[string]*names{},
+		shared: map[string]bool{}}
 	for _, k := range configv1.Kinds() {
-		v.good[k.Name] = map[string]configv1.Object{}
+		v.good[k.Name], v.names[k.Name] = map[string]configv1.Object{}, &names{}
 	}
 	return v
 }
@@ -60,19 +76,38 @@ func (v *view) put(ref Ref, o configv1.Object, err error) {
 		return
 	}
 	delete(v.errs, ref)
-	v.good[ref.Kind][ref.Name] = o
+	v.set(ref, o)
 }
 
 func (v *view) remove(ref Ref) {
 	delete(v.errs, ref)
-	delete(v.good[ref.Kind], ref.Name)
+	v.set(ref, nil)
 }
 
-// state returns a copy that later changes do not reach.
-func (v *view) state() State {
-	s := State{Revision: v.revision, Objects: map[string]map[string]configv1.Object{}, Errors: maps.Clone(v.errs)}
-	for kind, objects := range v.good {
-		s.Objects[kind] = maps.Clone(objects)
+// set makes o what is good of an object; nil is nothing.
+func (v *view) set(ref Ref, o configv1.Object) {
+	_, known := v.good[ref.Kind][ref.Name]
+	if !known && o == nil {
+		return
 	}
-	return s
+	if v.shared[ref.Kind] {
+		v.good[ref.Kind], v.shared[ref.Kind] = maps.Clone(v.good[ref.Kind]), false
+	}
+	if known != (o != nil) {
+		v.names[ref.Kind] = &names{}
+	}
+	if o == nil {
+		delete(v.good[ref.Kind], ref.Name)
+	} else {
+		v.good[ref.Kind][ref.Name] = o
+	}
+}
+
+// state returns what later changes do not reach.
+func (v *view) state() State {
+	for kind := range v.good {
+		v.shared[kind] = true
+	}
+	return State{Revision: v.revision, Objects: maps.Clone(v.good), Errors: maps.Clone(v.errs),
+		names: maps.Clone(v.names)}
 }
