@@ -25,15 +25,15 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// An Inspector reads the jobs of all tenants, for operators. It needs no replica of the job service to run, and
-// changes nothing. It is safe for concurrent use.
+// An Inspector reads the jobs of all tenants, for operators. It does not change anything, and works without a running
+// job service. It is safe for concurrent use.
 type Inspector struct {
 	store *store.Store
 	gate  *quota.Gate
 }
 
-// NewInspector returns an inspector of the job service that keeps its state in an etcd.
-// Without its blobs, it does not see what is archived.
+// NewInspector returns an inspector for the job service with its state in an etcd. Without its blobs, archived jobs
+// are not found.
 func NewInspector(etcd *clientv3.Client, blobs *blob.Bucket) *Inspector {
 	objects := configstore.New(etcd, func(configv1.Object) error { return nil }, zap.NewNop())
 	i := &Inspector{store.New(etcd), quota.New(quota.Options{Objects: objects, Now: time.Now})}
@@ -60,7 +60,7 @@ func (i *Inspector) FineTuningJobs(ctx context.Context, o adminapi.ListOptions) 
 
 func keyAndStatus(j *finetuning.Job) (key, status string) { return j.Key, string(j.Status) }
 
-// FineTuningJob returns one. The error is a 404 where there is none.
+// FineTuningJob returns a job, or a 404 if there is none.
 func (i *Inspector) FineTuningJob(ctx context.Context, id string) (adminapi.TenantObject, error) {
 	r, err := i.find(ctx, id)
 	if err != nil {
@@ -94,7 +94,7 @@ func (i *Inspector) FineTuningEvents(ctx context.Context, id string,
 	return page, nil
 }
 
-// find looks for a job among all tenants': its id does not say whose it is.
+// find searches a job in all tenants, because its id does not name the tenant.
 func (i *Inspector) find(ctx context.Context, id string) (*store.Record[finetuning.Job], error) {
 	tenants, err := finetuning.Kind.Tenants(ctx, i.store)
 	if err != nil {
@@ -125,7 +125,7 @@ func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o a
 		return equal("key", key) && equal("status", status) &&
 			strings.Contains(strings.ToLower(r.ID), strings.ToLower(o.Query))
 	}
-	var all []*store.Record[T] // one more than are shown
+	var all []*store.Record[T] // one more than the page has
 	wanted := store.Page{After: o.After, Limit: o.Limit + 1}
 	for _, t := range tenants {
 		if !equal("organization", t.Organization) || !equal("project", t.Project) {
@@ -135,12 +135,12 @@ func inspect[T any](ctx context.Context, s *store.Store, kind store.Kind[T], o a
 		if err != nil {
 			return page, rest.Cursor(err, o.After)
 		}
-		// Ids sort by the time at which they were made.
+		// Ids sort by the time of creation.
 		all = append(all, found...)
 		slices.SortFunc(all, func(a, b *store.Record[T]) int { return strings.Compare(b.ID, a.ID) })
 		if len(all) > o.Limit {
 			all = all[:o.Limit+1]
-			wanted.Until = all[o.Limit].ID // of other tenants nothing older is read
+			wanted.Until = all[o.Limit].ID // older objects of other tenants are not read
 		}
 	}
 	more := len(all) > o.Limit

@@ -9,8 +9,8 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// Quotas returns what organizations, projects and keys without an organization have at the job service, of what they
-// may have: those that ever had anything. The filters are organization, project and key.
+// Quotas returns the usage and the quotas of all organizations, projects and keys without an organization that have
+// used the job service. The filters are organization, project and key.
 func (i *Inspector) Quotas(ctx context.Context, o adminapi.ListOptions) (adminapi.Page[adminapi.TenantQuotas], error) {
 	page := adminapi.Page[adminapi.TenantQuotas]{Items: []adminapi.TenantQuotas{}}
 	usages, err := i.store.Usages(ctx)

@@ -40,37 +40,37 @@ import (
 )
 
 const (
-	reapEvery    = 15 * time.Second // what has expired is removed
-	collectEvery = 6 * time.Hour    // blobs that nothing names are removed
-	recountEvery = time.Hour        // what tenants use is counted again
-	maxOwnPause  = 5 * time.Minute  // between two tries to find out whose the blob store is
+	reapEvery    = 15 * time.Second // removes expired objects
+	collectEvery = 6 * time.Hour    // removes blobs without a reference
+	recountEvery = time.Hour        // counts the usage of tenants again
+	maxOwnPause  = 5 * time.Minute  // between attempts to check the owner of the blob store
 )
 
-// Options are what a Server needs.
+// Options are the dependencies of a Server.
 type Options struct {
 	Etcd *clientv3.Client
-	// Room is followed by whoever gives it; nil: nothing is reserved for those who administer the gateway.
+	// Room monitors the space in etcd. The caller runs it. If it is nil, no space is reserved for administration.
 	Room    *etcdspace.Room
 	Bucket  *blob.Bucket
 	Gateway *gateway.Gateway
 	// XDS is a connection to the control plane.
 	XDS     grpc.ClientConnInterface
 	Vendors map[string]provider.Provider
-	// Validate says what is wrong with an object of the configuration; the job service writes some.
+	// Validate returns the error in an object of the configuration; the job service writes some.
 	Validate func(configv1.Object) error
 	// Node names this replica.
 	Node string
-	// Lease is how long the work of a replica that has died waits for another. 0: 10 s.
+	// Lease is how long the work of a dead replica waits for another one. 0: 10 s.
 	Lease    time.Duration
 	Batches  batches.Limits
 	Webhooks webhooks.Limits
 	Archive  archive.Limits
-	// Shedding reports whether no line is to be asked for now, for want of memory. Nil: never.
+	// Shedding reports whether lines have to wait because memory is low. Nil: never.
 	Shedding func() bool
 
 	Log        *zap.Logger
 	Registerer prometheus.Registerer
-	Tracer     trace.Tracer // nil: no spans are made
+	Tracer     trace.Tracer // nil: no spans
 }
 
 // A Server is one replica of the job service.
@@ -83,7 +83,7 @@ type Server struct {
 	workers []func(ctx context.Context)
 }
 
-// New returns a replica that does nothing yet.
+// New returns a replica that does nothing before Run.
 func New(o Options) (*Server, error) {
 	st := store.New(o.Etcd).Archived(o.Bucket).Counting(append(files.Counted(), batches.Kind,
 		finetuning.Kind)...).Reserving(o.Room)
@@ -144,7 +144,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// cleaners remove what has expired and what nothing names.
+// cleaners remove expired objects and blobs without a reference.
 func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
 	expire := map[string]func(context.Context, store.Expiry) error{store.KindIdempotency: s.store.Forget}
 	for _, kind := range files.Expiring() {
@@ -157,7 +157,7 @@ func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
 		func(ctx context.Context) { s.every(ctx, recountEvery, func() error { return s.recount(ctx) }) },
 		func(ctx context.Context) {
 			s.every(ctx, collectEvery, func() error {
-				if err := s.files.Collect(ctx); err != nil { // where the store is another gateway's, nothing is
+				if err := s.files.Collect(ctx); err != nil { // if the store belongs to another gateway, nothing is removed
 					return err
 				}
 				return errors.Join(batch.Collect(ctx), batches.Kind.CollectArchive(ctx, s.store, time.Now()),
@@ -170,8 +170,8 @@ func (s *Server) cleaners(batch *batches.Service) []func(context.Context) {
 // Handler serves the API to Envoy.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Run works until ctx ends and everything that was begun has been handed over. Before that it ends with files.ErrOwner
-// where the blob store is another gateway's.
+// Run works until ctx ends and all running work has been handed over. It ends earlier with files.ErrOwner if the blob
+// store belongs to another gateway.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -188,7 +188,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// recount corrects what was counted wrong of what tenants use.
+// recount corrects errors in the counted usage of tenants.
 func (s *Server) recount(ctx context.Context) error {
 	found, err := s.store.Recount(ctx)
 	for _, c := range found {
@@ -198,8 +198,8 @@ func (s *Server) recount(ctx context.Context) error {
 	return err
 }
 
-// own makes sure that the blob store is this gateway's, as soon as it and etcd answer. The error is files.ErrOwner or
-// ctx's.
+// own checks that the blob store belongs to this gateway, as soon as it and etcd answer. The error is files.ErrOwner
+// or ctx's.
 func (s *Server) own(ctx context.Context) error {
 	for pause := time.Second; ; pause = min(2*pause, maxOwnPause) {
 		err := s.files.Own(ctx)
@@ -215,7 +215,7 @@ func (s *Server) own(ctx context.Context) error {
 	}
 }
 
-// Ready reports why requests cannot be served yet, or nil.
+// Ready returns the reason why requests cannot be served yet, or nil.
 func (s *Server) Ready() error {
 	if s.config.Current() == nil {
 		return errors.New("no configuration from the control plane yet")
@@ -223,7 +223,7 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// every does something again and again until ctx ends, and logs where it fails.
+// every runs a function at an interval until ctx ends, and logs its errors.
 func (s *Server) every(ctx context.Context, interval time.Duration, do func() error) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

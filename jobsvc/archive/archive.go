@@ -22,7 +22,7 @@ import (
 const (
 	queueKind = "archive"
 	queueItem = "archive"
-	// most is how many records of one tenant a pass moves.
+	// most bounds the records of one tenant that a pass moves.
 	most = 5000
 )
 
@@ -35,24 +35,24 @@ type Objects interface {
 	Segments(ctx context.Context, s *store.Store, of store.Account, f func(*store.Segment) error) error
 }
 
-// A Kind is what is archived.
+// A Kind is a kind of archived objects.
 type Kind struct {
 	Name    string      // in metrics
-	Queue   string      // the queue's kind of those that still need their record
-	Quota   store.Quota // that all of them count for, wherever they are
+	Queue   string      // the queue's kind of items that still need their record
+	Quota   store.Quota // counts all of them, archived or not
 	Objects Objects
-	// Release adds to a transaction that the objects of a segment are gone for good. It may be nil.
+	// Release adds the final removal of a segment's objects to a transaction. It may be nil.
 	Release func(*store.Txn, *store.Segment)
 }
 
-// Limits are what an operator can choose.
+// Limits are the operator's settings.
 type Limits struct {
-	After time.Duration // how long what is over stays in etcd. 0: 24 h
-	Keep  time.Duration // how long after its end it is removed from the archive. 0: 90 days
-	Every time.Duration // between two passes. 0: 5 min
+	After time.Duration // how long ended objects stay in etcd. 0: 24 h
+	Keep  time.Duration // how long after their end they are removed from the archive. 0: 90 days
+	Every time.Duration // between passes. 0: 5 min
 }
 
-// Options are what a Service needs.
+// Options are the dependencies of a Service.
 type Options struct {
 	Store      *store.Store // with an archive
 	Queue      *queue.Queue
@@ -63,7 +63,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// A Service archives, on one of all replicas.
+// A Service archives objects, on one of all replicas.
 type Service struct {
 	Options
 	metrics *metrics
@@ -106,7 +106,8 @@ func (s *Service) Run(ctx context.Context) {
 		})
 }
 
-// Pass archives and removes what is due now. Whatever fails, the rest is done. Each transaction requires what is held.
+// Pass archives and removes all due objects. After an error it continues with the others. Each transaction requires
+// held.
 func (s *Service) Pass(ctx context.Context, held ...clientv3.Cmp) error {
 	var failed error
 	for _, k := range s.Kinds {
@@ -155,8 +156,8 @@ func (s *Service) pass(ctx context.Context, k Kind, held []clientv3.Cmp) error {
 	return errors.Join(failed, err)
 }
 
-// Leaves says how long after its end what counts for a quota is not counted any more for an account, and when the next
-// is not; zero: nothing is archived that is. Keys without an organization have none in the archive.
+// Leaves returns how long after its end an object stops counting for a quota of an account, and when the next one
+// does; zero: none is archived. Keys without an organization have no archived objects.
 func (s *Service) Leaves(ctx context.Context, q store.Quota, of store.Account) (after time.Duration, next time.Time,
 	err error) {
 	if of.Organization == "" {

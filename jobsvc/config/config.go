@@ -23,27 +23,27 @@ import (
 	"github.com/modelgate/modelgate/internal/xdsclient"
 )
 
-// A Config is one state of the configuration. It is immutable, and safe for concurrent use.
+// A Config is one version of the configuration. It is immutable, and safe for concurrent use.
 type Config struct {
-	// Providers are those that are enabled, by name.
+	// Providers are the enabled providers, by name.
 	Providers map[string]*Provider
 	// Models are by their public names.
 	Models map[string]*configv1.Model
-	// Webhooks are those that are enabled, sorted by name. Their secrets are in clear, in secret.value.
+	// Webhooks are the enabled webhooks, sorted by name. Their secrets are in clear text in secret.value.
 	Webhooks []*configv1.Webhook
-	// Catalog is what is known of models. Nil: nothing.
+	// Catalog has facts about models; it may be nil.
 	Catalog *catalog.Catalog
 }
 
-// A Provider is a configured provider, without its credential, and what its vendor can do.
+// A Provider is a configured provider without its credential, with its vendor.
 type Provider struct {
 	Config *configv1.Provider
 	Vendor provider.Provider
 }
 
-// Target returns who serves a model, by its public name, when everything goes well: the first enabled target of the
-// Model by priority, or the provider of "<provider>/<model>". Upstream is the provider's own name of the model.
-// Whether a key may use the model is another question. A nil Config knows no model.
+// Target returns the provider that normally serves a model, by its public name: the first enabled target of the Model
+// by priority, or the provider of "<provider>/<model>". Upstream is the provider's own name of the model. It does not
+// check whether a key may use the model. A nil Config has no models.
 func (c *Config) Target(model string) (p *Provider, upstream string, ok bool) {
 	if c == nil {
 		return nil, "", false
@@ -65,7 +65,7 @@ func (c *Config) Target(model string) (p *Provider, upstream string, ok bool) {
 	return p, upstream, true
 }
 
-// At returns a provider's model as codecs want it, with what the catalog knows of it.
+// At returns a provider's model as a target for codecs, with the catalog's facts.
 func (c *Config) At(p *Provider, upstream string) provider.Target {
 	t := provider.Target{Config: p.Config, Model: upstream}
 	if c.Catalog != nil {
@@ -74,32 +74,32 @@ func (c *Config) At(p *Provider, upstream string) provider.Target {
 	return t
 }
 
-// Options are what a Client needs. All are required.
+// Options are the dependencies of a Client. All are required.
 type Options struct {
 	// XDS is a connection to the control plane.
 	XDS grpc.ClientConnInterface
 	// NodeID names this process to the control plane.
 	NodeID string
-	// Vendors are the providers that are built in, by name.
+	// Vendors are the built-in providers, by name.
 	Vendors    map[string]provider.Provider
 	Logger     *zap.Logger
 	Registerer prometheus.Registerer
 }
 
-// A Client keeps the configuration equal to what the control plane serves, and keeps the last while that is away. It
-// is safe for concurrent use.
+// A Client follows the configuration of the control plane. It keeps the last one if the control plane is not
+// available. It is safe for concurrent use.
 type Client struct {
 	vendors map[string]provider.Provider
 	log     *zap.Logger
 	xds     *xdsclient.Client
 	current atomic.Pointer[Config]
 
-	// What follows is used by Run's goroutine alone.
+	// The fields below are used only by Run's goroutine.
 	building Config // its maps are copied before they change
 	webhooks map[string]*configv1.Webhook
 }
 
-// New returns a Client that knows nothing before Run.
+// New returns a Client without a configuration before Run.
 func New(o Options) *Client {
 	c := &Client{vendors: o.Vendors, log: o.Logger, webhooks: map[string]*configv1.Webhook{}}
 	c.building.Catalog = catalog.New(nil)
@@ -114,11 +114,11 @@ func New(o Options) *Client {
 // Run follows the control plane until ctx ends. It must be called once.
 func (c *Client) Run(ctx context.Context) { c.xds.Run(ctx) }
 
-// Current returns the newest configuration, or nil where none has come yet.
+// Current returns the newest configuration, or nil if there is none yet.
 func (c *Client) Current() *Config { return c.current.Load() }
 
-// Nothing here refuses a resource: the control plane would take the object from the ext_proc service too, and with it
-// from the requests that it serves well.
+// No resource is refused here: the control plane would withdraw the object from the ext_proc service too, where it
+// works.
 
 func (c *Client) providersHandler() xdsclient.Handler[*configv1.Provider] {
 	return xdsclient.Handler[*configv1.Provider]{

@@ -28,13 +28,14 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/config"
 )
 
-// A Gateway asks providers. It is safe for concurrent use.
+// A Gateway sends requests to providers. It is safe for concurrent use.
 type Gateway struct {
-	base string // scheme and host of every request
+	base string // scheme and host
 	http *http.Client
 }
 
-// New returns a gateway at unix:///path or host:port; the latter with mutual TLS. It keeps up to connections open.
+// New returns a gateway at unix:///path or host:port. The latter uses mutual TLS. It keeps up to connections
+// connections open.
 func New(address string, secure *tls.Config, connections int) (*Gateway, error) {
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
 	t := &http.Transport{
@@ -53,25 +54,25 @@ func New(address string, secure *tls.Config, connections int) (*Gateway, error) 
 		}
 		t.DialContext = dialer.DialContext
 	}
-	// A redirect of a provider's is an answer like any other: following it would take the request elsewhere.
+	// A redirect is returned like any other answer: following it would lead to another place.
 	keep := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	g.http = &http.Client{Transport: t, CheckRedirect: keep}
 	return g, nil
 }
 
-// Close gives up connections that are idle.
+// Close closes idle connections.
 func (g *Gateway) Close() { g.http.CloseIdleConnections() }
 
-// An Ask is a request of OpenAI's API on behalf of a key.
+// An Ask is a request to OpenAI's API on behalf of a key.
 type Ask struct {
 	Key    string // name of the Key object
-	Charge string // what the exchange is charged under, once however often it is asked; empty: by itself
+	Charge string // id under which the exchange is charged once, even if it is repeated; may be empty
 	Method string
 	Path   string
 	Body   []byte
 }
 
-// Ask sends a request, which joins the trace of ctx. The caller closes the body of the answer, whatever its status.
+// Ask sends a request, which joins the trace of ctx. The caller closes the body of the answer, with any status.
 func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	var body io.Reader
 	if a.Body != nil {
@@ -92,9 +93,8 @@ func (g *Gateway) Ask(ctx context.Context, a Ask) (*http.Response, error) {
 	return g.http.Do(r)
 }
 
-// Find returns the name by which a model is planned that a key has named: its own, or "<provider>/<model>" of one that
-// exactly one provider lists. Where there is none that the key may use, the error is the 404 that a request for it
-// would get.
+// Find returns the name of a model in the configuration: the given name, or "<provider>/<model>" if exactly one
+// provider lists it. If the key may use no such model, the error is the 404 that a request would get.
 func (g *Gateway) Find(ctx context.Context, key, model string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -102,7 +102,7 @@ func (g *Gateway) Find(ctx context.Context, key, model string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look up model: %w", err)
 	}
-	defer func() { _ = answer.Body.Close() }() // what was not read is of no use
+	defer func() { _ = answer.Body.Close() }() // the rest is not needed
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxError))
 	if err != nil {
 		return "", fmt.Errorf("look up model: %w", err)
@@ -115,14 +115,14 @@ func (g *Gateway) Find(ctx context.Context, key, model string) (string, error) {
 	case http.StatusNotFound, http.StatusUnauthorized:
 		e := openai.ModelNotFound(model)
 		if said.Get("error.code").String() == e.Code {
-			e.Message = said.Get("error.message").String() // it names candidates
+			e.Message = said.Get("error.message").String() // it suggests models
 		}
 		return "", e
 	}
 	return "", fmt.Errorf("look up model: status %d", answer.StatusCode)
 }
 
-// MayUse reports whether there is a model that a key may use.
+// MayUse reports whether a key may use an existing model.
 func (g *Gateway) MayUse(ctx context.Context, key, model string) (bool, error) {
 	_, err := g.Find(ctx, key, model)
 	if _, unknown := errors.AsType[*openai.Error](err); unknown {
@@ -154,10 +154,10 @@ func (g *Gateway) Provider(p *config.Provider) *provider.Client {
 	}
 }
 
-// ErrNoProvider means that the gateway does not have the provider, or not any more. It is no answer of the provider's.
+// ErrNoProvider means that the gateway does not have the provider. It is not an answer of the provider.
 var ErrNoProvider = errors.New("the provider is not configured, or disabled")
 
-// unlessUnknown returns an answer with status 404 as it came, or ErrNoProvider where it is the gateway's own.
+// unlessUnknown returns an answer with status 404, or ErrNoProvider if it is the gateway's own.
 func unlessUnknown(answer *http.Response) (*http.Response, error) {
 	body := answer.Body
 	text, err := io.ReadAll(io.LimitReader(body, maxError))
@@ -171,5 +171,5 @@ func unlessUnknown(answer *http.Response) (*http.Response, error) {
 	return answer, nil
 }
 
-// maxError is how much of an error is looked at, in bytes.
+// maxError bounds the part of an error that is read, in bytes.
 const maxError = 4 << 10

@@ -1,6 +1,6 @@
 package job
 
-// A BatchStatus is the state of a batch, by OpenAI's name.
+// A BatchStatus is the state of a batch, with OpenAI's name.
 type BatchStatus string
 
 // States of a batch.
@@ -15,7 +15,7 @@ const (
 	BatchCancelled  BatchStatus = "cancelled"
 )
 
-// A BatchEvent is what happens to a batch.
+// A BatchEvent is an event in the life of a batch.
 type BatchEvent string
 
 // Events of a batch.
@@ -25,12 +25,12 @@ const (
 	BatchDrained   BatchEvent = "drained"   // every line has an answer
 	BatchFinished  BatchEvent = "finished"  // the files are written
 	BatchCancel    BatchEvent = "cancel"    // the client has asked to cancel
-	BatchStopped   BatchEvent = "stopped"   // after a cancel: no line is being asked, and the files are written
-	BatchTimeout   BatchEvent = "timeout"   // the window is over, and the files are written
-	BatchLost      BatchEvent = "lost"      // the input, or what was done, is gone
+	BatchStopped   BatchEvent = "stopped"   // after a cancel: no line is running, and the files are written
+	BatchTimeout   BatchEvent = "timeout"   // the window has ended, and the files are written
+	BatchLost      BatchEvent = "lost"      // the input or the results are lost
 )
 
-// batches is every transition of a batch.
+// batches has all transitions of a batch.
 var batches = map[BatchStatus]map[BatchEvent]BatchStatus{
 	BatchValidating: {
 		BatchValidated: BatchInProgress, BatchInvalid: BatchFailed, BatchCancel: BatchCancelling, BatchTimeout: BatchExpired,
@@ -44,13 +44,13 @@ var batches = map[BatchStatus]map[BatchEvent]BatchStatus{
 	BatchCancelled:  {BatchCancel: BatchCancelled},
 }
 
-// Next returns the state that an event leads to. It is false where the event means nothing in the state.
+// Next returns the state after an event. It returns false if the state has no transition for the event.
 func (s BatchStatus) Next(e BatchEvent) (BatchStatus, bool) {
 	next, ok := batches[s][e]
 	return next, ok
 }
 
-// Over reports whether nothing happens to the batch any more.
+// Over reports whether the state is final.
 func (s BatchStatus) Over() bool {
 	switch s {
 	case BatchFailed, BatchCompleted, BatchExpired, BatchCancelled:
@@ -59,7 +59,7 @@ func (s BatchStatus) Over() bool {
 	return false
 }
 
-// Stamps are when a batch came into its states, as Unix time in seconds. 0: it has not.
+// Stamps are the times at which a batch entered its states, in Unix seconds, or 0.
 type Stamps struct {
 	InProgressAt int64 `json:"in_progress_at,omitempty"`
 	FinalizingAt int64 `json:"finalizing_at,omitempty"`
@@ -70,7 +70,7 @@ type Stamps struct {
 	CancelledAt  int64 `json:"cancelled_at,omitempty"`
 }
 
-// Set sets the stamp of a state, unless it is set already.
+// Set sets the stamp of a state, once.
 func (t *Stamps) Set(s BatchStatus, now int64) {
 	if at := t.of(s); at != nil && *at == 0 {
 		*at = now

@@ -1,6 +1,6 @@
 package job
 
-// A TuningStatus is the state of a fine-tuning job, by OpenAI's name.
+// A TuningStatus is the state of a fine-tuning job, with OpenAI's name.
 type TuningStatus string
 
 // States of a fine-tuning job.
@@ -14,8 +14,8 @@ const (
 	TuningCancelled  TuningStatus = "cancelled"
 )
 
-// tunings is every transition of a fine-tuning job. A provider is asked now and then, so that a job may be seen to
-// skip states; it is never seen to go back.
+// tunings has all transitions of a fine-tuning job. A provider is polled, so a job may skip states, but never goes
+// back.
 var tunings = map[TuningStatus][]TuningStatus{
 	TuningValidating: {TuningQueued, TuningRunning, TuningPaused, TuningSucceeded, TuningFailed, TuningCancelled},
 	TuningQueued:     {TuningRunning, TuningPaused, TuningSucceeded, TuningFailed, TuningCancelled},
@@ -33,7 +33,7 @@ func (s TuningStatus) Becomes(next TuningStatus) bool {
 	return false
 }
 
-// Over reports whether nothing happens to the job any more.
+// Over reports whether the state is final.
 func (s TuningStatus) Over() bool {
 	return s == TuningSucceeded || s == TuningFailed || s == TuningCancelled
 }

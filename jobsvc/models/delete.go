@@ -20,7 +20,7 @@ import (
 const (
 	deleteTimeout = time.Minute
 	storeTimeout  = 5 * time.Second
-	// lookEvery is how often it is looked whether the gateway still knows a model.
+	// lookEvery is the interval at which the gateway is asked whether it still has a model.
 	lookEvery = 20 * time.Millisecond
 )
 
@@ -30,9 +30,9 @@ type deleted struct {
 	Deleted bool   `json:"deleted"`
 }
 
-// delete removes a fine-tuned model of the caller's, first at its provider: where that does not answer, nothing is
-// removed. Of a model that the caller cannot see it answers as GET does; of one that it can see, that it is not the
-// caller's to delete.
+// delete deletes a fine-tuned model of the caller, first at its provider. If the provider does not answer, nothing is
+// deleted. If the caller cannot see the model, the answer is that of GET. If the caller can see it but does not own
+// it, the answer says so.
 func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) error {
 	name := r.PathValue("id")
 	seen, err := s.Gateway.MayUse(r.Context(), c.Key, name)
@@ -47,7 +47,7 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 		return err
 	}
 	if current := s.Config(); m == nil && current != nil && current.Models[name].GetFineTuned() != nil {
-		return notFound(name) // it was deleted just now, and the gateway has not heard of it yet
+		return notFound(name) // it was deleted just now, and the gateway does not know yet
 	}
 	if m.GetFineTuned() == nil || c.Tenant != (store.Tenant{Organization: m.GetOrganization(), Project: m.GetProject()}) {
 		return &openai.Error{Status: http.StatusForbidden, Type: openai.TypeInvalidRequest,
@@ -73,8 +73,8 @@ func (s *Service) delete(w http.ResponseWriter, r *http.Request, c rest.Caller) 
 	return httpapi.WriteJSON(w, http.StatusOK, deleted{name, "model", true})
 }
 
-// vanish waits until the gateway does not know a model any more, so that whoever is told that it is deleted cannot
-// call it. It gives up after a while: it is deleted in any case.
+// vanish waits until the gateway does not have a model any more, so that a client that gets the answer cannot call it.
+// It gives up after a while, because the model is deleted in any case.
 func (s *Service) vanish(ctx context.Context, key, name string) {
 	ctx, cancel := context.WithTimeout(ctx, s.Vanish)
 	defer cancel()
@@ -92,7 +92,7 @@ func (s *Service) vanish(ctx context.Context, key, name string) {
 	}
 }
 
-// get returns a Model and its revision, or nil where there is none of the name.
+// get returns a Model and its revision, or nil if there is none.
 func (s *Service) get(ctx context.Context, name string) (*configv1.Model, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -110,7 +110,7 @@ func (s *Service) get(ctx context.Context, name string) (*configv1.Model, int64,
 	return m, e.Revision, nil
 }
 
-// unfinished refuses to delete a model whose job still writes models: it would write this one again.
+// unfinished refuses to delete a model whose job still creates models, because it would create this one again.
 func (s *Service) unfinished(ctx context.Context, t store.Tenant, m *configv1.Model) error {
 	job, err := finetuning.Kind.Get(ctx, s.Store, t, m.GetFineTuned().GetJob())
 	switch {
@@ -124,7 +124,7 @@ func (s *Service) unfinished(ctx context.Context, t store.Tenant, m *configv1.Mo
 	return nil
 }
 
-// deleteThere deletes a model at its provider, where that can be done and no other Model is served by it.
+// deleteThere deletes a model at its provider, if the provider supports that and no other Model uses it.
 func (s *Service) deleteThere(ctx context.Context, m *configv1.Model) error {
 	current := s.Config()
 	if current == nil {
@@ -143,7 +143,7 @@ func (s *Service) deleteThere(ctx context.Context, m *configv1.Model) error {
 		}
 		err := deleter.DeleteModel(ctx, s.Gateway.Provider(p), target.GetModel())
 		if e, ok := errors.AsType[*openai.Error](err); ok && e.Status < http.StatusInternalServerError {
-			return err // the provider's reason is the client's
+			return err // the client gets the provider's reason
 		}
 		if err != nil {
 			return httpapi.WithCause(

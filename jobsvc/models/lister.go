@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// queueKind is the kind of the one item whose claim makes a replica the one that asks providers. It is never done.
+	// queueKind is the kind of a single item that never ends. The replica with its claim lists the models of providers.
 	queueKind = "listing"
 	queueItem = "all"
 
 	listTimeout = 30 * time.Second
 	atOnce      = 4
-	// maxListed and maxListing bound what is kept of a provider: models, and their bytes.
+	// maxListed and maxListing bound the stored models of a provider, and their bytes.
 	maxListed  = 5000
 	maxListing = 1 << 20
 	maxName    = 256 // bytes
 )
 
-// Run asks providers for their models until ctx ends, on one of all replicas.
+// Run lists the models of providers until ctx ends, on one of all replicas.
 func (s *Service) Run(ctx context.Context) {
 	s.Queue.WorkAlone(ctx, s.Store, queue.Item{Kind: queueKind, ID: queueItem},
 		func(ctx context.Context, _ *queue.Claim) error {
@@ -42,18 +42,18 @@ func (s *Service) Run(ctx context.Context) {
 		})
 }
 
-// A lister keeps the Listings equal to what providers say. It is used by one goroutine.
+// A lister updates the Listings from the answers of providers. One goroutine uses it.
 type lister struct {
 	*Service
 	asked map[string]*asked // by provider
-	swept *config.Config    // for which Listings of providers that are gone were deleted
+	swept *config.Config    // the configuration at the last deletion of unused Listings
 }
 
-// asked is what is known of one provider. While it is being asked, it belongs to who asks.
+// asked is the state of one provider. During a request, it belongs to the goroutine of the request.
 type asked struct {
-	config *configv1.Provider // with which it was asked last
+	config *configv1.Provider // at the last request
 	next   time.Time
-	failed string // how, the last time; empty: it was not
+	failed string // the last error; may be empty
 }
 
 func (l *lister) run(ctx context.Context) {
@@ -69,7 +69,7 @@ func (l *lister) run(ctx context.Context) {
 	}
 }
 
-// round asks the providers that are due, and waits for them.
+// round asks all providers that are due, and waits for them.
 func (l *lister) round(ctx context.Context, now time.Time) {
 	current := l.Config()
 	if current == nil {
@@ -95,13 +95,13 @@ func (l *lister) round(ctx context.Context, now time.Time) {
 			return nil
 		})
 	}
-	_ = asking.Wait() // what goes wrong is logged
+	_ = asking.Wait() // errors are logged
 	if l.swept != current && ctx.Err() == nil {
 		l.sweep(ctx, current)
 	}
 }
 
-// ask asks one provider, logs what has changed since the last time, and reports whether all went well.
+// ask asks one provider, logs a change since the last time, and reports whether it succeeded.
 func (l *lister) ask(ctx context.Context, a *asked, p *config.Provider) bool {
 	name := p.Config.GetName()
 	err := l.list(ctx, p)
@@ -116,7 +116,7 @@ func (l *lister) ask(ctx context.Context, a *asked, p *config.Provider) bool {
 	return err == nil
 }
 
-// list asks a provider and stores what it says, where that is new.
+// list asks a provider for its models and stores them if they have changed.
 func (l *lister) list(ctx context.Context, p *config.Provider) error {
 	limited, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -141,8 +141,8 @@ func (l *lister) list(ctx context.Context, p *config.Provider) error {
 	return nil
 }
 
-// bounded returns the models that are kept of a list: sorted, each once, and no more than an object of the
-// configuration holds.
+// bounded returns the models of a list that are stored: sorted, without duplicates, and as many as an object of the
+// configuration can have.
 func bounded(said []*configv1.ListedModel) []*configv1.ListedModel {
 	kept := make([]*configv1.ListedModel, 0, len(said))
 	for _, m := range said {
@@ -158,7 +158,7 @@ func bounded(said []*configv1.ListedModel) []*configv1.ListedModel {
 	kept = slices.CompactFunc(kept, func(a, b *configv1.ListedModel) bool { return a.GetId() == b.GetId() })
 	size := 0
 	for i, m := range kept {
-		// As JSON: its members' names, a time, and every other byte perhaps escaped.
+		// The size as JSON: the names of members, a time, and every other byte possibly escaped.
 		size += 80 + 2*(len(m.GetId())+len(m.GetOwnedBy()))
 		if i == maxListed || size > maxListing {
 			return kept[:i]
@@ -167,12 +167,12 @@ func bounded(said []*configv1.ListedModel) []*configv1.ListedModel {
 	return kept
 }
 
-// fits reports whether a text can stand in a configuration.
+// fits reports whether a text is valid in the configuration.
 func fits(s string) bool {
 	return len(s) <= maxName && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// sweep deletes the Listings of providers that are gone, or list nothing any more.
+// sweep deletes the Listings of providers that were removed, or do not list models any more.
 func (l *lister) sweep(ctx context.Context, current *config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -20,33 +20,33 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A Gateway asks Envoy's internal listener.
+// A Gateway sends requests to Envoy's internal listener.
 type Gateway interface {
 	MayUse(ctx context.Context, key, model string) (bool, error)
 	Provider(p *config.Provider) *provider.Client
 }
 
-// Options are what a Service needs.
+// Options are the dependencies of a Service.
 type Options struct {
 	Store   *store.Store
 	Queue   *queue.Queue
 	Gateway Gateway
-	// Objects holds the fine-tuned models, and takes what providers list.
+	// Objects has the fine-tuned models, and stores the Listings of providers.
 	Objects *configstore.Store
-	// Config returns the newest configuration, or nil where there is none yet.
+	// Config returns the newest configuration, or nil if there is none yet.
 	Config func() *config.Config
-	// Interval is how often a provider is asked for its models; one that does not answer is asked ten times as often. 0:
-	// 10 min.
+	// Interval is how often a provider is asked for its models. After a failure it is asked ten times as often. 0: 10
+	// min.
 	Interval time.Duration
 	// Check is how soon a change of a provider's configuration is noticed. 0: 2 s.
 	Check time.Duration
-	// Vanish is how long a deletion waits for the gateway to have heard of it. 0: 5 s.
+	// Vanish bounds the wait of a deletion for the gateway. 0: 5 s.
 	Vanish time.Duration
-	Gate   *quota.Gate // nil: nothing bounds what tenants write
+	Gate   *quota.Gate // nil: no quotas
 	Log    *zap.Logger
 }
 
-// A Service is the models of one replica. It is safe for concurrent use.
+// A Service serves the models of one replica. It is safe for concurrent use.
 type Service struct{ Options }
 
 // New returns a service.

@@ -6,18 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// tellEvery is how old the metrics of the queue may be.
+// tellEvery is the maximum age of the queue's metrics.
 const tellEvery = 5 * time.Second
 
-// metrics are how this replica sees the queue, which all replicas share: of several the largest is to be taken, not
-// the sum.
+// metrics are this replica's view of the queue, which all replicas share: use the maximum over replicas, not the sum.
 type metrics struct {
 	items    *prometheus.GaugeVec
 	wait     *prometheus.GaugeVec
 	failures *prometheus.CounterVec
 }
 
-// newMetrics makes the metrics and registers them where r is not nil.
+// newMetrics makes the metrics and registers them if r is not nil.
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		items: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "modelgate_queue_items",
@@ -33,7 +32,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// tell sets the metrics, unless that was done a moment ago: it looks at every item.
+// tell sets the metrics, but not more often than tellEvery, because it reads every item.
 func (d *dispatcher) tell(now time.Time) {
 	if now.Sub(d.told) < tellEvery {
 		return
@@ -61,5 +60,5 @@ func (d *dispatcher) tell(now time.Time) {
 	m.items.WithLabelValues(d.kind, "waiting").Set(float64(waiting))
 	m.items.WithLabelValues(d.kind, "later").Set(float64(later))
 	m.wait.WithLabelValues(d.kind).Set(longest.Seconds())
-	m.failures.WithLabelValues(d.kind) // is there before something fails
+	m.failures.WithLabelValues(d.kind) // exists before the first failure
 }

@@ -25,13 +25,13 @@ const (
 	claimsRoot = store.Root + "claims/"
 )
 
-// An Item is work to be done.
+// An Item is a unit of work.
 type Item struct {
 	Kind string `json:"-"`
 	ID   string `json:"id"`
-	// NotBefore is the Unix time in seconds before which nobody claims it. 0: at once.
+	// NotBefore is the earliest time for a claim, in Unix seconds. 0: at once.
 	NotBefore int64 `json:"not_before,omitempty"`
-	// Value is what its worker needs to find the work, as JSON.
+	// Value is JSON that its worker needs to find the work.
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func folder(root, kind string) string    { return root + kind + "/" }
 func keyOf(root, kind, id string) string { return folder(root, kind) + url.QueryEscape(id) }
 func (i Item) due(now time.Time) bool    { return i.NotBefore <= now.Unix() }
 
-// Put returns the change that puts an item into the queue, or replaces it.
+// Put returns the operation that puts an item into the queue, or replaces it.
 func Put(i Item) clientv3.Op {
 	value, err := json.Marshal(i)
 	if err != nil {
@@ -48,10 +48,10 @@ func Put(i Item) clientv3.Op {
 	return clientv3.OpPut(keyOf(itemsRoot, i.Kind, i.ID), string(value))
 }
 
-// Remove returns the change that takes an item out of the queue.
+// Remove returns the operation that removes an item from the queue.
 func Remove(kind, id string) clientv3.Op { return clientv3.OpDelete(keyOf(itemsRoot, kind, id)) }
 
-// Absent is what a transaction requires that needs an item not to be in the queue.
+// Absent returns the condition that an item is not in the queue.
 func Absent(kind, id string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(keyOf(itemsRoot, kind, id)), "=", 0)
 }
@@ -82,17 +82,18 @@ func parse(kind string, value []byte) (Item, error) {
 // A Claim is an item that this replica works on.
 type Claim struct {
 	Item
-	// Epoch is larger than that of every earlier claim of the item. No two claims of anything have the same.
+	// Epoch is larger than that of every earlier claim on the item. It is unique among all claims.
 	Epoch int64
 }
 
-// Held is what a transaction requires so that it changes nothing once the claim is lost.
+// Held returns the condition that the claim is still held. A transaction with it changes nothing after the claim was
+// lost.
 func (c *Claim) Held() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(keyOf(claimsRoot, c.Kind, c.ID)), "=", c.Epoch)
 }
 
-// claim tries to claim an item under a lease. It returns nil where it is claimed or not in the queue any more; left is
-// then the claim under the same lease that is in the way, or nil.
+// claim tries to claim an item under a lease. It returns nil if the item is claimed or gone. Left is then a
+// conflicting claim under the same lease, or nil.
 func claim(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID, holder string, i Item) (made,
 	left *Claim, err error) {
 	item, key := keyOf(itemsRoot, i.Kind, i.ID), keyOf(claimsRoot, i.Kind, i.ID)
@@ -117,13 +118,13 @@ func claim(ctx context.Context, etcd *clientv3.Client, lease clientv3.LeaseID, h
 	return made, nil, nil
 }
 
-// release gives a claim up, where it is still held.
+// release releases a claim, if it is still held.
 func release(ctx context.Context, etcd *clientv3.Client, c *Claim) error {
 	_, err := etcd.Txn(ctx).If(c.Held()).Then(clientv3.OpDelete(keyOf(claimsRoot, c.Kind, c.ID))).Commit()
 	return err
 }
 
-// idOf returns the id of an item from a key of it or of its claim.
+// idOf returns the id of an item from its key or its claim's key.
 func idOf(root, kind string, key []byte) string {
 	id, err := url.QueryUnescape(strings.TrimPrefix(string(key), folder(root, kind)))
 	if err != nil {

@@ -19,23 +19,22 @@ import (
 const (
 	minPause = 200 * time.Millisecond // before a failed item, or etcd, is tried again
 	maxPause = 30 * time.Second
-	// yield is for how long a replica leaves a new item to others, for each item that it works on already, up to
-	// maxYield. Up to that is also added by chance, so that not all idle replicas try to claim an item in the same
-	// moment.
+	// yield is how long a replica leaves a new item to others, for each item that it works on, up to maxYield. A random
+	// time up to yield is added, so that idle replicas do not all claim an item at the same moment.
 	yield      = 20 * time.Millisecond
 	maxYield   = 200 * time.Millisecond
 	rpcTimeout = 5 * time.Second
 )
 
-// Options are what a Queue needs.
+// Options are the dependencies of a Queue.
 type Options struct {
 	Etcd *clientv3.Client
-	// Node names this replica in claims, for people who look.
+	// Node is the name of this replica in claims, for people.
 	Node string
-	// TTL is how long claims outlive a replica that does not answer any more, in whole seconds. 0: 10 s.
+	// TTL is how long the claims of a dead replica remain, in whole seconds. 0: 10 s.
 	TTL time.Duration
 	Log *zap.Logger
-	// Registerer takes the metrics. Nil: there are none to be seen.
+	// Registerer registers the metrics; it may be nil.
 	Registerer prometheus.Registerer
 }
 
@@ -53,12 +52,12 @@ func New(o Options) *Queue {
 	return &Queue{o, newMetrics(o.Registerer)}
 }
 
-// A Handler works on an item until it is done, which is when it has taken it out of the queue, or has replaced it by
-// one that is due later. Its context ends when the claim may be lost and when the replica stops; it then returns soon.
-// After an error the item is tried again after a pause.
+// A Handler works on an item until it is done: then it has removed the item from the queue, or has replaced it by a
+// later one. Its context ends if the claim may be lost or the replica stops, and it must return soon. After an error
+// the item is tried again after a pause.
 type Handler func(ctx context.Context, c *Claim) error
 
-// Work claims items of a kind and handles at most n of them at once, until ctx ends and all handlers have returned.
+// Work claims items of a kind and handles at most n at the same time, until ctx ends and all handlers have returned.
 func (q *Queue) Work(ctx context.Context, kind string, n int, handle Handler) {
 	pause := minPause
 	for ctx.Err() == nil {
@@ -77,11 +76,11 @@ func (q *Queue) Work(ctx context.Context, kind string, n int, handle Handler) {
 	}
 }
 
-// enqueueAgain is the pause before an item of WorkAlone is put into the queue again.
+// enqueueAgain is the pause before WorkAlone puts its item into the queue again.
 const enqueueAgain = 5 * time.Second
 
-// WorkAlone has one of all replicas work, until ctx ends: the one that holds the claim on an item, which it puts into
-// the queue and which is never done.
+// WorkAlone runs the handler on one of all replicas until ctx ends. That replica holds the claim on an item, which
+// WorkAlone puts into the queue and which never ends.
 func (q *Queue) WorkAlone(ctx context.Context, st *store.Store, item Item, handle Handler) {
 	for ctx.Err() == nil {
 		t := st.Begin()
@@ -108,7 +107,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// errLost means that the lease has expired, or may have.
+// errLost means that the lease has expired or may have.
 var errLost = errors.New("the lease was lost")
 
 // session works under one lease until it is lost.
@@ -119,7 +118,7 @@ func (q *Queue) session(ctx context.Context, kind string, n int, handle Handler)
 	if err != nil {
 		return fmt.Errorf("lease: %w", err)
 	}
-	// The session's own context is not the caller's: its lease is kept until the handlers have returned.
+	// The session does not use the caller's context, because its lease must live until the handlers have returned.
 	s, err := concurrency.NewSession(q.Etcd, concurrency.WithLease(lease.ID))
 	if err != nil {
 		return fmt.Errorf("lease: %w", err)
@@ -141,36 +140,36 @@ func (q *Queue) session(ctx context.Context, kind string, n int, handle Handler)
 		defer cancel()
 		s.Orphan()
 		watch.Wait()
-		_, _ = q.Etcd.Revoke(end, lease.ID) // where it fails, the lease runs out by itself
+		_, _ = q.Etcd.Revoke(end, lease.ID) // if it fails, the lease expires by itself
 	}()
 	return d.run(held)
 }
 
-// A dispatcher decides which items are claimed when. It is used by one goroutine, which handlers tell of their ends.
+// A dispatcher decides when items are claimed. One goroutine uses it. Handlers report their ends to it.
 type dispatcher struct {
 	queue  *Queue
 	kind   string
 	lease  clientv3.LeaseID
 	handle Handler
-	free   int // handlers that may yet be started
+	free   int // number of handlers that may still be started
 
 	items    map[string]*entry // of the queue
-	running  map[string]bool   // items that have a handler; one that was removed and put again has its old one
-	changed  map[string]bool   // items to be looked at, because something has changed
-	due      time.Time         // when all are to be looked at
+	running  map[string]bool   // items with a handler; an item that was removed and put again keeps its handler
+	changed  map[string]bool   // items to check, because they have changed
+	due      time.Time         // when all items are checked
 	told     time.Time         // when the metrics were last set
-	held     bool              // an item was not looked at because no handler was free
+	held     bool              // an item was not checked because no handler was free
 	handlers sync.WaitGroup
 	ended    chan ending
 }
 
-// An entry is an item as this replica sees it.
+// An entry is this replica's view of an item.
 type entry struct {
 	item  Item
-	taken bool          // by another, as far as is known
-	since time.Time     // when it was last seen to have become free
-	after time.Time     // not to be claimed before
-	late  time.Duration // added to when the item is due
+	taken bool          // by another replica, as far as known
+	since time.Time     // when it was last seen free
+	after time.Time     // earliest time for a claim
+	late  time.Duration // delay after the item is due
 	pause time.Duration // after the next failure
 }
 
@@ -179,8 +178,8 @@ type ending struct {
 	err   error
 }
 
-// run follows the queue until ctx ends, and returns why. Where etcd fails otherwise, what was claimed is not touched:
-// the lease, and it alone, says whether it is held.
+// run follows the queue until ctx ends, and returns the reason. A failure of etcd does not affect claimed items: only
+// the lease decides whether they are held.
 func (d *dispatcher) run(ctx context.Context) error {
 	pause := minPause
 	for {
@@ -199,7 +198,7 @@ func (d *dispatcher) run(ctx context.Context) error {
 	}
 }
 
-// follow reads the queue, and claims from it as it changes.
+// follow reads the queue, and claims items as it changes.
 func (d *dispatcher) follow(ctx context.Context) error {
 	revision, err := d.load(ctx)
 	if err != nil {
@@ -246,7 +245,7 @@ func watchError(r clientv3.WatchResponse, ok bool) error {
 	return r.Err()
 }
 
-// load reads the queue and returns the revision at which it was read.
+// load reads the queue and returns the revision of the read.
 func (d *dispatcher) load(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, rpcTimeout)
 	defer cancel()
@@ -259,7 +258,7 @@ func (d *dispatcher) load(ctx context.Context) (int64, error) {
 	for _, kv := range r.Kvs {
 		id := idOf(itemsRoot, d.kind, kv.Key)
 		if e := before[id]; e != nil {
-			e.taken = false // a claim may have gone unseen
+			e.taken = false // the end of a claim may have been missed
 			d.items[id] = e
 		}
 		d.put(kv.Value)
@@ -304,7 +303,7 @@ func (d *dispatcher) claimsChanged(events []*clientv3.Event) {
 	}
 }
 
-// claimDue claims what can be claimed now, and returns how long it is until there may be more.
+// claimDue claims due items, and returns the time until more may be due.
 func (d *dispatcher) claimDue(ctx context.Context, now time.Time) (time.Duration, error) {
 	if !now.Before(d.due) || d.held && d.free > 0 {
 		d.due, d.held = now.Add(time.Hour), false
@@ -333,7 +332,7 @@ func (d *dispatcher) claimDue(ctx context.Context, now time.Time) (time.Duration
 	return d.due.Sub(now), nil
 }
 
-// when returns the time before which an item is not to be claimed.
+// when returns the earliest time for a claim.
 func (e *entry) when() time.Time {
 	at := e.after
 	if due := time.Unix(e.item.NotBefore, 0).Add(e.late); due.After(at) {
@@ -354,7 +353,7 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	defer cancel()
 	c, left, err := claim(limited, d.queue.Etcd, d.lease, d.queue.Node, e.item)
 	if left != nil {
-		// Of a claim, or a release, whose answer did not come. It is not used again: no two handlers have the same epoch.
+		// A claim, or a release, without an answer. It is not used, because each handler needs its own epoch.
 		if err = release(limited, d.queue.Etcd, left); err == nil {
 			c, _, err = claim(limited, d.queue.Etcd, d.lease, d.queue.Node, e.item)
 		}
@@ -363,7 +362,7 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 		return err
 	}
 	if c == nil {
-		e.taken = true // its claim, or the item, goes: the watch will tell
+		e.taken = true // the watch will report the end of the claim or the item
 		return nil
 	}
 	if e.item = c.Item; !e.item.due(time.Now()) { // put off while the watch was late
@@ -379,8 +378,8 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// finish releases what a handler is done with. The watch may be late, so that an item that is gone is still among
-// those to be claimed: claiming it then fails.
+// finish releases the claim of a handler that has ended. The watch may be late, and the ended item may still be in the
+// list: claiming it then fails.
 func (d *dispatcher) finish(ctx context.Context, end ending) {
 	d.free++
 	delete(d.running, end.claim.ID)
@@ -407,7 +406,7 @@ func (d *dispatcher) finish(ctx context.Context, end ending) {
 	e.after, e.pause = time.Now().Add(minPause), minPause
 }
 
-// wait waits for the handlers, whose context has ended, and releases what they held.
+// wait waits for the handlers, whose context has ended, and releases their claims.
 func (d *dispatcher) wait() {
 	done := make(chan struct{})
 	go func() { d.handlers.Wait(); close(done) }()

@@ -10,25 +10,25 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A kept quota is of jobs that have ended too.
+// A kept quota also counts jobs that have ended.
 type kept struct {
 	quota   store.Quota
 	account store.Account
 }
 
-// A leave is when jobs do not count any more, as it was read at a time.
+// A leave is when jobs stop counting, as read at a time.
 type leave struct {
 	after time.Duration
 	next  time.Time
 	at    time.Time
 }
 
-// remembered is for how long a leave is told as it was read: who is refused may ask again at once.
+// remembered is how long a leave is cached, because a refused client may retry at once.
 const remembered = time.Minute
 
 const sometime = "Those that have ended go when their time of retention is over."
 
-// leave says when there is room again for jobs that are kept, which nobody can delete.
+// leave describes when quotas of kept jobs, which nobody can delete, have room again.
 func (g *Gate) leave(ctx context.Context, of kept) string {
 	if g.Leaves == nil {
 		return sometime
@@ -52,7 +52,7 @@ func (g *Gate) leave(ctx context.Context, of kept) string {
 	return text
 }
 
-// room says how to have room again.
+// room describes how to make room.
 func (g *Gate) room(ctx context.Context, e *store.QuotaError) string {
 	switch q := e.Quota; q {
 	case store.KeptBatches, store.KeptFineTuningJobs:
@@ -73,7 +73,7 @@ func (g *Gate) room(ctx context.Context, e *store.QuotaError) string {
 	return "Delete files that are not needed, send less metadata, and fewer requests with an Idempotency-Key, which are remembered for a day."
 }
 
-// explained is what the client is told of a quota that is used up.
+// explained returns the client's error for a used-up quota.
 func (g *Gate) explained(ctx context.Context, e *store.QuotaError) error {
 	return &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeInsufficientQuota,
 		Code: openai.CodeInsufficientQuota, NoRetry: true,

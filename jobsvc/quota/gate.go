@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// fresh is for how long quotas are as they were read: a change of the configuration holds from then on.
+	// fresh is how long quotas are cached: a change of the configuration takes effect after it.
 	fresh = 2 * time.Second
-	// maxAccounts is of how many accounts something is remembered. Operators make them, not tenants.
+	// maxAccounts bounds the cached accounts. Operators create them, not tenants.
 	maxAccounts = 10_000
 )
 
-// Options are what a Gate needs.
+// Options are the dependencies of a Gate.
 type Options struct {
 	// Objects has the organizations and projects.
 	Objects *configstore.Store
 	Now     func() time.Time
-	// Leaves says how long after its end a job does not count any more for an account, and when the next does not; zero:
-	// none is near.
+	// Leaves returns how long after its end a job stops counting for an account, and when the next job does; zero: not
+	// soon.
 	Leaves func(ctx context.Context, q store.Quota, a store.Account) (after time.Duration, next time.Time, err error)
 }
 
-// A Gate is what all that tenants write passes. It is safe for concurrent use. A nil Gate lets everything pass.
+// A Gate checks all writes of tenants. It is safe for concurrent use. A nil Gate allows everything.
 type Gate struct {
 	Options
 	quotas *memo.Memo[store.Account, read]
@@ -43,7 +43,7 @@ type Gate struct {
 	rates  rates
 }
 
-// read are quotas as they were at a time.
+// read are cached quotas.
 type read struct {
 	quotas *configv1.Quotas
 	at     time.Time
@@ -55,14 +55,13 @@ func New(o Options) *Gate {
 		leaves: memo.New[kept, leave](maxAccounts), rates: newRates()}
 }
 
-// Create returns a handler of what creates something that is kept: it is called within the caller's rate,
-// with the bounds that the transaction has to keep.
+// Create wraps a handler that creates a stored object. It checks the caller's rate, and passes the bounds that the
+// transaction has to check.
 func (g *Gate) Create(f rest.HandlerFunc) rest.HandlerFunc {
 	return g.handler(true, f)
 }
 
-// Change returns a handler of what changes, ends or removes something: it is called within the caller's rate, also
-// where nothing can be created any more.
+// Change wraps a handler that changes, ends or removes an object. It checks the caller's rate, but no quotas.
 func (g *Gate) Change(f rest.HandlerFunc) rest.HandlerFunc {
 	return g.handler(false, f)
 }
@@ -124,7 +123,7 @@ func (g *Gate) one(ctx context.Context, a store.Account) (*configv1.Quotas, erro
 	return known.quotas, nil
 }
 
-// lookUpTimeout is how long quotas are waited for: without etcd nothing is written anyway.
+// lookUpTimeout bounds the reading of quotas: without etcd nothing can be written anyway.
 const lookUpTimeout = 5 * time.Second
 
 func (g *Gate) lookUp(ctx context.Context, a store.Account) (*configv1.Quotas, error) {
@@ -145,7 +144,7 @@ func (g *Gate) lookUp(ctx context.Context, a store.Account) (*configv1.Quotas, e
 	return configv1.QuotasOf(e.Object), nil
 }
 
-// ObjectOf returns an empty object of the configuration of an account's kind and name.
+// ObjectOf returns an empty configuration object with the kind and name of an account.
 func ObjectOf(a store.Account) configv1.Object {
 	switch {
 	case a.Project != "":
@@ -156,7 +155,7 @@ func ObjectOf(a store.Account) configv1.Object {
 	return &configv1.Key{Name: a.Key}
 }
 
-// amounts returns quotas as the store has them.
+// amounts converts quotas for the store.
 func amounts(q *configv1.Quotas) (a store.Amounts) {
 	for _, quota := range store.AllQuotas() {
 		a[quota] = int64(q.Get(quota.String())) //nolint:gosec // validated to be at most 2^50

@@ -13,18 +13,18 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// burstPart is the part of a minute's writes that may come at once.
+// burstPart is the part of a minute's writes that may arrive at once.
 const burstPart = 3
 
-// rates hold writes to the rates of their accounts, at this replica.
+// rates limit the writes of accounts at this replica.
 type rates struct {
-	mu      *sync.Mutex // guards what follows
+	mu      *sync.Mutex // guards the fields below
 	buckets map[store.Account]*rate.Limiter
 }
 
 func newRates() rates { return rates{&sync.Mutex{}, map[store.Account]*rate.Limiter{}} }
 
-// take takes one write from all accounts, or none and refuses.
+// take takes one write from all accounts, or refuses and takes none.
 func (r rates) take(now time.Time, accounts []store.Account, quotas map[store.Account]*configv1.Quotas) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

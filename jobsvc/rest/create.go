@@ -14,11 +14,11 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// maxIdempotencyKey is the length of the longest key that a client may choose.
+// maxIdempotencyKey bounds the length of a client's idempotency key.
 const maxIdempotencyKey = 255
 
-// Idempotency returns what makes a request known again when it is repeated: its Idempotency-Key, and everything that
-// it asks, which is its method, its path and parts. It is nil where the client sent no key.
+// Idempotency identifies a repeated request: by its Idempotency-Key, and by a fingerprint of its method, path and
+// parts. It returns nil if the client sent no key.
 func Idempotency(r *http.Request, c Caller, parts ...string) (*store.Idempotency, error) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {
@@ -35,10 +35,10 @@ func Idempotency(r *http.Request, c Caller, parts ...string) (*store.Idempotency
 	return &store.Idempotency{Tenant: c.Tenant, By: c.Key, Key: key, Fingerprint: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
-// Create answers a request that creates something: with what was answered to the same request before, or else with
-// what fill returns once the transaction that it has filled is committed. It reports whether the answer was an earlier
-// one, or an error: the work of fill then came to nothing, and what it has left outside the transaction is to be
-// removed. What is created stays within the caller's bounds; a store.QuotaError is about them.
+// Create answers a request that creates an object. If the same request was answered before, it sends that answer.
+// Otherwise it commits the transaction that fill has filled, and sends fill's answer. It reports whether the answer
+// was an earlier one or an error. In these cases the caller must remove everything that fill has made outside of the
+// transaction. The created object must stay within the caller's bounds; a store.QuotaError is about them.
 func Create(w http.ResponseWriter, r *http.Request, c Caller, s *store.Store, i *store.Idempotency, now time.Time,
 	fill func(*store.Txn) (any, error)) (made bool, err error) {
 	if done, err := replay(w, r, s, i); done || err != nil {
@@ -68,7 +68,7 @@ func Create(w http.ResponseWriter, r *http.Request, c Caller, s *store.Store, i 
 	return true, nil
 }
 
-// replay answers with the answer to the same request before, where there was one.
+// replay sends the answer to the same earlier request, if there was one.
 func replay(w http.ResponseWriter, r *http.Request, s *store.Store, i *store.Idempotency) (bool, error) {
 	body, err := s.Recall(r.Context(), i)
 	if errors.Is(err, store.ErrOtherRequest) {
@@ -86,5 +86,5 @@ func replay(w http.ResponseWriter, r *http.Request, s *store.Store, i *store.Ide
 
 func writeBody(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // the client has gone away; there is nobody to tell
+	_, _ = w.Write(body) // the client has left
 }

@@ -19,35 +19,35 @@ import (
 	"github.com/modelgate/modelgate/internal/telemetry"
 )
 
-// A reader takes members out of JSON objects and keeps the first thing that is wrong with them.
+// A reader takes members out of JSON objects and stores the first error.
 type reader struct {
 	err    error
-	absent bool // that a member is not there; then one of a wrong type is told instead, as of chat
+	absent bool // a member is missing; an error about a wrong type replaces this error, as for chat
 }
 
-// Fail refuses the request for what is wrong with a member, unless something else was wrong before.
+// Fail refuses the request because of a member, unless there was an earlier error.
 func (r *reader) Fail(param, code, format string, args ...any) {
 	if r.err == nil {
 		r.err = openai.BadRequest(param, code, format, args...)
 	}
 }
 
-// WrongType is Fail for a value of another type than what is wanted, such as "a string".
+// WrongType is Fail for a value of the wrong type. Want describes the right one, such as "a string".
 func (r *reader) WrongType(param, want string, v jsontext.Value) {
 	if r.err == nil || r.absent {
 		r.err, r.absent = openai.WrongType(param, want, v.Kind()), false
 	}
 }
 
-// An Object is what has not been taken yet of a JSON object. Nil has no members.
+// An Object is the rest of a JSON object: the members that were not taken yet. A nil Object has no members.
 type Object struct {
 	*reader
-	Path    string // with a dot at the end, or empty
+	Path    string // ends with a dot, or is empty
 	members map[string]jsontext.Value
 }
 
-// ReadObject begins to read the body of a request, which it returns too. It judges body and content type as the
-// ext_proc service does those of chat.
+// ReadObject reads the body of a request, and returns it too. It checks body and content type as the ext_proc service
+// does for chat.
 func ReadObject(w http.ResponseWriter, r *http.Request, most int64) (*Object, []byte, error) {
 	contentType := r.Header.Get("Content-Type")
 	if media, _, _ := strings.Cut(contentType, ";"); contentType != "" && !strings.EqualFold(strings.TrimSpace(media),
@@ -67,7 +67,7 @@ func ReadObject(w http.ResponseWriter, r *http.Request, most int64) (*Object, []
 
 const typeJSON = "application/json"
 
-// ParseObject begins to read a body.
+// ParseObject parses a body.
 func ParseObject(body []byte) (*Object, error) {
 	if err := openai.CheckObject(body); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func ParseObject(body []byte) (*Object, error) {
 	return o, jsonv2.Unmarshal(body, &o.members)
 }
 
-// Err returns the first thing that is wrong, an *openai.Error, or nil.
+// Err returns the first error, an *openai.Error, or nil.
 func (r *reader) Err() error { return r.err }
 
 // Take returns a member, unless it is absent or null.
@@ -89,12 +89,12 @@ func (o *Object) Take(name string) (jsontext.Value, bool) {
 	return v, ok && v.Kind() != 'n'
 }
 
-// Has reports whether a member is there and not null, and leaves it.
+// Has reports whether a member is present and not null, without taking it.
 func (o *Object) Has(name string) bool {
 	return o != nil && o.members[name] != nil && o.members[name].Kind() != 'n'
 }
 
-// Missing is Fail for a member that is not there.
+// Missing is Fail for a missing member.
 func (o *Object) Missing(name string) {
 	o.absent = o.absent || o.err == nil
 	o.Fail(o.Path+name, openai.CodeMissingRequiredParameter, "Missing required parameter: '%s'.", o.Path+name)
@@ -109,7 +109,7 @@ func (o *Object) Text(name string, most int) string {
 	return o.TextOf(o.Path+name, v, 1, most)
 }
 
-// Required is Text of a member that has to be there.
+// Required is Text for a required member.
 func (o *Object) Required(name string, most int) string {
 	if !o.Has(name) {
 		o.Missing(name)
@@ -117,7 +117,7 @@ func (o *Object) Required(name string, most int) string {
 	return o.Text(name, most)
 }
 
-// TextOf returns a value that is to be a string of least to most characters.
+// TextOf returns a value that must be a string of least to most characters.
 func (r *reader) TextOf(param string, v jsontext.Value, least, most int) string {
 	if v.Kind() != '"' {
 		r.WrongType(param, "a string", v)
@@ -140,7 +140,7 @@ func (r *reader) TextOf(param string, v jsontext.Value, least, most int) string 
 	return s
 }
 
-// OneOf takes a string that is one of several.
+// OneOf takes a string that must be one of values.
 func (o *Object) OneOf(name string, values ...string) string {
 	s := o.Required(name, 64)
 	if !slices.Contains(values, s) {
@@ -166,7 +166,7 @@ func (o *Object) Object(name string) *Object {
 	return o.ObjectOf(o.Path+name, v)
 }
 
-// ObjectOf returns a value that is to be an object.
+// ObjectOf returns a value that must be an object.
 func (r *reader) ObjectOf(param string, v jsontext.Value) *Object {
 	inner := &Object{reader: r, Path: param + "."}
 	if v.Kind() != '{' {
@@ -179,7 +179,7 @@ func (r *reader) ObjectOf(param string, v jsontext.Value) *Object {
 	return inner
 }
 
-// Array takes an array of at most so many elements.
+// Array takes an array of at most that many elements.
 func (o *Object) Array(name string, most int) []jsontext.Value {
 	v, ok := o.Take(name)
 	if !ok {
@@ -198,7 +198,7 @@ func (o *Object) Array(name string, most int) []jsontext.Value {
 	return all
 }
 
-// Done refuses the members that were not taken.
+// Done refuses all members that were not taken.
 func (o *Object) Done() {
 	if o == nil {
 		return
@@ -208,11 +208,11 @@ func (o *Object) Done() {
 	}
 }
 
-// A Span is what numbers are allowed.
+// A Span is a range of numbers.
 type Span struct {
 	Low, High float64
 	Whole     bool
-	Above     bool // Low itself is not allowed
+	Above     bool // Low itself is excluded
 }
 
 // Number checks a number and returns it.
@@ -244,7 +244,7 @@ func (r *reader) Number(param string, v jsontext.Value, s Span) float64 {
 	return f
 }
 
-// RequiredNumber takes a number that has to be there.
+// RequiredNumber takes a required number.
 func (o *Object) RequiredNumber(name string, s Span) float64 {
 	v, ok := o.Take(name)
 	if !ok {

@@ -30,19 +30,19 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/store"
 )
 
-// A Caller is who asks.
+// A Caller is the client of a request.
 type Caller struct {
 	Key    string // name of the Key object
 	Tenant store.Tenant
-	// Bounds are what a transaction that creates something for the caller has to keep: see quota.Gate.
+	// Bounds are the quotas for a transaction that creates an object of the caller: see quota.Gate.
 	Bounds store.Bounds
 }
 
-// Owner is whose what the caller makes is.
+// Owner returns the owner of the objects that the caller creates.
 func (c Caller) Owner() store.Owner { return store.Owner{Tenant: c.Tenant, Key: c.Key} }
 
-// Announced returns a handler that gives next the length of a request's body as the client has announced it: Envoy
-// sends it in chunks.
+// Announced restores the length of a request's body that the client has announced, because Envoy sends the body in
+// chunks.
 func Announced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n, err := strconv.ParseInt(r.Header.Get(envoy.HeaderLength), 10, 64); err == nil && n >= 0 &&
@@ -56,8 +56,7 @@ func Announced(next http.Handler) http.Handler {
 // A HandlerFunc answers a caller, or returns an error before it has written anything.
 type HandlerFunc func(w http.ResponseWriter, r *http.Request, c Caller) error
 
-// Handler returns a handler that runs f for the caller that the request names, and answers with the error that it
-// returns.
+// Handler returns a handler that runs f for the request's caller, and renders its error.
 func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 	return httpapi.Handler(log, func(w http.ResponseWriter, r *http.Request) error {
 		if id := r.Header.Get("X-Request-Id"); id != "" {
@@ -74,7 +73,7 @@ func Handler(log *zap.Logger, f HandlerFunc) http.Handler {
 	})
 }
 
-// plain refuses a body that is compressed: what it would grow to is not known.
+// plain refuses a compressed body, because its decompressed size is not known.
 func plain(r *http.Request) error {
 	encoding := r.Header.Get("Content-Encoding")
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
@@ -95,7 +94,7 @@ func callerOf(r *http.Request) (Caller, error) {
 	return Caller{Key: key, Tenant: store.Tenant{Organization: organization, Project: project}}, nil
 }
 
-// explained turns failures of what the job service stands on into errors that say so; the cause is for the log.
+// explained converts failures of storage to errors for the client. The cause is only logged.
 func explained(err error) error {
 	if err == nil {
 		return nil
@@ -151,8 +150,8 @@ func unavailable(err error) bool {
 	return code == codes.Unavailable || code == codes.DeadlineExceeded
 }
 
-// PageOf reads the parameters of a list: after, limit (1 to most, or normal where there is none) and, where ordered,
-// order (asc or desc).
+// PageOf reads the parameters of a list: after, limit (1 to most, by default normal) and, if ordered, order (asc or
+// desc).
 func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error) {
 	q := r.URL.Query()
 	p := store.Page{After: q.Get("after"), Limit: normal}
@@ -182,7 +181,7 @@ func PageOf(r *http.Request, normal, most int, ordered bool) (store.Page, error)
 	return p, nil
 }
 
-// Cursor explains an error of a list whose cursor is none.
+// Cursor converts the error of a list with an invalid cursor.
 func Cursor(err error, after string) error {
 	if errors.Is(err, store.ErrCursor) {
 		return openai.BadRequest("after", openai.CodeInvalidValue,
@@ -191,7 +190,7 @@ func Cursor(err error, after string) error {
 	return err
 }
 
-// A List is OpenAI's list object. FirstID and LastID are null where it is empty.
+// A List is OpenAI's list object. FirstID and LastID are null if it is empty.
 type List[T any] struct {
 	Object  string  `json:"object"` // list
 	Data    []T     `json:"data"`

@@ -7,24 +7,25 @@ import (
 )
 
 const (
-	// maxAiling is how many deliveries to a webhook that does not answer are tried at once.
+	// maxAiling bounds the concurrent deliveries to a webhook that does not answer.
 	maxAiling = 2
-	// firstPutOff and lastPutOff are the shortest and longest pause of a delivery that is not tried for others' sake; it
-	// doubles.
+	// firstPutOff and lastPutOff are the shortest and longest delay of a delivery to an unresponsive webhook. The delay
+	// doubles each time.
 	firstPutOff, lastPutOff = 5 * time.Second, 10 * time.Minute
-	// maxAge is the age at which an event is not put off any more but given up: after all attempts in the normal case.
+	// maxAge is the age at which a delayed event is dropped: after all attempts of the normal schedule.
 	maxAge = 4 * 24 * time.Hour
 )
 
-// ailing are webhooks that did not answer the last time. An attempt takes them the whole time there is, and thousands
-// of events may wait for one: those for others must not wait behind them. It is safe for concurrent use.
+// ailing tracks webhooks that did not answer the last attempt. An attempt to them takes the whole timeout, and
+// thousands of events may wait for one. Events for other webhooks must not wait behind them. It is safe for concurrent
+// use.
 type ailing struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	silent  map[string]bool
 	running map[string]int // attempts
 }
 
-// enter reports whether an attempt may be made; leave ends it.
+// enter reports whether an attempt may be made. leave ends it.
 func (a *ailing) enter(webhook string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -49,7 +50,7 @@ func (a *ailing) leave(webhook, outcome string) {
 	}
 }
 
-// putOff returns for how long a delivery waits that was put off so many times before.
+// putOff returns the next delay of a delivery that was delayed that many times.
 func putOff(times int) time.Duration {
 	d := min(firstPutOff<<min(times, 10), lastPutOff)
 	return d/2 + rand.N(d)

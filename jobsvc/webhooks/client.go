@@ -17,7 +17,7 @@ const (
 	maxHeader      = 64 << 10 // of an answer, in bytes
 )
 
-// clients reach webhooks.
+// clients send requests to webhooks.
 type clients struct{ secure, plain *http.Client }
 
 // of returns the client for a URL's scheme.
@@ -28,8 +28,8 @@ func (c clients) of(scheme string) *http.Client {
 	return c.plain
 }
 
-// newClients returns clients that reach public addresses, and those in the networks; without TLS only the latter. What
-// counts is the address that a connection is made to, whatever name led there. Some settings are for tests.
+// newClients returns clients that reach public addresses, and those in the networks. Without TLS they reach only the
+// latter. The address of the connection counts, not the name. The settings are for tests.
 func newClients(networks []netip.Prefix, settings ...func(*net.Dialer, *http.Transport)) (clients, error) {
 	var v4, v6 []netip.Prefix
 	for _, p := range networks {
@@ -53,10 +53,10 @@ func newClients(networks []netip.Prefix, settings ...func(*net.Dialer, *http.Tra
 }
 
 func newClient(g *ssrf.Guardian, settings []func(*net.Dialer, *http.Transport)) *http.Client {
-	// Control is called for every connection, with the address that the name was resolved to.
+	// Control is called for every connection, with the resolved address.
 	dialer := &net.Dialer{Timeout: connectTimeout, Control: g.Safe}
 	transport := &http.Transport{
-		Proxy:                  nil, // one from the environment would connect in our place
+		Proxy:                  nil, // a proxy from the environment would connect for us
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    connectTimeout,

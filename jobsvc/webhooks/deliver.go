@@ -21,10 +21,10 @@ import (
 	"github.com/modelgate/modelgate/jobsvc/queue"
 )
 
-// configPause is how often it is looked whether the webhooks are known by now.
+// configPause is the interval at which the configuration of webhooks is checked at the start.
 const configPause = 100 * time.Millisecond
 
-// Run delivers until ctx ends, and returns when nothing is under way any more.
+// Run delivers events until ctx ends, and returns when no delivery is running.
 func (s *Service) Run(ctx context.Context) {
 	ticker := time.NewTicker(configPause)
 	defer ticker.Stop()
@@ -38,7 +38,7 @@ func (s *Service) Run(ctx context.Context) {
 	s.Queue.Work(ctx, kind, s.Limits.Concurrent, s.handle)
 }
 
-// handle makes one attempt at a delivery, and writes down what came of it.
+// handle makes one attempt at a delivery, and records the result.
 func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 	var d delivery
 	if err := json.Unmarshal(c.Value, &d); err != nil {
@@ -50,7 +50,7 @@ func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 		return s.settle(ctx, c, s.each(known, d.Event))
 	}
 	hook := named(known, d.Webhook)
-	if hook == nil || !d.Event.matches(hook) { // it was deleted, disabled or changed since
+	if hook == nil || !d.Event.matches(hook) { // it was deleted, disabled or changed
 		s.deliveries.WithLabelValues(dropped).Inc()
 		return s.settle(ctx, c, nil)
 	}
@@ -59,7 +59,7 @@ func (s *Service) handle(ctx context.Context, c *queue.Claim) error {
 	}
 	r := s.attempt(ctx, hook, d.Event)
 	s.ailing.leave(d.Webhook, r.outcome)
-	if ctx.Err() != nil { // whoever takes it up makes the attempt again
+	if ctx.Err() != nil { // another worker will repeat the attempt
 		return ctx.Err()
 	}
 	return s.record(ctx, c, d, r)
@@ -74,7 +74,7 @@ func named(c *config.Config, name string) *configv1.Webhook {
 	return nil
 }
 
-// record writes down what came of an attempt: that the delivery is done, or when it is tried again.
+// record records the result of an attempt: the delivery is done, or will be tried again.
 func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r result) error {
 	s.deliveries.WithLabelValues(r.outcome).Inc()
 	d.Attempts, d.PutOff = d.Attempts+1, 0
@@ -94,7 +94,7 @@ func (s *Service) record(ctx context.Context, c *queue.Claim, d delivery, r resu
 	return s.later(ctx, c, d, pause)
 }
 
-// putOff leaves a delivery to a webhook that does not answer for later, or gives it up where it is old.
+// putOff delays a delivery to an unresponsive webhook, or drops it if it is too old.
 func (s *Service) putOff(ctx context.Context, c *queue.Claim, d delivery) error {
 	if s.Now().Sub(time.Unix(d.Event.At, 0)) > maxAge {
 		s.deliveries.WithLabelValues(unreachable).Inc()
@@ -108,7 +108,7 @@ func (s *Service) putOff(ctx context.Context, c *queue.Claim, d delivery) error 
 	return s.later(ctx, c, d, pause)
 }
 
-// later has a claimed delivery made after a pause.
+// later delays a claimed delivery.
 func (s *Service) later(ctx context.Context, c *queue.Claim, d delivery, pause time.Duration) error {
 	t := s.Store.Begin()
 	t.Require(c.Held())
@@ -117,7 +117,7 @@ func (s *Service) later(ctx context.Context, c *queue.Claim, d delivery, pause t
 	return t.Commit(ctx)
 }
 
-// settle takes a claimed delivery out of the queue, and puts others in.
+// settle removes a claimed delivery from the queue, and adds others.
 func (s *Service) settle(ctx context.Context, c *queue.Claim, next []delivery) error {
 	t := s.Store.Begin()
 	t.Require(c.Held())
@@ -128,26 +128,26 @@ func (s *Service) settle(ctx context.Context, c *queue.Claim, next []delivery) e
 	return t.Commit(ctx)
 }
 
-// Outcomes of deliveries, as metrics and logs have them.
+// Outcomes of deliveries, in metrics and logs.
 const (
 	delivered   = "delivered"
-	refused     = "refused"     // an answer that is not of the 200s
-	gone        = "gone"        // 410: nobody wants such events any more
-	blocked     = "blocked"     // the address is none that may be reached
+	refused     = "refused"     // a status other than 2xx
+	gone        = "gone"        // 410: the receiver does not want such events any more
+	blocked     = "blocked"     // the address is not allowed
 	timeout     = "timeout"     // no answer in time
 	unreachable = "unreachable" // no connection, or it broke
-	unsigned    = "unsigned"    // the webhook cannot be used: of its secret or its URL
-	dropped     = "dropped"     // the webhook is not there any more
+	unsigned    = "unsigned"    // the secret or the URL of the webhook is invalid
+	dropped     = "dropped"     // the webhook was deleted
 )
 
-// A result is what came of an attempt.
+// A result is the result of an attempt.
 type result struct {
 	outcome string
-	status  int           // of the answer, where there was one
-	after   time.Duration // for how long the target wants to be left alone
+	status  int           // of the answer; may be 0
+	after   time.Duration // the receiver's retry-after
 }
 
-// maxBody is how much of an answer is read, in bytes. Nothing in it matters.
+// maxBody bounds the bytes that are read of an answer, which are ignored.
 const maxBody = 4 << 10
 
 // attempt posts an event to a webhook.
@@ -169,7 +169,7 @@ func (s *Service) attempt(ctx context.Context, hook *configv1.Webhook, e event) 
 	if err != nil {
 		return result{outcome: reason(err)}
 	}
-	defer func() { _ = answer.Body.Close() }() // nothing in it matters
+	defer func() { _ = answer.Body.Close() }() // the body is ignored
 	_, _ = io.CopyN(io.Discard, answer.Body, maxBody)
 	o := result{outcome: refused, status: answer.StatusCode, after: provider.RetryAfter(answer.Header)}
 	switch {
@@ -181,9 +181,9 @@ func (s *Service) attempt(ctx context.Context, hook *configv1.Webhook, e event) 
 	return o
 }
 
-// sign adds the headers by which the receiver knows that an event is ours, and that it is no copy of an old one.
+// sign adds the headers that prove to the receiver that an event is ours, and not a replay.
 func sign(h http.Header, secret, eventID string, now time.Time, body []byte) error {
-	if err := configv1.CheckWebhookSecret(secret); err != nil { // one that is not there would sign, too
+	if err := configv1.CheckWebhookSecret(secret); err != nil { // an empty secret would sign too
 		return err
 	}
 	w, err := standardwebhooks.NewWebhook(secret)
@@ -200,7 +200,7 @@ func sign(h http.Header, secret, eventID string, now time.Time, body []byte) err
 	return nil
 }
 
-// reason says why there was no answer, without the address, which may hold what only the receiver is to know.
+// reason describes why there was no answer, without the address, which may be secret.
 func reason(err error) string {
 	var late net.Error
 	switch {

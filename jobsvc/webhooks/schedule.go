@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pauses are those between attempts, as Standard Webhooks recommends them. The first attempt is made at once.
+// pauses returns the pauses between attempts that Standard Webhooks recommends. The first attempt is made at once.
 func pauses() []time.Duration {
 	return []time.Duration{
 		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
@@ -13,16 +13,16 @@ func pauses() []time.Duration {
 	}
 }
 
-// maxAfter bounds for how long a target can have itself left alone.
+// maxAfter bounds the receiver's retry-after.
 const maxAfter = 24 * time.Hour
 
-// retryAfter returns how long it is until the next attempt, when some have failed. It is false where there is none.
+// retryAfter returns the time until the next attempt, by the number of failed ones. It returns false if there is none.
 func retryAfter(r result, failed int) (time.Duration, bool) {
 	all := pauses()
 	if r.outcome == gone || failed > len(all) {
 		return 0, false
 	}
 	pause := all[failed-1]
-	pause += time.Duration(rand.Int64N(int64(pause) / 5)) // so that what failed together does not come together again
+	pause += time.Duration(rand.Int64N(int64(pause) / 5)) // so that failed deliveries are not all retried together
 	return max(pause, min(r.after, maxAfter)), true
 }

@@ -1,10 +1,9 @@
-// Package webhooks tells an operator's own services how batches and fine-tuning jobs have ended, as Standard Webhooks
-// has it (https://github.com/standard-webhooks/standard-webhooks): events signed under the webhook's secret, delivered
-// at least once, and again for three days where nobody takes them.
+// Package webhooks reports the end of batches and fine-tuning jobs to an operator's services, as Standard Webhooks
+// defines it (https://github.com/standard-webhooks/standard-webhooks). Events are signed with the webhook's secret,
+// delivered at least once, and retried for three days.
 //
-// The addresses are not to be trusted. Whoever may configure a webhook must not thereby reach what
-// only the job service can, so that every connection is checked once its address is known, and no redirect is
-// followed.
+// The addresses are not trusted. A person who may configure a webhook must not reach what only the job service can
+// reach. So every connection is checked once its address is known, and redirects are not followed.
 package webhooks
 
 import (
@@ -27,15 +26,15 @@ import (
 // kind is the queue's kind of deliveries.
 const kind = "webhook"
 
-// Limits are what an operator can choose.
+// Limits are the operator's settings.
 type Limits struct {
-	// Networks may be reached although they are not public; and only they may be reached without TLS.
+	// Networks may be reached although they are not public, and without TLS.
 	Networks []netip.Prefix
-	// Concurrent is how many deliveries are under way at once. 0: 8.
+	// Concurrent bounds the concurrent deliveries. 0: 8.
 	Concurrent int
 }
 
-// Options are what a Service needs. All but Limits are required.
+// Options are the dependencies of a Service. All but Limits are required.
 type Options struct {
 	Store      *store.Store
 	Queue      *queue.Queue
@@ -54,7 +53,7 @@ type Service struct {
 	deliveries *prometheus.CounterVec // by outcome
 }
 
-// New returns a service that delivers once Run is called.
+// New returns a service that delivers after Run is called.
 func New(o Options) (*Service, error) {
 	if o.Limits.Concurrent == 0 {
 		o.Limits.Concurrent = 8
@@ -70,7 +69,7 @@ func New(o Options) (*Service, error) {
 	return s, o.Registerer.Register(s.deliveries)
 }
 
-// An event is what webhooks are told: that an object has come to an end.
+// An event reports the end of an object to webhooks.
 type event struct {
 	ID     string       `json:"id"`
 	Type   string       `json:"type"`
@@ -79,7 +78,7 @@ type event struct {
 	At     int64        `json:"at"`     // Unix time in seconds
 }
 
-// body is what is posted.
+// body returns the body of the request.
 func (e event) body() ([]byte, error) {
 	return json.Marshal(struct {
 		ID        string            `json:"id"`
@@ -90,13 +89,13 @@ func (e event) body() ([]byte, error) {
 	}{e.ID, "event", e.At, e.Type, map[string]string{"id": e.Object}})
 }
 
-// matches reports whether a webhook is to be told of the event.
+// matches reports whether a webhook receives the event.
 func (e event) matches(w *configv1.Webhook) bool {
 	return w.GetOrganization() == e.Tenant.Organization && w.GetProject() == e.Tenant.Project &&
 		(len(w.GetEvents()) == 0 || slices.Contains(w.GetEvents(), e.Type))
 }
 
-// eventID is always the same for an event of an object, which has no more than one of each type.
+// eventID returns a stable id for an event of an object. An object has at most one event of each type.
 func eventID(typ, object string) string {
 	created := time.Time{}
 	if u, err := ulid.ParseStrict(object[max(0, len(object)-ulid.EncodedSize):]); err == nil {
@@ -105,17 +104,17 @@ func eventID(typ, object string) string {
 	return "evt_" + id.Derived(created, typ+" "+object)
 }
 
-// A delivery is an event for one webhook, as the queue holds it. Without a webhook it is for all that match: they were
-// not known yet.
+// A delivery is an event for one webhook, in the queue. Without a webhook it is for all that match, because the
+// configuration was not known yet.
 type delivery struct {
 	Event     event  `json:"event"`
 	Webhook   string `json:"webhook,omitempty"`
 	Attempts  int    `json:"attempts,omitempty"` // that have failed
-	PutOff    int    `json:"put_off,omitempty"`  // how often it was, since the last of them
-	NotBefore int64  `json:"-"`                  // of the next one, Unix time in seconds; 0: at once
+	PutOff    int    `json:"put_off,omitempty"`  // number of delays since the last attempt
+	NotBefore int64  `json:"-"`                  // of the next attempt, in Unix seconds; 0: at once
 }
 
-// id is the delivery's in the queue: however often it is put there, it is there once.
+// id returns the delivery's id in the queue, which makes it unique there.
 func (d delivery) id() string {
 	if d.Webhook == "" {
 		return d.Event.ID
@@ -123,7 +122,7 @@ func (d delivery) id() string {
 	return d.Event.ID + "." + d.Webhook
 }
 
-// put adds a delivery to the queue, or replaces it there.
+// put adds a delivery to the queue, or replaces it.
 func (s *Service) put(t *store.Txn, d delivery) {
 	value, err := json.Marshal(d)
 	if err != nil { // it is plain data
@@ -134,8 +133,8 @@ func (s *Service) put(t *store.Txn, d delivery) {
 	t.Do(queue.Put(queue.Item{Kind: kind, ID: d.id(), NotBefore: d.NotBefore, Value: value}))
 }
 
-// Announce adds to a transaction that the webhooks of a tenant are told of an event of an object, such as
-// batch.completed, at a time. They are told once the transaction is committed, whatever becomes of this replica.
+// Announce adds an event of an object, such as batch.completed, to a transaction. The webhooks of the tenant get it
+// after the commit, even if this replica dies.
 func (s *Service) Announce(t *store.Txn, tenant store.Tenant, typ, object string, at time.Time) {
 	e := event{ID: eventID(typ, object), Type: typ, Object: object, Tenant: tenant, At: at.Unix()}
 	for _, d := range s.each(s.Config(), e) {
@@ -143,7 +142,7 @@ func (s *Service) Announce(t *store.Txn, tenant store.Tenant, typ, object string
 	}
 }
 
-// each returns an event's deliveries. Where the configuration is not known yet, that is one for whoever knows it.
+// each returns the deliveries of an event. If the configuration is not known yet, it returns one for a later worker.
 func (s *Service) each(known *config.Config, e event) []delivery {
 	if known == nil {
 		return []delivery{{Event: e}}
