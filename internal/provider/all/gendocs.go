@@ -31,8 +31,8 @@ OpenAI and the features that it lacks.
 Every member of a request that OpenAI defines must have its type and its required members,
 for example ` + "`tools[].function.name`" + `, at every vendor. Some values are refused only by OpenAI
 (` + "`top_p: -1`" + `, ` + "`tool_choice: \"any\"`" + `, a ` + "`response_format`" + ` of the type ` + "`grammar`" + `, a JSON schema
-without a name, roles that it does not know). They reach the vendors whose page says so. All
-other vendors give a 400. With several targets, each target decides separately. OpenAI
+without a name, roles that it does not know). They reach the vendors whose page says so. For
+all other vendors the gateway answers 400. With several targets, each is judged by itself. OpenAI
 extends some lists of values, such as efforts, service tiers, types of tools and modalities.
 These values reach every vendor of OpenAI's dialect except ` + "`echo`" + `. Vendors of other dialects
 validate them themselves.
